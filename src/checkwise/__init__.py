@@ -1,0 +1,1 @@
+"""checkwise picks the training checkpoint whose probabilities you can trust."""
