@@ -1,0 +1,238 @@
+"""What a trajectory may be made of; each refusal names step, domain and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from checkwise.errors import InputError
+from checkwise.metrics import METRICS
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+
+def frozen(array: NDArray[Any]) -> NDArray[Any]:
+    """A copy that nobody can write to."""
+    array = np.array(array)
+    array.setflags(write=False)
+    return array
+
+
+def steps(given: Any) -> IntArray:
+    array = np.asarray(given)
+    if array.ndim != 1 or array.size == 0:
+        raise InputError(
+            f"Expected a list of at least one step, but got shape {array.shape}: "
+            "give one training step per checkpoint."
+        )
+    array = whole_numbers(array, "step")
+    for before, after in zip(array[:-1].tolist(), array[1:].tolist(), strict=True):
+        if before == after:
+            raise InputError(
+                f"Step {after} appears twice: keep one row per step and domain "
+                "(the last one, if the run was restarted)."
+            )
+        if before > after:
+            raise InputError(
+                f"Expected steps in increasing order, but {after} follows {before}: sort them."
+            )
+    if array[0] < 0:
+        raise InputError(f"Expected steps of 0 or more, but got {array[0]}.")
+    return frozen(array)
+
+
+def whole_numbers(array: NDArray[Any], what: str) -> IntArray:
+    """Integers, also where a reader made floats of them."""
+    if array.dtype.kind in "iu":
+        return array.astype(np.int64)
+    if array.dtype.kind == "b" or array.dtype.kind not in "fO":
+        raise InputError(f"Expected whole numbers as {what}, but got {array.dtype} values.")
+    try:
+        as_float = array.astype(np.float64)
+    except (TypeError, ValueError):
+        bad = next(value for value in array.ravel().tolist() if not _is_number(value))
+        raise InputError(f"Expected whole numbers as {what}, but got {bad!r}.") from None
+    odd = ~np.isfinite(as_float) | (as_float != np.floor(as_float)) | (np.abs(as_float) > 2**53)
+    if odd.any():
+        where = int(np.flatnonzero(odd.ravel())[0])
+        raise InputError(
+            f"Expected whole numbers as {what}, but got {as_float.ravel()[where]} in row {where}: "
+            f"a missing {what} has to be filled in or its row removed."
+        )
+    return as_float.astype(np.int64)
+
+
+def _is_number(value: object) -> bool:
+    try:
+        float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def domains(given: Iterable[str]) -> tuple[str, ...]:
+    names = (given,) if isinstance(given, str) else tuple(str(name) for name in given)
+    if not names:
+        raise InputError("Expected at least one source domain, but got none.")
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"Domain {name!r} is listed twice: domain names have to differ.")
+    return names
+
+
+def diverged(given: Any, steps: IntArray) -> BoolArray:
+    array = np.zeros(len(steps), bool) if given is None else np.asarray(given)
+    if array.shape != steps.shape or array.dtype.kind != "b":
+        raise InputError(
+            f"Expected `diverged` to be {len(steps)} booleans, one per step, "
+            f"but got {array.dtype} of shape {array.shape}."
+        )
+    if array.all():
+        raise InputError(
+            f"All {len(steps)} checkpoints diverged (outputs not finite): there is nothing to "
+            "select; train again with a smaller learning rate."
+        )
+    return frozen(array)
+
+
+def values(
+    given: Mapping[str, Any], steps: IntArray, domains: Sequence[str], diverged: BoolArray
+) -> dict[str, FloatArray]:
+    if "accuracy" not in given:
+        raise InputError(
+            f"Expected the metric 'accuracy', but got only {', '.join(given) or 'nothing'}: "
+            "no checkpoint can be compared without it."
+        )
+    checked: dict[str, FloatArray] = {}
+    for name, metric in given.items():
+        array = _floats(metric, name)
+        if array.shape != (len(steps), len(domains)):
+            raise InputError(
+                f"Expected {name} of shape (steps, domains) = ({len(steps)}, {len(domains)}), "
+                f"but got {array.shape}."
+            )
+        bad = _outside(array, name) & ~diverged[:, None]
+        if bad.any():
+            t, e = (int(i) for i in np.argwhere(bad)[0])
+            raise InputError(_complaint(name, array[t, e], int(steps[t]), domains[e]))
+        checked[name] = frozen(array)
+    return checked
+
+
+def pooled(
+    given: Mapping[str, Any],
+    steps: IntArray,
+    diverged: BoolArray,
+    values: Mapping[str, FloatArray],
+) -> dict[str, FloatArray]:
+    checked: dict[str, FloatArray] = {}
+    for name, metric in given.items():
+        if name in values:
+            raise InputError(f"Metric {name!r} is given per domain and as a mean: keep one.")
+        array = _floats(metric, name)
+        if array.shape != steps.shape:
+            raise InputError(
+                f"Expected {name} as one mean per step ({len(steps)}), but got {array.shape}."
+            )
+        bad = _outside(array, name) & ~diverged
+        if bad.any():
+            t = int(np.flatnonzero(bad)[0])
+            raise InputError(_complaint(name, array[t], int(steps[t]), "mean over domains"))
+        checked[name] = frozen(array)
+    return checked
+
+
+def _floats(given: Any, name: str) -> FloatArray:
+    try:
+        return np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"Expected numbers for {name}, but got {given!r:.80}.") from None
+
+
+def _outside(array: FloatArray, name: str) -> BoolArray:
+    with np.errstate(invalid="ignore"):
+        bad: BoolArray = ~np.isfinite(array)
+        if name in METRICS:
+            bad |= array < 0
+            if METRICS[name].direction == "higher":
+                bad |= array > 1
+    return bad
+
+
+def _complaint(name: str, value: float, step: int, domain: str) -> str:
+    where = f"{name} = {value:g} at step {step}, domain {domain!r}"
+    if not np.isfinite(value):
+        return (
+            f"Expected finite values, but got {where}: drop that checkpoint, or mark it "
+            "`diverged` to keep it in the table."
+        )
+    if value < 0:
+        return f"Expected {name} of 0 or more, but got {where}: check how it was logged."
+    hint = "divide by 100" if value <= 100 else "check how it was logged"
+    return f"Expected {name} as a fraction between 0 and 1, but got {where}: {hint}."
+
+
+def counts(given: Any, domains: Sequence[str]) -> IntArray | None:
+    if given is None:
+        return None
+    array = whole_numbers(np.asarray(given), "n")
+    if array.shape != (len(domains),):
+        raise InputError(
+            f"Expected one count per domain ({len(domains)}), but got shape {array.shape}."
+        )
+    for name, n in zip(domains, array.tolist(), strict=True):
+        if n < 1:
+            raise InputError(f"Expected n of at least 1, but got {n} for domain {name!r}.")
+    return frozen(array)
+
+
+def correct(
+    given: Any,
+    accuracy: FloatArray,
+    counts: IntArray | None,
+    steps: IntArray,
+    domains: Sequence[str],
+    diverged: BoolArray,
+) -> IntArray | None:
+    if counts is None:
+        return None
+    if given is None:
+        return _whole_correct(accuracy, counts, diverged)
+    array = whole_numbers(np.asarray(given), "number correct")
+    if array.shape != accuracy.shape:
+        raise InputError(f"Expected `correct` of shape {accuracy.shape}, but got {array.shape}.")
+    off = np.abs(array / counts - np.where(diverged[:, None], array / counts, accuracy)) > 1e-4
+    bad = (array < 0) | (array > counts) | off
+    if bad.any():
+        t, e = (int(i) for i in np.argwhere(bad)[0])
+        raise InputError(
+            f"{array[t, e]} correct of n = {counts[e]} does not fit accuracy "
+            f"{accuracy[t, e]:g} at step {steps[t]}, domain {domains[e]!r}: check both columns."
+        )
+    return frozen(array)
+
+
+def _whole_correct(
+    accuracy: FloatArray, counts: IntArray, diverged: BoolArray
+) -> IntArray | None:
+    """accuracy × n where that is whole; None where rounding left it open."""
+    product = np.where(diverged[:, None], 0.0, accuracy) * counts
+    whole = np.rint(product)
+    # A float32 accuracy is off by at most 6e-8 relative; a percentage rounded to two digits is not.
+    if (np.abs(product - whole) > np.minimum(1e-3 + 1e-7 * counts, 0.4)).any():
+        return None
+    return frozen(whole.astype(np.int64))
+
+
+def paths(given: Any, steps: IntArray) -> tuple[str | None, ...] | None:
+    if given is None:
+        return None
+    listed = tuple(None if path is None else str(path) for path in given)
+    if len(listed) != len(steps):
+        raise InputError(f"Expected {len(steps)} paths, one per step, but got {len(listed)}.")
+    return listed

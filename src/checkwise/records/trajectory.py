@@ -1,0 +1,193 @@
+"""One training run as selection sees it: source-validation metrics per checkpoint."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from checkwise.records import checks, columns, predictions
+from checkwise.records.runkey import RunKey
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Trajectory:
+    """Source-validation metrics of every checkpoint of one run.
+
+    There is no field for a target: what is not in here cannot be selected on.
+
+    Args:
+        steps: the T training steps, strictly increasing.
+        domains: the E source domains; one is enough.
+        values: metric name → [T, E] array, fractions (accuracy 0.9, not 90). ``accuracy`` is
+            required.
+        pooled: metric name → [T] array for metrics that were logged only as a mean over domains.
+        counts: validation examples per domain, [E].
+        correct: right answers per checkpoint and domain, [T, E]; makes every comparison of
+            accuracies exact. Worked out from ``accuracy`` and ``counts`` where they determine it.
+        diverged: checkpoints whose outputs were not finite; kept in tables, never selected.
+        paths: where the weights of each checkpoint are, if known.
+        key: which run of a study this is.
+        bins, bandwidth: settings the calibration errors were computed with.
+        notes: what a reader did to get here (for example a torn line that was dropped).
+
+    Example:
+        >>> run = Trajectory(steps=[100, 200], domains=["val"],
+        ...                  values={"accuracy": [[0.9], [0.895]], "nll": [[0.7], [0.4]]})
+        >>> len(run), run.metrics
+        (2, ('accuracy', 'nll'))
+    """
+
+    steps: IntArray
+    domains: tuple[str, ...]
+    values: Mapping[str, FloatArray]
+    pooled: Mapping[str, FloatArray] = field(default_factory=dict)
+    counts: IntArray | None = None
+    correct: IntArray | None = None
+    diverged: BoolArray | None = None
+    paths: tuple[str | None, ...] | None = None
+    key: RunKey | None = None
+    bins: int | None = None
+    bandwidth: float | None = None
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        def put(name: str, value: Any) -> None:
+            object.__setattr__(self, name, value)
+
+        steps = checks.steps(self.steps)
+        domains = checks.domains(self.domains)
+        diverged = checks.diverged(self.diverged, steps)
+        values = checks.values(self.values, steps, domains, diverged)
+        counts = checks.counts(self.counts, domains)
+        put("steps", steps)
+        put("domains", domains)
+        put("diverged", diverged)
+        put("values", MappingProxyType(values))
+        put("pooled", MappingProxyType(checks.pooled(self.pooled, steps, diverged, values)))
+        put("counts", counts)
+        put(
+            "correct",
+            checks.correct(self.correct, values["accuracy"], counts, steps, domains, diverged),
+        )
+        put("paths", checks.paths(self.paths, steps))
+        put("notes", tuple(self.notes))
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def __repr__(self) -> str:
+        lost = f", {self.n_diverged} diverged" if self.n_diverged else ""
+        name = f"{self.key}: " if self.key else ""
+        return (
+            f"<Trajectory {name}{len(self)} checkpoints{lost}, "
+            f"{len(self.domains)} source domain(s), metrics: {', '.join(self.metrics)}>"
+        )
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Names of the metrics this run carries."""
+        return (*self.values, *self.pooled)
+
+    @property
+    def n_diverged(self) -> int:
+        """How many checkpoints had outputs that were not finite."""
+        assert self.diverged is not None
+        return int(self.diverged.sum())
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of everything selection can read; the order of domains does not matter."""
+        order = sorted(range(len(self.domains)), key=lambda e: self.domains[e])
+        sha = hashlib.sha256(repr([self.domains[e] for e in order]).encode())
+        sha.update(self.steps.tobytes())
+        assert self.diverged is not None
+        sha.update(self.diverged.tobytes())
+        for name in sorted(self.values):
+            sha.update(name.encode() + b"\0")
+            sha.update(np.ascontiguousarray(self.values[name][:, order]).tobytes())
+        for name in sorted(self.pooled):
+            sha.update(name.encode() + b"\0pooled")
+            sha.update(self.pooled[name].tobytes())
+        if self.counts is not None:
+            sha.update(np.ascontiguousarray(self.counts[order]).tobytes())
+        return sha.hexdigest()
+
+    @cached_property
+    def identity(self) -> str:
+        """A name for this run that stays the same when metrics are added: seeds random draws."""
+        if self.key is not None:
+            return str(self.key)
+        only_accuracy = replace(self, values={"accuracy": self.values["accuracy"]}, pooled={})
+        return only_accuracy.digest
+
+    @classmethod
+    def from_frame(
+        cls,
+        table: Any,
+        *,
+        held_out: str | Iterable[str] | None = None,
+        metrics: Iterable[str] = (),
+        **facts: Any,
+    ) -> Self:
+        """Read one run from a tidy table: one row per step and domain.
+
+        Args:
+            table: a data frame, or any mapping of column name → sequence. Columns ``step`` and
+                ``accuracy`` are required; ``domain`` (default: a single one named "validation"),
+                ``n``, ``correct``, ``diverged``, ``path``, ``role`` and every registered metric
+                are read where present. Other columns are not looked at.
+            held_out: domains to leave out before anything is read. Rows whose ``role`` is
+                ``target`` are left out as well.
+            metrics: further columns to read as metrics.
+            facts: further fields of the trajectory (``key``, ``bins``, ``notes`` …).
+
+        Example:
+            >>> run = Trajectory.from_frame({"step": [0, 100], "accuracy": [0.5, 0.9],
+            ...                              "nll": [0.7, 0.3]})
+            >>> run.domains
+            ('validation',)
+        """
+        return cls(**{**columns.read(table, held_out=held_out, metrics=metrics), **facts})
+
+    @classmethod
+    def from_predictions(
+        cls,
+        saved: Mapping[int, Mapping[str, tuple[Any, Any]]],
+        *,
+        kind: str = "logits",
+        bins: int = 15,
+        bandwidth: float = 0.1,
+        held_out: str | Iterable[str] | None = None,
+        progress: Callable[[int], None] | None = None,
+        **facts: Any,
+    ) -> Self:
+        """Compute every metric from saved outputs: ``{step: {domain: (logits, labels)}}``.
+
+        Args:
+            saved: a mapping (it may load lazily; each step is asked for once).
+            kind: "logits" or "probs"; it is never guessed.
+            bins, bandwidth: settings of the calibration errors.
+            held_out: domains to leave out before anything is read.
+            progress: called with the number of checkpoints done.
+            facts: further fields of the trajectory.
+
+        Example:
+            >>> z = np.array([[2.0, 0.0], [0.0, 1.0]])
+            >>> Trajectory.from_predictions({0: {"val": (z, [0, 1])}}).values["accuracy"]
+            array([[1.]])
+        """
+        computed = predictions.evaluate(
+            saved, kind=kind, bins=bins, bandwidth=bandwidth, held_out=held_out, progress=progress
+        )
+        return cls(**{**computed, **facts})
