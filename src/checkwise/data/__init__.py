@@ -1,0 +1,31 @@
+"""Domain data sets: image folders, feature files, embedded digits; splits, sampling, caches."""
+
+from checkwise.data.augment import augment
+from checkwise.data.cache import cache_dir
+from checkwise.data.dataset import DomainDataset, from_arrays
+from checkwise.data.duplicates import Duplicates, RemovedRow
+from checkwise.data.features import open_features
+from checkwise.data.frozen import frozen_features
+from checkwise.data.images import open_image_folder
+from checkwise.data.registry import DATASETS, dataset_names, open_dataset
+from checkwise.data.sampler import MinibatchSampler
+from checkwise.data.seeds import seed_hash
+from checkwise.data.splits import split
+
+__all__ = [
+    "DATASETS",
+    "DomainDataset",
+    "Duplicates",
+    "MinibatchSampler",
+    "RemovedRow",
+    "augment",
+    "cache_dir",
+    "dataset_names",
+    "from_arrays",
+    "frozen_features",
+    "open_dataset",
+    "open_features",
+    "open_image_folder",
+    "seed_hash",
+    "split",
+]

@@ -1,0 +1,76 @@
+"""Where decoded images and features are kept, and how a file there is built by one process only."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from checkwise.errors import InputError
+
+
+def cache_dir(override: Path | str | None = None) -> Path:
+    """Return ``override``, else ``$CHECKWISE_CACHE``, else ``~/.cache/checkwise``; create it."""
+    chosen = override or os.environ.get("CHECKWISE_CACHE") or Path.home() / ".cache" / "checkwise"
+    folder = Path(chosen).expanduser().absolute()
+    make_folder(folder)
+    return folder
+
+
+def make_folder(folder: Path) -> None:
+    """Create ``folder`` in the cache, or say that the cache cannot be written."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"Expected a cache folder that can be written, but got {error.strerror} in {folder}: "
+            "set the environment variable CHECKWISE_CACHE to another folder."
+        ) from error
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write ``path`` so that it appears whole or not at all, whoever else writes it too."""
+    make_folder(path.parent)
+    partial = path.with_name(f"{path.name}.{secrets.token_hex(8)}.partial")
+    try:
+        with partial.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        publish(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def publish(partial: Path, path: Path) -> None:
+    """Give a finished, synced file its final name, durably."""
+    os.replace(partial, path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+@contextmanager
+def sole_builder(path: Path) -> Iterator[Path]:
+    """Wait until no other process builds ``path``, then yield the partial file to build in.
+
+    The lock only saves double work; that a finished file is whole rests on ``publish`` alone.
+    Under the lock the partial file has a fixed name, so that a killed build is continued by the
+    next one. The host is part of that name because some network file systems lock per host only.
+    Where the file system cannot lock at all, the name is unique and nothing is continued.
+    """
+    import fcntl
+
+    make_folder(path.parent)
+    with path.with_name(f"{path.name}.lock").open("ab") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            owner = socket.gethostname().replace(os.sep, "_")
+        except OSError:
+            owner = secrets.token_hex(8)
+        yield path.with_name(f"{path.name}.{owner}.partial")

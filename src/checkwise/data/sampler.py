@@ -1,0 +1,103 @@
+"""Endless minibatches per domain, drawn with replacement and resumable to the bit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from checkwise.errors import InputError
+
+Indices = NDArray[np.int64]
+
+SCHEMA = 1
+# Part of the stream's definition, like the seed: changing it changes every draw.
+BLOCK = 64
+
+
+class MinibatchSampler:
+    """Draws one minibatch of row indices per domain and update, with replacement.
+
+    ``pools[d]`` holds the rows of domain ``d`` that may be drawn (its `in` split). Every domain has
+    its own stream, a function of ``(seed, position of the domain, number of batches drawn)`` alone:
+    the whole state is one counter, and domains neither share nor disturb each other's draws.
+    The legacy generator is used because NumPy promises never to change its stream.
+
+    >>> sampler = MinibatchSampler([np.arange(5), np.arange(9)], batch_size=3, seed=0)
+    >>> state = sampler.state()
+    >>> first = sampler.next()
+    >>> sampler.set_state(state)
+    >>> all((a == b).all() for a, b in zip(first, sampler.next()))
+    True
+    """
+
+    def __init__(self, pools: Sequence[Indices], *, batch_size: int, seed: int) -> None:
+        if not pools or any(len(pool) == 0 for pool in pools):
+            raise InputError(
+                f"Expected at least one domain and rows in each, but got pools of sizes "
+                f"{[len(pool) for pool in pools]} in MinibatchSampler: "
+                "pass each domain's `in` rows."
+            )
+        if batch_size < 1:
+            raise InputError(
+                f"Expected `batch_size` of at least 1, but got {batch_size} in MinibatchSampler: "
+                "pass the number of examples per domain and update."
+            )
+        if seed < 0:
+            raise InputError(
+                f"Expected a `seed` of at least 0, but got {seed} in MinibatchSampler: "
+                "pass the run's training seed."
+            )
+        self._pools = [np.asarray(pool, dtype=np.int64) for pool in pools]
+        self._batch_size = batch_size
+        self._seed = seed
+        self._drawn = 0
+        self._block_index = -1
+        self._block: list[tuple[Indices, ...]] = []
+
+    def next(self) -> tuple[Indices, ...]:
+        """Return the next minibatch: one read-only array of ``batch_size`` rows per domain."""
+        block_index, offset = divmod(self._drawn, BLOCK)
+        if block_index != self._block_index:
+            self._block = self._draw(block_index)
+            self._block_index = block_index
+        self._drawn += 1
+        return self._block[offset]
+
+    def state(self) -> dict[str, int]:
+        """Return what ``set_state`` needs to continue exactly here; plain JSON."""
+        return {"schema": SCHEMA, **self._identity(), "drawn": self._drawn}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Continue where ``state`` was taken; refuses the state of another sampler."""
+        expected = {"schema": SCHEMA, **self._identity()}
+        found = {key: state.get(key) for key in expected}
+        drawn = state.get("drawn")
+        if found != expected or not isinstance(drawn, int) or drawn < 0:
+            raise InputError(
+                f"Expected the state of this sampler ({expected}), but got {dict(state)} in "
+                "set_state(): resume with the same data, seed and batch size."
+            )
+        self._drawn = drawn
+
+    def _identity(self) -> dict[str, int]:
+        # The rows themselves are vouched for by the data set's fingerprint and the split's seed.
+        return {
+            "seed": self._seed,
+            "batch_size": self._batch_size,
+            "domains": len(self._pools),
+            "rows": sum(len(pool) for pool in self._pools),
+        }
+
+    def _draw(self, block_index: int) -> list[tuple[Indices, ...]]:
+        streams = []
+        for position, pool in enumerate(self._pools):
+            entropy = np.random.SeedSequence([self._seed, position, block_index])
+            random = np.random.RandomState(np.random.MT19937(entropy))
+            drawn = random.randint(0, len(pool), size=(BLOCK, self._batch_size), dtype=np.int64)
+            rows = pool[drawn]
+            rows.flags.writeable = False
+            streams.append(rows)
+        return list(zip(*streams, strict=True))
