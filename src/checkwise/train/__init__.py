@@ -1,0 +1,42 @@
+"""Training: networks, algorithms, hyperparameters and seeds.
+
+Names are loaded when first used, so that reading hyperparameters does not import torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from checkwise.train.algorithms import Algorithm, algorithms, build_algorithm
+    from checkwise.train.hparams import default_hparams, draw_hparams, hparams_for
+    from checkwise.train.seeds import seed_hash, training_seed
+
+__all__ = [
+    "Algorithm",
+    "algorithms",
+    "build_algorithm",
+    "default_hparams",
+    "draw_hparams",
+    "hparams_for",
+    "seed_hash",
+    "training_seed",
+]
+
+_HOME = {
+    "Algorithm": "algorithms",
+    "algorithms": "algorithms",
+    "build_algorithm": "algorithms",
+    "default_hparams": "hparams",
+    "draw_hparams": "hparams",
+    "hparams_for": "hparams",
+    "seed_hash": "seeds",
+    "training_seed": "seeds",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)

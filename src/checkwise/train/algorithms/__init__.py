@@ -1,0 +1,67 @@
+"""Training algorithms by name: a new one is a file, a line in `ALGORITHMS` and a test."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import Final
+
+from torch import nn
+
+from checkwise.errors import InputError
+from checkwise.train.algorithms.base import Algorithm, Forward, Minibatch
+from checkwise.train.algorithms.coral import CORAL
+from checkwise.train.algorithms.erm import ERM
+from checkwise.train.algorithms.groupdro import GroupDRO
+from checkwise.train.algorithms.irm import IRM
+from checkwise.train.algorithms.vrex import VREx
+from checkwise.train.hparams import TABLE, known_names, unknown_name
+
+ALGORITHMS: Final[dict[str, type[Algorithm]]] = {
+    "ERM": ERM,
+    "CORAL": CORAL,
+    "GroupDRO": GroupDRO,
+    "IRM": IRM,
+    "VREx": VREx,
+}
+
+__all__ = ["ALGORITHMS", "Algorithm", "Forward", "Minibatch", "algorithms", "build_algorithm"]
+
+
+def algorithms() -> tuple[str, ...]:
+    """The names `build_algorithm` knows."""
+    return tuple(ALGORITHMS)
+
+
+def build_algorithm(
+    name: str, featurizer: nn.Module, classifier: nn.Module, hparams: Mapping[str, float]
+) -> Algorithm:
+    """The algorithm `name` on `classifier ∘ featurizer`, hyperparameters under DomainBed's names.
+
+    `lr` is required, for its default depends on the data; the rest fall back on their defaults.
+    Names this library does not use (`resnet18`, `data_augmentation`, …) are passed over, but one
+    that looks like a misspelling is refused.
+
+    >>> from torch import nn
+    >>> alg = build_algorithm("VREx", nn.Linear(8, 4), nn.Linear(4, 3), {"lr": 1e-3})
+    >>> alg.hparams["vrex_lambda"]
+    10.0
+    """
+    if name not in ALGORITHMS:
+        raise InputError(
+            f"Expected an algorithm among {', '.join(ALGORITHMS)}, but got {name!r}: choose one "
+            "of these names."
+        )
+    known = known_names()
+    for given in hparams:
+        if given not in known and difflib.get_close_matches(given, known, n=1, cutoff=0.85):
+            raise InputError(unknown_name(given))
+    if "lr" not in hparams:
+        raise InputError(
+            f"Expected a learning rate among the hyperparameters, but got {sorted(hparams)}: "
+            "give `lr`, for example 5e-5 for images and 1e-3 for features."
+        )
+    kind = ALGORITHMS[name]
+    rows = {row.name: row for row in TABLE if row.name in ("lr", "weight_decay", *kind.reads)}
+    read = {key: row.checked(hparams.get(key, row.default)) for key, row in rows.items()}
+    return kind(featurizer, classifier, read)
