@@ -1,1 +1,81 @@
-"""checkwise picks the training checkpoint whose probabilities you can trust."""
+"""checkwise picks the training checkpoint whose probabilities you can trust.
+
+Example:
+    >>> import checkwise as cw
+    >>> run = cw.Trajectory.from_frame({
+    ...     "step": [100, 200, 300],
+    ...     "accuracy": [0.900, 0.895, 0.850],
+    ...     "nll": [0.70, 0.40, 0.35],
+    ...     "cwece": [0.020, 0.010, 0.008],
+    ... })
+    >>> cw.select(run).step
+    200
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from checkwise import metrics
+from checkwise.errors import (
+    CheckwiseError,
+    CheckwiseWarning,
+    InputError,
+    MissingMetricError,
+    NoGuaranteeError,
+)
+from checkwise.metrics import metric
+from checkwise.records import RunKey, Trajectory
+from checkwise.selection import (
+    Guarantee,
+    LiveSelector,
+    Rule,
+    Selection,
+    rule,
+    rules,
+    select,
+    select_many,
+    source_accuracy_radius,
+    worst_domain_radius,
+)
+
+if TYPE_CHECKING:
+    from checkwise.integrations import load, load_runs
+
+__version__ = "0.1.0"
+
+# Parts with heavier imports, loaded when first asked for.
+_LATER = {
+    "load": "checkwise.integrations",
+    "load_runs": "checkwise.integrations",
+}
+
+__all__ = [
+    "CheckwiseError",
+    "CheckwiseWarning",
+    "Guarantee",
+    "InputError",
+    "LiveSelector",
+    "MissingMetricError",
+    "NoGuaranteeError",
+    "Rule",
+    "RunKey",
+    "Selection",
+    "Trajectory",
+    "load",
+    "load_runs",
+    "metric",
+    "metrics",
+    "rule",
+    "rules",
+    "select",
+    "select_many",
+    "source_accuracy_radius",
+    "worst_domain_radius",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        from importlib import import_module
+
+        return getattr(import_module(_LATER[name]), name)
+    raise AttributeError(f"module 'checkwise' has no attribute {name!r}")

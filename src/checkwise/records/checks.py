@@ -54,9 +54,9 @@ def whole_numbers(array: NDArray[Any], what: str) -> IntArray:
         raise InputError(f"Expected whole numbers as {what}, but got {array.dtype} values.")
     try:
         as_float = array.astype(np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         bad = next(value for value in array.ravel().tolist() if not _is_number(value))
-        raise InputError(f"Expected whole numbers as {what}, but got {bad!r}.") from None
+        raise InputError(f"Expected whole numbers as {what}, but got {bad!r:.60}.") from None
     odd = ~np.isfinite(as_float) | (as_float != np.floor(as_float)) | (np.abs(as_float) > 2**53)
     if odd.any():
         where = int(np.flatnonzero(odd.ravel())[0])
@@ -70,7 +70,7 @@ def whole_numbers(array: NDArray[Any], what: str) -> IntArray:
 def _is_number(value: object) -> bool:
     try:
         float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return False
     return True
 
@@ -150,7 +150,7 @@ def pooled(
 def _floats(given: Any, name: str) -> FloatArray:
     try:
         return np.asarray(given, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError(f"Expected numbers for {name}, but got {given!r:.80}.") from None
 
 

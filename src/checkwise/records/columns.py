@@ -35,8 +35,8 @@ def read(
     extra = [n for n in ("n", "correct", "diverged", "path") if n in names]
     raw = {name: _column(table, name) for name in ["step", *wanted, *extra]}
     rows = len(raw["step"])
-    domain = _texts(table, "domain", names, rows, ONLY_DOMAIN)
-    keep = _source_rows(domain, _texts(table, "role", names, rows, "source"), held_out)
+    domain = texts(table, "domain", names, rows, ONLY_DOMAIN)
+    keep = source_rows(domain, texts(table, "role", names, rows, "source"), held_out)
     raw = {name: column[keep] for name, column in raw.items()}
     domain = domain[keep]
 
@@ -69,9 +69,10 @@ def _column(table: Any, name: str) -> NDArray[Any]:
     return array
 
 
-def _texts(
+def texts(
     table: Any, name: str, names: list[str], rows: int, default: str
 ) -> NDArray[np.object_]:
+    """A column as text, ``default`` where it is absent or a cell is empty."""
     if name not in names:
         return np.full(rows, default, dtype=object)
     texts = [_text_or_none(value) for value in _column(table, name).tolist()]
@@ -89,9 +90,10 @@ def left_out(held_out: str | Iterable[str] | None) -> tuple[str, ...]:
     return (held_out,) if isinstance(held_out, str) else tuple(str(name) for name in held_out)
 
 
-def _source_rows(
+def source_rows(
     domain: NDArray[np.object_], role: NDArray[np.object_], held_out: str | Iterable[str] | None
 ) -> NDArray[np.bool_]:
+    """Which rows are neither of a target by role nor of a domain to leave out."""
     known = sorted(set(domain.tolist()))
     for name in left_out(held_out):
         if name not in known:
@@ -143,13 +145,13 @@ def _numbers(
 ) -> NDArray[np.float64]:
     try:
         return column.astype(np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         for row, value in enumerate(column.tolist()):
             try:
                 float(value)
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, OverflowError):
                 raise InputError(
-                    f"Expected a number for {name}, but got {value!r} at step {step[row]}, "
+                    f"Expected a number for {name}, but got {value!r:.60} at step {step[row]}, "
                     f"domain {domain[row]!r}: fix that cell."
                 ) from None
         raise

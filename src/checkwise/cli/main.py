@@ -1,0 +1,93 @@
+"""Entry point: one line and exit code 2 for anything a user can put right."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import click
+import typer
+
+from checkwise import __version__
+from checkwise.cli import export, metrics, rules, select
+from checkwise.errors import CheckwiseError
+
+app = typer.Typer(
+    name="checkwise",
+    help="Pick the training checkpoint whose probabilities you can trust.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command("select")(select.command)
+app.command("export")(export.command)
+app.command("rules")(rules.command)
+app.command("metrics")(metrics.command)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"checkwise {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+) -> None:
+    """Pick the training checkpoint whose probabilities you can trust."""
+
+
+def main(args: list[str] | None = None) -> None:
+    """Run a command; ``--debug`` anywhere shows tracebacks."""
+    arguments = list(sys.argv[1:] if args is None else args)
+    debug = "--debug" in arguments
+    arguments = [argument for argument in arguments if argument != "--debug"]
+    try:
+        code = _run(arguments)
+    except KeyboardInterrupt:
+        _complain("interrupted")
+        code = 130
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader went away; nothing is left to say
+        code = 0
+    except Exception as error:
+        if debug:
+            raise
+        code = _explain(error)
+    sys.exit(code)
+
+
+def _run(arguments: list[str]) -> int:
+    result: Any = app(args=arguments, standalone_mode=False)
+    return result if isinstance(result, int) else 0
+
+
+def _explain(error: Exception) -> int:
+    if isinstance(error, click.ClickException):
+        _complain(error.format_message())
+        return 2
+    if isinstance(error, click.exceptions.Abort):
+        _complain("aborted")
+        return 130
+    if isinstance(error, CheckwiseError):
+        _complain(str(error))
+        return 2
+    if isinstance(error, OSError) and error.strerror:
+        where = f" {error.filename}" if error.filename else ""
+        _complain(f"{error.strerror.lower()}:{where}")
+        return 2
+    _complain(
+        f"{type(error).__name__}: {error} — this is a fault in checkwise; "
+        "run again with --debug and report what it prints."
+    )
+    return 1
+
+
+def _complain(message: str) -> None:
+    one_line = " ".join(message.split())
+    print(f"checkwise: {one_line}", file=sys.stderr)

@@ -1,0 +1,179 @@
+"""``checkwise select``: one checkpoint per run, and why."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from checkwise.cli import options, show
+from checkwise.errors import InputError, NoGuaranteeError
+from checkwise.integrations import load_runs
+from checkwise.records import RunKey, Trajectory
+from checkwise.selection import Selection, select_many
+from checkwise.store.atomic import write_text
+
+if TYPE_CHECKING:
+    import pandas
+
+SHOWN = 12
+
+
+def command(
+    path: Annotated[Path, typer.Argument(help="A run, a folder of runs, a table or a log.")],
+    rule: options.RuleName = options.DEFAULT_RULE,
+    delta_pp: options.Delta = None,
+    q: options.Q = None,
+    objectives: options.Objectives = None,
+    threshold_pp: options.Threshold = None,
+    pareto: options.Pareto = False,
+    param: options.Parameters = None,
+    weights: options.DomainWeights = "equal",
+    worst_domain: options.WorstDomain = False,
+    held_out: options.HeldOut = None,
+    plugin: options.Plugins = None,
+    alpha: Annotated[float, typer.Option(help="Failure probability of the bound.")] = 0.05,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Also write the result: .json or .csv.")
+    ] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Choose a checkpoint of every run in PATH, using source validation only."""
+    options.load_plugins(plugin)
+    params = options.read_params(
+        delta_pp=delta_pp,
+        q=q,
+        objectives=objectives,
+        threshold_pp=threshold_pp,
+        pareto=pareto,
+        further=param,
+    )
+    runs = load_runs(path, held_out=held_out, metrics=params.get("objectives", ()))
+    asked: dict[str, Any] = {
+        "weights": options.read_weights(weights),
+        "worst_domain": worst_domain,
+    }
+    chosen = select_many(runs, rule, **asked, **params)
+    if out is not None:
+        _write(out, chosen)
+    if as_json:
+        print(json.dumps(record(chosen), allow_nan=False))
+    elif len(chosen) == 1:
+        _show_one(next(iter(chosen.values())), alpha)
+    else:
+        _show_many(chosen, select_many(runs, "source-acc", **asked))
+    if out is not None and not as_json:
+        show.console().print(f"Written to {out}.")
+
+
+def record(chosen: Mapping[RunKey, Selection]) -> dict[str, Any]:
+    """The stable JSON: an object for one run, a list for many."""
+    if len(chosen) == 1:
+        return next(iter(chosen.values())).as_dict()
+    return {
+        "schema": 1,
+        "runs": [
+            {"run": key.as_dict(), "selection": selection.as_dict()}
+            for key, selection in chosen.items()
+        ],
+    }
+
+
+def _show_one(selection: Selection, alpha: float) -> None:
+    out = show.console()
+    for note in selection.trajectory.notes:
+        out.print(f"note: {note}")
+    metrics = [name for name in selection.trajectory.metrics if name != "accuracy"]
+    shown = selection.table.head(SHOWN)
+    header = ("rank", "step", "accuracy", "gap", "score", *metrics)
+    rows = [
+        (
+            str(row["rank"]),
+            str(row["step"]),
+            f"{100 * row['accuracy']:.2f}",
+            f"{row['gap_pp']:.2f}",
+            f"{row['score']:.4f}" if row["feasible"] else "-",
+            *(f"{row[name]:.4g}" if name in row else "-" for name in metrics),
+        )
+        for row in shown.to_dict("records")
+    ]
+    out.print(show.table(header, rows, bold=0))
+    hidden = len(selection.trajectory) - len(rows)
+    if hidden > 0:
+        out.print(f"… and {hidden} more (--out FILE.csv writes all)")
+    out.print()
+    out.print(selection.explain())
+    if selection.path is not None:
+        out.print(f"Weights: {selection.path}")
+    try:
+        out.print()
+        out.print(str(selection.guarantee(alpha)))
+    except NoGuaranteeError as error:
+        out.print(f"No accuracy bound: {error}")
+
+
+def _show_many(chosen: Mapping[RunKey, Selection], usual: Mapping[RunKey, Selection]) -> None:
+    out = show.console()
+    header = ("run", "step", "accuracy", "gap", "eligible", "source-acc step", "notes")
+    rows = [
+        (
+            str(key),
+            str(selection.step),
+            f"{100 * selection.accuracy:.2f}",
+            f"{selection.gap_pp:.2f}",
+            str(len(selection.feasible_steps)),
+            str(usual[key].step),
+            "; ".join(selection.trajectory.notes),
+        )
+        for key, selection in chosen.items()
+    ]
+    out.print(show.table(header, rows, left=("run", "notes")))
+    differ = sum(selection.step != usual[key].step for key, selection in chosen.items())
+    alone = sum(len(selection.feasible_steps) == 1 for selection in chosen.values())
+    gap = sum(selection.gap_pp for selection in chosen.values()) / len(chosen)
+    rule = next(iter(chosen.values())).rule
+    out.print()
+    out.print(
+        f"{len(chosen)} runs. {rule} differs from source-acc in {differ}; mean gap {gap:.2f} "
+        f"points; {alone} runs had a single eligible checkpoint."
+    )
+
+
+def _write(out: Path, chosen: Mapping[RunKey, Selection]) -> None:
+    if out.suffix == ".json":
+        write_text(out, json.dumps(record(chosen), indent=2, allow_nan=False) + "\n")
+    elif out.suffix == ".csv":
+        write_text(out, _frame(chosen).to_csv(index=False))
+    else:
+        raise InputError(f"Expected --out to end in .json or .csv, but got {str(out)!r}.")
+
+
+def _frame(chosen: Mapping[RunKey, Selection]) -> pandas.DataFrame:
+    import pandas
+
+    if len(chosen) == 1:
+        return next(iter(chosen.values())).table
+    return pandas.DataFrame(
+        {
+            **{k: v for k, v in key.as_dict().items() if k != "held_out"},
+            "held_out": "+".join(key.held_out),
+            "rule": selection.rule,
+            "step": selection.step,
+            "accuracy": selection.accuracy,
+            "gap_pp": selection.gap_pp,
+            "score": selection.score,
+            "eligible": len(selection.feasible_steps),
+            "path": selection.path,
+        }
+        for key, selection in chosen.items()
+    )
+
+
+def one(runs: Mapping[RunKey, Trajectory], path: Path) -> Trajectory:
+    """The only run of a path."""
+    if len(runs) != 1:
+        raise InputError(f"Expected one run in {path}, but found {len(runs)}: name one of them.")
+    return next(iter(runs.values()))

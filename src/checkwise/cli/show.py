@@ -1,0 +1,38 @@
+"""Tables for people: colour and width only where there is a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+WIDE = 200
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console that neither colours nor folds what goes into a file or pipe."""
+    found = Console(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
+    if not found.is_terminal:
+        found.width = WIDE
+    return found
+
+
+def table(
+    header: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    left: Sequence[str] = (),
+    bold: int | None = None,
+) -> Table:
+    """A plain table; columns named in ``left`` are aligned left, row ``bold`` stands out."""
+    drawn = Table(box=None, pad_edge=False, header_style="bold")
+    for name in header:
+        drawn.add_column(
+            name, justify="left" if name in left else "right", no_wrap=name not in left
+        )
+    for index, row in enumerate(rows):
+        cells = [Text(cell) for cell in row]
+        drawn.add_row(*cells, style="bold green" if index == bold else None)
+    return drawn

@@ -1,0 +1,25 @@
+"""Trajectory in, Selection out; nothing here knows torch, files or held-out results."""
+
+from checkwise.selection.choose import DEFAULT_RULE, select, select_many, usable_rules
+from checkwise.selection.guarantees import Guarantee, source_accuracy_radius, worst_domain_radius
+from checkwise.selection.live import LiveSelector
+from checkwise.selection.registry import Rule, get_rule, rule, rules
+from checkwise.selection.result import Selection
+from checkwise.selection.table import Table
+
+__all__ = [
+    "DEFAULT_RULE",
+    "Guarantee",
+    "LiveSelector",
+    "Rule",
+    "Selection",
+    "Table",
+    "get_rule",
+    "rule",
+    "rules",
+    "select",
+    "select_many",
+    "source_accuracy_radius",
+    "usable_rules",
+    "worst_domain_radius",
+]

@@ -1,0 +1,142 @@
+"""``select``: one run and a rule in, one checkpoint with reasons out."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any, TypeVar
+
+from checkwise.errors import CheckwiseError, InputError, MissingMetricError
+from checkwise.records import Trajectory
+from checkwise.selection.ranking import choose
+from checkwise.selection.registry import Rule, get_rule, rules
+from checkwise.selection.result import Selection
+from checkwise.selection.table import Table
+from checkwise.selection.weights import Weights
+
+DEFAULT_RULE = "ac-nc"
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+def select(
+    trajectory: Trajectory,
+    rule: str | Rule = DEFAULT_RULE,
+    *,
+    weights: Weights = "equal",
+    worst_domain: bool = False,
+    **params: Any,
+) -> Selection:
+    """Choose one checkpoint of a run.
+
+    Args:
+        trajectory: the run.
+        rule: a name from :func:`rules`.
+        weights: how much each domain counts: "equal", "sample", or a weight per domain.
+        worst_domain: judge every checkpoint by its worst domain instead of the mean.
+        params: parameters of the rule, such as ``delta_pp`` and ``q``.
+
+    Example:
+        >>> run = Trajectory(steps=[100, 200, 300], domains=["val"],
+        ...                  values={"accuracy": [[0.900], [0.895], [0.80]],
+        ...                          "nll": [[0.7], [0.4], [0.3]],
+        ...                          "cwece": [[0.02], [0.01], [0.01]]})
+        >>> select(run).step, select(run, "source-acc").step, select(run, "pure-nll").step
+        (200, 100, 300)
+    """
+    found = get_rule(rule)
+    complete = found.complete(params)
+    check_needs(trajectory, found, complete, weights, worst_domain)
+    table = Table.of(trajectory, weights=weights, worst_domain=worst_domain)
+    ranking = found.rank(table, **_without_fixed(found, complete))
+    index = choose(ranking, table["order"], ties_by_accuracy=found.ties_by_accuracy)
+    return Selection(trajectory, found, complete, weights, worst_domain, int(index), ranking)
+
+
+def select_many(
+    runs: Mapping[Key, Trajectory],
+    rule: str | Rule = DEFAULT_RULE,
+    *,
+    weights: Weights = "equal",
+    worst_domain: bool = False,
+    **params: Any,
+) -> dict[Key, Selection]:
+    """Choose one checkpoint of every run: :func:`select` for each, computed together.
+
+    Example:
+        >>> run = Trajectory(steps=[1, 2], domains=["val"], values={"accuracy": [[0.5], [0.6]]})
+        >>> {key: chosen.step for key, chosen in select_many({"a": run}, "source-acc").items()}
+        {'a': 2}
+    """
+    found = get_rule(rule)
+    options: dict[str, Any] = {"weights": weights, "worst_domain": worst_domain}
+    if not found.stackable:
+        return {key: _named(key, select, run, found, **options, **params)
+                for key, run in runs.items()}
+    complete = found.complete(params)
+    chosen: dict[Key, Selection] = {}
+    for keys in _alike(runs):
+        group = [runs[key] for key in keys]
+        for key, run in zip(keys, group, strict=True):
+            _named(key, check_needs, run, found, complete, weights, worst_domain)
+        table = Table.stack(group, **options)
+        ranking = found.rank(table, **_without_fixed(found, complete))
+        indices = choose(ranking, table["order"], ties_by_accuracy=found.ties_by_accuracy)
+        for r, (key, run) in enumerate(zip(keys, group, strict=True)):
+            index, part = int(indices[r]), ranking.row(r)
+            chosen[key] = Selection(run, found, complete, weights, worst_domain, index, part)
+    return {key: chosen[key] for key in runs}
+
+
+def check_needs(
+    trajectory: Trajectory,
+    rule: Rule,
+    params: Mapping[str, Any],
+    weights: Weights,
+    worst_domain: bool,
+) -> None:
+    """Refuse a rule whose metrics the run does not carry, and say which rules work."""
+    needs = [*rule.needs, *params.get("objectives", ())]
+    absent = [name for name in needs if name not in trajectory.metrics]
+    if absent:
+        raise MissingMetricError(
+            f"Rule {rule.name} needs {', '.join(absent)}, but this run carries only "
+            f"{', '.join(trajectory.metrics)}. Rules that work: "
+            f"{', '.join(usable_rules(trajectory.metrics))}. To get the rest, save the logits of "
+            "every checkpoint as step-000100/<domain>.npz and select from that folder."
+        )
+    unsplit = [name for name in needs if name in trajectory.pooled]
+    if unsplit and (weights != "equal" or worst_domain):
+        raise MissingMetricError(
+            f"This run carries {', '.join(unsplit)} only as an equal mean over domains: other "
+            "weights or the worst domain need it per domain."
+        )
+
+
+def usable_rules(metrics: Iterable[str]) -> list[str]:
+    """Rules that need nothing beyond accuracy and these metrics."""
+    available = set(metrics)
+    return [
+        name for name, rule in rules().items() if name != "ac" and available.issuperset(rule.needs)
+    ]
+
+
+def _without_fixed(rule: Rule, params: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in params.items() if name not in rule.fixed}
+
+
+def _alike(runs: Mapping[Key, Trajectory]) -> list[list[Key]]:
+    """Keys grouped by what can be stacked: equally many checkpoints, the same metrics."""
+    groups: dict[tuple[int, tuple[str, ...]], list[Key]] = {}
+    for key, run in runs.items():
+        groups.setdefault((len(run), tuple(sorted(run.metrics))), []).append(key)
+    return list(groups.values())
+
+
+def _named(key: object, call: Any, *args: Any, **kwargs: Any) -> Any:
+    """Run a check for one run of many; a refusal says which run."""
+    try:
+        return call(*args, **kwargs)
+    except MissingMetricError as error:
+        raise MissingMetricError(f"Run {key}: {error}") from None
+    except CheckwiseError as error:
+        raise InputError(f"Run {key}: {error}") from None

@@ -1,0 +1,97 @@
+"""Accuracy-constrained reliability selection, AC(δ, M, q).
+
+1. Keep the feasible set Θ: checkpoints whose mean source accuracy is within δ points of the best.
+2. Rescale each objective m in M to [0, 1] over Θ: (m − a) / (b − a + η), or 0 where b = a.
+3. Take the distance D_q, the L1, L2 or L∞ norm of the rescaled objectives.
+4. Choose the smallest (D_q, −accuracy, step).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from checkwise.errors import InputError
+from checkwise.selection.ranking import Ranking
+from checkwise.selection.table import Table
+
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+
+ETA = 1e-12
+
+OBJECTIVES: dict[str, tuple[str, ...]] = {
+    "nc": ("nll", "cwece"),
+    "ne": ("nll", "ece"),
+    "nec": ("nll", "ece", "cwece"),
+    "ece": ("ece",),
+    "nll": ("nll",),
+    "cwece": ("cwece",),
+}
+
+
+def accuracy_constrained(
+    table: Table,
+    *,
+    objectives: Sequence[str],
+    delta_pp: object = 0.5,
+    q: object = np.inf,
+    pareto: bool = False,
+    eta: float = ETA,
+) -> Ranking:
+    """Rank the feasible checkpoints by the distance of their rescaled objectives.
+
+    Args:
+        objectives: the metrics M; those that are better when higher are negated.
+        delta_pp: the tolerance δ in percentage points.
+        q: 1, 2 or inf.
+        pareto: first drop checkpoints that another one beats in every objective. In exact
+            arithmetic this cannot change the choice for q < ∞, and only ties for q = ∞.
+        eta: the offset η. It decides between two checkpoints of opposed order.
+    """
+    feasible = table.within(delta_pp)
+    errors = np.stack([table.error(name) for name in _names(objectives)])
+    normalised = rescale(errors, feasible, eta)
+    score = distance(normalised, q)
+    eligible = feasible & nondominated(normalised, feasible) if pareto else feasible
+    by_name = dict(zip(objectives, np.where(feasible, normalised, np.nan), strict=True))
+    return Ranking(np.where(feasible, score, np.nan), eligible, by_name)
+
+
+def rescale(errors: FloatArray, feasible: BoolArray, eta: float = ETA) -> FloatArray:
+    """Min–max over the feasible set, along the last axis; a constant objective becomes 0."""
+    low = np.where(feasible, errors, np.inf).min(axis=-1, keepdims=True)
+    high = np.where(feasible, errors, -np.inf).max(axis=-1, keepdims=True)
+    width = np.where(high > low, high - low + eta, 1.0)
+    return np.where(high > low, (errors - low) / width, 0.0)
+
+
+def distance(normalised: FloatArray, q: object) -> FloatArray:
+    """D_q of [M, …, T] rescaled objectives, over M."""
+    if q == 1:
+        return np.asarray(normalised.sum(axis=0))
+    if q == 2:
+        return np.asarray(np.sqrt((normalised**2).sum(axis=0)))
+    if q == np.inf or q == "inf":
+        return np.asarray(normalised.max(axis=0))
+    raise InputError(f"Expected q to be 1, 2 or inf, but got {q!r}.")
+
+
+def nondominated(errors: FloatArray, among: BoolArray) -> BoolArray:
+    """Marked checkpoints that no other marked one matches or beats everywhere, once strictly."""
+    mine, other = errors[..., :, None], errors[..., None, :]
+    beaten = (other <= mine).all(axis=0) & (other < mine).any(axis=0) & among[..., None, :]
+    return among & ~beaten.any(axis=-1)
+
+
+def _names(objectives: Sequence[str]) -> Sequence[str]:
+    if isinstance(objectives, str) or not objectives:
+        raise InputError(
+            f"Expected objectives as a list of metric names, but got {objectives!r}: "
+            'for example ["nll", "cwece"].'
+        )
+    if len(set(objectives)) < len(objectives):
+        raise InputError(f"Expected each objective once, but got {', '.join(objectives)}.")
+    return objectives

@@ -1,0 +1,107 @@
+"""A selection in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from checkwise.selection.result import Selection
+
+
+def explain(selection: Selection) -> str:
+    """Why this checkpoint, what the runner-up lost by, and what to be careful about."""
+    sentences = [
+        _choice(selection),
+        _feasible(selection),
+        _runner_up(selection),
+        _ties(selection),
+        _edge(selection),
+        _diverged(selection),
+    ]
+    return " ".join(sentence for sentence in sentences if sentence)
+
+
+def _choice(s: Selection) -> str:
+    return (
+        f"{s.rule} chose step {s.step}: {_kind(s)} {100 * s.accuracy:.2f}%, "
+        f"{s.gap_pp:.2f} points below the best of {len(s.trajectory)} checkpoints."
+    )
+
+
+def _kind(s: Selection) -> str:
+    return "worst-domain source accuracy" if s.worst_domain else "mean source accuracy"
+
+
+def _feasible(s: Selection) -> str:
+    size = len(s.feasible_steps)
+    if "delta_pp" in s.params:
+        if size == 1:
+            return (
+                f"It is the only one within {s.params['delta_pp']} points of the best, "
+                "so accuracy alone decided."
+            )
+        return f"{size} are within {s.params['delta_pp']} points of the best."
+    if "threshold_pp" in s.params:
+        return f"{size} reach {s.params['threshold_pp']} points."
+    if s.rule == "source-acc":
+        return "" if size == 1 else f"{size} share that accuracy; the earliest was taken."
+    return "" if s.rule_used.constrained else "Accuracy was not constrained."
+
+
+def _runner_up(s: Selection) -> str:
+    if len(s.feasible_steps) < 2 or not s.rule_used.needs and "objectives" not in s.params:
+        return ""
+    other = int(np.flatnonzero(s.rank == 2)[0])
+    metrics = s.params.get("objectives", s.rule_used.needs)
+    parts = [
+        f"{name} {s.view.columns[name][other]:.4g} against {s.view.columns[name][s.index]:.4g}"
+        for name in metrics
+    ]
+    return (
+        f"The runner-up, step {s.trajectory.steps[other]}, has {_and(parts)} "
+        f"(score {s.ranking.score[other]:.4g} against {s.score:.4g})."
+    )
+
+
+def _ties(s: Selection) -> str:
+    if s.rule in ("source-acc", "ac-early", "ac-random"):
+        return ""
+    said = ""
+    if s.ties:
+        by = "higher accuracy, then the earlier step" if s.rule_used.ties_by_accuracy else (
+            "the earlier step"
+        )
+        said = f"Exactly tied with {_steps(s.ties)}; broken by {by}."
+    if s.near_ties:
+        said += (
+            f" {_steps(s.near_ties).capitalize()} differ in score by less than 1e-9: the choice "
+            "among them hangs on rounding and on the offset eta, not on the data."
+        )
+    return said.strip()
+
+
+def _edge(s: Selection) -> str:
+    usable = np.flatnonzero(~np.asarray(s.trajectory.diverged))
+    if len(usable) < 2:
+        return ""
+    if s.index == usable[-1]:
+        return "It is the last checkpoint: training longer might give a better one."
+    if s.index == usable[0]:
+        return "It is the first checkpoint, which usually means that the rule found no learning."
+    return ""
+
+
+def _diverged(s: Selection) -> str:
+    count = s.trajectory.n_diverged
+    return f"{count} diverged checkpoint(s) were left out." if count else ""
+
+
+def _steps(steps: tuple[int, ...]) -> str:
+    word = "step" if len(steps) == 1 else "steps"
+    return f"{word} {_and([str(step) for step in steps])}"
+
+
+def _and(parts: list[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"

@@ -1,0 +1,113 @@
+"""What the tolerance promises about accuracy on the source population, and what it does not.
+
+With probability at least 1 − α over the validation samples, every checkpoint within δ points of the
+best *measured* accuracy has a *population* accuracy within δ + 2r of the best one, where
+
+    r = 100·√( log(2T/α)/2 · Σ_e w_e²/n_e )
+
+by Hoeffding's inequality and a union bound over the T checkpoints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import log, sqrt
+from typing import Any
+
+import numpy as np
+
+from checkwise.errors import InputError
+
+CONDITIONS = (
+    "validation examples are independent draws from their domain, and domains are independent",
+    "domain weights were fixed before looking at the validation results",
+    "the checkpoints do not depend on the validation examples (early stopping or tuning on them "
+    "voids the bound)",
+)
+NOT_PROMISED = (
+    "accuracy on an unseen target: no rule that reads source data alone is best for every target",
+    "anything about NLL or calibration, on source or target",
+)
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """A bound on population source accuracy, with its conditions.
+
+    Args:
+        alpha: probability that the bound fails.
+        radius_pp: r, how far any measured accuracy may be from its population value, in points.
+        bound_pp: δ + 2r: how far the chosen checkpoint may be below the best one, in points.
+        quantity: the accuracy that is bounded.
+        conditions: what has to hold.
+        not_promised: what the bound does not say.
+    """
+
+    alpha: float
+    radius_pp: float
+    bound_pp: float
+    quantity: str
+    conditions: tuple[str, ...] = CONDITIONS
+    not_promised: tuple[str, ...] = NOT_PROMISED
+
+    def __str__(self) -> str:
+        lines = [
+            f"With probability at least {1 - self.alpha:g}, the population {self.quantity} of the "
+            f"chosen checkpoint is at most {self.bound_pp:.2f} points below the best of this run "
+            f"(radius {self.radius_pp:.2f}).",
+            "This holds if:",
+            *(f"  - {condition}" for condition in self.conditions),
+            "It does not promise:",
+            *(f"  - {claim}" for claim in self.not_promised),
+        ]
+        return "\n".join(lines)
+
+
+def source_accuracy_radius(
+    n_checkpoints: int,
+    counts: Sequence[int],
+    alpha: float = 0.05,
+    weights: Sequence[float] | None = None,
+) -> float:
+    """r_α in percentage points for the weighted mean accuracy over domains.
+
+    Args:
+        n_checkpoints: T, how many checkpoints were compared.
+        counts: validation examples per domain.
+        alpha: allowed probability of failure, in (0, 1).
+        weights: one per domain, adding up to 1; equal if not given.
+
+    Example:
+        >>> round(source_accuracy_radius(51, [400, 400, 400]), 3)
+        7.97
+    """
+    n = _counts(n_checkpoints, counts, alpha)
+    w = np.full(len(n), 1 / len(n)) if weights is None else np.asarray(weights, dtype=np.float64)
+    if w.shape != n.shape or not np.isfinite(w).all() or (w < 0).any() or abs(w.sum() - 1) > 1e-9:
+        raise InputError(
+            f"Expected {len(n)} weights of 0 or more that add up to 1, but got {list(w)}."
+        )
+    return 100 * sqrt(log(2 * n_checkpoints / alpha) / 2 * float((w**2 / n).sum()))
+
+
+def worst_domain_radius(n_checkpoints: int, counts: Sequence[int], alpha: float = 0.05) -> float:
+    """The radius in points for the accuracy of the worst domain: a union over domains as well.
+
+    Example:
+        >>> round(worst_domain_radius(51, [400, 400, 400]), 3)
+        10.442
+    """
+    n = _counts(n_checkpoints, counts, alpha)
+    return 100 * sqrt(log(2 * n_checkpoints * len(n) / alpha) / (2 * float(n.min())))
+
+
+def _counts(n_checkpoints: int, counts: Sequence[int], alpha: float) -> Any:
+    n = np.asarray(counts, dtype=np.float64)
+    if n_checkpoints < 1:
+        raise InputError(f"Expected at least one checkpoint, but got {n_checkpoints}.")
+    if n.ndim != 1 or n.size == 0 or not np.isfinite(n).all() or (n < 1).any():
+        raise InputError(f"Expected one count of at least 1 per domain, but got {counts!r}.")
+    if not 0 < alpha < 1:
+        raise InputError(f"Expected alpha strictly between 0 and 1, but got {alpha}.")
+    return n

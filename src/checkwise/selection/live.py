@@ -1,0 +1,90 @@
+"""Selection while training runs: add checkpoints as they come, ask at any time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from checkwise.records import Trajectory
+from checkwise.records.predictions import Recorder
+from checkwise.selection.choose import DEFAULT_RULE, select
+from checkwise.selection.registry import get_rule
+from checkwise.selection.result import Selection
+from checkwise.selection.weights import Weights
+
+
+class LiveSelector:
+    """A selection that grows with the run.
+
+    Args:
+        rule: a name from :func:`rules`.
+        bins, bandwidth: settings of the calibration errors.
+        weights, worst_domain, params: as for :func:`select`.
+
+    Example:
+        >>> z, y = np.array([[2.0, 0.0], [0.0, 1.0]]), [0, 1]
+        >>> live = LiveSelector("ac-nc", delta_pp=0.5)
+        >>> live.add(100, {"val": (-z, y)})
+        >>> live.add(200, {"val": (z, y)})
+        >>> live.choice, live.droppable
+        (200, (100,))
+    """
+
+    def __init__(
+        self,
+        rule: str = DEFAULT_RULE,
+        *,
+        bins: int = 15,
+        bandwidth: float = 0.1,
+        weights: Weights = "equal",
+        worst_domain: bool = False,
+        **params: Any,
+    ):
+        self._rule = get_rule(rule)
+        self._rule.complete(params)
+        self._options = {"weights": weights, "worst_domain": worst_domain, **params}
+        self._recorder = Recorder("logits", bins, bandwidth)
+        self._selection: Selection | None = None
+
+    def add(self, step: int, outputs: Mapping[str, Any]) -> None:
+        """Measure one checkpoint on source validation.
+
+        Args:
+            step: training step, later than the last one added.
+            outputs: domain → ``(logits, labels)``, or a ``Report`` from an ``Accumulator``.
+        """
+        self._recorder.add(step, outputs)
+        self._selection = None
+
+    @property
+    def trajectory(self) -> Trajectory:
+        """Everything added so far."""
+        return Trajectory(**self._recorder.facts())
+
+    @property
+    def selection(self) -> Selection | None:
+        """The selection among the checkpoints so far; None while there is none to choose."""
+        if self._selection is None and not all(self._recorder.diverged):
+            self._selection = select(self.trajectory, self._rule, **self._options)
+        return self._selection
+
+    @property
+    def choice(self) -> int | None:
+        """The step that would be chosen if training stopped now."""
+        return None if self.selection is None else self.selection.step
+
+    @property
+    def droppable(self) -> tuple[int, ...]:
+        """Steps whose weights can be deleted: no later record can make the rule choose them.
+
+        The best accuracy only grows, so what falls below the tolerance stays below. Empty for rules
+        to which this does not apply (``Rule.prunable``).
+        """
+        if not self._rule.prunable or self.selection is None:
+            return ()
+        eligible = self.selection.ranking.eligible
+        if self.selection.params.get("pareto"):
+            eligible = self.selection.view.standing.within(self.selection.tolerance_pp)
+        return tuple(np.array(self._recorder.steps)[~eligible].tolist())

@@ -1,0 +1,134 @@
+"""Where each checkpoint stands in source accuracy, compared without rounding error.
+
+With counts, a mean accuracy is the rational Σ w_e·correct_e/n_e. Put over one denominator it is an
+integer, so the maximum, the edge of the tolerance and ties are decided exactly. Without counts the
+logged floats are all there is, and differences below ``SLACK_PP`` points count as none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import floor, fsum, lcm
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from checkwise.records import Trajectory
+from checkwise.selection.weights import Weights, domain_weights
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+SLACK_PP = 1e-9
+_LARGEST = 2**62
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Accuracies of one run's checkpoints, in order.
+
+    Args:
+        accuracy: mean (or worst-domain) accuracy as a fraction, [T].
+        gap_pp: points below the best, [T]; nan for diverged checkpoints.
+        order: dense rank, 0 for the best accuracy, equal where accuracies are equal, [T].
+        exact: whether counts made every comparison exact.
+    """
+
+    accuracy: FloatArray
+    gap_pp: FloatArray
+    order: IntArray
+    exact: bool
+    _units: NDArray[Any]
+    _denominator: int
+    _diverged: BoolArray
+
+    def within(self, delta_pp: Fraction) -> BoolArray:
+        """The feasible set: not diverged and at most ``delta_pp`` points below the best."""
+        best = self._units[~self._diverged].max()
+        if self.exact:
+            allowed: float = floor(delta_pp * self._denominator / 100)
+        else:
+            allowed = float(delta_pp) / 100 + SLACK_PP / 100
+        return np.asarray(best - self._units <= allowed, dtype=bool) & ~self._diverged
+
+    def at_least(self, threshold_pp: Fraction) -> BoolArray:
+        """Not diverged and at or above an absolute accuracy in points."""
+        if self.exact:
+            reached = self._units * (100 * threshold_pp.denominator) >= (
+                threshold_pp.numerator * self._denominator
+            )
+        else:
+            reached = self._units >= float(threshold_pp) / 100 - SLACK_PP / 100
+        return np.asarray(reached, dtype=bool) & ~self._diverged
+
+
+def standing(trajectory: Trajectory, weights: Weights, worst_domain: bool) -> Standing:
+    """Compare the checkpoints of a run by mean accuracy, or by that of their worst domain."""
+    assert trajectory.diverged is not None
+    diverged = trajectory.diverged
+    units, denominator = _units(trajectory, weights, worst_domain)
+    best = units[~diverged].max()
+    accuracy = np.asarray(units / denominator, dtype=np.float64)
+    gap_pp = np.asarray(100 * (best - units) / denominator, dtype=np.float64)
+    exact = trajectory.correct is not None
+    return Standing(
+        accuracy=np.where(diverged, np.nan, accuracy),
+        gap_pp=np.where(diverged, np.nan, gap_pp),
+        order=_order(units, diverged, 0 if exact else SLACK_PP / 100),
+        exact=exact,
+        _units=units,
+        _denominator=denominator,
+        _diverged=diverged,
+    )
+
+
+def _units(
+    trajectory: Trajectory, weights: Weights, worst_domain: bool
+) -> tuple[NDArray[Any], int]:
+    """Accuracy times a common denominator: integers with counts, floats (over 1) without."""
+    if trajectory.correct is None or trajectory.counts is None:
+        accuracy = np.where(
+            np.asarray(trajectory.diverged)[:, None], 0.0, trajectory.values["accuracy"]
+        )
+        if worst_domain:
+            return accuracy.min(axis=1), 1
+        shares = domain_weights(trajectory, weights)
+        return weighted_mean(accuracy, shares), 1
+    counts = trajectory.counts.tolist()
+    if worst_domain:
+        denominator = lcm(*counts)
+        factors = [denominator // n for n in counts]
+    else:
+        per_example = [
+            w / n for w, n in zip(domain_weights(trajectory, weights), counts, strict=True)
+        ]
+        denominator = lcm(*(share.denominator for share in per_example))
+        factors = [int(share * denominator) for share in per_example]
+    # Thresholds multiply units by 100 times a short decimal's denominator.
+    fits = denominator < _LARGEST // 10**9
+    correct = trajectory.correct.astype(np.int64 if fits else object)
+    scaled = correct * np.array(factors, dtype=correct.dtype)
+    return (scaled.min(axis=1) if worst_domain else scaled.sum(axis=1)), denominator
+
+
+def weighted_mean(values: FloatArray, shares: tuple[Fraction, ...]) -> FloatArray:
+    """Σ_e w_e·m_e per row; ``fsum`` rounds once, so the order of domains cannot matter."""
+    if len(set(shares)) == 1:
+        return np.array([fsum(row) / len(row) for row in values.tolist()])
+    floats = [float(share) for share in shares]
+    return np.array(
+        [fsum(w * v for w, v in zip(floats, row, strict=True)) for row in values.tolist()]
+    )
+
+
+def _order(units: NDArray[Any], diverged: BoolArray, slack: float) -> IntArray:
+    order = np.full(len(units), len(units), dtype=np.int64)
+    rank, head = -1, None
+    for t in sorted(np.flatnonzero(~diverged).tolist(), key=lambda t: (-units[t], t)):
+        if head is None or units[t] < head - slack:
+            rank, head = rank + 1, units[t]
+        order[t] = rank
+    return order

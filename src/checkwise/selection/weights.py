@@ -1,0 +1,60 @@
+"""How much each source domain counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from fractions import Fraction
+
+from checkwise.errors import InputError
+from checkwise.records import Trajectory
+
+Weights = str | Mapping[str, float]
+
+
+def decimal(value: object, what: str) -> Fraction:
+    """The decimal a user wrote, exactly: 0.5 is 1/2 and 0.1 is 1/10, not the nearest float."""
+    if isinstance(value, Fraction):
+        return value
+    try:
+        if isinstance(value, bool):
+            raise ValueError
+        number = Decimal(str(value))
+        if not number.is_finite():
+            raise ValueError
+        return Fraction(number)
+    except (ArithmeticError, ValueError):
+        raise InputError(f"Expected {what} as a number, but got {value!r}.") from None
+
+
+def domain_weights(trajectory: Trajectory, weights: Weights) -> tuple[Fraction, ...]:
+    """One weight per domain, adding up to 1.
+
+    Args:
+        weights: "equal", "sample" (by number of examples), or a weight for every domain by name.
+    """
+    names = trajectory.domains
+    if weights == "equal":
+        return (Fraction(1, len(names)),) * len(names)
+    if weights == "sample":
+        if trajectory.counts is None:
+            raise InputError(
+                "Weights 'sample' need the number of examples per domain, which this run does "
+                "not carry: add a column `n`, or use weights 'equal'."
+            )
+        total = int(trajectory.counts.sum())
+        return tuple(Fraction(n, total) for n in trajectory.counts.tolist())
+    if not isinstance(weights, Mapping):
+        raise InputError(
+            f"Expected weights 'equal', 'sample' or a weight per domain, but got {weights!r}."
+        )
+    if set(weights) != set(names):
+        raise InputError(
+            f"Expected a weight for each of {', '.join(names)}, but got "
+            f"{', '.join(map(str, weights)) or 'none'}."
+        )
+    given = [decimal(weights[name], f"the weight of {name!r}") for name in names]
+    total_weight = sum(given, Fraction(0))
+    if min(given) < 0 or total_weight == 0:
+        raise InputError(f"Expected weights of 0 or more that are not all 0, but got {weights}.")
+    return tuple(weight / total_weight for weight in given)
