@@ -1,0 +1,111 @@
+"""Metrics of a stream: batch by batch, and across processes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from checkwise.errors import InputError
+from checkwise.metrics import inputs
+from checkwise.metrics.report import Report, summarise
+
+if TYPE_CHECKING:
+    from checkwise.metrics.kernel import Sums
+    from checkwise.metrics.softmax import Block
+
+_MOST = 1 << 27  # examples whose exact masses are sure to fit 64 bits
+
+
+class Accumulator:
+    """Sums that grow with every batch and give the metrics of all of them.
+
+    Memory depends on the number of classes and bins, not of examples. Results do not depend on
+    how examples were batched or merged: counts and hard-bin metrics exactly, the others up to
+    rounding (about 1e-13). Can be pickled; not safe to update from two threads at once.
+
+    Args:
+        classes: number of classes C, at least 2.
+        bins: number of bins B of the calibration errors, at least 2.
+        bandwidth: bandwidth h of the soft bins.
+
+    Example:
+        >>> acc = Accumulator(classes=2)
+        >>> acc.update(logits=[[2.0, 0.0], [0.0, 1.0]], labels=[0, 1])
+        >>> acc.update(logits=[[1.0, 0.0]], labels=[1])
+        >>> result = acc.result()
+        >>> result.n, result.correct, round(result.nll, 4)
+        (3, 2, 0.5845)
+    """
+
+    def __init__(self, *, classes: int, bins: int = 15, bandwidth: float = 0.1) -> None:
+        if isinstance(classes, bool) or not isinstance(classes, int) or classes < 2:
+            raise InputError(
+                f"Expected `classes` to be an integer of at least 2, but got {classes!r}."
+            )
+        self.classes = classes
+        self.bins, self.bandwidth = inputs.check_bins(bins, bandwidth)
+        self.n = 0
+        self._sums: Sums | None = None
+        self._block: Block | None = None
+
+    def update(self, *, logits: Any = None, probs: Any = None, labels: Any) -> None:
+        """Add a batch: values [n, C] and labels [n]. A batch that is refused leaves no trace."""
+        found = inputs.read(logits=logits, probs=probs, labels=labels, classes=self.classes)
+        self.add(found)
+
+    def add(self, found: inputs.Predictions) -> None:
+        """Add predictions whose shapes and labels were checked."""
+        from checkwise.metrics import kernel, softmax
+
+        rows = len(found.labels)
+        if self.n + rows > _MOST:
+            raise InputError(
+                f"Expected at most {_MOST} examples, but got {self.n + rows}. Use several "
+                "accumulators and average their results."
+            )
+        if self._block is None:
+            self._block = softmax.new_block(self.classes)
+        sums = self._sums or kernel.new_sums(self.classes, self.bins)
+        # Within one block of rows the kernel looks before it adds; otherwise work on a copy.
+        if self._sums is not None and rows > len(self._block.scale):
+            sums = type(sums)(*(array.copy() for array in sums))
+        grid = kernel.new_grid(self.bins, self.bandwidth)
+        for start, values, labels in found.blocks():
+            bad = kernel.accumulate(values, labels, found.tolerance, grid, self._block, sums)
+            if bad >= 0:
+                found.refuse(start + bad, values[bad], int(labels[bad]))
+        self._sums = sums
+        self.n += rows
+
+    def merge(self, other: Accumulator) -> None:
+        """Add everything that `other` has seen; `other` is left as it is."""
+        mine = (self.classes, self.bins, self.bandwidth)
+        theirs = (other.classes, other.bins, other.bandwidth)
+        if mine != theirs:
+            raise InputError(
+                f"Expected an accumulator with (classes, bins, bandwidth) = {mine}, but got "
+                f"{theirs}. Merge only what was measured alike."
+            )
+        if other._sums is None:
+            return
+        if self._sums is None:
+            self._sums = type(other._sums)(*(array.copy() for array in other._sums))
+        else:
+            self._sums = type(self._sums)(
+                *(a + b for a, b in zip(self._sums, other._sums, strict=True))
+            )
+        self.n += other.n
+
+    def result(self) -> Report:
+        """Metrics of everything added so far."""
+        if self._sums is None:
+            raise InputError("Expected at least one example, but got none. Call update() first.")
+        return summarise(self._sums, bins=self.bins, bandwidth=self.bandwidth)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_block": None}  # scratch need not travel
+
+    def __repr__(self) -> str:
+        return (
+            f"Accumulator(classes={self.classes}, bins={self.bins}, "
+            f"bandwidth={self.bandwidth}, n={self.n})"
+        )

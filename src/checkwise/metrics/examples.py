@@ -1,0 +1,60 @@
+"""One value per example, for statistics that compare or resample examples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from checkwise.metrics import inputs
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class PerExample:
+    """Arrays [n] in the order of the input.
+
+    Attributes:
+        nll: -log p[y].
+        brier: sum_c (p_c - [y = c])^2.
+        confidence: largest probability.
+        predicted: the first class that attains it.
+        correct: whether that is the label.
+    """
+
+    nll: Array
+    brier: Array
+    confidence: Array
+    predicted: Array
+    correct: Array
+
+
+def per_example(*, logits: Any = None, probs: Any = None, labels: Any) -> PerExample:
+    """Negative log-likelihood, Brier score, confidence and correctness of every example.
+
+    Args:
+        logits: [n, C] raw scores, or
+        probs: [n, C] probabilities.
+        labels: [n] integers from 0 to C - 1.
+
+    Example:
+        >>> rows = per_example(probs=[[0.75, 0.25], [0.5, 0.5]], labels=[0, 1])
+        >>> rows.brier.tolist(), rows.correct.tolist()
+        ([0.125, 0.5], [True, False])
+    """
+    from checkwise.metrics import softmax
+
+    found = inputs.read(logits=logits, probs=probs, labels=labels)
+    n = len(found.labels)
+    nll, brier, confidence = np.empty(n), np.empty(n), np.empty(n)
+    predicted = np.empty(n, dtype=np.int64)
+    block = softmax.new_block(found.classes)
+    for start, values, truth in found.blocks():
+        rows = slice(start, start + len(truth))
+        out = (nll[rows], brier[rows], confidence[rows], predicted[rows])
+        bad = softmax.measure_rows(values, truth, found.tolerance, block, out)
+        if bad >= 0:
+            found.refuse(start + bad, values[bad], int(truth[bad]))
+    return PerExample(nll, brier, confidence, predicted, predicted == found.labels)

@@ -1,0 +1,132 @@
+"""All metrics of one set of predictions, and each on its own.
+
+Every function takes raw scores as `logits=` or probabilities as `probs=`, [n, C], and `labels`
+[n] of class indices; NumPy arrays, lists, or tensors on any device.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from checkwise.metrics import inputs
+from checkwise.metrics.accumulate import Accumulator
+from checkwise.metrics.report import Report
+
+
+def evaluate(
+    *, logits: Any = None, probs: Any = None, labels: Any, bins: int = 15, bandwidth: float = 0.1
+) -> Report:
+    """All metrics in one pass.
+
+    Args:
+        logits: [n, C] raw scores; -inf masks a class out. float16 to float64 and bfloat16.
+        probs: [n, C] probabilities, instead of logits; taken as given, not renormalised.
+        labels: [n] integers from 0 to C - 1.
+        bins: number of bins B, at least 2.
+        bandwidth: bandwidth h of the soft bins.
+
+    Raises:
+        InputError: what was wrong, and at which row.
+
+    Example:
+        >>> report = evaluate(logits=[[2.0, 0.0], [0.0, 1.0], [1.0, 0.0]], labels=[0, 1, 1])
+        >>> report.n, report.correct, round(report.nll, 4), round(report.hard_ece, 4)
+        (3, 2, 0.5845, 0.3602)
+    """
+    found = inputs.read(logits=logits, probs=probs, labels=labels)
+    accumulator = Accumulator(classes=found.classes, bins=bins, bandwidth=bandwidth)
+    accumulator.add(found)
+    return accumulator.result()
+
+
+def accuracy(*, logits: Any = None, probs: Any = None, labels: Any) -> float:
+    """Share of examples whose first largest entry is the label.
+
+    Example:
+        >>> accuracy(probs=[[0.5, 0.5], [0.2, 0.8]], labels=[1, 1])
+        0.5
+    """
+    return evaluate(logits=logits, probs=probs, labels=labels).accuracy
+
+
+def nll(*, logits: Any = None, probs: Any = None, labels: Any) -> float:
+    """Mean of -log p[y], by a stable log-sum-exp.
+
+    Example:
+        >>> round(nll(probs=[[0.5, 0.5], [0.75, 0.25]], labels=[0, 1]), 6)
+        1.039721
+    """
+    return evaluate(logits=logits, probs=probs, labels=labels).nll
+
+
+def brier(*, logits: Any = None, probs: Any = None, labels: Any) -> float:
+    """Mean over examples of sum_c (p_c - [y = c])^2, between 0 and 2.
+
+    Example:
+        >>> brier(probs=[[0.75, 0.25]], labels=[0])
+        0.125
+    """
+    return evaluate(logits=logits, probs=probs, labels=labels).brier
+
+
+def ece(
+    *, logits: Any = None, probs: Any = None, labels: Any, bins: int = 15, bandwidth: float = 0.1
+) -> float:
+    """Soft expected calibration error: sum_b (W_b / n) (a_b - u_b)^2.
+
+    W_b sums the weights w_ib = g_b(u_i) / sum_r g_r(u_i) of a Gaussian g of bandwidth h at
+    the centres (b - 1) / (B - 1), u is the largest probability, and a_b and u_b are the weighted
+    means of correctness and confidence. A squared gap: not comparable with `hard_ece`.
+
+    Example:
+        >>> round(ece(probs=[[0.75, 0.25]], labels=[0]), 6)
+        0.0625
+    """
+    found = evaluate(logits=logits, probs=probs, labels=labels, bins=bins, bandwidth=bandwidth)
+    return found.ece
+
+
+def cwece(
+    *, logits: Any = None, probs: Any = None, labels: Any, bins: int = 15, bandwidth: float = 0.1
+) -> float:
+    """Soft class-wise calibration error: (1/C) sum_c sum_b (V_cb / sum_r V_cr) (y_cb - p_cb)^2.
+
+    V_cb sums v_icb = p_ic g_b(p_ic) over all n examples, unnormalised over bins; y_cb and p_cb
+    are the v-weighted means of [y = c] and of p.
+
+    Example:
+        >>> round(cwece(probs=[[0.75, 0.25]], labels=[0]), 6)
+        0.0625
+    """
+    found = evaluate(logits=logits, probs=probs, labels=labels, bins=bins, bandwidth=bandwidth)
+    return found.cwece
+
+
+def hard_ece(*, logits: Any = None, probs: Any = None, labels: Any, bins: int = 15) -> float:
+    """Expected calibration error over bins ((b - 1)/B, b/B]: sum_b |B_b|/n |acc - conf|.
+
+    Example:
+        >>> hard_ece(probs=[[0.75, 0.25]], labels=[0])
+        0.25
+    """
+    return evaluate(logits=logits, probs=probs, labels=labels, bins=bins).hard_ece
+
+
+def hard_cwece(*, logits: Any = None, probs: Any = None, labels: Any, bins: int = 15) -> float:
+    """Class-weighted error: sum_c (n_c/n) sum_b |B_cb|/n |freq_c - conf_c|, one class vs rest.
+
+    Example:
+        >>> hard_cwece(probs=[[0.75, 0.25]], labels=[0])
+        0.25
+    """
+    return evaluate(logits=logits, probs=probs, labels=labels, bins=bins).hard_cwece
+
+
+def worst_class_accuracy(*, logits: Any = None, probs: Any = None, labels: Any) -> float:
+    """Smallest recall among the classes that occur in the labels.
+
+    Example:
+        >>> worst_class_accuracy(probs=[[0.9, 0.1], [0.8, 0.2], [0.3, 0.7]], labels=[0, 1, 1])
+        0.5
+    """
+    return evaluate(logits=logits, probs=probs, labels=labels).worst_class_accuracy

@@ -1,0 +1,200 @@
+"""Arrays at the door: duck-typed, checked, and cut into blocks that the kernels read.
+
+Nothing here copies the whole input: half precision, foreign tensors and strided views are
+converted a block at a time.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+
+from checkwise.errors import CheckwiseWarning, InputError
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+_BLOCK = 1 << 22  # elements converted at a time
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Checked shapes and labels; the values themselves are checked by the kernel, row by row.
+
+    Attributes:
+        values: [n, C] array or tensor of logits or probabilities, untouched.
+        kind: "logits" or "probs".
+        labels: [n] int64.
+        classes: C.
+        tolerance: how far the sum of a row of probabilities may be from 1; negative for logits.
+    """
+
+    values: Any
+    kind: str
+    labels: Array
+    classes: int
+    tolerance: float
+
+    def blocks(self) -> Iterator[tuple[int, Array, Array]]:
+        """(first row, contiguous float32 or float64 values, labels), in order."""
+        n = len(self.labels)
+        size = n if _is_ready(self.values) else max(1, _BLOCK // self.classes)
+        for start in range(0, n, size):
+            rows = to_numpy(self.values[start : start + size])
+            if rows.dtype not in (np.float32, np.float64):
+                rows = rows.astype(np.float32 if rows.dtype.itemsize == 2 else np.float64)
+            yield start, np.ascontiguousarray(rows), self.labels[start : start + size]
+
+    def refuse(self, row: int, values: Array, label: int) -> NoReturn:
+        """Raise the error that says why this row cannot be used."""
+        problem = _logit_problem if self.kind == "logits" else _probability_problem
+        raise InputError(problem(row, values.astype(np.float64), label, self.tolerance))
+
+
+def read(*, logits: Any, probs: Any, labels: Any, classes: int | None = None) -> Predictions:
+    """Check everything that can be checked without reading all values.
+
+    Raises:
+        InputError: both or neither of logits and probs, wrong shapes or types, labels out of
+            range, no examples.
+    """
+    if (logits is None) == (probs is None):
+        raise InputError(
+            "Expected exactly one of `logits` and `probs`, but got "
+            f"{'neither' if logits is None else 'both'}. Pass raw scores as `logits=` or "
+            "probabilities as `probs=`; they are never guessed from their values."
+        )
+    kind = "probs" if logits is None else "logits"
+    values = probs if logits is None else logits
+    if not hasattr(values, "shape"):
+        values = np.asarray(values)
+    shape = tuple(values.shape)
+    if len(shape) != 2 or shape[1] < 2:
+        raise InputError(
+            f"Expected `{kind}` of shape [n, C] with C of at least 2, but got {list(shape)}. "
+            "For a binary score give both columns."
+        )
+    if shape[0] == 0:
+        raise InputError(f"Expected at least one example, but `{kind}` is empty. Add rows.")
+    if classes is not None and shape[1] != classes:
+        raise InputError(
+            f"Expected {classes} classes, but `{kind}` has {shape[1]} columns. "
+            "Make a new Accumulator for a different number of classes."
+        )
+    sample = to_numpy(values[:1])
+    if sample.dtype.kind not in "fiu":
+        raise InputError(
+            f"Expected numbers in `{kind}`, but got dtype {sample.dtype}. Convert to float32."
+        )
+    checked = _read_labels(labels, rows=shape[0], classes=shape[1])
+    half = sample.dtype.itemsize < 4 or "float16" in str(getattr(values, "dtype", ""))
+    tolerance = -1.0 if kind == "logits" else 1e-2 if half else 1e-4
+    found = Predictions(values, kind, checked, shape[1], tolerance)
+    if kind == "logits" and _look_like_probabilities(found):
+        warnings.warn(
+            "The `logits` lie in [0, 1] and every row sums to 1, as probabilities do. "
+            "If they are probabilities, pass them as `probs=`.",
+            CheckwiseWarning,
+            stacklevel=4,
+        )
+    return found
+
+
+def to_numpy(values: Any) -> Array:
+    """An array of the same values; tensors are detached, moved to the CPU, bfloat16 widened."""
+    if hasattr(values, "detach"):
+        values = values.detach().cpu()
+        values = values.float() if "bfloat16" in str(values.dtype) else values
+        return np.asarray(values.numpy())
+    array = np.asarray(values)
+    # JAX and ml_dtypes register bfloat16 with NumPy as a kind of its own.
+    return array.astype(np.float32) if array.dtype.name == "bfloat16" else array
+
+
+def check_bins(bins: Any, bandwidth: Any) -> tuple[int, float]:
+    """Number of bins and bandwidth as plain numbers, or an error."""
+    if isinstance(bins, bool) or not isinstance(bins, int | np.integer) or bins < 2:
+        raise InputError(f"Expected `bins` to be an integer of at least 2, but got {bins!r}.")
+    if not isinstance(bandwidth, int | float | np.number) or not 0 < float(bandwidth) < np.inf:
+        raise InputError(f"Expected `bandwidth` to be a positive number, but got {bandwidth!r}.")
+    return int(bins), float(bandwidth)
+
+
+def _is_ready(values: Any) -> bool:
+    """Whether the kernel can read the array as it stands."""
+    return (
+        isinstance(values, np.ndarray)
+        and values.dtype in (np.float32, np.float64)
+        and values.dtype.isnative
+        and values.flags.c_contiguous
+    )
+
+
+def _read_labels(labels: Any, *, rows: int, classes: int) -> Array:
+    y = to_numpy(labels)
+    if y.shape != (rows,):
+        raise InputError(
+            f"Expected {rows} labels, one per row, but got shape {list(y.shape)}. "
+            "Give class indices, not one-hot rows."
+        )
+    if y.dtype.kind not in "iu":
+        odd = np.flatnonzero(y != np.floor(y)) if y.dtype.kind == "f" else y[:0]
+        row = int(odd[0]) if len(odd) else 0
+        raise InputError(
+            f"Expected integer labels, but got dtype {y.dtype} with {y[row]!r} at row {row}. "
+            "Convert with labels.astype(int)."
+        )
+    outside = np.flatnonzero((y < 0) | (y >= classes))
+    if len(outside):
+        row = int(outside[0])
+        raise InputError(
+            f"Expected labels from 0 to {classes - 1}, but got {int(y[row])} at row {row}. "
+            "Check that labels and columns count the same classes."
+        )
+    return np.ascontiguousarray(y, dtype=np.int64)
+
+
+def _look_like_probabilities(found: Predictions) -> bool:
+    def alike(rows: Array) -> bool:
+        wide = rows.astype(np.float64)
+        inside = bool(((wide >= 0) & (wide <= 1)).all())
+        return inside and bool((np.abs(wide.sum(1) - 1) <= 1e-3).all())
+
+    # Real logits fail at the first row, so the rest is almost never read twice.
+    return alike(to_numpy(found.values[:1])) and all(alike(rows) for _, rows, _ in found.blocks())
+
+
+def _logit_problem(row: int, z: Array, label: int, tolerance: float) -> str:
+    bad = np.flatnonzero(np.isnan(z) | (z == np.inf))
+    if len(bad):
+        return (
+            f"Expected finite logits, but got {z[bad[0]]} at row {row}, class {bad[0]}. "
+            "Drop this checkpoint or mark it as diverged."
+        )
+    if np.isneginf(z).all():
+        return f"Expected a finite logit, but all are -inf at row {row}. Unmask a class."
+    return (
+        f"Expected a finite negative log-likelihood, but the logit of the label, class {label}, "
+        f"is {z[label]} at row {row}. Do not mask out the true class."
+    )
+
+
+def _probability_problem(row: int, p: Array, label: int, tolerance: float) -> str:
+    bad = np.flatnonzero(~(p >= 0))
+    if len(bad):
+        return (
+            f"Expected probabilities of at least 0, but got {p[bad[0]]} at row {row}, class "
+            f"{bad[0]}. Pass raw scores as `logits=`."
+        )
+    if not abs(p.sum() - 1) <= tolerance:
+        return (
+            f"Expected probabilities that sum to 1 within {tolerance:g}, but got {p.sum():.6g} at "
+            f"row {row}. Normalise the rows, or pass raw scores as `logits=`."
+        )
+    return (
+        f"Expected a positive probability of the label, but class {label} has 0 at row {row}, an "
+        "infinite negative log-likelihood. Pass `logits=`, which do not underflow."
+    )

@@ -1,0 +1,139 @@
+"""Names, directions and scales of metrics; one decorator adds a user's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from checkwise.errors import InputError
+from checkwise.metrics import inputs
+from checkwise.metrics.examples import per_example
+from checkwise.metrics.functions import evaluate
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Function = Callable[[Array, Array], float]
+Direction = Literal["lower", "higher"]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """What a table, a rule or a report needs to know about a metric.
+
+    Attributes:
+        name: the key under which values are stored.
+        direction: "lower" where smaller is better, else "higher".
+        scale: factor for display, 1 or 100.
+        summary: one line.
+        function: f(probs [n, C] float64, labels [n]) -> float, or None for a built-in metric.
+    """
+
+    name: str
+    direction: Direction
+    scale: int
+    summary: str
+    function: Function | None = None
+
+    def __call__(self, *, logits: Any = None, probs: Any = None, labels: Any) -> float:
+        """The metric's value on one set of predictions, as a fraction.
+
+        Example:
+            >>> METRICS["brier"](probs=[[0.75, 0.25]], labels=[0])
+            0.125
+        """
+        if self.function is None:
+            return evaluate(logits=logits, probs=probs, labels=labels).values()[self.name]
+        return evaluate_registered(logits=logits, probs=probs, labels=labels, only=self)[self.name]
+
+
+METRICS: dict[str, Metric] = {
+    known.name: known
+    for known in (
+        Metric("accuracy", "higher", 100, "Share predicted rightly."),
+        Metric("nll", "lower", 1, "Mean negative log-likelihood."),
+        Metric("brier", "lower", 1, "Mean squared error of the probabilities."),
+        Metric("ece", "lower", 100, "Soft-bin squared gap of the top label."),
+        Metric("cwece", "lower", 100, "Soft-bin squared gap, class-wise."),
+        Metric("hard_ece", "lower", 100, "Hard-bin absolute gap of the top label."),
+        Metric("hard_cwece", "lower", 100, "Hard-bin absolute gap, class-weighted."),
+        Metric("worst_class_accuracy", "higher", 100, "Smallest recall of a class present."),
+    )
+}
+
+
+def metric(name: str, *, direction: Direction, scale: int = 1) -> Callable[[Function], Function]:
+    """Register a metric of your own: f(probs [n, C] float64, labels [n]) -> float.
+
+    Args:
+        name: a new name, without spaces.
+        direction: "lower" where smaller is better, else "higher".
+        scale: 1 or 100, for display only.
+
+    Example:
+        >>> @metric("mean-confidence", direction="higher", scale=100)
+        ... def mean_confidence(probs, labels):
+        ...     '''Mean of the largest probability.'''
+        ...     return probs.max(axis=1).mean()
+        >>> round(METRICS["mean-confidence"](probs=[[0.75, 0.25]], labels=[0]), 6)
+        0.75
+        >>> del METRICS["mean-confidence"]
+    """
+    if not isinstance(name, str) or not name or name.split() != [name]:
+        raise InputError(f"Expected a metric name without spaces, but got {name!r}.")
+    if name in METRICS:
+        raise InputError(f"Expected a new metric name, but {name!r} exists. Choose another.")
+    if direction not in ("lower", "higher"):
+        raise InputError(f"Expected direction 'lower' or 'higher', but got {direction!r}.")
+    if scale not in (1, 100):
+        raise InputError(f"Expected scale 1 or 100, but got {scale!r}.")
+
+    def register(function: Function) -> Function:
+        summary = (function.__doc__ or "").strip().split("\n")[0]
+        METRICS[name] = Metric(name, direction, scale, summary, function)
+        return function
+
+    return register
+
+
+def get_metric(name: str) -> Metric:
+    """The metric of that name.
+
+    Example:
+        >>> get_metric("nll").direction
+        'lower'
+    """
+    if name not in METRICS:
+        raise InputError(f"Expected one of {', '.join(METRICS)}, but got {name!r}.")
+    return METRICS[name]
+
+
+def evaluate_registered(
+    *, logits: Any = None, probs: Any = None, labels: Any, only: Metric | None = None
+) -> dict[str, float]:
+    """Values of the users' metrics (or of `only` one), each given the same probabilities."""
+    wanted = [m for m in METRICS.values() if m.function] if only is None else [only]
+    if not wanted:
+        return {}
+    found = inputs.read(logits=logits, probs=probs, labels=labels)
+    per_example(**{found.kind: found.values}, labels=found.labels)
+    p = np.concatenate([_probabilities(rows, found.kind) for _, rows, _ in found.blocks()])
+    values = {}
+    for known in wanted:
+        assert known.function is not None
+        value = known.function(p.copy(), found.labels.copy())
+        if not np.isscalar(value) or not np.isfinite(float(value)):
+            raise InputError(
+                f"Expected metric {known.name!r} to return a finite number, but got {value!r}."
+            )
+        values[known.name] = float(value)
+    return values
+
+
+def _probabilities(rows: Array, kind: str) -> Array:
+    p = rows.astype(np.float64)
+    if kind == "logits":
+        p = np.exp(p - p.max(1, keepdims=True))
+        p /= p.sum(1, keepdims=True)
+    return p

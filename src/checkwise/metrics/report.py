@@ -1,0 +1,147 @@
+"""From sums over examples to metrics: the formulas, in NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from checkwise.metrics.kernel import Sums
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+NAMES = (
+    "accuracy",
+    "nll",
+    "brier",
+    "ece",
+    "cwece",
+    "hard_ece",
+    "hard_cwece",
+    "worst_class_accuracy",
+)
+CLAMP = 1e-8  # smallest denominator of a soft bin
+_UNIT = 2.0**-36  # of the masses in hard bins
+
+
+@dataclass(frozen=True)
+class Report:
+    """Metrics of n predictions over C classes, as fractions (not times 100).
+
+    Attributes:
+        n: number of examples.
+        correct: number predicted rightly; the first of equal maxima is the prediction.
+        classes: C.
+        bins, bandwidth: B and h of the calibration errors.
+        accuracy: correct / n.
+        nll: mean of -log p[y].
+        brier: mean of sum_c (p_c - [y = c])^2.
+        ece, cwece: Gaussian soft-bin squared gaps, top label and class-wise.
+        hard_ece, hard_cwece: hard-bin absolute gaps, top label and class-wise.
+        worst_class_accuracy: smallest recall among the classes present.
+        per_class: arrays [C]. `count` examples of the class; `recall` and mean `nll` of them
+            (NaN where absent); `cwece` and `hard_cwece` are the parts that sum to the metrics.
+    """
+
+    n: int
+    correct: int
+    classes: int
+    bins: int
+    bandwidth: float
+    accuracy: float
+    nll: float
+    brier: float
+    ece: float
+    cwece: float
+    hard_ece: float
+    hard_cwece: float
+    worst_class_accuracy: float
+    per_class: Mapping[str, Array] = field(repr=False, compare=False)
+
+    def values(self) -> dict[str, float]:
+        """The eight metrics by name."""
+        return {name: getattr(self, name) for name in NAMES}
+
+
+def summarise(sums: Sums, *, bins: int, bandwidth: float) -> Report:
+    """The report of everything that was added to `sums`."""
+    n, correct = int(sums.count.sum()), int(sums.correct.sum())
+    classes = len(sums.count)
+    present = sums.count > 0
+    examples = np.where(present, sums.count, 1)
+    recall = np.where(present, sums.correct / examples, np.nan)
+    cwece = _soft_gap(*_class_sums(sums, bins, bandwidth)) / classes
+    hard_cwece = sums.count / n * _hard_gap(*_hard_sums(sums, n)) / n
+    weight, conf, right = sums.top_soft[:, :bins]
+    filled = np.maximum(weight, CLAMP)
+    return Report(
+        n=n,
+        correct=correct,
+        classes=classes,
+        bins=bins,
+        bandwidth=bandwidth,
+        accuracy=correct / n,
+        nll=float(sums.nll.sum() / n),
+        brier=float(max(0.0, sums.brier[0] + sums.moments[1].sum()) / n),
+        ece=float((weight / n * (right / filled - conf / filled) ** 2).sum()),
+        cwece=float(cwece.sum()),
+        hard_ece=float(_hard_gap(*sums.top_hard) / n),
+        hard_cwece=float(hard_cwece.sum()),
+        worst_class_accuracy=float(np.nanmin(recall)),
+        per_class={
+            "count": sums.count.copy(),
+            "recall": recall,
+            "nll": np.where(present, sums.nll / examples, np.nan),
+            "cwece": cwece,
+            "hard_cwece": hard_cwece,
+        },
+    )
+
+
+def gaussian_series(bins: int, bandwidth: float, terms: int) -> Array:
+    """Coefficients [terms, B] of exp(-(p - mu)^2 / 2h^2) = sum_k coefficient[k] p^k.
+
+    He_{k+1}(t) = t He_k(t) - k He_{k-1}(t), here divided by k! h^k as it goes.
+    """
+    t = np.arange(bins) / (bins - 1) / bandwidth
+    rows = [np.exp(-0.5 * t * t)]
+    rows.append(rows[0] * t / bandwidth)
+    for k in range(1, terms - 1):
+        rows.append((t * rows[k] - rows[k - 1] / bandwidth) / ((k + 1) * bandwidth))
+    return np.stack(rows[:terms])
+
+
+def _class_sums(sums: Sums, bins: int, bandwidth: float) -> tuple[Array, Array, Array]:
+    """V, sum of v p and sum of v [y = c], each [C, B]."""
+    terms, classes = len(sums.moments), len(sums.count)
+    series = gaussian_series(bins, bandwidth, terms)
+    moments = sums.moments[:, :classes].T
+    v, vp, vy = sums.soft[:, :, :bins]
+    return (
+        v + moments @ series,
+        vp + moments[:, 1:] @ series[:-1],
+        vy + sums.label_moments @ series,
+    )
+
+
+def _soft_gap(v: Array, vp: Array, vy: Array) -> Array:
+    """[C] sum_b V_cb / sum_r V_cr (y_cb - p_cb)^2, every denominator at least 1e-8."""
+    filled = np.maximum(v, CLAMP)
+    share = v / np.maximum(v.sum(1, keepdims=True), CLAMP)
+    return np.asarray((share * (vy / filled - vp / filled) ** 2).sum(1))
+
+
+def _hard_sums(sums: Sums, n: int) -> tuple[Array, Array, Array]:
+    """Number, mass and labels per class and bin; the kernel counts no small probabilities."""
+    number, mass, labels = sums.hard.copy()
+    number[:, 0] = n - number[:, 1:].sum(1)
+    mass[:, 0] += sums.small_mass[: len(mass)]
+    return number, mass, labels
+
+
+def _hard_gap(number: Array, mass: Array, labels: Array) -> Array:
+    """Sum over bins of |B_b| |freq - conf|, in which |B_b| cancels."""
+    return np.asarray(np.abs(labels - mass * _UNIT).sum(-1))
