@@ -1,0 +1,190 @@
+"""From a path to trajectories, whatever lies there."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from checkwise.errors import CheckwiseWarning, InputError
+from checkwise.integrations import domainbed, predictions, swad, tables
+from checkwise.integrations.found import Found, Request
+from checkwise.integrations.jsonl import NoRecordsError, read_lines
+from checkwise.records import RunKey, Trajectory
+
+ACCEPTED = (
+    "a table of metrics (.csv, .parquet, .jsonl), a predictions folder "
+    "(step-000100/<domain>.npz), a DomainBed or SWAD results.jsonl, or a folder of such runs"
+)
+
+
+def load(
+    path: str | Path,
+    *,
+    held_out: str | Iterable[str] | None = None,
+    metrics: str | Iterable[str] = (),
+) -> Trajectory:
+    """Read one run: run folder, predictions folder, CSV, Parquet, JSON lines, DomainBed, SWAD.
+
+    Args:
+        path: file or folder; what it is shows from its contents.
+        held_out: domains to leave out before anything of theirs is read. Targets that the input
+            itself names (``test_envs``, ``role``, a ``held_out`` column) are left out anyway.
+        metrics: further columns to read as metrics.
+
+    Raises:
+        InputError: nothing readable lies there, or more than one run does.
+    """
+    runs = _found(Path(path), Request.of(held_out, metrics))
+    if len(runs) > 1:
+        shown = ", ".join(str(run.key or run.where) for run in runs[:3])
+        raise InputError(
+            f"Expected one run, but {path} holds {len(runs)} ({shown}{', …' * (len(runs) > 3)}): "
+            "read them with load_runs, or choose in each with `checkwise select`."
+        )
+    return runs[0].trajectory
+
+
+def load_runs(
+    path: str | Path,
+    *,
+    held_out: str | Iterable[str] | None = None,
+    metrics: str | Iterable[str] = (),
+) -> dict[RunKey, Trajectory]:
+    """Read every run of a sweep folder, a log that holds several, or a table with run columns.
+
+    A run that does not say which it is (a predictions folder, a table without run columns) goes
+    by its place: ``RunKey(dataset=<path below the folder>, algorithm="run", …)``.
+
+    Raises:
+        InputError: nothing readable lies there, or two runs answer to one key.
+    """
+    root = Path(path)
+    named: dict[RunKey, Found] = {}
+    for run in _found(root, Request.of(held_out, metrics)):
+        key = run.key or RunKey(_place(root, run), "run", (), 0, 0)
+        if key in named:
+            raise InputError(
+                f"Expected one run per configuration, but {named[key].where} and {run.where} are "
+                f"both {key}: keep one (move the other away), or read each by its own path."
+            )
+        named[key] = run
+    return {key: run.trajectory for key, run in named.items()}
+
+
+def _place(root: Path, run: Found) -> str:
+    below = Path(run.where).relative_to(root).as_posix()
+    if below != ".":
+        return below
+    return root.stem if root.is_file() else root.resolve().name
+
+
+@dataclass(frozen=True)
+class Reader:
+    """One kind of input: how to tell it, and how to read it."""
+
+    recognise: Callable[[Path], bool]
+    read: Callable[[Path, Request], list[Found]]
+
+
+def _has_log(path: Path) -> bool:
+    return (path / domainbed.LOG).is_file()
+
+
+def _read_folder_log(path: Path, request: Request) -> list[Found]:
+    if predictions.recognises(path):
+        raise InputError(
+            f"Expected one account of a run, but {path} holds {domainbed.LOG} and step folders "
+            "with predictions: move the step folders into a folder of their own."
+        )
+    return _read_jsonl(path / domainbed.LOG, request)
+
+
+def _read_jsonl(path: Path, request: Request) -> list[Found]:
+    lines, notes = read_lines(path)
+    for kind in (domainbed, swad):
+        if kind.recognises(lines[0]):
+            return kind.read(lines, notes, path, request)
+    return tables.read_records(lines, notes, path, request)
+
+
+def _is_file(*suffixes: str) -> Callable[[Path], bool]:
+    return lambda path: path.is_file() and path.suffix.lower() in suffixes
+
+
+# In order; the first that recognises a path reads it.
+READERS: list[Reader] = [
+    Reader(_has_log, _read_folder_log),
+    Reader(predictions.recognises, predictions.read),
+    Reader(_is_file(".jsonl", ".ndjson", ".json"), _read_jsonl),
+    Reader(_is_file(".csv"), tables.read_csv),
+    Reader(_is_file(".parquet", ".pq"), tables.read_parquet),
+]
+
+
+def _found(path: Path, request: Request) -> list[Found]:
+    try:
+        if not path.exists():
+            raise InputError(
+                f"Expected {ACCEPTED}, but there is nothing at {path}: check the path."
+            )
+        if path.is_file():
+            return _reader(path).read(path, request)
+        return _below(path, request)
+    except (OSError, ValueError) as error:
+        # A folder that cannot be listed, a name with a null byte.
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"Expected a readable path, but got {path!s:.200} ({error}).") from None
+
+
+def _reader(path: Path) -> Reader:
+    for reader in READERS:
+        if reader.recognise(path):
+            return reader
+    raise InputError(f"Expected {ACCEPTED}, but {path} is none of these: check the path.")
+
+
+def _below(root: Path, request: Request) -> list[Found]:
+    """Every run in a folder and the folders in it."""
+    found: list[Found] = []
+    empty: list[NoRecordsError] = []
+    for folder, reader in _run_folders(root):
+        try:
+            found += reader.read(folder, request)
+        except NoRecordsError as error:
+            empty.append(error)
+    if not found and empty:
+        raise empty[0]
+    if not found:
+        raise InputError(
+            f"Expected {ACCEPTED}, but the folder {root} holds none of these: check the path, "
+            "or name the file."
+        )
+    if empty:
+        warnings.warn(
+            f"{len(empty)} of {len(found) + len(empty)} runs in {root} are left out: {empty[0]}",
+            CheckwiseWarning,
+            stacklevel=4,
+        )
+    return found
+
+
+def _run_folders(root: Path) -> Iterator[tuple[Path, Reader]]:
+    seen: set[Path] = set()
+    waiting = [(root, READERS)]
+    while waiting:
+        folder, readers = waiting.pop()
+        if folder.resolve() in seen:  # a link that leads back up
+            continue
+        seen.add(folder.resolve())
+        reader = next((reader for reader in readers if reader.recognise(folder)), None)
+        if reader is not None:
+            yield folder, reader
+            # A log's folder may hold further runs' logs, but its predictions are the same run's.
+            readers = [r for r in READERS if r.recognise is _has_log]
+        with os.scandir(folder) as entries:
+            below = sorted((entry.name for entry in entries if entry.is_dir()), reverse=True)
+        waiting += [(folder / f, readers) for f in below if f.lower() not in predictions.TARGETS]
