@@ -217,9 +217,7 @@ def correct(
     return frozen(array)
 
 
-def _whole_correct(
-    accuracy: FloatArray, counts: IntArray, diverged: BoolArray
-) -> IntArray | None:
+def _whole_correct(accuracy: FloatArray, counts: IntArray, diverged: BoolArray) -> IntArray | None:
     """accuracy × n where that is whole; None where rounding left it open."""
     product = np.where(diverged[:, None], 0.0, accuracy) * counts
     whole = np.rint(product)

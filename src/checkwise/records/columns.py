@@ -69,9 +69,7 @@ def _column(table: Any, name: str) -> NDArray[Any]:
     return array
 
 
-def texts(
-    table: Any, name: str, names: list[str], rows: int, default: str
-) -> NDArray[np.object_]:
+def texts(table: Any, name: str, names: list[str], rows: int, default: str) -> NDArray[np.object_]:
     """A column as text, ``default`` where it is absent or a cell is empty."""
     if name not in names:
         return np.full(rows, default, dtype=object)
@@ -174,5 +172,3 @@ def _constant_counts(
         )
     constant: NDArray[np.int64] = n[0]
     return constant
-
-
