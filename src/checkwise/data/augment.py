@@ -94,9 +94,9 @@ def _jitter(image: Image, random: np.random.Generator) -> Image:
 
 def _turn_hue(image: Image, turn: float) -> Image:
     """Shift the hue by ``turn`` of the full circle."""
+    from PIL import Image
+
     shift = int(turn * 255)
     hue, saturation, value = image.convert("HSV").split()
     hue = hue.point([(level + shift) % 256 for level in range(256)])
-    from PIL import Image
-
     return Image.merge("HSV", (hue, saturation, value)).convert("RGB")

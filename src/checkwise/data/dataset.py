@@ -25,6 +25,8 @@ class DomainDataset:
     uint8 [n, height, width, channels] for images and digits, floating [n, …] for features.
     ``y[d]`` holds their labels, indices into ``classes``; ``ids[d]`` says where each came from.
     ``fingerprint`` changes whenever domains, classes, labels or examples do.
+    Another process should open the data set itself, which is quick and shares memory; sending it
+    there would copy every example.
     """
 
     name: str

@@ -84,7 +84,8 @@ def open_features(
 def _small_arrays(path: Path) -> dict[str, NDArray[Any]]:
     """Read everything but the features."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as raw:
+            file = np.load(raw, allow_pickle=False)
             if not isinstance(file, np.lib.npyio.NpzFile):
                 raise InputError(
                     f"Expected an .npz file, but got a single array in {str(path)!r}: "
@@ -102,9 +103,9 @@ def _small_arrays(path: Path) -> dict[str, NDArray[Any]]:
         raise InputError(
             f"Expected a feature file, but got nothing in {str(path)!r}: check the path."
         ) from error
+    except InputError:
+        raise
     except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        if isinstance(error, InputError):
-            raise
         raise _unreadable(path, error) from error
 
 

@@ -20,7 +20,7 @@ from checkwise.data.cache import write_whole
 from checkwise.errors import InputError
 
 Progress = Callable[[int, int], None]
-"""Called with (done, total) now and then during long work, always from one thread."""
+"""Called with (done, total) of the current pass now and then, always from one thread."""
 
 SCHEMA = 1
 _COARSE_CLOCK_NS = 2_000_000_000
@@ -79,7 +79,10 @@ def _read(manifest: Path) -> dict[str, tuple[_Stamp, str]]:
 
 
 def _stamp(path: Path) -> _Stamp:
-    status = path.stat()
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise _unreadable(path, error) from error
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
@@ -88,7 +91,11 @@ def _hash_file(path: Path) -> str:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
-        raise InputError(
-            f"Expected a readable file, but got {error.strerror} in {str(path)!r}: "
-            "check its permissions, or remove it."
-        ) from error
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: OSError) -> InputError:
+    return InputError(
+        f"Expected a readable file, but got {error.strerror} in {str(path)!r}: "
+        "check its permissions and what it links to, or remove it."
+    )

@@ -1,0 +1,183 @@
+"""Feature files: what is read, in which order, and what is refused."""
+
+from __future__ import annotations
+
+import pickle
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from checkwise.data import open_features
+from checkwise.errors import InputError
+
+FEATURES = np.arange(24, dtype=np.float32).reshape(6, 4)
+LABELS = np.array([0, 1, 2, 0, 1, 2])
+DOMAINS = np.array(["b", "a", "b", "a", "b", "a"])
+
+
+def _save(path: Path, **changes: NDArray[Any] | None) -> Path:
+    arrays: dict[str, Any] = {"features": FEATURES, "label": LABELS, "domain": DOMAINS, **changes}
+    np.savez(path, **{key: value for key, value in arrays.items() if value is not None})
+    return path
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "some.npz"
+
+
+def test_rows_are_grouped_by_domain_in_file_order(path: Path) -> None:
+    data = open_features(_save(path))
+    assert (data.name, data.kind, data.domains) == ("some", "features", ("a", "b"))
+    assert data.classes == ("0", "1", "2")
+    assert np.array_equal(data.x[0], FEATURES[[1, 3, 5]])
+    assert np.array_equal(data.x[1], FEATURES[[0, 2, 4]])
+    assert data.y[0].tolist() == [1, 0, 2]
+    assert data.ids[0] == ("row 1", "row 3", "row 5")
+
+
+def test_named_integers_and_file_names_are_used(path: Path) -> None:
+    names = np.array([f"{index}.jpg" for index in range(6)])
+    data = open_features(
+        _save(
+            path,
+            domain=np.array([1, 0, 1, 0, 1, 0], np.int8),
+            domains=np.array(["Art", "Clipart"]),
+            classes=np.array(["x", "y", "z", "unused"]),
+            filename=names,
+        )
+    )
+    assert data.domains == ("Art", "Clipart")
+    assert data.num_classes == 4
+    assert data.ids[1] == ("0.jpg", "2.jpg", "4.jpg")
+
+
+def test_string_labels_become_sorted_classes(path: Path) -> None:
+    data = open_features(_save(path, label=np.array(["dog", "cat", "dog", "cat", "cat", "dog"])))
+    assert data.classes == ("cat", "dog")
+    assert data.y[1].tolist() == [1, 1, 0]
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("compressed", [False, True])
+@pytest.mark.parametrize("dtype", ["<f2", "<f4", ">f4", "<f8"])
+def test_layout_on_disk_does_not_matter(
+    path: Path, order: Any, compressed: bool, dtype: str
+) -> None:
+    features = np.asarray(FEATURES, dtype=dtype, order=order)
+    save = np.savez_compressed if compressed else np.savez
+    save(path, features=features, label=LABELS, domain=DOMAINS)
+    data = open_features(path)
+    assert np.array_equal(np.concatenate(data.x), FEATURES[[1, 3, 5, 0, 2, 4]])
+    assert data.x[0].dtype.itemsize == min(np.dtype(dtype).itemsize, 4)
+
+
+def test_activations_of_more_dimensions_keep_their_shape(path: Path) -> None:
+    data = open_features(_save(path, features=FEATURES.reshape(6, 2, 2, 1)))
+    assert data.x[0].shape == (3, 2, 2, 1)
+
+
+def test_the_fingerprint_is_of_the_content_not_of_the_file(path: Path, tmp_path: Path) -> None:
+    first = open_features(_save(path)).fingerprint
+    other = tmp_path / "other.npz"
+    np.savez_compressed(other, features=FEATURES, label=LABELS, domain=DOMAINS)
+    assert open_features(other).fingerprint == first
+    changed = FEATURES.copy()
+    changed[2, 2] += 1
+    assert open_features(_save(path, features=changed)).fingerprint != first
+
+
+def test_the_features_are_never_all_in_memory(path: Path) -> None:
+    n = 20_000
+    np.savez(
+        path,
+        features=np.ones((n, 256), np.float32),
+        label=np.zeros(n, np.int8),
+        domain=np.zeros(n, np.int8),
+        filename=np.full(n, "x"),
+    )
+    tracemalloc.start()
+    data = open_features(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert data.sizes == (n,)
+    assert peak < 0.6 * n * 256 * 4
+
+
+class _Trap:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (pytest.fail, ("something was unpickled",))
+
+
+@pytest.mark.parametrize("key", ["features", "label", "domain", "filename"])
+def test_python_objects_are_refused_and_never_unpickled(path: Path, key: str) -> None:
+    _save(path, **{key: np.array([_Trap() for _ in range(6)], dtype=object)})
+    with pytest.raises(InputError, match=r"[Oo]bject"):
+        open_features(path)
+
+
+def test_a_pickle_is_refused_and_never_unpickled(path: Path) -> None:
+    path.write_bytes(pickle.dumps(_Trap()))
+    with pytest.raises(InputError, match=r"readable \.npz"):
+        open_features(path)
+
+
+def _with(array: NDArray[Any], position: Any, value: Any) -> NDArray[Any]:
+    changed = array.copy()
+    changed[position] = value
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"label": None}, "add label"),
+        ({"features": None, "domain": None}, "add features, domain"),
+        ({"label": LABELS[:5]}, "one label for each of the 6 rows"),
+        ({"label": LABELS.astype(float)}, "`label` as integers or strings"),
+        ({"label": LABELS - 1}, "got -1"),
+        ({"classes": np.array(["x", "y"])}, "`label` in 0..1, but got 2"),
+        ({"domains": np.array(["a", "c"])}, "but got 'b'"),
+        ({"domains": np.array(["a", "b", "c"])}, "none for 'c'"),
+        ({"features": FEATURES[:, 0]}, "floating array"),
+        ({"features": FEATURES.astype(int)}, "floating array"),
+        ({"features": FEATURES[:, :0]}, "non-empty"),
+        ({"features": _with(FEATURES, (3, 1), np.nan)}, "infinity in row 3"),
+        ({"features": _with(FEATURES, (5, 0), np.inf)}, "infinity in row 5"),
+        ({"filename": np.array(["x"])}, "one filename"),
+    ],
+)
+def test_files_that_do_not_fit_are_refused(
+    path: Path, changes: dict[str, NDArray[Any] | None], match: str
+) -> None:
+    with pytest.raises(InputError, match=match) as caught:
+        open_features(_save(path, **changes))
+    assert "some.npz" in str(caught.value)
+
+
+def test_absent_and_truncated_files_are_refused(path: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="nothing in"):
+        open_features(path)
+    _save(path)
+    path.write_bytes(path.read_bytes()[:-40])
+    with pytest.raises(InputError, match=r"readable \.npz"):
+        open_features(path)
+    np.save(tmp_path / "single.npy", FEATURES)
+    with pytest.raises(InputError, match="single array"):
+        open_features(tmp_path / "single.npy")
+
+
+def test_damage_inside_the_features_is_noticed(path: Path) -> None:
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(600, 40)).astype(np.float32)
+    labels = np.arange(600) % 3
+    np.savez_compressed(path, features=features, label=labels, domain=labels)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 3] ^= 0xFF
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"readable \.npz"):
+        open_features(path)

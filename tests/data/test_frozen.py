@@ -1,0 +1,206 @@
+"""Frozen features: right rows whoever extracts them, extracted once, continued after a stop."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from checkwise.data import DomainDataset, from_arrays, frozen_features
+from checkwise.errors import InputError
+
+MODULE = """
+import os
+import sys
+import numpy as np
+
+def means(batch):
+    print("this must not land among the features")
+    return batch.mean(axis=(1, 2)).astype(np.float32)
+
+def environment(batch):
+    values = [float(os.environ["OMP_NUM_THREADS"]), float("MALLOC_TOP_PAD_" in os.environ)]
+    return np.tile(np.array(values, np.float32), (len(batch), 1))
+
+def broken(batch):
+    raise RuntimeError("no such layer")
+
+def leaves(batch):
+    sys.exit(3)
+"""
+
+
+def _means(batch: NDArray[Any]) -> NDArray[Any]:
+    means: NDArray[Any] = batch.mean(axis=(1, 2)).astype(np.float32)
+    return means
+
+
+@pytest.fixture
+def images() -> DomainDataset:
+    random = np.random.RandomState(0)
+    arrays = {
+        name: (
+            random.randint(0, 256, size=(n, 5, 5, 3)).astype(np.uint8),
+            np.arange(n) % 2,
+        )
+        for name, n in (("a", 7), ("b", 21), ("c", 3))
+    }
+    return from_arrays("toy", arrays, kind="images", classes=["x", "y"])
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    (tmp_path / "some_extractor.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return "some_extractor"
+
+
+def _refuse(batch: NDArray[Any]) -> NDArray[Any]:
+    raise AssertionError("must not be extracted again")
+
+
+def test_every_example_gets_its_own_features(images: DomainDataset) -> None:
+    features = frozen_features(images, "mean", _means, batch_size=4)
+    assert (features.kind, features.domains, features.ids) == (
+        "features",
+        images.domains,
+        images.ids,
+    )
+    for domain in range(3):
+        assert np.array_equal(features.x[domain], _means(images.x[domain]))
+        assert np.array_equal(features.y[domain], images.y[domain])
+
+
+def test_features_are_extracted_once_per_data_backbone_and_type(images: DomainDataset) -> None:
+    first = frozen_features(images, "mean", _means)
+    again = frozen_features(images, "mean", _refuse)
+    assert again.fingerprint == first.fingerprint
+    assert np.array_equal(again.x[1], first.x[1])
+    half = frozen_features(images, "mean", _means, dtype=np.float16)
+    other = frozen_features(images, "other", lambda batch: 2 * _means(batch))
+    assert half.x[0].dtype == np.float16
+    assert np.array_equal(other.x[0], 2 * first.x[0])
+    assert len({first.fingerprint, half.fingerprint, other.fingerprint}) == 3
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_child_processes_give_the_same_features(
+    images: DomainDataset, module: str, workers: int
+) -> None:
+    seen: list[tuple[int, int]] = []
+    features = frozen_features(
+        images,
+        "mean",
+        f"{module}:means",
+        batch_size=4,
+        workers=workers,
+        progress=lambda done, total: seen.append((done, total)),
+    )
+    for domain in range(3):
+        assert np.array_equal(features.x[domain], _means(images.x[domain]))
+    assert seen[-1] == (8, 8)
+
+
+def test_children_run_with_one_thread_and_a_patient_malloc(
+    images: DomainDataset, module: str
+) -> None:
+    features = frozen_features(images, "env", f"{module}:environment", workers=1)
+    assert features.x[0][0].tolist() == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("function", "match"),
+    [
+        ("broken", "no such layer"),
+        ("leaves", "exit code 3"),
+        ("absent", "has no attribute 'absent'"),
+    ],
+)
+def test_a_failing_child_says_why(
+    images: DomainDataset, module: str, function: str, match: str
+) -> None:
+    with pytest.raises(InputError, match=match):
+        frozen_features(images, "x", f"{module}:{function}", workers=2)
+
+
+def test_a_stopped_extraction_is_continued(images: DomainDataset) -> None:
+    sizes: list[int] = []
+
+    def stops(batch: NDArray[Any]) -> NDArray[Any]:
+        sizes.append(len(batch))
+        if len(sizes) >= 5:
+            raise KeyboardInterrupt
+        return _means(batch)
+
+    with pytest.raises(KeyboardInterrupt):
+        frozen_features(images, "mean", stops, batch_size=4)
+    sizes.clear()
+
+    def counts(batch: NDArray[Any]) -> NDArray[Any]:
+        sizes.append(len(batch))
+        return _means(batch)
+
+    features = frozen_features(images, "mean", counts, batch_size=4)
+    # Of eight batches three were stored; one more is extracted again to learn the shape.
+    assert len(sizes) == 1 + 8 - 3
+    assert np.array_equal(features.x[1], _means(images.x[1]))
+
+
+def test_a_killed_extraction_is_continued(tmp_path: Path) -> None:
+    rows = np.random.RandomState(0).randint(0, 256, size=(40, 5, 5, 3)).astype(np.uint8)
+    np.save(tmp_path / "rows.npy", rows)
+    code = f"""
+import time, numpy as np
+from checkwise.data import from_arrays, frozen_features
+rows = np.load({str(tmp_path / "rows.npy")!r})
+data = from_arrays("x", {{"a": (rows, np.zeros(40, int))}}, kind="images", classes=["c"])
+def slow(batch):
+    time.sleep(0.05)
+    return batch.mean(axis=(1, 2)).astype(np.float32)
+show = lambda done, total: print(done, flush=True)
+frozen_features(data, "mean", slow, batch_size=1, progress=show)
+"""
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        for _ in range(10):
+            child.stdout.readline()
+        child.kill()
+    extracted: list[int] = []
+
+    def counts(batch: NDArray[Any]) -> NDArray[Any]:
+        extracted.append(len(batch))
+        return _means(batch)
+
+    data = from_arrays("x", {"a": (rows, np.zeros(40, int))}, kind="images", classes=["c"])
+    features = frozen_features(data, "mean", counts, batch_size=1)
+    assert np.array_equal(features.x[0], _means(rows))
+    assert len(extracted) <= 1 + 40 - 10
+
+
+@pytest.mark.parametrize(
+    ("extract", "match"),
+    [
+        (lambda batch: np.zeros(len(batch)), "one row of features"),
+        (lambda batch: np.zeros((len(batch) + 1, 2)), "one row of features"),
+        (lambda batch: np.zeros((len(batch), 2), int), "floating features"),
+        (lambda batch: np.full((len(batch), 2), np.nan), "finite"),
+        (lambda batch: np.full((len(batch), 2), 1e300), "infinity .* float32"),
+        ("no colon", "module:function"),
+    ],
+)
+def test_an_extractor_that_does_not_fit_is_refused(
+    images: DomainDataset, extract: Any, match: str
+) -> None:
+    with pytest.raises(InputError, match=match):
+        frozen_features(images, "x", extract)
+
+
+def test_features_of_features_are_refused(images: DomainDataset) -> None:
+    features = frozen_features(images, "mean", _means)
+    with pytest.raises(InputError, match="Expected images or digits"):
+        frozen_features(features, "mean", _means)

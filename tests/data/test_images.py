@@ -1,0 +1,232 @@
+"""Image folders: order, decoding, the shared cache, and what is said about a bad folder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image
+
+from checkwise.data import images, open_image_folder
+from checkwise.data.images import scan
+from checkwise.errors import InputError
+
+
+def test_domains_classes_and_files_are_in_sorted_order(folder: Path) -> None:
+    data = open_image_folder(folder, size=8)
+    assert data.name == "Zoo"
+    assert data.kind == "images"
+    assert data.domains == ("photo", "sketch")
+    assert data.classes == ("cat", "dog", "emu")
+    assert data.y[0].tolist() == [0] * 4 + [1] * 4 + [2] * 4
+    assert data.ids[1][:5] == (
+        "sketch/cat/0.png",
+        "sketch/cat/1.png",
+        "sketch/cat/2.png",
+        "sketch/cat/3.png",
+        "sketch/dog/0.png",
+    )
+
+
+def test_every_pixel_is_pillow_s(folder: Path) -> None:
+    data = open_image_folder(folder, size=6)
+    for domain in range(2):
+        assert isinstance(data.x[domain], np.memmap)
+        for row, file in enumerate(data.ids[domain]):
+            with Image.open(folder / file) as image:
+                expected = image.convert("RGB").resize((6, 6), Image.Resampling.BICUBIC)
+            assert np.array_equal(data.x[domain][row], np.asarray(expected))
+
+
+def test_grey_palette_and_transparent_images_become_rgb(folder: Path) -> None:
+    target = folder / "photo" / "cat"
+    Image.new("L", (5, 5), 9).save(target / "a.png")
+    Image.new("P", (5, 5)).save(target / "b.png")
+    Image.new("RGBA", (5, 5), (1, 2, 3, 0)).save(target / "c.png")
+    data = open_image_folder(folder, size=4)
+    named = dict(zip(data.ids[0], data.x[0], strict=True))
+    assert np.unique(named["photo/cat/a.png"]).tolist() == [9]
+    assert named["photo/cat/c.png"][0, 0].tolist() == [1, 2, 3]
+
+
+def test_an_image_is_decoded_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded: list[int] = []
+    original = images.decode
+
+    def counting(content: bytes, size: int) -> NDArray[np.uint8]:
+        decoded.append(size)
+        return original(content, size)
+
+    monkeypatch.setattr(images, "decode", counting)
+    for _ in range(3):
+        data = open_image_folder(folder, size=8)
+        assert data.rows(0, np.array([3, 3])).shape == (2, 8, 8, 3)
+    assert len(decoded) == 24
+
+
+def test_equal_content_elsewhere_shares_the_cache(folder: Path, own_cache: Path) -> None:
+    first = open_image_folder(folder, size=8)
+    copy = folder.with_name("Copy")
+    shutil.copytree(folder, copy)
+    second = open_image_folder(copy, size=8)
+    assert second.fingerprint == first.fingerprint
+    assert len(list((own_cache / "images").glob("*.npy"))) == 1
+
+
+def test_the_fingerprint_follows_content_names_and_size(folder: Path) -> None:
+    before = open_image_folder(folder, size=8).fingerprint
+    assert open_image_folder(folder, size=9).fingerprint != before
+    file = folder / "photo" / "cat" / "0.png"
+    content = file.read_bytes()
+    Image.new("RGB", (8, 10), (1, 2, 3)).save(file)
+    changed = open_image_folder(folder, size=8)
+    assert changed.fingerprint != before
+    assert np.unique(changed.x[0][0], axis=None).tolist() == [1, 2, 3]
+    file.write_bytes(content)
+    assert open_image_folder(folder, size=8).fingerprint == before
+    file.rename(file.with_name("00.png"))
+    assert open_image_folder(folder, size=8).fingerprint != before
+
+
+def test_a_file_swapped_with_its_old_times_is_noticed(folder: Path) -> None:
+    file, other = folder / "photo" / "cat" / "0.png", folder / "photo" / "cat" / "1.png"
+    old = 1_000_000_000
+    for path in (file, other):
+        path.write_bytes(path.read_bytes().ljust(2000, b"\0"))
+        os.utime(path, (old, old))
+    before = open_image_folder(folder, size=8).fingerprint
+    shutil.copy2(other, file)
+    assert file.stat().st_mtime == old
+    assert open_image_folder(folder, size=8).fingerprint != before
+
+
+def test_a_damaged_manifest_is_ignored(folder: Path, own_cache: Path) -> None:
+    before = open_image_folder(folder, size=8).fingerprint
+    (manifest,) = (own_cache / "manifests").glob("*.json")
+    for content in (b"{", b"[]", b'{"schema": 99, "files": []}', b'{"schema": 1, "files": [[1]]}'):
+        manifest.write_bytes(content)
+        assert open_image_folder(folder, size=8).fingerprint == before
+
+
+def test_a_damaged_cache_is_decoded_again(folder: Path, own_cache: Path) -> None:
+    before = np.array(open_image_folder(folder, size=8).x[1])
+    (stored,) = (own_cache / "images").glob("*.npy")
+    stored.write_bytes(stored.read_bytes()[:-100])
+    assert np.array_equal(open_image_folder(folder, size=8).x[1], before)
+
+
+def test_processes_at_once_agree(folder: Path, own_cache: Path) -> None:
+    code = (
+        "import sys, hashlib; from checkwise.data import open_image_folder as o;"
+        f"d = o({str(folder)!r}, size=64);"
+        "print(d.fingerprint, hashlib.sha256(d.x[1].tobytes()).hexdigest())"
+    )
+    started = [
+        subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) for _ in range(3)
+    ]
+    printed = {process.communicate()[0] for process in started}
+    assert [process.returncode for process in started] == [0, 0, 0]
+    assert len(printed) == 1
+    assert len(list((own_cache / "images").glob("*.npy"))) == 1
+    assert not list(own_cache.rglob("*.partial"))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["a b.png", "ünï😀.PNG", "-rf.png", "quote'\".png", "new\nline.png", "%s{0}.png", "$HOME.png"],
+)
+def test_odd_file_names_are_just_names(folder: Path, name: str) -> None:
+    (folder / "photo" / "dog" / "0.png").rename(folder / "photo" / "dog" / name)
+    first = open_image_folder(folder, size=8)
+    assert f"photo/dog/{name}" in first.ids[0]
+    assert open_image_folder(folder, size=8).fingerprint == first.fingerprint
+
+
+def test_a_name_that_is_not_utf8_is_read(folder: Path) -> None:
+    target = os.fsencode(folder / "photo" / "dog") + b"/\xff\xfe.png"
+    try:
+        os.rename(folder / "photo" / "dog" / "0.png", target)
+    except OSError:
+        pytest.skip("this file system refuses such names")
+    first = open_image_folder(folder, size=8)
+    assert open_image_folder(folder, size=8).fingerprint == first.fingerprint
+
+
+def test_hidden_and_other_files_are_not_images(folder: Path) -> None:
+    before = open_image_folder(folder, size=8).fingerprint
+    for name in (".DS_Store", "._0.png", "readme.txt", "Thumbs.db"):
+        (folder / "photo" / "cat" / name).write_bytes(b"x")
+    (folder / ".git" / "x").mkdir(parents=True)
+    (folder / "notes.txt").write_text("x")
+    assert open_image_folder(folder, size=8).fingerprint == before
+
+
+def test_unreadable_images_are_all_named(folder: Path, own_cache: Path) -> None:
+    (folder / "photo" / "cat" / "1.png").write_bytes(b"not an image")
+    whole = (folder / "sketch" / "emu" / "2.png").read_bytes()
+    (folder / "sketch" / "emu" / "2.png").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(InputError, match="2 unreadable") as caught:
+        open_image_folder(folder, size=8)
+    assert "photo/cat/1.png" in str(caught.value)
+    assert "sketch/emu/2.png" in str(caught.value)
+    assert "replace or remove" in str(caught.value)
+    assert not list((own_cache / "images").glob("*.partial"))
+
+
+def test_a_broken_link_is_named(folder: Path) -> None:
+    (folder / "photo" / "cat" / "9.png").symlink_to(folder / "gone.png")
+    with pytest.raises(InputError, match=r"No such file .*photo/cat/9\.png"):
+        open_image_folder(folder, size=8)
+
+
+def test_a_class_missing_from_a_domain_is_named(folder: Path) -> None:
+    shutil.rmtree(folder / "sketch" / "dog")
+    with pytest.raises(InputError, match="'sketch' lacks 'dog'"):
+        scan(folder)
+
+
+def test_an_empty_class_is_named(folder: Path) -> None:
+    for file in (folder / "photo" / "emu").iterdir():
+        file.unlink()
+    with pytest.raises(InputError, match=r"empty class in .*photo/emu"):
+        scan(folder)
+
+
+def test_a_folder_inside_a_class_is_named(folder: Path) -> None:
+    with pytest.raises(InputError, match="folder 'cat' inside the class"):
+        scan(folder.parent)
+    (folder / "photo" / "cat" / "more").mkdir()
+    with pytest.raises(InputError, match="folder 'more' inside the class"):
+        scan(folder)
+
+
+@pytest.mark.parametrize("kind", ["absent", "empty", "file"])
+def test_a_root_without_images_is_refused(tmp_path: Path, kind: str) -> None:
+    root = tmp_path / "root"
+    if kind == "empty":
+        root.mkdir()
+    elif kind == "file":
+        root.write_text("x")
+    with pytest.raises(InputError, match=r"Expected .*domain/class/file"):
+        scan(root)
+
+
+def test_progress_ends_at_the_total(folder: Path) -> None:
+    seen: list[tuple[int, int]] = []
+    open_image_folder(folder, size=8, progress=lambda done, total: seen.append((done, total)))
+    assert seen[-1] == (24, 24)
+
+
+def test_a_cache_that_cannot_be_written_says_so(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "occupied").write_text("x")
+    monkeypatch.setenv("CHECKWISE_CACHE", str(tmp_path / "occupied" / "cache"))
+    with pytest.raises(InputError, match="CHECKWISE_CACHE"):
+        open_image_folder(folder, size=8)

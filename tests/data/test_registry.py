@@ -1,0 +1,71 @@
+"""Opening data sets by name, and the contract every one of them keeps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from checkwise.data import DATASETS, DomainDataset, dataset_names, open_dataset, split
+from checkwise.errors import InputError
+
+
+def _open(name: str, folder: Path) -> DomainDataset:
+    if name.endswith("MNIST"):
+        return open_dataset(name)
+    if name == "Features":
+        path = folder.parent / "some.npz"
+        labels = np.arange(20) % 2
+        np.savez(path, features=np.eye(20, dtype=np.float32), label=labels, domain=labels)
+        return open_dataset(name, path)
+    return open_dataset(name, folder, size=8)
+
+
+@pytest.mark.parametrize("name", dataset_names())
+def test_every_registered_data_set_keeps_the_contract(name: str, folder: Path) -> None:
+    data = _open(name, folder)
+    assert len(data.domains) >= 2
+    assert len(data.fingerprint) == 64
+    assert _open(name, folder).fingerprint == data.fingerprint
+    for domain, n in enumerate(data.sizes):
+        inside, out = split(n, domain_index=domain, trial_seed=0)
+        assert len(data.rows(domain, inside)) + len(data.rows(domain, out)) == n
+        assert not data.x[domain].flags.writeable
+        assert set(data.y[domain].tolist()) <= set(range(data.num_classes))
+
+
+def test_a_benchmark_has_its_name_and_is_found_inside_a_data_folder(folder: Path) -> None:
+    assert open_dataset("VLCS", folder, size=8).name == "VLCS"
+    folder.rename(folder.with_name("office_home"))
+    assert open_dataset("OfficeHome", folder.parent, size=8).name == "OfficeHome"
+
+
+def test_a_table_of_options_opens_the_same(folder: Path) -> None:
+    config = {"dataset": "ImageFolder", "root": str(folder), "size": 8, "name": "Mine"}
+    data = open_dataset(config)
+    assert data.name == "Mine"
+    assert data.fingerprint == open_dataset("ImageFolder", folder, size=8).fingerprint
+    assert open_dataset(config, size=9).x[0].shape[1] == 9
+    assert open_dataset({"dataset": "RotatedMNIST"}).name == "RotatedMNIST"
+
+
+def test_an_unknown_name_lists_what_exists() -> None:
+    with pytest.raises(InputError) as caught:
+        open_dataset("pacs", "/data")
+    assert all(name in str(caught.value) for name in DATASETS)
+    with pytest.raises(InputError, match="got ''"):
+        open_dataset({"root": "x"})
+
+
+def test_options_that_do_not_fit_are_named(folder: Path) -> None:
+    with pytest.raises(InputError, match=r"root=… \(the folder"):
+        open_dataset("PACS")
+    with pytest.raises(InputError, match=r"root=… \(the file"):
+        open_dataset("Features")
+    with pytest.raises(InputError, match="Expected no `root`"):
+        open_dataset("RotatedMNIST", "/data")
+    with pytest.raises(InputError, match="but got sise for ImageFolder"):
+        open_dataset("ImageFolder", folder, sise=8)
+    with pytest.raises(InputError, match="but got name for PACS"):
+        open_dataset("PACS", folder, name="Mine")
