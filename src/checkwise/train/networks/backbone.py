@@ -1,0 +1,131 @@
+"""A pretrained image network cut into the part that stays frozen and the part that learns."""
+
+from __future__ import annotations
+
+import copy
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias, get_args
+
+from torch import Tensor, nn
+
+from checkwise.errors import InputError
+from checkwise.train.networks.heads import Network, dropout_layer, linear_head, mlp_head
+
+Tune: TypeAlias = Literal["head", "last-stage", "all"]
+TUNES: Final[tuple[Tune, ...]] = get_args(Tune)
+
+
+@dataclass(frozen=True)
+class Backbone:
+    """A pretrained network as two modules in sequence, and the pixels they expect.
+
+    `stem` maps [n, 3, `size`, `size`] to [n, *`cut`]; `last_stage` maps that to [n, `width`].
+    `cut` is None where the network could not be cut: then `stem` is all of it.
+    `mean` and `std` are per channel, on the 0–1 scale.
+    """
+
+    stem: nn.Module
+    last_stage: nn.Module
+    cut: tuple[int, ...] | None
+    width: int
+    size: int
+    mean: tuple[float, float, float]
+    std: tuple[float, float, float]
+
+    def normalise(self, pixels: Tensor) -> Tensor:
+        """Pixels 0–255 [n, 3, h, w], of any type, as the float32 input the network was trained on.
+
+        For mean = std = 0.5 this is x/127.5 − 1.
+        """
+        shape = (1, 3, 1, 1)
+        x = pixels.float()
+        scale = x.new_tensor([255 * s for s in self.std]).view(shape)
+        shift = x.new_tensor([m / s for m, s in zip(self.mean, self.std, strict=True)]).view(shape)
+        return x / scale - shift
+
+
+@dataclass(frozen=True)
+class FrozenPart:
+    """The part whose outputs never change in a run: compute them once per image and cache them.
+
+    `module` is None when nothing is frozen; then `shape` is that of the images themselves.
+    """
+
+    module: nn.Module | None
+    shape: tuple[int, ...]
+
+
+def frozen_part(backbone: Backbone, tune: Tune) -> FrozenPart:
+    """What to run once, and the shape of one example after it.
+
+    `head` freezes everything and gives feature vectors, `last-stage` gives the activations the
+    last stage starts from, `all` freezes nothing. The module is in evaluation mode and without
+    gradients; run it under `torch.inference_mode()`.
+    """
+    _check_tune(backbone, tune)
+    if tune == "all":
+        return FrozenPart(None, (3, backbone.size, backbone.size))
+    if tune == "last-stage" and backbone.cut is not None:
+        return FrozenPart(_frozen([backbone.stem]), backbone.cut)
+    return FrozenPart(_frozen([backbone.stem, backbone.last_stage]), (backbone.width,))
+
+
+def trainable_part(
+    backbone: Backbone,
+    tune: Tune,
+    classes: int,
+    *,
+    hidden: int | None = 256,
+    dropout: float = 0.0,
+    freeze_bn: bool = False,
+) -> Network:
+    """The network that takes the frozen part's outputs, ready for `build_algorithm`.
+
+    For `head` it is an MLP with `hidden` units (None: a linear head). Otherwise the featurizer is
+    the live part of the backbone followed by dropout, and the classifier is linear. `dropout` is
+    the hyperparameter `resnet_dropout`. With `freeze_bn`, BatchNorm keeps its pretrained
+    statistics while its scale and shift still learn, as in DomainBed; without, it is live.
+    """
+    _check_tune(backbone, tune)
+    if tune == "head":
+        if hidden is None:
+            return linear_head(backbone.width, classes, dropout=dropout)
+        return mlp_head(backbone.width, classes, hidden=hidden, dropout=dropout)
+    live = {"last_stage": backbone.last_stage, "dropout": dropout_layer(dropout)}
+    if tune == "all":
+        live = {"stem": backbone.stem, **live}
+    # A copy, so that the backbone stays pretrained for the next run.
+    parts = copy.deepcopy(OrderedDict(live))
+    featurizer = _FixedStatistics(parts) if freeze_bn else nn.Sequential(parts)
+    featurizer.requires_grad_(True).train()
+    return Network(featurizer, nn.Linear(backbone.width, classes), backbone.width)
+
+
+class _FixedStatistics(nn.Sequential):
+    """A sequence whose BatchNorm layers stay in evaluation mode whatever mode it is put in."""
+
+    def train(self, mode: bool = True) -> _FixedStatistics:
+        super().train(mode)
+        for module in self.modules():
+            if isinstance(module, nn.modules.batchnorm._BatchNorm):
+                module.eval()
+        return self
+
+
+def _frozen(parts: Iterable[nn.Module]) -> nn.Module:
+    return nn.Sequential(*parts).requires_grad_(False).eval()
+
+
+def _check_tune(backbone: Backbone, tune: Tune) -> None:
+    if tune not in TUNES:
+        raise InputError(
+            f"Expected `tune` to be one of {', '.join(TUNES)}, but got {tune!r}: say which part "
+            "of the backbone is to learn."
+        )
+    if tune == "last-stage" and backbone.cut is None:
+        raise InputError(
+            'Expected a backbone with a known last stage for `tune = "last-stage"`, but got one '
+            "that could not be cut: use head or all, or a ResNet or EfficientNet."
+        )

@@ -1,0 +1,80 @@
+"""Any timm model as a backbone; timm is an optional extra."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import torch
+from torch import Tensor, nn
+
+from checkwise.errors import InputError
+from checkwise.train.networks.backbone import Backbone
+
+_ALL: Final = slice(None)
+_BUT_LAST: Final = slice(None, -1)
+_LAST: Final = slice(-1, None)
+
+# Families whose forward pass is a plain sequence: attributes before the cut, and after it.
+_EFFICIENTNET: Final = (
+    {"conv_stem": _ALL, "bn1": _ALL, "blocks": _BUT_LAST},
+    {"blocks": _LAST, "conv_head": _ALL, "bn2": _ALL, "global_pool": _ALL},
+)
+_RESNET: Final = (
+    dict.fromkeys(("conv1", "bn1", "act1", "maxpool", "layer1", "layer2", "layer3"), _ALL),
+    dict.fromkeys(("layer4", "global_pool"), _ALL),
+)
+
+
+def timm_backbone(name: str, *, pretrained: bool = True) -> Backbone:
+    """The timm model `name` without its classifier.
+
+    ResNets and EfficientNets are cut before their last stage, after checking that the two parts
+    reproduce the model. Of other families only the head or all can learn. Building the model
+    does not advance torch's generator.
+    """
+    timm = _timm()
+    with torch.random.fork_rng(devices=[]):
+        model: Any = timm.create_model(name, pretrained=pretrained, num_classes=0).eval()
+        facts = model.pretrained_cfg
+        size = int(facts["input_size"][-1])
+        probe = torch.randn(1, 3, size, size)
+    mean, std = (_three(facts[key]) for key in ("mean", "std"))
+    with torch.inference_mode():
+        whole: Tensor = model(probe)
+        width = whole.shape[1]
+        for stem, last_stage in _cuts(model):
+            activations = stem(probe)
+            if torch.allclose(last_stage(activations), whole, rtol=1e-4, atol=1e-5):
+                cut = tuple(activations.shape[1:])
+                return Backbone(stem, last_stage, cut, width, size, mean, std)
+    return Backbone(model, nn.Identity(), None, width, size, mean, std)
+
+
+def _cuts(model: nn.Module) -> list[list[nn.Sequential]]:
+    return [
+        [nn.Sequential(*(_part(model, *named) for named in half.items())) for half in halves]
+        for halves in (_EFFICIENTNET, _RESNET)
+        if all(hasattr(model, attribute) for half in halves for attribute in half)
+    ]
+
+
+def _part(model: nn.Module, attribute: str, stages: slice) -> nn.Module:
+    module: Any = getattr(model, attribute)
+    part: nn.Module = module if stages == _ALL else module[stages]
+    return part
+
+
+def _three(values: Any) -> tuple[float, float, float]:
+    red, green, blue = values
+    return float(red), float(green), float(blue)
+
+
+def _timm() -> Any:
+    try:
+        import timm
+    except ImportError as error:
+        raise InputError(
+            f"Expected the optional package timm for a timm backbone, but got {error}: "
+            "pip install 'checkwise[timm]'; without it the backbone `lite0` is at hand."
+        ) from error
+    return timm

