@@ -8,7 +8,9 @@ Domains = dict[str, dict[str, float]]
 
 
 def mean_accuracy(correct: list[int], n: list[int]) -> Fraction:
-    return 100 * sum((Fraction(c, m) for c, m in zip(correct, n, strict=True)), Fraction(0)) / len(n)
+    return (
+        100 * sum((Fraction(c, m) for c, m in zip(correct, n, strict=True)), Fraction(0)) / len(n)
+    )
 
 
 def accuracy_constrained(

@@ -5,17 +5,20 @@ from __future__ import annotations
 import sys
 from typing import Annotated, Any
 
-import click
 import typer
 
 from checkwise import __version__
 from checkwise.cli import export, metrics, rules, select
 from checkwise.errors import CheckwiseError
 
+# typer carries its own copy of click or depends on it, by version; this finds either.
+_UsageError: Any = next(
+    kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException"
+)
+
 app = typer.Typer(
     name="checkwise",
     help="Pick the training checkpoint whose probabilities you can trust.",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -48,7 +51,7 @@ def main(args: list[str] | None = None) -> None:
     debug = "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]
     try:
-        code = _run(arguments)
+        code = _run(arguments or ["--help"])
     except KeyboardInterrupt:
         _complain("interrupted")
         code = 130
@@ -68,10 +71,10 @@ def _run(arguments: list[str]) -> int:
 
 
 def _explain(error: Exception) -> int:
-    if isinstance(error, click.ClickException):
+    if isinstance(error, _UsageError):
         _complain(error.format_message())
         return 2
-    if isinstance(error, click.exceptions.Abort):
+    if isinstance(error, typer.Abort):
         _complain("aborted")
         return 130
     if isinstance(error, CheckwiseError):

@@ -25,8 +25,9 @@ def command(
     """Accuracy, NLL, Brier and calibration errors of saved outputs."""
     load_plugins(plugin)
     kind, outputs, labels = read_outputs(file)
-    report = metrics.evaluate(**{kind: outputs}, labels=labels, bins=bins, bandwidth=bandwidth)
-    values = {**report.values(), **metrics.evaluate_registered(**{kind: outputs}, labels=labels)}
+    given: dict[str, Any] = {kind: outputs, "labels": labels}
+    report = metrics.evaluate(**given, bins=bins, bandwidth=bandwidth)
+    values = {**report.values(), **metrics.evaluate_registered(**given)}
     if as_json:
         facts: dict[str, Any] = {
             "schema": 1,

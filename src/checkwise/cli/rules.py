@@ -15,7 +15,7 @@ from checkwise.selection.result import plain
 def command(plugin: Plugins = None, as_json: AsJson = False) -> None:
     """List every rule with what it needs, takes and promises."""
     load_plugins(plugin)
-    facts = [
+    facts: list[dict[str, Any]] = [
         {
             "name": rule.name,
             "summary": rule.summary,
@@ -31,11 +31,11 @@ def command(plugin: Plugins = None, as_json: AsJson = False) -> None:
         return
     rows = [
         (
-            str(fact["name"]),
+            fact["name"],
             " ".join(fact["needs"]),
             " ".join(f"{name}={value}" for name, value in fact["parameters"].items()) or "-",
             "yes" if fact["bound"] else "no",
-            str(fact["summary"]),
+            fact["summary"],
         )
         for fact in facts
     ]

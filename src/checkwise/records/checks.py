@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from checkwise.errors import InputError
 from checkwise.metrics import METRICS
+
+if TYPE_CHECKING:
+    from checkwise.records.trajectory import Trajectory
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -191,28 +194,24 @@ def counts(given: Any, domains: Sequence[str]) -> IntArray | None:
     return frozen(array)
 
 
-def correct(
-    given: Any,
-    accuracy: FloatArray,
-    counts: IntArray | None,
-    steps: IntArray,
-    domains: Sequence[str],
-    diverged: BoolArray,
-) -> IntArray | None:
+def correct(given: Any, run: Trajectory) -> IntArray | None:
+    """The number correct as given, or where accuracy × n leaves no doubt."""
+    accuracy, counts = run.values["accuracy"], run.counts
     if counts is None:
         return None
     if given is None:
-        return _whole_correct(accuracy, counts, diverged)
+        return _whole_correct(accuracy, counts, run.diverged)
     array = whole_numbers(np.asarray(given), "number correct")
     if array.shape != accuracy.shape:
         raise InputError(f"Expected `correct` of shape {accuracy.shape}, but got {array.shape}.")
-    off = np.abs(array / counts - np.where(diverged[:, None], array / counts, accuracy)) > 1e-4
+    off = (np.abs(array / counts - accuracy) > 1e-4) & ~run.diverged[:, None]
     bad = (array < 0) | (array > counts) | off
     if bad.any():
         t, e = (int(i) for i in np.argwhere(bad)[0])
         raise InputError(
             f"{array[t, e]} correct of n = {counts[e]} does not fit accuracy "
-            f"{accuracy[t, e]:g} at step {steps[t]}, domain {domains[e]!r}: check both columns."
+            f"{accuracy[t, e]:g} at step {run.steps[t]}, domain {run.domains[e]!r}: "
+            "check both columns."
         )
     return frozen(array)
 

@@ -43,7 +43,7 @@ class Recorder:
             raise InputError(f"Expected kind 'logits' or 'probs', but got {self.kind!r}.")
 
     def add(self, step: int, outputs: Mapping[str, Any]) -> None:
-        """Measure one checkpoint: ``{domain: (outputs, labels)}``, or a finished ``Report`` each."""
+        """Measure one checkpoint: ``{domain: (outputs, labels)}``, or a ``Report`` each."""
         if self.steps and step <= self.steps[-1]:
             raise InputError(
                 f"Expected a step after {self.steps[-1]}, but got {step}: add checkpoints in order."
@@ -68,8 +68,9 @@ class Recorder:
         """Arguments of ``Trajectory``."""
         if not self.steps:
             raise InputError("Expected outputs of at least one checkpoint, but got none.")
-        measured = next((row[0] for row, lost in zip(self._rows, self.diverged, strict=True)
-                         if not lost), {})
+        measured = next(
+            (row[0] for row, lost in zip(self._rows, self.diverged, strict=True) if not lost), {}
+        )
         return {
             "steps": np.array(self.steps),
             "domains": self.domains,
@@ -121,10 +122,9 @@ class Recorder:
         if self.kind == "logits" and z.dtype.kind == "f" and _blown_up(z):
             return None
         try:
-            report = metrics.evaluate(
-                **{self.kind: z}, labels=y, bins=self.bins, bandwidth=self.bandwidth
-            )
-            registered = metrics.evaluate_registered(**{self.kind: z}, labels=y)
+            outputs: dict[str, Any] = {self.kind: z, "labels": y}
+            report = metrics.evaluate(**outputs, bins=self.bins, bandwidth=self.bandwidth)
+            registered = metrics.evaluate_registered(**outputs)
         except InputError as error:
             raise InputError(f"{error} ({where})") from None
         return {**report.values(), **registered}, report.correct

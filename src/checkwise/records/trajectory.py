@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from checkwise.records import checks, columns, predictions
 from checkwise.records.runkey import RunKey
@@ -20,7 +20,7 @@ IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, init=False, repr=False)
 class Trajectory:
     """Source-validation metrics of every checkpoint of one run.
 
@@ -51,37 +51,49 @@ class Trajectory:
     steps: IntArray
     domains: tuple[str, ...]
     values: Mapping[str, FloatArray]
-    pooled: Mapping[str, FloatArray] = field(default_factory=dict)
-    counts: IntArray | None = None
-    correct: IntArray | None = None
-    diverged: BoolArray | None = None
-    paths: tuple[str | None, ...] | None = None
-    key: RunKey | None = None
-    bins: int | None = None
-    bandwidth: float | None = None
-    notes: tuple[str, ...] = ()
+    pooled: Mapping[str, FloatArray]
+    counts: IntArray | None
+    correct: IntArray | None
+    diverged: BoolArray
+    paths: tuple[str | None, ...] | None
+    key: RunKey | None
+    bins: int | None
+    bandwidth: float | None
+    notes: tuple[str, ...]
 
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        *,
+        steps: ArrayLike,
+        domains: Iterable[str],
+        values: Mapping[str, ArrayLike],
+        pooled: Mapping[str, ArrayLike] | None = None,
+        counts: ArrayLike | None = None,
+        correct: ArrayLike | None = None,
+        diverged: ArrayLike | None = None,
+        paths: Iterable[str | None] | None = None,
+        key: RunKey | None = None,
+        bins: int | None = None,
+        bandwidth: float | None = None,
+        notes: Iterable[str] = (),
+    ):
         def put(name: str, value: Any) -> None:
             object.__setattr__(self, name, value)
 
-        steps = checks.steps(self.steps)
-        domains = checks.domains(self.domains)
-        diverged = checks.diverged(self.diverged, steps)
-        values = checks.values(self.values, steps, domains, diverged)
-        counts = checks.counts(self.counts, domains)
-        put("steps", steps)
-        put("domains", domains)
-        put("diverged", diverged)
-        put("values", MappingProxyType(values))
-        put("pooled", MappingProxyType(checks.pooled(self.pooled, steps, diverged, values)))
-        put("counts", counts)
-        put(
-            "correct",
-            checks.correct(self.correct, values["accuracy"], counts, steps, domains, diverged),
-        )
-        put("paths", checks.paths(self.paths, steps))
-        put("notes", tuple(self.notes))
+        put("steps", checks.steps(steps))
+        put("domains", checks.domains(domains))
+        put("diverged", checks.diverged(diverged, self.steps))
+        by_domain = checks.values(values, self.steps, self.domains, self.diverged)
+        put("values", MappingProxyType(by_domain))
+        means = checks.pooled(pooled or {}, self.steps, self.diverged, by_domain)
+        put("pooled", MappingProxyType(means))
+        put("counts", checks.counts(counts, self.domains))
+        put("correct", checks.correct(correct, self))
+        put("paths", checks.paths(paths, self.steps))
+        put("key", key)
+        put("bins", bins)
+        put("bandwidth", bandwidth)
+        put("notes", tuple(notes))
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -102,7 +114,6 @@ class Trajectory:
     @property
     def n_diverged(self) -> int:
         """How many checkpoints had outputs that were not finite."""
-        assert self.diverged is not None
         return int(self.diverged.sum())
 
     @cached_property
@@ -111,7 +122,6 @@ class Trajectory:
         order = sorted(range(len(self.domains)), key=lambda e: self.domains[e])
         sha = hashlib.sha256(repr([self.domains[e] for e in order]).encode())
         sha.update(self.steps.tobytes())
-        assert self.diverged is not None
         sha.update(self.diverged.tobytes())
         for name in sorted(self.values):
             sha.update(name.encode() + b"\0")

@@ -70,8 +70,9 @@ def select_many(
     found = get_rule(rule)
     options: dict[str, Any] = {"weights": weights, "worst_domain": worst_domain}
     if not found.stackable:
-        return {key: _named(key, select, run, found, **options, **params)
-                for key, run in runs.items()}
+        return {
+            key: _named(key, select, run, found, **options, **params) for key, run in runs.items()
+        }
     complete = found.complete(params)
     chosen: dict[Key, Selection] = {}
     for keys in _alike(runs):

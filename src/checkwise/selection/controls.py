@@ -33,9 +33,7 @@ def random(table: Table, *, delta_pp: object = 0.5, seed: int = RANDOM_SEED) -> 
     for row, identity in enumerate(table.identities):
         among = np.flatnonzero(feasible[row])
         score[row, among[_hash(seed, identity) % len(among)]] = 0.0
-    return Ranking(
-        score.reshape(table["step"].shape), feasible.reshape(table["step"].shape)
-    )
+    return Ranking(score.reshape(table["step"].shape), feasible.reshape(table["step"].shape))
 
 
 def _hash(seed: int, identity: str) -> int:

@@ -51,7 +51,7 @@ def _feasible(s: Selection) -> str:
 
 
 def _runner_up(s: Selection) -> str:
-    if len(s.feasible_steps) < 2 or not s.rule_used.needs and "objectives" not in s.params:
+    if len(s.feasible_steps) < 2 or (not s.rule_used.needs and "objectives" not in s.params):
         return ""
     other = int(np.flatnonzero(s.rank == 2)[0])
     metrics = s.params.get("objectives", s.rule_used.needs)
@@ -70,8 +70,10 @@ def _ties(s: Selection) -> str:
         return ""
     said = ""
     if s.ties:
-        by = "higher accuracy, then the earlier step" if s.rule_used.ties_by_accuracy else (
-            "the earlier step"
+        by = (
+            "higher accuracy, then the earlier step"
+            if s.rule_used.ties_by_accuracy
+            else ("the earlier step")
         )
         said = f"Exactly tied with {_steps(s.ties)}; broken by {by}."
     if s.near_ties:
@@ -83,7 +85,7 @@ def _ties(s: Selection) -> str:
 
 
 def _edge(s: Selection) -> str:
-    usable = np.flatnonzero(~np.asarray(s.trajectory.diverged))
+    usable = np.flatnonzero(~s.trajectory.diverged)
     if len(usable) < 2:
         return ""
     if s.index == usable[-1]:

@@ -42,14 +42,14 @@ def choose(ranking: Ranking, order: IntArray, *, ties_by_accuracy: bool) -> NDAr
     left = smallest(ranking.score, ranking.eligible)
     if ties_by_accuracy:
         left = smallest(order, left)
-    return left.argmax(axis=-1)  # the first that is left: steps increase
+    return np.asarray(left.argmax(axis=-1))  # the first that is left: steps increase
 
 
 def smallest(values: NDArray[Any], among: BoolArray) -> BoolArray:
     """Where ``values`` is smallest among the marked entries."""
     largest: Any = np.inf if values.dtype.kind == "f" else np.iinfo(values.dtype).max
     best = np.where(among, values, largest).min(axis=-1, keepdims=True)
-    return among & (values == best)
+    return np.asarray(among & (values == best))
 
 
 def positions(ranking: Ranking, order: IntArray, *, ties_by_accuracy: bool) -> IntArray:

@@ -127,7 +127,7 @@ class Selection:
 
     @cached_property
     def table(self) -> pandas.DataFrame:
-        """Every checkpoint, best first: accuracy, gap, metrics, rescaled objectives, score, rank."""
+        """Every checkpoint, best first, with all that the rule looked at."""
         import pandas
 
         columns = {name: column for name, column in self.view.columns.items() if name != "order"}

@@ -67,7 +67,6 @@ class Standing:
 
 def standing(trajectory: Trajectory, weights: Weights, worst_domain: bool) -> Standing:
     """Compare the checkpoints of a run by mean accuracy, or by that of their worst domain."""
-    assert trajectory.diverged is not None
     diverged = trajectory.diverged
     units, denominator = _units(trajectory, weights, worst_domain)
     best = units[~diverged].max()
@@ -90,9 +89,7 @@ def _units(
 ) -> tuple[NDArray[Any], int]:
     """Accuracy times a common denominator: integers with counts, floats (over 1) without."""
     if trajectory.correct is None or trajectory.counts is None:
-        accuracy = np.where(
-            np.asarray(trajectory.diverged)[:, None], 0.0, trajectory.values["accuracy"]
-        )
+        accuracy = np.where(trajectory.diverged[:, None], 0.0, trajectory.values["accuracy"])
         if worst_domain:
             return accuracy.min(axis=1), 1
         shares = domain_weights(trajectory, weights)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -36,10 +36,12 @@ class Table(Mapping[str, NDArray[Any]]):
         (array([0.7, 0.4]), array([ True,  True]))
     """
 
-    def __init__(self, runs: Sequence[Trajectory], columns: dict[str, NDArray[Any]], views: Any):
+    def __init__(
+        self, runs: Sequence[Trajectory], views: Sequence[View], columns: Mapping[str, NDArray[Any]]
+    ):
         self._runs = runs
+        self._views = views
         self._columns = columns
-        self._views: list[View] = views
 
     @classmethod
     def of(
@@ -47,7 +49,7 @@ class Table(Mapping[str, NDArray[Any]]):
     ) -> Table:
         """The columns of one run."""
         view = view_of(run, weights, worst_domain)
-        return cls([run], dict(view.columns), [view])
+        return cls([run], [view], view.columns)
 
     @classmethod
     def stack(
@@ -58,11 +60,7 @@ class Table(Mapping[str, NDArray[Any]]):
         columns = {
             name: np.stack([view.columns[name] for view in views]) for name in views[0].columns
         }
-        return cls(runs, columns, views)
-
-    @property
-    def _stacked(self) -> bool:
-        return self._columns["step"].ndim == 2
+        return cls(runs, views, columns)
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         if name not in self._columns:
@@ -100,10 +98,9 @@ class Table(Mapping[str, NDArray[Any]]):
         """A stable name per run, for reproducible draws."""
         return [run.identity for run in self._runs]
 
-    def _each(self, ask: Any) -> Any:
-        if self._stacked:
-            return np.stack([ask(view) for view in self._views])
-        return ask(self._views[0])
+    def _each(self, ask: Callable[[View], BoolArray]) -> BoolArray:
+        answers = [ask(view) for view in self._views]
+        return np.stack(answers) if self["step"].ndim == 2 else answers[0]
 
 
 class View:
@@ -116,7 +113,7 @@ class View:
             "accuracy": self.standing.accuracy,
             "gap_pp": self.standing.gap_pp,
             "order": self.standing.order,
-            "diverged": np.asarray(run.diverged),
+            "diverged": run.diverged,
         }
         shares = domain_weights(run, weights)
         for name, values in run.values.items():

@@ -1,0 +1,176 @@
+"""A trajectory refuses what cannot be meant, and names step, domain and fix."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import checkwise as cw
+
+
+def rows(**changes: Any) -> pd.DataFrame:
+    """Two steps, two domains."""
+    columns: dict[str, Any] = {
+        "step": [0, 0, 100, 100],
+        "domain": ["art", "photo", "art", "photo"],
+        "accuracy": [0.5, 0.25, 0.75, 1.0],
+        "nll": [1.0, 2.0, 0.5, 0.25],
+        "n": [4, 8, 4, 8],
+    }
+    return pd.DataFrame({**columns, **changes})
+
+
+def test_a_tidy_table_becomes_a_grid() -> None:
+    run = cw.Trajectory.from_frame(rows())
+    assert run.steps.tolist() == [0, 100]
+    assert run.domains == ("art", "photo")
+    assert run.values["nll"].tolist() == [[1.0, 2.0], [0.5, 0.25]]
+    assert run.counts is not None
+    assert run.counts.tolist() == [4, 8]
+    assert run.correct is not None
+    assert run.correct.tolist() == [[2, 2], [3, 8]]
+
+
+def test_rows_may_come_in_any_order() -> None:
+    shuffled = rows().sample(frac=1, random_state=0)
+    assert cw.Trajectory.from_frame(shuffled).digest == cw.Trajectory.from_frame(rows()).digest
+
+
+def test_one_domain_needs_no_domain_column() -> None:
+    run = cw.Trajectory.from_frame({"step": [1, 2], "accuracy": [0.5, 0.6]})
+    assert run.domains == ("validation",)
+
+
+@pytest.mark.parametrize("poison", [0.0, 99.0, np.nan, -1.0])
+def test_target_rows_are_dropped_before_they_are_read(poison: float) -> None:
+    target = pd.DataFrame(
+        {"step": [0, 100], "domain": "sketch", "accuracy": poison, "nll": poison, "n": 3}
+    )
+    both = pd.concat([rows().assign(role="source"), target.assign(role="target")])
+    without = cw.Trajectory.from_frame(rows())
+    assert cw.Trajectory.from_frame(both).digest == without.digest
+    named = both.drop(columns="role")
+    assert cw.Trajectory.from_frame(named, held_out="sketch").digest == without.digest
+
+
+def test_unknown_columns_are_not_looked_at() -> None:
+    junk = rows(target_nll=[np.nan] * 4, comment=["a", None, "b", "c"])
+    assert cw.Trajectory.from_frame(junk).metrics == ("accuracy", "nll")
+    named = cw.Trajectory.from_frame(rows(margin=[1.0, 2, 3, 4]), metrics=["margin"])
+    assert named.metrics == ("accuracy", "nll", "margin")
+
+
+def test_percentages_rounded_in_a_log_leave_the_count_open() -> None:
+    run = cw.Trajectory.from_frame({"step": [1], "accuracy": [0.8333], "n": [4000]})
+    assert run.counts is not None
+    assert run.correct is None
+    single = np.float32(2 / 3)
+    exact = cw.Trajectory.from_frame({"step": [1], "accuracy": [single], "n": [3]})
+    assert exact.correct is not None
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"accuracy": [0.5, 25.0, 0.75, 1.0]}, r"accuracy = 25 at step 0, domain 'photo'.*by 100"),
+        ({"accuracy": [0.5, -0.1, 0.75, 1.0]}, r"0 or more.*accuracy = -0\.1"),
+        ({"nll": [1.0, np.nan, 1.0, 1.0]}, r"nll = nan at step 0, domain 'photo'.*`diverged`"),
+        ({"nll": [1.0, np.inf, 1.0, 1.0]}, "nll = inf"),
+        ({"nll": [1.0, -0.5, 1.0, 1.0]}, r"nll of 0 or more.*step 0"),
+        ({"nll": [1.0, "high", 1.0, 1.0]}, "a number for nll, but got 'high' at step 0"),
+        ({"step": [0, 0, 0, 0]}, "got 2 for step 0, domain 'art'"),
+        ({"step": [0, 0, 100, 200]}, "no row for step 100, domain 'photo'"),
+        ({"step": [0, 0, 100.5, 100]}, "whole numbers as step, but got 100.5"),
+        ({"step": [0, 0, np.nan, 100]}, "whole numbers as step, but got nan"),
+        ({"step": ["a", "b", "c", "d"]}, "whole numbers as step"),
+        ({"step": [-5, -5, 100, 100]}, "steps of 0 or more, but got -5"),
+        ({"n": [4, 8, 5, 8]}, r"domain 'art' has n = 4 at step 0 and 5 at step 100"),
+        ({"n": [0, 8, 0, 8]}, "n of at least 1, but got 0 for domain 'art'"),
+        ({"correct": [2, 2, 3, 9]}, r"9 correct of n = 8"),
+        ({"correct": [1, 2, 3, 8]}, r"1 correct of n = 4 does not fit accuracy 0\.5"),
+        ({"role": ["source", "sauce", "source", "source"]}, "role 'source' or 'target'"),
+        ({"role": ["target"] * 4}, "No source rows"),
+        ({"diverged": [True] * 4}, "All 2 checkpoints diverged"),
+        ({"diverged": ["maybe"] * 4}, "true or false in column 'diverged'"),
+    ],
+)
+def test_bad_tables_are_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(cw.InputError, match=message):
+        cw.Trajectory.from_frame(rows(**changes))
+
+
+def test_missing_columns_and_unknown_held_out_domains_are_named() -> None:
+    with pytest.raises(cw.InputError, match="a column 'accuracy', but the table has step"):
+        cw.Trajectory.from_frame({"step": [1]})
+    with pytest.raises(cw.InputError, match=r"held-out domain 'sketch'.*art, photo"):
+        cw.Trajectory.from_frame(rows(), held_out="sketch")
+
+
+def test_a_diverged_checkpoint_may_hold_anything() -> None:
+    run = cw.Trajectory.from_frame(
+        rows(diverged=["false", "false", "true", "true"], nll=[1, 2, np.nan, np.inf])
+    )
+    assert run.n_diverged == 1
+
+
+def test_arrays_cannot_be_written_to() -> None:
+    run = cw.Trajectory.from_frame(rows())
+    with pytest.raises(ValueError, match="read-only"):
+        run.values["nll"][0, 0] = 0
+    with pytest.raises(TypeError):
+        run.values["nll"] = np.zeros((2, 2))  # type: ignore[index]
+
+
+def outputs(seed: int) -> dict[str, tuple[Any, Any]]:
+    rng = np.random.default_rng(seed)
+    labels = np.random.default_rng(0).integers(0, 3, 20)
+    return {name: (rng.normal(size=(20, 3)), labels) for name in ("art", "photo")}
+
+
+def test_predictions_give_every_metric() -> None:
+    run = cw.Trajectory.from_predictions({0: outputs(1), 100: outputs(2)})
+    logits, labels = outputs(2)["photo"]
+    report = cw.metrics.evaluate(logits=logits, labels=labels)
+    for name, value in report.values().items():
+        assert run.values[name][1, 1] == value
+    assert run.correct is not None
+    assert run.correct[1, 1] == report.correct
+    assert (run.bins, run.bandwidth) == (15, 0.1)
+
+
+def test_non_finite_logits_mark_a_checkpoint_diverged() -> None:
+    broken = outputs(2)
+    broken["art"][0][3, 1] = np.nan
+    run = cw.Trajectory.from_predictions({0: outputs(1), 100: broken})
+    assert run.diverged.tolist() == [False, True]
+    assert run.notes == ("step 100 diverged: outputs of 'art' are not finite",)
+    assert cw.select(run).step == 0
+
+
+def test_predictions_must_be_of_the_same_examples() -> None:
+    relabelled = outputs(2)
+    relabelled["art"] = (relabelled["art"][0], (relabelled["art"][1] + 1) % 3)
+    with pytest.raises(cw.InputError, match="labels of domain 'art' at step 100 differ"):
+        cw.Trajectory.from_predictions({0: outputs(1), 100: relabelled})
+    fewer = {name: (z[:10], y[:10]) for name, (z, y) in outputs(2).items()}
+    with pytest.raises(cw.InputError, match="number of examples of domain 'art' at step 100"):
+        cw.Trajectory.from_predictions({0: outputs(1), 100: fewer})
+    missing = {"art": outputs(2)["art"]}
+    with pytest.raises(cw.InputError, match="step 100 differs in photo"):
+        cw.Trajectory.from_predictions({0: outputs(1), 100: missing})
+    with pytest.raises(cw.InputError, match="kind 'logits' or 'probs'"):
+        cw.Trajectory.from_predictions({0: outputs(1)}, kind="guess")
+
+
+def test_held_out_predictions_are_never_opened() -> None:
+    class Sealed(dict[str, tuple[Any, Any]]):
+        def __getitem__(self, name: str) -> tuple[Any, Any]:
+            assert name != "sketch", "a held-out domain was read"
+            return super().__getitem__(name)
+
+    sealed = Sealed(outputs(1), sketch=(None, None))
+    run = cw.Trajectory.from_predictions({0: sealed}, held_out="sketch")
+    assert run.digest == cw.Trajectory.from_predictions({0: outputs(1)}).digest

@@ -1,0 +1,103 @@
+"""Bounds against hand calculations and against simulation."""
+
+from __future__ import annotations
+
+from math import log, sqrt
+
+import numpy as np
+import pytest
+
+import checkwise as cw
+
+
+def counted(counts: list[int] | None = None) -> cw.Trajectory:
+    return cw.Trajectory(
+        steps=[0, 100],
+        domains=["a", "b"],
+        values={
+            "accuracy": [[0.9, 0.8], [0.9, 0.7]],
+            "nll": [[1, 1], [1, 1]],
+            "cwece": [[0, 0], [0, 0]],
+        },
+        counts=counts,
+    )
+
+
+def test_the_radius_by_hand() -> None:
+    # T = 51, E = 3, n = 400 each, alpha = 0.05: 100·√(log(2040)/18 · 3/400)
+    assert cw.source_accuracy_radius(51, [400, 400, 400]) == pytest.approx(
+        100 * sqrt(log(2040) / 18 * 3 / 400), rel=1e-12
+    )
+    # one domain with all the weight is Hoeffding for that domain alone
+    assert cw.source_accuracy_radius(1, [100, 7], 0.1, [1.0, 0.0]) == pytest.approx(
+        100 * sqrt(log(20) / 200), rel=1e-12
+    )
+
+
+def test_weights_by_sample_give_the_bound_of_the_pooled_sample() -> None:
+    counts = [50, 150, 300]
+    by_sample = cw.source_accuracy_radius(10, counts, 0.05, [n / 500 for n in counts])
+    assert by_sample == pytest.approx(cw.source_accuracy_radius(10, [500]), rel=1e-12)
+
+
+def test_a_selection_states_its_bound_with_conditions() -> None:
+    bound = cw.select(counted([10, 20]), delta_pp=0.5).guarantee(alpha=0.1)
+    radius = 100 * sqrt(log(40) / 2 * (0.25 / 10 + 0.25 / 20))
+    assert bound.radius_pp == pytest.approx(radius)
+    assert bound.bound_pp == pytest.approx(0.5 + 2 * radius)
+    text = str(bound)
+    assert "early stopping or tuning" in text
+    assert "no rule that reads source data alone is best for every target" in text
+
+
+def test_source_accuracy_has_a_tolerance_of_zero_and_the_worst_domain_its_own_radius() -> None:
+    run = counted([10, 20])
+    best = cw.select(run, "source-acc").guarantee()
+    assert best.bound_pp == 2 * best.radius_pp
+    worst = cw.select(run, worst_domain=True).guarantee(0.05)
+    assert worst.radius_pp == pytest.approx(100 * sqrt(log(2 * 2 * 2 / 0.05) / 20))
+
+
+def test_no_bound_without_counts_or_for_rules_without_a_tolerance() -> None:
+    with pytest.raises(cw.NoGuaranteeError, match="add a column `n`"):
+        cw.select(counted()).guarantee()
+    with pytest.raises(cw.NoGuaranteeError, match="pure-nll does not keep accuracy"):
+        cw.select(counted([10, 20]), "pure-nll").guarantee()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((0, [10]), "at least one checkpoint"),
+        ((5, []), "one count of at least 1"),
+        ((5, [0]), "one count of at least 1"),
+        ((5, [10], 0.0), "strictly between 0 and 1"),
+        ((5, [10], 0.05, [0.5]), "add up to 1"),
+    ],
+)
+def test_bad_arguments_are_refused(arguments: tuple[object, ...], message: str) -> None:
+    with pytest.raises(cw.InputError, match=message):
+        cw.source_accuracy_radius(*arguments)  # type: ignore[arg-type]
+
+
+def test_the_bound_holds_in_simulation() -> None:
+    """Every feasible checkpoint stays within the bound in at least 1 − alpha of the draws."""
+    rng = np.random.default_rng(7)
+    counts = np.array([60, 90, 120])
+    population = rng.uniform(0.6, 0.9, size=(20, 3))
+    truth = 100 * population.mean(axis=1)
+    alpha, delta = 0.2, 0.5
+    bound = delta + 2 * cw.source_accuracy_radius(20, counts.tolist(), alpha)
+    failures = 0
+    for _ in range(300):
+        correct = rng.binomial(counts, population)
+        run = cw.Trajectory(
+            steps=np.arange(20),
+            domains=list("abc"),
+            values={"accuracy": correct / counts},
+            counts=counts,
+            correct=correct,
+        )
+        feasible = cw.select(run, "ac-early", delta_pp=delta).ranking.eligible
+        failures += bool((truth[feasible] < truth.max() - bound).any())
+    assert failures / 300 <= alpha

@@ -1,0 +1,74 @@
+"""Selecting while training equals selecting afterwards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import checkwise as cw
+
+LABELS = np.random.default_rng(0).integers(0, 4, 60)
+
+
+def outputs(seed: int, skill: float) -> dict[str, tuple[Any, Any]]:
+    rng = np.random.default_rng(seed)
+    right = np.eye(4)[LABELS] * skill
+    return {name: (right + rng.normal(size=(60, 4)), LABELS) for name in ("a", "b")}
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.integers(0, 1000), min_size=1, max_size=8), st.sampled_from([0.5, 5.0, 20.0]))
+def test_at_every_step_the_choice_is_that_of_the_run_so_far(seeds: list[int], delta: float) -> None:
+    live = cw.LiveSelector("ac-nc", delta_pp=delta)
+    saved: dict[int, dict[str, tuple[Any, Any]]] = {}
+    dropped: set[int] = set()
+    for t, seed in enumerate(seeds):
+        saved[t] = outputs(seed, skill=seed / 300)
+        live.add(t, saved[t])
+        after = cw.select(cw.Trajectory.from_predictions(saved), "ac-nc", delta_pp=delta)
+        assert live.choice == after.step
+        assert dropped <= set(live.droppable), "what was droppable stays droppable"
+        assert live.choice not in live.droppable
+        dropped |= set(live.droppable)
+
+
+def test_rules_that_may_return_to_any_checkpoint_drop_nothing() -> None:
+    live = cw.LiveSelector("pure-nll")
+    live.add(0, outputs(1, 0.1))
+    live.add(1, outputs(2, 3.0))
+    assert live.droppable == ()
+
+
+def test_a_run_that_starts_diverged_has_no_choice_yet() -> None:
+    live = cw.LiveSelector()
+    live.add(0, {"a": (np.full((60, 4), np.nan), LABELS)})
+    assert live.choice is None
+    assert live.droppable == ()
+    live.add(1, {"a": outputs(0, 1.0)["a"]})
+    assert live.choice == 1
+    assert live.droppable == (0,)
+
+
+def test_reports_of_streamed_validation_are_accepted() -> None:
+    z, y = outputs(3, 1.0)["a"]
+    streamed = cw.metrics.Accumulator(classes=4)
+    for start in range(0, 60, 7):
+        streamed.update(logits=z[start : start + 7], labels=y[start : start + 7])
+    live = cw.LiveSelector()
+    live.add(10, {"a": streamed.result()})
+    direct = cw.LiveSelector()
+    direct.add(10, {"a": (z, y)})
+    assert live.selection is not None
+    assert direct.selection is not None
+    assert live.selection.accuracy == direct.selection.accuracy
+
+
+def test_steps_have_to_increase() -> None:
+    live = cw.LiveSelector()
+    live.add(10, outputs(0, 1.0))
+    with pytest.raises(cw.InputError, match="a step after 10, but got 10"):
+        live.add(10, outputs(0, 1.0))

@@ -1,0 +1,90 @@
+"""Layers point one way, and importing the package stays light."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import checkwise
+
+PACKAGE = Path(checkwise.__file__).parent
+LAYERS = [
+    "errors",
+    "metrics",
+    "records",
+    "selection",
+    "store",
+    "data",
+    "train",
+    "sweep",
+    "weights",
+    "study",
+    "report",
+    "integrations",
+    "testing",
+    "cli",
+]
+HEAVY = ("torch", "numba", "pandas", "pyarrow", "matplotlib", "ray", "scipy", "PIL", "rich")
+
+
+def modules() -> list[Path]:
+    return sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
+
+
+def layer_of(dotted: str) -> str | None:
+    parts = dotted.split(".")
+    return parts[1] if parts[0] == "checkwise" and len(parts) > 1 else None
+
+
+def imported(tree: ast.AST) -> list[str]:
+    found: list[str] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            found += names if node.module == "checkwise" else [node.module, *names]
+    return found
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_a_module_imports_only_layers_above_its_own(path: Path) -> None:
+    here = path.relative_to(PACKAGE).with_suffix("").parts[0]
+    assert here in LAYERS, f"{here} is not a layer: add it to the list where it belongs"
+    for name in imported(ast.parse(path.read_text())):
+        layer = layer_of(name)
+        if layer is not None and layer in LAYERS:
+            assert LAYERS.index(layer) <= LAYERS.index(here), f"{path.name} imports {name}"
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_only_the_study_reads_held_out_results(path: Path) -> None:
+    here = path.relative_to(PACKAGE).parts[0]
+    if here != "study":
+        names = imported(ast.parse(path.read_text()))
+        assert not [name for name in names if name.startswith("checkwise.store.heldout")]
+
+
+@pytest.mark.parametrize("layer", ["metrics", "selection", "records"])
+def test_the_core_knows_neither_torch_nor_files(layer: str) -> None:
+    for path in (PACKAGE / layer).rglob("*.py"):
+        names = {name.split(".")[0] for name in imported(ast.parse(path.read_text()))}
+        assert not names & {"torch", "pathlib", "os", "io"}, path
+
+
+def test_importing_the_package_is_light() -> None:
+    code = (
+        "import sys, time; import checkwise; print(time.process_time()); "
+        f"print([name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    took = []
+    for _ in range(5):  # processor time, and the best of a few: the machine may be busy
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        seconds, loaded = done.stdout.splitlines()
+        assert loaded == "[]"
+        took.append(float(seconds))
+    assert min(took) < 0.3
