@@ -1,0 +1,99 @@
+"""Time of one update of an MLP head against the matrix products it cannot do without.
+
+    python -m benchmarks.updates
+
+One thread; 3 domains × 32 rows of 1,280 features, 256 hidden units, 7 or 65 classes.
+Needed products: each layer's forward, the gradients of both weights, and the gradient that enters
+the hidden layer (the input needs none); for CORAL also the two that its penalty takes. Adam is
+timed by itself beside the bytes it must move: parameter, gradient and two moments read, all but
+the gradient written. The rest is elementwise work, allocation, autograd and Python.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import torch
+
+from checkwise.train.algorithms import algorithms, build_algorithm
+from checkwise.train.networks import mlp_head
+
+DOMAINS, ROWS, FEATURES, HIDDEN = 3, 32, 1280, 256
+BLOCKS, CALLS = 40, 15
+
+
+def interleaved(works: dict[str, Callable[[], object]]) -> dict[str, float]:
+    """Microseconds per call, the least of many short blocks taken in turns.
+
+    Turns let all works meet the same neighbours on the machine; the least is what the work costs
+    when nobody interferes.
+    """
+    best = dict.fromkeys(works, float("inf"))
+    for _ in range(BLOCKS):
+        for name, work in works.items():
+            work()
+            start = time.perf_counter()
+            for _ in range(CALLS):
+                work()
+            best[name] = min(best[name], (time.perf_counter() - start) / CALLS * 1e6)
+    return best
+
+
+def needed_products(classes: int, *, coral: bool) -> Callable[[], None]:
+    """The matrix products of one update and nothing else."""
+    n = DOMAINS * ROWS
+    x, w1, w2 = (
+        torch.randn(n, FEATURES),
+        torch.randn(HIDDEN, FEATURES),
+        torch.randn(classes, HIDDEN),
+    )
+    hidden, d_hidden = torch.randn(n, HIDDEN), torch.randn(n, HIDDEN)
+    d_logits, gram = torch.randn(n, classes), torch.randn(n, n)
+
+    def products() -> None:
+        x @ w1.t()
+        hidden @ w2.t()
+        d_logits.t() @ hidden
+        d_logits @ w2
+        d_hidden.t() @ x
+        if coral:
+            hidden @ hidden.t()
+            gram @ hidden
+
+    return products
+
+
+def works(name: str, classes: int) -> dict[str, Callable[[], object]]:
+    """What is timed for one algorithm."""
+    torch.manual_seed(0)
+    head = mlp_head(FEATURES, classes, hidden=HIDDEN)
+    algorithm = build_algorithm(name, head.featurizer, head.classifier, {"lr": 1e-3})
+    batch = [(torch.randn(ROWS, FEATURES), torch.randint(classes, (ROWS,))) for _ in range(DOMAINS)]
+    algorithm.update(batch)
+    return {
+        "update": lambda: algorithm.update(batch),
+        "products": needed_products(classes, coral=name == "CORAL"),
+        "adam": algorithm.optimizer.step,
+    }
+
+
+def main() -> None:
+    """Print one line per algorithm and number of classes."""
+    torch.set_num_threads(1)
+    print(f"{'':22}{'update':>9}{'products':>10}{'ratio':>7}{'Adam':>8}{'rest':>8}   (µs)")
+    for classes in (7, 65):
+        for name in algorithms():
+            took = interleaved(works(name, classes))
+            rest = took["update"] - took["products"] - took["adam"]
+            print(
+                f"{name:10}{FEATURES}→{HIDDEN}→{classes:<3}{took['update']:8.0f}"
+                f"{took['products']:10.0f}{took['update'] / took['products']:7.2f}"
+                f"{took['adam']:8.0f}{rest:8.0f}"
+            )
+        parameters = (FEATURES + 1) * HIDDEN + (HIDDEN + 1) * classes
+        print(f"Adam moves {parameters * 4 * 7 / 1e6:.1f} MB for {parameters:,} parameters\n")
+
+
+if __name__ == "__main__":
+    main()
