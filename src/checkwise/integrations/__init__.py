@@ -1,6 +1,5 @@
 """Readers of what people have: tables, saved predictions, DomainBed's and SWAD's logs."""
 
-from checkwise.integrations.advice import missing_advice
-from checkwise.integrations.load import load, load_runs
+from checkwise.integrations.reading import load, load_runs
 
-__all__ = ["load", "load_runs", "missing_advice"]
+__all__ = ["load", "load_runs"]

@@ -38,7 +38,8 @@ def build(make: Callable[..., Trajectory], where: str, *args: Any, **facts: Any)
     try:
         return make(*args, **facts)
     except InputError as error:
-        raise InputError(f"{error} ({where})") from None
+        named = where in str(error)
+        raise InputError(str(error) if named else f"{error} ({where})") from None
 
 
 def read_bytes(path: Path) -> bytes:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any
 
 from checkwise.errors import InputError
 from checkwise.integrations.found import Found, Request, build
+from checkwise.integrations.npz import kind_of
+from checkwise.integrations.npz import read_outputs as read_outputs
 from checkwise.records import Trajectory
 
 STEP = re.compile(r"step[-_]?([0-9]{1,15})")
-OUTPUTS = ("logits", "probs")
 # Folders and files of these names hold held-out data and are never opened.
 TARGETS = ("target", "targets", "heldout", "held_out", "held-out")
 WEIGHTS = (".safetensors", ".pt", ".pth", ".ckpt")
@@ -47,31 +47,38 @@ def read(path: Path, request: Request) -> list[Found]:
     """The one run whose outputs the folder holds; every metric is computed from them."""
     folders = step_folders(path)
     files = {step: _outputs(folder) for step, folder in folders.items()}
-    sources = [
-        file
-        for domains in files.values()
-        for domain, file in domains.items()
-        if domain not in request.held_out
-    ]
-    kind = _kind(sources[0]) if sources else OUTPUTS[0]
+    _check_names(request, files, path)
+    # Left out here, so that not even a name of theirs reaches the trajectory.
+    sources = {
+        step: {name: file for name, file in domains.items() if name not in request.held_out}
+        for step, domains in files.items()
+    }
+    kind = kind_of(next(file for domains in sources.values() for file in domains.values()))
     weights = {step: _weights(folder) for step, folder in folders.items()}
     trajectory = build(
         Trajectory.from_predictions,
         str(path),
-        {step: _Outputs(domains, kind) for step, domains in files.items()},
+        {step: _Outputs(domains, kind) for step, domains in sources.items()},
         kind=kind,
-        held_out=request.held_out,
         paths=[*weights.values()] if any(weights.values()) else None,
     )
+    passed = sorted({file.name for folder in folders.values() for file in _held_out(folder)})
+    if passed:
+        note = f"{', '.join(passed)} held out by name: not opened"
+        trajectory = replace(trajectory, notes=(*trajectory.notes, note))
     return [Found(None, trajectory, str(path))]
 
 
-class _Needs(NamedTuple):
-    kinds: str
-    ndim: int
-
-
-ARRAYS = {"logits": _Needs("fiu", 2), "probs": _Needs("f", 2), "labels": _Needs("iuf", 1)}
+def _check_names(request: Request, files: Mapping[int, Mapping[str, Path]], path: Path) -> None:
+    known = sorted({name for domains in files.values() for name in domains})
+    for name in request.held_out:
+        if name not in known and name.lower() not in TARGETS:
+            raise InputError(
+                f"Expected the held-out domain {name!r} among {', '.join(known)} in {path}: "
+                "check the name."
+            )
+    if set(known) <= set(request.held_out):
+        raise InputError(f"No source domain of {path} is left after held_out: hold out fewer.")
 
 
 class _Outputs(Mapping[str, tuple[Any, Any]]):
@@ -82,8 +89,11 @@ class _Outputs(Mapping[str, tuple[Any, Any]]):
         self._kind = kind
 
     def __getitem__(self, domain: str) -> tuple[Any, Any]:
-        saved = _arrays(self._files[domain], (self._kind, "labels"))
-        return saved[self._kind], saved["labels"]
+        _, outputs, labels = read_outputs(self._files[domain], self._kind)
+        return outputs, labels
+
+    def __contains__(self, domain: object) -> bool:
+        return domain in self._files  # the inherited one would open the file
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._files)
@@ -101,60 +111,8 @@ def _outputs(folder: Path) -> dict[str, Path]:
     }
 
 
-def _kind(file: Path) -> str:
-    names = _names(file)
-    for kind in OUTPUTS:
-        if kind in names:
-            return kind
-    raise _unexpected(file, f"arrays {', '.join(names) or '(none)'}")
-
-
-def _names(file: Path) -> list[str]:
-    with _opened(file) as saved:
-        return list(saved.files)
-
-
-def _arrays(file: Path, wanted: tuple[str, ...]) -> dict[str, Any]:
-    arrays: dict[str, Any] = {}
-    with _opened(file) as saved:
-        for name in wanted:
-            if name not in saved.files:
-                raise _unexpected(file, f"arrays {', '.join(saved.files) or '(none)'}, no {name}")
-            try:
-                array = saved[name]
-            except Exception as error:
-                raise _damaged(file, error) from None
-            needs = ARRAYS[name]
-            if array.ndim != needs.ndim or array.dtype.kind not in needs.kinds:
-                raise _unexpected(file, f"{name} of shape {array.shape} and type {array.dtype}")
-            arrays[name] = array
-    return arrays
-
-
-def _opened(file: Path) -> Any:
-    try:
-        saved = np.load(file, allow_pickle=False)
-    except Exception as error:
-        raise _damaged(file, error) from None
-    if not isinstance(saved, np.lib.npyio.NpzFile):
-        raise _unexpected(file, "a single array")
-    return saved
-
-
-def _unexpected(file: Path, came: str) -> InputError:
-    return InputError(
-        f"Expected numeric arrays logits (or probs) [n, C] and labels [n], but {file} holds "
-        f"{came}: save them with np.savez(file, logits=…, labels=…)."
-    )
-
-
-def _damaged(file: Path, error: Exception) -> InputError:
-    """Damage surfaces as a dozen kinds of error; all mean the same to the caller."""
-    reason = str(error).partition("\n")[0][:80]
-    return InputError(
-        f"Expected an .npz file of plain arrays, but {file} cannot be read ({reason}): "
-        "save it again with np.savez."
-    )
+def _held_out(folder: Path) -> list[Path]:
+    return [file for file in folder.glob("*.npz") if file.stem.lower() in TARGETS]
 
 
 def _weights(folder: Path) -> str | None:

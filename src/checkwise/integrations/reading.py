@@ -104,9 +104,10 @@ def _read_folder_log(path: Path, request: Request) -> list[Found]:
 
 def _read_jsonl(path: Path, request: Request) -> list[Found]:
     lines, notes = read_lines(path)
-    for kind in (domainbed, swad):
-        if kind.recognises(lines[0]):
-            return kind.read(lines, notes, path, request)
+    if domainbed.recognises(lines[0]):
+        return domainbed.read(lines, notes, path, request)
+    if swad.recognises(lines[0]):
+        return swad.read(lines, notes, path, request)
     return tables.read_records(lines, notes, path, request)
 
 
