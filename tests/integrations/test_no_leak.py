@@ -1,0 +1,194 @@
+"""Removing, scrambling or poisoning anything of a target leaves the trajectory as it was."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import checkwise as cw
+from checkwise.integrations import load_runs
+from checkwise.records import RunKey
+from tests.integrations.samples import (
+    STEPS,
+    TARGET,
+    Record,
+    domainbed,
+    extended,
+    predictions_folder,
+    swad_file,
+    table_rows,
+    write_csv,
+    write_lines,
+)
+
+GONE = object()
+POISON = st.sampled_from(
+    [
+        GONE,
+        None,
+        float("nan"),
+        float("inf"),
+        -1,
+        0.0,
+        1.0,
+        1e300,
+        10**300,
+        "poison",
+        "",
+        True,
+        [],
+        {},
+    ]
+) | st.floats(0, 1)
+CELLS = st.sampled_from(["", "nan", "inf", "-1", "0.0", "1e300", "poison", "True"]) | st.floats(
+    0, 1
+)
+
+Facts = dict[RunKey, tuple[Any, ...]]
+
+
+def _facts(path: Path) -> Facts:
+    """Everything a selection or its printout could take from an input."""
+    return {
+        key: (run.digest, run.identity, run.domains, run.notes, cw.select(run, "ac-random").step)
+        for key, run in load_runs(path).items()
+    }
+
+
+def _poison(
+    draw: Callable[[Any], Any], record: Record, names: list[str], values: Any = POISON
+) -> None:
+    for name in names:
+        value = draw(values)
+        if value is GONE:
+            record.pop(name, None)
+        else:
+            record[name] = value
+
+
+@pytest.fixture(scope="module")
+def folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as name:
+        yield Path(name)
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_domainbed(folder: Path, data: st.DataObject) -> None:
+    clean = _facts(write_lines(folder / "log.jsonl", map(domainbed, STEPS)))
+    records = [domainbed(step) for step in STEPS]
+    for record in records:
+        _poison(data.draw, record, [f"env{TARGET}_in_acc", f"env{TARGET}_out_acc"])
+    assert _facts(write_lines(folder / "log.jsonl", records)) == clean
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_extended(folder: Path, data: st.DataObject) -> None:
+    clean = _facts(write_lines(folder / "log.jsonl", map(extended, STEPS)))
+    records = [extended(step) for step in STEPS]
+    for record in records:
+        _poison(data.draw, record, [f"env{TARGET}_in_acc", f"env{TARGET}_out_acc"])
+        for field in ("per_domain_calibration", "per_domain_class_calibration"):
+            sources = [entry for entry in record[field] if entry["role"] == "source"]
+            targets = [entry for entry in record[field] if entry["role"] == "target"]
+            for entry in targets:
+                kept = data.draw(st.sampled_from(["domain_index", "role"]))
+                _poison(data.draw, entry, [name for name in entry if name != kept])
+            if data.draw(st.booleans()):
+                targets = data.draw(st.lists(st.sampled_from(["junk", None, 3, []]), max_size=2))
+            record[field] = data.draw(st.permutations(sources + targets))
+    assert _facts(write_lines(folder / "log.jsonl", records)) == clean
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_swad(folder: Path, data: st.DataObject) -> None:
+    clean = _facts(write_lines(folder / "log.jsonl", swad_file()))
+    records = swad_file()
+    for record in records:
+        (target,) = record["args"]["real_test_envs"]
+        names = ["test_in", "test_out", f"env{target}_in", f"env{target}_out"]
+        _poison(data.draw, record, names)
+    assert _facts(write_lines(folder / "log.jsonl", records)) == clean
+
+
+def _with_targets(data: st.DataObject, values: Any) -> list[Record]:
+    rows = []
+    for row in table_rows():
+        if row["role"] == "target":
+            names = [name for name in row if name not in ("role", "domain")]
+            _poison(data.draw, row, names, values)
+        rows.append(row)
+    return rows
+
+
+def _without_targets() -> list[Record]:
+    return [row for row in table_rows() if row["role"] == "source"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_csv(folder: Path, data: st.DataObject) -> None:
+    clean = _facts(write_csv(folder / "run.csv", _without_targets()))
+    assert _facts(write_csv(folder / "run.csv", _with_targets(data, CELLS))) == clean
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_json_lines(folder: Path, data: st.DataObject) -> None:
+    clean = _facts(write_lines(folder / "run.jsonl", _without_targets()))
+    assert _facts(write_lines(folder / "run.jsonl", _with_targets(data, POISON))) == clean
+
+
+@settings(max_examples=30, deadline=None)
+@given(data=st.data())
+def test_parquet(folder: Path, data: st.DataObject) -> None:
+    pd.DataFrame(_without_targets()).to_parquet(folder / "run.parquet")
+    clean = _facts(folder / "run.parquet")
+    rows = _with_targets(data, CELLS)
+    # A text in one row makes its whole column text.
+    pd.DataFrame(rows).astype(str).to_parquet(folder / "run.parquet")
+    assert _facts(folder / "run.parquet") == clean
+
+
+@settings(max_examples=30, deadline=None)
+@given(data=st.data())
+def test_a_table_whose_runs_name_their_targets(folder: Path, data: st.DataObject) -> None:
+    def rows(poisoned: bool) -> list[Record]:
+        made = []
+        for held_out in ("sketch", "art"):
+            for row in table_rows():
+                row = {"held_out": held_out, "trial_seed": 3} | row
+                del row["role"]
+                if row["domain"] == held_out and poisoned:
+                    names = [name for name in row if name not in ("held_out", "domain")]
+                    _poison(data.draw, row, names, CELLS)
+                if row["domain"] != held_out or poisoned:
+                    made.append(row)
+        return made
+
+    clean = _facts(write_csv(folder / "runs.csv", rows(poisoned=False)))
+    assert _facts(write_csv(folder / "runs.csv", rows(poisoned=True))) == clean
+
+
+@settings(max_examples=15, deadline=None)
+@given(data=st.data())
+def test_predictions(data: st.DataObject) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = predictions_folder(Path(name) / "run")
+        clean = _facts(folder)
+        for target in folder.glob("step-*/target"):
+            file = target / "sketch.npz"
+            file.write_bytes(data.draw(st.binary(max_size=40)))
+            if data.draw(st.booleans()):
+                file.unlink()
+                target.rmdir()
+        assert _facts(folder) == clean
