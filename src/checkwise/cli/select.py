@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,8 +13,8 @@ import typer
 from checkwise.cli import options, show
 from checkwise.errors import InputError, NoGuaranteeError
 from checkwise.integrations import load_runs
-from checkwise.records import RunKey, Trajectory
-from checkwise.selection import Selection, select_many
+from checkwise.records import RunKey
+from checkwise.selection import Selection, select, select_many
 from checkwise.store.atomic import write_text
 
 if TYPE_CHECKING:
@@ -56,7 +57,10 @@ def command(
         "weights": options.read_weights(weights),
         "worst_domain": worst_domain,
     }
-    chosen = select_many(runs, rule, **asked, **params)
+    if len(runs) == 1:  # a refusal need not name the run
+        chosen = {key: select(run, rule, **asked, **params) for key, run in runs.items()}
+    else:
+        chosen = select_many(runs, rule, **asked, **params)
     if out is not None:
         _write(out, chosen)
     if as_json:
@@ -95,7 +99,7 @@ def _show_one(selection: Selection, alpha: float) -> None:
             str(row["step"]),
             f"{100 * row['accuracy']:.2f}",
             f"{row['gap_pp']:.2f}",
-            f"{row['score']:.4f}" if row["feasible"] else "-",
+            f"{row['score']:.4g}" if row["feasible"] else "-",
             *(f"{row[name]:.4g}" if name in row else "-" for name in metrics),
         )
         for row in shown.to_dict("records")
@@ -117,7 +121,7 @@ def _show_one(selection: Selection, alpha: float) -> None:
 
 def _show_many(chosen: Mapping[RunKey, Selection], usual: Mapping[RunKey, Selection]) -> None:
     out = show.console()
-    header = ("run", "step", "accuracy", "gap", "eligible", "source-acc step", "notes")
+    header = ("run", "step", "accuracy", "gap", "eligible", "source-acc step")
     rows = [
         (
             str(key),
@@ -126,20 +130,28 @@ def _show_many(chosen: Mapping[RunKey, Selection], usual: Mapping[RunKey, Select
             f"{selection.gap_pp:.2f}",
             str(len(selection.feasible_steps)),
             str(usual[key].step),
-            "; ".join(selection.trajectory.notes),
         )
-        for key, selection in chosen.items()
+        for key, selection in sorted(chosen.items())
     ]
-    out.print(show.table(header, rows, left=("run", "notes")))
-    differ = sum(selection.step != usual[key].step for key, selection in chosen.items())
+    out.print(show.table(header, rows, left=("run",)))
+    out.print()
+    notes = Counter(note for selection in chosen.values() for note in selection.trajectory.notes)
+    for note, times in notes.items():
+        out.print(f"note ({times} of {len(chosen)} runs): {note}")
     alone = sum(len(selection.feasible_steps) == 1 for selection in chosen.values())
     gap = sum(selection.gap_pp for selection in chosen.values()) / len(chosen)
-    rule = next(iter(chosen.values())).rule
-    out.print()
     out.print(
-        f"{len(chosen)} runs. {rule} differs from source-acc in {differ}; mean gap {gap:.2f} "
-        f"points; {alone} runs had a single eligible checkpoint."
+        f"{len(chosen)} runs: mean gap {gap:.2f} points; "
+        f"{alone} had a single eligible checkpoint.{_disagreement(chosen, usual)}"
     )
+
+
+def _disagreement(chosen: Mapping[RunKey, Selection], usual: Mapping[RunKey, Selection]) -> str:
+    rule = next(iter(chosen.values())).rule
+    if rule == "source-acc":
+        return ""
+    differ = sum(selection.step != usual[key].step for key, selection in chosen.items())
+    return f" {rule} differs from source-acc in {differ}."
 
 
 def _write(out: Path, chosen: Mapping[RunKey, Selection]) -> None:
@@ -170,10 +182,3 @@ def _frame(chosen: Mapping[RunKey, Selection]) -> pandas.DataFrame:
         }
         for key, selection in chosen.items()
     )
-
-
-def one(runs: Mapping[RunKey, Trajectory], path: Path) -> Trajectory:
-    """The only run of a path."""
-    if len(runs) != 1:
-        raise InputError(f"Expected one run in {path}, but found {len(runs)}: name one of them.")
-    return next(iter(runs.values()))

@@ -1,0 +1,212 @@
+"""The command line as a user meets it: answers, JSON, files, and one line when something is off."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import checkwise as cw
+from checkwise.cli import main
+
+TABLE = """step,accuracy,nll,cwece,n
+100,0.900,0.70,0.020,1000
+200,0.895,0.40,0.010,1000
+300,0.850,0.35,0.008,1000
+"""
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "run.csv"
+    path.write_text(TABLE)
+    return path
+
+
+def run(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as stop:
+        main([str(argument) for argument in arguments])
+    assert isinstance(stop.value.code, int)
+    return stop.value.code
+
+
+def answer(capsys: pytest.CaptureFixture[str], *arguments: object) -> Any:
+    assert run(*arguments, "--json") == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_one_run_is_answered_with_reasons_and_conditions(
+    table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("select", table) == 0
+    said = capsys.readouterr().out
+    assert "ac-nc chose step 200" in said
+    assert "0.50 points below the best of 3 checkpoints" in said
+    assert "With probability at least 0.95" in said
+    assert "accuracy on an unseen target" in said
+
+
+def test_json_is_strict_and_stable(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = answer(capsys, "select", table)
+    assert found["step"] == 200
+    assert found["params"]["q"] == "inf"
+    assert found["feasible_steps"] == [100, 200]
+    assert found["schema"] == 1
+    for name in ("rule", "score", "accuracy", "gap_pp", "path"):
+        assert name in found
+
+
+@pytest.mark.parametrize(
+    ("options", "step"),
+    [
+        (("--rule", "source-acc"), 100),
+        (("--delta-pp", "0.4"), 100),
+        (("--delta-pp", "5"), 300),
+        (("--rule", "pure-nll"), 300),
+        (("--rule", "ac", "--objectives", "nll", "--delta-pp", "10"), 300),
+        (("--rule", "ac-nc", "--q", "1", "--pareto"), 200),
+        (("--weights", "sample"), 200),
+        (("--weights", "validation=3"), 200),
+        (("--worst-domain",), 200),
+    ],
+)
+def test_options_reach_the_rule(
+    table: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...], step: int
+) -> None:
+    assert answer(capsys, "select", table, *options)["step"] == step
+
+
+def test_several_runs_get_a_row_each_and_a_summary(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = TABLE.splitlines()
+    rows = [f"{name},{line}" for name in ("a", "b") for line in lines[1:]]
+    path = tmp_path / "runs.csv"
+    path.write_text("\n".join([f"run,{lines[0]}", *rows]) + "\n")
+    assert run("select", path) == 0
+    said = capsys.readouterr().out
+    assert "2 runs: mean gap 0.50 points" in said
+    assert "ac-nc differs from source-acc in 2" in said
+    found = answer(capsys, "select", path)
+    assert [entry["selection"]["step"] for entry in found["runs"]] == [200, 200]
+
+
+def test_results_are_written_to_files(table: Path, tmp_path: Path) -> None:
+    assert run("select", table, "--out", tmp_path / "a.json") == 0
+    assert json.loads((tmp_path / "a.json").read_text())["step"] == 200
+    assert run("select", table, "--out", tmp_path / "a.csv") == 0
+    assert (tmp_path / "a.csv").read_text().startswith("rank,step,accuracy,gap_pp,feasible,score")
+    assert run("select", table, "--out", tmp_path / "a.txt") == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("select", "nowhere"), "nothing at nowhere"),
+        (("select",), "Missing argument"),
+        (("select", "TABLE", "--rule", "best"), "one of the rules source-acc"),
+        (("select", "TABLE", "--delta-pp", "wide"), "a number for --delta-pp, but got 'wide'"),
+        (("select", "TABLE", "--delta-pp", "-1"), "delta_pp of 0 or more"),
+        (("select", "TABLE", "--q", "3"), "--q 1, 2 or inf, but got '3'"),
+        (("select", "TABLE", "--weights", "size"), "weights 'equal', 'sample'"),
+        (("select", "TABLE", "--weights", "x=1"), "a weight for each of validation"),
+        (("select", "TABLE", "--held-out", "sketch"), "held-out domain 'sketch'"),
+        (("select", "TABLE", "--rule", "ac-ece"), "needs ece"),
+        (("select", "TABLE", "--rule", "wald"), "checkwise: Rule wald needs ece"),
+        (("select", "TABLE", "--rule", "ac"), "needs the parameter 'objectives'"),
+        (("select", "TABLE", "--rule", "source-acc", "--q", "1"), "no parameter 'q'"),
+        (("select", "TABLE", "--param", "x"), "--param NAME=VALUE"),
+        (("select", "TABLE", "--plugin", "absent.py"), "cannot be loaded"),
+        (("select", "TABLE", "--alpha", "2"), "alpha strictly between 0 and 1"),
+        (("select", "TABLE", "--wat"), "No such option"),
+        (("metrics", "nowhere.npz"), "nowhere.npz"),
+        (("metrics", "TABLE"), "Expected an .npz"),
+        (("export", "TABLE", "-o", "x"), "no weights file"),
+        (("fly",), "No such command"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(
+    table: Path,
+    capsys: pytest.CaptureFixture[str],
+    arguments: tuple[str, ...],
+    message: str,
+) -> None:
+    words = [str(table) if word == "TABLE" else word for word in arguments]
+    assert run(*words) == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert said.count("\n") == 1
+    assert "Traceback" not in said
+
+
+def test_a_rule_of_ones_own_comes_with_the_command_line(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plugin = tmp_path / "house_rules.py"
+    plugin.write_text(
+        "import checkwise as cw\n"
+        "@cw.rule('house-latest', constrained=True)\n"
+        "def latest(table, *, delta_pp=0.5, back=1):\n"
+        "    'The latest feasible checkpoint.'\n"
+        "    return table['step'][table.within(delta_pp)][-back]\n"
+    )
+    code = (
+        "from checkwise.cli import main; main(["
+        f"'select', {str(table)!r}, '--plugin', {str(plugin)!r}, '--rule', 'house-latest', "
+        "'--param', 'back=2', '--json'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert json.loads(done.stdout)["step"] == 100, done.stderr
+
+
+def predictions(folder: Path) -> Path:
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, 50)
+    for step, skill in ((100, 3.0), (200, 1.0)):
+        here = folder / f"step-{step:06d}"
+        here.mkdir(parents=True)
+        logits = skill * np.eye(3)[labels] + rng.normal(size=(50, 3))
+        np.savez(here / "photo.npz", logits=logits, labels=labels)
+        (here / "weights.safetensors").write_bytes(bytes([step // 100]))
+    return folder
+
+
+def test_export_copies_the_chosen_weights_and_says_why(tmp_path: Path) -> None:
+    folder = predictions(tmp_path / "run")
+    best = tmp_path / "best.safetensors"
+    assert run("export", folder, "-o", best) == 0
+    why = json.loads((tmp_path / "best.safetensors.json").read_text())
+    assert best.read_bytes() == bytes([why["step"] // 100])
+    assert "chose step" in why["explanation"]
+    best.write_bytes(b"precious")
+    assert run("export", folder, "-o", best) == 2
+    assert best.read_bytes() == b"precious"
+    assert run("export", folder, "-o", best, "--force") == 0
+
+
+def test_metrics_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = predictions(tmp_path / "run") / "step-000100" / "photo.npz"
+    found = answer(capsys, "metrics", file, "--per-class")
+    saved = np.load(file)
+    report = cw.metrics.evaluate(logits=saved["logits"], labels=saved["labels"])
+    assert found["nll"] == report.nll
+    assert len(found["per_class"]["count"]) == 3
+    assert run("metrics", file) == 0
+    assert "50 examples, 3 classes, from logits" in capsys.readouterr().out
+
+
+def test_rules_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    listed = {rule["name"]: rule for rule in answer(capsys, "rules")["rules"]}
+    assert set(cw.rules()) == set(listed)
+    assert listed["ac-nc"]["needs"] == ["accuracy", "nll", "cwece"]
+    assert run("rules") == 0
+
+
+def test_debug_shows_the_traceback(table: Path) -> None:
+    with pytest.raises(cw.InputError):
+        main(["select", "nowhere", "--debug"])
