@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from checkwise.data import images, open_image_folder
+from checkwise.data import images, manifest, open_image_folder
 from checkwise.data.images import scan
 from checkwise.errors import InputError
 
@@ -106,11 +107,41 @@ def test_a_file_swapped_with_its_old_times_is_noticed(folder: Path) -> None:
     assert open_image_folder(folder, size=8).fingerprint != before
 
 
+def test_an_image_that_changes_while_it_is_read_is_named(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        images, "content_hashes", lambda root, files, **_: ["0" * 64 for _ in files]
+    )
+    with pytest.raises(InputError, match="changed while it was read"):
+        open_image_folder(folder, size=8)
+
+
+@pytest.mark.parametrize(("coarse_clock", "hashed_again"), [(0, 0), (2_000_000_000, 24)])
+def test_only_settled_files_are_trusted_without_hashing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, coarse_clock: int, hashed_again: int
+) -> None:
+    hashed: list[Path] = []
+    original = manifest._hash_file
+
+    def counting(path: Path) -> str:
+        hashed.append(path)
+        return original(path)
+
+    monkeypatch.setattr(manifest, "_hash_file", counting)
+    monkeypatch.setattr(manifest, "_COARSE_CLOCK_NS", coarse_clock)
+    time.sleep(0.05)
+    open_image_folder(folder, size=8)
+    assert len(hashed) == 24
+    open_image_folder(folder, size=8)
+    assert len(hashed) == 24 + hashed_again
+
+
 def test_a_damaged_manifest_is_ignored(folder: Path, own_cache: Path) -> None:
     before = open_image_folder(folder, size=8).fingerprint
-    (manifest,) = (own_cache / "manifests").glob("*.json")
+    (stored,) = (own_cache / "manifests").glob("*.json")
     for content in (b"{", b"[]", b'{"schema": 99, "files": []}', b'{"schema": 1, "files": [[1]]}'):
-        manifest.write_bytes(content)
+        stored.write_bytes(content)
         assert open_image_folder(folder, size=8).fingerprint == before
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -125,6 +127,24 @@ def test_builders_at_once_build_once(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert built == [1]
+    assert not list(tmp_path.glob("*.partial"))
+
+
+def test_a_full_disk_is_told_beforehand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=1000))
+    with pytest.raises(InputError, match="free disk"):
+        cached_rows(tmp_path / "rows.npy", SHAPE, TYPE, _fill)
+
+
+def test_a_file_system_without_locks_still_builds_whole_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_locks(*_: object) -> None:
+        raise OSError("no locks here")
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    assert np.array_equal(cached_rows(tmp_path / "rows.npy", SHAPE, TYPE, _fill), CONTENT)
     assert not list(tmp_path.glob("*.partial"))
 
 
