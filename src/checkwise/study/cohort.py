@@ -1,0 +1,228 @@
+"""A cohort: rules × runs → choices, held-out results, paired comparisons."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from checkwise.errors import InputError
+from checkwise.records import RunKey, Trajectory
+from checkwise.selection import DEFAULT_RULE
+from checkwise.store import cohort as stored
+from checkwise.study import frames
+from checkwise.study.bootstrap import LEVEL, RESAMPLES, SEED
+from checkwise.study.outcome import KEY_COLUMNS, Outcome, key_columns, outcomes
+from checkwise.study.paired import Contrast, Differences, contrasts, differences
+from checkwise.study.runs import Runs
+from checkwise.study.setting import Setting, settings
+from checkwise.study.targets import Targets
+
+if TYPE_CHECKING:
+    import pandas
+
+ROLES = ("development", "evaluation")
+REFERENCE = "source-acc"
+MAIN_METRICS = ("target_accuracy", "target_nll", "target_ece", "target_cwece")
+
+
+class Cohort:
+    """The runs of one study on disk, with one role: development or evaluation.
+
+    Only finished runs take part; the others are counted in ``unfinished``. Choosing reads source
+    validation alone; held-out results are opened by ``evaluate`` and ``compare``.
+    """
+
+    def __init__(self, record: stored.CohortRecord, role: str | None = None):
+        self._record = record
+        self.role: str = role or record.role
+        planned = {
+            key: folder
+            for key, folder in record.runs.items()
+            if role is None or record.roles.get(key.dataset) == role
+        }
+        if not planned:
+            raise InputError(
+                f"Expected runs with the role {self.role!r} in {record.path}, but there are none: "
+                f"its role is {record.role}."
+            )
+        folders = {key: folder for key, folder in planned.items() if stored.finished(folder)}
+        self.unfinished: tuple[RunKey, ...] = tuple(key for key in planned if key not in folders)
+        self.runs: Runs = Runs(folders)
+        self._targets = {key: Targets(folder, key.held_out) for key, folder in folders.items()}
+
+    @classmethod
+    def open(cls, path: str | Path, *, role: str | None = None) -> Cohort:
+        """Read the plan of a cohort; runs are read when first needed.
+
+        Args:
+            path: the cohort's folder.
+            role: keep only the data sets with this role, where a cohort holds both.
+        """
+        return cls(stored.open_cohort(Path(path)), role)
+
+    def __repr__(self) -> str:
+        return (
+            f"<Cohort {self.name}: {len(self.runs)} finished runs, "
+            f"{len(self.unfinished)} unfinished, role {self.role}>"
+        )
+
+    @property
+    def path(self) -> Path:
+        """Where it is."""
+        return self._record.path
+
+    @property
+    def name(self) -> str:
+        """The name of the study."""
+        return self._record.name
+
+    @cached_property
+    def usable(self) -> dict[RunKey, Trajectory]:
+        """Finished runs in which at least one checkpoint did not diverge."""
+        return {key: self.runs[key] for key in self.runs if not self.runs.wrecked(key)}
+
+    @property
+    def wrecked(self) -> tuple[RunKey, ...]:
+        """Finished runs in which every checkpoint diverged: there is nothing to choose from."""
+        return tuple(key for key in self.runs if key not in self.usable)
+
+    @cached_property
+    def n_diverged(self) -> int:
+        """Checkpoints of usable runs whose source outputs were not finite."""
+        return sum(run.n_diverged for run in self.usable.values())
+
+    def outcomes(self, setting: Setting, *, held_out: bool, **options: Any) -> tuple[Outcome, ...]:
+        """What a rule gives on every finished run, with held-out results or without."""
+        if not self.usable:
+            raise InputError(
+                f"Expected at least one finished run in {self.path}, but {len(self.unfinished)} "
+                f"are unfinished and {len(self.wrecked)} diverged: `checkwise sweep` with the same "
+                "study finishes runs."
+            )
+        found = outcomes(self.usable, setting, **options)
+        if not held_out:
+            return found
+        return tuple(self._targets[outcome.key].on(outcome) for outcome in found)
+
+    def select(self, rule: str = DEFAULT_RULE, **params: Any) -> pandas.DataFrame:
+        """The chosen checkpoint of every run; held-out results are not opened.
+
+        Columns: the run, ``step``, ``source_<metric>`` (fractions), ``gap_pp``, ``eligible``,
+        ``score``.
+        """
+        (setting,), options = _read([rule], params)
+        if setting.expected:
+            raise InputError(
+                f"Expected a rule that chooses a checkpoint, but {rule} is a mean over the "
+                "feasible set: use `evaluate` or `compare`."
+            )
+        return frames.choices(self.outcomes(setting, held_out=False, **options))
+
+    def evaluate(self, rule: str = DEFAULT_RULE, **params: Any) -> pandas.DataFrame:
+        """The choices with ``target_<metric>`` (fractions), one row per run and held-out domain."""
+        (setting,), options = _read([rule], params)
+        return frames.evaluated(self.outcomes(setting, held_out=True, **options))
+
+    def differences(
+        self,
+        rules: Sequence[str | Setting] = (REFERENCE, DEFAULT_RULE),
+        reference: str | Setting = REFERENCE,
+        *,
+        metrics: Sequence[str] = MAIN_METRICS,
+        **params: Any,
+    ) -> list[Differences]:
+        """Rule − reference for every run; one table per rule that is not the reference."""
+        if isinstance(rules, str):
+            raise InputError(f"Expected a list of rules, but got {rules!r}: write [{rules!r}].")
+        label = reference.label if isinstance(reference, Setting) else reference
+        labels = [rule.label if isinstance(rule, Setting) else rule for rule in rules]
+        every, options = _read([*rules, *([] if label in labels else [reference])], params)
+        given = {s.label: self.outcomes(s, held_out=True, **options) for s in every}
+        compared = [name for name in labels if name != label]
+        return [differences(name, label, given, metrics) for name in compared]
+
+    def contrasts(
+        self,
+        rules: Sequence[str | Setting] = (REFERENCE, DEFAULT_RULE),
+        reference: str | Setting = REFERENCE,
+        *,
+        by: Sequence[str] = (),
+        level: float = LEVEL,
+        resamples: int = RESAMPLES,
+        seed: int = SEED,
+        **asked: Any,
+    ) -> list[Contrast]:
+        """The rows of ``compare``."""
+        if self.role not in ROLES and "dataset" not in by:
+            raise InputError(
+                f"Expected runs with one role, but {self.path} holds development and evaluation "
+                "data: open it with role='evaluation' (--role on the command line), or compare "
+                "by=['dataset']."
+            )
+        rows: list[Contrast] = []
+        for table in self.differences(rules, reference, **asked):
+            for group, keep in _groups(table.keys, by):
+                rows += contrasts(
+                    table.among(keep), group=group, level=level, resamples=resamples, seed=seed
+                )
+        return rows
+
+    def compare(
+        self,
+        rules: Sequence[str | Setting] = (REFERENCE, DEFAULT_RULE),
+        reference: str | Setting = REFERENCE,
+        *,
+        by: Sequence[str] = (),
+        level: float = LEVEL,
+        resamples: int = RESAMPLES,
+        seed: int = SEED,
+        **asked: Any,
+    ) -> pandas.DataFrame:
+        """Paired differences to the reference, on the reported scale (see :class:`Contrast`).
+
+        Args:
+            rules: names or settings; ``ac-mean`` is the mean over the feasible set.
+            reference: what is subtracted; it need not be among the rules.
+            by: columns of the run key to split by, such as ``["algorithm"]``.
+            level, resamples, seed: of the percentile bootstrap over run pairs.
+            asked: ``metrics`` (``target_nll``, ``source_accuracy``, ``gap_pp`` …), parameters that
+                every rule that takes them gets, and ``weights`` or ``worst_domain``.
+        """
+        rows = self.contrasts(
+            rules, reference, by=by, level=level, resamples=resamples, seed=seed, **asked
+        )
+        facts = {
+            "level": level,
+            "resamples": resamples,
+            "seed": seed,
+            "unfinished": len(self.unfinished),
+            "wrecked": len(self.wrecked),
+        }
+        table = frames.compared(rows, tuple(by), facts)
+        roles = dict(self._record.roles)
+        table["role"] = table["dataset"].map(roles) if self.role not in ROLES else self.role
+        return table
+
+
+def _read(
+    rules: Sequence[str | Setting], params: Mapping[str, Any]
+) -> tuple[tuple[Setting, ...], dict[str, Any]]:
+    """Settings of the rules, and what is said about domains for all of them."""
+    options = {name: params[name] for name in ("weights", "worst_domain") if name in params}
+    return settings(rules, {k: v for k, v in params.items() if k not in options}), options
+
+
+def _groups(keys: Sequence[RunKey], by: Sequence[str]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Each combination of the columns in ``by``, with the runs it marks."""
+    unknown = [name for name in by if name not in KEY_COLUMNS]
+    if isinstance(by, str) or unknown:
+        raise InputError(
+            f"Expected `by` to list columns among {', '.join(KEY_COLUMNS)}, but got {by!r}."
+        )
+    labels = [tuple(str(key_columns(key)[name]) for name in by) for key in keys]
+    for group in sorted(set(labels)):
+        yield group, np.array([label == group for label in labels])

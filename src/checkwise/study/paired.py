@@ -1,0 +1,173 @@
+"""Differences to a reference rule, paired by run, and what to say about them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from checkwise.errors import MissingMetricError
+from checkwise.metrics import METRICS
+from checkwise.records import RunKey
+from checkwise.study.bootstrap import LEVEL, RESAMPLES, SEED, percentile_interval
+from checkwise.study.outcome import Outcome
+
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+
+ACCURACY = "target_accuracy"
+LOSS_PP = 1.0
+TRIM = 0.05
+# Means over held-out domains carry rounding; a smaller difference is none.
+_SLACK = 1e-12
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """One rule against the reference in one metric, on the reported scale.
+
+    Args:
+        rule, reference, metric: what is compared.
+        scale: factor from stored fractions to the numbers here (100 or 1).
+        n: run pairs.
+        mean, low, high: mean difference (rule − reference) and its interval; nan ends for n < 2.
+        median, trimmed: the median, and the mean without the lowest and highest 5% of runs.
+        wins, ties, losses: runs where the rule is better, equal, worse.
+        lose_1pp: share of runs that lose at least 1 point; for target accuracy, else nan.
+        missing: pairs left out because a value is not finite (the model diverged there).
+        group: values of the columns that the comparison was split by.
+    """
+
+    rule: str
+    reference: str
+    metric: str
+    scale: int
+    n: int
+    mean: float
+    low: float
+    high: float
+    median: float
+    trimmed: float
+    wins: int
+    ties: int
+    losses: int
+    lose_1pp: float
+    missing: int
+    group: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Differences:
+    """Rule − reference for every run, [runs, metrics], on the reported scale; nan where missing."""
+
+    rule: str
+    reference: str
+    keys: tuple[RunKey, ...]
+    metrics: tuple[str, ...]
+    values: FloatArray
+
+    def among(self, keep: BoolArray) -> Differences:
+        """Only the marked runs."""
+        keys = tuple(key for key, kept in zip(self.keys, keep.tolist(), strict=True) if kept)
+        return Differences(self.rule, self.reference, keys, self.metrics, self.values[keep])
+
+
+def scale(metric: str) -> int:
+    """Factor for display: ``target_nll`` → 1, ``target_accuracy`` → 100."""
+    name = metric.partition("_")[2]
+    return METRICS[name].scale if name in METRICS else 1
+
+
+def higher_is_better(metric: str) -> bool:
+    """Direction of ``source_<metric>`` or ``target_<metric>``; a gap is better when small."""
+    name = metric.partition("_")[2]
+    return name in METRICS and METRICS[name].direction == "higher"
+
+
+def differences(
+    rule: str,
+    reference: str,
+    outcomes: Mapping[str, Sequence[Outcome]],
+    metrics: Sequence[str],
+) -> Differences:
+    """Pair two rules by run. Runs are put in key order, so that draws do not depend on the plan."""
+    mine = {outcome.key: outcome for outcome in outcomes[rule]}
+    theirs = {outcome.key: outcome for outcome in outcomes[reference]}
+    keys = tuple(sorted(mine))
+    values = np.array(
+        [
+            [scale(m) * (_value(mine[key], m) - _value(theirs[key], m)) for m in metrics]
+            for key in keys
+        ]
+    ).reshape(len(keys), len(metrics))
+    return Differences(rule, reference, keys, tuple(metrics), values)
+
+
+def _value(outcome: Outcome, metric: str) -> float:
+    try:
+        return outcome.value(metric)
+    except KeyError:
+        known = [
+            *(f"source_{name}" for name in outcome.source),
+            *(f"target_{name}" for name in next(iter(outcome.targets.values()), {})),
+            "gap_pp",
+        ]
+        raise MissingMetricError(
+            f"Expected a metric that run {outcome.key} carries, but got {metric!r}. It has "
+            f"{', '.join(known)}."
+        ) from None
+
+
+def contrasts(
+    table: Differences,
+    *,
+    group: tuple[str, ...] = (),
+    level: float = LEVEL,
+    resamples: int = RESAMPLES,
+    seed: int = SEED,
+) -> list[Contrast]:
+    """One contrast per metric; metrics with the same runs share their draws."""
+    found = np.isfinite(table.values)
+    low = np.full(len(table.metrics), np.nan)
+    high = low.copy()
+    for pattern in np.unique(found, axis=1).T:
+        same = (found == pattern[:, None]).all(axis=0)
+        part = table.values[np.ix_(pattern, same)]
+        low[same], high[same] = percentile_interval(
+            part, level=level, resamples=resamples, seed=seed
+        )
+    return [
+        _contrast(table, m, found[:, m], float(low[m]), float(high[m]), group)
+        for m in range(len(table.metrics))
+    ]
+
+
+def _contrast(
+    table: Differences, m: int, found: BoolArray, low: float, high: float, group: tuple[str, ...]
+) -> Contrast:
+    metric = table.metrics[m]
+    values = table.values[found, m]
+    better = values if higher_is_better(metric) else -values
+    n = len(values)
+    cut = int(TRIM * n)
+    lost = values <= -LOSS_PP + 1e-9  # exactly one point is a loss, whatever rounding says
+    return Contrast(
+        rule=table.rule,
+        reference=table.reference,
+        metric=metric,
+        scale=scale(metric),
+        n=n,
+        mean=float(values.mean()) if n else float("nan"),
+        low=low,
+        high=high,
+        median=float(np.median(values)) if n else float("nan"),
+        trimmed=float(np.sort(values)[cut : n - cut].mean()) if n else float("nan"),
+        wins=int((better > _SLACK).sum()),
+        ties=int((np.abs(better) <= _SLACK).sum()),
+        losses=int((better < -_SLACK).sum()),
+        lose_1pp=float(lost.mean()) if n and metric == ACCURACY else float("nan"),
+        missing=int((~found).sum()),
+        group=group,
+    )

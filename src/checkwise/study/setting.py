@@ -1,0 +1,77 @@
+"""A rule with the parameters it is run with: one row of a comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from checkwise.errors import InputError
+from checkwise.selection import Rule, get_rule
+from checkwise.selection.result import plain
+
+# Expected metrics under a uniform draw from the feasible set: a row, not a checkpoint.
+EXPECTED = {"ac-mean": "ac-early"}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A rule and what is set of its parameters; the rest are the rule's defaults.
+
+    Example:
+        >>> Setting("ac-nc").label, Setting("ac-nc", {"delta_pp": "1.0"}).label
+        ('ac-nc', 'ac-nc(delta_pp=1.0)')
+    """
+
+    rule: str
+    params: Mapping[str, Any] = field(default_factory=dict)
+    name: str | None = None
+
+    @property
+    def label(self) -> str:
+        """What tables call it."""
+        if self.name is not None:
+            return self.name
+        set_ = ", ".join(f"{name}={plain(value)}" for name, value in self.params.items())
+        return f"{self.rule}({set_})" if set_ else self.rule
+
+    @property
+    def expected(self) -> bool:
+        """Whether this is a mean over the feasible set instead of one checkpoint."""
+        return self.rule in EXPECTED
+
+    @property
+    def found(self) -> Rule:
+        """The rule that decides which checkpoints are looked at."""
+        return get_rule(EXPECTED.get(self.rule, self.rule))
+
+
+def settings(rules: Sequence[str | Setting], shared: Mapping[str, Any]) -> tuple[Setting, ...]:
+    """Each rule with those of the shared parameters that it takes.
+
+    A parameter that no rule takes is refused: it would silently do nothing.
+    """
+    made = []
+    used: set[str] = set()
+    for given in rules:
+        setting = given if isinstance(given, Setting) else Setting(given)
+        found = setting.found
+        takes = {
+            name: value
+            for name, value in shared.items()
+            if name in found.defaults and name not in setting.params
+        }
+        used.update(takes)
+        # A name keeps the label short where the parameters are shared by every row.
+        made.append(Setting(setting.rule, {**setting.params, **takes}, setting.label))
+    idle = [name for name in shared if name not in used]
+    if idle:
+        raise InputError(
+            f"Expected parameters of {', '.join(s.rule for s in made)}, but none takes "
+            f"{idle[0]!r}: remove it or add a rule that does."
+        )
+    labels = [setting.label for setting in made]
+    twice = [label for label in dict.fromkeys(labels) if labels.count(label) > 1]
+    if twice:
+        raise InputError(f"Expected each rule once, but {twice[0]} is given several times.")
+    return tuple(made)

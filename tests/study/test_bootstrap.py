@@ -1,0 +1,73 @@
+"""Intervals of means over runs: the draws, the percentiles and their limits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from checkwise.errors import InputError
+from checkwise.study import bootstrap
+from checkwise.study.bootstrap import draws, percentile_interval
+
+
+@pytest.mark.parametrize("n", [2, 3, 30, 135])
+def test_intervals_equal_scipys_on_the_same_draws(n: int) -> None:
+    values = np.random.default_rng(n).standard_t(3, (n, 4))
+    low, high = percentile_interval(values)
+    for column in range(4):
+        theirs = scipy.stats.bootstrap(
+            (values[:, column],),
+            np.mean,
+            n_resamples=10_000,
+            confidence_level=0.95,
+            method="percentile",
+            vectorized=True,
+            rng=np.random.default_rng(20260908),
+        ).confidence_interval
+        assert low[column] == pytest.approx(theirs.low, abs=1e-12)
+        assert high[column] == pytest.approx(theirs.high, abs=1e-12)
+
+
+def test_draws_do_not_depend_on_the_size_of_the_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = np.concatenate(list(draws(7, 101)))
+    monkeypatch.setattr(bootstrap, "_ENTRIES", 7 * 9)
+    blocks = list(draws(7, 101))
+    assert len(blocks) == 12
+    np.testing.assert_array_equal(np.concatenate(blocks), whole)
+
+
+def test_every_resample_draws_as_many_runs_as_there_are() -> None:
+    counts = np.concatenate(list(draws(5, 50)))
+    assert counts.shape == (50, 5)
+    np.testing.assert_array_equal(counts.sum(axis=1), np.full(50, 5.0))
+
+
+def test_rows_are_resampled_whole_so_equal_columns_have_equal_intervals() -> None:
+    column = np.random.default_rng(0).normal(size=(20, 1))
+    low, high = percentile_interval(np.hstack([column, column, -column]))
+    assert low[0] == low[1] == pytest.approx(-high[2])
+    assert high[0] == high[1] == pytest.approx(-low[2])
+
+
+def test_three_runs_can_be_worked_out_by_hand() -> None:
+    # A resample of three equal runs has probability 1/27 > 2.5%, so the ends are the extremes.
+    low, high = percentile_interval(np.array([[-0.3], [-0.1], [0.0]]))
+    assert low[0] == pytest.approx(-0.3)
+    assert high[0] == pytest.approx(0.0)
+
+
+def test_one_run_has_no_interval() -> None:
+    low, high = percentile_interval(np.array([[1.0, 2.0]]))
+    assert np.isnan(low).all()
+    assert np.isnan(high).all()
+
+
+def test_values_that_are_not_finite_are_refused() -> None:
+    with pytest.raises(InputError, match="1 values that are not finite: leave such runs out"):
+        percentile_interval(np.array([[1.0], [np.nan]]))
+
+
+def test_a_level_that_is_no_probability_is_refused() -> None:
+    with pytest.raises(InputError, match="level strictly between 0 and 1, but got 95"):
+        percentile_interval(np.array([[1.0], [2.0]]), level=95)
