@@ -39,6 +39,7 @@ from checkwise.selection import (
 
 if TYPE_CHECKING:
     from checkwise.integrations import load, load_runs
+    from checkwise.study import Cohort
 
 __version__ = "0.1.0"
 
@@ -46,11 +47,13 @@ __version__ = "0.1.0"
 _LATER = {
     "load": "checkwise.integrations",
     "load_runs": "checkwise.integrations",
+    "Cohort": "checkwise.study",
 }
 
 __all__ = [
     "CheckwiseError",
     "CheckwiseWarning",
+    "Cohort",
     "Guarantee",
     "InputError",
     "LiveSelector",
