@@ -1,0 +1,55 @@
+"""Code on the pages runs, in order, in an empty folder; what is printed there is what comes out."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shlex
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from checkwise.cli import main
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```(python|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_code_on_a_page_runs(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"__name__": "page"}
+    for kind, code in BLOCK.findall(page.read_text()):
+        if kind == "python":
+            exec(compile(code, str(page), "exec"), names)
+            continue
+        for line in code.splitlines():
+            if line.startswith("$ checkwise "):
+                with pytest.raises(SystemExit) as stop:
+                    main(shlex.split(line.removeprefix("$ checkwise "), comments=True))
+                assert stop.value.code == 0, line
+
+
+def builder(name: str) -> ModuleType:
+    path = ROOT / "docs" / "build" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"docs_build_{name}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_simulated_bound_is_what_the_page_shows() -> None:
+    assert builder("guarantees").table() in (ROOT / "docs" / "guarantees.md").read_text()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_links_on_a_page_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text()):
+        if "://" not in target:
+            assert (page.parent / target).exists(), target
