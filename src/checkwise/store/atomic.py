@@ -40,7 +40,7 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 def copy_file(source: Path, path: Path) -> None:
     """Copy the content of a file."""
-    write_with(path, lambda temporary: shutil.copyfile(source, temporary) and None)
+    write_with(path, lambda temporary: _copy(source, temporary))
 
 
 def sync_folder(folder: Path) -> None:
@@ -50,6 +50,10 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _copy(source: Path, path: Path) -> None:
+    shutil.copyfile(source, path)
 
 
 def _write(path: Path, content: bytes) -> None:

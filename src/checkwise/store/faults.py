@@ -1,0 +1,34 @@
+"""What can go wrong with a folder of runs, and one line about it."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from checkwise.errors import CheckwiseError
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class StoreError(CheckwiseError):
+    """A folder cannot be written; what is in it is whole and the same command continues it."""
+
+
+class LeaseLostError(CheckwiseError):
+    """Another process has taken this run over; nothing more may be written to it."""
+
+
+@contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """Say in one line that ``folder`` is full or cannot be written, and how to go on."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        remedy = "free some space" if error.errno in _FULL else "make the folder writable"
+        raise StoreError(
+            f"Expected to write to {folder}, but got: {reason.lower()}; {remedy} and give the same "
+            "command again: it continues where it stopped."
+        ) from error
