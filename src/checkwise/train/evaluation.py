@@ -1,0 +1,113 @@
+"""Deterministic evaluation: the same rows in the same order at every record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from checkwise import metrics
+from checkwise.metrics.report import NAMES
+from checkwise.train.algorithms import Algorithm
+from checkwise.train.inputs import Inputs
+
+Indices = NDArray[np.int64]
+Role: TypeAlias = Literal["source", "source_in", "heldout"]
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Rows of one domain that are evaluated together: a split."""
+
+    role: Role
+    domain: str
+    index: int
+    rows: Indices
+    labels: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Outputs:
+    """Logits [n, C] of every part at one record."""
+
+    parts: tuple[Part, ...]
+    logits: tuple[NDArray[np.float32], ...]
+
+    def diverged(self, role: Role, domain: str | None = None) -> bool:
+        """Whether a logit of the parts with a role (or of one of its domains) is not finite."""
+        found = self.of(role)
+        return not all(
+            np.isfinite(z).all() for name, (z, _) in found.items() if domain in (None, name)
+        )
+
+    def of(self, role: Role) -> dict[str, tuple[NDArray[np.float32], NDArray[np.int64]]]:
+        """Logits and labels of the parts with a role, by domain."""
+        return {
+            part.domain: (z, part.labels)
+            for part, z in zip(self.parts, self.logits, strict=True)
+            if part.role == role
+        }
+
+
+class Evaluator:
+    """Runs a network over all parts, in as few calls as the rows allow.
+
+    Rows that fit in memory are gathered once for the whole run; others are read from their
+    memory-mapped file at every record, but never decoded again.
+    """
+
+    def __init__(self, inputs: Inputs, parts: Sequence[Part]) -> None:
+        self._inputs = inputs
+        self._parts = tuple(parts)
+        self._gathered = (
+            torch.cat([inputs.rows(part.index, part.rows) for part in parts])
+            if inputs.in_memory
+            else None
+        )
+
+    def __call__(self, algorithm: Algorithm) -> Outputs:
+        """The logits of every part."""
+        with torch.inference_mode():
+            if self._gathered is not None:
+                size = self._inputs.rows_at_once
+                cuts = list(range(size, len(self._gathered), size))
+                chunks = torch.tensor_split(self._gathered, cuts)
+                whole = torch.cat([algorithm.predict(chunk) for chunk in chunks])
+                logits = torch.split_with_sizes(whole, [len(part.rows) for part in self._parts])
+            else:
+                logits = tuple(self._streamed(algorithm, part) for part in self._parts)
+        return Outputs(self._parts, tuple(z.float().cpu().numpy() for z in logits))
+
+    def _streamed(self, algorithm: Algorithm, part: Part) -> Tensor:
+        size = self._inputs.rows_at_once
+        starts = range(0, len(part.rows), size)
+        found = [
+            algorithm.predict(self._inputs.rows(part.index, part.rows[start : start + size]))
+            for start in starts
+        ]
+        return torch.cat(found)
+
+
+def measure(
+    logits: NDArray[np.float32],
+    labels: NDArray[np.int64],
+    *,
+    diverged: bool,
+    bins: int,
+    bandwidth: float,
+) -> dict[str, Any]:
+    """Every metric of one part; null where the checkpoint diverged."""
+    if diverged:
+        return {"n": len(labels), "correct": None, **dict.fromkeys(NAMES)}
+    report = metrics.evaluate(logits=logits, labels=labels, bins=bins, bandwidth=bandwidth)
+    found: Mapping[str, float] = report.values()
+    return {
+        "n": int(report.n),
+        "correct": int(report.correct),
+        **{name: float(found[name]) for name in NAMES},
+    }

@@ -1,0 +1,214 @@
+"""The training loop: updates, records, and the state to continue from.
+
+At each record the held-out results are written first, then the weights, then the line in
+``source.jsonl`` that makes the record count; only after it may older weights be deleted.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import torch
+from torch import Tensor
+
+from checkwise.store import layout
+from checkwise.store.faults import writing
+from checkwise.store.journal import Journal, read_journal
+from checkwise.store.lease import Lease
+from checkwise.store.retention import drop_weights, kept_steps
+from checkwise.store.run import finished, mark_done, read_run, write_run
+from checkwise.train import resume
+from checkwise.train.build import TrainingData, build_run, evaluated_parts, source_domains
+from checkwise.train.config import RunConfig, check_same
+from checkwise.train.evaluation import Evaluator, Outputs, measure
+from checkwise.train.hooks import Hook
+from checkwise.train.outputs import write_predictions, write_weights
+
+Outcome: TypeAlias = Literal["finished", "stopped"]
+
+RESUME_SECONDS = 20.0
+
+
+def train_run(
+    folder: Path,
+    config: RunConfig,
+    data: TrainingData,
+    lease: Lease,
+    *,
+    hooks: Sequence[Hook] = (),
+    stop: Callable[[], bool] = lambda: False,
+    resume_seconds: float = RESUME_SECONDS,
+) -> Outcome:
+    """Train one run to its end, from wherever it was left.
+
+    Args:
+        folder: the run's folder; it belongs to whoever holds ``lease``.
+        config: everything that determines the run. A folder begun with another one is refused.
+        data: the data set, prepared for ``config.network``.
+        hooks: called after every update and at every record.
+        stop: asked after every update; once true, the state is saved and the loop ends.
+        resume_seconds: least time between two saved states; the last record of a killed run that
+            has one is where it continues.
+    """
+    if finished(folder):
+        return "finished"
+    torch.set_num_threads(config.threads)
+    with writing(folder), ExitStack() as stack:
+        _claim(folder, config)
+        run = _Run(folder, config, data, lease, hooks, stack)
+        saved = time.monotonic()
+        for step in range(run.updates, config.steps):
+            run.update(step)
+            if step % config.record_every == 0 or step == config.steps - 1:
+                run.record(step)
+                if step < config.steps - 1 and time.monotonic() - saved >= resume_seconds:
+                    run.save()
+                    saved = time.monotonic()
+            if step < config.steps - 1 and stop():
+                run.save()
+                return "stopped"
+        lease.check()
+        mark_done(folder, config.steps - 1)
+        resume.clear(folder)
+    return "finished"
+
+
+def _claim(folder: Path, config: RunConfig) -> None:
+    if (folder / layout.RUN).is_file():
+        check_same(config, read_run(folder).config, folder)
+    else:
+        write_run(folder, config.key, config.as_dict())
+
+
+class _Run:
+    """What changes while a run trains."""
+
+    def __init__(
+        self,
+        folder: Path,
+        config: RunConfig,
+        data: TrainingData,
+        lease: Lease,
+        hooks: Sequence[Hook],
+        stack: ExitStack,
+    ) -> None:
+        self._folder = folder
+        self._config = config
+        self._lease = lease
+        self._hooks = tuple(hooks)
+        self._inputs = data.inputs
+        self._sources = source_domains(config, data.dataset)
+        self._evaluate = Evaluator(data.inputs, evaluated_parts(config, data.dataset))
+        self._algorithm, self._sampler = build_run(config, data)
+        self._terms: dict[str, list[Tensor]] = {}
+        self.updates = 0
+        state = resume.load(folder)
+        lengths: Mapping[str, int] = {}
+        if state is not None:
+            self._continue_from(state)
+            lengths = state.journals
+        resume.remove_leftovers(folder, self.updates)
+        names = [layout.SOURCE, *(layout.heldout_file(d) for d in config.key.held_out)]
+        self._journals = {
+            name: stack.enter_context(Journal(folder / name, length=lengths.get(name, 0)))
+            for name in names
+        }
+        self._lines: list[Mapping[str, Any]] = list(read_journal(folder / layout.SOURCE))
+
+    def update(self, step: int) -> None:
+        """One update."""
+        batches = self._inputs.minibatches(
+            self._sources, self._sampler.next(), random=(self._config.training_seed, step)
+        )
+        terms = self._algorithm.update(batches)
+        for name, term in terms.items():
+            self._terms.setdefault(name, []).append(term)
+        self.updates = step + 1
+        for hook in self._hooks:
+            hook.after_update(step, self._algorithm)
+
+    def record(self, step: int) -> None:
+        """Evaluate and commit one record."""
+        outputs = self._evaluate(self._algorithm)
+        line = self._line(step, outputs)
+        for hook in self._hooks:
+            hook.at_record(line, self._algorithm, self._folder)
+        keep = kept_steps([*self._lines, line], self._config.keep, self._config.keep_delta_pp)
+        self._lease.check()
+        for domain in self._config.key.held_out:
+            self._journals[layout.heldout_file(domain)].append(self._target(step, domain, outputs))
+        write_predictions(self._folder, step, outputs, self._config.logits)
+        if step in keep:
+            write_weights(self._folder, step, self._algorithm.deployable_state())
+        self._lease.check()
+        self._journals[layout.SOURCE].append(line)
+        self._lines.append(line)
+        if self._config.keep == "feasible":
+            drop_weights(self._folder, keep)
+
+    def save(self) -> None:
+        """Save the state to continue from."""
+        state = resume.ResumeState(
+            digest=self._config.digest,
+            updates=self.updates,
+            algorithm=self._algorithm.training_state(),
+            sampler=self._sampler.state(),
+            journals={name: journal.length for name, journal in self._journals.items()},
+            terms={name: torch.stack(terms) for name, terms in self._terms.items()},
+            hooks={hook.name: hook.state() for hook in self._hooks},
+            generators=resume.generators(),
+        )
+        self._lease.check()
+        resume.save(self._folder, state)
+
+    def _continue_from(self, state: resume.ResumeState) -> None:
+        self._algorithm.load_training_state(state.algorithm)
+        self._sampler.set_state(state.sampler)
+        self._terms = {name: list(terms.unbind()) for name, terms in state.terms.items()}
+        for hook in self._hooks:
+            hook.load_state(state.hooks[hook.name])
+        resume.set_generators(state.generators)
+        self.updates = state.updates
+
+    def _line(self, step: int, outputs: Outputs) -> dict[str, Any]:
+        diverged = outputs.diverged("source")
+        line: dict[str, Any] = {"step": step, "diverged": diverged}
+        line["domains"] = self._measured(outputs, "source", diverged)
+        if self._config.source_in:
+            line["in"] = self._measured(outputs, "source_in", outputs.diverged("source_in"))
+        line["train"] = {name: _mean(terms) for name, terms in self._terms.items()}
+        self._terms = {}
+        return line
+
+    def _target(self, step: int, domain: str, outputs: Outputs) -> dict[str, Any]:
+        diverged = outputs.diverged("heldout", domain)
+        logits, labels = outputs.of("heldout")[domain]
+        entry = measure(
+            logits,
+            labels,
+            diverged=diverged,
+            bins=self._config.bins,
+            bandwidth=self._config.bandwidth,
+        )
+        return {"step": step, "diverged": diverged, "split": "in", **entry}
+
+    def _measured(
+        self, outputs: Outputs, role: Literal["source", "source_in"], diverged: bool
+    ) -> dict[str, Any]:
+        return {
+            domain: measure(
+                z, y, diverged=diverged, bins=self._config.bins, bandwidth=self._config.bandwidth
+            )
+            for domain, (z, y) in outputs.of(role).items()
+        }
+
+
+def _mean(terms: list[Tensor]) -> float | None:
+    """The mean of a logged term; None where it is not a number JSON has."""
+    value = torch.stack(terms).double().mean().item()
+    return value if math.isfinite(value) else None
