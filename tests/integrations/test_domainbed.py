@@ -216,6 +216,20 @@ def test_held_out_accepts_the_names_of_an_extended_log(tmp_path: Path) -> None:
     assert load(tmp_path, held_out="photo").digest == load(tmp_path).digest
 
 
+@pytest.mark.parametrize("change", [{"domain_index": None}, {"role": "source"}])
+def test_a_target_entry_is_known_by_its_role_or_its_index(
+    tmp_path: Path, change: dict[str, object]
+) -> None:
+    records = [extended(step) for step in STEPS]
+    clean = load(write_lines(tmp_path / "results.jsonl", records)).digest
+    for record in records:
+        for field in ("per_domain_calibration", "per_domain_class_calibration"):
+            for entry in record[field]:
+                if entry["role"] == "target":
+                    entry.update(change, accuracy=1.0, class_accuracy=0.0)
+    assert load(write_lines(tmp_path / "results.jsonl", records)).digest == clean
+
+
 def test_infinity_in_one_source_metric_marks_the_step(tmp_path: Path) -> None:
     records = [extended(step) for step in STEPS]
     records[0]["per_domain_calibration"][1]["nll"] = float("inf")
