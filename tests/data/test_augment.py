@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from PIL import Image
 
 from checkwise.data import augment
+from checkwise.data.augment import _crop_box, _jitter
 from checkwise.errors import InputError
 
 
@@ -48,8 +50,6 @@ def test_half_of_the_images_are_flipped() -> None:
 
 
 def test_crops_keep_at_least_seven_tenths_of_the_area() -> None:
-    from checkwise.data.augment import _crop_box
-
     random = np.random.default_rng(0)
     boxes = np.array([_crop_box(224, 224, random) for _ in range(2000)])
     left, top, right, bottom = boxes.T
@@ -63,6 +63,37 @@ def test_crops_keep_at_least_seven_tenths_of_the_area() -> None:
     assert ratio.max() < 1.35
     assert left.std() > 5
     assert top.std() > 5
+
+
+class _Fixed:
+    """Stands in for a generator: these factors, no turn of the hue, changes as written."""
+
+    def __init__(self, *factors: float) -> None:
+        self.factors = factors
+
+    def uniform(self, low: float, high: float, size: int | None = None) -> Any:
+        return 0.0 if size is None else np.array(self.factors)
+
+    def permutation(self, n: int) -> NDArray[np.int64]:
+        return np.arange(n)
+
+
+@pytest.mark.parametrize(
+    ("factors", "expected"),
+    [
+        ((0.8, 1, 1), lambda rgb, luma: 0.8 * rgb),
+        ((1, 0.7, 1), lambda rgb, luma: 0.7 * rgb + 0.3 * luma.mean()),
+        ((1, 1, 0.75), lambda rgb, luma: 0.75 * rgb + 0.25 * luma[..., None]),
+    ],
+)
+def test_brightness_contrast_and_saturation_follow_their_formulas(
+    images: NDArray[np.uint8], factors: tuple[float, ...], expected: Any
+) -> None:
+    rgb = images[0].astype(float)
+    luma = rgb @ [0.299, 0.587, 0.114]
+    jittered = _jitter(Image.fromarray(images[0]), _Fixed(*factors))  # type: ignore[arg-type]
+    # The round trip through 8-bit hue costs a few levels.
+    assert np.abs(np.asarray(jittered) - expected(rgb, luma)).mean() < 2.5
 
 
 def test_brightness_and_hue_move_within_their_ranges() -> None:

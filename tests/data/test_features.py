@@ -40,6 +40,14 @@ def test_rows_are_grouped_by_domain_in_file_order(path: Path) -> None:
     assert data.ids[0] == ("row 1", "row 3", "row 5")
 
 
+def test_the_order_inside_a_domain_is_kept_however_many_rows(path: Path) -> None:
+    features = np.arange(3000, dtype=np.float32)[:, np.newaxis]
+    domain = np.random.RandomState(0).randint(0, 3, size=3000)
+    np.savez(path, features=features, label=domain, domain=domain)
+    for index, x in enumerate(open_features(path).x):
+        assert np.array_equal(x, features[domain == index])
+
+
 def test_named_integers_and_file_names_are_used(path: Path) -> None:
     names = np.array([f"{index}.jpg" for index in range(6)])
     data = open_features(
@@ -73,6 +81,7 @@ def test_layout_on_disk_does_not_matter(
     save(path, features=features, label=LABELS, domain=DOMAINS)
     data = open_features(path)
     assert np.array_equal(np.concatenate(data.x), FEATURES[[1, 3, 5, 0, 2, 4]])
+    assert data.x[0].dtype.isnative
     assert data.x[0].dtype.itemsize == min(np.dtype(dtype).itemsize, 4)
 
 
@@ -89,6 +98,7 @@ def test_the_fingerprint_is_of_the_content_not_of_the_file(path: Path, tmp_path:
     changed = FEATURES.copy()
     changed[2, 2] += 1
     assert open_features(_save(path, features=changed)).fingerprint != first
+    assert open_features(_save(path, label=2 - LABELS)).fingerprint != first
 
 
 def test_the_features_are_never_all_in_memory(path: Path) -> None:
