@@ -23,14 +23,14 @@ from checkwise.train.algorithms import algorithms, build_algorithm
 from checkwise.train.networks import mlp_head
 
 DOMAINS, ROWS, FEATURES, HIDDEN = 3, 32, 1280, 256
-BLOCKS, CALLS = 40, 15
+BLOCKS, CALLS = 200, 3
 
 
 def interleaved(works: dict[str, Callable[[], object]]) -> dict[str, float]:
     """Microseconds per call, the least of many short blocks taken in turns.
 
-    Turns let all works meet the same neighbours on the machine; the least is what the work costs
-    when nobody interferes.
+    Turns let all works meet the same neighbours on the machine; blocks shorter than a scheduler's
+    slice let the least of them be what the work costs when nobody interferes.
     """
     best = dict.fromkeys(works, float("inf"))
     for _ in range(BLOCKS):
