@@ -28,6 +28,8 @@ def command(
     weights: options.DomainWeights = "equal",
     worst_domain: options.WorstDomain = False,
     held_out: options.HeldOut = None,
+    bins: options.Bins = 15,
+    bandwidth: options.Bandwidth = 0.1,
     plugin: options.Plugins = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
 ) -> None:
@@ -41,7 +43,15 @@ def command(
         pareto=pareto,
         further=param,
     )
-    trajectory = load(run, held_out=held_out, metrics=params.get("objectives", ()))
+    with show.checkpoint_progress() as progress:
+        trajectory = load(
+            run,
+            held_out=held_out,
+            metrics=params.get("objectives", ()),
+            bins=bins,
+            bandwidth=bandwidth,
+            progress=progress,
+        )
     asked: dict[str, Any] = {
         "weights": options.read_weights(weights),
         "worst_domain": worst_domain,

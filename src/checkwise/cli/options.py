@@ -46,6 +46,8 @@ Plugins = Annotated[
     list[str] | None,
     typer.Option("--plugin", help="A Python file or module with rules or metrics of your own."),
 ]
+Bins = Annotated[int, typer.Option("--bins", help="Bins of calibration errors from outputs.")]
+Bandwidth = Annotated[float, typer.Option("--bandwidth", help="Width of the soft bins.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 
 __all__ = ["DEFAULT_RULE"]

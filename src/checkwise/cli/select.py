@@ -35,6 +35,8 @@ def command(
     weights: options.DomainWeights = "equal",
     worst_domain: options.WorstDomain = False,
     held_out: options.HeldOut = None,
+    bins: options.Bins = 15,
+    bandwidth: options.Bandwidth = 0.1,
     plugin: options.Plugins = None,
     alpha: Annotated[float, typer.Option(help="Failure probability of the bound.")] = 0.05,
     out: Annotated[
@@ -52,7 +54,15 @@ def command(
         pareto=pareto,
         further=param,
     )
-    runs = load_runs(path, held_out=held_out, metrics=params.get("objectives", ()))
+    with show.checkpoint_progress() as progress:
+        runs = load_runs(
+            path,
+            held_out=held_out,
+            metrics=params.get("objectives", ()),
+            bins=bins,
+            bandwidth=bandwidth,
+            progress=progress,
+        )
     asked: dict[str, Any] = {
         "weights": options.read_weights(weights),
         "worst_domain": worst_domain,

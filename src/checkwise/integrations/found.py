@@ -11,17 +11,28 @@ from checkwise.errors import InputError
 from checkwise.records import RunKey, Trajectory
 from checkwise.records.columns import left_out
 
+# Called with checkpoints done and checkpoints in all.
+Progress = Callable[[int, int], None]
+
 
 @dataclass(frozen=True)
 class Request:
-    """What the caller wants kept out, and which metrics beyond the registered ones."""
+    """What the caller wants kept out, which further metrics, and how to compute from outputs."""
 
     held_out: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
+    bins: int = 15
+    bandwidth: float = 0.1
+    progress: Progress | None = None
 
     @classmethod
-    def of(cls, held_out: str | Iterable[str] | None, metrics: str | Iterable[str]) -> Request:
-        return cls(left_out(held_out), left_out(metrics))
+    def of(
+        cls,
+        held_out: str | Iterable[str] | None,
+        metrics: str | Iterable[str],
+        **settings: Any,
+    ) -> Request:
+        return cls(left_out(held_out), left_out(metrics), **settings)
 
 
 @dataclass(frozen=True)

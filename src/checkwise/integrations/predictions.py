@@ -11,8 +11,7 @@ from typing import Any
 
 from checkwise.errors import InputError
 from checkwise.integrations.found import Found, Request, build
-from checkwise.integrations.npz import kind_of
-from checkwise.integrations.npz import read_outputs as read_outputs
+from checkwise.integrations.npz import kind_of, read_outputs
 from checkwise.records import Trajectory
 
 STEP = re.compile(r"step[-_]?([0-9]{1,15})")
@@ -60,6 +59,9 @@ def read(path: Path, request: Request) -> list[Found]:
         str(path),
         {step: _Outputs(domains, kind) for step, domains in sources.items()},
         kind=kind,
+        bins=request.bins,
+        bandwidth=request.bandwidth,
+        progress=lambda done: request.progress and request.progress(done, len(sources)),
         paths=[*weights.values()] if any(weights.values()) else None,
     )
     passed = sorted({file.name for folder in folders.values() for file in _held_out(folder)})

@@ -9,14 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from checkwise.errors import CheckwiseWarning, InputError
-from checkwise.integrations import domainbed, predictions, swad, tables
-from checkwise.integrations.found import Found, Request
+from checkwise.integrations import domainbed, own, predictions, swad, tables
+from checkwise.integrations.found import Found, Progress, Request
 from checkwise.integrations.jsonl import NoRecordsError, read_lines
 from checkwise.records import RunKey, Trajectory
 
 ACCEPTED = (
-    "a table of metrics (.csv, .parquet, .jsonl), a predictions folder "
-    "(step-000100/<domain>.npz), a DomainBed or SWAD results.jsonl, or a folder of such runs"
+    "a run or cohort folder of checkwise, a table of metrics (.csv, .parquet, .jsonl), a "
+    "predictions folder (step-000100/<domain>.npz), a DomainBed or SWAD results.jsonl, or a folder "
+    "of such runs"
 )
 
 
@@ -25,6 +26,9 @@ def load(
     *,
     held_out: str | Iterable[str] | None = None,
     metrics: str | Iterable[str] = (),
+    bins: int = 15,
+    bandwidth: float = 0.1,
+    progress: Progress | None = None,
 ) -> Trajectory:
     """Read one run: run folder, predictions folder, CSV, Parquet, JSON lines, DomainBed, SWAD.
 
@@ -33,11 +37,14 @@ def load(
         held_out: domains to leave out before anything of theirs is read. Targets that the input
             itself names (``test_envs``, ``role``, a ``held_out`` column) are left out anyway.
         metrics: further columns to read as metrics.
+        bins, bandwidth: settings of the calibration errors, where they are computed from outputs.
+        progress: called with checkpoints done and in all, where outputs are evaluated.
 
     Raises:
         InputError: nothing readable lies there, or more than one run does.
     """
-    runs = _found(Path(path), Request.of(held_out, metrics))
+    settings = {"bins": bins, "bandwidth": bandwidth, "progress": progress}
+    runs = _found(Path(path), Request.of(held_out, metrics, **settings))
     if len(runs) > 1:
         shown = ", ".join(str(run.key or run.where) for run in runs[:3])
         raise InputError(
@@ -52,6 +59,9 @@ def load_runs(
     *,
     held_out: str | Iterable[str] | None = None,
     metrics: str | Iterable[str] = (),
+    bins: int = 15,
+    bandwidth: float = 0.1,
+    progress: Progress | None = None,
 ) -> dict[RunKey, Trajectory]:
     """Read every run of a sweep folder, a log that holds several, or a table with run columns.
 
@@ -63,7 +73,8 @@ def load_runs(
     """
     root = Path(path)
     named: dict[RunKey, Found] = {}
-    for run in _found(root, Request.of(held_out, metrics)):
+    settings = {"bins": bins, "bandwidth": bandwidth, "progress": progress}
+    for run in _found(root, Request.of(held_out, metrics, **settings)):
         key = run.key or RunKey(_place(root, run), "run", (), 0, 0)
         if key in named:
             raise InputError(
@@ -117,6 +128,7 @@ def _is_file(*suffixes: str) -> Callable[[Path], bool]:
 
 # In order; the first that recognises a path reads it.
 READERS: list[Reader] = [
+    Reader(own.recognises, own.read),
     Reader(_has_log, _read_folder_log),
     Reader(predictions.recognises, predictions.read),
     Reader(_is_file(".jsonl", ".ndjson", ".json"), _read_jsonl),

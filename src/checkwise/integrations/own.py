@@ -1,0 +1,27 @@
+"""Runs that checkwise trained itself: only ``run.json`` and ``source.jsonl`` are opened."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from checkwise.errors import InputError
+from checkwise.integrations.found import Found, Request
+from checkwise.store import layout
+from checkwise.store.run import read_trajectory
+
+
+def recognises(path: Path) -> bool:
+    """Whether a folder is a run of a cohort that has begun to record."""
+    return (path / layout.RUN).is_file() and (path / layout.SOURCE).is_file()
+
+
+def read(path: Path, request: Request) -> list[Found]:
+    """The one run of the folder; its held-out results lie elsewhere and stay closed."""
+    run = read_trajectory(path)
+    unknown = sorted(set(request.held_out) - set(run.key.held_out if run.key else ()))
+    if unknown:
+        raise InputError(
+            f"Expected --held-out to name what {path} was trained without, but got "
+            f"{', '.join(unknown)}: its source domains are {', '.join(run.domains)}."
+        )
+    return [Found(run.key, run, str(path))]
