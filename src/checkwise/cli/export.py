@@ -4,59 +4,30 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from checkwise.cli import options, show
+from checkwise.cli import show
+from checkwise.cli.choice import Choice, with_choice
 from checkwise.errors import InputError
-from checkwise.integrations import load
 from checkwise.selection import select
 from checkwise.store.atomic import copy_file, write_text
 
 
+@with_choice
 def command(
     run: Annotated[Path, typer.Argument(help="A run whose checkpoints have weights on disk.")],
+    choice: Choice,
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to put the weights.")],
-    rule: options.RuleName = options.DEFAULT_RULE,
-    delta_pp: options.Delta = None,
-    q: options.Q = None,
-    objectives: options.Objectives = None,
-    threshold_pp: options.Threshold = None,
-    pareto: options.Pareto = False,
-    param: options.Parameters = None,
-    weights: options.DomainWeights = "equal",
-    worst_domain: options.WorstDomain = False,
-    held_out: options.HeldOut = None,
-    bins: options.Bins = 15,
-    bandwidth: options.Bandwidth = 0.1,
-    plugin: options.Plugins = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
 ) -> None:
     """Copy the weights of the chosen checkpoint; FILE.json beside them says why."""
-    options.load_plugins(plugin)
-    params = options.read_params(
-        delta_pp=delta_pp,
-        q=q,
-        objectives=objectives,
-        threshold_pp=threshold_pp,
-        pareto=pareto,
-        further=param,
-    )
-    with show.checkpoint_progress() as progress:
-        trajectory = load(
-            run,
-            held_out=held_out,
-            metrics=params.get("objectives", ()),
-            bins=bins,
-            bandwidth=bandwidth,
-            progress=progress,
-        )
-    asked: dict[str, Any] = {
-        "weights": options.read_weights(weights),
-        "worst_domain": worst_domain,
-    }
-    selection = select(trajectory, rule, **asked, **params)
+    runs = choice.load_runs(run)
+    if len(runs) > 1:
+        raise InputError(f"Expected one run in {run}, but found {len(runs)}: name one of them.")
+    trajectory = next(iter(runs.values()))
+    selection = select(trajectory, choice.rule, **choice.weighting, **choice.params)
     if selection.path is None or not Path(selection.path).is_file():
         raise InputError(
             f"Step {selection.step} was chosen, but {run} has no weights file for it "

@@ -10,14 +10,15 @@ import typer
 
 from checkwise import metrics
 from checkwise.cli import show
-from checkwise.cli.options import AsJson, Bandwidth, Bins, Plugins, load_plugins
+from checkwise.cli.options import AsJson
+from checkwise.cli.plugins import Plugins, load_plugins
 from checkwise.integrations.npz import read_outputs
 
 
 def command(
     file: Annotated[Path, typer.Argument(help="An .npz with `logits` or `probs`, and `labels`.")],
-    bins: Bins = 15,
-    bandwidth: Bandwidth = 0.1,
+    bins: Annotated[int, typer.Option(help="Bins of the calibration errors.")] = 15,
+    bandwidth: Annotated[float, typer.Option(help="Width of the soft bins.")] = 0.1,
     per_class: Annotated[bool, typer.Option(help="Add a row per class.")] = False,
     plugin: Plugins = None,
     as_json: AsJson = False,

@@ -7,7 +7,8 @@ import json
 from typing import Any
 
 from checkwise.cli import show
-from checkwise.cli.options import AsJson, Plugins, load_plugins
+from checkwise.cli.options import AsJson
+from checkwise.cli.plugins import Plugins, load_plugins
 from checkwise.selection import rules
 from checkwise.selection.result import plain
 

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from checkwise.cli import options, show
+from checkwise.cli import show
+from checkwise.cli.choice import Choice, with_choice
+from checkwise.cli.options import AsJson
 from checkwise.errors import InputError, NoGuaranteeError
-from checkwise.integrations import load_runs
 from checkwise.records import RunKey
 from checkwise.selection import Selection, select, select_many
 from checkwise.store.atomic import write_text
@@ -23,54 +24,21 @@ if TYPE_CHECKING:
 SHOWN = 12
 
 
+@with_choice
 def command(
     path: Annotated[Path, typer.Argument(help="A run, a folder of runs, a table or a log.")],
-    rule: options.RuleName = options.DEFAULT_RULE,
-    delta_pp: options.Delta = None,
-    q: options.Q = None,
-    objectives: options.Objectives = None,
-    threshold_pp: options.Threshold = None,
-    pareto: options.Pareto = False,
-    param: options.Parameters = None,
-    weights: options.DomainWeights = "equal",
-    worst_domain: options.WorstDomain = False,
-    held_out: options.HeldOut = None,
-    bins: options.Bins = 15,
-    bandwidth: options.Bandwidth = 0.1,
-    plugin: options.Plugins = None,
+    choice: Choice,
     alpha: Annotated[float, typer.Option(help="Failure probability of the bound.")] = 0.05,
-    out: Annotated[
-        Path | None, typer.Option("--out", help="Also write the result: .json or .csv.")
-    ] = None,
-    as_json: options.AsJson = False,
+    out: Annotated[Path | None, typer.Option(help="Also write the result: .json or .csv.")] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Choose a checkpoint of every run in PATH, using source validation only."""
-    options.load_plugins(plugin)
-    params = options.read_params(
-        delta_pp=delta_pp,
-        q=q,
-        objectives=objectives,
-        threshold_pp=threshold_pp,
-        pareto=pareto,
-        further=param,
-    )
-    with show.checkpoint_progress() as progress:
-        runs = load_runs(
-            path,
-            held_out=held_out,
-            metrics=params.get("objectives", ()),
-            bins=bins,
-            bandwidth=bandwidth,
-            progress=progress,
-        )
-    asked: dict[str, Any] = {
-        "weights": options.read_weights(weights),
-        "worst_domain": worst_domain,
-    }
+    runs = choice.load_runs(path)
+    asked = {**choice.weighting, **choice.params}
     if len(runs) == 1:  # a refusal need not name the run
-        chosen = {key: select(run, rule, **asked, **params) for key, run in runs.items()}
+        chosen = {key: select(run, choice.rule, **asked) for key, run in runs.items()}
     else:
-        chosen = select_many(runs, rule, **asked, **params)
+        chosen = select_many(runs, choice.rule, **asked)
     if out is not None:
         _write(out, chosen)
     if as_json:
@@ -78,7 +46,7 @@ def command(
     elif len(chosen) == 1:
         _show_one(next(iter(chosen.values())), alpha)
     else:
-        _show_many(chosen, select_many(runs, "source-acc", **asked))
+        _show_many(chosen, select_many(runs, "source-acc", **choice.weighting))
     if out is not None and not as_json:
         show.console().print(f"Written to {out}.")
 

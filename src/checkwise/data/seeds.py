@@ -1,15 +1,30 @@
-"""The hash that turns names and numbers into seeds, so that a draw depends on nothing else."""
+"""Seeds derived from names, so that a run's randomness depends on what it is and nothing else."""
 
 from __future__ import annotations
 
 import hashlib
+from numbers import Integral
 
 
 def seed_hash(*parts: object) -> int:
-    """Return a seed in [0, 2^31) from the printed form of ``parts``.
+    """md5 of the printed tuple of `parts`, as an integer modulo 2³¹.
 
-    >>> seed_hash(0, 0), seed_hash(0, 1)
-    (894182419, 1514274641)
+    NumPy integers count as the integers they hold: their printed form differs between versions.
+
+    >>> seed_hash(0, 0)
+    894182419
     """
-    digest = hashlib.md5(str(parts).encode(), usedforsecurity=False).hexdigest()
-    return int(digest, 16) % 2**31
+    printed = str(tuple(_plain(part) for part in parts))
+    return int(hashlib.md5(printed.encode("utf-8"), usedforsecurity=False).hexdigest(), 16) % 2**31
+
+
+def _plain(part: object) -> object:
+    if isinstance(part, bool):
+        return part
+    if isinstance(part, Integral):
+        return int(part)
+    if isinstance(part, list):
+        return [_plain(item) for item in part]
+    if isinstance(part, tuple):
+        return tuple(_plain(item) for item in part)
+    return part

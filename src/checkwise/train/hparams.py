@@ -17,7 +17,7 @@ from typing import Final, Literal, TypeAlias, get_args
 from numpy.random import RandomState
 
 from checkwise.errors import InputError
-from checkwise.train.seeds import seed_hash
+from checkwise.data.seeds import seed_hash
 
 Kind: TypeAlias = Literal["images", "digits", "features"]
 Value: TypeAlias = float | int

@@ -1,22 +1,10 @@
-"""Seeds derived from names, so that a run's randomness depends on what it is and nothing else."""
+"""The seed of a run's initialisation, sampling and dropout: what the run is, and nothing else."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
-from numbers import Integral
 
-
-def seed_hash(*parts: object) -> int:
-    """md5 of the printed tuple of `parts`, as an integer modulo 2³¹.
-
-    NumPy integers count as the integers they hold: their printed form differs between versions.
-
-    >>> seed_hash(0, 0)
-    894182419
-    """
-    printed = str(tuple(_plain(part) for part in parts))
-    return int(hashlib.md5(printed.encode("utf-8"), usedforsecurity=False).hexdigest(), 16) % 2**31
+from checkwise.data.seeds import seed_hash
 
 
 def training_seed(
@@ -33,15 +21,3 @@ def training_seed(
     94828300
     """
     return seed_hash(dataset, algorithm, list(held_out), hparams_seed, trial_seed)
-
-
-def _plain(part: object) -> object:
-    if isinstance(part, bool):
-        return part
-    if isinstance(part, Integral):
-        return int(part)
-    if isinstance(part, list):
-        return [_plain(item) for item in part]
-    if isinstance(part, tuple):
-        return tuple(_plain(item) for item in part)
-    return part
