@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from checkwise import __version__
-from checkwise.cli import export, metrics, rules, select
+from checkwise.cli import export, metrics, rules, select, status, sweep, train, verify
 from checkwise.errors import CheckwiseError
 
 # typer carries its own copy of click or depends on it, by version; this finds either.
@@ -27,6 +27,10 @@ app.command("select")(select.command)
 app.command("export")(export.command)
 app.command("rules")(rules.command)
 app.command("metrics")(metrics.command)
+app.command("train")(train.command)
+app.command("sweep")(sweep.command)
+app.command("status")(status.command)
+app.command("verify")(verify.command)
 
 
 def _version(asked: bool) -> None:

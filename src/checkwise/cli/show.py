@@ -60,14 +60,3 @@ def table(
         cells = [Text(cell) for cell in row]
         drawn.add_row(*cells, style="bold green" if index == bold else None)
     return drawn
-
-
-@contextmanager
-def steps(out: Console, what: str) -> Iterator[Callable[[int, int], None] | None]:
-    """A bar fed with (done, total); None where there is no terminal to draw it on."""
-    if not out.is_terminal:
-        yield None
-        return
-    with Progress(transient=True, console=out) as bar:
-        task = bar.add_task(what, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -17,7 +17,8 @@ NetworkKind: TypeAlias = Literal["digits", "mlp", "linear", "backbone"]
 NETWORK_KINDS: Final[tuple[NetworkKind, ...]] = get_args(NetworkKind)
 Logits: TypeAlias = Literal["none", "source", "all"]
 LOGITS: Final[tuple[Logits, ...]] = get_args(Logits)
-TuneName: TypeAlias = Literal["head", "last-stage", "all"]
+Tune: TypeAlias = Literal["head", "last-stage", "all"]
+TUNES: Final[tuple[Tune, ...]] = get_args(Tune)
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class NetworkConfig:
     kind: NetworkKind
     hidden: int = 256
     backbone: str = "lite0"
-    tune: TuneName = "head"
+    tune: Tune = "head"
     freeze_bn: bool = False
 
 

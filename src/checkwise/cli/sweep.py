@@ -1,0 +1,136 @@
+"""``checkwise sweep``: train every run of a study."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from checkwise.cli import show
+from checkwise.cli.train_options import Data, StudyName, steps
+
+if TYPE_CHECKING:
+    from checkwise.sweep.run import Outcome
+    from checkwise.sweep.study import Study
+
+
+def command(
+    study: StudyName,
+    out: Annotated[Path | None, typer.Option("--out", help="The cohort's folder.")] = None,
+    executor: Annotated[str, typer.Option(help="Where workers run.")] = "local",
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes. [default: one per core]")
+    ] = None,
+    data: Data = None,
+    algorithm: Annotated[
+        list[str] | None, typer.Option(help="Only this algorithm; repeatable.")
+    ] = None,
+    held_out: Annotated[
+        list[str] | None, typer.Option(help="Only this held-out domain; repeatable.")
+    ] = None,
+    hparams_seed: Annotated[
+        list[int] | None, typer.Option(help="Only this hyperparameter seed; repeatable.")
+    ] = None,
+    trial_seed: Annotated[
+        list[int] | None, typer.Option(help="Only this trial seed; repeatable.")
+    ] = None,
+    resume_seconds: Annotated[
+        float, typer.Option(min=0, help="Least time between saved states of a run.")
+    ] = 20.0,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the plan, train nothing.")
+    ] = False,
+) -> int:
+    """Train the runs of STUDY that are not finished in DIR. Safe to interrupt and to repeat."""
+    from checkwise.errors import InputError
+    from checkwise.sweep.datasets import all_roots, read_roots
+    from checkwise.sweep.executors import get_executor
+    from checkwise.sweep.plan import make_cohort
+    from checkwise.sweep.progress import sweep_progress
+    from checkwise.sweep.run import prepare_caches, run_sweep
+    from checkwise.sweep.study_file import read_study
+
+    chosen = read_study(study).narrowed(
+        algorithms=tuple(algorithm or ()),
+        held_out=tuple(held_out or ()),
+        hparams_seeds=tuple(hparams_seed or ()),
+        trial_seeds=tuple(trial_seed or ()),
+    )
+    given = read_roots(data or ())
+    processes = workers or os.cpu_count() or 1
+    if dry_run:
+        _show_plan(chosen, given, processes)
+        return 0
+    if out is None:
+        raise InputError("Expected --out DIR, the folder to train in, but got none: add it.")
+    launcher = get_executor(executor)
+    roots = all_roots(chosen, given)
+    cohort = make_cohort(chosen, out, roots)
+    console = show.console(stderr=True)
+    with steps("preparing data") as step:
+        prepare_caches(chosen, roots, progress=step)
+    with sweep_progress(console) as progress:
+        outcome = run_sweep(
+            cohort,
+            launcher,
+            workers=processes,
+            roots=roots,
+            resume_seconds=resume_seconds,
+            watch=progress.show,
+        )
+    return report(outcome, out)
+
+
+def report(outcome: Outcome, out: Path) -> int:
+    """Say how a sweep ended; the exit code is 0 only where every run is finished."""
+    console = show.console()
+    done, failed = outcome.count("finished"), outcome.count("failed")
+    console.print(f"{done} of {len(outcome.runs)} runs finished in {out}.")
+    if failed:
+        first = next(run for run in outcome.runs if run.state == "failed")
+        console.print(
+            f"{failed} failed; the first, {first.key}: {first.reason} "
+            "They are tried again when you give the same command."
+        )
+    left = len(outcome.runs) - done - failed
+    if left:
+        console.print(
+            f"{left} are not finished. The same command continues them where they stopped."
+        )
+    if outcome.interrupted:
+        return 130
+    return 0 if done == len(outcome.runs) else 1
+
+
+def _show_plan(study: Study, given: dict[str, str], workers: int) -> None:
+    from checkwise.errors import InputError
+    from checkwise.sweep.estimate import estimate
+    from checkwise.sweep.plan import plan
+    from checkwise.sweep.progress import remaining_text
+
+    console = show.console()
+    runs = plan(study, given)
+    console.print(
+        f"{study.name}: {len(runs)} runs of {study.steps} updates, a record every "
+        f"{study.record_every}; {study.network.kind} network, weights kept: {study.keep}"
+    )
+    for spec in study.data:
+        held_out = ", ".join("+".join(names) for names in spec.held_out or [("each domain",)])
+        console.print(f"  {spec.name} ({spec.role}), held out: {held_out}")
+    console.print(f"  algorithms: {', '.join(study.algorithms)}")
+    console.print(
+        f"  hparams seeds {', '.join(map(str, study.hparams_seeds))}; "
+        f"trial seeds {', '.join(map(str, study.trial_seeds))}"
+    )
+    try:
+        found = estimate(study, len(runs), given, workers=workers)
+    except InputError as error:
+        console.print(f"No estimate of time and disk: {error}")
+        return
+    console.print(
+        f"About {remaining_text(found.seconds)} with {workers} worker(s) on this machine "
+        f"({remaining_text(found.seconds_per_run)} a run) and {found.gigabytes:.2g} GB of disk."
+        + (f" First {remaining_text(found.preparing)} for cached features." * (found.preparing > 0))
+    )

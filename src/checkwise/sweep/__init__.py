@@ -1,0 +1,1 @@
+"""Study files, the runs they plan, and the processes that train them."""

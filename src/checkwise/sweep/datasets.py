@@ -1,0 +1,74 @@
+"""The data sets of a study: where they lie, and how they are opened."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from checkwise.data import DomainDataset, open_dataset
+from checkwise.data.manifest import Progress
+from checkwise.errors import InputError
+from checkwise.sweep.study import DataSpec, Study
+
+ENVIRONMENT = "CHECKWISE_DATA"
+EMBEDDED = ("RotatedMNIST", "ColoredMNIST")
+
+
+def read_roots(given: Iterable[str]) -> dict[str, str]:
+    """``NAME=PATH`` words as a mapping of absolute paths."""
+    roots = {}
+    for word in given:
+        name, separator, place = word.partition("=")
+        if not separator or not name or not place:
+            raise InputError(
+                f"Expected --data NAME=PATH, but got {word!r}: for example PACS=/data/PACS."
+            )
+        roots[name] = str(Path(place).expanduser().absolute())
+    return roots
+
+
+def root_of(spec: DataSpec, roots: Mapping[str, str]) -> str | None:
+    """Where a data set lies: the command line, the study file, or ``$CHECKWISE_DATA/<name>``."""
+    if spec.dataset in EMBEDDED:
+        return None
+    if spec.name in roots:
+        return roots[spec.name]
+    if spec.root is not None:
+        return spec.root
+    common = os.environ.get(ENVIRONMENT)
+    if common:
+        places = [Path(common) / spec.name, Path(common) / f"{spec.name}.npz"]
+        found = next((place for place in places if place.exists()), places[0])
+        return str(found)
+    raise InputError(
+        f"Expected to be told where {spec.name} lies, but got nothing: add --data "
+        f"{spec.name}=PATH, or set {ENVIRONMENT} to the folder that holds it."
+    )
+
+
+def open_spec(
+    spec: DataSpec, roots: Mapping[str, str], *, progress: Progress | None = None
+) -> DomainDataset:
+    """Open a data set of a study; the first time, images are decoded into the cache."""
+    options: dict[str, object] = {}
+    if spec.dataset in ("Features", "ImageFolder"):
+        options["name"] = spec.name
+    if spec.dataset not in (*EMBEDDED, "Features"):
+        options["progress"] = progress
+        if spec.size is not None:
+            options["size"] = spec.size
+    dataset = open_dataset(spec.dataset, root_of(spec, roots), **options)
+    return dataset.without_duplicates() if spec.deduplicate else dataset
+
+
+def all_roots(study: Study, given: Mapping[str, str]) -> dict[str, str]:
+    """Where every data set of a study lies, for workers that see neither study file nor shell."""
+    names = [spec.name for spec in study.data]
+    for name in given:
+        if name not in names:
+            raise InputError(
+                f"Expected --data for {', '.join(names)}, but got {name!r}: use the study's name."
+            )
+    found = {spec.name: root_of(spec, given) for spec in study.data}
+    return {name: root for name, root in found.items() if root is not None}

@@ -1,0 +1,140 @@
+"""What a study will cost, from a few timed updates on made-up examples of the right shape."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+import numpy as np
+import torch
+
+from checkwise.data import DomainDataset, from_arrays
+from checkwise.data.images import scan
+from checkwise.records import RunKey
+from checkwise.store.verify import record_steps
+from checkwise.sweep.datasets import EMBEDDED, open_spec, root_of
+from checkwise.sweep.plan import run_config
+from checkwise.sweep.study import DataSpec, Study
+from checkwise.train.build import build_run, prepare
+from checkwise.train.frozen import backbone_named
+from checkwise.train.networks import frozen_part
+
+FEASIBLE_SHARE = 0.4  # of the checkpoints, as measured on frozen features
+EXTRACTED_PER_SECOND = 40  # images a core takes through the frozen backbone
+_LINE_BYTES = 260  # of one domain in a journal
+_ROWS = 64
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Time and disk of a study on this machine."""
+
+    seconds: float
+    seconds_per_run: float
+    preparing: float
+    gigabytes: float
+
+
+def estimate(study: Study, runs: int, roots: Mapping[str, str], *, workers: int) -> Estimate:
+    """Time a few updates of the study's first data set and scale them up."""
+    found = [_of_one(study, spec, roots) for spec in study.data]
+    seconds = sum(each.seconds_per_run for each in found) / len(found)
+    preparing = sum(each.preparing for each in found) / workers
+    return Estimate(
+        seconds=runs * seconds / min(workers, runs) + preparing,
+        seconds_per_run=seconds,
+        preparing=preparing,
+        gigabytes=runs * sum(each.gigabytes for each in found) / len(found),
+    )
+
+
+def _of_one(study: Study, spec: DataSpec, roots: Mapping[str, str]) -> Estimate:
+    torch.set_num_threads(1)  # as in a worker
+    sizes, classes, shape, kind = _shape(study, spec, roots)
+    examples = _made_up(shape, len(sizes), classes, kind)
+    network = study.network
+    if network.kind == "backbone" and network.tune == "head":
+        network = replace(network, kind="mlp")
+    data = prepare(examples, network) if kind != "activations" else _activations(study, examples)
+    key = RunKey("made-up", study.algorithms[0], (examples.domains[0],), 0, 0)
+    config = run_config(replace(study, network=network), key, data)
+    algorithm, sampler = build_run(config, data)
+    sources = list(range(1, len(sizes)))
+    update = _seconds(
+        lambda: algorithm.update(data.inputs.minibatches(sources, sampler.next(), random=(0, 0)))
+    )
+    rows = np.arange(_ROWS)
+    evaluate = _seconds(lambda: algorithm.predict(data.inputs.rows(0, rows))) / _ROWS
+    records = len(record_steps(study.steps, study.record_every))
+    evaluated = sum(sizes) * study.holdout + max(sizes) * (1 - study.holdout)
+    weights = sum(t.numel() * t.element_size() for t in algorithm.deployable_state().values())
+    kept = {"all": 1.0, "feasible": FEASIBLE_SHARE, "none": 0.0}[study.keep]
+    logits = {"none": 0.0, "source": study.holdout, "all": 1.0}[study.logits]
+    per_record = weights * kept + _LINE_BYTES * len(sizes) + sum(sizes) * logits * classes * 4
+    preparing = 0.0
+    if study.network.kind == "backbone" and study.network.tune != "all":
+        preparing = sum(sizes) / EXTRACTED_PER_SECOND
+    per_run = study.steps * update + records * (evaluated * evaluate + 0.03)
+    return Estimate(per_run, per_run, preparing, records * per_record / 1e9)
+
+
+def _shape(
+    study: Study, spec: DataSpec, roots: Mapping[str, str]
+) -> tuple[tuple[int, ...], int, tuple[int, ...], str]:
+    """Sizes of the domains, number of classes, shape and kind of one example, nothing decoded."""
+    if spec.dataset in (*EMBEDDED, "Features"):
+        opened = open_spec(spec, roots)
+        return opened.sizes, opened.num_classes, opened.x[0].shape[1:], opened.kind
+    folder = scan(_folder(spec, roots))
+    sizes = tuple(len(labels) for labels in folder.labels)
+    part = frozen_part(backbone_named(study.network.backbone), study.network.tune)
+    if part.module is None:
+        side = spec.size or part.shape[-1]
+        return sizes, len(folder.classes), (side, side, 3), "images"
+    kind = "features" if study.network.tune == "head" else "activations"
+    return sizes, len(folder.classes), part.shape, kind
+
+
+def _folder(spec: DataSpec, roots: Mapping[str, str]) -> Any:
+    from pathlib import Path
+
+    root = Path(root_of(spec, roots) or "")
+    return root / spec.dataset if (root / spec.dataset).is_dir() else root
+
+
+def _made_up(shape: tuple[int, ...], domains: int, classes: int, kind: str) -> DomainDataset:
+    random = np.random.default_rng(0)
+    rows = 2 * _ROWS
+
+    def examples() -> np.ndarray[Any, np.dtype[Any]]:
+        if kind in ("digits", "images"):
+            return random.integers(0, 255, (rows, *shape), dtype=np.uint8)
+        return random.standard_normal((rows, prod(shape)), dtype=np.float32).reshape(rows, *shape)
+
+    labels = np.arange(rows) % classes
+    return from_arrays(
+        "made-up",
+        {str(d): (examples(), labels) for d in range(domains)},
+        kind="features" if kind == "activations" else kind,  # type: ignore[arg-type]
+        classes=[str(c) for c in range(classes)],
+    )
+
+
+def _activations(study: Study, examples: DomainDataset) -> Any:
+    from checkwise.train.build import TrainingData
+    from checkwise.train.inputs import build_inputs
+
+    inputs = build_inputs(examples, "cpu", backbone=None, augmented=False)
+    return TrainingData(examples, inputs, study.network, "images", "cpu")
+
+
+def _seconds(work: Callable[[], object], *, at_least: float = 0.3) -> float:
+    work()
+    count, began = 0, time.perf_counter()
+    while time.perf_counter() - began < at_least:
+        work()
+        count += 1
+    return (time.perf_counter() - began) / count

@@ -1,0 +1,81 @@
+"""Workers as processes of this machine, one thread each."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from dataclasses import asdict
+from typing import IO
+
+from checkwise.sweep.executors.base import Workers
+from checkwise.sweep.worker import Job
+
+PATIENCE_SECONDS = 120.0
+
+ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    # By default malloc returns large blocks to the system and faults their pages in again.
+    "MALLOC_TRIM_THRESHOLD_": str(2**33),
+    "MALLOC_MMAP_THRESHOLD_": str(2**33),
+    "MALLOC_TOP_PAD_": str(2**26),
+}
+
+
+class LocalExecutor:
+    """Starts plain subprocesses: their environment is set before they start."""
+
+    def launch(self, job: Job, workers: int) -> Workers:
+        """Start the processes."""
+        return _Processes(job, workers)
+
+
+class _Processes:
+    def __init__(self, job: Job, workers: int) -> None:
+        command = [sys.executable, "-m", "checkwise.sweep.child", json.dumps(asdict(job))]
+        self._logs: list[IO[bytes]] = []
+        self._processes: list[subprocess.Popen[bytes]] = []
+        for _ in range(workers):
+            log = tempfile.TemporaryFile()  # noqa: SIM115  (closed with the process)
+            self._logs.append(log)
+            self._processes.append(
+                subprocess.Popen(
+                    command,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.DEVNULL,
+                    stderr=log,
+                    env={**os.environ, **ENVIRONMENT},
+                    # Ctrl-C reaches the parent alone, which then asks each worker to stop.
+                    start_new_session=True,
+                )
+            )
+
+    def alive(self) -> int:
+        return sum(process.poll() is None for process in self._processes)
+
+    def stop(self) -> None:
+        for process in self._processes:
+            with suppress(ProcessLookupError):
+                process.terminate()
+        end = time.monotonic() + PATIENCE_SECONDS
+        for process in self._processes:
+            try:
+                process.wait(max(0.0, end - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def failures(self) -> list[str]:
+        found = []
+        for process, log in zip(self._processes, self._logs, strict=True):
+            if process.poll():
+                log.seek(0)
+                lines = log.read().decode(errors="replace").strip().splitlines()
+                found.append(lines[-1] if lines else f"a worker ended with {process.returncode}")
+        return found

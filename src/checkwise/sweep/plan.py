@@ -1,0 +1,100 @@
+"""From a study to its runs, and to the cohort that plans them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from checkwise.errors import InputError
+from checkwise.records import RunKey
+from checkwise.store.cohort import CohortRecord, is_cohort, open_cohort, write_cohort
+from checkwise.sweep.datasets import open_spec
+from checkwise.sweep.study import DataSpec, Study, parse_plain
+from checkwise.train.build import TrainingData
+from checkwise.train.config import RunConfig
+from checkwise.train.hparams import hparams_for
+from checkwise.train.seeds import training_seed
+
+
+def plan(study: Study, roots: Mapping[str, str]) -> list[RunKey]:
+    """Every run of a study; the data are opened only where the study says "each"."""
+    return [
+        RunKey(spec.name, algorithm, held_out, hparams_seed, trial_seed)
+        for spec in study.data
+        for hparams_seed in study.hparams_seeds
+        for trial_seed in study.trial_seeds
+        for algorithm in study.algorithms
+        for held_out in _held_out(spec, roots)
+    ]
+
+
+def _held_out(spec: DataSpec, roots: Mapping[str, str]) -> tuple[tuple[str, ...], ...]:
+    if spec.held_out is not None:
+        return spec.held_out
+    return tuple((domain,) for domain in open_spec(spec, roots).domains)
+
+
+def make_cohort(study: Study, out: Path, roots: Mapping[str, str]) -> CohortRecord:
+    """Plan a study in ``out``, or find it planned there already; another study is refused."""
+    if is_cohort(out):
+        cohort = open_cohort(out)
+        differing = _differences(study, parse_plain(cohort.study))
+        if differing:
+            raise InputError(
+                f"Expected the study that {out} was planned for, but got other values of "
+                f"{', '.join(differing)}: use another --out."
+            )
+        return cohort
+    if out.is_dir() and any(out.iterdir()):
+        raise InputError(
+            f"Expected an empty folder or a cohort, but {out} holds other files: use another --out."
+        )
+    write_cohort(
+        out,
+        name=study.name,
+        roles={spec.name: spec.role for spec in study.data},
+        study=study.as_dict(),
+        metrics={"bins": study.bins, "bandwidth": study.bandwidth},
+        keys=plan(study, roots),
+    )
+    return open_cohort(out)
+
+
+def _differences(one: Study, other: Study) -> list[str]:
+    a, b = one.as_dict(), other.as_dict()
+    return sorted(name for name in a if a[name] != b[name])
+
+
+def run_config(study: Study, key: RunKey, data: TrainingData) -> RunConfig:
+    """The complete configuration of one run."""
+    held_out = [data.dataset.domain_index(name) for name in key.held_out]
+    return RunConfig(
+        key=key,
+        fingerprint=data.dataset.fingerprint,
+        network=study.network,
+        hparams=hparams_for(
+            data.kind,
+            key.algorithm,
+            hparams_seed=key.hparams_seed,
+            trial_seed=key.trial_seed,
+            overrides=study.hparams,
+        ),
+        training_seed=training_seed(
+            key.dataset,
+            key.algorithm,
+            held_out,
+            hparams_seed=key.hparams_seed,
+            trial_seed=key.trial_seed,
+        ),
+        steps=study.steps,
+        record_every=study.record_every,
+        holdout=study.holdout,
+        bins=study.bins,
+        bandwidth=study.bandwidth,
+        keep=study.keep,
+        keep_delta_pp=study.keep_delta_pp,
+        logits=study.logits,
+        source_in=study.source_in,
+        augment=study.augment,
+        device=data.device,
+    )

@@ -1,0 +1,106 @@
+"""A sweep from start to end: prepare the data once, launch workers, watch them."""
+
+from __future__ import annotations
+
+import secrets
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+from checkwise import metrics
+from checkwise.data.manifest import Progress
+from checkwise.errors import CheckwiseError
+from checkwise.store.cohort import CohortRecord
+from checkwise.sweep.datasets import open_spec
+from checkwise.sweep.executors.base import Executor
+from checkwise.sweep.status import RunStatus, cohort_status
+from checkwise.sweep.study import Study
+from checkwise.sweep.worker import Job
+from checkwise.train.build import default_device
+from checkwise.train.frozen import freeze
+from checkwise.train.loop import RESUME_SECONDS
+
+POLL_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a sweep ended."""
+
+    runs: tuple[RunStatus, ...]
+    interrupted: bool
+
+    def count(self, *states: str) -> int:
+        """How many runs are in one of the states."""
+        return sum(run.state in states for run in self.runs)
+
+
+def prepare_caches(
+    study: Study, roots: Mapping[str, str], *, progress: Progress | None = None
+) -> None:
+    """Open every data set and run its frozen part once, so that workers find them cached."""
+    for spec in study.data:
+        dataset = open_spec(spec, roots, progress=progress)
+        for name in (name for names in spec.held_out or () for name in names):
+            dataset.domain_index(name)
+        freeze(dataset, study.network, device=default_device(), progress=progress)
+    # Compiles the kernels here, instead of in every worker at once.
+    metrics.evaluate(logits=np.zeros((2, 2), np.float32), labels=np.array([0, 1]))
+
+
+def run_sweep(
+    cohort: CohortRecord,
+    executor: Executor,
+    *,
+    workers: int,
+    roots: Mapping[str, str],
+    resume_seconds: float = RESUME_SECONDS,
+    watch: Callable[[Sequence[RunStatus]], None] = lambda runs: None,
+) -> Outcome:
+    """Train what is not finished; ``watch`` is called about twice a second.
+
+    SIGINT and SIGTERM ask the workers to save their state and end. Raises the first worker's error
+    where one could not go on (a full disk, unreadable data).
+    """
+    job = Job(
+        cohort=str(cohort.path.absolute()),
+        attempt=secrets.token_hex(8),
+        roots=dict(roots),
+        resume_seconds=resume_seconds,
+    )
+    open_runs = [run for run in cohort_status(cohort) if run.state != "finished"]
+    interrupted = False
+    failures: list[str] = []
+    if open_runs:
+        launched = executor.launch(job, min(workers, len(open_runs)))
+        try:
+            with _terminated_like_interrupted():
+                while launched.alive():
+                    watch(cohort_status(cohort))
+                    time.sleep(POLL_SECONDS)
+        except KeyboardInterrupt:
+            interrupted = True
+        finally:
+            launched.stop()
+        failures = launched.failures()
+    outcome = Outcome(tuple(cohort_status(cohort)), interrupted)
+    if failures and not interrupted:
+        raise CheckwiseError(failures[0])
+    return outcome
+
+
+@contextmanager
+def _terminated_like_interrupted() -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may handle signals
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,107 @@
+"""A study: data, network, algorithms, seeds and schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal, TypeAlias
+
+from checkwise.errors import InputError
+from checkwise.store.retention import Keep
+from checkwise.train.config import Logits, NetworkConfig
+from checkwise.train.hparams import Value
+
+Role: TypeAlias = Literal["development", "evaluation"]
+
+
+@dataclass(frozen=True)
+class DataSpec:
+    """One data set of a study.
+
+    ``name`` is what runs are called by; ``dataset`` is the reader. ``held_out`` lists the sets of
+    domains that are held out, one set per run; None means each domain in turn. ``root`` is where
+    the data are, if the study file says so.
+    """
+
+    dataset: str
+    name: str
+    role: Role
+    held_out: tuple[tuple[str, ...], ...] | None
+    size: int | None = None
+    deduplicate: bool = False
+    root: str | None = None
+
+
+@dataclass(frozen=True)
+class Study:
+    """What a sweep trains: every algorithm × held-out set × hparams seed × trial seed."""
+
+    name: str
+    data: tuple[DataSpec, ...]
+    network: NetworkConfig
+    algorithms: tuple[str, ...]
+    hparams_seeds: tuple[int, ...]
+    trial_seeds: tuple[int, ...]
+    steps: int
+    record_every: int
+    holdout: float = 0.2
+    augment: bool = False
+    bins: int = 15
+    bandwidth: float = 0.1
+    keep: Keep = "feasible"
+    keep_delta_pp: str = "1.0"
+    logits: Logits = "none"
+    source_in: bool = False
+    hparams: Mapping[str, Value] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; where the data lie on this machine is no part of a study."""
+        facts = {**asdict(self), "hparams": dict(self.hparams)}
+        for spec in facts["data"]:
+            del spec["root"]
+        return facts
+
+    def narrowed(self, **only: tuple[Any, ...]) -> Study:
+        """The study with fewer ``algorithms``, ``hparams_seeds``, ``trial_seeds``, ``held_out``."""
+        held_out = only.pop("held_out", ())
+        for key, values in only.items():
+            known = getattr(self, key)
+            for value in values:
+                if value not in known:
+                    raise InputError(
+                        f"Expected {key} among {', '.join(map(str, known))}, but got {value!r} for "
+                        f"the study {self.name}: choose from these."
+                    )
+        data = self.data
+        if held_out:
+            data = tuple(replace(s, held_out=_only(s, held_out)) for s in data)
+            data = tuple(s for s in data if s.held_out)
+            if not data:
+                raise InputError(
+                    f"Expected held-out domains of the study {self.name}, but got "
+                    f"{', '.join(held_out)}: check the names."
+                )
+        fewer: dict[str, Any] = {key: values for key, values in only.items() if values}
+        return replace(self, data=data, **fewer)
+
+
+def _only(spec: DataSpec, held_out: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    if spec.held_out is None:
+        return tuple((name,) for name in held_out)
+    return tuple(names for names in spec.held_out if "+".join(names) in held_out)
+
+
+def parse_plain(values: Mapping[str, Any]) -> Study:
+    """A study from its ``as_dict``, as a cohort keeps it."""
+    facts = dict(values)
+    facts["data"] = tuple(
+        DataSpec(**{**spec, "held_out": _tuples(spec["held_out"])}) for spec in facts["data"]
+    )
+    facts["network"] = NetworkConfig(**facts["network"])
+    for name in ("algorithms", "hparams_seeds", "trial_seeds"):
+        facts[name] = tuple(facts[name])
+    return Study(**facts)
+
+
+def _tuples(sets: Any) -> tuple[tuple[str, ...], ...] | None:
+    return None if sets is None else tuple(tuple(names) for names in sets)

@@ -1,0 +1,137 @@
+"""One worker: goes through the planned runs and trains whatever nobody else does."""
+
+from __future__ import annotations
+
+import random
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from checkwise.errors import CheckwiseError
+from checkwise.records import RunKey
+from checkwise.store import layout
+from checkwise.store.atomic import write_text
+from checkwise.store.cohort import open_cohort
+from checkwise.store.faults import LeaseLostError, StoreError, writing
+from checkwise.store.lease import take
+from checkwise.store.run import finished
+from checkwise.sweep.datasets import open_spec
+from checkwise.sweep.plan import run_config
+from checkwise.sweep.study import Study, parse_plain
+from checkwise.train.build import TrainingData, prepare
+from checkwise.train.loop import RESUME_SECONDS, train_run
+
+POLL_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Job:
+    """What every worker of a sweep is told; plain values, so that it can travel.
+
+    ``attempt`` is drawn anew for every sweep: a run that failed in this attempt is not tried again
+    by its other workers. With ``wait`` a worker stays until the runs that others train are done,
+    ready to take over from one that dies.
+    """
+
+    cohort: str
+    attempt: str
+    roots: Mapping[str, str] = field(default_factory=dict)
+    resume_seconds: float = RESUME_SECONDS
+    wait: bool = True
+
+
+def work(job: Job, *, stop: Callable[[], bool] = lambda: False) -> None:
+    """Train the runs of a cohort that are neither finished nor held by another worker.
+
+    Safe to call any number of times, from any number of processes. A run that fails leaves its
+    reason in ``error.txt`` and does not keep the others from being trained. A full disk, a
+    read-only folder (``StoreError``) or unreadable data end the worker.
+    """
+    cohort = open_cohort(job.cohort)
+    study = parse_plain(cohort.study)
+    data = _Data(study, job.roots)
+    while not stop():
+        waiting = False
+        for key, folder in _in_own_order(cohort.runs):
+            if stop():
+                return
+            if finished(folder) or _failed_in(folder, job.attempt):
+                continue
+            waiting |= not _train(job, study, key, folder, data, stop)
+        if not waiting or not job.wait:
+            return
+        time.sleep(POLL_SECONDS)
+
+
+def _in_own_order(runs: Mapping[RunKey, Path]) -> list[tuple[RunKey, Path]]:
+    """Data sets one after the other; inside one, each worker begins somewhere else."""
+    order = list(runs.items())
+    start = random.randrange(len(order)) if order else 0
+    turned = order[start:] + order[:start]
+    datasets = list(dict.fromkeys(key.dataset for key in runs))
+    return sorted(turned, key=lambda entry: datasets.index(entry[0].dataset))
+
+
+def _train(
+    job: Job, study: Study, key: RunKey, folder: Path, data: _Data, stop: Callable[[], bool]
+) -> bool:
+    """Train one run if nobody else does; False where somebody does."""
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        lease = take(folder)
+    if lease is None:
+        return False
+    with lease:
+        if finished(folder) or _failed_in(folder, job.attempt):
+            return True
+        ready = data.of(key.dataset)
+        try:
+            config = run_config(study, key, ready)
+            train_run(folder, config, ready, lease, stop=stop, resume_seconds=job.resume_seconds)
+            (folder / layout.ERROR).unlink(missing_ok=True)
+        except LeaseLostError:
+            return False
+        except StoreError:
+            raise
+        except Exception as error:
+            _note_failure(folder, job.attempt, error)
+    return True
+
+
+def _note_failure(folder: Path, attempt: str, error: Exception) -> None:
+    if isinstance(error, CheckwiseError):
+        reason = " ".join(str(error).split())
+    else:
+        reason = f"{traceback.format_exc()}{type(error).__name__}: {error}"
+    with writing(folder):
+        write_text(folder / layout.ERROR, f"attempt {attempt}\n{reason}\n")
+
+
+def _failed_in(folder: Path, attempt: str) -> bool:
+    try:
+        with (folder / layout.ERROR).open(encoding="utf-8", errors="replace") as file:
+            return file.readline().strip() == f"attempt {attempt}"
+    except OSError:
+        return False
+
+
+class _Data:
+    """The data set of the current runs, prepared once."""
+
+    def __init__(self, study: Study, roots: Mapping[str, str]) -> None:
+        self._study = study
+        self._roots = roots
+        self._name = ""
+        self._ready: TrainingData | None = None
+
+    def of(self, name: str) -> TrainingData:
+        if self._ready is None or name != self._name:
+            spec = next(spec for spec in self._study.data if spec.name == name)
+            self._ready = None  # let go of the last one before the next is read
+            self._ready = prepare(
+                open_spec(spec, self._roots), self._study.network, augmented=self._study.augment
+            )
+            self._name = name
+        return self._ready
