@@ -8,7 +8,19 @@ from typing import Annotated, Any
 import typer
 
 from checkwise import __version__
-from checkwise.cli import export, metrics, rules, select, status, sweep, train, verify
+from checkwise.cli import (
+    compare,
+    demo,
+    export,
+    metrics,
+    report,
+    rules,
+    select,
+    status,
+    sweep,
+    train,
+    verify,
+)
 from checkwise.errors import CheckwiseError
 
 # typer carries its own copy of click or depends on it, by version; this finds either.
@@ -23,6 +35,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+app.command("demo")(demo.command)
 app.command("select")(select.command)
 app.command("export")(export.command)
 app.command("rules")(rules.command)
@@ -31,6 +44,8 @@ app.command("train")(train.command)
 app.command("sweep")(sweep.command)
 app.command("status")(status.command)
 app.command("verify")(verify.command)
+app.command("compare")(compare.command)
+app.command("report")(report.command)
 
 
 def _version(asked: bool) -> None:

@@ -95,6 +95,15 @@ class Cohort:
         """Checkpoints of usable runs whose source outputs were not finite."""
         return sum(run.n_diverged for run in self.usable.values())
 
+    def check_one_role(self) -> None:
+        """Refuse to pool development and evaluation data."""
+        if self.role not in ROLES:
+            raise InputError(
+                f"Expected runs with one role, but {self.path} holds development and evaluation "
+                "data: open it with role='evaluation' (--role on the command line), or compare "
+                "by=['dataset']."
+            )
+
     def outcomes(self, setting: Setting, *, held_out: bool, **options: Any) -> tuple[Outcome, ...]:
         """What a rule gives on every finished run, with held-out results or without."""
         if not self.usable:
@@ -157,12 +166,8 @@ class Cohort:
         **asked: Any,
     ) -> list[Contrast]:
         """The rows of ``compare``."""
-        if self.role not in ROLES and "dataset" not in by:
-            raise InputError(
-                f"Expected runs with one role, but {self.path} holds development and evaluation "
-                "data: open it with role='evaluation' (--role on the command line), or compare "
-                "by=['dataset']."
-            )
+        if "dataset" not in by:
+            self.check_one_role()
         rows: list[Contrast] = []
         for table in self.differences(rules, reference, **asked):
             for group, keep in _groups(table.keys, by):

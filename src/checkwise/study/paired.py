@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,18 +60,29 @@ class Contrast:
 
 @dataclass(frozen=True, eq=False)
 class Differences:
-    """Rule − reference for every run, [runs, metrics], on the reported scale; nan where missing."""
+    """A rule and the reference on the same runs, each [runs, metrics]; nan where missing.
+
+    ``mine`` and ``theirs`` are as stored (fractions); ``values`` is their difference on the
+    reported scale.
+    """
 
     rule: str
     reference: str
     keys: tuple[RunKey, ...]
     metrics: tuple[str, ...]
-    values: FloatArray
+    mine: FloatArray
+    theirs: FloatArray
+
+    @property
+    def values(self) -> FloatArray:
+        """Rule − reference, on the reported scale."""
+        factors = np.array([scale(metric) for metric in self.metrics])
+        return np.asarray(factors * (self.mine - self.theirs))
 
     def among(self, keep: BoolArray) -> Differences:
         """Only the marked runs."""
         keys = tuple(key for key, kept in zip(self.keys, keep.tolist(), strict=True) if kept)
-        return Differences(self.rule, self.reference, keys, self.metrics, self.values[keep])
+        return replace(self, keys=keys, mine=self.mine[keep], theirs=self.theirs[keep])
 
 
 def scale(metric: str) -> int:
@@ -96,13 +107,19 @@ def differences(
     mine = {outcome.key: outcome for outcome in outcomes[rule]}
     theirs = {outcome.key: outcome for outcome in outcomes[reference]}
     keys = tuple(sorted(mine))
-    values = np.array(
-        [
-            [scale(m) * (_value(mine[key], m) - _value(theirs[key], m)) for m in metrics]
-            for key in keys
-        ]
-    ).reshape(len(keys), len(metrics))
-    return Differences(rule, reference, keys, tuple(metrics), values)
+    return Differences(
+        rule,
+        reference,
+        keys,
+        tuple(metrics),
+        _table([mine[key] for key in keys], metrics),
+        _table([theirs[key] for key in keys], metrics),
+    )
+
+
+def _table(outcomes: Sequence[Outcome], metrics: Sequence[str]) -> FloatArray:
+    rows = [[_value(outcome, metric) for metric in metrics] for outcome in outcomes]
+    return np.array(rows, dtype=np.float64).reshape(len(outcomes), len(metrics))
 
 
 def _value(outcome: Outcome, metric: str) -> float:
@@ -129,26 +146,26 @@ def contrasts(
     seed: int = SEED,
 ) -> list[Contrast]:
     """One contrast per metric; metrics with the same runs share their draws."""
-    found = np.isfinite(table.values)
+    values = table.values
+    found = np.isfinite(values)
     low = np.full(len(table.metrics), np.nan)
     high = low.copy()
     for pattern in np.unique(found, axis=1).T:
         same = (found == pattern[:, None]).all(axis=0)
-        part = table.values[np.ix_(pattern, same)]
+        part = values[np.ix_(pattern, same)]
         low[same], high[same] = percentile_interval(
             part, level=level, resamples=resamples, seed=seed
         )
     return [
-        _contrast(table, m, found[:, m], float(low[m]), float(high[m]), group)
+        _contrast(table, m, values[found[:, m], m], float(low[m]), float(high[m]), group)
         for m in range(len(table.metrics))
     ]
 
 
 def _contrast(
-    table: Differences, m: int, found: BoolArray, low: float, high: float, group: tuple[str, ...]
+    table: Differences, m: int, values: FloatArray, low: float, high: float, group: tuple[str, ...]
 ) -> Contrast:
     metric = table.metrics[m]
-    values = table.values[found, m]
     better = values if higher_is_better(metric) else -values
     n = len(values)
     cut = int(TRIM * n)
@@ -168,6 +185,6 @@ def _contrast(
         ties=int((np.abs(better) <= _SLACK).sum()),
         losses=int((better < -_SLACK).sum()),
         lose_1pp=float(lost.mean()) if n and metric == ACCURACY else float("nan"),
-        missing=int((~found).sum()),
+        missing=len(table.keys) - n,
         group=group,
     )

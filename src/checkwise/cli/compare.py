@@ -1,0 +1,158 @@
+"""``checkwise compare``: rules against a reference, paired by run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from math import isnan
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from checkwise.cli import show
+from checkwise.cli.choice import Choice
+from checkwise.cli.options import AsJson
+from checkwise.cli.plugins import Plugins, load_plugins
+from checkwise.errors import InputError
+from checkwise.report import words
+from checkwise.store.atomic import write_text
+from checkwise.study import Cohort, Contrast
+from checkwise.study.bootstrap import LEVEL, RESAMPLES, SEED
+from checkwise.study.cohort import MAIN_METRICS, REFERENCE
+
+CohortPath = Annotated[Path, typer.Argument(metavar="COHORT", help="A cohort's folder.")]
+Rules = Annotated[str, typer.Option("--rules", help="Rules to compare, comma separated.")]
+Reference = Annotated[str, typer.Option("--reference", help="The rule that is subtracted.")]
+Role = Annotated[
+    str | None, typer.Option(help="Only data of this role: development or evaluation.")
+]
+Delta = Annotated[str | None, typer.Option(help="Tolerance in percentage points. [default: 0.5]")]
+Norm = Annotated[str | None, typer.Option(help="Norm: 1, 2 or inf. [default: inf]")]
+
+
+def command(
+    path: CohortPath,
+    rules: Rules = "source-acc,ac-nc",
+    reference: Reference = REFERENCE,
+    delta_pp: Delta = None,
+    q: Norm = None,
+    metrics: Annotated[
+        str, typer.Option(help="source_<metric>, target_<metric> or gap_pp, comma separated.")
+    ] = ",".join(MAIN_METRICS),
+    by: Annotated[
+        str | None, typer.Option(help="Split by dataset, algorithm, held_out or a seed.")
+    ] = None,
+    role: Role = None,
+    plugin: Plugins = None,
+    out: Annotated[Path | None, typer.Option(help="Also write the table: .csv or .json.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare rules on held-out domains: paired differences with 95% intervals over runs."""
+    load_plugins(plugin)
+    cohort = Cohort.open(path, role=role)
+    rows = cohort.contrasts(
+        names(rules),
+        reference,
+        by=names(by),
+        metrics=names(metrics),
+        **Choice(delta_pp=delta_pp, q=q).params,
+    )
+    if not rows:
+        raise InputError(
+            f"Expected a rule besides the reference {reference}, but --rules has only that: "
+            "add one."
+        )
+    content = record(cohort, rows, reference, names(by))
+    if out is not None:
+        _write(out, content)
+    if as_json:
+        print(json.dumps(content, allow_nan=False))
+        return
+    present(cohort, rows, names(by))
+    if out is not None:
+        show.console().print(f"Written to {out}.")
+
+
+def names(text: str | None) -> list[str]:
+    """A comma-separated list."""
+    return [part.strip() for part in (text or "").split(",") if part.strip()]
+
+
+def present(cohort: Cohort, rows: Sequence[Contrast], by: Sequence[str] = ()) -> None:
+    """The table, what it says in words, and what was left out."""
+    out = show.console()
+    header = (*by, "rule", "metric", "n", "mean", "95% interval", "median", "better/equal/worse")
+    header = (*header, "lose ≥ 1 point")
+    lines = [
+        (
+            *row.group,
+            row.rule,
+            f"{words.title(row.metric)} {words.unit(row.metric, row.scale)}".strip(),
+            str(row.n),
+            words.number(row.mean, row.metric, signed=True),
+            words.interval(row),
+            words.number(row.median, row.metric, signed=True),
+            f"{row.wins}/{row.ties}/{row.losses}",
+            "" if isnan(row.lose_1pp) else f"{100 * row.lose_1pp:.0f}%",
+        )
+        for row in rows
+    ]
+    out.print(show.table(header, lines, left=(*by, "rule", "metric")))
+    out.print()
+    left_out = f"{len(cohort.unfinished)} unfinished and {len(cohort.wrecked)} diverged runs"
+    missing = max(row.missing for row in rows)
+    out.print(
+        f"Rule − {rows[0].reference}, paired by run; {cohort.role} data; {left_out} left out; "
+        f"{cohort.n_diverged} diverged checkpoints"
+        + (f"; {missing} pairs without a finite target value." if missing else ".")
+    )
+    if by:
+        return
+    for rule in dict.fromkeys(row.rule for row in rows):
+        mine = [row for row in rows if row.rule == rule]
+        if {"target_nll", "target_accuracy"} <= {row.metric for row in mine}:
+            out.print(words.answer(mine))
+
+
+def record(
+    cohort: Cohort, rows: Sequence[Contrast], reference: str, by: Sequence[str]
+) -> dict[str, Any]:
+    """The stable JSON; a number that does not exist is null."""
+    return {
+        "schema": 1,
+        "cohort": cohort.name,
+        "role": cohort.role,
+        "reference": reference,
+        "runs": len(cohort.usable),
+        "unfinished": len(cohort.unfinished),
+        "wrecked": len(cohort.wrecked),
+        "diverged_checkpoints": cohort.n_diverged,
+        "level": LEVEL,
+        "resamples": RESAMPLES,
+        "seed": SEED,
+        "contrasts": [_contrast(row, by) for row in rows],
+    }
+
+
+def _contrast(row: Contrast, by: Sequence[str]) -> dict[str, Any]:
+    plain = {
+        name: None if isinstance(value, float) and isnan(value) else value
+        for name, value in asdict(row).items()
+        if name != "group"
+    }
+    return {**dict(zip(by, row.group, strict=True)), **plain}
+
+
+def _write(out: Path, content: dict[str, Any]) -> None:
+    if out.suffix == ".json":
+        write_text(out, json.dumps(content, indent=2, allow_nan=False) + "\n")
+    elif out.suffix == ".csv":
+        import pandas
+
+        facts = {k: content[k] for k in ("role", "unfinished", "wrecked", "resamples", "seed")}
+        table = pandas.DataFrame(content["contrasts"]).assign(**facts)
+        write_text(out, table.to_csv(index=False))
+    else:
+        raise InputError(f"Expected --out to end in .json or .csv, but got {str(out)!r}.")

@@ -1,0 +1,195 @@
+"""What the page says about a cohort, collected before anything is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from checkwise.errors import InputError, NoGuaranteeError
+from checkwise.records import RunKey
+from checkwise.report.run_facts import TrajectoryFacts, median_run, trajectory_facts
+from checkwise.selection import Guarantee, Selection, select_many
+from checkwise.selection.guarantees import CONDITIONS, NOT_PROMISED
+from checkwise.study import Cohort, Contrast, Differences
+from checkwise.study.cohort import MAIN_METRICS, REFERENCE
+from checkwise.study.paired import contrasts, scale
+from checkwise.study.setting import settings
+
+RULES = ("ac-nc", "ac-nll", "ac-mean")
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A rule's differences over all runs, with every run's value for the plot."""
+
+    contrast: Contrast
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class SourceFacts:
+    """What a rule did on the source side, where it looks."""
+
+    rule: str
+    runs: int
+    differ: int
+    mean_gap_pp: float
+    median_eligible: float
+    alone: int
+
+
+@dataclass(frozen=True)
+class BoundFacts:
+    """The accuracy bound over the runs, in points; None where it cannot be stated."""
+
+    smallest: float
+    median: float
+    largest: float
+    alpha: float
+    conditions: tuple[str, ...] = CONDITIONS
+    not_promised: tuple[str, ...] = NOT_PROMISED
+
+
+@dataclass(frozen=True)
+class CohortFacts:
+    """Everything on the page of a cohort. The first rule is the one the headline is about."""
+
+    name: str
+    role: str
+    reference: str
+    rules: tuple[str, ...]
+    delta_pp: str
+    runs: int
+    unfinished: int
+    wrecked: int
+    diverged: int
+    datasets: tuple[str, ...]
+    algorithms: tuple[str, ...]
+    levels: dict[str, dict[str, float]]
+    spreads: dict[str, tuple[Spread, ...]]
+    by_algorithm: dict[str, tuple[Contrast, ...]]
+    source: tuple[SourceFacts, ...]
+    bound: BoundFacts | None
+    no_bound: str
+    example: TrajectoryFacts
+    example_eligible: int
+
+    def contrasts(self, rule: str) -> list[Contrast]:
+        """A rule's contrasts over all runs, one per metric."""
+        return [spread.contrast for spread in self.spreads[rule]]
+
+
+def cohort_facts(
+    cohort: Cohort,
+    rules: Sequence[str] = RULES,
+    reference: str = REFERENCE,
+    **params: Any,
+) -> CohortFacts:
+    """Choose, evaluate and compare; ``rules[0]`` leads."""
+    cohort.check_one_role()
+    compared = tuple(rule for rule in rules if rule != reference)
+    if not compared:
+        raise InputError(f"Expected a rule besides the reference {reference}, but got none.")
+    tables = cohort.differences(compared, reference, metrics=MAIN_METRICS, **params)
+    chosen = _choices(cohort, (reference, *compared), params)
+    leading = chosen[compared[0]]
+    usual = chosen.get(reference, {})
+    keys = sorted(leading)
+    sizes = [len(leading[key].feasible_steps) for key in keys]
+    example = keys[median_run(sizes)]
+    bound, no_bound = _bound([leading[key] for key in keys])
+    return CohortFacts(
+        name=cohort.name,
+        role=cohort.role,
+        reference=reference,
+        rules=compared,
+        delta_pp=str(leading[example].params.get("delta_pp", "0")),
+        runs=len(keys),
+        unfinished=len(cohort.unfinished),
+        wrecked=len(cohort.wrecked),
+        diverged=cohort.n_diverged,
+        datasets=tuple(sorted({key.dataset for key in keys})),
+        algorithms=tuple(sorted({key.algorithm for key in keys})),
+        levels=_levels(tables, reference),
+        spreads={table.rule: _spreads(table) for table in tables},
+        by_algorithm=_by_algorithm(tables[0]),
+        source=tuple(_source(rule, chosen[rule], usual) for rule in chosen),
+        bound=bound,
+        no_bound=no_bound,
+        example=trajectory_facts(
+            cohort.usable[example],
+            leading[example],
+            [usual[example]] if usual else [],
+            str(example),
+        ),
+        example_eligible=len(leading[example].feasible_steps),
+    )
+
+
+def _choices(
+    cohort: Cohort, rules: Sequence[str], params: dict[str, Any]
+) -> dict[str, dict[RunKey, Selection]]:
+    """Selections of the rules that choose a checkpoint, from source validation."""
+    return {
+        setting.label: select_many(cohort.usable, setting.found, **setting.params)
+        for setting in settings(rules, params)
+        if not setting.expected
+    }
+
+
+def _levels(tables: Sequence[Differences], reference: str) -> dict[str, dict[str, float]]:
+    """Mean of every metric under every rule, on the reported scale."""
+
+    def means(values: Any) -> dict[str, float]:
+        kept = np.isfinite(tables[0].theirs) & np.isfinite(values)
+        return {
+            metric: scale(metric) * float(values[kept[:, m], m].mean())
+            for m, metric in enumerate(tables[0].metrics)
+        }
+
+    return {reference: means(tables[0].theirs)} | {t.rule: means(t.mine) for t in tables}
+
+
+def _spreads(table: Differences) -> tuple[Spread, ...]:
+    values = table.values
+    return tuple(
+        Spread(contrast, tuple(values[np.isfinite(values[:, m]), m].tolist()))
+        for m, contrast in enumerate(contrasts(table))
+    )
+
+
+def _by_algorithm(table: Differences) -> dict[str, tuple[Contrast, ...]]:
+    found = {}
+    for algorithm in sorted({key.algorithm for key in table.keys}):
+        keep = np.array([key.algorithm == algorithm for key in table.keys])
+        found[algorithm] = tuple(contrasts(table.among(keep), group=(algorithm,)))
+    return found
+
+
+def _source(
+    rule: str, chosen: dict[RunKey, Selection], usual: dict[RunKey, Selection]
+) -> SourceFacts:
+    sizes = [len(selection.feasible_steps) for selection in chosen.values()]
+    return SourceFacts(
+        rule=rule,
+        runs=len(chosen),
+        differ=sum(s.step != usual[key].step for key, s in chosen.items() if key in usual),
+        mean_gap_pp=float(np.mean([s.gap_pp for s in chosen.values()])),
+        median_eligible=float(np.median(sizes)),
+        alone=sum(size == 1 for size in sizes),
+    )
+
+
+def _bound(selections: Sequence[Selection]) -> tuple[BoundFacts | None, str]:
+    try:
+        bounds: list[Guarantee] = [selection.guarantee() for selection in selections]
+    except NoGuaranteeError as error:
+        return None, str(error)
+    points = [bound.bound_pp for bound in bounds]
+    return (
+        BoundFacts(min(points), float(np.median(points)), max(points), bounds[0].alpha),
+        "",
+    )
