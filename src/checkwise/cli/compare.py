@@ -71,6 +71,8 @@ def command(
         print(json.dumps(content, allow_nan=False))
         return
     present(cohort, rows, names(by))
+    if not by:
+        _say(rows)
     if out is not None:
         show.console().print(f"Written to {out}.")
 
@@ -81,7 +83,7 @@ def names(text: str | None) -> list[str]:
 
 
 def present(cohort: Cohort, rows: Sequence[Contrast], by: Sequence[str] = ()) -> None:
-    """The table, what it says in words, and what was left out."""
+    """The table, and what was left out of it."""
     out = show.console()
     header = (*by, "rule", "metric", "n", "mean", "95% interval", "median", "better/equal/worse")
     header = (*header, "lose ≥ 1 point")
@@ -108,12 +110,13 @@ def present(cohort: Cohort, rows: Sequence[Contrast], by: Sequence[str] = ()) ->
         f"{cohort.n_diverged} diverged checkpoints"
         + (f"; {missing} pairs without a finite target value." if missing else ".")
     )
-    if by:
-        return
+
+
+def _say(rows: Sequence[Contrast]) -> None:
     for rule in dict.fromkeys(row.rule for row in rows):
         mine = [row for row in rows if row.rule == rule]
         if {"target_nll", "target_accuracy"} <= {row.metric for row in mine}:
-            out.print(words.answer(mine))
+            show.console().print(words.answer(mine))
 
 
 def record(

@@ -41,7 +41,7 @@ def command(
     compare.present(cohort, rows)
     leading = [row for row in rows if row.rule == RULES[0]]
     console.print()
-    console.print(f"In short: {words.headline(leading)}, on rotations that training never saw.")
+    console.print(f"On rotations that training never saw: {words.answer(leading)}")
     console.print(words.spread(leading))
     page = write_report(cohort, out / "report.html", rules=RULES)
     console.print(f"The page is {page.resolve()}")

@@ -1,0 +1,138 @@
+"""``compare`` and ``report`` as a user meets them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas
+import pytest
+
+from checkwise.cli import compare, main
+from checkwise.store.atomic import write_text
+from checkwise.study import Cohort
+from tests.study.cohorts import tiny_runs, write_cohort
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_cohort(tmp_path / "tiny", tiny_runs())
+
+
+def run(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as stop:
+        main([str(argument) for argument in arguments])
+    assert isinstance(stop.value.code, int)
+    return stop.value.code
+
+
+def test_compare_prints_the_table_and_what_it_means(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("compare", folder) == 0
+    lines = capsys.readouterr().out.splitlines()
+    nll = next(line for line in lines if "target NLL" in line)
+    assert nll.split() == [
+        "ac-nc",
+        "target",
+        "NLL",
+        "3",
+        "−0.133",
+        "[−0.300,",
+        "0.000]",
+        "−0.100",
+        "2/1/0",
+    ]
+    accuracy = next(line for line in lines if "target accuracy" in line)
+    assert accuracy.split()[-1] == "33%"
+    assert "development data; 1 unfinished and 0 diverged runs left out" in lines[-2]
+    assert lines[-1].startswith("Against source-acc, ac-nc changed target NLL by −0.133")
+
+
+def test_json_is_stable_and_strict(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("compare", folder, "--rules", "ac-nc,ac-mean", "--by", "algorithm", "--json") == 0
+
+    def refuse(name: str) -> Any:
+        raise AssertionError(name)
+
+    found = json.loads(capsys.readouterr().out, parse_constant=refuse)
+    assert {k: found[k] for k in ("schema", "cohort", "role", "reference", "runs")} == {
+        "schema": 1,
+        "cohort": "tiny",
+        "role": "development",
+        "reference": "source-acc",
+        "runs": 3,
+    }
+    assert len(found["contrasts"]) == 2 * 2 * 4
+    alone = [row for row in found["contrasts"] if row["algorithm"] == "IRM"]
+    assert {row["low"] for row in alone} == {None}
+
+
+def test_the_table_can_be_written(folder: Path, tmp_path: Path) -> None:
+    assert run("compare", folder, "--out", tmp_path / "t.csv") == 0
+    table = pandas.read_csv(tmp_path / "t.csv").set_index("metric")
+    expected = Cohort.open(folder).compare(["ac-nc"]).set_index("metric")
+    assert table["mean"].to_dict() == expected["mean"].to_dict()
+    assert run("compare", folder, "--out", tmp_path / "t.json") == 0
+    assert json.loads((tmp_path / "t.json").read_text())["schema"] == 1
+
+
+def test_the_tolerance_reaches_the_rule(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("compare", folder, "--delta-pp", "0.4", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {row["mean"] for row in found["contrasts"]} == {0.0}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--rules", "source-acc"), "Expected a rule besides the reference source-acc"),
+        (("--rules", "best"), "Expected one of the rules source-acc"),
+        (("--delta-pp", "wide"), "Expected a number for --delta-pp, but got 'wide'"),
+        (("--role", "evaluation"), "its role is development"),
+        (("--out", "table.xlsx"), "Expected --out to end in .json or .csv"),
+    ],
+)
+def test_bad_input_is_one_line(
+    folder: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], said: str
+) -> None:
+    assert run("compare", folder, *arguments) == 2
+    complaint = capsys.readouterr().err
+    assert said in complaint
+    assert complaint.count("\n") == 1
+
+
+def test_a_folder_without_a_cohort_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("compare", tmp_path) == 2
+    assert "cohort.json" in capsys.readouterr().err
+
+
+def test_report_writes_the_page_of_a_cohort(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "new" / "report.html"
+    assert run("report", folder, "-o", page, "--rules", "ac-nll") == 0
+    assert str(page) in capsys.readouterr().out
+    assert "ac-nll" in page.read_text("utf-8")
+
+
+def test_report_writes_the_page_of_a_table(tmp_path: Path) -> None:
+    table, page = tmp_path / "run.csv", tmp_path / "run.html"
+    write_text(table, "step,accuracy,nll,cwece,n\n100,0.9,0.7,0.02,1000\n200,0.895,0.4,0.01,1000\n")
+    assert run("report", table, "-o", page) == 0
+    assert "Step 200" in page.read_text("utf-8")
+
+
+def test_report_of_many_loose_runs_asks_for_one(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("report", folder / "runs", "-o", tmp_path / "r.html") == 2
+    assert "Expected one run or a cohort" in capsys.readouterr().err
+
+
+def test_names_are_split_at_commas() -> None:
+    assert compare.names(" a, b ,") == ["a", "b"]
+    assert compare.names(None) == []
