@@ -30,7 +30,7 @@ class Accumulator:
     Example:
         >>> acc = Accumulator(classes=2)
         >>> acc.update(logits=[[2.0, 0.0], [0.0, 1.0]], labels=[0, 1])
-        >>> acc.update(logits=[[1.0, 0.0]], labels=[1])
+        >>> acc.update(logits=[[1.5, 0.5]], labels=[1])
         >>> result = acc.result()
         >>> result.n, result.correct, round(result.nll, 4)
         (3, 2, 0.5845)

@@ -31,7 +31,7 @@ def evaluate(
     Example:
         >>> report = evaluate(logits=[[2.0, 0.0], [0.0, 1.0], [1.0, 0.0]], labels=[0, 1, 1])
         >>> report.n, report.correct, round(report.nll, 4), round(report.hard_ece, 4)
-        (3, 2, 0.5845, 0.3602)
+        (3, 2, 0.5845, 0.1938)
     """
     found = inputs.read(logits=logits, probs=probs, labels=labels)
     accumulator = Accumulator(classes=found.classes, bins=bins, bandwidth=bandwidth)

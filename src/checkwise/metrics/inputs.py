@@ -46,7 +46,7 @@ class Predictions:
             rows = to_numpy(self.values[start : start + size])
             if rows.dtype not in (np.float32, np.float64):
                 rows = rows.astype(np.float32 if rows.dtype.itemsize == 2 else np.float64)
-            yield start, np.ascontiguousarray(rows), self.labels[start : start + size]
+            yield start, _frozen(rows), _frozen(self.labels[start : start + size])
 
     def refuse(self, row: int, values: Array, label: int) -> NoReturn:
         """Raise the error that says why this row cannot be used."""
@@ -118,9 +118,18 @@ def check_bins(bins: Any, bandwidth: Any) -> tuple[int, float]:
     """Number of bins and bandwidth as plain numbers, or an error."""
     if isinstance(bins, bool) or not isinstance(bins, int | np.integer) or bins < 2:
         raise InputError(f"Expected `bins` to be an integer of at least 2, but got {bins!r}.")
-    if not isinstance(bandwidth, int | float | np.number) or not 0 < float(bandwidth) < np.inf:
-        raise InputError(f"Expected `bandwidth` to be a positive number, but got {bandwidth!r}.")
+    if not isinstance(bandwidth, int | float | np.number) or not 1e-3 <= float(bandwidth) < np.inf:
+        raise InputError(
+            f"Expected `bandwidth` to be a number of at least 0.001, but got {bandwidth!r}."
+        )
     return int(bins), float(bandwidth)
+
+
+def _frozen(array: Array) -> Array:
+    """A contiguous read-only view; one kind of array means one compiled kernel."""
+    view = np.ascontiguousarray(array).view()
+    view.flags.writeable = False
+    return view
 
 
 def _is_ready(values: Any) -> bool:

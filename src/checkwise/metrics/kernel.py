@@ -1,17 +1,18 @@
 """One compiled pass over predictions that adds to sums from which every metric follows.
 
-Soft class-wise bins need sum_i p exp(-(p - mu)^2 / 2h^2) for every class and bin. For p <= tau
-the Gaussian is expanded in p (generating function of the Hermite polynomials He_k):
+Soft class-wise bins need sum_i p exp(-(p - mu)^2 / 2h^2) for every class and bin. Around a node q
+the Gaussian is a power series (the generating function of the Hermite polynomials He_k):
 
-    exp(-(p - mu)^2 / 2h^2) = exp(-mu^2 / 2h^2) sum_k He_k(mu / h) (p / h)^k / k!
+    exp(-(q + x - mu)^2 / 2h^2) = exp(-t^2 / 2) sum_k He_k(t) (x / h)^k / k!,  t = (mu - q) / h
 
-so that power sums of p, one vector operation each, replace the bins. By Cramer's inequality
-|He_k(t)| <= 1.0865 sqrt(k!) exp(t^2 / 4), so stopping before k = K errs by at most
+By Cramer's inequality |He_k(t)| <= 1.0865 sqrt(k!) exp(t^2 / 4), so stopping before k = K errs by
+at most 1.0865 exp(-t^2 / 4) sum_{k >= K} |x / h|^k / sqrt(k!), whatever the bandwidth:
 
-    1.0865 exp(-mu^2 / 4h^2) sum_{k >= K} (tau / h)^k / sqrt(k!)
+    p <= tau = 0.3 h, node 0, K = 9:          4e-8 per unit of p; power sums replace the bins
+    p > tau, a node within 0.05 h, K = 5:     3e-8 per unit of p; few, since a row sums to 1
 
-per unit of p: 4e-8 with tau = 0.3 h and K = 9 terms, for every bandwidth. Probabilities above
-tau are few, since a row sums to 1, and get their exponentials one by one.
+Between centres far apart all Gaussians are small and their ratios matter; the relative error,
+about |t x / h|^K / K!, is kept below 1e-8 by closer nodes.
 """
 
 from __future__ import annotations
@@ -20,21 +21,26 @@ from typing import NamedTuple
 
 import numpy as np
 
-from checkwise.metrics.arithmetic import (
+from checkwise.metrics.arithmetic import Array, compiled
+from checkwise.metrics.lanes import bits_from_float, lowest_bit
+from checkwise.metrics.softmax import (
+    Block,
+    exact_probability,
+    load_logits,
+    load_probabilities,
+    padded,
+)
+from checkwise.metrics.sums import (
     GRID_BITS,
     GRID_SHIFT,
-    Array,
-    bits_from_float,
-    compiled,
-    exponentiate,
-    total,
+    ORDER,
+    TERMS,
+    add_scaled,
+    bell,
+    power_sums,
 )
-from checkwise.metrics.lanes import LANES, lanes_above, lowest_bit
-from checkwise.metrics.softmax import Block, load_logits, load_probabilities, padded
 
-TERMS = 9
 REACH = 0.3  # tau / h
-_LIST = 256  # probabilities above tau handled together
 
 
 class Sums(NamedTuple):
@@ -43,34 +49,51 @@ class Sums(NamedTuple):
     C classes padded to P, B bins padded to Q. Masses are integers in units of 2**-36.
     """
 
-    brier: Array  # [1] squared errors of the probabilities above tau and of the label
-    count: Array  # [C] examples of each class
+    brier: Array  # [1] squared errors, but for the squares of p <= tau
+    support: Array  # [C] examples of each class
     correct: Array  # [C] of them predicted rightly
     nll: Array  # [C] their summed negative log-likelihood
-    moments: Array  # [K, P] sum of p^k, k = 1..K, over p <= tau
-    label_moments: Array  # [C, K] the same over the labels' probabilities
+    moments: Array  # [TERMS, P] sum of p^k, k = 1, 2, ..., over p <= tau
     small_mass: Array  # [P] sum of p <= tau
-    soft: Array  # [3, C, Q] sums of v, v p and v [y = c] over p > tau
+    soft: Array  # [C, 2, Q] sums of v and v p over p > tau
+    soft_label: Array  # [C, Q] sum of v [y = c]
     top_soft: Array  # [3, Q] sums of w, w u and w a
-    hard: Array  # [3, C, B] number, mass and number of labels, over p > tau
+    hard: Array  # [3, C, B] number, mass and labels of p > tau; labels of p <= tau as well
     top_hard: Array  # [3, B] number, mass and number correct
 
 
 class Grid(NamedTuple):
-    """Centres of the soft bins [Q] (padding infinitely far), -1/2h^2, tau and the hard bins."""
+    """Local polynomials [nodes, ORDER, Q] of the soft bins, nodes per unit (a power of 2, so that
+    nodes are exact), tau, and the edges b/B [B + 1] of the hard bins."""
 
-    centres: Array
-    curvature: float
+    table: Array
+    density: float
     limit: float
-    bins: int
+    edges: Array
+
+
+def gaussian_series(nodes: Array, bins: int, bandwidth: float, terms: int) -> Array:
+    """Coefficients [nodes, terms, B]: exp(-(q + x - mu)^2 / 2h^2) = sum_k coefficient[k] x^k.
+
+    He_{k+1}(t) = t He_k(t) - k He_{k-1}(t), here divided by k! h^k as it goes.
+    """
+    t = (np.arange(bins)[None, :] / (bins - 1) - nodes[:, None]) / bandwidth
+    rows = [np.exp(-0.5 * t * t), np.exp(-0.5 * t * t) * t / bandwidth]
+    rows[0][rows[0] < 1e-30] = 0.0  # nothing near the clamp, and denormals are slow
+    rows[1][rows[0] == 0.0] = 0.0
+    for k in range(1, terms - 1):
+        rows.append((t * rows[k] - rows[k - 1] / bandwidth) / ((k + 1) * bandwidth))
+    return np.stack(rows, axis=1)
 
 
 def new_grid(bins: int, bandwidth: float) -> Grid:
-    """The grid of `bins` equally spaced centres; tau also stays inside the first hard bin."""
-    centres = np.full(padded(bins), 1e9)
-    centres[:bins] = np.arange(bins) / (bins - 1)
-    limit = min(REACH * bandwidth, 0.999 / bins)
-    return Grid(centres, -0.5 / bandwidth**2, limit, bins)
+    """Soft bins at equally spaced centres; tau also stays inside the first hard bin."""
+    farthest = 1.0 + min(0.5 / ((bins - 1) * bandwidth), 8.0)  # beyond 8 the clamp takes over
+    density = 2.0 ** np.ceil(np.log2(0.5 * farthest / (0.065 * bandwidth)))
+    nodes = np.arange(int(density) + 2) / density
+    table = np.zeros((len(nodes), ORDER, padded(bins)))
+    table[:, :, :bins] = gaussian_series(nodes, bins, bandwidth, ORDER)
+    return Grid(table, density, min(REACH * bandwidth, 0.999 / bins), np.arange(bins + 1) / bins)
 
 
 def new_sums(classes: int, bins: int) -> Sums:
@@ -78,13 +101,13 @@ def new_sums(classes: int, bins: int) -> Sums:
     wide, soft = padded(classes), padded(bins)
     return Sums(
         brier=np.zeros(1),
-        count=np.zeros(classes, dtype=np.int64),
+        support=np.zeros(classes, dtype=np.int64),
         correct=np.zeros(classes, dtype=np.int64),
         nll=np.zeros(classes),
         moments=np.zeros((TERMS, wide)),
-        label_moments=np.zeros((classes, TERMS)),
         small_mass=np.zeros(wide, dtype=np.int64),
-        soft=np.zeros((3, classes, soft)),
+        soft=np.zeros((classes, 2, soft)),
+        soft_label=np.zeros((classes, soft)),
         top_soft=np.zeros((3, soft)),
         hard=np.zeros((3, classes, bins), dtype=np.int64),
         top_hard=np.zeros((3, bins), dtype=np.int64),
@@ -100,9 +123,10 @@ def accumulate(
     `tolerance` < 0 says that the values are logits. After an unusable row the sums are void.
     """
     size = block.scale.size
-    chosen = np.empty(_LIST)
-    where = np.empty((2, _LIST), dtype=np.int64)
-    weights = np.empty((max(_LIST, size), grid.centres.size))
+    weights = np.empty(grid.table.shape[2])
+    inverse = np.empty(size)
+    marks = np.zeros((size, -(-block.values.shape[1] // 64) * 8), dtype=np.uint8)
+    words = marks.view(np.int64)
     for start in range(0, labels.size, size):
         stop = min(start + size, labels.size)
         part, truth = values[start:stop], labels[start:stop]
@@ -113,161 +137,110 @@ def accumulate(
         if bad >= 0:
             return int(start + bad)
         rows = stop - start
-        for i in range(rows, -(-rows // 4) * 4):
-            block.values[i] = 0.0
-            block.scale[i] = 1.0
-        _add_labels(truth, block, grid, sums)
-        _add_tops(truth, block, grid, weights, sums)
-        _add_large(truth, block, grid, chosen, where, weights, sums)
-        _add_small(rows, block, sums)
+        for i in range(rows):
+            inverse[i] = 1.0 / block.scale[i]
+        power_sums(block.values, inverse, rows, grid.limit, sums.moments, sums.small_mass, marks)
+        _add_tops(part, truth, block, grid, weights, sums)
+        _add_labels(truth, words, block, grid, weights, sums)
+        _add_large(part, truth, words, block, grid, weights, sums)
+    for c in range(sums.small_mass.size):
+        sums.small_mass[c] -= labels.size * bits_from_float(GRID_SHIFT)
     return -1
 
 
 @compiled()
-def _add_labels(labels: Array, block: Block, grid: Grid, sums: Sums) -> None:
-    """What concerns each row's true class alone."""
+def _add_tops(
+    raw: Array, labels: Array, block: Block, grid: Grid, weights: Array, sums: Sums
+) -> None:
+    """Top-label bins; the sum of a row's Gaussians is a denominator, clamped like the others."""
+    table, density, step = grid.table, grid.density, 1.0 / grid.density
+    soft, hard, bins = sums.top_soft, sums.top_hard, sums.top_hard.shape[1]
     for i in range(labels.size):
-        y = labels[i]
-        sums.count[y] += 1
-        sums.correct[y] += block.predicted[i] == y
+        y, u = labels[i], block.top[i]
+        right = block.predicted[i] == y
+        node = np.int64(u * density + 0.5)
+        scale = 1.0 / max(bell(table, node, u - node * step, weights), 1e-8)
+        add_scaled(soft, 0, scale, weights)
+        add_scaled(soft, 1, scale * u, weights)
+        add_scaled(soft, 2, scale * right, weights)
+        b = clear_bin(u, bins)
+        if b < 0:
+            u = exact_probability(u, block.predicted[i], raw[i], i, block)
+            b = exact_bin(u, grid.edges)
+        hard[0, b] += 1
+        hard[1, b] += mass(u)
+        hard[2, b] += right
+        sums.support[y] += 1
+        sums.correct[y] += right
         sums.nll[y] += block.nll[i]
-        p = block.values[i, y] / block.scale[i]
-        if block.values[i, y] > grid.limit * block.scale[i]:
-            sums.brier[0] += (1.0 - p) * (1.0 - p) - p * p
-        else:
-            sums.brier[0] += 1.0 - 2.0 * p
-            sums.hard[2, y, 0] += 1
-            power = p
-            for k in range(TERMS):
-                sums.label_moments[y, k] += power
-                power *= p
 
 
 @compiled()
-def _add_tops(labels: Array, block: Block, grid: Grid, weights: Array, sums: Sums) -> None:
-    """Top-label bins; the sum of a row's Gaussians is a denominator, clamped like the others."""
-    rows = labels.size
-    _gaussians(block.top[:rows], grid, weights)
-    for i in range(rows):
-        u, right = block.top[i], block.predicted[i] == labels[i]
-        scale = 1.0 / max(total(weights[i]), 1e-8)
-        for b in range(grid.centres.size):
-            w = weights[i, b] * scale
-            sums.top_soft[0, b] += w
-            sums.top_soft[1, b] += w * u
-            sums.top_soft[2, b] += w * right
-        b = hard_bin(u, grid.bins)
-        sums.top_hard[0, b] += 1
-        sums.top_hard[1, b] += mass(u)
-        sums.top_hard[2, b] += right
+def _add_labels(
+    labels: Array, words: Array, block: Block, grid: Grid, weights: Array, sums: Sums
+) -> None:
+    """True classes: (1 - p)^2 - p^2 completes the Brier score, whose p^2 are summed elsewhere."""
+    table, density, step = grid.table, grid.density, 1.0 / grid.density
+    soft, brier = sums.soft_label, 0.0
+    for i in range(labels.size):
+        y = labels[i]
+        p = block.values[i, y] / block.scale[i]
+        node = np.int64(p * density + 0.5)
+        bell(table, node, p - node * step, weights)
+        add_scaled(soft, y, p, weights)
+        brier += 1.0 - 2.0 * p
+        if not (words[i, y >> 6] >> (y & 63)) & 1:
+            sums.hard[2, y, 0] += 1
+    sums.brier[0] += brier
 
 
 @compiled()
 def _add_large(
-    labels: Array,
-    block: Block,
-    grid: Grid,
-    chosen: Array,
-    where: Array,
-    weights: Array,
-    sums: Sums,
+    raw: Array, labels: Array, words: Array, block: Block, grid: Grid, weights: Array, sums: Sums
 ) -> None:
-    """Take the probabilities above tau out of the block and add them one by one."""
-    filled = 0
+    """The marked probabilities, those above tau, one by one."""
+    table, density, step = grid.table, grid.density, 1.0 / grid.density
+    soft, hard, bins, brier = sums.soft, sums.hard, sums.top_hard.shape[1], 0.0
     for i in range(labels.size):
-        row, scale, y = block.values[i], block.scale[i], labels[i]
-        limit = grid.limit * scale
-        for start in range(0, row.size, LANES):
-            mask = lanes_above(row, start, limit)
+        inverse = 1.0 / block.scale[i]
+        for word in range(words.shape[1]):
+            mask = words[i, word]
             while mask:
-                c = start + lowest_bit(mask)
+                c = 64 * word + lowest_bit(mask)
                 mask &= mask - 1
-                p = row[c] / scale
-                row[c] = 0.0
-                b = hard_bin(p, grid.bins)
-                sums.hard[0, c, b] += 1
-                sums.hard[1, c, b] += mass(p)
-                sums.hard[2, c, b] += y == c
-                sums.brier[0] += p * p
-                chosen[filled] = p
-                where[0, filled] = c
-                where[1, filled] = y == c
-                filled += 1
-                if filled == _LIST:
-                    _add_chosen(chosen, where, grid, weights, sums.soft)
-                    filled = 0
-    _add_chosen(chosen[:filled], where, grid, weights, sums.soft)
-
-
-@compiled("contract")
-def _add_chosen(chosen: Array, where: Array, grid: Grid, weights: Array, soft: Array) -> None:
-    _gaussians(chosen, grid, weights)
-    for i in range(chosen.size):
-        p, c = chosen[i], where[0, i]
-        g, v, vp = weights[i], soft[0, c], soft[1, c]
-        for b in range(g.size):
-            v[b] += g[b] * p
-            vp[b] += g[b] * (p * p)
-        if where[1, i]:
-            vy = soft[2, c]
-            for b in range(g.size):
-                vy[b] += g[b] * p
+                p = block.values[i, c] * inverse
+                brier += p * p
+                node = np.int64(p * density + 0.5)
+                bell(table, node, p - node * step, weights)
+                add_scaled(soft, 2 * c, p, weights)
+                add_scaled(soft, 2 * c + 1, p * p, weights)
+                b = clear_bin(p, bins)
+                if b < 0:
+                    p = exact_probability(p, c, raw[i], i, block)
+                    b = exact_bin(p, grid.edges)
+                hard[0, c, b] += 1
+                hard[1, c, b] += mass(p)
+                hard[2, c, b] += labels[i] == c
+    sums.brier[0] += brier
 
 
 @compiled()
-def _gaussians(points: Array, grid: Grid, weights: Array) -> None:
-    """weights[i, b] <- exp(-(points[i] - mu_b)^2 / 2h^2)."""
-    width = grid.centres.size
-    for i in range(points.size):
-        row = weights[i]
-        for b in range(width):
-            gap = points[i] - grid.centres[b]
-            row[b] = grid.curvature * gap * gap
-    exponentiate(weights[: points.size].reshape(points.size * width))
-
-
-@compiled("contract")
-def _add_small(rows: int, block: Block, sums: Sums) -> None:
-    """Power sums and exact mass of what is left; four rows at a time spare memory traffic."""
-    offset = 4 * bits_from_float(GRID_SHIFT)
-    for i in range(0, rows, 4):
-        r0, r1, r2, r3 = block.values[i : i + 4]
-        s0, s1 = 1.0 / block.scale[i], 1.0 / block.scale[i + 1]
-        s2, s3 = 1.0 / block.scale[i + 2], 1.0 / block.scale[i + 3]
-        m1, m2, m3 = sums.moments[0], sums.moments[1], sums.moments[2]
-        m4, m5, m6 = sums.moments[3], sums.moments[4], sums.moments[5]
-        m7, m8, m9 = sums.moments[6], sums.moments[7], sums.moments[8]
-        for c in range(r0.size):
-            a, b, d, e = r0[c] * s0, r1[c] * s1, r2[c] * s2, r3[c] * s3
-            sums.small_mass[c] += (
-                bits_from_float(a + GRID_SHIFT)
-                + bits_from_float(b + GRID_SHIFT)
-                + bits_from_float(d + GRID_SHIFT)
-                + bits_from_float(e + GRID_SHIFT)
-                - offset
-            )
-            a2, b2, d2, e2 = a * a, b * b, d * d, e * e
-            m1[c] += (a + b) + (d + e)
-            m2[c] += (a2 + b2) + (d2 + e2)
-            a3, b3, d3, e3 = a2 * a, b2 * b, d2 * d, e2 * e
-            m3[c] += (a3 + b3) + (d3 + e3)
-            a4, b4, d4, e4 = a2 * a2, b2 * b2, d2 * d2, e2 * e2
-            m4[c] += (a4 + b4) + (d4 + e4)
-            m5[c] += (a4 * a + b4 * b) + (d4 * d + e4 * e)
-            m6[c] += (a4 * a2 + b4 * b2) + (d4 * d2 + e4 * e2)
-            m7[c] += (a4 * a3 + b4 * b3) + (d4 * d3 + e4 * e3)
-            m8[c] += (a4 * a4 + b4 * b4) + (d4 * d4 + e4 * e4)
-            a4, b4, d4, e4 = a4 * a, b4 * b, d4 * d, e4 * e
-            m9[c] += (a4 * (a2 * a2) + b4 * (b2 * b2)) + (d4 * (d2 * d2) + e4 * (e2 * e2))
+def clear_bin(p: float, bins: int) -> int:
+    """b - 1 where (b - 1)/B < p <= b/B, or -1 where an error of 1e-9 could change that."""
+    place = p * bins
+    above = np.ceil(place)
+    if abs(above - place - 0.5) > 0.5 - 1e-9 * bins and place < bins - 0.5:
+        return -1
+    return int(min(above, float(bins))) - 1
 
 
 @compiled()
-def hard_bin(p: float, bins: int) -> int:
-    """b - 1 where (b - 1)/B < p <= b/B, with 0 in the first bin."""
-    b = min(int(p * bins), bins - 1)
-    if b > 0 and p <= b / bins:
+def exact_bin(p: float, edges: Array) -> int:
+    """The same, decided by the edges b/B themselves."""
+    b = min(int(p * (edges.size - 1)), edges.size - 2)
+    if b > 0 and p <= edges[b]:
         return b - 1
-    if b < bins - 1 and p > (b + 1) / bins:
+    if b < edges.size - 2 and p > edges[b + 1]:
         return b + 1
     return b
 

@@ -10,8 +10,8 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 LANES = 16
-_I32 = ir.IntType(32)
-_I64 = ir.IntType(64)
+I32 = ir.IntType(32)
+I64 = ir.IntType(64)
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -29,7 +29,7 @@ def bits_from_float(typing: Any, value: Any) -> Any:
     """Reinterpret a float64 as 64 bits."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], _I64)
+        return builder.bitcast(arguments[0], I64)
 
     return numba.int64(numba.float64), generate
 
@@ -45,18 +45,15 @@ def lowest_bit(typing: Any, bits: Any) -> Any:
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def lanes_above(typing: Any, values: Any, start: Any, limit: Any) -> Any:
-    """Bit j is set where values[start + j] > limit, for the 16 float64 values from `start` on."""
+def lanes_equal(typing: Any, values: Any, start: Any, wanted: Any) -> Any:
+    """Bit j is set where values[start + j] == wanted, for the 16 values from `start` on."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         lanes = _load(context, builder, signature.args[0], arguments[0], arguments[1], LANES)
-        blank = ir.Constant(lanes.type, ir.Undefined)
-        first = builder.insert_element(blank, arguments[2], _I32(0))
-        limits = builder.shuffle_vector(first, blank, _indices(0, LANES, 0))
-        above = builder.fcmp_ordered(">", lanes, limits)
-        return builder.zext(builder.bitcast(above, ir.IntType(LANES)), _I64)
+        equal = builder.fcmp_ordered("==", lanes, spread(builder, arguments[2], LANES))
+        return builder.zext(builder.bitcast(equal, ir.IntType(LANES)), I64)
 
-    return numba.int64(values, numba.int64, numba.float64), generate
+    return numba.int64(values, numba.int64, values.dtype), generate
 
 
 def _largest(width: int) -> Any:
@@ -69,17 +66,17 @@ def _largest(width: int) -> Any:
                 return _load(context, builder, signature.args[0], arguments[0], start, width)
 
             # The last vector overlaps the one before it, so no value is left for a slow tail.
-            last = builder.sub(arguments[1], _I64(width))
+            last = builder.sub(arguments[1], I64(width))
             best = cgutils.alloca_once_value(builder, load(last))
-            with cgutils.for_range_slice(builder, _I64(0), last, _I64(width), intp=_I64) as loop:
+            with cgutils.for_range_slice(builder, I64(0), last, I64(width), intp=I64) as loop:
                 builder.store(_pick(builder, load(loop[0]), builder.load(best)), best)
             lanes, half = builder.load(best), width // 2
             while half:
                 blank = ir.Constant(lanes.type, ir.Undefined)
-                low = builder.shuffle_vector(lanes, blank, _indices(0, half, 1))
-                high = builder.shuffle_vector(lanes, blank, _indices(half, half, 1))
+                low = builder.shuffle_vector(lanes, blank, indices(0, half, 1))
+                high = builder.shuffle_vector(lanes, blank, indices(half, half, 1))
                 lanes, half = _pick(builder, high, low), half // 2
-            return builder.extract_element(lanes, _I32(0))
+            return builder.extract_element(lanes, I32(0))
 
         return values.dtype(values, numba.int64), generate
 
@@ -95,8 +92,14 @@ def _load(context: Any, builder: Any, kind: Any, value: Any, start: Any, width: 
     )
 
 
-def _indices(first: int, count: int, step: int) -> ir.Constant:
-    return ir.Constant(ir.VectorType(_I32, count), [first + step * j for j in range(count)])
+def spread(builder: Any, value: Any, width: int) -> Any:
+    blank = ir.Constant(ir.VectorType(value.type, width), ir.Undefined)
+    first = builder.insert_element(blank, value, I32(0))
+    return builder.shuffle_vector(first, blank, indices(0, width, 0))
+
+
+def indices(first: int, count: int, step: int) -> ir.Constant:
+    return ir.Constant(ir.VectorType(I32, count), [first + step * j for j in range(count)])
 
 
 def _pick(builder: Any, a: Any, b: Any) -> Any:

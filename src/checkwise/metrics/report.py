@@ -68,13 +68,13 @@ class Report:
 
 def summarise(sums: Sums, *, bins: int, bandwidth: float) -> Report:
     """The report of everything that was added to `sums`."""
-    n, correct = int(sums.count.sum()), int(sums.correct.sum())
-    classes = len(sums.count)
-    present = sums.count > 0
-    examples = np.where(present, sums.count, 1)
+    n, correct = int(sums.support.sum()), int(sums.correct.sum())
+    classes = len(sums.support)
+    present = sums.support > 0
+    examples = np.where(present, sums.support, 1)
     recall = np.where(present, sums.correct / examples, np.nan)
     cwece = _soft_gap(*_class_sums(sums, bins, bandwidth)) / classes
-    hard_cwece = sums.count / n * _hard_gap(*_hard_sums(sums, n)) / n
+    hard_cwece = sums.support / n * _hard_gap(*_hard_sums(sums, n)) / n
     weight, conf, right = sums.top_soft[:, :bins]
     filled = np.maximum(weight, CLAMP)
     return Report(
@@ -92,7 +92,7 @@ def summarise(sums: Sums, *, bins: int, bandwidth: float) -> Report:
         hard_cwece=float(hard_cwece.sum()),
         worst_class_accuracy=float(np.nanmin(recall)),
         per_class={
-            "count": sums.count.copy(),
+            "count": sums.support.copy(),
             "recall": recall,
             "nll": np.where(present, sums.nll / examples, np.nan),
             "cwece": cwece,
@@ -101,30 +101,16 @@ def summarise(sums: Sums, *, bins: int, bandwidth: float) -> Report:
     )
 
 
-def gaussian_series(bins: int, bandwidth: float, terms: int) -> Array:
-    """Coefficients [terms, B] of exp(-(p - mu)^2 / 2h^2) = sum_k coefficient[k] p^k.
-
-    He_{k+1}(t) = t He_k(t) - k He_{k-1}(t), here divided by k! h^k as it goes.
-    """
-    t = np.arange(bins) / (bins - 1) / bandwidth
-    rows = [np.exp(-0.5 * t * t)]
-    rows.append(rows[0] * t / bandwidth)
-    for k in range(1, terms - 1):
-        rows.append((t * rows[k] - rows[k - 1] / bandwidth) / ((k + 1) * bandwidth))
-    return np.stack(rows[:terms])
-
-
 def _class_sums(sums: Sums, bins: int, bandwidth: float) -> tuple[Array, Array, Array]:
     """V, sum of v p and sum of v [y = c], each [C, B]."""
-    terms, classes = len(sums.moments), len(sums.count)
-    series = gaussian_series(bins, bandwidth, terms)
+    from checkwise.metrics.kernel import gaussian_series
+
+    terms, classes = len(sums.moments), len(sums.support)
+    series = gaussian_series(np.zeros(1), bins, bandwidth, terms)[0]
     moments = sums.moments[:, :classes].T
-    v, vp, vy = sums.soft[:, :, :bins]
-    return (
-        v + moments @ series,
-        vp + moments[:, 1:] @ series[:-1],
-        vy + sums.label_moments @ series,
-    )
+    v = sums.soft[:, 0, :bins] + moments @ series
+    vp = sums.soft[:, 1, :bins] + moments[:, 1:] @ series[:-1]
+    return v, vp, sums.soft_label[:, :bins]
 
 
 def _soft_gap(v: Array, vp: Array, vy: Array) -> Array:

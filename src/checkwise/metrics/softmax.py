@@ -14,12 +14,12 @@ from checkwise.metrics.arithmetic import (
     TINY,
     Array,
     compiled,
-    exponentiate,
+    exponentials,
     largest,
     total,
     total_squared,
 )
-from checkwise.metrics.lanes import LANES, lanes_above, lowest_bit
+from checkwise.metrics.lanes import LANES, lanes_equal, lowest_bit
 
 _ELEMENTS = 16384  # of one block: 128 KiB, which stays in the second-level cache
 
@@ -32,6 +32,8 @@ class Block(NamedTuple):
     top: [R] largest probability.
     predicted: [R] first class that attains it.
     nll: [R] -log p[label].
+    shift: [R] largest logit, NaN where probabilities were given.
+    exact: [R] the scale in full precision, 0 until someone asks.
     """
 
     values: Array
@@ -39,6 +41,8 @@ class Block(NamedTuple):
     top: Array
     predicted: Array
     nll: Array
+    shift: Array
+    exact: Array
 
 
 def padded(count: int) -> int:
@@ -56,6 +60,8 @@ def new_block(classes: int) -> Block:
         top=np.zeros(rows),
         predicted=np.zeros(rows, dtype=np.int64),
         nll=np.zeros(rows),
+        shift=np.zeros(rows),
+        exact=np.zeros(rows),
     )
 
 
@@ -68,26 +74,23 @@ def load_logits(z: Array, labels: Array, block: Block) -> int:
     maximum, -log p[y] = (m - z[y]) + log1p(rest), which keeps its relative accuracy near 0.
     """
     rows, classes = z.shape
-    width = block.values.shape[1]
     for i in range(rows):
-        row, m = block.values[i], largest(z[i])
+        m = largest(z[i])
         if not np.isfinite(m):
             return i
-        for c in range(classes):
-            row[c] = np.float64(z[i, c]) - m
-        for c in range(classes, width):
-            row[c] = -np.inf
-        block.predicted[i] = first_above(row, -5e-324)
-        block.nll[i] = m - np.float64(z[i, labels[i]])
-    exponentiate(block.values[:rows].reshape(rows * width))
-    for i in range(rows):
-        row, best = block.values[i], block.predicted[i]
-        row[best] = 0.0
-        rest = total(row)
-        row[best] = 1.0
-        block.nll[i] += np.log1p(rest)
+        row, best = block.values[i], first_equal(z[i], m)
+        exponentials(z[i], m, row[:classes])
+        rest = total(row) - 1.0
+        if rest < 1e-4:  # the difference has lost digits that the logarithm needs
+            row[best] = 0.0
+            rest = total(row)
+            row[best] = 1.0
+        block.nll[i] = (m - np.float64(z[i, labels[i]])) + np.log1p(rest)
+        block.predicted[i] = best
         block.scale[i] = 1.0 + rest
         block.top[i] = 1.0 / block.scale[i]
+        block.shift[i] = m
+        block.exact[i] = 0.0
         if not np.isfinite(block.nll[i]):
             return i
     return -1
@@ -110,21 +113,38 @@ def load_probabilities(p: Array, labels: Array, tolerance: float, block: Block) 
         label = np.float64(p[i, labels[i]])
         if negative or not abs(total(row) - 1.0) <= tolerance or label <= 0.0:
             return i
-        block.top[i] = largest(row)
-        block.predicted[i] = first_above(row, np.nextafter(block.top[i], 0.0))
+        block.top[i] = largest(p[i])
+        block.predicted[i] = first_equal(p[i], block.top[i])
         block.nll[i] = -np.log(label)
         block.scale[i] = 1.0
+        block.shift[i] = np.nan
     return -1
 
 
 @compiled()
-def first_above(row: Array, limit: float) -> int:
-    """First position of a padded row whose value exceeds `limit`, or 0."""
-    for start in range(0, row.size, LANES):
-        mask = lanes_above(row, start, limit)
+def first_equal(row: Array, wanted: float) -> int:
+    """First position whose value is `wanted`, or 0."""
+    whole = row.size - row.size % LANES
+    for start in range(0, whole, LANES):
+        mask = lanes_equal(row, start, wanted)
         if mask:
             return int(start + lowest_bit(mask))
+    for c in range(whole, row.size):
+        if row[c] == wanted:
+            return c
     return 0
+
+
+@compiled()
+def exact_probability(p: float, c: int, row: Array, i: int, block: Block) -> float:
+    """p of class c in full precision; a probability that was given is exact already."""
+    shift = block.shift[i]
+    if np.isnan(shift):
+        return p
+    if block.exact[i] == 0.0:
+        for k in range(row.size):
+            block.exact[i] += np.exp(np.float64(row[k]) - shift)
+    return float(np.exp(np.float64(row[c]) - shift) / block.exact[i])
 
 
 @compiled()

@@ -1,0 +1,74 @@
+"""The kernel agrees with the literal float64 definitions below 1e-6 (NLL relatively)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from checkwise import metrics
+from tests.metrics import reference
+from tests.metrics.cases import Array, Case, adversarial_cases, many_classes, random_cases
+
+CASES = {**random_cases(), **adversarial_cases(), "many-classes": many_classes()}
+LIMIT = 2e-7  # five times better than promised
+
+
+def assert_agrees(found: dict[str, float], expected: dict[str, float]) -> None:
+    assert list(found) == list(expected)
+    for name, value in expected.items():
+        # Below 1e-25 a float64 likelihood is 1, whatever the formula.
+        scale = max(value, 1e-25 / LIMIT) if name == "nll" else 1.0
+        assert abs(found[name] - value) <= LIMIT * scale, (name, found[name], value)
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_logits(case: Case) -> None:
+    z, y, bins, bandwidth = case
+    found = metrics.evaluate(logits=z, labels=y, bins=bins, bandwidth=bandwidth)
+    expected = reference.evaluate(y, logits=z, bins=bins, bandwidth=bandwidth)
+    assert_agrees(found.values(), expected)
+
+
+@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+def test_probabilities(seed: int, kind: str) -> None:
+    rng = np.random.default_rng(seed)
+    classes = int(rng.choice([2, 5, 17, 64, 200]))
+    p = reference.softmax(rng.standard_normal((40, classes)) * rng.choice([0.1, 2, 10]))
+    p = np.maximum(p, 1e-12).astype(kind)
+    y = rng.integers(0, classes, 40)
+    bins, bandwidth = int(rng.choice([4, 15, 60])), float(rng.choice([0.01, 0.1, 0.5]))
+    found = metrics.evaluate(probs=p, labels=y, bins=bins, bandwidth=bandwidth)
+    assert_agrees(found.values(), reference.evaluate(y, probs=p, bins=bins, bandwidth=bandwidth))
+
+
+@pytest.mark.parametrize("bins", [2, 3, 10, 15])
+def test_probabilities_on_the_edges_of_hard_bins(bins: int) -> None:
+    edges = np.arange(bins + 1) / bins
+    p = np.stack([edges, 1 - edges], axis=1)[1:-1] if bins > 2 else np.array([[0.5, 0.5]])
+    y = np.arange(len(p)) % 2
+    found = metrics.evaluate(probs=p, labels=y, bins=bins)
+    assert_agrees(found.values(), reference.evaluate(y, probs=p, bins=bins, bandwidth=0.1))
+
+
+def test_class_parts_sum_to_the_metrics() -> None:
+    rng = np.random.default_rng(3)
+    z, y = rng.standard_normal((200, 6)) * 2, rng.integers(0, 5, 200)
+    found = metrics.evaluate(logits=z, labels=y)
+    part: dict[str, Array] = dict(found.per_class)
+    assert part["cwece"].sum() == pytest.approx(found.cwece, abs=1e-15)
+    assert part["hard_cwece"].sum() == pytest.approx(found.hard_cwece, abs=1e-15)
+    assert part["count"].tolist() == np.bincount(y, minlength=6).tolist()
+    right = z.argmax(1) == y
+    assert part["recall"][:5] == pytest.approx([right[y == c].mean() for c in range(5)])
+    assert np.isnan(part["recall"][5])
+    assert part["hard_cwece"][5] == 0
+
+
+def test_tiny_probabilities_keep_their_weight() -> None:
+    """V_cb / sum V is a ratio: dropping p < 1e-6 would give 0.500 here."""
+    z = np.array([[0.0, -14.0]] * 100, dtype=np.float32)
+    y = np.ones(100, dtype=int)
+    found = metrics.cwece(logits=z, labels=y)
+    assert found == pytest.approx(reference.evaluate(y, logits=z, bins=15, bandwidth=0.1)["cwece"])
+    assert found > 0.99
