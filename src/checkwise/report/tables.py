@@ -12,6 +12,7 @@ from checkwise.report.words import NAMES, interval, number, title, unit, verdict
 from checkwise.study import Contrast
 from checkwise.study.paired import higher_is_better
 
+FEW = 10
 COUNTS = "small figures: runs better / equal / worse"
 
 
@@ -46,7 +47,9 @@ def algorithm_table(rule: str, by_algorithm: Mapping[str, Sequence[Contrast]]) -
     first = next(iter(by_algorithm.values()))
     head = ["algorithm", *(_head(c) for c in first), "runs that lose ≥ 1 point"]
     rows = [_paired_row(name, contrasts) for name, contrasts in by_algorithm.items()]
-    return _table(head, rows, f"{rule} by training algorithm; {COUNTS}")
+    few = min(row[0].n for row in by_algorithm.values()) < FEW
+    caution = f". Intervals from fewer than {FEW} runs are too narrow: hints, not results" * few
+    return _table(head, rows, f"{rule} by training algorithm; {COUNTS}{caution}")
 
 
 def source_table(rows: Sequence[SourceFacts], reference: str) -> Markup:
@@ -88,7 +91,11 @@ def ranked_table(
         )
         for i, row in enumerate(rows)
     ]
-    return _table([_column(name) for name in shown], body, f"{len(rows)} checkpoints, best first")
+    return _table(
+        [_column(name) for name in shown],
+        body,
+        "Best first; only feasible checkpoints are ranked by score",
+    )
 
 
 def _column(name: str) -> str:

@@ -114,7 +114,7 @@ def _accuracy_panel(
         band,
         svg.line(LEFT, y(edge), x.end + 6, y(edge), "edge"),
         tolerance if facts.delta_pp > 0 else None,
-        _points(facts, facts.accuracy, x, y, below=True),
+        _points(facts, facts.accuracy, x, y),
     )
 
 
@@ -133,7 +133,7 @@ def _metric_panel(
     y = Scale(low - pad, high + pad, bottom, top)
     return join(
         _frame(TITLES[metric], x, y, top, bottom, count=4),
-        _points(facts, values, x, y, below=False),
+        _points(facts, values, x, y),
     )
 
 
@@ -146,9 +146,7 @@ def _frame(title: str, x: Scale, y: Scale, top: float, bottom: float, *, count: 
     return join(*parts)
 
 
-def _points(
-    facts: TrajectoryFacts, values: tuple[float, ...], x: Scale, y: Scale, *, below: bool
-) -> Markup:
+def _points(facts: TrajectoryFacts, values: tuple[float, ...], x: Scale, y: Scale) -> Markup:
     inside = [
         (x(step), y(value))
         for step, value in zip(facts.steps, values, strict=True)
@@ -160,10 +158,9 @@ def _points(
         if isnan(value):
             parts.append(svg.text(x(step), y.start - 3, "×", "lost", "middle"))
         elif not y.holds(value):
-            # Below the view in accuracy, above it in an error.
-            parts.append(
-                svg.line(x(step), y(value), x(step), y(value) + (-5 if below else 5), "off")
-            )
+            edge = y(value)
+            inward = -5 if edge == y.start else 5
+            parts.append(svg.line(x(step), edge, x(step), edge + inward, "off"))
         else:
             kind = f"dot r{levels[t]}" if facts.feasible[t] else "dot out"
             radius = 4.5 if facts.feasible[t] else 3
