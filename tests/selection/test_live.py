@@ -46,11 +46,9 @@ def test_rules_that_may_return_to_any_checkpoint_drop_nothing() -> None:
 def test_a_run_that_starts_diverged_has_no_choice_yet() -> None:
     live = cw.LiveSelector()
     live.add(0, {"a": (np.full((60, 4), np.nan), LABELS)})
-    assert live.choice is None
-    assert live.droppable == ()
+    assert (live.choice, live.droppable) == (None, ())
     live.add(1, {"a": outputs(0, 1.0)["a"]})
-    assert live.choice == 1
-    assert live.droppable == (0,)
+    assert (live.choice, live.droppable) == (1, (0,))
 
 
 def test_reports_of_streamed_validation_are_accepted() -> None:

@@ -1,4 +1,4 @@
-"""Contracts for what users add: call one in a test of your own."""
+"""The contract of metrics."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ import math
 
 import numpy as np
 
-from checkwise.metrics import Metric
-
-# Metrics
+from checkwise.metrics import Metric, get_metric
 
 
-def check_metric(metric: Metric) -> None:
+def check_metric(metric: str | Metric) -> None:
     """Assert that a metric keeps the contract every table and rule relies on.
 
     It is finite on ordinary, uniform, saturated and single-example predictions, returns a plain
@@ -22,9 +20,9 @@ def check_metric(metric: Metric) -> None:
         AssertionError: which promise is broken.
 
     Example:
-        >>> from checkwise.metrics import get_metric
-        >>> check_metric(get_metric("nll"))
+        >>> check_metric("nll")
     """
+    metric = get_metric(metric) if isinstance(metric, str) else metric
     name = f"metric {metric.name!r}"
     assert metric.direction in ("lower", "higher"), f"{name}: direction is {metric.direction!r}"
     assert metric.scale in (1, 100), f"{name}: scale is {metric.scale!r}"
