@@ -9,9 +9,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from checkwise.data.seeds import seed_hash
     from checkwise.train.algorithms import Algorithm, algorithms, build_algorithm
     from checkwise.train.hparams import default_hparams, draw_hparams, hparams_for
-    from checkwise.train.seeds import seed_hash, training_seed
+    from checkwise.train.seeds import training_seed
 
 __all__ = [
     "Algorithm",

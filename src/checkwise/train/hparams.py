@@ -16,8 +16,8 @@ from typing import Final, Literal, TypeAlias, get_args
 
 from numpy.random import RandomState
 
-from checkwise.errors import InputError
 from checkwise.data.seeds import seed_hash
+from checkwise.errors import InputError
 
 Kind: TypeAlias = Literal["images", "digits", "features"]
 Value: TypeAlias = float | int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from checkwise.data.seeds import seed_hash
+from checkwise.data.seeds import seed_hash as seed_hash
 
 
 def training_seed(
