@@ -13,6 +13,7 @@ from checkwise.cli import (
     demo,
     export,
     metrics,
+    pack,
     report,
     rules,
     select,
@@ -44,6 +45,8 @@ app.command("train")(train.command)
 app.command("sweep")(sweep.command)
 app.command("status")(status.command)
 app.command("verify")(verify.command)
+app.command("pack")(pack.pack)
+app.command("unpack")(pack.unpack)
 app.command("compare")(compare.command)
 app.command("report")(report.command)
 

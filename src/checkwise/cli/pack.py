@@ -1,0 +1,33 @@
+"""``checkwise pack`` and ``checkwise unpack``: a cohort's journals in one small file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from checkwise.cli import show
+from checkwise.errors import InputError
+from checkwise.store import pack as packing
+
+
+def pack(
+    cohort: Annotated[Path, typer.Argument(help="A finished cohort.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write, .tar.xz.")],
+) -> None:
+    """Put the journals of COHORT into one file, without weights and predictions."""
+    if not output.name.endswith(packing.SUFFIX):
+        raise InputError(f"Expected -o to end in {packing.SUFFIX}, but got {str(output)!r}.")
+    runs = packing.pack(cohort, output)
+    size = output.stat().st_size / 1e6
+    show.console().print(f"{runs} runs packed into {output} ({size:.2f} MB).")
+
+
+def unpack(
+    file: Annotated[Path, typer.Argument(help="A file made by `checkwise pack`.")],
+    out: Annotated[Path, typer.Option("--out", help="The cohort's folder to make.")],
+) -> None:
+    """Make a cohort's folder from a packed one: select, compare, tables and report work on it."""
+    packing.unpack(file, out)
+    show.console().print(f"Unpacked into {out}.")

@@ -1,0 +1,97 @@
+"""A cohort's journals in one small file, byte for byte; weights and predictions stay behind.
+
+The file is a tar archive compressed with xz: the plan, and per run its configuration, journals and
+mark. Unpacked it is a cohort like any other, with a list of what was left out.
+"""
+
+from __future__ import annotations
+
+import io
+import lzma
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+from checkwise.errors import InputError
+from checkwise.store import layout
+from checkwise.store.atomic import write_bytes, write_with
+from checkwise.store.cohort import open_cohort
+from checkwise.store.run import finished
+
+SUFFIX = ".tar.xz"
+LARGEST = 2**30  # bytes after decompression; a cohort's journals are far smaller
+
+
+def pack(cohort: Path, out: Path) -> int:
+    """Write the finished runs of a cohort into ``out``; returns how many there are.
+
+    Raises:
+        InputError: a planned run is not finished.
+    """
+    runs = open_cohort(cohort).runs
+    waiting = [folder.name for folder in runs.values() if not finished(folder)]
+    if waiting:
+        raise InputError(
+            f"Expected a finished cohort, but {len(waiting)} of {len(runs)} runs of {cohort} are "
+            f"not finished (first {waiting[0]}): give the same `checkwise sweep` again."
+        )
+    names = [layout.COHORT]
+    for folder in runs.values():
+        below = folder.relative_to(cohort).as_posix()
+        held_out = sorted(f.name for f in (folder / layout.HELDOUT).glob("*.jsonl"))
+        files = [layout.RUN, layout.SOURCE, *(f"{layout.HELDOUT}/{f}" for f in held_out)]
+        names += [f"{below}/{file}" for file in (*files, layout.DONE)]
+    # Files of one kind lie together: their numbers compress better beside their like.
+    names.sort(key=lambda name: (PurePosixPath(name).name, name))
+
+    def write(path: Path) -> None:
+        with (
+            lzma.open(path, "wb", preset=9 | lzma.PRESET_EXTREME) as compressed,
+            tarfile.open(fileobj=compressed, mode="w", format=tarfile.PAX_FORMAT) as archive,
+        ):
+            for name in names:
+                content = (cohort / name).read_bytes()
+                entry = tarfile.TarInfo(name)  # no times, owners or modes of this machine
+                entry.size = len(content)
+                archive.addfile(entry, io.BytesIO(content))
+
+    write_with(out, write)
+    return len(runs)
+
+
+def unpack(file: Path, out: Path) -> None:
+    """Make a cohort's folder from a packed one; ``out`` must not exist or be empty."""
+    if out.exists() and any(out.iterdir()):
+        raise InputError(f"Expected a new folder, but {out} is not empty: choose another.")
+    for name, content in _members(file):
+        path = out / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_bytes(path, content)
+    write_bytes(out / layout.PACKED, b"weights and predictions were left out\n")
+
+
+def _members(file: Path) -> Iterator[tuple[str, bytes]]:
+    try:
+        with lzma.open(file) as compressed:
+            content = compressed.read(LARGEST + 1)
+        if len(content) > LARGEST:
+            raise InputError(f"Expected less than 1 GiB of journals, but {file} holds more.")
+        with tarfile.open(fileobj=io.BytesIO(content), mode="r:") as archive:
+            for entry in archive:
+                body = archive.extractfile(entry) if entry.isreg() and _safe(entry.name) else None
+                if body is None:
+                    raise InputError(
+                        f"Expected plain files inside {file}, but got {entry.name!r}: it is not a "
+                        "packed cohort."
+                    )
+                yield entry.name, body.read()
+    except (OSError, EOFError, lzma.LZMAError, tarfile.TarError) as error:
+        raise InputError(
+            f"Expected a packed cohort (made by `checkwise pack`), but {file} cannot be read "
+            f"({error}): fetch it again."
+        ) from None
+
+
+def _safe(name: str) -> bool:
+    path = PurePosixPath(name)
+    return not path.is_absolute() and ".." not in path.parts and "\\" not in name
