@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import resources
 
+from checkwise.report.assets import assets
 from checkwise.report.markup import Child, Markup, el, join
 from checkwise.report.run_facts import TrajectoryFacts
 from checkwise.report.trajectory_plot import legend, trajectory_plot
@@ -14,7 +14,7 @@ WIDE, NARROW = 860, 350
 
 def document(title: str, *body: Child) -> str:
     """A whole page: nothing in it is fetched from anywhere."""
-    style = resources.files("checkwise.report").joinpath("page.css").read_text("utf-8")
+    style = assets("colours.css", "page.css", "drawing.css")
     head = el(
         "head",
         el("meta", charset="utf-8"),

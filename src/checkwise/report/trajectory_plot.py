@@ -17,16 +17,16 @@ LEFT, RIGHT, TOP = 46, 14, 26
 TITLES = {"nll": "Source NLL", "cwece": "Source CwECE ×100"}
 
 
-def trajectory_plot(facts: TrajectoryFacts, width: int = 860) -> Markup:
-    """Stacked panels that share the axis of steps."""
+def trajectory_plot(facts: TrajectoryFacts, width: int = 860, *, panel: int = 104) -> Markup:
+    """Stacked panels that share the axis of steps; ``panel`` is the height below accuracy."""
     x = Scale(facts.steps[0], facts.steps[-1], LEFT + 6, width - RIGHT - 6)
     shown = _in_view(facts)
     tall = 230 if width > 500 else 200
     panels = [_accuracy_panel(facts, shown, x, TOP, TOP + tall)]
     top = TOP + tall + 34
     for metric, values in facts.metrics.items():
-        panels.append(_metric_panel(facts, metric, values, shown, x, top, top + 104))
-        top += 138
+        panels.append(_metric_panel(facts, metric, values, shown, x, top, top + panel))
+        top += panel + 34
     bottom = top - 34
     axis = [
         svg.text(x(step), bottom + 18, svg.tick_text(step), "tick", "middle")
