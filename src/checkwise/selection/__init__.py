@@ -6,15 +6,18 @@ from checkwise.selection.live import LiveSelector
 from checkwise.selection.registry import Rule, get_rule, rule, rules
 from checkwise.selection.result import Selection
 from checkwise.selection.table import Table
+from checkwise.selection.valley import LossValley, loss_valley
 
 __all__ = [
     "DEFAULT_RULE",
     "Guarantee",
     "LiveSelector",
+    "LossValley",
     "Rule",
     "Selection",
     "Table",
     "get_rule",
+    "loss_valley",
     "rule",
     "rules",
     "select",
