@@ -8,7 +8,12 @@ import scipy.stats
 
 from checkwise.errors import InputError
 from checkwise.study import bootstrap
-from checkwise.study.bootstrap import draws, percentile_interval
+from checkwise.study.bootstrap import (
+    bootstrap_interval,
+    draws,
+    percentile_interval,
+    resampled_means,
+)
 
 
 @pytest.mark.parametrize("n", [2, 3, 30, 135])
@@ -30,17 +35,54 @@ def test_intervals_equal_scipys_on_the_same_draws(n: int) -> None:
 
 
 def test_draws_do_not_depend_on_the_size_of_the_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = np.concatenate(list(draws(7, 101)))
+    (whole,) = draws(7, 101)
+    values = np.random.default_rng(0).normal(size=(7, 2))
+    means = resampled_means(values, resamples=101)
     monkeypatch.setattr(bootstrap, "_ENTRIES", 7 * 9)
+    monkeypatch.setattr(bootstrap, "_KEPT", 0)
     blocks = list(draws(7, 101))
     assert len(blocks) == 12
     np.testing.assert_array_equal(np.concatenate(blocks), whole)
+    np.testing.assert_allclose(resampled_means(values, resamples=101), means, rtol=0, atol=1e-15)
+
+
+def test_the_draws_are_those_of_the_documented_generator() -> None:
+    (counts,) = draws(11, 50, seed=3)
+    drawn = np.random.default_rng(3).integers(0, 11, (50, 11))
+    literal = np.stack([np.bincount(row, minlength=11) for row in drawn])
+    np.testing.assert_array_equal(counts, literal)
+
+
+@pytest.mark.parametrize("n", [20, 60])
+def test_bca_equals_scipys_on_the_same_draws(n: int) -> None:
+    values = np.random.default_rng(n).exponential(size=(n, 3))
+    low, high = bootstrap_interval(values, method="bca", seed=20260924)
+    theirs = scipy.stats.bootstrap(
+        (values.T,),
+        np.mean,
+        axis=-1,
+        n_resamples=10_000,
+        method="BCa",
+        rng=np.random.default_rng(20260924),
+    ).confidence_interval
+    np.testing.assert_allclose(low, theirs.low, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(high, theirs.high, rtol=0, atol=1e-12)
+
+
+def test_bca_of_a_constant_is_that_constant() -> None:
+    low, high = bootstrap_interval(np.full((8, 1), 0.3), method="bca")
+    assert low[0] == high[0] == pytest.approx(0.3)
+
+
+def test_an_unknown_method_is_refused() -> None:
+    with pytest.raises(InputError, match="'percentile' or 'bca', but got 'normal'"):
+        bootstrap_interval(np.ones((3, 1)), method="normal")  # type: ignore[arg-type]
 
 
 def test_every_resample_draws_as_many_runs_as_there_are() -> None:
     counts = np.concatenate(list(draws(5, 50)))
     assert counts.shape == (50, 5)
-    np.testing.assert_array_equal(counts.sum(axis=1), np.full(50, 5.0))
+    np.testing.assert_array_equal(counts.sum(axis=1), np.full(50, 5))
 
 
 def test_rows_are_resampled_whole_so_equal_columns_have_equal_intervals() -> None:
