@@ -12,16 +12,14 @@ from checkwise.errors import MissingMetricError
 from checkwise.metrics import METRICS
 from checkwise.records import RunKey
 from checkwise.study.bootstrap import LEVEL, RESAMPLES, SEED, percentile_interval
+from checkwise.study.losses import spread
 from checkwise.study.outcome import Outcome
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 
 ACCURACY = "target_accuracy"
-LOSS_PP = 1.0
 TRIM = 0.05
-# Means over held-out domains carry rounding; a smaller difference is none.
-_SLACK = 1e-12
 
 
 @dataclass(frozen=True)
@@ -97,6 +95,13 @@ def higher_is_better(metric: str) -> bool:
     return name in METRICS and METRICS[name].direction == "higher"
 
 
+def trimmed_mean(values: FloatArray) -> float:
+    """The mean without the lowest and highest 5% of values (rounded down); nan of nothing."""
+    n = len(values)
+    cut = int(TRIM * n)
+    return float(np.sort(values)[cut : n - cut].mean()) if n else float("nan")
+
+
 def differences(
     rule: str,
     reference: str,
@@ -166,10 +171,8 @@ def _contrast(
     table: Differences, m: int, values: FloatArray, low: float, high: float, group: tuple[str, ...]
 ) -> Contrast:
     metric = table.metrics[m]
-    better = values if higher_is_better(metric) else -values
     n = len(values)
-    cut = int(TRIM * n)
-    lost = values <= -LOSS_PP + 1e-9  # exactly one point is a loss, whatever rounding says
+    counts = spread(values, higher_is_better=higher_is_better(metric))
     return Contrast(
         rule=table.rule,
         reference=table.reference,
@@ -180,11 +183,11 @@ def _contrast(
         low=low,
         high=high,
         median=float(np.median(values)) if n else float("nan"),
-        trimmed=float(np.sort(values)[cut : n - cut].mean()) if n else float("nan"),
-        wins=int((better > _SLACK).sum()),
-        ties=int((np.abs(better) <= _SLACK).sum()),
-        losses=int((better < -_SLACK).sum()),
-        lose_1pp=float(lost.mean()) if n and metric == ACCURACY else float("nan"),
+        trimmed=trimmed_mean(values),
+        wins=counts.wins,
+        ties=counts.ties,
+        losses=counts.losses,
+        lose_1pp=counts.lose_point / n if n and metric == ACCURACY else float("nan"),
         missing=len(table.keys) - n,
         group=group,
     )

@@ -1,0 +1,90 @@
+"""Means over runs that share draws: Student's t with G − 1 degrees of freedom."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from checkwise.errors import InputError
+from checkwise.study.bootstrap import LEVEL, checked
+from checkwise.study.clusters import Clusters
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterMeans:
+    """Means of K columns over runs in G clusters, with errors that respect the clusters.
+
+    Args:
+        n, clusters: runs and clusters.
+        mean: [K], every run weighing the same.
+        error: [K] standard errors, CR1: √(G/(G−1) Σ_g (Σ_{i in g} residual_i)²) / n. With equally
+            large clusters this is the standard error of a mean of G cluster means.
+    """
+
+    n: int
+    clusters: int
+    mean: FloatArray
+    error: FloatArray
+
+    @property
+    def df(self) -> int:
+        """Degrees of freedom."""
+        return self.clusters - 1
+
+    def interval(self, level: float = LEVEL) -> tuple[FloatArray, FloatArray]:
+        """Ends of the t interval; nan with fewer than two clusters."""
+        if not 0 < level < 1:
+            raise InputError(f"Expected a level strictly between 0 and 1, but got {level}.")
+        half = self.quantile((1 + level) / 2) * self.error
+        return self.mean - half, self.mean + half
+
+    def p_value(self, null: float = 0.0) -> FloatArray:
+        """Two-sided p-value of mean = ``null``; nan without any spread."""
+        return 2 * np.minimum(self.p_above(null), self.p_below(null))
+
+    def p_above(self, null: float) -> FloatArray:
+        """One-sided p-value: small where the mean is clearly above ``null``."""
+        from scipy.stats import t
+
+        return np.asarray(t.sf(self._statistic(null), self.df), dtype=np.float64)
+
+    def p_below(self, null: float) -> FloatArray:
+        """One-sided p-value: small where the mean is clearly below ``null``."""
+        from scipy.stats import t
+
+        return np.asarray(t.cdf(self._statistic(null), self.df), dtype=np.float64)
+
+    def quantile(self, share: float) -> float:
+        """Of Student's t with this many degrees of freedom."""
+        from scipy.stats import t
+
+        return float(t.ppf(share, self.df)) if self.df else float("nan")
+
+    def _statistic(self, null: float) -> FloatArray:
+        flat = ~(self.error > 0)
+        return np.where(flat, np.nan, (self.mean - null) / np.where(flat, 1.0, self.error))
+
+
+def cluster_means(values: FloatArray, groups: Clusters) -> ClusterMeans:
+    """Mean and cluster-robust standard error of every column of ``values`` [n, K].
+
+    Example:
+        >>> from checkwise.study.clusters import numbered
+        >>> found = cluster_means(np.array([[1.0], [3.0], [5.0], [7.0]]), numbered("aabb", "pair"))
+        >>> found.mean, found.error, found.df
+        (array([4.]), array([2.]), 1)
+    """
+    table = checked(values)
+    n, G = len(table), groups.count
+    mean = table.mean(axis=0) if n else np.full(table.shape[1], np.nan)
+    if G < 2:
+        return ClusterMeans(n, G, mean, np.full(table.shape[1], np.nan))
+    sums = groups.sums(table - mean)
+    error = np.sqrt(G / (G - 1) * (sums**2).sum(axis=0)) / n
+    # Differences that are all alike leave rounding, not spread.
+    error[np.ptp(table, axis=0) == 0] = 0.0
+    return ClusterMeans(n, G, mean, error)

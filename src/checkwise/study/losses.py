@@ -1,0 +1,54 @@
+"""How differences are spread over runs: who wins, who loses, and how much the losers lose."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+
+POINT = 1.0
+# Means over held-out domains carry rounding; a smaller difference is none.
+SLACK = 1e-12
+# Exactly one point is a loss of one point, whatever rounding says.
+EDGE = 1e-9
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Counts of runs and the tail of the worse side, on the scale of the differences.
+
+    Args:
+        n, wins, ties, losses: runs where the rule is better, equal, worse.
+        lose_point: runs that are worse by at least one point.
+        tail: the 5th percentile of the differences, counted from the worse side.
+        worst: the largest loss (negative where the rule is worse).
+    """
+
+    n: int
+    wins: int
+    ties: int
+    losses: int
+    lose_point: int
+    tail: float
+    worst: float
+
+
+def spread(values: FloatArray, *, higher_is_better: bool) -> Spread:
+    """Count the runs; ``values`` [n] are rule − reference.
+
+    >>> spread(np.array([2.0, -1.0, 0.0, 0.5]), higher_is_better=True).lose_point
+    1
+    """
+    better = np.asarray(values, dtype=np.float64) * (1 if higher_is_better else -1)
+    return Spread(
+        n=len(better),
+        wins=int((better > SLACK).sum()),
+        ties=int((np.abs(better) <= SLACK).sum()),
+        losses=int((better < -SLACK).sum()),
+        lose_point=int((better <= -POINT + EDGE).sum()),
+        tail=float(np.percentile(better, 5)) if len(better) else float("nan"),
+        worst=float(better.min()) if len(better) else float("nan"),
+    )
