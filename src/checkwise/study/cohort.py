@@ -117,6 +117,15 @@ class Cohort:
             return found
         return tuple(self._targets[outcome.key].on(outcome) for outcome in found)
 
+    def held_out(self, key: RunKey) -> dict[str, Mapping[str, Any]]:
+        """Every held-out record of a run by domain: ``step``, ``diverged`` and the metrics."""
+        return self._targets[key].journals()
+
+    @property
+    def roles(self) -> Mapping[str, str]:
+        """The role of every data set."""
+        return self._record.roles
+
     def select(self, rule: str = DEFAULT_RULE, **params: Any) -> pandas.DataFrame:
         """The chosen checkpoint of every run; held-out results are not opened.
 

@@ -24,6 +24,10 @@ class Runs(Mapping[RunKey, Trajectory]):
             self._read[key] = read_trajectory(self._folders[key])
         return self._read[key]
 
+    def folder(self, key: RunKey) -> Path:
+        """Where a run is."""
+        return self._folders[key]
+
     def wrecked(self, key: RunKey) -> bool:
         """Whether every checkpoint of a run diverged, so that it is no trajectory."""
         try:

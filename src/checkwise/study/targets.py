@@ -30,10 +30,15 @@ class Targets:
             outcome, targets={name: self._at(name, outcome.steps) for name in self._domains}
         )
 
+    def journals(self) -> dict[str, Mapping[str, NDArray[Any]]]:
+        """Every record of every held-out domain."""
+        for domain in self._domains:
+            if domain not in self._read:
+                self._read[domain] = heldout.read_heldout(self._folder, domain)
+        return dict(self._read)
+
     def _at(self, domain: str, steps: tuple[int, ...]) -> dict[str, float]:
-        if domain not in self._read:
-            self._read[domain] = heldout.read_heldout(self._folder, domain)
-        journal = self._read[domain]
+        journal = self.journals()[domain]
         row_of = {int(step): row for row, step in enumerate(journal["step"].tolist())}
         absent = [step for step in steps if step not in row_of]
         if absent:
