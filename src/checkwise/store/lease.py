@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from checkwise.store.faults import LeaseLostError
+from checkwise.store.faults import LeaseLostError, writing
 from checkwise.store.layout import LEASE
 
 STALE_SECONDS = 300.0
@@ -79,7 +79,11 @@ class Lease:
 
 def take(folder: Path) -> Lease | None:
     """The lease of a run's folder, or None while another process holds it."""
-    path = folder / LEASE
+    with writing(folder):
+        return _take(folder / LEASE)
+
+
+def _take(path: Path) -> Lease | None:
     while True:
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:

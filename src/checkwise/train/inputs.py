@@ -16,9 +16,6 @@ from checkwise.train.networks import Backbone
 
 Indices = NDArray[np.int64]
 
-# Above this, examples stay in their memory-mapped file and only what is needed is copied.
-IN_MEMORY_BYTES = 1 << 30
-
 
 class Inputs(Protocol):
     """A data set as the network takes it; one per process, shared by its runs."""
@@ -66,7 +63,7 @@ class MemoryInputs:
 
 
 class MappedInputs:
-    """Activations too many for memory, read from their memory-mapped file as needed."""
+    """Activations: large, so they stay in their memory-mapped file until they are needed."""
 
     rows_at_once = 128
     in_memory = False
@@ -136,7 +133,7 @@ def build_inputs(
         if backbone is None:
             raise ValueError("images need the backbone they are normalised for")
         return ImageInputs(dataset, device, backbone, augmented=augmented)
-    if dataset.kind == "features" and sum(x.size for x in dataset.x) * 4 > IN_MEMORY_BYTES:
+    if dataset.kind == "features" and dataset.x[0].ndim > 2:
         return MappedInputs(dataset, device)
     return MemoryInputs(dataset, device)
 

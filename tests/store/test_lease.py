@@ -1,0 +1,100 @@
+"""One process holds a run; a dead one loses it, a robbed one notices."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from checkwise.store import lease as leases
+from checkwise.store.faults import LeaseLostError
+from checkwise.store.lease import holder, take
+
+HOLD = "import sys, time; from pathlib import Path; from checkwise.store.lease import take; "
+HOLD += "lease = take(Path(sys.argv[1])); print('held', flush=True); time.sleep(60)"
+
+
+def test_a_second_taker_gets_nothing_until_the_first_lets_go(tmp_path: Path) -> None:
+    first = take(tmp_path)
+    assert first is not None
+    assert take(tmp_path) is None
+    first.check()
+    first.release()
+    assert not (tmp_path / "lease").exists()
+    second = take(tmp_path)
+    assert second is not None
+    second.release()
+
+
+def test_the_lease_of_a_killed_process_is_free_at_once(tmp_path: Path) -> None:
+    process = subprocess.Popen([sys.executable, "-c", HOLD, tmp_path], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    with process.stdout:
+        assert process.stdout.readline() == b"held\n"
+        assert take(tmp_path) is None
+        found = holder(tmp_path)
+        assert found is not None
+        assert found.pid == process.pid
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert holder(tmp_path) is None
+    mine = take(tmp_path)
+    assert mine is not None
+    with mine:
+        mine.check()
+
+
+def write_foreign(folder: Path, age: float) -> None:
+    path = folder / "lease"
+    path.write_text(json.dumps({"token": "theirs", "host": "elsewhere", "pid": 1}))
+    then = time.time() - age
+    os.utime(path, (then, then))
+
+
+def test_another_machine_keeps_its_lease_while_its_heart_beats(tmp_path: Path) -> None:
+    write_foreign(tmp_path, age=60)
+    assert take(tmp_path) is None
+    found = holder(tmp_path)
+    assert found is not None
+    assert found.host == "elsewhere"
+    assert json.loads((tmp_path / "lease").read_text())["token"] == "theirs"
+
+
+def test_a_stale_lease_of_another_machine_is_taken_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases, "SETTLE_SECONDS", 0.01)
+    write_foreign(tmp_path, age=400)
+    assert holder(tmp_path) is None
+    mine = take(tmp_path)
+    assert mine is not None
+    with mine:
+        mine.check()
+
+
+def test_a_lease_taken_over_by_another_machine_is_noticed(tmp_path: Path) -> None:
+    mine = take(tmp_path)
+    assert mine is not None
+    with mine:
+        write_foreign(tmp_path, age=0)
+        with pytest.raises(LeaseLostError, match="another process took it over"):
+            mine.check()
+    assert json.loads((tmp_path / "lease").read_text())["token"] == "theirs"
+
+
+def test_the_heart_beats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leases, "BEAT_SECONDS", 0.02)
+    mine = take(tmp_path)
+    assert mine is not None
+    with mine:
+        os.utime(tmp_path / "lease", (0, 0))
+        end = time.monotonic() + 5
+        while (tmp_path / "lease").stat().st_mtime == 0:
+            assert time.monotonic() < end
+            time.sleep(0.01)

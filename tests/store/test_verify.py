@@ -1,0 +1,129 @@
+"""Every corruption is found, named, and comes with what to do."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from checkwise.errors import InputError
+from checkwise.records import RunKey
+from checkwise.store import layout
+from checkwise.store.cohort import open_cohort, write_cohort
+from checkwise.store.verify import Fault, record_steps, verify
+from tests.runs import config, train
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    cohort = tmp_path_factory.mktemp("cohort") / "cohort"
+    asked = config(logits="all")
+    other = RunKey("digits", "ERM", ("15",), 0, 0)
+    write_cohort(
+        cohort,
+        name="tiny",
+        roles={"digits": "development"},
+        study={"steps": 13, "record_every": 3},
+        metrics={"bins": 15, "bandwidth": 0.1},
+        keys=[asked.key, other],
+    )
+    train(cohort / layout.RUNS / str(asked.key), asked)
+    return cohort
+
+
+@pytest.fixture
+def cohort(trained: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(trained, tmp_path / "cohort"))
+
+
+def damage(cohort: Path) -> list[Fault]:
+    return [fault for fault in verify(cohort) if fault.kind == "damaged"]
+
+
+def run_folder(cohort: Path) -> Path:
+    return cohort / layout.RUNS / str(config().key)
+
+
+def test_a_cohort_knows_its_runs(cohort: Path) -> None:
+    found = open_cohort(cohort)
+    assert (found.name, found.role) == ("tiny", "development")
+    assert found.runs[config().key] == run_folder(cohort)
+
+
+def test_a_sound_cohort_has_no_damage_and_names_what_is_left(cohort: Path) -> None:
+    faults = verify(cohort)
+    assert [(fault.kind, fault.what) for fault in faults] == [
+        ("unfinished", "the run has not started")
+    ]
+    assert verify(run_folder(cohort)) == []
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(bytes(content))
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-40])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "run.json",
+        "source.jsonl",
+        "heldout/30.jsonl",
+        "checkpoints/step-000006.safetensors",
+        "predictions/source/step-000003.npz",
+        "predictions/heldout/30/step-000012.npz",
+    ],
+)
+@pytest.mark.parametrize("how", [flip, cut, Path.unlink], ids=["flipped", "cut", "missing"])
+def test_a_changed_file_is_named(cohort: Path, name: str, how: Callable[[Path], None]) -> None:
+    how(run_folder(cohort) / name)
+    faults = damage(cohort)
+    assert faults
+    assert any(name.rpartition("/")[2] in fault.what for fault in faults)
+    assert all(fault.do for fault in faults)
+
+
+def test_a_file_that_was_added_is_named(cohort: Path) -> None:
+    (run_folder(cohort) / "checkpoints" / "step-000007.safetensors").write_bytes(b"x")
+    assert "step-000007" in damage(cohort)[0].what
+
+
+def test_a_damaged_mark_is_told(cohort: Path) -> None:
+    (run_folder(cohort) / layout.DONE).write_text("{")
+    assert len(damage(cohort)) == 1
+
+
+def test_a_folder_outside_the_plan_is_told(cohort: Path) -> None:
+    (cohort / layout.RUNS / "stray").mkdir()
+    assert damage(cohort)[0].do == "move it out of the cohort"
+
+
+def test_a_failed_run_gives_its_reason(cohort: Path) -> None:
+    folder = cohort / layout.RUNS / "digits-ERM-15-h0-t0"
+    folder.mkdir()
+    (folder / layout.ERROR).write_text("attempt x\nValueError: it broke\n")
+    assert verify(cohort)[0].what.endswith("ValueError: it broke")
+
+
+def test_a_folder_that_is_no_cohort_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"cohort\.json"):
+        verify(tmp_path)
+
+
+def test_runs_that_would_share_a_folder_are_refused(tmp_path: Path) -> None:
+    keys = [RunKey("d", "ERM", (name,), 0, 0) for name in ("a b", "a_b")]
+    with pytest.raises(InputError, match="share a folder"):
+        write_cohort(tmp_path, name="x", roles={}, study={}, metrics={}, keys=keys)
+
+
+def test_the_last_step_is_recorded_whatever_the_schedule() -> None:
+    assert len(record_steps(5001, 100)) == 51
+    assert record_steps(5, 3) == [0, 3, 4]
+    assert layout.file_name("a/b") != layout.file_name("a%2Fb")

@@ -1,0 +1,29 @@
+"""A worker that notes every run it trains: ``python -m tests.sweep.logged_worker COHORT LOG``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from checkwise.sweep import worker
+from checkwise.train.loop import train_run
+
+
+def main() -> None:
+    cohort, log = sys.argv[1], Path(sys.argv[2])
+
+    def noted(folder: Path, *args: Any, **options: Any) -> Any:
+        with log.open("a") as file:
+            file.write(f"{os.getpid()} {folder.name}\n")
+        return train_run(folder, *args, **options)
+
+    setattr(worker, "train_run", noted)  # noqa: B010  (as a worker looks it up)
+    print("ready", flush=True)
+    sys.stdin.readline()
+    worker.work(worker.Job(cohort=cohort, attempt="a"))
+
+
+if __name__ == "__main__":
+    main()

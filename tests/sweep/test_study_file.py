@@ -1,0 +1,102 @@
+"""A study file is checked where it is read; a refusal names key, values and the nearest name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from checkwise.errors import InputError
+from checkwise.sweep.plan import plan
+from checkwise.sweep.study import parse_plain
+from checkwise.sweep.study_file import read_study, shipped
+from tests.sweep.studies import write_tiny
+
+
+@pytest.mark.parametrize(
+    ("name", "runs"),
+    [
+        ("demo", 30),
+        ("pacs-frozen", 180),
+        ("officehome-frozen", 180),
+        ("pacs-laststage", 20),
+        ("rotated-mnist", 270),
+        ("colored-mnist", 135),
+        ("paper", 540),
+    ],
+)
+def test_shipped_studies_plan_what_they_promise(name: str, runs: int) -> None:
+    study = read_study(name)
+    assert study.name == name
+    assert len(set(map(str, plan(study, {})))) == runs
+
+
+def test_shipped_studies_name_no_place_on_any_machine() -> None:
+    for path in shipped().values():
+        assert "root" not in path.read_text()
+        assert "/" not in path.read_text()
+
+
+def test_roles_may_differ_between_data_sets() -> None:
+    roles = {spec.name: spec.role for spec in read_study("paper").data}
+    assert roles["PACS"] == "development"
+    assert roles["OfficeHome"] == roles["TerraIncognita"] == "evaluation"
+
+
+def test_a_study_comes_back_from_its_plain_values(tmp_path: Path) -> None:
+    study = read_study(write_tiny(tmp_path))
+    assert parse_plain(study.as_dict()) == study
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ('["ERM", "VREx"]', '["ERM", "VRex"]', "did you mean 'VREx'"),
+        ('"RotatedMNIST"', '"RotatedMnist"', "did you mean 'RotatedMNIST'"),
+        ("record_every", "record_evry", "`record_every` of \\[training\\].*add it"),
+        ("steps = 5", "steps = 5\nstep = 3", "did you mean 'steps'"),
+        ("steps = 5", "steps = 0", "at least 1, but got 0"),
+        ("steps = 5", 'steps = "5"', "a whole number"),
+        ("record_every = 2", "record_every = 9", "at most `steps`"),
+        ("batch_size = 8", "batch_sze = 8", "did you mean 'batch_size'"),
+        ("batch_size = 8", "batch_size = 0.5", "an integer"),
+        ('kind = "digits"', 'kind = "digit"', "did you mean 'digits'"),
+        ('kind = "digits"', 'kind = "digits"\nhidden = 3', "but got 'hidden'"),
+        ('role = "development"', 'role = "test"', "development, evaluation"),
+        ('held_out = ["0", "75"]', "held_out = []", "held_out"),
+        ('held_out = ["0", "75"]', 'held_out = ["0", "0"]', "different domain names"),
+        ("[runs]", "[runs]\nhparams_seeds = [0, 0]", "different whole numbers"),
+        ("[training]", "[training", "in TOML"),
+        ('name = "tiny"', "", "`name`"),
+    ],
+)
+def test_what_does_not_fit_is_named(tmp_path: Path, before: str, after: str, message: str) -> None:
+    path = write_tiny(tmp_path, (before, after))
+    with pytest.raises(InputError, match=message) as caught:
+        read_study(path)
+    assert "tiny.toml" in str(caught.value)
+
+
+def test_coral_on_a_linear_head_is_refused(tmp_path: Path) -> None:
+    changes = (('kind = "digits"', 'kind = "linear"'), ('"VREx"', '"CORAL"'))
+    with pytest.raises(InputError, match="equals ERM"):
+        read_study(write_tiny(tmp_path, *changes))
+
+
+def test_an_unknown_study_lists_the_shipped_ones() -> None:
+    with pytest.raises(InputError, match="did you mean 'pacs-frozen'"):
+        read_study("pacs-frozn")
+
+
+def test_a_study_can_be_narrowed() -> None:
+    study = read_study("pacs-frozen").narrowed(hparams_seeds=(0,), trial_seeds=(0,))
+    assert len(plan(study, {})) == 20
+    assert len(plan(study.narrowed(held_out=("photo",)), {})) == 5
+    with pytest.raises(InputError, match="0, 1, 2"):
+        read_study("pacs-frozen").narrowed(trial_seeds=(7,))
+
+
+def test_each_domain_is_held_out_in_turn_where_asked(tmp_path: Path) -> None:
+    path = write_tiny(tmp_path, ('held_out = ["0", "75"]', 'held_out = "each"'))
+    keys = plan(read_study(path), {})
+    assert {key.held_out for key in keys} == {(a,) for a in ("0", "15", "30", "45", "60", "75")}

@@ -1,0 +1,201 @@
+"""Sweeps: each run once, whatever is started, killed or repeated."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from checkwise.cli import main
+from checkwise.errors import InputError
+from checkwise.store import layout
+from checkwise.store.cohort import open_cohort
+from checkwise.store.faults import StoreError
+from checkwise.store.run import finished
+from checkwise.store.verify import verify
+from checkwise.sweep import worker
+from checkwise.sweep.datasets import all_roots, read_roots
+from checkwise.sweep.plan import make_cohort
+from checkwise.sweep.study_file import read_study
+from checkwise.sweep.worker import Job, work
+from checkwise.train.loop import train_run
+from tests.runs import contents
+from tests.sweep.studies import write_tiny
+
+ROOT = Path(__file__).resolve().parents[2]
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
+def planned(folder: Path, name: str = "cohort") -> Path:
+    make_cohort(read_study(write_tiny(folder)), folder / name, {})
+    return folder / name
+
+
+def all_contents(cohort: Path) -> dict[str, dict[str, bytes]]:
+    return {folder.name: contents(folder) for folder in open_cohort(cohort).runs.values()}
+
+
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, bytes]]:
+    cohort = planned(tmp_path_factory.mktemp("unbroken"))
+    work(Job(str(cohort), "a"))
+    return all_contents(cohort)
+
+
+def call(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as caught:
+        main([str(word) for word in words])
+    captured = capsys.readouterr()
+    return int(caught.value.code or 0), captured.out, captured.err
+
+
+def test_two_workers_started_at_once_train_each_run_once(
+    tmp_path: Path, unbroken: dict[str, dict[str, bytes]]
+) -> None:
+    cohort, log = planned(tmp_path), tmp_path / "log"
+    command = [sys.executable, "-m", "tests.sweep.logged_worker", str(cohort), str(log)]
+    workers = [
+        subprocess.Popen(
+            command, cwd=ROOT, env=ENVIRONMENT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        for _ in range(2)
+    ]
+    for process in workers:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+    for process in workers:
+        process.communicate(b"\n")
+        assert process.returncode == 0
+    trained = [line.split()[1] for line in log.read_text().splitlines()]
+    assert sorted(trained) == sorted(unbroken)
+    assert all_contents(cohort) == unbroken
+
+
+def test_a_sweep_killed_with_its_workers_is_finished_by_the_next(
+    tmp_path: Path,
+    unbroken: dict[str, dict[str, bytes]],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    study, out = write_tiny(tmp_path), tmp_path / "out"
+    words = ["sweep", str(study), "--out", str(out), "--workers", "2", "--resume-seconds", "0"]
+    sweep = subprocess.Popen(
+        [sys.executable, "-c", "from checkwise.cli import main; main()", *words],
+        env=ENVIRONMENT,
+        stdout=subprocess.DEVNULL,
+    )
+    end = time.monotonic() + 60
+    while not list(out.glob("runs/*/source.jsonl")) and time.monotonic() < end:
+        time.sleep(0.02)
+    sweep.send_signal(signal.SIGKILL)
+    sweep.wait()
+    code, printed, _ = call(capsys, *words)
+    assert (code, printed) == (0, f"4 of 4 runs finished in {out}.\n")
+    assert all_contents(out) == unbroken
+    before = {path: path.stat().st_mtime_ns for path in out.rglob("*") if path.is_file()}
+    assert call(capsys, *words)[0] == 0
+    assert before == {path: path.stat().st_mtime_ns for path in out.rglob("*") if path.is_file()}
+    assert verify(out) == []
+
+
+def test_a_failed_run_does_not_stop_the_rest_and_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cohort = planned(tmp_path)
+    tried: list[str] = []
+
+    def breaking(folder: Path, *args: object, **options: object) -> object:
+        tried.append(folder.name)
+        if "ERM-75" in folder.name:
+            raise ValueError("it broke")
+        return train_run(folder, *args, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(worker, "train_run", breaking)
+    work(Job(str(cohort), "first"))
+    work(Job(str(cohort), "first"))  # another worker of the same attempt leaves it alone
+    assert sorted(tried) == sorted(set(tried))
+    bad = cohort / "runs" / "RotatedMNIST-ERM-75-h0-t0"
+    assert [finished(folder) for folder in open_cohort(cohort).runs.values()].count(True) == 3
+    assert (bad / layout.ERROR).read_text().splitlines()[-1] == "ValueError: it broke"
+    code, printed, _ = call(capsys, "status", cohort, "--json")
+    assert code == 0
+    assert json.loads(printed)["counts"] == {"finished": 3, "failed": 1}
+    code, printed, _ = call(capsys, "verify", cohort)
+    assert code == 1
+    assert "it broke" in printed
+    monkeypatch.undo()
+    work(Job(str(cohort), "second"))
+    assert not (bad / layout.ERROR).exists()
+    assert verify(cohort) == []
+
+
+def test_a_full_disk_ends_the_worker_with_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cohort = planned(tmp_path)
+
+    def full(folder: Path, *args: object, **options: object) -> object:
+        raise StoreError("no space left")
+
+    monkeypatch.setattr(worker, "train_run", full)
+    with pytest.raises(StoreError, match="no space left"):
+        work(Job(str(cohort), "a"))
+    assert not list(cohort.rglob(layout.ERROR))
+
+
+def test_another_study_in_the_same_folder_is_refused(tmp_path: Path) -> None:
+    cohort = planned(tmp_path)
+    other = read_study(write_tiny(tmp_path, ("steps = 5", "steps = 7")))
+    with pytest.raises(InputError, match="other values of steps: use another --out"):
+        make_cohort(other, cohort, {})
+
+
+def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
+    study = read_study(write_tiny(tmp_path))
+    with pytest.raises(InputError, match="holds other files"):
+        make_cohort(study, tmp_path, {})
+
+
+def test_the_plan_is_shown_without_training(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, printed, _ = call(capsys, "sweep", write_tiny(tmp_path), "--dry-run")
+    assert code == 0
+    assert "4 runs of 5 updates" in printed
+    assert "GB of disk" in printed
+    code, printed, _ = call(capsys, "sweep", "pacs-frozen", "--dry-run")
+    assert "180 runs" in printed
+    assert "No estimate" in printed
+    assert "--data PACS=PATH" in printed
+
+
+def test_one_run_can_be_trained_alone(
+    tmp_path: Path,
+    unbroken: dict[str, dict[str, bytes]],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = ["--algorithm", "VREx", "--held-out", "75", "--out", tmp_path / "run"]
+    code, printed, _ = call(capsys, "train", write_tiny(tmp_path), *words)
+    assert code == 0
+    assert "vrex_lambda" in printed
+    assert contents(tmp_path / "run") == unbroken["RotatedMNIST-VREx-75-h0-t0"]
+    code, printed, _ = call(capsys, "select", tmp_path / "run", "--json")
+    assert json.loads(printed)["step"] in (0, 2, 4)
+
+
+def test_data_are_found_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = read_study("pacs-frozen")
+    assert all_roots(study, read_roots(["PACS=/data/x"])) == {"PACS": "/data/x"}
+    with pytest.raises(InputError, match="--data for PACS, but got 'Pacs'"):
+        all_roots(study, {"Pacs": "/data"})
+    with pytest.raises(InputError, match="--data PACS=PATH"):
+        all_roots(study, {})
+    monkeypatch.setenv("CHECKWISE_DATA", str(tmp_path))
+    assert all_roots(study, {}) == {"PACS": str(tmp_path / "PACS")}
+    with pytest.raises(InputError, match="NAME=PATH"):
+        read_roots(["PACS"])
