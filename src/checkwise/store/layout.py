@@ -18,6 +18,7 @@ SOURCE: Final = "source.jsonl"
 HELDOUT: Final = "heldout"
 PREDICTIONS: Final = "predictions"
 CHECKPOINTS: Final = "checkpoints"
+AVERAGES: Final = "averages"
 RESUME: Final = "resume/state.pt"
 LEASE: Final = "lease"
 ERROR: Final = "error.txt"
@@ -44,6 +45,11 @@ def heldout_file(domain: str) -> str:
 def checkpoint_file(step: int) -> str:
     """Where the weights of a step are, inside a run's folder."""
     return f"{CHECKPOINTS}/step-{step:06d}.safetensors"
+
+
+def average_file(name: str) -> str:
+    """Where an average that was kept during training is, inside a run's folder."""
+    return f"{AVERAGES}/{name}.safetensors"
 
 
 def source_predictions_file(step: int) -> str:

@@ -134,7 +134,7 @@ def kept_files(folder: Path) -> list[str]:
     single = [name for name in (layout.RUN, layout.SOURCE) if (folder / name).is_file()]
     below = [
         path.relative_to(folder).as_posix()
-        for place in (layout.HELDOUT, layout.CHECKPOINTS, layout.PREDICTIONS)
+        for place in (layout.HELDOUT, layout.CHECKPOINTS, layout.AVERAGES, layout.PREDICTIONS)
         for path in sorted((folder / place).rglob("*"))
         if path.is_file() and not path.name.startswith(".")
     ]

@@ -13,7 +13,7 @@ from checkwise.sweep.study import DataSpec, Study, parse_plain
 from checkwise.train.build import TrainingData
 from checkwise.train.config import RunConfig
 from checkwise.train.hparams import hparams_for
-from checkwise.train.seeds import training_seed
+from checkwise.train.seeds import shared_init_seed, training_seed
 
 
 def plan(study: Study, roots: Mapping[str, str]) -> list[RunKey]:
@@ -62,7 +62,7 @@ def make_cohort(study: Study, out: Path, roots: Mapping[str, str]) -> CohortReco
 
 def _differences(one: Study, other: Study) -> list[str]:
     a, b = one.as_dict(), other.as_dict()
-    return sorted(name for name in a if a[name] != b[name])
+    return sorted(name for name in {*a, *b} if a.get(name) != b.get(name))
 
 
 def run_config(study: Study, key: RunKey, data: TrainingData) -> RunConfig:
@@ -97,4 +97,8 @@ def run_config(study: Study, key: RunKey, data: TrainingData) -> RunConfig:
         source_in=study.source_in,
         augment=study.augment,
         device=data.device,
+        averages=study.averages,
+        init_seed=shared_init_seed(key.dataset, key.algorithm, held_out)
+        if study.shared_init
+        else None,
     )

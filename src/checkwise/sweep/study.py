@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 from checkwise.errors import InputError
 from checkwise.store.retention import Keep
-from checkwise.train.config import Logits, NetworkConfig
+from checkwise.train.config import Average, Logits, NetworkConfig
 from checkwise.train.hparams import Value
 
 Role: TypeAlias = Literal["development", "evaluation"]
@@ -34,7 +34,11 @@ class DataSpec:
 
 @dataclass(frozen=True)
 class Study:
-    """What a sweep trains: every algorithm × held-out set × hparams seed × trial seed."""
+    """What a sweep trains: every algorithm × held-out set × hparams seed × trial seed.
+
+    ``averages`` names averages of the weights that are kept during training. With ``shared_init``
+    runs that differ in their seeds alone begin from the same weights.
+    """
 
     name: str
     data: tuple[DataSpec, ...]
@@ -52,6 +56,8 @@ class Study:
     keep_delta_pp: str = "1.0"
     logits: Logits = "none"
     source_in: bool = False
+    averages: tuple[Average, ...] = ()
+    shared_init: bool = False
     hparams: Mapping[str, Value] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
@@ -59,6 +65,10 @@ class Study:
         facts = {**asdict(self), "hparams": dict(self.hparams)}
         for spec in facts["data"]:
             del spec["root"]
+        # Left out where unused, so that cohorts planned before these existed can be continued.
+        for name in ("averages", "shared_init"):
+            if not facts[name]:
+                del facts[name]
         return facts
 
     def narrowed(self, **only: tuple[Any, ...]) -> Study:
@@ -98,8 +108,8 @@ def parse_plain(values: Mapping[str, Any]) -> Study:
         DataSpec(**{**spec, "held_out": _tuples(spec["held_out"])}) for spec in facts["data"]
     )
     facts["network"] = NetworkConfig(**facts["network"])
-    for name in ("algorithms", "hparams_seeds", "trial_seeds"):
-        facts[name] = tuple(facts[name])
+    for name in ("algorithms", "hparams_seeds", "trial_seeds", "averages"):
+        facts[name] = tuple(facts.get(name, ()))
     return Study(**facts)
 
 

@@ -13,9 +13,12 @@ from checkwise.store.retention import KEEPS, Keep
 from checkwise.sweep.study import DataSpec, Role, Study
 from checkwise.sweep.tables import Table, near
 from checkwise.train.config import (
+    AVERAGES,
     LOGITS,
     NETWORK_KINDS,
+    SMA_START,
     TUNES,
+    Average,
     Logits,
     NetworkConfig,
     NetworkKind,
@@ -79,6 +82,8 @@ def parse_study(values: Mapping[str, Any], *, file: str, folder: Path) -> Study:
         record_every=training.whole("record_every", least=1),
         holdout=training.number("holdout", 0.2, above=0, below=1),
         augment=training.flag("augment", network.kind == "backbone" and network.tune == "all"),
+        averages=_averages(training),
+        shared_init=training.flag("shared_init", False),
         bins=records.whole("bins", 15, least=2),
         bandwidth=records.number("bandwidth", 0.1, above=0, below=10),
         keep=cast(Keep, records.text("keep", "feasible", among=KEEPS)),
@@ -143,6 +148,12 @@ def _held_out(table: Table) -> tuple[tuple[str, ...], ...] | None:
     return tuple(tuple(names) for names in sets)
 
 
+def _averages(table: Table) -> tuple[Average, ...]:
+    if table.raw("averages", []) == []:
+        return ()
+    return cast(tuple[Average, ...], table.names("averages", among=AVERAGES))
+
+
 def _network(table: Table) -> NetworkConfig:
     kind = cast(NetworkKind, table.text("kind", among=NETWORK_KINDS))
     plain = NetworkConfig(kind)
@@ -184,6 +195,11 @@ def _check_together(study: Study, file: str) -> None:
         raise InputError(
             "Expected algorithms that a linear head can train, but got 'CORAL', which on features "
             f'that do not learn equals ERM, in {file}: use kind = "mlp" or leave CORAL out.'
+        )
+    if "sma" in study.averages and study.steps <= SMA_START:
+        raise InputError(
+            f"Expected more than {SMA_START} updates for the average 'sma', which begins at step "
+            f"{SMA_START}, but got `steps` = {study.steps} in {file}: train longer or leave it out."
         )
     if study.record_every > study.steps:
         raise InputError(

@@ -80,15 +80,17 @@ def hparams_kind(kind: Kind, network: NetworkConfig) -> Kind:
 
 def build_run(config: RunConfig, data: TrainingData) -> tuple[Algorithm, MinibatchSampler]:
     """The algorithm and the sampler of a run at its start; seeds torch's generator."""
-    torch.manual_seed(config.training_seed)
+    torch.manual_seed(config.training_seed if config.init_seed is None else config.init_seed)
     network = _network(config, data)
+    if config.init_seed is not None:
+        torch.manual_seed(config.training_seed)
     algorithm = build_algorithm(
         config.key.algorithm,
         network.featurizer.to(data.device),
         network.classifier.to(data.device),
         config.hparams,
     )
-    pools = [inside for _, inside, _ in _splits(config, data.dataset, source=True)]
+    pools = source_pools(config, data.dataset)
     batch = int(config.hparams["batch_size"])
     return algorithm, MinibatchSampler(pools, batch_size=batch, seed=config.training_seed)
 
@@ -103,6 +105,11 @@ def source_domains(config: RunConfig, dataset: DomainDataset) -> list[int]:
             f"{', '.join(dataset.domains)}: hold out fewer."
         )
     return sources
+
+
+def source_pools(config: RunConfig, dataset: DomainDataset) -> list[Indices]:
+    """The rows of every source domain that are trained on: its `in` split."""
+    return [inside for _, inside, _ in _splits(config, dataset, source=True)]
 
 
 def evaluated_parts(config: RunConfig, dataset: DomainDataset) -> list[Part]:

@@ -19,6 +19,9 @@ Logits: TypeAlias = Literal["none", "source", "all"]
 LOGITS: Final[tuple[Logits, ...]] = get_args(Logits)
 Tune: TypeAlias = Literal["head", "last-stage", "all"]
 TUNES: Final[tuple[Tune, ...]] = get_args(Tune)
+Average: TypeAlias = Literal["sma", "dense-swad"]
+AVERAGES: Final[tuple[Average, ...]] = get_args(Average)
+SMA_START: Final = 100
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,9 @@ class RunConfig:
     ``steps`` counts updates; a record is written at every ``record_every``-th step and the last.
     ``fingerprint`` is that of the examples the network sees, frozen part applied.
     ``keep_delta_pp`` is a decimal in percentage points, as text so that it means what was written.
+    ``averages`` names averages of the weights that are kept during training. ``init_seed`` is the
+    seed of the first weights where several runs share them; None where they follow from
+    ``training_seed``, like everything else.
     """
 
     key: RunKey
@@ -63,10 +69,17 @@ class RunConfig:
     augment: bool = False
     device: str = "cpu"
     threads: int = 1
+    averages: tuple[Average, ...] = ()
+    init_seed: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         facts = {**asdict(self), "key": self.key.as_dict(), "hparams": dict(self.hparams)}
+        facts["averages"] = list(self.averages)
+        # Left out where unused, so that runs begun before these existed can be continued.
+        for name in ("averages", "init_seed"):
+            if facts[name] in ([], None):
+                del facts[name]
         data = {"dataset": self.key.dataset, "fingerprint": facts.pop("fingerprint")}
         return {"data": data, **facts}
 

@@ -14,6 +14,7 @@ from torch import Tensor
 from checkwise import metrics
 from checkwise.metrics.report import NAMES
 from checkwise.train.algorithms import Algorithm
+from checkwise.train.config import RunConfig
 from checkwise.train.inputs import Inputs
 
 Indices = NDArray[np.int64]
@@ -91,6 +92,33 @@ class Evaluator:
             for start in starts
         ]
         return torch.cat(found)
+
+
+def source_entry(outputs: Outputs, config: RunConfig) -> dict[str, Any]:
+    """What a line of ``source.jsonl`` says about one model: ``diverged``, ``domains``, ``in``."""
+    entry: dict[str, Any] = {"diverged": outputs.diverged("source")}
+    entry["domains"] = _measured(outputs, "source", entry["diverged"], config)
+    if config.source_in:
+        diverged = outputs.diverged("source_in")
+        entry["in"] = _measured(outputs, "source_in", diverged, config)
+    return entry
+
+
+def heldout_entry(outputs: Outputs, domain: str, config: RunConfig) -> dict[str, Any]:
+    """What a line of ``heldout/<domain>.jsonl`` says about one model."""
+    diverged = outputs.diverged("heldout", domain)
+    logits, labels = outputs.of("heldout")[domain]
+    entry = measure(logits, labels, diverged=diverged, bins=config.bins, bandwidth=config.bandwidth)
+    return {"diverged": diverged, "split": "in", **entry}
+
+
+def _measured(
+    outputs: Outputs, role: Role, diverged: bool, config: RunConfig
+) -> dict[str, dict[str, Any]]:
+    return {
+        domain: measure(z, y, diverged=diverged, bins=config.bins, bandwidth=config.bandwidth)
+        for domain, (z, y) in outputs.of(role).items()
+    }
 
 
 def measure(

@@ -23,9 +23,10 @@ from checkwise.store.lease import Lease
 from checkwise.store.retention import drop_weights, kept_steps
 from checkwise.store.run import finished, mark_done, read_run, write_run
 from checkwise.train import resume
+from checkwise.train.averages import Averages
 from checkwise.train.build import TrainingData, build_run, evaluated_parts, source_domains
 from checkwise.train.config import RunConfig, check_same
-from checkwise.train.evaluation import Evaluator, Outputs, measure
+from checkwise.train.evaluation import Evaluator, Outputs, heldout_entry, source_entry
 from checkwise.train.hooks import Hook
 from checkwise.train.outputs import write_predictions, write_weights
 
@@ -60,7 +61,7 @@ def train_run(
     torch.set_num_threads(config.threads)
     with writing(folder), ExitStack() as stack:
         _claim(folder, config)
-        run = _Run(folder, config, data, lease, hooks, stack)
+        run = _Run(folder, config, data, lease, (*hooks, *_average_hooks(config)), stack)
         saved = time.monotonic()
         for step in range(run.updates, config.steps):
             run.update(step)
@@ -76,6 +77,10 @@ def train_run(
         mark_done(folder, config.steps - 1)
         resume.clear(folder)
     return "finished"
+
+
+def _average_hooks(config: RunConfig) -> list[Hook]:
+    return [Averages(config.averages, last_step=config.steps - 1)] if config.averages else []
 
 
 def _claim(folder: Path, config: RunConfig) -> None:
@@ -141,7 +146,8 @@ class _Run:
         keep = kept_steps([*self._lines, line], self._config.keep, self._config.keep_delta_pp)
         self._lease.check()
         for domain in self._config.key.held_out:
-            self._journals[layout.heldout_file(domain)].append(self._target(step, domain, outputs))
+            entry = {"step": step, **heldout_entry(outputs, domain, self._config)}
+            self._journals[layout.heldout_file(domain)].append(entry)
         write_predictions(self._folder, step, outputs, self._config.logits)
         if step in keep:
             write_weights(self._folder, step, self._algorithm.deployable_state())
@@ -176,36 +182,10 @@ class _Run:
         self.updates = state.updates
 
     def _line(self, step: int, outputs: Outputs) -> dict[str, Any]:
-        diverged = outputs.diverged("source")
-        line: dict[str, Any] = {"step": step, "diverged": diverged}
-        line["domains"] = self._measured(outputs, "source", diverged)
-        if self._config.source_in:
-            line["in"] = self._measured(outputs, "source_in", outputs.diverged("source_in"))
+        line = {"step": step, **source_entry(outputs, self._config)}
         line["train"] = {name: _mean(terms) for name, terms in self._terms.items()}
         self._terms = {}
         return line
-
-    def _target(self, step: int, domain: str, outputs: Outputs) -> dict[str, Any]:
-        diverged = outputs.diverged("heldout", domain)
-        logits, labels = outputs.of("heldout")[domain]
-        entry = measure(
-            logits,
-            labels,
-            diverged=diverged,
-            bins=self._config.bins,
-            bandwidth=self._config.bandwidth,
-        )
-        return {"step": step, "diverged": diverged, "split": "in", **entry}
-
-    def _measured(
-        self, outputs: Outputs, role: Literal["source", "source_in"], diverged: bool
-    ) -> dict[str, Any]:
-        return {
-            domain: measure(
-                z, y, diverged=diverged, bins=self._config.bins, bandwidth=self._config.bandwidth
-            )
-            for domain, (z, y) in outputs.of(role).items()
-        }
 
 
 def _mean(terms: list[Tensor]) -> float | None:

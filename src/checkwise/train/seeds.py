@@ -21,3 +21,8 @@ def training_seed(
     94828300
     """
     return seed_hash(dataset, algorithm, list(held_out), hparams_seed, trial_seed)
+
+
+def shared_init_seed(dataset: str, algorithm: str, held_out: Sequence[int]) -> int:
+    """The seed of the first weights where runs share them over hyperparameters and trials."""
+    return seed_hash(dataset, algorithm, list(held_out), "init")
