@@ -11,6 +11,7 @@ from checkwise import __version__
 from checkwise.cli import (
     compare,
     demo,
+    derive,
     export,
     metrics,
     pack,
@@ -49,6 +50,8 @@ app.command("pack")(pack.pack)
 app.command("unpack")(pack.unpack)
 app.command("compare")(compare.command)
 app.command("report")(report.command)
+app.command("derive")(derive.command)
+app.command("swad")(derive.swad)
 
 
 def _version(asked: bool) -> None:

@@ -50,11 +50,14 @@ class Method:
 _LOGS: Final = frozenset[Need]({"logs"})
 _WEIGHTS: Final = frozenset[Need]({"logs", "weights", "data"})
 _TRAINED: Final = frozenset[Need]({"weights", "data", "training"})
+_LOGITS: Final = frozenset[Need]({"logs", "logits"})
+_INNER: Final = frozenset[Need]({"logs", "training"})
 
 _BUILT_IN: Final = (
     Method("swad", "mean of the checkpoints in the loss valley, BatchNorm re-estimated", _WEIGHTS),
     Method("swad-as-described", "the same with each checkpoint of the valley once", _WEIGHTS),
     Method("swad-nobn", "swad with the BatchNorm buffers of its first checkpoint", _WEIGHTS),
+    Method("swad-as-described-nobn", "swad-as-described, buffers of its first", _WEIGHTS),
     Method("ac-nc-mean-weights", "mean of the parameters of every feasible checkpoint", _WEIGHTS),
     Method("ac-nc-top3-weights", "mean of the parameters of the three ac-nc ranks best", _WEIGHTS),
     Method("ac-nc-mean-probs", "mean of the predictions of every feasible checkpoint", _WEIGHTS),
@@ -71,6 +74,23 @@ _BUILT_IN: Final = (
         _TRAINED,
         "cohort",
     ),
+    Method("source-acc+ts", "source-acc, then one temperature on pooled source logits", _LOGITS),
+    Method("source-acc+ts-multi", "the same with the mean of a temperature per domain", _LOGITS),
+    Method("source-acc+ts-weighted", "the same, domains weighted for every example", _LOGITS),
+    Method("ac-nc+ts", "ac-nc, then one temperature on pooled source logits", _LOGITS),
+    Method("ac-nc+ts-multi", "the same with the mean of a temperature per domain", _LOGITS),
+    Method("ac-nc+ts-weighted", "the same, domains weighted for every example", _LOGITS),
+    Method("wald-recalibrated", "smallest ece after scaling each accurate checkpoint", _LOGITS),
+    Method("pair-last10", "low penalty among the last ten, highest accuracy (VREx, IRM)", _LOGS),
+    Method("pair-valfilter", "near the best accuracy, lowest penalty (VREx, IRM)", _LOGS),
+    Method("lyu-mmd", "low validation loss, then risk plus MMD between domains", _WEIGHTS),
+    Method("lyu-coral", "low validation loss, then risk plus CORAL distance", _WEIGHTS),
+    Method("mixup-acc", "highest accuracy on validation pairs mixed across domains", _WEIGHTS),
+    Method("mixup-loss", "lowest loss on validation pairs mixed across domains", _WEIGHTS),
+    Method("lodo-acc", "highest accuracy of inner runs on domains left out", _INNER, "cohort"),
+    Method("ac-lodo", "near that, smallest nll + hard_cwece on them", _INNER, "cohort"),
+    Method("hparams-acc", "source-acc over all hyperparameter seeds", _LOGS, "cohort"),
+    Method("hparams-ac", "ac-nc over all hyperparameter seeds", _LOGS, "cohort"),
 )
 
 _METHODS: dict[str, Method] = {method.name: method for method in _BUILT_IN}

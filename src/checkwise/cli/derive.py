@@ -1,0 +1,196 @@
+"""``checkwise derive`` and ``checkwise swad``: make other models from a cohort's checkpoints."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from math import fsum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from checkwise.cli import show
+from checkwise.cli.options import AsJson
+from checkwise.cli.train_options import Data, steps
+from checkwise.errors import InputError
+
+if TYPE_CHECKING:
+    from checkwise.weights.derive import Outcome
+    from checkwise.weights.derived import Derived
+
+Place = Annotated[Path, typer.Argument(metavar="PATH", help="A cohort, or one run of it.")]
+Minibatches = Annotated[
+    int | None,
+    typer.Option(min=1, help="Source minibatches for BatchNorm statistics. [default: 500]"),
+]
+Force = Annotated[bool, typer.Option("--force", help="Make results again that are current.")]
+
+
+def command(
+    path: Place,
+    method: Annotated[
+        list[str], typer.Option("--method", help="What to make; repeatable, or comma separated.")
+    ],
+    minibatches: Minibatches = None,
+    delta_pp: Annotated[
+        str | None, typer.Option(help="Tolerance of the feasible set. [default: 0.5]")
+    ] = None,
+    data: Data = None,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make models other than single checkpoints: averages and ensembles, evaluated like them."""
+    names = [name.strip() for given in method for name in given.split(",") if name.strip()]
+    _derive(path, names, data, force, as_json, minibatches=minibatches, delta_pp=delta_pp)
+
+
+def swad(
+    path: Place,
+    mode: Annotated[
+        str, typer.Option(help="faithful (the released code) or as-described (the article).")
+    ] = "faithful",
+    no_bn: Annotated[
+        bool, typer.Option("--no-bn", help="Keep the BatchNorm buffers of the first checkpoint.")
+    ] = False,
+    minibatches: Minibatches = None,
+    data: Data = None,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Average the checkpoints in the loss valley of every run: short for derive --method swad."""
+    suffixes = {"faithful": "", "as-described": "-as-described"}
+    if mode not in suffixes:
+        raise InputError(f"Expected --mode faithful or as-described, but got {mode!r}.")
+    if no_bn and minibatches is not None:
+        raise InputError("Expected --no-bn or --minibatches, but got both: leave one out.")
+    name = f"swad{suffixes[mode]}{'-nobn' if no_bn else ''}"
+    _derive(path, [name], data, force, as_json, minibatches=minibatches)
+
+
+def _derive(
+    path: Path,
+    names: list[str],
+    data: list[str] | None,
+    force: bool,
+    as_json: bool,
+    **given: Any,
+) -> None:
+    from checkwise.sweep.datasets import read_roots
+    from checkwise.weights.derive import RECIPES, derive
+
+    roots = read_roots(data or ())
+    asked = {name: value for name, value in given.items() if value is not None}
+    idle = [p for p in asked if not any(n in RECIPES and p in RECIPES[n].params for n in names)]
+    if idle:
+        raise InputError(
+            f"Expected options that {', '.join(names)} takes, but none takes "
+            f"--{idle[0].replace('_', '-')}: leave it out."
+        )
+    outcomes = {}
+    for name in names:
+        takes = RECIPES[name].params if name in RECIPES else {}
+        params = {p: value for p, value in asked.items() if p in takes}
+        with steps(name) as watch:
+            outcomes[name] = derive(
+                path,
+                name,
+                roots=roots,
+                force=force,
+                watch=watch or (lambda done, total: None),
+                **params,
+            )
+    if as_json:
+        print(json.dumps(_as_json(path, outcomes), allow_nan=False))
+    else:
+        _present(path, outcomes)
+
+
+def _present(path: Path, outcomes: dict[str, Outcome]) -> None:
+    out = show.console()
+    rows = []
+    for name, outcome in outcomes.items():
+        for record in outcome.records:
+            accuracy, nll = _source(path, record)
+            rows.append((name, str(record.run), _what(record), accuracy, nll))
+    header = ("method", "run", "made of", "source accuracy", "source NLL")
+    out.print(show.table(header, rows, left=("method", "run", "made of")))
+    for (name, note), count in _notes(outcomes).items():
+        out.print(f"{name}: {note}" + (f" ({count} runs)." if count > 1 else "."))
+    made = sum(len(outcome.made) for outcome in outcomes.values())
+    current = sum(len(outcome.current) for outcome in outcomes.values())
+    first = next(iter(outcomes.values()))
+    left = f"{len(first.unfinished)} unfinished and {len(first.wrecked)} diverged runs left out"
+    seconds = fsum(r.seconds for outcome in outcomes.values() for r in outcome.made)
+    out.print(f"{made} made in {seconds:.1f} s, {current} were current; {left}.")
+    out.print(
+        f"On unseen domains: checkwise compare {_cohort(path)} "
+        f"--rules source-acc,ac-nc,{','.join(outcomes)}"
+    )
+
+
+def _as_json(path: Path, outcomes: dict[str, Outcome]) -> dict[str, Any]:
+    from checkwise.weights.derived import folder_of, read_source
+
+    return {
+        "schema": 1,
+        "results": [
+            {
+                "method": name,
+                "run": record.run.as_dict(),
+                "params": dict(record.params),
+                "inputs": dict(record.inputs),
+                "seconds": record.seconds,
+                "notes": list(record.notes),
+                "made_now": record in outcome.made,
+                "source": read_source(_cohort(path), name, record.run),
+                "path": str(folder_of(_cohort(path), name, record.run)),
+            }
+            for name, outcome in outcomes.items()
+            for record in outcome.records
+        ],
+        "unfinished": len(next(iter(outcomes.values())).unfinished),
+        "wrecked": len(next(iter(outcomes.values())).wrecked),
+    }
+
+
+def _source(path: Path, record: Derived) -> tuple[str, str]:
+    from checkwise.weights.derived import read_source
+
+    entry = read_source(_cohort(path), record.method, record.run)
+    if entry["diverged"]:
+        return "diverged", "diverged"
+    domains = list(entry["domains"].values())
+    accuracy = fsum(domain["accuracy"] for domain in domains) / len(domains)
+    nll = fsum(domain["nll"] for domain in domains) / len(domains)
+    return f"{100 * accuracy:.2f}", f"{nll:.4f}"
+
+
+def _what(record: Derived) -> str:
+    inputs = record.inputs
+    if "members" in inputs:
+        return f"{len(inputs['members'])} runs"
+    if "steps" not in inputs:
+        return "every update"
+    found = [
+        f"{step}×{times}" if times > 1 else str(step)
+        for step, times in zip(inputs["steps"], inputs["multiplicities"], strict=True)
+    ]
+    shown = found if len(found) <= 8 else [*found[:6], "…", found[-1]]
+    return f"{len(found)} {'step' if len(found) == 1 else 'steps'}: {', '.join(shown)}"
+
+
+def _notes(outcomes: dict[str, Outcome]) -> Counter[tuple[str, str]]:
+    """Every distinct note of a method, and how many runs it is about."""
+    return Counter(
+        (name, note)
+        for name, outcome in outcomes.items()
+        for record in outcome.records
+        for note in record.notes
+    )
+
+
+def _cohort(path: Path) -> Path:
+    from checkwise.store.cohort import is_cohort
+
+    return path if is_cohort(path) else path.absolute().parents[1]

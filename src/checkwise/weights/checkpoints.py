@@ -1,0 +1,67 @@
+"""Reading the weights of a run; what is missing, damaged or not finite is named."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+
+from torch import Tensor
+
+from checkwise.errors import InputError
+from checkwise.store import layout
+from checkwise.store.run import read_run
+
+
+def read_checkpoint(folder: Path, step: int) -> dict[str, Tensor]:
+    """The weights of one step of a finished run, compared with their checksum."""
+    path = folder / layout.checkpoint_file(step)
+    if not path.is_file():
+        kept = read_run(folder).config.get("keep", "an unknown choice of")
+        raise InputError(
+            f"Expected the weights of step {step}, but {folder / layout.CHECKPOINTS} does not have "
+            f'them (the run kept {kept} weights): train it with keep = "all" under [records].'
+        )
+    return read_checked(folder, layout.checkpoint_file(step))
+
+
+def read_average(folder: Path, name: str) -> dict[str, Tensor]:
+    """An average that was kept while a run trained."""
+    if not (folder / layout.average_file(name)).is_file():
+        raise InputError(
+            f"Expected the average {name!r}, but {folder} was trained without it: train it with "
+            f'averages = ["{name}"] under [training].'
+        )
+    return read_checked(folder, layout.average_file(name))
+
+
+def read_checked(folder: Path, name: str) -> dict[str, Tensor]:
+    """A weights file of a finished run, read once for both its checksum and its tensors."""
+    content = (folder / name).read_bytes()
+    expected = layout.read_json(folder / layout.DONE)["files"].get(name, {}).get("sha256")
+    if hashlib.sha256(content).hexdigest() != expected:
+        raise InputError(
+            f"Expected the weights that the run wrote, but their checksum differs in "
+            f"{folder / name}: restore the file, or remove the run's folder to train it again."
+        )
+    return decode(content, folder / name)
+
+
+def decode(content: bytes, path: Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors file."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    try:
+        return dict(load(content))
+    except (SafetensorError, ValueError, RuntimeError) as error:
+        raise InputError(
+            f"Expected a safetensors file, but got: {error} in {path}: restore it."
+        ) from None
+
+
+def encode(tensors: Mapping[str, Tensor]) -> bytes:
+    """The content of a safetensors file."""
+    from safetensors.torch import save
+
+    return bytes(save({name: tensor.cpu().contiguous() for name, tensor in tensors.items()}))

@@ -1,0 +1,204 @@
+"""Making the models of a method for the runs of a cohort, and keeping them beside it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from checkwise.errors import InputError
+from checkwise.records import RunKey
+from checkwise.store import layout
+from checkwise.store.cohort import CohortRecord, is_cohort, open_cohort
+from checkwise.store.journal import read_journal
+from checkwise.store.run import finished
+from checkwise.train.build import TrainingData
+from checkwise.weights import derived, ensemble, feasible, kept, swad
+from checkwise.weights.batchnorm import MINIBATCHES
+from checkwise.weights.checkpoints import encode
+from checkwise.weights.evaluate import OpenRun, open_data, open_run
+from checkwise.weights.methods import get_method
+from checkwise.weights.recipe import Plan, Recipe, StoredRun
+
+Watch = Callable[[int, int], None]
+
+_BN = {"minibatches": MINIBATCHES}
+_SWAD = {**swad.VALLEY, "mode": "faithful", **_BN}
+_FEASIBLE = {"delta_pp": "0.5", "top": None}
+
+RECIPES: dict[str, Recipe] = {
+    "swad": Recipe(swad.plan, swad.make, _SWAD),
+    "swad-nobn": Recipe(swad.plan, swad.make, {**_SWAD, "minibatches": 0}),
+    "swad-as-described": Recipe(swad.plan, swad.make, {**_SWAD, "mode": "as-described"}),
+    "swad-as-described-nobn": Recipe(
+        swad.plan, swad.make, {**_SWAD, "mode": "as-described", "minibatches": 0}
+    ),
+    "ac-nc-mean-weights": Recipe(feasible.plan, feasible.make_weights, {**_FEASIBLE, **_BN}),
+    "ac-nc-top3-weights": Recipe(
+        feasible.plan, feasible.make_weights, {**_FEASIBLE, "top": 3, **_BN}
+    ),
+    "ac-nc-mean-probs": Recipe(feasible.plan, feasible.make_probabilities, _FEASIBLE),
+    "ac-nc-top3-probs": Recipe(feasible.plan, feasible.make_probabilities, {**_FEASIBLE, "top": 3}),
+    "sma": Recipe(kept.plan, kept.make, {"average": "sma", **_BN}),
+    "dense-swad": Recipe(kept.plan, kept.make, {"average": "dense-swad", **_BN}),
+    "eoa": Recipe(
+        ensemble.plan_eoa, ensemble.make_eoa, share=ensemble.SAME_TASK, requires=("sma",)
+    ),
+    "diwa-uniform": Recipe(
+        ensemble.plan_diwa, ensemble.make_diwa, {"greedy": False, **_BN}, ensemble.SAME_SPLIT
+    ),
+    "diwa-greedy": Recipe(
+        ensemble.plan_diwa, ensemble.make_diwa, {"greedy": True, **_BN}, ensemble.SAME_SPLIT
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What ``derive`` did: results made now, results that were current, runs that have nothing."""
+
+    made: tuple[derived.Derived, ...]
+    current: tuple[derived.Derived, ...]
+    unfinished: tuple[RunKey, ...]
+    wrecked: tuple[RunKey, ...]
+
+    @property
+    def records(self) -> tuple[derived.Derived, ...]:
+        """All results, in the order of their runs."""
+        return tuple(sorted((*self.made, *self.current), key=lambda record: record.run))
+
+
+def derive(
+    path: Path | str,
+    method: str,
+    *,
+    roots: Mapping[str, str] | None = None,
+    force: bool = False,
+    watch: Watch = lambda done, total: None,
+    **params: Any,
+) -> Outcome:
+    """Make a method's model for every finished run of a cohort, or for one run of it.
+
+    Results whose inputs have not changed are left alone unless ``force``. ``params`` replace the
+    method's defaults. Held-out results are written, never read.
+    """
+    recipe, complete = _recipe(method, params)
+    cohort, only = _locate(Path(path))
+    runs = [StoredRun(cohort.path, key, cohort.runs[key]) for key in only]
+    done = [run for run in runs if finished(run.folder)]
+    wrecked = [run for run in done if _wrecked(run)]
+    usable = [run for run in done if run not in wrecked]
+    if not usable:
+        raise InputError(
+            f"Expected a finished run in {path}, but {len(runs) - len(done)} are unfinished and "
+            f"{len(wrecked)} diverged: `checkwise sweep` with the same study finishes runs."
+        )
+    groups = _groups(usable if len(only) > 1 else _with_mates(cohort, usable, recipe), recipe)
+    for needed in recipe.requires:
+        for run in (run for group in groups for run in group):
+            derive(run.folder, needed, roots=roots, force=force)
+    made: list[derived.Derived] = []
+    current: list[derived.Derived] = []
+    data: dict[str, TrainingData] = {}
+    for number, group in enumerate(groups):
+        watch(number, len(groups))
+        plan = recipe.plan(group, complete)
+        old = [derived.read_record(cohort.path, method, run.key) for run in group]
+        if not force and all(r is not None and r.same_inputs(complete, plan.inputs) for r in old):
+            current += [record for record in old if record is not None]
+            continue
+        dataset = group[0].key.dataset
+        if dataset not in data:
+            data = {dataset: open_data(cohort, dataset, roots or {})}
+        opened = [open_run(cohort, run.key, data[dataset]) for run in group]
+        made += _make(cohort.path, method, opened, recipe, plan, complete)
+    watch(len(groups), len(groups))
+    unfinished = tuple(run.key for run in runs if run not in done)
+    return Outcome(tuple(made), tuple(current), unfinished, tuple(run.key for run in wrecked))
+
+
+def _make(
+    cohort: Path,
+    method: str,
+    runs: Sequence[OpenRun],
+    recipe: Recipe,
+    plan: Plan,
+    params: Mapping[str, Any],
+) -> list[derived.Derived]:
+    """Make, evaluate and write the models of one group."""
+    began = time.perf_counter()
+    models = recipe.make(runs, plan.inputs, params)
+    entries = {run.key: run.entries(models[run.key].outputs) for run in runs}
+    seconds = (time.perf_counter() - began) / len(runs)
+    records = []
+    for run in runs:
+        model, (source, heldout) = models[run.key], entries[run.key]
+        notes = (*plan.notes, *model.notes)
+        record = derived.Derived(method, run.key, params, plan.inputs, seconds, notes)
+        weights = None if model.weights is None else encode(model.weights)
+        derived.write(cohort, record, source=source, heldout=heldout, weights=weights)
+        records.append(record)
+    return records
+
+
+def _recipe(method: str, params: Mapping[str, Any]) -> tuple[Recipe, dict[str, Any]]:
+    if method not in RECIPES:
+        found = get_method(method)
+        what = "picks a saved step" if found.is_rule else "is made elsewhere"
+        raise InputError(
+            f"Expected one of {', '.join(RECIPES)}, but {method!r} {what}: use it in "
+            "`checkwise compare`."
+        )
+    recipe = RECIPES[method]
+    unknown = [name for name in params if name not in recipe.params]
+    if unknown:
+        takes = ", ".join(recipe.params) or "none"
+        raise InputError(f"Method {method} has no parameter {unknown[0]!r}; it takes: {takes}.")
+    return recipe, {**recipe.params, **params}
+
+
+def _locate(path: Path) -> tuple[CohortRecord, list[RunKey]]:
+    """The cohort, and the runs that were asked for."""
+    if is_cohort(path):
+        cohort = open_cohort(path)
+        return cohort, list(cohort.runs)
+    folder = path.absolute()
+    if (folder / layout.RUN).is_file() and is_cohort(folder.parents[1]):
+        cohort = open_cohort(folder.parents[1])
+        keys = [key for key, place in cohort.runs.items() if place.name == folder.name]
+        if keys:
+            return cohort, keys
+    raise InputError(
+        f"Expected a cohort's folder, or a run inside one, but got {path}: give what "
+        "`checkwise sweep` wrote."
+    )
+
+
+def _with_mates(
+    cohort: CohortRecord, runs: Sequence[StoredRun], recipe: Recipe
+) -> Sequence[StoredRun]:
+    """A single run together with those it is combined with."""
+    mates = [
+        StoredRun(cohort.path, key, folder)
+        for key, folder in cohort.runs.items()
+        if finished(folder) and any(_shared(key, recipe) == _shared(r.key, recipe) for r in runs)
+    ]
+    return [run for run in mates if not _wrecked(run)]
+
+
+def _groups(runs: Sequence[StoredRun], recipe: Recipe) -> list[list[StoredRun]]:
+    found: dict[tuple[Any, ...], list[StoredRun]] = {}
+    for run in runs:
+        found.setdefault(_shared(run.key, recipe), []).append(run)
+    return list(found.values())
+
+
+def _shared(key: RunKey, recipe: Recipe) -> tuple[Any, ...]:
+    return tuple(getattr(key, name) for name in recipe.share)
+
+
+def _wrecked(run: StoredRun) -> bool:
+    """Whether every checkpoint of a run diverged."""
+    return all(line.get("diverged") for line in read_journal(run.folder / layout.SOURCE))

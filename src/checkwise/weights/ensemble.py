@@ -1,0 +1,117 @@
+"""Several runs made into one model: EoA averages logits, DiWA averages weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+from torch import Tensor
+
+from checkwise.errors import InputError
+from checkwise.records import RunKey
+from checkwise.selection import select
+from checkwise.store.run import read_run
+from checkwise.weights.averaging import average
+from checkwise.weights.checkpoints import decode, read_checkpoint
+from checkwise.weights.derived import WEIGHTS, digest_of, folder_of
+from checkwise.weights.evaluate import OpenRun, mean_logits
+from checkwise.weights.recipe import Made, Plan, StoredRun
+from checkwise.weights.swad import finished
+
+SAME_TASK = ("dataset", "algorithm", "held_out")
+SAME_SPLIT = (*SAME_TASK, "trial_seed")
+
+
+def plan_eoa(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
+    """The moving averages of all runs that share data set, algorithm and held-out domains."""
+    _check_several(runs, "eoa", "hparams_seeds or trial_seeds")
+    files = {str(run.key): folder_of(run.cohort, "sma", run.key) / WEIGHTS for run in runs}
+    notes = []
+    if len({run.key.trial_seed for run in runs}) > 1:
+        notes.append(
+            "members split the source domains unlike: some of them trained on part of the source "
+            "validation examples, so source metrics flatter; held-out metrics do not"
+        )
+    return Plan({"members": {name: digest_of(path) for name, path in files.items()}}, tuple(notes))
+
+
+def make_eoa(
+    runs: Sequence[OpenRun], inputs: Mapping[str, Any], params: Mapping[str, Any]
+) -> dict[RunKey, Made]:
+    """Mean logits of all members on the splits of each run, which runs of one trial share."""
+    members = []
+    for run in runs:
+        path = folder_of(run.folder.parents[1], "sma", run.key) / WEIGHTS
+        members.append(decode(path.read_bytes(), path))
+    by_trial: dict[int, Made] = {}
+    for run in runs:
+        if run.key.trial_seed not in by_trial:
+            outputs = mean_logits([run.outputs(weights) for weights in members])
+            by_trial[run.key.trial_seed] = Made(outputs, None)
+    return {run.key: by_trial[run.key.trial_seed] for run in runs}
+
+
+def plan_diwa(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
+    """The source-acc checkpoints of runs that began from the same weights, best first."""
+    _check_several(runs, "diwa", "hparams_seeds")
+    starts = {read_run(run.folder).config.get("init_seed") for run in runs}
+    if None in starts or len(starts) > 1:
+        raise InputError(
+            f"Expected runs that began from the same weights, but {runs[0].key} and "
+            f"{runs[-1].key} each drew their own, so averaging them makes no sense: train them "
+            "with shared_init = true under [training]."
+        )
+    chosen = {run.key: select(run.trajectory, "source-acc") for run in runs}
+    best_first = sorted(runs, key=lambda run: (-chosen[run.key].accuracy, run.key))
+    return Plan(
+        {
+            "members": [str(run.key) for run in best_first],
+            "steps": [chosen[run.key].step for run in best_first],
+            "source.jsonl": [run.source_digest for run in best_first],
+        }
+    )
+
+
+def make_diwa(
+    runs: Sequence[OpenRun], inputs: Mapping[str, Any], params: Mapping[str, Any]
+) -> dict[RunKey, Made]:
+    """All members, or greedily those that do not lower the source accuracy of the mean."""
+    by_name = {str(run.key): run for run in runs}
+    order = [by_name[name] for name in inputs["members"]]
+    steps = dict(zip(inputs["members"], inputs["steps"], strict=True))
+    members = [read_checkpoint(run.folder, steps[str(run.key)]) for run in order]
+    host = order[0]
+    if not params["greedy"]:
+        made = _mean(host, members, params["minibatches"])
+        return {run.key: made for run in runs}
+    taken, made = [members[0]], _mean(host, members[:1], params["minibatches"])
+    names = [str(host.key)]
+    for run, weights in zip(order[1:], members[1:], strict=True):
+        candidate = _mean(host, [*taken, weights], params["minibatches"])
+        if _source_accuracy(host, candidate) >= _source_accuracy(host, made):
+            taken, made = [*taken, weights], candidate
+            names.append(str(run.key))
+    made = Made(made.outputs, made.weights, (*made.notes, f"taken: {', '.join(names)}"))
+    return {run.key: made for run in runs}
+
+
+def _mean(host: OpenRun, members: Sequence[Mapping[str, Tensor]], minibatches: int) -> Made:
+    mean = average(((weights, 1) for weights in members), parameters=host.parameters)
+    return finished(host, mean, minibatches)
+
+
+def _source_accuracy(host: OpenRun, made: Made) -> Fraction:
+    source, _ = host.entries(made.outputs)
+    if source["diverged"]:
+        return Fraction(-1)
+    domains = source["domains"].values()
+    return sum((Fraction(e["correct"], e["n"]) for e in domains), Fraction(0)) / len(domains)
+
+
+def _check_several(runs: Sequence[StoredRun], method: str, seeds: str) -> None:
+    if len(runs) < 2:
+        raise InputError(
+            f"Expected several runs to combine for {method}, but {runs[0].key} stands alone: "
+            f"train the study with more {seeds}."
+        )

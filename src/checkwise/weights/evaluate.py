@@ -1,0 +1,155 @@
+"""Any weights of a run's network, evaluated exactly as the run's own checkpoints were."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from checkwise.data import MinibatchSampler
+from checkwise.data.manifest import Progress
+from checkwise.data.seeds import seed_hash
+from checkwise.errors import InputError
+from checkwise.records import RunKey
+from checkwise.store.cohort import CohortRecord
+from checkwise.store.run import read_run
+from checkwise.sweep.datasets import open_spec
+from checkwise.sweep.plan import run_config
+from checkwise.sweep.study import parse_plain
+from checkwise.train.algorithms import Algorithm
+from checkwise.train.build import (
+    TrainingData,
+    build_run,
+    evaluated_parts,
+    prepare,
+    source_domains,
+    source_pools,
+)
+from checkwise.train.config import RunConfig, check_same
+from checkwise.train.evaluation import Evaluator, Outputs, heldout_entry, source_entry
+from checkwise.weights.batchnorm import reestimate
+
+
+@dataclass(frozen=True, eq=False)
+class OpenRun:
+    """A finished run with its data and a network of its shape."""
+
+    folder: Path
+    config: RunConfig
+    data: TrainingData
+
+    @property
+    def key(self) -> RunKey:
+        """Which run it is."""
+        return self.config.key
+
+    @cached_property
+    def algorithm(self) -> Algorithm:
+        """A network to put weights into."""
+        torch.set_num_threads(self.config.threads)
+        return build_run(self.config, self.data)[0]
+
+    @cached_property
+    def parameters(self) -> tuple[str, ...]:
+        """Names of what is averaged: the network's parameters, no buffers, nothing of training."""
+        kept = self.algorithm.deployable_state()
+        return tuple(name for name, _ in self.algorithm.named_parameters() if name in kept)
+
+    @cached_property
+    def evaluator(self) -> Evaluator:
+        """Source `out` and held-out `in`, in the order of the run's own records."""
+        return Evaluator(self.data.inputs, evaluated_parts(self.config, self.data.dataset))
+
+    def outputs(self, weights: Mapping[str, Tensor]) -> Outputs:
+        """The logits that some weights give."""
+        self._load(weights)
+        return self.evaluator(self.algorithm)
+
+    def entries(self, outputs: Outputs) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+        """What the journals would say: the source entry, and one per held-out domain."""
+        held_out = {name: heldout_entry(outputs, name, self.config) for name in self.key.held_out}
+        return source_entry(outputs, self.config), held_out
+
+    def recalibrated(
+        self, weights: Mapping[str, Tensor], minibatches: int
+    ) -> tuple[dict[str, Tensor], int]:
+        """The weights with BatchNorm statistics from source training data; how many layers."""
+        self._load(weights)
+        algorithm = self.algorithm
+        layers = reestimate(
+            algorithm, self._batches(minibatches), lambda x: algorithm.featurizer(x)
+        )
+        return algorithm.deployable_state(), layers
+
+    def _batches(self, count: int) -> Iterator[Tensor]:
+        """Minibatches like those of training, all domains together, from a seed of their own."""
+        seed = seed_hash("batchnorm", self.config.training_seed)
+        domains = source_domains(self.config, self.data.dataset)
+        pools = source_pools(self.config, self.data.dataset)
+        batch = int(self.config.hparams["batch_size"])
+        sampler = MinibatchSampler(pools, batch_size=batch, seed=seed)
+        for number in range(count):
+            drawn = self.data.inputs.minibatches(domains, sampler.next(), random=(seed, number))
+            yield torch.cat([x for x, _ in drawn])
+
+    def _load(self, weights: Mapping[str, Tensor]) -> None:
+        expected = self.algorithm.deployable_state()
+        other = sorted({*expected} ^ {*weights})
+        if other:
+            raise InputError(
+                f"Expected weights of the network of {self.key}, but {other[0]!r} is on one side "
+                "only: give weights of this run's network."
+            )
+        self.algorithm.load_state_dict(dict(weights), strict=False)
+
+
+def mean_log_probabilities(outputs: list[Outputs]) -> Outputs:
+    """Outputs whose softmax is the mean of the softmax of several outputs."""
+    logits = tuple(_log_mean_exp(parts) for parts in zip(*(o.logits for o in outputs), strict=True))
+    return Outputs(outputs[0].parts, logits)
+
+
+def mean_logits(outputs: list[Outputs]) -> Outputs:
+    """Outputs whose logits are the mean of several outputs' logits."""
+    logits = tuple(
+        np.mean([z.astype(np.float64) for z in parts], axis=0).astype(np.float32)
+        for parts in zip(*(o.logits for o in outputs), strict=True)
+    )
+    return Outputs(outputs[0].parts, logits)
+
+
+def _log_mean_exp(parts: tuple[NDArray[np.float32], ...]) -> NDArray[np.float32]:
+    stacked = torch.stack([torch.from_numpy(z).double().log_softmax(1) for z in parts])
+    found: NDArray[np.float32] = (stacked.logsumexp(0) - np.log(len(parts))).float().numpy()
+    return found
+
+
+def open_data(
+    cohort: CohortRecord,
+    dataset: str,
+    roots: Mapping[str, str],
+    *,
+    progress: Progress | None = None,
+) -> TrainingData:
+    """A data set of a cohort, as its runs saw it."""
+    study = parse_plain(cohort.study)
+    spec = next(spec for spec in study.data if spec.name == dataset)
+    opened = open_spec(spec, roots, progress=progress)
+    return prepare(opened, study.network, augmented=study.augment, progress=progress)
+
+
+def open_run(cohort: CohortRecord, key: RunKey, data: TrainingData) -> OpenRun:
+    """A run of a cohort on its data; other data than it was trained on are refused."""
+    folder = cohort.runs[key]
+    recorded = read_run(folder).config
+    config = run_config(parse_plain(cohort.study), key, data)
+    config = replace(config, device=recorded["device"], threads=recorded["threads"])
+    check_same(config, recorded, folder)
+    return OpenRun(folder, replace(config, device=data.device), data)
