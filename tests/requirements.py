@@ -1,6 +1,6 @@
 """What some tests need and a fresh clone lacks: they skip with a reason, or fail where promised.
 
-`CHECKWISE_REQUIRE` lists, comma separated, what must be there (`shared`, `chromium`, `slurm`):
+`CHECKWISE_REQUIRE` lists, comma separated, what must be there (`shared`, `chromium`, `node`, `slurm`):
 a test that lacks a listed thing fails instead of skipping.
 """
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-NAMES = ("shared", "chromium", "slurm")
+NAMES = ("shared", "chromium", "node", "slurm")
 
 _ROOT = Path(__file__).resolve().parents[1]
 SHARED = Path(os.environ.get("CHECKWISE_SHARED", _ROOT.parent / "shared"))

@@ -27,7 +27,7 @@ def test_what_was_promised_fails(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_only_known_names_are_taken() -> None:
-    with pytest.raises(ValueError, match="shared, chromium, slurm"):
+    with pytest.raises(ValueError, match="shared, chromium, node, slurm"):
         requires("gpu", False, "no gpu")
     with pytest.raises(ValueError, match="present"):
         requires("slurm")

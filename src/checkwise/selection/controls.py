@@ -32,9 +32,10 @@ def random(table: Table, *, delta_pp: object = 0.5, seed: int = RANDOM_SEED) -> 
     score = np.ones(feasible.shape)
     for row, identity in enumerate(table.identities):
         among = np.flatnonzero(feasible[row])
-        score[row, among[_hash(seed, identity) % len(among)]] = 0.0
+        score[row, among[draw(seed, identity) % len(among)]] = 0.0
     return Ranking(score.reshape(table["step"].shape), feasible.reshape(table["step"].shape))
 
 
-def _hash(seed: int, identity: str) -> int:
+def draw(seed: int, identity: str) -> int:
+    """A large number that looks random, the same for a run every time."""
     return int.from_bytes(hashlib.sha256(f"{int(seed)}|{identity}".encode()).digest())

@@ -1,0 +1,82 @@
+// A selection in words: the same sentences as Selection.explain() in Python.
+
+function explain(selection) {
+  const parts = [chosenIs, feasibleAre, runnerUp, tiesAre, atTheEdge, divergedAre];
+  return parts.map((say) => say(selection)).filter(Boolean).join(' ');
+}
+
+function chosenIs({ run, view, setting, index }) {
+  const kind = view.worst ? 'worst-domain source accuracy' : 'mean source accuracy';
+  return `${setting.rule.name} chose step ${run.steps[index]}: ${kind} ` +
+    `${fixed(100 * view.accuracy[index], 2)}%, ${fixed(view.gap_pp[index], 2)} points below the ` +
+    `best of ${run.steps.length} checkpoints.`;
+}
+
+function feasibleAre({ eligible, setting }) {
+  const { rule } = setting;
+  const size = eligible.filter(Boolean).length;
+  if (rule.takes.includes('delta_pp')) {
+    return size === 1
+      ? `It is the only one within ${setting.delta.text} points of the best, so accuracy alone ` +
+        'decided.'
+      : `${size} are within ${setting.delta.text} points of the best.`;
+  }
+  if (rule.takes.includes('threshold_pp')) return `${size} reach ${setting.threshold.text} points.`;
+  if (rule.name === 'source-acc') {
+    return size === 1 ? '' : `${size} share that accuracy; the earliest was taken.`;
+  }
+  return rule.constrained ? '' : 'Accuracy was not constrained.';
+}
+
+function runnerUp(selection) {
+  const { run, view, setting, eligible, score, index } = selection;
+  const names = setting.rule.kind === 'wald' ? ['ece'] : objectivesOf(setting);
+  const silent = ['source', 'early', 'random'].includes(setting.rule.kind);
+  if (silent || eligible.filter(Boolean).length < 2) return '';
+  const other = ranked(selection)[1];
+  const parts = names.map((name) => {
+    const values = column(view, name);
+    return `${name} ${general(values[other], 4)} against ${general(values[index], 4)}`;
+  });
+  return `The runner-up, step ${run.steps[other]}, has ${listed(parts)} ` +
+    `(score ${general(score[other], 4)} against ${general(score[index], 4)}).`;
+}
+
+function tiesAre(selection) {
+  const { run, setting } = selection;
+  if (['source', 'early', 'random'].includes(setting.rule.kind)) return '';
+  const { ties, near } = tiesOf(selection);
+  const steps = (at, word) =>
+    `${word}${at.length === 1 ? '' : 's'} ${listed(at.map((t) => String(run.steps[t])))}`;
+  const by = setting.rule.tiesByAccuracy
+    ? 'higher accuracy, then the earlier step' : 'the earlier step';
+  const said = [];
+  if (ties.length) said.push(`Exactly tied with ${steps(ties, 'step')}; broken by ${by}.`);
+  if (near.length) {
+    said.push(`${steps(near, 'Step')} differ in score by less than 1e-9: the choice among them ` +
+      'hangs on rounding and on the offset eta, not on the data.');
+  }
+  return said.join(' ');
+}
+
+function atTheEdge({ run, index }) {
+  const usable = [...run.steps.keys()].filter((t) => !run.diverged[t]);
+  if (usable.length < 2) return '';
+  if (index === usable[usable.length - 1]) {
+    return 'It is the last checkpoint: training longer might give a better one.';
+  }
+  if (index === usable[0]) {
+    return 'It is the first checkpoint, which usually means that the rule found no learning.';
+  }
+  return '';
+}
+
+function divergedAre({ run }) {
+  const count = run.diverged.reduce((sum, lost) => sum + lost, 0);
+  return count ? `${count} diverged checkpoint(s) were left out.` : '';
+}
+
+function listed(parts) {
+  if (parts.length === 1) return parts[0];
+  return `${parts.slice(0, -1).join(', ')} and ${parts[parts.length - 1]}`;
+}
