@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +18,7 @@ from checkwise.study.outcome import KEY_COLUMNS, key_columns
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
-By = Literal["run", "block", "draw", "trial"] | Sequence[str]
+By = str | Sequence[str]
 
 UNITS: dict[str, str] = {
     "run": "every run by itself",

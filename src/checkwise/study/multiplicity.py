@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from checkwise.study.bootstrap import SEED, checked
 from checkwise.study.clusters import Clusters
-from checkwise.study.wild import flipped_t, sign_patterns
+from checkwise.study.wild import TIE, flips
 
 FloatArray = NDArray[np.float64]
 
@@ -36,11 +36,8 @@ def max_t(values: FloatArray, groups: Clusters, *, seed: int = SEED) -> FloatArr
     table = checked(values)
     if groups.count < 2:
         return np.full(table.shape[1], np.nan)
-    signs = sign_patterns(groups.count, seed)
-    sizes = groups.sizes.astype(np.float64)
-    sums = groups.sums(table)
-    t = np.stack([flipped_t(sums[:, k], sizes, signs) for k in range(table.shape[1])], axis=1)
+    t = np.stack([column.t(0.0) for column in flips(table, groups, seed)], axis=1)
     none = np.isnan(t[0])
     largest = np.where(np.isnan(t), -np.inf, t).max(axis=1, keepdims=True)
-    p = (largest >= np.where(none, np.inf, t[0]) * (1 - 1e-9)).mean(axis=0)
+    p = (largest >= np.where(none, np.inf, t[0]) * (1 - TIE)).mean(axis=0)
     return np.where(none, np.nan, p)

@@ -8,6 +8,7 @@ exclude anything at 95%, and the interval is the whole line.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -21,8 +22,56 @@ FloatArray = NDArray[np.float64]
 
 ENUMERATED = 12  # up to this many clusters every sign pattern is used, 2^11 up to a common sign
 DRAWN = 4_999  # patterns drawn beyond that, besides the observed one
-_TIE = 1e-9
+TIE = 1e-7  # |t| that differ by less, relatively, are equal but for rounding
 _STEPS = 40
+
+
+@dataclass(frozen=True, eq=False)
+class Flips:
+    """One column under every sign pattern w, as far as any null hypothesis needs it.
+
+    With cluster sums S_g, sizes n_g and null μ, a pattern's mean is Σ w_g (S_g − μ n_g) / n and its
+    residuals sum to w_g (S_g − μ n_g) − mean·n_g in cluster g. Both are polynomials in μ whose
+    coefficients are sums over clusters, taken once.
+    """
+
+    n: float
+    clusters: int
+    signed: FloatArray  # [R, 4]: Σ w S, Σ w n, Σ w S n, Σ w n²
+    plain: FloatArray  # [3]: Σ S², Σ S n, Σ n²
+
+    def t(self, null: float) -> FloatArray:
+        """|t| of mean = ``null`` under every pattern, [R]; the first is the observed one."""
+        ws, wn, wsn, wnn = self.signed.T
+        ss, sn, nn = self.plain
+        mean = (ws - null * wn) / self.n
+        squares = ss - 2 * null * sn + null**2 * nn
+        left = squares - 2 * mean * (wsn - null * wnn) + mean**2 * nn
+        error = np.sqrt(self.clusters / (self.clusters - 1) * np.maximum(left, 0.0)) / self.n
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(np.abs(mean) / error)
+
+    def p_value(self, null: float) -> float:
+        """Share of patterns that reach the observed |t|."""
+        t = self.t(null)
+        return float("nan") if np.isnan(t[0]) else float((t >= t[0] * (1 - TIE)).mean())
+
+
+def flips(values: FloatArray, groups: Clusters, seed: int = SEED) -> list[Flips]:
+    """Every column of ``values`` [n, K] under the same sign patterns."""
+    signs = sign_patterns(groups.count, seed)
+    sums, sizes = groups.sums(values), groups.sizes.astype(np.float64)
+    w_sizes = signs @ np.stack([sizes, sizes**2], axis=1)
+    w_sums, w_both = signs @ sums, signs @ (sums * sizes[:, None])
+    return [
+        Flips(
+            float(sizes.sum()),
+            groups.count,
+            np.stack([w_sums[:, k], w_sizes[:, 0], w_both[:, k], w_sizes[:, 1]], axis=1),
+            np.array([(s**2).sum(), (s * sizes).sum(), (sizes**2).sum()]),
+        )
+        for k, s in enumerate(sums.T)
+    ]
 
 
 def wild_p_value(
@@ -32,8 +81,7 @@ def wild_p_value(
     table = checked(values)
     if groups.count < 2:
         return np.full(table.shape[1], np.nan)
-    signs = sign_patterns(groups.count, seed)
-    return np.array([_p(table[:, k], groups, signs, null) for k in range(table.shape[1])])
+    return np.array([column.p_value(null) for column in flips(table, groups, seed)])
 
 
 def wild_interval(
@@ -48,15 +96,12 @@ def wild_interval(
     high = low.copy()
     if groups.count < 2:
         return low, high
-    signs = sign_patterns(groups.count, seed)
     means = cluster_means(table, groups)
-    for k in range(table.shape[1]):
-        column, centre, error = table[:, k], float(means.mean[k]), float(means.error[k])
-        if error == 0:
-            low[k] = high[k] = centre
-            continue
-        low[k] = _end(column, groups, signs, centre, -error, 1 - level)
-        high[k] = _end(column, groups, signs, centre, error, 1 - level)
+    # Around its mean a column keeps its digits.
+    for k, column in enumerate(flips(table - means.mean, groups, seed)):
+        centre, error = float(means.mean[k]), float(means.error[k])
+        low[k] = centre + (_end(column, -error, 1 - level) if error else 0.0)
+        high[k] = centre + (_end(column, error, 1 - level) if error else 0.0)
     return low, high
 
 
@@ -74,47 +119,20 @@ def sign_patterns(G: int, seed: int = SEED) -> FloatArray:
     return np.vstack([np.ones(G), 1.0 - 2.0 * random])
 
 
-def flipped_t(sums: FloatArray, sizes: FloatArray, signs: FloatArray) -> FloatArray:
-    """|t| of the mean under every sign pattern: [R, G] signs, [G] sums of residuals → [R]."""
-    G, n = len(sums), sizes.sum()
-    flipped = signs * sums
-    mean = flipped.sum(axis=1) / n
-    left = flipped - mean[:, None] * sizes
-    error = np.sqrt(G / (G - 1) * (left**2).sum(axis=1)) / n
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.abs(mean) / error)
-
-
-def _p(column: FloatArray, groups: Clusters, signs: FloatArray, null: float) -> float:
-    sizes = groups.sizes.astype(np.float64)
-    t = flipped_t(groups.sums(column - null), sizes, signs)
-    if np.isnan(t[0]):
-        return float("nan")
-    return float((t >= t[0] * (1 - _TIE)).mean())
-
-
-def _end(
-    column: FloatArray,
-    groups: Clusters,
-    signs: FloatArray,
-    centre: float,
-    step: float,
-    alpha: float,
-) -> float:
-    """Walk away from the mean until rejected, then halve the bracket."""
-    if alpha < 1 / len(signs):
+def _end(column: Flips, step: float, alpha: float) -> float:
+    """Walk away from the mean, at 0, until rejected; then halve the bracket."""
+    if alpha < 1 / len(column.signed):
         return float(np.copysign(np.inf, step))
-    inside, width = centre, step
+    inside, outside = 0.0, step
     for _ in range(_STEPS):
-        if _p(column, groups, signs, centre + width) <= alpha:
+        if column.p_value(outside) <= alpha:
             break
-        inside, width = centre + width, 2 * width
+        inside, outside = outside, 2 * outside
     else:
         return float(np.copysign(np.inf, step))
-    outside = centre + width
     for _ in range(_STEPS):
         middle = (inside + outside) / 2
-        if _p(column, groups, signs, middle) <= alpha:
+        if column.p_value(middle) <= alpha:
             outside = middle
         else:
             inside = middle

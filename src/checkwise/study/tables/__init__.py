@@ -1,0 +1,106 @@
+"""Every table of a study, as functions of one or several cohorts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from checkwise.errors import InputError, MissingMetricError
+from checkwise.study.cohort import Cohort
+from checkwise.study.pool import Pool
+from checkwise.study.tables import (
+    beyond,
+    components,
+    composition,
+    inference,
+    logits,
+    main,
+    objectives,
+    plateau,
+    pure,
+    rank_tables,
+    robustness,
+    tolerance,
+)
+from checkwise.study.tables.table import Cell, Table
+
+__all__ = ["NEED_LOGITS", "TABLES", "Cell", "Table", "build", "build_all"]
+
+TABLES: dict[str, Callable[[Pool], Table]] = {
+    "main": main.main,
+    "main-changes": main.main_changes,
+    "by-algorithm": main.by_algorithm,
+    "without-penalties": main.without_penalties,
+    "losses": main.losses,
+    "component-source": components.component_source,
+    "component-dataset": components.component_dataset,
+    "component-changes": components.component_changes,
+    "controls": components.controls,
+    "objectives": objectives.objectives,
+    "distances": objectives.distances,
+    "objective-changes": objectives.objective_changes,
+    "tolerance": tolerance.tolerance,
+    "tolerance-dataset": tolerance.tolerance_dataset,
+    "tolerance-changes": tolerance.tolerance_changes,
+    "composition": composition.composition,
+    "disagreement": composition.disagreement,
+    "pure": pure.pure,
+    "plateau": plateau.plateau,
+    "rank-correlation": rank_tables.rank_correlation,
+    "kendall": rank_tables.kendall_tau,
+    "ordering-transfer": rank_tables.ordering_transfer,
+    "ranking-value": beyond.ranking_value,
+    "sensitivity": beyond.sensitivity,
+    "regret": beyond.regrets,
+    "inference": inference.inference,
+    "multiplicity": robustness.multiplicity,
+    "influence": robustness.influences,
+    "risk-coverage": logits.risk_coverages,
+    "cross-fit": logits.cross_fit,
+}
+# Built only when asked for by name: they read every saved logit.
+NEED_LOGITS = ("risk-coverage", "cross-fit")
+
+
+def build(
+    name: str,
+    cohorts: Cohort | Sequence[Cohort] | Pool,
+    *,
+    margins: Mapping[str, float] | None = None,
+) -> Table:
+    """One table by name; ``equivalence`` needs margins (metric → largest harmless difference).
+
+    Raises:
+        InputError: the name is unknown, or the cohort lacks what the table needs.
+    """
+    pool = Pool.of(cohorts)
+    if name == "equivalence":
+        if not margins:
+            raise InputError(
+                "Expected a margin for the equivalence table, such as target_accuracy=0.5: the "
+                "largest difference that would not matter."
+            )
+        return inference.equivalences(pool, margins)
+    if name not in TABLES:
+        raise InputError(f"Expected one of the tables {', '.join(TABLES)}, but got {name!r}.")
+    found = TABLES[name](pool)
+    if not found.cells:
+        raise InputError(
+            f"Expected what table {name} needs, but these runs have no saved logits: train with "
+            'logits = "all".'
+        )
+    return found
+
+
+def build_all(
+    cohorts: Cohort | Sequence[Cohort] | Pool,
+    *,
+    margins: Mapping[str, float] | None = None,
+) -> Iterator[Table | tuple[str, str]]:
+    """Every table that needs no logits; a name and a reason for one that cannot be made."""
+    pool = Pool.of(cohorts)
+    names = [name for name in TABLES if name not in NEED_LOGITS]
+    for name in [*names, *(["equivalence"] if margins else [])]:
+        try:
+            yield build(name, pool, margins=margins)
+        except MissingMetricError as error:
+            yield name, str(error)

@@ -1,0 +1,130 @@
+"""Cells that many tables share: means of rules, and paired changes with intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from checkwise.study.bootstrap import SEED, percentile_interval
+from checkwise.study.paired import contrasts, scale, trimmed_mean
+from checkwise.study.pool import Group, Pool, Rule, label
+from checkwise.study.tables.table import Cell
+from checkwise.study.worst_domain import Blocks, cell_means, paired, worst_domains
+
+FloatArray = NDArray[np.float64]
+
+MAIN = ("target_accuracy", "target_ece", "target_cwece", "target_nll")
+# Single runs can carry a mean NLL, so these stand beside it.
+ROBUST = ("source_nll", "target_nll")
+WHD = "whd"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A contrast: ``rule`` − ``reference``, and what its row is called."""
+
+    row: tuple[str, ...]
+    rule: Rule
+    reference: Rule
+
+
+def means(
+    pool: Pool, rules: Sequence[Rule], measures: Sequence[str], groups: Sequence[Group]
+) -> Iterator[Cell]:
+    """The mean of every measure under every rule, in every group.
+
+    A run counts for a measure where every rule has a finite value, so that rules are compared on
+    the same runs.
+    """
+    for group in groups:
+        for rule in rules:
+            for measure in measures:
+                if measure == WHD:
+                    yield _worst(pool, rule, group)
+                else:
+                    yield from _mean(pool, rules, rule, measure, group)
+
+
+def _mean(
+    pool: Pool, rules: Sequence[Rule], rule: Rule, measure: str, group: Group
+) -> Iterator[Cell]:
+    found = group.keep.copy()
+    for other in rules:
+        found &= np.isfinite(pool.columns(other)[measure])
+    values = pool.columns(rule)[measure][found]
+    row, n, factor = (*group.labels, label(rule)), len(values), scale(measure)
+    middle = float(values.mean()) if n else float("nan")
+    yield Cell(row, measure, factor * middle, n, group.role, factor)
+    if measure in ROBUST:
+        median = float(np.median(values)) if n else float("nan")
+        yield Cell(row, f"{measure}_median", factor * median, n, group.role, factor)
+        trimmed = factor * trimmed_mean(values)
+        yield Cell(row, f"{measure}_trimmed", trimmed, n, group.role, factor)
+
+
+def _worst(pool: Pool, rule: Rule, group: Group) -> Cell:
+    blocks = _in_group(pool, rule, group)
+    values = blocks.values[np.isfinite(blocks.values)]
+    value = 100 * float(values.mean()) if len(values) else float("nan")
+    row = (*group.labels, label(rule))
+    return Cell(row, WHD, value, len(values), group.role, 100, unit="blocks")
+
+
+def _in_group(pool: Pool, rule: Rule, group: Group) -> Blocks:
+    kept = {key for key, keep in zip(pool.keys, group.keep.tolist(), strict=True) if keep}
+    return worst_domains({k: o for k, o in pool.outcomes(rule).items() if k in kept})
+
+
+def changes(
+    pool: Pool,
+    pairs: Sequence[Pair],
+    measures: Sequence[str],
+    groups: Sequence[Group],
+    *,
+    seed: int = SEED,
+) -> Iterator[Cell]:
+    """Paired differences with 95% percentile intervals over runs; ``whd`` in both units."""
+    over_runs = [measure for measure in measures if measure != WHD]
+    for group in groups:
+        for pair in pairs:
+            row = (*group.labels, *pair.row)
+            found = pool.differences(pair.rule, pair.reference, over_runs, group.keep)
+            for contrast in contrasts(found, seed=seed):
+                factor = contrast.scale
+                yield Cell(
+                    row,
+                    contrast.metric,
+                    contrast.mean,
+                    contrast.n,
+                    group.role,
+                    factor,
+                    contrast.low,
+                    contrast.high,
+                    seed,
+                )
+                if contrast.metric in ROBUST:
+                    name = contrast.metric
+                    yield Cell(
+                        row, f"{name}_median", contrast.median, contrast.n, group.role, factor
+                    )
+                    yield Cell(
+                        row, f"{name}_trimmed", contrast.trimmed, contrast.n, group.role, factor
+                    )
+            if WHD in measures:
+                yield from worst_changes(pool, pair, group, seed=seed)
+
+
+def worst_changes(pool: Pool, pair: Pair, group: Group, *, seed: int = SEED) -> Iterator[Cell]:
+    """Δ WHD, resampling blocks, and resampling data set × algorithm averages."""
+    found = paired(*(_in_group(pool, rule, group) for rule in (pair.rule, pair.reference)))
+    row = (*group.labels, *pair.row)
+    units = ((WHD, found.values, "blocks"), (f"{WHD}_cells", cell_means(found), "cells"))
+    for measure, values, unit in units:
+        changed = 100 * np.asarray(values, dtype=np.float64).reshape(-1, 1)
+        low, high = percentile_interval(changed, seed=seed)
+        mean = float(changed.mean()) if len(changed) else float("nan")
+        ends = (float(low[0]), float(high[0]))
+        yield Cell(row, measure, mean, len(changed), group.role, 100, *ends, seed, unit)
