@@ -28,6 +28,17 @@ _BN = {"minibatches": MINIBATCHES}
 _SWAD = {**swad.VALLEY, "mode": "faithful", **_BN}
 _FEASIBLE = {"delta_pp": "0.5", "top": None}
 
+
+def _diwa(*, greedy: bool) -> Recipe:
+    return Recipe(
+        ensemble.plan_diwa,
+        ensemble.make_diwa,
+        {"greedy": greedy, **_BN},
+        ensemble.SAME_SPLIT,
+        "hparams_seeds",
+    )
+
+
 RECIPES: dict[str, Recipe] = {
     "swad": Recipe(swad.plan, swad.make, _SWAD),
     "swad-nobn": Recipe(swad.plan, swad.make, {**_SWAD, "minibatches": 0}),
@@ -44,14 +55,14 @@ RECIPES: dict[str, Recipe] = {
     "sma": Recipe(kept.plan, kept.make, {"average": "sma", **_BN}),
     "dense-swad": Recipe(kept.plan, kept.make, {"average": "dense-swad", **_BN}),
     "eoa": Recipe(
-        ensemble.plan_eoa, ensemble.make_eoa, share=ensemble.SAME_TASK, requires=("sma",)
+        ensemble.plan_eoa,
+        ensemble.make_eoa,
+        share=ensemble.SAME_TASK,
+        varied="hparams_seeds or trial_seeds",
+        requires=("sma",),
     ),
-    "diwa-uniform": Recipe(
-        ensemble.plan_diwa, ensemble.make_diwa, {"greedy": False, **_BN}, ensemble.SAME_SPLIT
-    ),
-    "diwa-greedy": Recipe(
-        ensemble.plan_diwa, ensemble.make_diwa, {"greedy": True, **_BN}, ensemble.SAME_SPLIT
-    ),
+    "diwa-uniform": _diwa(greedy=False),
+    "diwa-greedy": _diwa(greedy=True),
 }
 
 
@@ -96,6 +107,7 @@ def derive(
             f"{len(wrecked)} diverged: `checkwise sweep` with the same study finishes runs."
         )
     groups = _groups(usable if len(only) > 1 else _with_mates(cohort, usable, recipe), recipe)
+    _check_several(method, recipe, groups)
     for needed in recipe.requires:
         for run in (run for group in groups for run in group):
             derive(run.folder, needed, roots=roots, force=force)
@@ -193,6 +205,15 @@ def _groups(runs: Sequence[StoredRun], recipe: Recipe) -> list[list[StoredRun]]:
     for run in runs:
         found.setdefault(_shared(run.key, recipe), []).append(run)
     return list(found.values())
+
+
+def _check_several(method: str, recipe: Recipe, groups: Sequence[Sequence[StoredRun]]) -> None:
+    lone = [group[0].key for group in groups if recipe.varied and len(group) < 2]
+    if lone:
+        raise InputError(
+            f"Expected several runs to combine for {method}, but {lone[0]} stands alone: train "
+            f"the study with more {recipe.varied}."
+        )
 
 
 def _shared(key: RunKey, recipe: Recipe) -> tuple[Any, ...]:

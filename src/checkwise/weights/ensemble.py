@@ -25,7 +25,6 @@ SAME_SPLIT = (*SAME_TASK, "trial_seed")
 
 def plan_eoa(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
     """The moving averages of all runs that share data set, algorithm and held-out domains."""
-    _check_several(runs, "eoa", "hparams_seeds or trial_seeds")
     files = {str(run.key): folder_of(run.cohort, "sma", run.key) / WEIGHTS for run in runs}
     notes = []
     if len({run.key.trial_seed for run in runs}) > 1:
@@ -54,7 +53,6 @@ def make_eoa(
 
 def plan_diwa(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
     """The source-acc checkpoints of runs that began from the same weights, best first."""
-    _check_several(runs, "diwa", "hparams_seeds")
     starts = {read_run(run.folder).config.get("init_seed") for run in runs}
     if None in starts or len(starts) > 1:
         raise InputError(
@@ -107,11 +105,3 @@ def _source_accuracy(host: OpenRun, made: Made) -> Fraction:
         return Fraction(-1)
     domains = source["domains"].values()
     return sum((Fraction(e["correct"], e["n"]) for e in domains), Fraction(0)) / len(domains)
-
-
-def _check_several(runs: Sequence[StoredRun], method: str, seeds: str) -> None:
-    if len(runs) < 2:
-        raise InputError(
-            f"Expected several runs to combine for {method}, but {runs[0].key} stands alone: "
-            f"train the study with more {seeds}."
-        )

@@ -74,6 +74,7 @@ class Recipe:
         params: all parameters with their defaults.
         share: the coordinates that the runs of a group have in common; by default all of them,
             so that every run is its own group.
+        varied: the seeds of which a study needs more than one; empty where one run is enough.
         requires: methods whose results have to exist for every run of the group.
     """
 
@@ -81,4 +82,5 @@ class Recipe:
     make: Maker
     params: Mapping[str, Any] = field(default_factory=dict)
     share: tuple[str, ...] = ALONE
+    varied: str = ""
     requires: tuple[str, ...] = ()

@@ -1,0 +1,76 @@
+"""A small real cohort on digits, trained once for all tests of derived models."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checkwise.cli import main
+from checkwise.store.cohort import open_cohort
+from checkwise.sweep.plan import make_cohort
+from checkwise.sweep.study_file import read_study
+from checkwise.sweep.worker import Job, work
+
+STUDY = """
+name = "averages"
+role = "development"
+[data]
+dataset = "RotatedMNIST"
+held_out = ["75"]
+[network]
+kind = "digits"
+[runs]
+algorithms = ["GroupDRO"]
+hparams_seeds = [0, 1]
+trial_seeds = [0]
+[training]
+steps = 104
+record_every = 13
+averages = ["sma", "dense-swad"]
+shared_init = true
+[records]
+keep = "all"
+[hparams]
+batch_size = 8
+lr = 0.003
+"""
+
+
+def train_cohort(folder: Path, study: str = STUDY) -> Path:
+    """Train a study in this process."""
+    file = folder / "study.toml"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(study)
+    cohort = make_cohort(read_study(file), folder / "cohort", {})
+    work(Job(cohort=str(cohort.path), attempt="test"))
+    return cohort.path
+
+
+def copied(cohort: Path, folder: Path) -> Path:
+    """A copy to spoil."""
+    return Path(shutil.copytree(cohort, folder / "copy"))
+
+
+def run_folders(cohort: Path) -> list[Path]:
+    return list(open_cohort(cohort).runs.values())
+
+
+def answer(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> Any:
+    """What a command prints with ``--json``."""
+    with pytest.raises(SystemExit) as stop:
+        main([*arguments, "--json"])
+    printed = capsys.readouterr()
+    assert stop.value.code == 0, printed.err
+    return json.loads(printed.out)
+
+
+def complaint(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """The one line of a command that is refused."""
+    with pytest.raises(SystemExit) as stop:
+        main(arguments)
+    assert stop.value.code == 2
+    return capsys.readouterr().err

@@ -1,0 +1,232 @@
+"""Models made from a real cohort: what goes in, what comes out, and where it is kept."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import checkwise as cw
+from checkwise.errors import InputError
+from checkwise.store.cohort import open_cohort
+from checkwise.store.verify import verify
+from checkwise.train.evaluation import Outputs, Part
+from checkwise.weights import methods, read_record, read_source
+from checkwise.weights.derive import RECIPES, derive
+from checkwise.weights.evaluate import (
+    mean_log_probabilities,
+    mean_logits,
+    open_data,
+    open_run,
+)
+from tests.weights.cohorts import STUDY, answer, complaint, copied, run_folders, train_cohort
+
+
+def checkpoint(run: Path, step: int) -> dict[str, torch.Tensor]:
+    return load_file(run / "checkpoints" / f"step-{step:06d}.safetensors")
+
+
+def test_every_recipe_is_a_method_that_says_what_it_needs() -> None:
+    known = methods()
+    assert set(RECIPES) <= set(known)
+    for name, recipe in RECIPES.items():
+        assert "data" in known[name].needs
+        alone = len(recipe.share) == 5
+        assert known[name].scope == ("run" if alone else "cohort")
+    assert all(known[name].is_rule for name in cw.rules())
+
+
+def test_evaluating_a_checkpoint_repeats_its_record(cohort: Path) -> None:
+    record = open_cohort(cohort)
+    key = next(iter(record.runs))
+    run = open_run(record, key, open_data(record, key.dataset, {}))
+    source, heldout = run.entries(run.outputs(checkpoint(run.folder, 26)))
+    line = json.loads((run.folder / "source.jsonl").read_text().splitlines()[2])
+    assert line["step"] == 26
+    assert source["domains"] == line["domains"]
+    target = json.loads((run.folder / "heldout" / "75.jsonl").read_text().splitlines()[2])
+    assert heldout["75"] == {name: value for name, value in target.items() if name != "step"}
+
+
+def test_swad_averages_the_valley_of_source_nll(cohort: Path) -> None:
+    outcome = derive(cohort, "swad")
+    assert len(outcome.made) == 2
+    for record, run in zip(outcome.records, sorted(run_folders(cohort)), strict=True):
+        losses = cw.load(str(run)).values["nll"].mean(axis=1)
+        steps = cw.load(str(run)).steps
+        expected = [int(steps[i]) for i in cw.loss_valley(losses.tolist()).indices]
+        given = zip(record.inputs["steps"], record.inputs["multiplicities"], strict=True)
+        assert sorted(s for s, n in given for _ in range(n)) == sorted(expected)
+        folder = cohort / "derived" / "swad" / run.name
+        made = load_file(folder / "weights.safetensors")
+        assert set(made) == set(checkpoint(run, expected[0]))
+        assert not any("q" in name.split(".") for name in made)  # GroupDRO's weights stay out
+        for name, found in made.items():
+            mean = torch.stack([checkpoint(run, s)[name].double() for s in expected]).mean(0)
+            assert torch.allclose(found.double(), mean, rtol=1e-6, atol=1e-9)
+        assert {p.name for p in folder.iterdir()} == {
+            "record.json",
+            "source.json",
+            "heldout",
+            "weights.safetensors",
+        }
+        assert not read_source(cohort, "swad", record.run)["diverged"]
+        assert record.seconds > 0
+    assert verify(cohort) == []  # nothing was put inside the runs
+
+
+def test_a_second_call_does_nothing_until_something_changed(cohort: Path, tmp_path: Path) -> None:
+    mine = copied(cohort, tmp_path)
+    assert len(derive(mine, "ac-nc-top3-weights").made) == 2
+    again = derive(mine, "ac-nc-top3-weights")
+    assert (len(again.made), len(again.current)) == (0, 2)
+    assert len(derive(mine, "ac-nc-top3-weights", delta_pp="5.0").made) == 2
+    assert len(derive(mine, "ac-nc-top3-weights", delta_pp="5.0", force=True).made) == 2
+    key = again.records[0].run
+    source = open_cohort(mine).runs[key] / "source.jsonl"
+    source.write_text(source.read_text().replace('"loss":', '"loss" :', 1))
+    assert [r.run for r in derive(mine, "ac-nc-top3-weights", delta_pp="5.0").made] == [key]
+
+
+def test_held_out_results_are_written_without_being_read(cohort: Path, tmp_path: Path) -> None:
+    mine = copied(cohort, tmp_path)
+    for path in mine.glob("runs/*/heldout/*.jsonl"):
+        path.write_text("spoilt")
+    for path in mine.glob("derived/*/*/heldout/*.json"):
+        path.write_text("spoilt")
+    derive(mine, "swad", force=True)
+    derive(cohort, "swad", force=True)
+    for found in mine.glob("derived/swad/*/heldout/*.json"):
+        assert found.read_text() == (cohort / found.relative_to(mine)).read_text()
+
+
+def test_feasible_sets_are_averaged_by_rank(cohort: Path) -> None:
+    for name, top in (("ac-nc-mean-probs", None), ("ac-nc-top3-probs", 3)):
+        for record in derive(cohort, name, delta_pp="10").records:
+            run = open_cohort(cohort).runs[record.run]
+            chosen = cw.select(cw.load(str(run)), "ac-nc", delta_pp="10")
+            ranked = chosen.table["step"][: len(chosen.feasible_steps)].tolist()
+            assert record.inputs["steps"] == ranked[:top]
+            assert record.inputs["steps"][0] == chosen.step
+            assert not (cohort / "derived" / name / run.name / "weights.safetensors").exists()
+
+
+def outputs(*logits: list[list[float]]) -> list[Outputs]:
+    rows = np.arange(len(logits[0]))
+    part = Part("source", "a", 0, rows, rows)
+    return [Outputs((part,), (np.array(z, dtype=np.float32),)) for z in logits]
+
+
+def test_predictions_are_averaged_as_probabilities_and_ensembles_as_logits() -> None:
+    given = outputs([[2.0, 0.0], [300.0, 0.0]], [[-1.0, 1.0], [0.0, 300.0]])
+    softmax = [torch.from_numpy(o.logits[0]).double().softmax(1) for o in given]
+    found = torch.from_numpy(mean_log_probabilities(given).logits[0]).double().softmax(1)
+    assert torch.allclose(found, (softmax[0] + softmax[1]) / 2, atol=1e-7)
+    assert mean_logits(given).logits[0].tolist() == [[0.5, 0.5], [150.0, 150.0]]
+
+
+def test_an_ensemble_averages_logits_over_runs(cohort: Path) -> None:
+    made = derive(cohort, "eoa").records
+    assert all(len(record.inputs["members"]) == 2 for record in made)
+    record = open_cohort(cohort)
+    data = open_data(record, made[0].run.dataset, {})
+    members = [
+        open_run(record, r.run, data).outputs(
+            load_file(cohort / "derived" / "sma" / str(r.run) / "weights.safetensors")
+        )
+        for r in made
+    ]
+    source, _ = open_run(record, made[0].run, data).entries(mean_logits(members))
+    assert source["domains"] == read_source(cohort, "eoa", made[0].run)["domains"]
+
+
+def test_runs_with_one_start_are_averaged_uniformly_or_greedily(cohort: Path) -> None:
+    uniform = derive(cohort, "diwa-uniform").records[0]
+    paths = [cohort / "runs" / name for name in uniform.inputs["members"]]
+    members = [checkpoint(p, s) for p, s in zip(paths, uniform.inputs["steps"], strict=True)]
+    made = load_file(cohort / "derived" / "diwa-uniform" / paths[0].name / "weights.safetensors")
+    for name, found in made.items():
+        assert torch.allclose(found, (members[0][name] + members[1][name]) / 2, atol=1e-6)
+
+    def accuracy(path: Path, step: int) -> float:
+        run = cw.load(str(path))
+        return float(run.values["accuracy"][run.steps == step].mean())
+
+    first = accuracy(paths[0], uniform.inputs["steps"][0])
+    assert first >= accuracy(paths[1], uniform.inputs["steps"][1])
+    greedy = derive(cohort, "diwa-greedy").records[0]
+    domains = read_source(cohort, "diwa-greedy", greedy.run)["domains"].values()
+    assert np.mean([entry["accuracy"] for entry in domains]) >= first - 1e-12
+
+
+def test_one_run_can_be_asked_for(cohort: Path, tmp_path: Path) -> None:
+    mine = copied(cohort, tmp_path)
+    run = run_folders(mine)[0]
+    assert len(derive(run, "swad-nobn").records) == 1
+    assert len(derive(run, "diwa-uniform").records) == 2  # its mates come along
+
+
+def test_what_is_missing_is_named_with_the_way_out(
+    cohort: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mine = copied(cohort, tmp_path)
+    record = derive(mine, "swad").records[0]
+    run, step = open_cohort(mine).runs[record.run], record.inputs["steps"][0]
+    path = run / "checkpoints" / f"step-{step:06d}.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=f"checksum differs in .*step-{step:06d}"):
+        derive(mine, "swad", force=True)
+    path.unlink()
+    with pytest.raises(InputError, match=f'step {step}, .* keep = "all"'):
+        derive(mine, "swad", force=True)
+    assert 'keep = "all"' in complaint(["swad", str(mine), "--force"], capsys)
+    (run / "averages" / "sma.safetensors").unlink()
+    with pytest.raises(InputError, match=r'averages = \["sma"\]'):
+        derive(mine, "eoa", force=True)
+
+
+def test_unlike_runs_are_not_averaged(tmp_path: Path) -> None:
+    study = STUDY.replace("shared_init = true", "").replace("steps = 104", "steps = 3")
+    study = study.replace('averages = ["sma", "dense-swad"]', "").replace("13", "2")
+    path = train_cohort(tmp_path, study)
+    with pytest.raises(InputError, match="shared_init = true"):
+        derive(path, "diwa-uniform")
+    with pytest.raises(InputError, match="averages"):
+        derive(path, "sma")
+    lone = train_cohort(tmp_path / "lone", study.replace("[0, 1]", "[0]"))
+    with pytest.raises(InputError, match="hparams_seeds"):
+        derive(lone, "diwa-greedy")
+    with pytest.raises(InputError, match="stands alone"):
+        derive(lone, "eoa")
+
+
+def test_the_commands_answer_in_json(cohort: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = answer(["swad", str(cohort), "--mode", "as-described"], capsys)
+    assert {entry["method"] for entry in found["results"]} == {"swad-as-described"}
+    for entry in found["results"]:
+        assert entry["inputs"]["multiplicities"] == [1] * len(entry["inputs"]["steps"])
+        assert Path(entry["path"]).is_dir()
+        assert entry["source"]["domains"]
+    both = answer(["derive", str(cohort), "--method", "swad,swad-nobn"], capsys)
+    assert len(both["results"]) == 4
+    assert "as-described" in complaint(["swad", str(cohort), "--mode", "other"], capsys)
+    assert "--delta-pp" in complaint(
+        ["derive", str(cohort), "--method", "sma", "--delta-pp", "1"], capsys
+    )
+    assert "picks a saved step" in complaint(["derive", str(cohort), "--method", "ac-nc"], capsys)
+    assert "checkwise sweep" in complaint(["swad", str(cohort / "runs")], capsys)
+
+
+def test_a_damaged_record_is_named(cohort: Path, tmp_path: Path) -> None:
+    mine = copied(cohort, tmp_path)
+    record = derive(mine, "swad").records[0]
+    path = mine / "derived" / "swad" / str(record.run) / "record.json"
+    path.write_text('{"schema": 1}')
+    with pytest.raises(InputError, match=r"derive it again"):
+        read_record(mine, "swad", record.run)
