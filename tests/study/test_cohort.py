@@ -147,7 +147,8 @@ def test_several_held_out_domains_weigh_equally_within_their_run(tmp_path: Path)
 def test_the_order_of_the_plan_does_not_change_intervals(tmp_path: Path) -> None:
     ours = Cohort.open(write_cohort(tmp_path / "a", tiny_runs())).compare(["ac-nc"])
     other = Cohort.open(write_cohort(tmp_path / "b", tiny_runs()[::-1])).compare(["ac-nc"])
-    assert ours.equals(other)
+    measured = ["seconds"]
+    assert ours.drop(columns=measured).equals(other.drop(columns=measured))
 
 
 def test_a_cohort_without_finished_runs_says_so(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -31,3 +32,22 @@ def read_heldout(folder: Path, domain: str) -> dict[str, NDArray[Any]]:
     steps, diverged = rows.steps_of(lines, path), rows.diverged_of(lines)
     columns = rows.metric_columns(lines, diverged, steps, str(path))
     return {"step": steps, "diverged": diverged, **columns}
+
+
+def read_entry(path: Path) -> dict[str, Any]:
+    """The result of a derived model on one held-out domain: ``diverged``, ``n``, metrics."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        found = error
+    if not isinstance(found, dict):
+        raise InputError(
+            f"Expected the result on a held-out domain, but got {found} in {path}: remove the "
+            "folder of the derived result and make it again."
+        )
+    return found
+
+
+def heldout_logits_file(folder: Path, domain: str, step: int) -> Path:
+    """Where the logits of a held-out domain at a step are."""
+    return Path(folder) / layout.heldout_predictions_file(domain, step)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,9 +16,12 @@ from checkwise.selection import DEFAULT_RULE
 from checkwise.store import cohort as stored
 from checkwise.study import frames
 from checkwise.study.bootstrap import LEVEL, RESAMPLES, SEED
-from checkwise.study.outcome import KEY_COLUMNS, Outcome, key_columns, outcomes
+from checkwise.study.choices import choices
+from checkwise.study.derived import derived_outcomes, with_targets
+from checkwise.study.outcome import KEY_COLUMNS, Outcome, key_columns
 from checkwise.study.paired import Contrast, Differences, contrasts, differences
 from checkwise.study.runs import Runs
+from checkwise.study.scopes import check_scope
 from checkwise.study.setting import Setting, settings
 from checkwise.study.targets import Targets
 
@@ -104,18 +108,31 @@ class Cohort:
                 "by=['dataset']."
             )
 
-    def outcomes(self, setting: Setting, *, held_out: bool, **options: Any) -> tuple[Outcome, ...]:
-        """What a rule gives on every finished run, with held-out results or without."""
+    def outcomes(
+        self, setting: Setting, *, held_out: bool, scope: str = "run", **options: Any
+    ) -> tuple[Outcome, ...]:
+        """What a rule or method gives on every finished run, with held-out results or without.
+
+        A method may have nothing to say about some runs: those are absent.
+        """
+        within = check_scope(scope)
         if not self.usable:
             raise InputError(
                 f"Expected at least one finished run in {self.path}, but {len(self.unfinished)} "
                 f"are unfinished and {len(self.wrecked)} diverged: `checkwise sweep` with the same "
                 "study finishes runs."
             )
-        found = outcomes(self.usable, setting, **options)
+        row = setting.row
+        if row.rule is None:
+            made = derived_outcomes(self.path, self.usable, setting.rule, scope=scope)
+            if not held_out:
+                return made
+            return tuple(with_targets(self.path, setting.rule, outcome) for outcome in made)
+        found = choices(self.path, self.runs, self.usable, setting, scope=within, options=options)
         if not held_out:
             return found
-        return tuple(self._targets[outcome.key].on(outcome) for outcome in found)
+        oracle = row.scaling == "oracle"
+        return tuple(self._targets[each.deployed].on(each, oracle=oracle) for each in found)
 
     def held_out(self, key: RunKey) -> dict[str, Mapping[str, Any]]:
         """Every held-out record of a run by domain: ``step``, ``diverged`` and the metrics."""
@@ -130,7 +147,8 @@ class Cohort:
         """The chosen checkpoint of every run; held-out results are not opened.
 
         Columns: the run, ``step``, ``source_<metric>`` (fractions), ``gap_pp``, ``eligible``,
-        ``score``.
+        ``score``, ``deployed`` (the run the model comes from), ``temperature``, ``in_sample``
+        (``source_<metric>`` is on the examples that the temperature was fitted on).
         """
         (setting,), options = _read([rule], params)
         if setting.expected:
@@ -138,6 +156,7 @@ class Cohort:
                 f"Expected a rule that chooses a checkpoint, but {rule} is a mean over the "
                 "feasible set: use `evaluate` or `compare`."
             )
+        assert setting.found  # refuses methods that make a new model
         return frames.choices(self.outcomes(setting, held_out=False, **options))
 
     def evaluate(self, rule: str = DEFAULT_RULE, **params: Any) -> pandas.DataFrame:
@@ -153,15 +172,19 @@ class Cohort:
         metrics: Sequence[str] = MAIN_METRICS,
         **params: Any,
     ) -> list[Differences]:
-        """Rule − reference for every run; one table per rule that is not the reference."""
+        """Rule − reference for every run that both have; one table per rule besides it."""
         if isinstance(rules, str):
             raise InputError(f"Expected a list of rules, but got {rules!r}: write [{rules!r}].")
         label = reference.label if isinstance(reference, Setting) else reference
         labels = [rule.label if isinstance(rule, Setting) else rule for rule in rules]
         every, options = _read([*rules, *([] if label in labels else [reference])], params)
         given = {s.label: self.outcomes(s, held_out=True, **options) for s in every}
-        compared = [name for name in labels if name != label]
-        return [differences(name, label, given, metrics) for name in compared]
+        needs = {s.label: s.row.needs for s in every}
+        return [
+            replace(differences(name, label, given, metrics), needs=needs[name])
+            for name in labels
+            if name != label
+        ]
 
     def contrasts(
         self,
@@ -199,12 +222,14 @@ class Cohort:
         """Paired differences to the reference, on the reported scale (see :class:`Contrast`).
 
         Args:
-            rules: names or settings; ``ac-mean`` is the mean over the feasible set.
+            rules: names or settings of rules and methods; ``ac-mean`` is the mean over the feasible
+                set. Every row says what it needs and the seconds per run that it took.
             reference: what is subtracted; it need not be among the rules.
             by: columns of the run key to split by, such as ``["algorithm"]``.
             level, resamples, seed: of the percentile bootstrap over run pairs.
             asked: ``metrics`` (``target_nll``, ``source_accuracy``, ``gap_pp`` …), parameters that
-                every rule that takes them gets, and ``weights`` or ``worst_domain``.
+                every rule that takes them gets, ``weights`` or ``worst_domain``, and ``scope``
+                ("run", "hparams-acc" or "hparams-ac": whether hyperparameters are chosen too).
         """
         rows = self.contrasts(
             rules, reference, by=by, level=level, resamples=resamples, seed=seed, **asked
@@ -225,8 +250,9 @@ class Cohort:
 def _read(
     rules: Sequence[str | Setting], params: Mapping[str, Any]
 ) -> tuple[tuple[Setting, ...], dict[str, Any]]:
-    """Settings of the rules, and what is said about domains for all of them."""
-    options = {name: params[name] for name in ("weights", "worst_domain") if name in params}
+    """Settings of the rules, and what is said about domains and scope for all of them."""
+    named = ("weights", "worst_domain", "scope")
+    options = {name: params[name] for name in named if name in params}
     return settings(rules, {k: v for k, v in params.items() if k not in options}), options
 
 

@@ -60,4 +60,7 @@ def _choice(outcome: Outcome) -> dict[str, Any]:
         "gap_pp": outcome.gap_pp,
         "eligible": outcome.eligible,
         "score": outcome.score,
+        "deployed": str(outcome.deployed),
+        "temperature": 1.0 if outcome.calibration is None else outcome.calibration.mean,
+        "in_sample": outcome.in_sample,
     }

@@ -1,32 +1,36 @@
-"""What one rule gave on one run: source facts always, target facts where asked for."""
+"""What a rule or method gave on one run, and, once the study opens them, its held-out results."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from checkwise.records import RunKey, Trajectory
-from checkwise.selection import Selection, select_many
-from checkwise.study.setting import Setting
+from checkwise.selection.table import view_of
+from checkwise.weights.calibration import Calibration
 
 KEY_COLUMNS = ("dataset", "algorithm", "held_out", "hparams_seed", "trial_seed")
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """One rule on one run; metrics are fractions.
+    """One rule or method on one run; metrics are fractions.
 
     Args:
-        key: the run.
-        steps: the chosen step, or every feasible one for an expectation over them.
+        key: the run that rows are paired by.
+        steps: the chosen step, every feasible one for an expectation over them, or those averaged.
         source: metric → mean over source domains (and over ``steps``).
         gap_pp: points of source accuracy below the best checkpoint.
         eligible: how many checkpoints the rule could have chosen.
         score: what the rule minimised; nan for an expectation.
         targets: held-out domain → metric → value. Empty unless evaluated.
+        run: where the model comes from, if hyperparameters were chosen among several runs.
+        calibration: how its logits are rescaled, if they are.
+        in_sample: whether ``source`` is on the examples that something was fitted on.
+        seconds: what the choice took, measured; nan if unknown.
     """
 
     key: RunKey
@@ -36,6 +40,15 @@ class Outcome:
     eligible: int
     score: float
     targets: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    run: RunKey | None = None
+    calibration: Calibration | None = None
+    in_sample: bool = False
+    seconds: float = float("nan")
+
+    @property
+    def deployed(self) -> RunKey:
+        """The run that the model comes from."""
+        return self.run or self.key
 
     def value(self, metric: str) -> float:
         """``source_<metric>``, ``target_<metric>`` (mean over held-out domains) or ``gap_pp``."""
@@ -48,25 +61,30 @@ class Outcome:
         return float(np.mean(each))
 
 
-def outcomes(
-    runs: Mapping[RunKey, Trajectory], setting: Setting, **options: Any
-) -> tuple[Outcome, ...]:
-    """Apply a rule to every run; nothing but source validation is read."""
-    chosen = select_many(runs, setting.found, **options, **setting.params)
-    return tuple(_outcome(key, s, expected=setting.expected) for key, s in chosen.items())
-
-
-def _outcome(key: RunKey, selection: Selection, *, expected: bool) -> Outcome:
-    at = np.flatnonzero(selection.ranking.eligible) if expected else np.array([selection.index])
-    columns = selection.view.columns
-    metrics = [name for name in selection.trajectory.metrics if name in columns]
+def outcome_at(
+    key: RunKey, run: Trajectory, steps: tuple[int, ...], *, options: Mapping[str, Any]
+) -> Outcome:
+    """The source side of an outcome: what a run's own validation says about some of its steps."""
+    view = view_of(run, options.get("weights", "equal"), options.get("worst_domain", False))
+    at = np.flatnonzero(np.isin(run.steps, steps))
+    metrics = [name for name in run.metrics if name in view.columns]
     return Outcome(
         key=key,
-        steps=tuple(selection.trajectory.steps[at].tolist()),
-        source={name: float(columns[name][at].mean()) for name in metrics},
-        gap_pp=float(columns["gap_pp"][at].mean()),
-        eligible=len(selection.feasible_steps),
-        score=float("nan") if expected else selection.score,
+        steps=steps,
+        source={name: float(view.columns[name][at].mean()) for name in metrics},
+        gap_pp=float(view.columns["gap_pp"][at].mean()),
+        eligible=0,
+        score=float("nan"),
+        run=run.key if run.key is not None and run.key != key else None,
+    )
+
+
+def timed(found: tuple[Outcome, ...], seconds: float) -> tuple[Outcome, ...]:
+    """Outcomes that together took ``seconds``, each with its share on top of what it has."""
+    share = seconds / max(len(found), 1)
+    return tuple(
+        replace(each, seconds=share if np.isnan(each.seconds) else each.seconds + share)
+        for each in found
     )
 
 

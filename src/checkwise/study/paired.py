@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from checkwise.errors import MissingMetricError
+from checkwise.errors import InputError, MissingMetricError
 from checkwise.metrics import METRICS
 from checkwise.records import RunKey
 from checkwise.study.bootstrap import LEVEL, RESAMPLES, SEED, percentile_interval
@@ -36,6 +36,9 @@ class Contrast:
         lose_1pp: share of runs that lose at least 1 point; for target accuracy, else nan.
         missing: pairs left out because a value is not finite (the model diverged there).
         group: values of the columns that the comparison was split by.
+        needs: what the rule or method needs.
+        seconds: what it took per run, measured; training that it asks for included.
+        in_sample: whether the rule's values are on examples that something of it was fitted on.
     """
 
     rule: str
@@ -54,6 +57,9 @@ class Contrast:
     lose_1pp: float
     missing: int
     group: tuple[str, ...] = ()
+    needs: str = ""
+    seconds: float = float("nan")
+    in_sample: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +76,9 @@ class Differences:
     metrics: tuple[str, ...]
     mine: FloatArray
     theirs: FloatArray
+    needs: str = ""
+    seconds: float = float("nan")
+    in_sample: bool = False
 
     @property
     def values(self) -> FloatArray:
@@ -108,10 +117,18 @@ def differences(
     outcomes: Mapping[str, Sequence[Outcome]],
     metrics: Sequence[str],
 ) -> Differences:
-    """Pair two rules by run. Runs are put in key order, so that draws do not depend on the plan."""
+    """Pair two rules by the runs that both have.
+
+    Runs are put in key order, so that draws do not depend on the plan.
+    """
     mine = {outcome.key: outcome for outcome in outcomes[rule]}
     theirs = {outcome.key: outcome for outcome in outcomes[reference]}
-    keys = tuple(sorted(mine))
+    keys = tuple(sorted(mine.keys() & theirs.keys()))
+    if not keys:
+        raise InputError(
+            f"Expected runs that {rule} and {reference} both have results for, but there are none: "
+            "compare with another reference."
+        )
     return Differences(
         rule,
         reference,
@@ -119,6 +136,8 @@ def differences(
         tuple(metrics),
         _table([mine[key] for key in keys], metrics),
         _table([theirs[key] for key in keys], metrics),
+        seconds=float(np.mean([mine[key].seconds for key in keys])),
+        in_sample=any(mine[key].in_sample for key in keys),
     )
 
 
@@ -190,4 +209,7 @@ def _contrast(
         lose_1pp=counts.lose_point / n if n and metric == ACCURACY else float("nan"),
         missing=len(table.keys) - n,
         group=group,
+        needs=table.needs,
+        seconds=table.seconds,
+        in_sample=table.in_sample and metric.startswith("source_"),
     )

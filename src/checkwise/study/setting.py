@@ -1,4 +1,4 @@
-"""A rule with the parameters it is run with: one row of a comparison."""
+"""A rule or method with the parameters it is run with: one row of a comparison."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from checkwise.errors import InputError
-from checkwise.selection import Rule, get_rule
+from checkwise.selection import Rule
 from checkwise.selection.result import plain
-
-# Expected metrics under a uniform draw from the feasible set: a row, not a checkpoint.
-EXPECTED = {"ac-mean": "ac-early"}
+from checkwise.study.rows import Row, find_row
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A rule and what is set of its parameters; the rest are the rule's defaults.
+    """A rule or method and what is set of its parameters; the rest are its defaults.
 
     Example:
         >>> Setting("ac-nc").label, Setting("ac-nc", {"delta_pp": "1.0"}).label
@@ -36,14 +34,31 @@ class Setting:
         return f"{self.rule}({set_})" if set_ else self.rule
 
     @property
+    def row(self) -> Row:
+        """What the name stands for."""
+        return find_row(self.rule)
+
+    @property
     def expected(self) -> bool:
         """Whether this is a mean over the feasible set instead of one checkpoint."""
-        return self.rule in EXPECTED
+        return self.row.expected
 
     @property
     def found(self) -> Rule:
         """The rule that decides which checkpoints are looked at."""
-        return get_rule(EXPECTED.get(self.rule, self.rule))
+        rule = self.row.rule
+        if rule is None:
+            raise InputError(
+                f"Expected a rule that chooses a checkpoint, but {self.rule} makes a new model: "
+                "use `evaluate` or `compare`."
+            )
+        return rule
+
+    @property
+    def takes(self) -> Mapping[str, Any]:
+        """Parameters that may be set, with their defaults; a derived result has none left."""
+        rule = self.row.rule
+        return {} if rule is None else rule.defaults
 
 
 def settings(rules: Sequence[str | Setting], shared: Mapping[str, Any]) -> tuple[Setting, ...]:
@@ -55,11 +70,10 @@ def settings(rules: Sequence[str | Setting], shared: Mapping[str, Any]) -> tuple
     used: set[str] = set()
     for given in rules:
         setting = given if isinstance(given, Setting) else Setting(given)
-        found = setting.found
         takes = {
             name: value
             for name, value in shared.items()
-            if name in found.defaults and name not in setting.params
+            if name in setting.takes and name not in setting.params
         }
         used.update(takes)
         # A name keeps the label short where the parameters are shared by every row.

@@ -13,22 +13,43 @@ from numpy.typing import NDArray
 from checkwise.errors import InputError
 from checkwise.metrics import METRICS
 from checkwise.store import heldout
+from checkwise.store.run import read_run
 from checkwise.study.outcome import Outcome
+from checkwise.weights.calibration import Calibration, calibrate
+from checkwise.weights.logits import Logits, read_logits
 
 
 class Targets:
-    """The held-out journals of one run, each read when first needed and then kept."""
+    """The held-out results of one run, each read when first needed; journals are then kept."""
 
     def __init__(self, folder: Path, domains: tuple[str, ...]):
         self._folder = folder
         self._domains = domains
         self._read: dict[str, Mapping[str, NDArray[Any]]] = {}
 
-    def on(self, outcome: Outcome) -> Outcome:
-        """The outcome with the target metrics at its steps."""
-        return replace(
-            outcome, targets={name: self._at(name, outcome.steps) for name in self._domains}
-        )
+    def on(self, outcome: Outcome, *, oracle: bool = False) -> Outcome:
+        """The outcome with the target metrics at its steps, after its recalibration if it has one.
+
+        With ``oracle`` the temperature is fitted on each target itself: a limit, not a method.
+        """
+        targets = {name: self._at(name, outcome.steps) for name in self._domains}
+        if oracle or outcome.calibration is not None:
+            targets = {
+                name: self._scaled(name, outcome.steps[0], outcome.calibration)
+                if np.isfinite(values["nll"])
+                else values
+                for name, values in targets.items()
+            }
+        return replace(outcome, targets=targets)
+
+    def logits(self, domain: str, step: int) -> Logits:
+        """Saved logits and labels of one held-out domain, by its name."""
+        path = heldout.heldout_logits_file(self._folder, domain, step)
+        try:
+            return read_logits(path, f"logits on the held-out domain {domain!r} at step {step}")
+        except InputError as error:
+            said = str(error).replace('`logits = "source"` (or "all")', '`logits = "all"`')
+            raise InputError(said) from None
 
     def journals(self) -> dict[str, Mapping[str, NDArray[Any]]]:
         """Every record of every held-out domain."""
@@ -49,3 +70,10 @@ class Targets:
         rows = np.array([row_of[step] for step in steps])
         names = [name for name in METRICS if name in journal]
         return {name: float(np.mean(journal[name][rows].astype(np.float64))) for name in names}
+
+    def _scaled(self, domain: str, step: int, calibration: Calibration | None) -> dict[str, float]:
+        logits = self.logits(domain, step)
+        config = read_run(self._folder).config
+        fitted = calibrate(logits) if calibration is None else calibration
+        found = fitted.metrics(logits, bins=config["bins"], bandwidth=config["bandwidth"])[domain]
+        return {name: float(found[name]) for name in METRICS if name in found}

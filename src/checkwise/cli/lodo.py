@@ -1,0 +1,146 @@
+"""``checkwise lodo``: validate a cohort on domains that inner runs leave out."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from checkwise.cli import show
+from checkwise.cli.options import AsJson
+from checkwise.cli.sweep import report
+from checkwise.cli.train_options import Data, steps
+
+if TYPE_CHECKING:
+    from checkwise.study import Cohort
+    from checkwise.sweep.study import Study
+
+RULES = ("lodo-acc", "ac-lodo")
+SCOPES = ("run", "hparams-acc")
+
+
+def command(
+    path: Annotated[Path, typer.Argument(metavar="COHORT", help="A cohort whose runs are done.")],
+    executor: Annotated[str, typer.Option(help="Where workers run.")] = "local",
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes. [default: one per core]")
+    ] = None,
+    data: Data = None,
+    algorithm: Annotated[
+        list[str] | None, typer.Option(help="Only this algorithm; repeatable.")
+    ] = None,
+    hparams_seed: Annotated[
+        list[int] | None, typer.Option(help="Only this hyperparameter seed; repeatable.")
+    ] = None,
+    trial_seed: Annotated[
+        list[int] | None, typer.Option(help="Only this trial seed; repeatable.")
+    ] = None,
+    delta_pp: Annotated[
+        str | None, typer.Option(help="Tolerance of ac-lodo in points. [default: 0.5]")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the inner runs, train nothing.")
+    ] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Train the inner runs of COHORT beside it, in COHORT-lodo, and choose steps by them.
+
+    An inner run leaves out a target and one further domain; how it does on the further domain is
+    the validation signal. Safe to interrupt and to repeat. Results on targets stay closed.
+    """
+    from checkwise.store.cohort import open_cohort
+    from checkwise.study import Cohort
+    from checkwise.study.lodo import inner_path
+    from checkwise.sweep.datasets import all_roots, read_roots
+    from checkwise.sweep.executors import get_executor
+    from checkwise.sweep.lodo import inner_study
+    from checkwise.sweep.plan import make_cohort
+    from checkwise.sweep.progress import sweep_progress
+    from checkwise.sweep.run import prepare_caches, run_sweep
+    from checkwise.sweep.study import parse_plain
+
+    outer = open_cohort(path)
+    study = parse_plain(outer.study).narrowed(
+        algorithms=tuple(algorithm or ()),
+        hparams_seeds=tuple(hparams_seed or ()),
+        trial_seeds=tuple(trial_seed or ()),
+    )
+    given = read_roots(data or ())
+    roots = all_roots(study, given)
+    inner = inner_study(study, roots)
+    if dry_run:
+        _show_plan(inner, inner_path(path))
+        return 0
+    launcher = get_executor(executor)
+    cohort = make_cohort(inner, inner_path(path), roots)
+    console = show.console(stderr=True)
+    with steps("preparing data") as step:
+        prepare_caches(inner, roots, progress=step)
+    with sweep_progress(console) as progress:
+        outcome = run_sweep(
+            cohort,
+            launcher,
+            workers=workers or os.cpu_count() or 1,
+            roots=roots,
+            watch=progress.show,
+        )
+    if outcome.interrupted or outcome.count("finished") < len(outcome.runs):
+        return report(outcome, cohort.path)
+    params = {} if delta_pp is None else {"delta_pp": delta_pp}
+    opened = Cohort.open(path)
+    if as_json:
+        _print_json(opened, params)
+    else:
+        report(outcome, cohort.path)
+        _present(opened, params, path)
+    return 0
+
+
+def _show_plan(inner: Study, place: Path) -> None:
+    out = show.console()
+    sets = sum(len(spec.held_out or ()) for spec in inner.data)
+    runs = sets * len(inner.algorithms) * len(inner.hparams_seeds) * len(inner.trial_seeds)
+    out.print(f"{inner.name}: {runs} inner runs of {inner.steps} updates, to be kept in {place}")
+    for spec in inner.data:
+        pairs = ", ".join("+".join(names) for names in spec.held_out or ())
+        out.print(f"  {spec.name}, left out together: {pairs}")
+
+
+def _rows(cohort: Cohort, params: dict[str, Any]) -> list[tuple[str, str, Any]]:
+    found = []
+    for scope in SCOPES:
+        for rule in RULES:
+            taken = params if rule == "ac-lodo" else {}
+            found.append((scope, rule, cohort.select(rule, scope=scope, **taken)))
+    return found
+
+
+def _present(cohort: Cohort, params: dict[str, Any], path: Path) -> None:
+    out = show.console()
+    header = ("scope", "rule", "models", "median step", "source accuracy", "gap")
+    lines = [
+        (
+            "every run" if scope == "run" else "best hyperparameters",
+            rule,
+            str(len(table)),
+            f"{table['step'].median():.0f}",
+            f"{100 * table['source_accuracy'].mean():.2f}",
+            f"{table['gap_pp'].mean():.2f}",
+        )
+        for scope, rule, table in _rows(cohort, params)
+    ]
+    out.print(show.table(header, lines, left=("scope", "rule")))
+    out.print(f"On unseen domains: checkwise compare {path} --rules {','.join(RULES)}")
+
+
+def _print_json(cohort: Cohort, params: dict[str, Any]) -> None:
+    import json
+
+    rows = [
+        {"scope": scope, "rule": rule, **record}
+        for scope, rule, table in _rows(cohort, params)
+        for record in table[["deployed", "step", "source_accuracy", "gap_pp"]].to_dict("records")
+    ]
+    print(json.dumps({"schema": 1, "choices": rows}, allow_nan=False))

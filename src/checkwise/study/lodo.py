@@ -1,0 +1,164 @@
+"""Leave-one-domain-out validation: choose a step by how inner runs did on domains they left out.
+
+The validation trajectory of an outer run has one domain for every source domain v: the results on
+v of the inner run that held out the target and v. The target's own results lie in the same
+folders and are never opened: the reader here opens the one domain it is asked for, and refuses a
+target's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from checkwise.errors import InputError
+from checkwise.metrics import METRICS
+from checkwise.records import RunKey, Trajectory
+from checkwise.store import cohort as stored
+from checkwise.store import heldout, layout
+from checkwise.store.run import read_run
+
+# What has to be the same in inner and outer runs for a step to mean the same.
+_SHARED = ("hparams", "steps", "record_every", "holdout", "network", "data", "augment")
+
+
+def inner_path(cohort: Path) -> Path:
+    """Where the inner runs of a cohort are: beside it, so that no reader of it takes them along."""
+    cohort = Path(cohort)
+    return cohort.with_name(f"{cohort.resolve().name}-lodo")
+
+
+class PseudoTargets:
+    """Results of one outer run's inner runs, each on its pseudo-target alone."""
+
+    def __init__(self, inner: stored.CohortRecord, outer: RunKey, domains: tuple[str, ...]):
+        self._outer = outer
+        self._folders = {v: _folder(inner, outer, v) for v in domains}
+
+    @property
+    def planned(self) -> bool:
+        """Whether any inner run of this outer run was asked for."""
+        return any(folder is not None for folder in self._folders.values())
+
+    @property
+    def missing(self) -> list[str]:
+        """Held-out sets whose inner run is not planned or not finished."""
+        names = sorted(self._folders)
+        return [
+            "+".join(sorted((*self._outer.held_out, name)))
+            for name in names
+            if (folder := self._folders[name]) is None or not stored.finished(folder)
+        ]
+
+    @property
+    def folders(self) -> dict[str, Path]:
+        """Folders of the inner runs by pseudo-target."""
+        return {name: folder for name, folder in self._folders.items() if folder is not None}
+
+    def read(self, domain: str) -> Mapping[str, NDArray[Any]]:
+        """The journal of one pseudo-target; the outer target's is refused."""
+        if domain in self._outer.held_out or domain not in self._folders:
+            raise InputError(
+                f"Expected a pseudo-target of {self._outer} among {', '.join(self._folders)}, but "
+                f"got {domain!r}: the results on a target are closed to selection."
+            )
+        folder = self._folders[domain]
+        assert folder is not None
+        return heldout.read_heldout(folder, domain)
+
+
+def lodo_trajectories(
+    path: Path, runs: Mapping[RunKey, Trajectory], folders: Callable[[RunKey], Path]
+) -> dict[RunKey, Trajectory]:
+    """What inner runs say about every outer run that they were planned for."""
+    place = inner_path(path)
+    if not stored.is_cohort(place):
+        raise InputError(
+            f"Expected the inner runs of {path} in {place}, but there are none: "
+            f"`checkwise lodo {path}` trains them."
+        )
+    inner = stored.open_cohort(place)
+    found = {
+        key: _trajectory(pseudo, key, run, folders(key), place)
+        for key, run in runs.items()
+        if (pseudo := PseudoTargets(inner, key, run.domains)).planned
+    }
+    if not found:
+        raise InputError(
+            f"Expected inner runs of the runs in {path}, but {place} has none of theirs: "
+            f"`checkwise lodo {path}` trains them."
+        )
+    return found
+
+
+def _trajectory(
+    pseudo: PseudoTargets, key: RunKey, run: Trajectory, folder: Path, place: Path
+) -> Trajectory:
+    """What its inner runs say about every step of an outer run.
+
+    A step counts as diverged where an inner run, or the outer run itself, has no finite outputs.
+    """
+    if pseudo.missing:
+        raise InputError(
+            f"Expected a finished inner run for every pair of domains of {key}, but got none for "
+            f"{', '.join(pseudo.missing)} in {place}: `checkwise lodo {folder.parents[1]}` trains "
+            "what is missing."
+        )
+    for inner_folder in pseudo.folders.values():
+        _check_same(folder, inner_folder)
+    journals = {domain: pseudo.read(domain) for domain in run.domains}
+    lost = run.diverged.copy()
+    for domain, journal in journals.items():
+        if journal["step"].tolist() != run.steps.tolist():
+            raise InputError(
+                f"Expected results on {domain} at the steps of {key}, but got other steps in "
+                f"{pseudo.folders[domain]}: train inner and outer runs with one schedule."
+            )
+        lost |= journal["diverged"]
+    first = journals[run.domains[0]]
+    names = [name for name in first if name in METRICS]
+
+    def columns(name: str) -> NDArray[Any]:
+        return np.stack([journals[domain][name] for domain in run.domains], axis=1)
+
+    return Trajectory(
+        steps=run.steps,
+        domains=run.domains,
+        values={name: columns(name) for name in names},
+        counts=columns("n")[0],
+        correct=columns("correct"),
+        diverged=lost,
+        paths=run.paths,
+        key=key,
+        bins=run.bins,
+        bandwidth=run.bandwidth,
+    )
+
+
+def training_seconds(folder: Path) -> float:
+    """How long a run took, from the times of its first and last file; pauses count."""
+    return float((folder / layout.DONE).stat().st_mtime - (folder / layout.RUN).stat().st_mtime)
+
+
+def _folder(inner: stored.CohortRecord, outer: RunKey, extra: str) -> Path | None:
+    wanted = {*outer.held_out, extra}
+    same = (outer.dataset, outer.algorithm, outer.hparams_seed, outer.trial_seed)
+    for key, folder in inner.runs.items():
+        mine = (key.dataset, key.algorithm, key.hparams_seed, key.trial_seed)
+        if mine == same and set(key.held_out) == wanted:
+            return folder
+    return None
+
+
+def _check_same(outer: Path, inner: Path) -> None:
+    ours, theirs = read_run(outer).config, read_run(inner).config
+    differing = [name for name in _SHARED if ours.get(name) != theirs.get(name)]
+    if differing:
+        raise InputError(
+            f"Expected inner runs trained like {outer.name}, but {inner.name} differs in "
+            f"{', '.join(differing)}: train them with `checkwise lodo`."
+        )

@@ -1,0 +1,93 @@
+"""Hyperparameter selection: runs that differ in their hparams seed alone, chosen among or pooled.
+
+- ``run``: every run by itself.
+- ``hparams-acc``: of the runs of a block (same data set, algorithm, held-out domains and trial),
+  the one with the highest validation accuracy; then the rule chooses in it.
+- ``hparams-ac``: the rule chooses among all (run, checkpoint) pairs of a block at once, so that the
+  tolerance is around the best accuracy of any of its runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, TypeAlias, get_args
+
+import numpy as np
+
+from checkwise.errors import InputError
+from checkwise.records import RunKey, Trajectory
+
+Scope: TypeAlias = Literal["run", "hparams-acc", "hparams-ac"]
+SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
+
+
+def check_scope(scope: str) -> Scope:
+    """Refuse what is no scope."""
+    for known in SCOPES:
+        if scope == known:
+            return known
+    raise InputError(f"Expected a scope among {', '.join(SCOPES)}, but got {scope!r}.")
+
+
+def blocks(keys: Iterable[RunKey]) -> dict[RunKey, list[RunKey]]:
+    """Runs that differ in their hparams seed alone, under the key with the smallest seed."""
+    found: dict[RunKey, list[RunKey]] = {}
+    for key in sorted(keys):
+        found.setdefault(replace(key, hparams_seed=-1), []).append(key)
+    return {runs[0]: runs for runs in found.values()}
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """The checkpoints of several runs as one trajectory.
+
+    Its ``steps`` number the pairs by training step, then by run, so that "the earliest" keeps its
+    meaning. ``run_of`` and ``step_of`` say which pair a number stands for.
+    """
+
+    trajectory: Trajectory
+    run_of: Sequence[RunKey]
+    step_of: Sequence[int]
+
+
+def pooled(runs: Mapping[RunKey, Trajectory]) -> Block:
+    """Put the checkpoints of the runs of a block together."""
+    keys = sorted(runs)
+    first = runs[keys[0]]
+    for key in keys[1:]:
+        _check_alike(first, runs[key], key)
+    pairs = sorted((int(step), key, t) for key in keys for t, step in enumerate(runs[key].steps))
+
+    def gather(column: str) -> Any:
+        return np.stack([getattr(runs[key], column)[t] for _, key, t in pairs])
+
+    def metric(name: str) -> Any:
+        return np.stack([runs[key].values[name][t] for _, key, t in pairs])
+
+    def mean(name: str) -> Any:
+        return np.stack([runs[key].pooled[name][t] for _, key, t in pairs])
+
+    trajectory = Trajectory(
+        steps=np.arange(len(pairs)),
+        domains=first.domains,
+        values={name: metric(name) for name in first.values},
+        pooled={name: mean(name) for name in first.pooled},
+        counts=first.counts,
+        correct=None if first.correct is None else gather("correct"),
+        diverged=gather("diverged"),
+        key=keys[0],
+        bins=first.bins,
+        bandwidth=first.bandwidth,
+    )
+    return Block(trajectory, [key for _, key, _ in pairs], [step for step, _, _ in pairs])
+
+
+def _check_alike(first: Trajectory, other: Trajectory, key: RunKey) -> None:
+    counts = None if first.counts is None else first.counts.tolist()
+    others = None if other.counts is None else other.counts.tolist()
+    if first.domains != other.domains or counts != others or first.metrics != other.metrics:
+        raise InputError(
+            f"Expected runs validated on the same examples, but {key} and {first.key} differ: "
+            "hyperparameters can be chosen among runs of one study only."
+        )

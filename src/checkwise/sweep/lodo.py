@@ -1,0 +1,48 @@
+"""The inner runs of leave-one-domain-out validation, as a study like any other.
+
+For an outer target T and every other domain v an inner run holds out T and v and trains on the
+rest, with the algorithms, hyperparameters, seeds and schedule of the study. The set {T, v} is
+trained once, whichever of the two is the target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from checkwise.errors import InputError
+from checkwise.sweep.datasets import open_spec
+from checkwise.sweep.study import DataSpec, Study
+
+
+def inner_study(study: Study, roots: Mapping[str, str]) -> Study:
+    """The study whose held-out sets are those of the outer runs plus one further domain.
+
+    Weights and logits are not kept: only the results on the further domain are needed.
+    """
+    data = tuple(_inner(spec, open_spec(spec, roots).domains) for spec in study.data)
+    return replace(study, name=f"{study.name}-lodo", data=data, keep="none", logits="none")
+
+
+def _inner(spec: DataSpec, domains: Sequence[str]) -> DataSpec:
+    outer = spec.held_out or tuple((name,) for name in domains)
+    for held_out in outer:
+        if len(set(domains) - set(held_out)) < 2:
+            raise InputError(
+                f"Expected at least 2 source domains to leave one out, but {spec.name} without "
+                f"{', '.join(held_out)} has fewer: use a data set with more domains."
+            )
+    sets = {
+        held_out_set(held_out, extra, domains)
+        for held_out in outer
+        for extra in domains
+        if extra not in held_out
+    }
+    place = {name: index for index, name in enumerate(domains)}
+    ordered = sorted(sets, key=lambda names: [place[name] for name in names])
+    return replace(spec, held_out=tuple(ordered))
+
+
+def held_out_set(outer: Sequence[str], extra: str, domains: Sequence[str]) -> tuple[str, ...]:
+    """The domains that an inner run holds out, in the order of the data set."""
+    return tuple(name for name in domains if name in outer or name == extra)

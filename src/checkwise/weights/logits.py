@@ -1,0 +1,74 @@
+"""Saved logits of the source-validation splits: what recalibrating may look at."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from checkwise import metrics
+from checkwise.errors import InputError
+from checkwise.store import layout
+from checkwise.store.run import read_run
+
+Logits: TypeAlias = dict[str, tuple[NDArray[np.float32], NDArray[np.int64]]]
+
+SAVE_THEM = 'train with `logits = "source"` (or "all") under [records] of the study'
+
+
+def source_logits(folder: Path, step: int) -> Logits:
+    """Logits and labels of every source domain's validation split at one step.
+
+    Held-out logits lie in other files, which are not opened.
+    """
+    folder = Path(folder)
+    path = folder / layout.source_predictions_file(step)
+    found = read_logits(path, f"source logits of step {step}")
+    if set(found) & set(read_run(folder).key.held_out):
+        raise InputError(
+            f"Expected source domains only, but got a held-out one in {path}: the file does not "
+            "belong to this run."
+        )
+    return found
+
+
+def read_logits(path: Path, what: str) -> Logits:
+    """``<domain>.logits`` and ``<domain>.labels`` of one file, by domain."""
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            names = sorted(n.removesuffix(".logits") for n in arrays if n.endswith(".logits"))
+            return {n: (arrays[f"{n}.logits"], arrays[f"{n}.labels"]) for n in names}
+    except FileNotFoundError:
+        raise InputError(
+            f"Expected {what}, but there is no {path.name} in {path.parent}: {SAVE_THEM}."
+        ) from None
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        raise InputError(
+            f"Expected {what}, but got: {error} in {path}: the file is damaged; "
+            "`checkwise verify` says what to do."
+        ) from None
+
+
+def has_source_logits(folder: Path) -> bool:
+    """Whether a run saved its source logits."""
+    return (Path(folder) / layout.PREDICTIONS / "source").is_dir()
+
+
+def entries(logits: Logits, *, bins: int, bandwidth: float) -> dict[str, dict[str, Any]]:
+    """Every metric of every domain, as a journal holds them."""
+    found: dict[str, dict[str, Any]] = {}
+    for domain, (z, y) in logits.items():
+        report = metrics.evaluate(logits=z, labels=y, bins=bins, bandwidth=bandwidth)
+        found[domain] = {"n": report.n, "correct": report.correct, **report.values()}
+    return found
+
+
+def mean_metrics(found: Iterable[dict[str, Any]]) -> dict[str, float]:
+    """Equal means over domains."""
+    listed = list(found)
+    names = [name for name in listed[0] if name not in ("n", "correct")]
+    return {name: float(np.mean([entry[name] for entry in listed])) for name in names}

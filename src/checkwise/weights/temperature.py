@@ -1,0 +1,186 @@
+"""Temperature scaling: one scalar on the logits, fitted by likelihood.
+
+With β = 1/T the mean negative log-likelihood
+
+    f(β) = Σ_i w_i · [ logsumexp(β z_i) − β z_i[y_i] ]
+
+is convex: f'(β) = Σ w_i (E_p[z_i] − z_i[y_i]) and f''(β) = Σ w_i Var_p(z_i), p = softmax(β z_i).
+So Newton's method is run in β, inside a bracket that every evaluation narrows. A minimum at a
+positive, finite β exists exactly where f'(0) < 0 (better than uniform guessing in the mean) and
+some example is not ranked first by its own label (f' becomes positive as β grows).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from checkwise.errors import InputError
+from checkwise.metrics import to_numpy
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+State: TypeAlias = Literal["fitted", "separable", "uniform", "flat"]
+
+_LARGEST = 2.0**60
+_ROUNDS = 200
+
+REASONS: dict[str, str] = {
+    "separable": (
+        "every example is ranked first by its own label, so the likelihood grows as T falls to 0"
+    ),
+    "uniform": (
+        "the logits are no better than uniform guessing, so the likelihood grows with T for ever"
+    ),
+    "flat": "all logits of every example are equal, so T changes nothing",
+}
+
+
+@dataclass(frozen=True)
+class Temperature:
+    """A fitted temperature, or why there is none.
+
+    Attributes:
+        value: T; 1 where no finite optimum exists, which leaves the probabilities as they are.
+        state: "fitted", "separable" (the optimum is T → 0), "uniform" (T → ∞) or "flat".
+        before, after: mean NLL on the examples it was fitted on, at T = 1 and at T.
+        n: how many examples those are.
+        iterations: evaluations of the derivative.
+    """
+
+    value: float
+    state: State
+    before: float
+    after: float
+    n: int
+    iterations: int
+
+    @property
+    def finite(self) -> bool:
+        """Whether a finite optimum exists."""
+        return self.state == "fitted"
+
+    @property
+    def note(self) -> str:
+        """Why nothing was fitted, or an empty text."""
+        if self.finite:
+            return ""
+        return f"no finite temperature is best: {REASONS[self.state]}; T = 1 was kept"
+
+
+def fit_temperature(logits: Any, labels: Any, *, weights: Any = None) -> Temperature:
+    """The temperature that minimises the mean NLL of ``softmax(logits / T)``.
+
+    Args:
+        logits: [n, C], finite.
+        labels: [n] integers.
+        weights: [n] nonnegative weights of the examples; all equal if not given.
+
+    Example:
+        >>> fit = fit_temperature([[2.0, 0.0], [2.0, 0.0], [2.0, 0.0], [2.0, 0.0]], [0, 0, 0, 1])
+        >>> round(fit.value, 6)        # 2 / log 3: the probability of the first class is 3/4
+        1.820478
+    """
+    z, y, w = _checked(logits, labels, weights)
+    loss = _Loss(z, y, w)
+    before = loss.value(1.0)
+    if not np.ptp(z, axis=1).any():
+        return Temperature(1.0, "flat", before, before, len(y), 0)
+    if loss.slope(0.0)[0] >= 0:
+        return Temperature(1.0, "uniform", before, before, len(y), 1)
+    if loss.steepest <= 0:
+        return Temperature(1.0, "separable", before, before, len(y), 1)
+    beta, rounds = _newton(loss)
+    if beta is None:  # the one wrong example is wrong by less than floating point resolves
+        return Temperature(1.0, "separable", before, before, len(y), rounds)
+    return Temperature(1 / beta, "fitted", before, loss.value(beta), len(y), rounds)
+
+
+def scaled(logits: Any, temperature: Any) -> FloatArray:
+    """``logits / T`` in double precision, so that no two logits become equal on the way.
+
+    ``temperature`` is a number, or one per example.
+    """
+    by = np.asarray(temperature, dtype=np.float64)
+    values = np.asarray(to_numpy(logits), dtype=np.float64)
+    return np.asarray(values / (by[:, None] if by.ndim else by))
+
+
+class _Loss:
+    """f and its derivatives for fixed examples."""
+
+    def __init__(self, z: FloatArray, y: IntArray, w: FloatArray):
+        self._z = z - z.max(axis=1, keepdims=True)  # shifts cancel; β·z stays at or below 0
+        self._own = np.take_along_axis(self._z, y[:, None], axis=1)[:, 0]
+        self._w = w
+
+    @property
+    def steepest(self) -> float:
+        """The limit of f' as β grows: Σ w (max z − z[y])."""
+        return -self._mean(self._own)
+
+    def value(self, beta: float) -> float:
+        rows = np.log(np.exp(beta * self._z).sum(axis=1)) - beta * self._own
+        return self._mean(rows)
+
+    def slope(self, beta: float) -> tuple[float, float]:
+        """f'(β) and f''(β)."""
+        p = np.exp(beta * self._z)
+        p /= p.sum(axis=1, keepdims=True)
+        mean = (p * self._z).sum(axis=1)
+        spread = (p * (self._z - mean[:, None]) ** 2).sum(axis=1)
+        return self._mean(mean - self._own), self._mean(spread)
+
+    def _mean(self, rows: FloatArray) -> float:
+        return float((self._w * rows).sum())  # summed in pairs, and BLAS starts no threads
+
+
+def _newton(loss: _Loss) -> tuple[float | None, int]:
+    """The root of f', found by Newton steps that may not leave a shrinking bracket."""
+    low, high, rounds = 0.0, 1.0, 1
+    while loss.slope(high)[0] < 0:
+        low, high, rounds = high, 2 * high, rounds + 1
+        if high > _LARGEST:
+            return None, rounds
+    beta = high if low else 0.5
+    for _ in range(_ROUNDS):
+        first, second = loss.slope(beta)
+        rounds += 1
+        step = beta - first / second if second > 0 else -1.0
+        if abs(step - beta) <= 1e-9 * beta:  # quadratic: this step ends at rounding error
+            return step, rounds
+        low, high = (beta, high) if first < 0 else (low, beta)
+        beta = step if low < step < high else (low + high) / 2
+    return beta, rounds
+
+
+def _checked(logits: Any, labels: Any, weights: Any) -> tuple[FloatArray, IntArray, FloatArray]:
+    z = np.asarray(to_numpy(logits), dtype=np.float64)
+    y = np.asarray(to_numpy(labels))
+    if z.ndim != 2 or z.shape[1] < 2 or len(z) == 0:
+        raise InputError(
+            f"Expected logits of shape [n, C] with n of at least 1 and C of at least 2, but got "
+            f"{list(z.shape)}: save one row of logits per validation example."
+        )
+    if y.shape != (len(z),) or y.dtype.kind not in "iu" or y.min() < 0 or y.max() >= z.shape[1]:
+        raise InputError(
+            f"Expected {len(z)} labels between 0 and {z.shape[1] - 1}, but got {y.dtype} values of "
+            f"shape {list(y.shape)}: give the labels of the same examples."
+        )
+    if not np.isfinite(z).all():
+        row = int(np.flatnonzero(~np.isfinite(z).all(axis=1))[0])
+        raise InputError(
+            f"Expected finite logits, but got {z[row].tolist()!s:.60} in row {row}: a checkpoint "
+            "that diverged has no temperature; choose another."
+        )
+    w = np.ones(len(z)) if weights is None else np.asarray(weights, dtype=np.float64)
+    if w.shape != (len(z),) or not np.isfinite(w).all() or w.min() < 0 or w.sum() <= 0:
+        raise InputError(
+            f"Expected {len(z)} weights of 0 or more that are not all 0, but got shape "
+            f"{list(w.shape)}: give one per example."
+        )
+    used = w > 0
+    return z[used], y[used].astype(np.int64), w[used] / w.sum()
