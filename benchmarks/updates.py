@@ -26,14 +26,16 @@ DOMAINS, ROWS, FEATURES, HIDDEN = 3, 32, 1280, 256
 BLOCKS, CALLS = 200, 3
 
 
-def interleaved(works: dict[str, Callable[[], object]]) -> dict[str, float]:
+def interleaved(
+    works: dict[str, Callable[[], object]], *, blocks: int = BLOCKS
+) -> dict[str, float]:
     """Microseconds per call, the least of many short blocks taken in turns.
 
     Turns let all works meet the same neighbours on the machine; blocks shorter than a scheduler's
     slice let the least of them be what the work costs when nobody interferes.
     """
     best = dict.fromkeys(works, float("inf"))
-    for _ in range(BLOCKS):
+    for _ in range(blocks):
         for name, work in works.items():
             work()
             start = time.perf_counter()
