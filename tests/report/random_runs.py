@@ -113,4 +113,8 @@ def arguments(setting: dict[str, Any]) -> tuple[str, dict[str, Any], dict[str, A
     }
     takes = get_rule(setting["rule"]).defaults
     params = {name: value for name, value in offered.items() if name in takes}
-    return setting["rule"], params, {"weights": setting["weights"], "worst_domain": setting["worst"]}
+    return (
+        setting["rule"],
+        params,
+        {"weights": setting["weights"], "worst_domain": setting["worst"]},
+    )

@@ -21,6 +21,7 @@ from checkwise.store.atomic import write_text
 from checkwise.study import Cohort, Contrast
 from checkwise.study.bootstrap import LEVEL, RESAMPLES, SEED
 from checkwise.study.cohort import MAIN_METRICS, REFERENCE
+from checkwise.study.registered import registrations
 
 CohortPath = Annotated[Path, typer.Argument(metavar="COHORT", help="A cohort's folder.")]
 Rules = Annotated[str, typer.Option("--rules", help="Rules to compare, comma separated.")]
@@ -64,7 +65,12 @@ def command(
             f"Expected a rule besides the reference {reference}, but --rules has only that: "
             "add one."
         )
-    content = record(cohort, rows, reference, names(by))
+    compared = [name for name in names(rules) if name != reference]
+    known = registrations(cohort.path, compared, Choice(delta_pp=delta_pp, q=q).params)
+    content = {
+        **record(cohort, rows, reference, names(by)),
+        "registered": {rule: asdict(found) for rule, found in known.items()},
+    }
     if out is not None:
         _write(out, content)
     if as_json:
@@ -73,6 +79,8 @@ def command(
     present(cohort, rows, names(by))
     if not by:
         _say(rows)
+    for rule, found in known.items():
+        show.console().print(f"{rule}: {found}")
     if out is not None:
         show.console().print(f"Written to {out}.")
 

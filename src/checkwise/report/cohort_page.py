@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from checkwise.report import parts, words
+from checkwise.report.explorer import controls, live_details, live_run
 from checkwise.report.facts import CohortFacts
 from checkwise.report.forest_plot import forest_panel
 from checkwise.report.markup import Markup, el
-from checkwise.report.tables import algorithm_table, paired_table, source_table
+from checkwise.report.tables import paired_table, source_table, split_table
 from checkwise.study.bootstrap import RESAMPLES, SEED
 from checkwise.study.cohort import MAIN_METRICS
 
@@ -19,16 +23,23 @@ ROLE = {
 }
 
 
-def cohort_page(facts: CohortFacts) -> str:
-    """The page as text."""
+WHY_SEALED = (
+    "The answer above belongs to the settings of this report. Results of other settings stay "
+    "closed while you explore: a rule tuned by looking at unseen domains has seen them."
+)
+
+
+def cohort_page(facts: CohortFacts, data: Mapping[str, Any]) -> str:
+    """The page as text; ``data`` is what its script computes with."""
     return parts.document(
         f"checkwise: {facts.name}",
         parts.masthead(facts.name, f"{facts.role} data"),
         _top(facts),
+        _source(facts, data),
         _held_out(facts),
-        _source(facts),
         _bound(facts),
         _method(facts),
+        data=data,
     )
 
 
@@ -47,6 +58,11 @@ def _top(facts: CohortFacts) -> Markup:
         el("p", words.answer(rows), class_="answer"),
         el("div", (_tile(facts, metric) for metric in TILES), class_="tiles"),
         el("p", words.spread(rows)),
+        el(
+            "p",
+            f"{facts.rules[0]}: {facts.registered}",
+            class_=f"note seal {facts.registered.state}",
+        ),
         el("p", counts(facts), " ", ROLE.get(facts.role, ""), class_="note"),
         class_="top",
     )
@@ -84,6 +100,7 @@ def counts(facts: CohortFacts) -> str:
 
 
 def _held_out(facts: CohortFacts) -> Markup:
+    """Closed until asked for; what the report was asked about stands at the top of the page."""
     by_metric = [
         forest_panel([facts.spreads[rule][m] for rule in facts.rules])
         for m in range(len(MAIN_METRICS))
@@ -94,10 +111,17 @@ def _held_out(facts: CohortFacts) -> Markup:
         if "ac-mean" in facts.rules
         else ""
     )
-    return parts.section(
-        "heldout",
-        "Held-out domains · opened to evaluate, never to choose",
-        "Results on unseen domains",
+    return el(
+        "details",
+        el(
+            "summary",
+            el("span", "Held-out domains · opened to evaluate, never to choose", class_="side"),
+            el("span", "Open held-out results", class_="open-seal"),
+            el("small", WHY_SEALED),
+        ),
+        el("h2", "Results on unseen domains"),
+        _live_targets(),
+        el("h3", "As reported"),
         el(
             "p",
             f"Differences to {facts.reference} on the same run, with 95% intervals over runs.",
@@ -105,7 +129,44 @@ def _held_out(facts: CohortFacts) -> Markup:
         ),
         paired_table(facts),
         el("figure", el("div", by_metric, class_="panels"), _forest_caption()),
-        algorithm_table(facts.rules[0], facts.by_algorithm),
+        el(
+            "div",
+            split_table(facts.rules[0], "algorithm", facts.by_algorithm),
+            split_table(facts.rules[0], "dataset", facts.by_dataset)
+            if len(facts.by_dataset) > 1
+            else None,
+            class_="static-only",
+        ),
+        class_="heldout",
+        id="heldout",
+        data_live="yes",
+    )
+
+
+def _live_targets() -> Markup:
+    """The current settings on the held-out domains; the script fills this in."""
+    choices = (
+        ("algorithm", "algorithm"),
+        ("dataset", "dataset"),
+        ("held_out", "held-out domain"),
+        ("hparams_seed", "hyperparameter seed"),
+        ("trial_seed", "trial seed"),
+    )
+    return el(
+        "div",
+        el("h3", "At the settings chosen above"),
+        el("p", id="live-answer", class_="answer", aria_live="polite"),
+        el("p", id="live-note", class_="note"),
+        el("div", id="rules-target", data_result="rules"),
+        el(
+            "p",
+            el("label", "Split by ", for_="split"),
+            el("select", (el("option", text, value=v) for v, text in choices), id="split"),
+            class_="split",
+        ),
+        el("div", id="split-table", data_result="split"),
+        live_details("differences", "Every run"),
+        class_="js-only",
     )
 
 
@@ -117,18 +178,32 @@ def _forest_caption() -> Markup:
     )
 
 
-def _source(facts: CohortFacts) -> Markup:
+def _source(facts: CohortFacts, data: Mapping[str, Any]) -> Markup:
+    figure = parts.trajectory_figure(
+        facts.example,
+        el("b", facts.example.name),
+        f", the run with the median feasible set ({facts.example_eligible} checkpoints), "
+        "so no result decided which run is shown.",
+    )
     return parts.section(
         "source",
         "Source validation · all that the rules read",
-        "How the choices were made",
-        source_table(facts.source, facts.reference),
-        parts.trajectory_figure(
-            facts.example,
-            el("b", facts.example.name),
-            f", the run with the median feasible set ({facts.example_eligible} checkpoints), "
-            "so no result decided which run is shown.",
+        "Explore the choices",
+        el(
+            "p",
+            "Change the run, the rule or its settings: the choice is computed here, from the same "
+            "numbers and to the last bit as checkwise does. It opens on the run with the median "
+            "feasible set, so no result decided which run is shown.",
+            class_="js-only",
         ),
+        controls(data),
+        live_run(figure),
+        el("h3", "Over all runs", class_="js-only"),
+        el("p", id="over-runs", class_="js-only", aria_live="polite"),
+        el("div", source_table(facts.source, facts.reference), class_="static-only"),
+        el("div", id="rules-source", class_="js-only", data_result="rules"),
+        live_details("runs-table", "The choice in every run"),
+        id="explore",
     )
 
 
@@ -157,7 +232,8 @@ def _method(facts: CohortFacts) -> Markup:
             "unscaled. ECE and CwECE are soft-bin squared gaps and not comparable with hard-bin "
             "values. Every run weighs the same.",
             f"Intervals: 95% percentile bootstrap over run pairs, {RESAMPLES:,} resamples, seed "
-            f"{SEED}. Runs that share seeds and splits are not independent, so the true "
-            "uncertainty is larger than these intervals.",
+            f"{SEED}; what the page computes for other settings uses the same draws. Runs that "
+            "share seeds and splits are not independent, so the true uncertainty is larger than "
+            "these intervals.",
         ),
     )

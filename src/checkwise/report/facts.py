@@ -16,6 +16,7 @@ from checkwise.selection.guarantees import CONDITIONS, NOT_PROMISED
 from checkwise.study import Cohort, Contrast, Differences
 from checkwise.study.cohort import MAIN_METRICS, REFERENCE
 from checkwise.study.paired import contrasts, scale
+from checkwise.study.registered import Registered, registrations
 from checkwise.study.setting import settings
 
 RULES = ("ac-nc", "ac-nll", "ac-mean")
@@ -71,11 +72,13 @@ class CohortFacts:
     levels: dict[str, dict[str, float]]
     spreads: dict[str, tuple[Spread, ...]]
     by_algorithm: dict[str, tuple[Contrast, ...]]
+    by_dataset: dict[str, tuple[Contrast, ...]]
     source: tuple[SourceFacts, ...]
     bound: BoundFacts | None
     no_bound: str
     example: TrajectoryFacts
     example_eligible: int
+    registered: Registered
 
     def contrasts(self, rule: str) -> list[Contrast]:
         """A rule's contrasts over all runs, one per metric."""
@@ -115,7 +118,8 @@ def cohort_facts(
         algorithms=tuple(sorted({key.algorithm for key in keys})),
         levels=_levels(tables, reference),
         spreads={table.rule: _spreads(table) for table in tables},
-        by_algorithm=_by_algorithm(tables[0]),
+        by_algorithm=_split(tables[0], "algorithm"),
+        by_dataset=_split(tables[0], "dataset"),
         source=tuple(_source(rule, chosen[rule], usual) for rule in chosen),
         bound=bound,
         no_bound=no_bound,
@@ -126,6 +130,7 @@ def cohort_facts(
             str(example),
         ),
         example_eligible=len(leading[example].feasible_steps),
+        registered=registrations(cohort.path, compared, params)[compared[0]],
     )
 
 
@@ -161,11 +166,11 @@ def _spreads(table: Differences) -> tuple[Spread, ...]:
     )
 
 
-def _by_algorithm(table: Differences) -> dict[str, tuple[Contrast, ...]]:
+def _split(table: Differences, by: str) -> dict[str, tuple[Contrast, ...]]:
     found = {}
-    for algorithm in sorted({key.algorithm for key in table.keys}):
-        keep = np.array([key.algorithm == algorithm for key in table.keys])
-        found[algorithm] = tuple(contrasts(table.among(keep), group=(algorithm,)))
+    for group in sorted({getattr(key, by) for key in table.keys}):
+        keep = np.array([getattr(key, by) == group for key in table.keys])
+        found[group] = tuple(contrasts(table.among(keep), group=(group,)))
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 
-VOID = ("meta", "br", "hr")
+VOID = ("meta", "br", "hr", "input")
 
 
 class Markup(str):

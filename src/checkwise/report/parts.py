@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from checkwise.report.assets import assets
+from checkwise.report.explorer import embedded, script_hash
 from checkwise.report.markup import Child, Markup, el, join
 from checkwise.report.run_facts import TrajectoryFacts
 from checkwise.report.trajectory_plot import legend, trajectory_plot
@@ -12,23 +14,20 @@ from checkwise.report.trajectory_plot import legend, trajectory_plot
 WIDE, NARROW = 860, 350
 
 
-def document(title: str, *body: Child) -> str:
-    """A whole page: nothing in it is fetched from anywhere."""
-    style = assets("colours.css", "page.css", "drawing.css")
+def document(title: str, *body: Child, data: Mapping[str, Any]) -> str:
+    """A whole page: nothing in it is fetched from anywhere, and only its own script runs."""
+    style = assets("colours.css", "page.css", "drawing.css", "explore.css")
+    policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src {script_hash()}"
     head = el(
         "head",
         el("meta", charset="utf-8"),
         el("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        el(
-            "meta",
-            http_equiv="Content-Security-Policy",
-            content="default-src 'none'; style-src 'unsafe-inline'",
-        ),
+        el("meta", http_equiv="Content-Security-Policy", content=policy),
         el("meta", name="color-scheme", content="light dark"),
         el("title", title),
         el("style", Markup(style)),
     )
-    page = el("html", head, el("body", el("main", *body)), lang="en")
+    page = el("html", head, el("body", el("main", *body), embedded(data)), lang="en")
     return f"<!doctype html>\n{page}\n"
 
 
@@ -42,7 +41,7 @@ def masthead(name: str, chip: str | None = None) -> Markup:
     )
 
 
-def section(kind: str, label: str, heading: str, *children: Child) -> Markup:
+def section(kind: str, label: str, heading: str, *children: Child, id: str | None = None) -> Markup:
     """A part of the page; ``kind`` keeps source and held-out visibly apart."""
     return el(
         "section",
@@ -50,6 +49,7 @@ def section(kind: str, label: str, heading: str, *children: Child) -> Markup:
         el("h2", heading),
         *children,
         class_=kind,
+        id=id,
     )
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from checkwise.report import parts
+from checkwise.report.explorer import controls, live_run
 from checkwise.report.markup import Markup, el
 from checkwise.report.run_facts import RunFacts
 from checkwise.report.tables import ranked_table
@@ -11,8 +15,13 @@ FIRST = 10
 MAIN = ("rank", "step", "accuracy", "gap_pp", "score", "nll", "ece", "cwece")
 
 
-def run_page(facts: RunFacts) -> str:
-    """The page as text."""
+def run_page(facts: RunFacts, data: Mapping[str, Any]) -> str:
+    """The page as text; ``data`` is what its script computes with."""
+    figure = parts.trajectory_figure(
+        facts.trajectory,
+        "Filled checkpoints are within the tolerance of the best source accuracy; ",
+        f"{facts.rule} ranks only those.",
+    )
     return parts.document(
         f"checkwise: step {facts.step} of {facts.title}",
         parts.masthead(facts.title),
@@ -29,15 +38,14 @@ def run_page(facts: RunFacts) -> str:
         parts.section(
             "source",
             "Source validation · all that the rule reads",
-            "The run",
-            parts.trajectory_figure(
-                facts.trajectory,
-                "Filled checkpoints are within the tolerance of the best source accuracy; ",
-                f"{facts.rule} ranks only those.",
-            ),
-            _ranked(facts),
+            "The run, and other ways to choose from it",
+            controls(data),
+            live_run(figure, _ranked(facts)),
+            el("p", "Weights: ", el("code", id="weights-path"), class_="js-only"),
+            id="explore",
         ),
         _bound(facts),
+        data=data,
     )
 
 

@@ -42,14 +42,14 @@ def paired_table(facts: CohortFacts) -> Markup:
     return _table(head, rows, caption)
 
 
-def algorithm_table(rule: str, by_algorithm: Mapping[str, Sequence[Contrast]]) -> Markup:
-    """The leading rule, one row per algorithm."""
-    first = next(iter(by_algorithm.values()))
-    head = ["algorithm", *(_head(c) for c in first), "runs that lose ≥ 1 point"]
-    rows = [_paired_row(name, contrasts) for name, contrasts in by_algorithm.items()]
-    few = min(row[0].n for row in by_algorithm.values()) < FEW
+def split_table(rule: str, by: str, groups: Mapping[str, Sequence[Contrast]]) -> Markup:
+    """The leading rule, one row per ``by`` (algorithm, dataset)."""
+    first = next(iter(groups.values()))
+    head = [by, *(_head(c) for c in first), "runs that lose ≥ 1 point"]
+    rows = [_paired_row(name, contrasts) for name, contrasts in groups.items()]
+    few = min(row[0].n for row in groups.values()) < FEW
     caution = f". Intervals from fewer than {FEW} runs are too narrow: hints, not results" * few
-    return _table(head, rows, f"{rule} by training algorithm; {COUNTS}{caution}")
+    return _table(head, rows, f"{rule} by {by}; {COUNTS}{caution}")
 
 
 def source_table(rows: Sequence[SourceFacts], reference: str) -> Markup:

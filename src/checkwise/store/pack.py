@@ -16,6 +16,7 @@ from checkwise.errors import InputError
 from checkwise.store import layout
 from checkwise.store.atomic import write_bytes, write_with
 from checkwise.store.cohort import open_cohort
+from checkwise.store.registration import LOG
 from checkwise.store.run import finished
 
 SUFFIX = ".tar.xz"
@@ -35,7 +36,7 @@ def pack(cohort: Path, out: Path) -> int:
             f"Expected a finished cohort, but {len(waiting)} of {len(runs)} runs of {cohort} are "
             f"not finished (first {waiting[0]}): give the same `checkwise sweep` again."
         )
-    names = [layout.COHORT]
+    names = [layout.COHORT, *([LOG] if (cohort / LOG).is_file() else [])]
     for folder in runs.values():
         below = folder.relative_to(cohort).as_posix()
         held_out = sorted(f.name for f in (folder / layout.HELDOUT).glob("*.jsonl"))

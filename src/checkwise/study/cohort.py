@@ -14,6 +14,7 @@ from checkwise.errors import InputError
 from checkwise.records import RunKey, Trajectory
 from checkwise.selection import DEFAULT_RULE
 from checkwise.store import cohort as stored
+from checkwise.store.registration import mark_opened
 from checkwise.study import frames
 from checkwise.study.bootstrap import LEVEL, RESAMPLES, SEED
 from checkwise.study.choices import choices
@@ -56,6 +57,7 @@ class Cohort:
         folders = {key: folder for key, folder in planned.items() if stored.finished(folder)}
         self.unfinished: tuple[RunKey, ...] = tuple(key for key in planned if key not in folders)
         self.runs: Runs = Runs(folders)
+        self._opened = False
         self._targets = {key: Targets(folder, key.held_out) for key, folder in folders.items()}
 
     @classmethod
@@ -127,16 +129,25 @@ class Cohort:
             made = derived_outcomes(self.path, self.usable, setting.rule, scope=scope)
             if not held_out:
                 return made
+            self._open_seal()
             return tuple(with_targets(self.path, setting.rule, outcome) for outcome in made)
         found = choices(self.path, self.runs, self.usable, setting, scope=within, options=options)
         if not held_out:
             return found
+        self._open_seal()
         oracle = row.scaling == "oracle"
         return tuple(self._targets[each.deployed].on(each, oracle=oracle) for each in found)
 
     def held_out(self, key: RunKey) -> dict[str, Mapping[str, Any]]:
         """Every held-out record of a run by domain: ``step``, ``diverged`` and the metrics."""
+        self._open_seal()
         return self._targets[key].journals()
+
+    def _open_seal(self) -> None:
+        """Leave a mark in the cohort: what is registered from now on is late."""
+        if not self._opened:
+            mark_opened(self.path)
+            self._opened = True
 
     @property
     def roles(self) -> Mapping[str, str]:

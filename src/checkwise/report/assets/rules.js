@@ -120,8 +120,8 @@ function errorOf(view, name) {
 /** The feasible set: at most delta points below the best accuracy, exactly. */
 function within(view, delta) {
   const { run, units, best } = view;
-  let allowed = delta.value / 100 + SLACK_PP / 100;
-  if (view.exact) {
+  let allowed = delta.allowed ?? delta.value / 100 + SLACK_PP / 100;
+  if (view.exact && delta.allowed === undefined) {
     const whole = (delta.num * BigInt(view.denominator)) / (delta.den * 100n);
     allowed = typeof best === 'bigint' ? whole : Number(whole);
   }
@@ -215,6 +215,26 @@ function choose({ score, eligible }, order, rule) {
         (rule.tiesByAccuracy && score[t] === score[best] && order[t] < order[best])) best = t;
   }
   return best;
+}
+
+/** The choice as the tolerance grows up to `limit` points: [{from, to, index}], merged. */
+function sweep(run, setting, limit) {
+  const view = viewOf(run, setting.weights, setting.worst);
+  const at = [...run.steps.keys()].filter((t) => view.gap_pp[t] <= limit);
+  at.sort((a, b) => view.gap_pp[a] - view.gap_pp[b]);
+  const pieces = [];
+  for (const t of at) {
+    const delta = { allowed: view.best - view.units[t] };
+    const { index } = select(run, { ...setting, delta });
+    const last = pieces[pieces.length - 1];
+    if (last && last.index === index) continue;
+    if (last && last.from === view.gap_pp[t]) last.index = index;
+    else {
+      if (last) last.to = view.gap_pp[t];
+      pieces.push({ from: view.gap_pp[t], to: limit, index });
+    }
+  }
+  return pieces;
 }
 
 /** Checkpoints best first; those not eligible follow, by accuracy. */

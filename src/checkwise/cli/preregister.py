@@ -1,0 +1,77 @@
+"""``checkwise preregister``: say what will be compared before looking at unseen domains."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from checkwise.cli import show
+from checkwise.cli.choice import Choice
+from checkwise.cli.compare import CohortPath, Delta, Norm, Reference, names
+from checkwise.cli.options import AsJson
+from checkwise.cli.plugins import Plugins, load_plugins
+from checkwise.selection import DEFAULT_RULE
+from checkwise.store.registration import register
+from checkwise.study import Setting
+from checkwise.study.cohort import MAIN_METRICS, REFERENCE
+from checkwise.study.registered import Registered, choice_of, registered
+
+
+def command(
+    path: CohortPath,
+    rule: Annotated[str, typer.Option(help="The rule that will be compared.")] = DEFAULT_RULE,
+    reference: Reference = REFERENCE,
+    delta_pp: Delta = None,
+    q: Norm = None,
+    objectives: Annotated[
+        str | None, typer.Option(help="Metrics for the rule `ac`, comma separated.")
+    ] = None,
+    threshold_pp: Annotated[
+        str | None, typer.Option(help="Least accuracy in points for `wald`.")
+    ] = None,
+    weights: Annotated[str, typer.Option(help="equal or sample.")] = "equal",
+    worst_domain: Annotated[
+        bool, typer.Option("--worst-domain", help="Judge checkpoints by their worst domain.")
+    ] = False,
+    metrics: Annotated[
+        str, typer.Option(help="What will be compared, comma separated.")
+    ] = ",".join(MAIN_METRICS),
+    tables: Annotated[
+        str, typer.Option(help="Tables that will be shown, comma separated.")
+    ] = "main",
+    plugin: Plugins = None,
+    as_json: AsJson = False,
+) -> None:
+    """Record a rule, its parameters and the source journals before held-out results are opened.
+
+    The record goes to registrations.jsonl in the cohort and is never changed; `compare` and the
+    page say whether what they show was registered before.
+    """
+    load_plugins(plugin)
+    params = Choice(delta_pp=delta_pp, q=q, objectives=objectives, threshold_pp=threshold_pp).params
+    choice = {
+        **choice_of(Setting(rule, params), weights=weights, worst_domain=worst_domain),
+        "reference": reference,
+        "metrics": names(metrics),
+        "tables": names(tables),
+    }
+    entry = register(path, choice)
+    found = registered(path, choice)
+    if as_json:
+        print(json.dumps({**entry, "state": found.state, "opened": found.opened or None}))
+        return
+    _say(path, rule, len(entry["journals"]), found)
+
+
+def _say(path: Path, rule: str, journals: int, found: Registered) -> None:
+    out = show.console()
+    out.print(f"{rule}: {found}")
+    out.print(f"{journals} source journals are part of the record in {path}/registrations.jsonl.")
+    if found.state == "late":
+        out.print(
+            "Held-out results of this cohort had been opened before: a registration now does not "
+            "make them independent evidence."
+        )

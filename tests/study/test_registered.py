@@ -1,0 +1,163 @@
+"""A choice is registered before, late, or not at all; and journals are watched."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from checkwise.cli import main
+from checkwise.errors import InputError
+from checkwise.report import write_report
+from checkwise.store.registration import LOG, OPENED, mark_opened, read_log, register
+from checkwise.study import Cohort, Setting
+from checkwise.study.registered import choice_of, registered
+from tests.study.cohorts import tiny_runs, write_cohort
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_cohort(tmp_path / "tiny", tiny_runs())
+
+
+def run(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as stop:
+        main([str(argument) for argument in arguments])
+    assert isinstance(stop.value.code, int)
+    return stop.value.code
+
+
+AC_NC = choice_of(Setting("ac-nc"))
+
+
+def test_choosing_opens_nothing_and_evaluating_marks_once(folder: Path) -> None:
+    cohort = Cohort.open(folder)
+    cohort.select("ac-nc")
+    assert not (folder / LOG).exists()
+    cohort.evaluate("ac-nc")
+    cohort.compare()
+    Cohort.open(folder).compare()
+    assert [entry["kind"] for entry in read_log(folder)] == [OPENED]
+
+
+def test_reading_whole_held_out_journals_is_opening(folder: Path) -> None:
+    cohort = Cohort.open(folder)
+    cohort.held_out(next(iter(cohort.runs)))
+    assert [entry["kind"] for entry in read_log(folder)] == [OPENED]
+
+
+def test_before_late_and_not_at_all(folder: Path) -> None:
+    register(folder, AC_NC)
+    Cohort.open(folder).compare()
+    late = choice_of(Setting("ac-nll"))
+    register(folder, late)
+    assert registered(folder, AC_NC).state == "before"
+    assert registered(folder, late).state == "late"
+    assert registered(folder, choice_of(Setting("ac-ece"))).state == "none"
+    assert "after held-out results were opened" in str(registered(folder, late))
+    assert "exploration" in str(registered(folder, choice_of(Setting("ac-ece"))))
+
+
+def test_a_choice_is_its_parameters_however_they_are_written(folder: Path) -> None:
+    register(folder, choice_of(Setting("ac-nc", {"delta_pp": "0.50"})))
+    assert registered(folder, choice_of(Setting("ac-nc", {"delta_pp": 0.5}))).state == "before"
+    assert registered(folder, AC_NC).state == "before"  # the default is 0.5
+    for other in ({"delta_pp": "0.6"}, {"q": 1}):
+        assert registered(folder, choice_of(Setting("ac-nc", other))).state == "none"
+    assert registered(folder, choice_of(Setting("ac-nc"), worst_domain=True)).state == "none"
+    assert registered(folder, choice_of(Setting("ac-nc"), weights="sample")).state == "none"
+
+
+def test_journals_that_changed_or_came_later_are_counted(folder: Path) -> None:
+    register(folder, AC_NC)
+    assert "source journals unchanged" in str(registered(folder, AC_NC))
+    journals = sorted((folder / "runs").glob("*/source.jsonl"))
+    journals[0].write_text(journals[0].read_text() + "\n")
+    journals[1].unlink()
+    found = registered(folder, AC_NC)
+    assert (found.changed, found.added) == (2, 0)
+    assert "2 source journal(s) CHANGED since" in str(found)
+
+
+def test_many_registrations_are_told(folder: Path) -> None:
+    for rule in ("ac-nc", "ac-nll", "ac-ece", "ac-nc"):
+        register(folder, choice_of(Setting(rule)))
+    assert registered(folder, AC_NC).others == 2
+
+
+def test_a_log_changed_by_hand_is_noticed(folder: Path) -> None:
+    register(folder, choice_of(Setting("ac-nll")))
+    Cohort.open(folder).compare()
+    register(folder, AC_NC)
+    path = folder / LOG
+    lines = path.read_text().splitlines(keepends=True)
+    for tampered in (
+        lines[:1] + lines[2:],  # the mark of opening removed
+        [lines[0], lines[2], lines[1]],
+        [lines[0].replace("ac-nll", "ac-nc"), *lines[1:]],
+    ):
+        path.write_text("".join(tampered))
+        assert registered(folder, AC_NC).state == "unknown"
+        with pytest.raises(InputError, match="changed by hand"):
+            register(folder, AC_NC)
+
+
+def test_a_cohort_that_cannot_be_written_is_still_evaluated(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> int:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("checkwise.store.registration.os.open", refuse)
+    assert len(Cohort.open(folder).compare())
+    assert not (folder / LOG).exists()
+
+
+def test_a_folder_that_is_no_cohort_is_left_alone(tmp_path: Path) -> None:
+    mark_opened(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_command_records_and_compare_tells(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("preregister", folder, "--delta-pp", "1.0", "--tables", "main,by algorithm") == 0
+    assert "before held-out results were opened" in capsys.readouterr().out
+    entry = read_log(folder)[0]
+    assert entry["choice"]["params"]["delta_pp"] == "1"
+    assert entry["choice"]["tables"] == ["main", "by algorithm"]
+    assert len(entry["journals"]) == 4
+
+    assert run("compare", folder, "--delta-pp", "1", "--json") == 0
+    told = json.loads(capsys.readouterr().out)["registered"]["ac-nc"]
+    assert (told["state"], told["changed"], told["others"]) == ("before", 0, 0)
+    assert run("compare", folder) == 0
+    assert "ac-nc: not registered before" in " ".join(capsys.readouterr().out.split())
+
+    assert run("preregister", folder, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["state"] == "late"
+
+
+def test_the_command_refuses_what_the_rule_does_not_take(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("preregister", folder, "--rule", "pure-nll", "--delta-pp", "1") == 2
+    assert "has no parameter 'delta_pp'" in capsys.readouterr().err
+    assert run("preregister", folder, "--rule", "nonsense") == 2
+    assert not (folder / LOG).exists()
+
+
+def test_the_page_tells_too(folder: Path, tmp_path: Path) -> None:
+    register(folder, AC_NC)
+    page = write_report(folder, tmp_path / "r.html").read_text("utf-8")
+    assert "before held-out results were opened; source journals unchanged since." in page
+    page = write_report(folder, tmp_path / "r.html", delta_pp="1").read_text("utf-8")
+    assert "ac-nc: not registered before" in page
+
+
+def test_the_log_can_be_read_by_others(folder: Path) -> None:
+    register(folder, AC_NC)
+    assert stat.S_IMODE((folder / LOG).stat().st_mode) & stat.S_IRUSR
+    json.loads((folder / LOG).read_text())
