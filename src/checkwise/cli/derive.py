@@ -170,6 +170,8 @@ def _what(record: Derived) -> str:
     inputs = record.inputs
     if "members" in inputs:
         return f"{len(inputs['members'])} runs"
+    if "candidates" in inputs:
+        return f"one of {len(inputs['candidates'])} steps"
     if "steps" not in inputs:
         return "every update"
     found = [

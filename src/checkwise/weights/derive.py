@@ -15,7 +15,7 @@ from checkwise.store.cohort import CohortRecord, is_cohort, open_cohort
 from checkwise.store.journal import read_journal
 from checkwise.store.run import finished
 from checkwise.train.build import TrainingData
-from checkwise.weights import derived, ensemble, feasible, kept, swad
+from checkwise.weights import derived, ensemble, feasible, kept, lyu, mixup, swad
 from checkwise.weights.batchnorm import MINIBATCHES
 from checkwise.weights.checkpoints import encode
 from checkwise.weights.evaluate import OpenRun, open_data, open_run
@@ -63,6 +63,10 @@ RECIPES: dict[str, Recipe] = {
     ),
     "diwa-uniform": _diwa(greedy=False),
     "diwa-greedy": _diwa(greedy=True),
+    "lyu-mmd": Recipe(lyu.plan, lyu.make, {"discrepancy": "mmd", "ratio": lyu.RATIO}),
+    "lyu-coral": Recipe(lyu.plan, lyu.make, {"discrepancy": "coral", "ratio": lyu.RATIO}),
+    "mixup-acc": Recipe(mixup.plan, mixup.make, {"by": "accuracy"}),
+    "mixup-loss": Recipe(mixup.plan, mixup.make, {"by": "loss"}),
 }
 
 

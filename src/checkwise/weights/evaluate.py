@@ -33,7 +33,7 @@ from checkwise.train.build import (
     source_pools,
 )
 from checkwise.train.config import RunConfig, check_same
-from checkwise.train.evaluation import Evaluator, Outputs, heldout_entry, source_entry
+from checkwise.train.evaluation import Evaluator, Outputs, Part, heldout_entry, source_entry
 from checkwise.weights.batchnorm import reestimate
 
 
@@ -67,9 +67,15 @@ class OpenRun:
         """Source `out` and held-out `in`, in the order of the run's own records."""
         return Evaluator(self.data.inputs, evaluated_parts(self.config, self.data.dataset))
 
+    @cached_property
+    def source_parts(self) -> tuple[Part, ...]:
+        """The validation splits of the source domains."""
+        parts = evaluated_parts(self.config, self.data.dataset)
+        return tuple(part for part in parts if part.role == "source")
+
     def outputs(self, weights: Mapping[str, Tensor]) -> Outputs:
         """The logits that some weights give."""
-        self._load(weights)
+        self.load(weights)
         return self.evaluator(self.algorithm)
 
     def entries(self, outputs: Outputs) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
@@ -81,7 +87,7 @@ class OpenRun:
         self, weights: Mapping[str, Tensor], minibatches: int
     ) -> tuple[dict[str, Tensor], int]:
         """The weights with BatchNorm statistics from source training data; how many layers."""
-        self._load(weights)
+        self.load(weights)
         algorithm = self.algorithm
         layers = reestimate(
             algorithm, self._batches(minibatches), lambda x: algorithm.featurizer(x)
@@ -99,7 +105,8 @@ class OpenRun:
             drawn = self.data.inputs.minibatches(domains, sampler.next(), random=(seed, number))
             yield torch.cat([x for x, _ in drawn])
 
-    def _load(self, weights: Mapping[str, Tensor]) -> None:
+    def load(self, weights: Mapping[str, Tensor]) -> None:
+        """Put weights into the network."""
         expected = self.algorithm.deployable_state()
         other = sorted({*expected} ^ {*weights})
         if other:
