@@ -1,0 +1,108 @@
+"""Every figure of a study as PDF and PNG."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from checkwise.errors import InputError
+from checkwise.records import RunKey
+from checkwise.report.figures import (
+    algorithms,
+    confident_errors,
+    distance,
+    kendall,
+    reliability,
+    risk_coverage,
+    shared_errors,
+    style,
+    tolerance,
+    trajectory,
+)
+from checkwise.study.cohort import Cohort
+from checkwise.study.pool import Pool
+from checkwise.study.predictions import Predictions, has_heldout, read_heldout
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+RULES = ("source-acc", "ac-nc")
+
+Draw = Callable[[Pool, RunKey | None], "Figure"]
+
+
+def example_predictions(pool: Pool, key: RunKey | None = None) -> dict[str, Predictions]:
+    """Held-out logits of both rules' choices: of the given run, or of the first that has them.
+
+    Runs in which the rules choose different checkpoints come first; targets are not looked at.
+    """
+    mine, theirs = (pool.columns(rule)["step"] for rule in RULES)
+    differ_first = [pool.keys[i] for i in np.argsort(mine == theirs, kind="stable").tolist()]
+    for candidate in [key] if key is not None else differ_first:
+        steps = {rule: pool.outcomes(rule)[candidate].steps[0] for rule in RULES}
+        folder, domain = pool.folder(candidate), candidate.held_out[0]
+        if all(has_heldout(folder, domain, step) for step in steps.values()):
+            return {rule: read_heldout(folder, domain, step) for rule, step in steps.items()}
+    raise InputError(
+        "Expected saved held-out logits at both choices of a run, but there are none: train with "
+        'logits = "all".'
+    )
+
+
+def _shared(pool: Pool, key: RunKey | None) -> Figure:
+    first, second = example_predictions(pool, key).values()
+    return shared_errors.draw(shared_errors.facts(first, second), RULES)
+
+
+FIGURES: dict[str, Draw] = {
+    "trajectory": lambda pool, key: trajectory.draw(trajectory.facts(pool, key)),
+    "distance": lambda pool, _: distance.draw(distance.facts(pool)),
+    "algorithms": lambda pool, _: algorithms.draw(algorithms.facts(pool)),
+    "kendall": lambda pool, _: kendall.draw(kendall.facts(pool)),
+    "tolerance": lambda pool, _: tolerance.draw(tolerance.facts(pool)),
+    "confident-errors": lambda pool, key: confident_errors.draw(
+        confident_errors.facts(example_predictions(pool, key))
+    ),
+    "shared-errors": _shared,
+    "reliability": lambda pool, key: reliability.draw(
+        reliability.facts(example_predictions(pool, key))
+    ),
+    "risk-coverage": lambda pool, key: risk_coverage.draw(
+        risk_coverage.facts(example_predictions(pool, key))
+    ),
+}
+NEED_LOGITS = ("confident-errors", "shared-errors", "reliability", "risk-coverage")
+
+
+def write_figures(
+    cohorts: Cohort | Sequence[Cohort] | Pool,
+    folder: Path,
+    *,
+    only: Sequence[str] = (),
+    run: RunKey | None = None,
+) -> Iterator[tuple[str, str | None]]:
+    """Write figures one by one: each name, and why it could not be drawn if it could not.
+
+    Args:
+        cohorts: what to draw.
+        folder: where PDF and PNG go.
+        only: names from ``FIGURES``; all by default.
+        run: the run that figures of a single run show; a typical one by default.
+    """
+    pool = Pool.of(cohorts)
+    unknown = [name for name in only if name not in FIGURES]
+    if unknown:
+        raise InputError(f"Expected figures among {', '.join(FIGURES)}, but got {unknown[0]!r}.")
+    for name in only or FIGURES:
+        try:
+            figure = FIGURES[name](pool, run)
+        except InputError as error:
+            if only:
+                raise
+            yield name, str(error)
+            continue
+        style.save(figure, folder, name)
+        yield name, None
