@@ -13,6 +13,7 @@ from checkwise.cli import (
     demo,
     derive,
     export,
+    figures,
     metrics,
     pack,
     report,
@@ -20,6 +21,7 @@ from checkwise.cli import (
     select,
     status,
     sweep,
+    tables,
     train,
     verify,
 )
@@ -49,6 +51,8 @@ app.command("verify")(verify.command)
 app.command("pack")(pack.pack)
 app.command("unpack")(pack.unpack)
 app.command("compare")(compare.command)
+app.command("tables")(tables.command)
+app.command("figures")(figures.command)
 app.command("report")(report.command)
 app.command("derive")(derive.command)
 app.command("swad")(derive.swad)
