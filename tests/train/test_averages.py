@@ -13,7 +13,10 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 import checkwise as cw
+from checkwise.errors import InputError
 from checkwise.store.run import read_trajectory
+from checkwise.sweep.study import Study, parse_plain
+from checkwise.sweep.study_file import read_study
 from checkwise.train import averages
 from checkwise.train.algorithms import Algorithm
 from checkwise.train.averages import Averages
@@ -129,3 +132,49 @@ def test_runs_can_share_their_first_weights_and_nothing_else(tmp_path: Path) -> 
 def test_a_configuration_without_averages_reads_as_before() -> None:
     assert not {"averages", "init_seed"} & set(config().as_dict())
     assert config(averages=BOTH, init_seed=3).as_dict()["averages"] == list(BOTH)
+
+
+def parsed(tmp_path: Path, training: str) -> Study:
+    file = tmp_path / "study.toml"
+    file.write_text(
+        """
+        name = "s"
+        role = "development"
+        [data]
+        dataset = "RotatedMNIST"
+        held_out = ["75"]
+        [network]
+        kind = "digits"
+        [runs]
+        algorithms = ["ERM"]
+        [training]
+        record_every = 1
+        """
+        + training
+    )
+    return read_study(file)
+
+
+def test_a_study_asks_for_averages_and_a_shared_start(tmp_path: Path) -> None:
+    plain = parsed(tmp_path, "steps = 101")
+    assert plain.averages == ()
+    assert not {"averages", "shared_init"} & set(plain.as_dict())
+    asked = parsed(tmp_path, 'steps = 101\naverages = ["sma"]\nshared_init = true')
+    assert asked.averages == ("sma",)
+    assert parse_plain(json.loads(json.dumps(asked.as_dict()))) == asked
+    assert parse_plain(json.loads(json.dumps(plain.as_dict()))) == plain
+
+
+@pytest.mark.parametrize(
+    ("training", "words"),
+    [
+        ('steps = 101\naverages = ["swa"]', "'sma'"),
+        ('steps = 100\naverages = ["sma"]', "more than 100 updates"),
+        ("steps = 101\nshared_init = 1", "true or false"),
+    ],
+)
+def test_averages_that_cannot_be_kept_are_refused(
+    tmp_path: Path, training: str, words: str
+) -> None:
+    with pytest.raises(InputError, match=words):
+        parsed(tmp_path, training)

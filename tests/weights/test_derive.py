@@ -15,7 +15,7 @@ from checkwise.errors import InputError
 from checkwise.store.cohort import open_cohort
 from checkwise.store.verify import verify
 from checkwise.train.evaluation import Outputs, Part
-from checkwise.weights import methods, read_record, read_source
+from checkwise.weights import methods, read_record, read_source, swad
 from checkwise.weights.derive import RECIPES, derive
 from checkwise.weights.evaluate import (
     mean_log_probabilities,
@@ -23,6 +23,8 @@ from checkwise.weights.evaluate import (
     open_data,
     open_run,
 )
+from checkwise.weights.recipe import StoredRun
+from tests.study.cohorts import WrittenRun, write_cohort
 from tests.weights.cohorts import STUDY, answer, complaint, copied, run_folders, train_cohort
 
 
@@ -230,3 +232,27 @@ def test_a_damaged_record_is_named(cohort: Path, tmp_path: Path) -> None:
     path.write_text('{"schema": 1}')
     with pytest.raises(InputError, match=r"derive it again"):
         read_record(mine, "swad", record.run)
+
+
+def test_unfinished_runs_are_left_out_and_counted(cohort: Path, tmp_path: Path) -> None:
+    mine = copied(cohort, tmp_path)
+    lost = run_folders(mine)[0]
+    (lost / "done").unlink()
+    outcome = derive(mine, "swad-nobn", force=True)
+    assert [str(key) for key in outcome.unfinished] == [lost.name]
+    assert len(outcome.made) == 1
+    (run_folders(mine)[1] / "done").unlink()
+    with pytest.raises(InputError, match="2 are unfinished"):
+        derive(mine, "swad-nobn")
+
+
+def test_diverged_checkpoints_are_no_endpoints(tmp_path: Path) -> None:
+    losses = (1.0, 0.6, 0.5, 9.0, 0.5, 0.52, 0.5, 0.51)
+    key = cw.RunKey("PACS", "IRM", ("sketch",), 0, 0)
+    steps = tuple(range(0, 80, 10))
+    written = WrittenRun(key, steps, (100,) * 8, {"nll": losses}, (1,) * 8, {}, diverged=(30,))
+    path = write_cohort(tmp_path / "cohort", [written])
+    planned = swad.plan([StoredRun(path, key, path / "runs" / str(key))], RECIPES["swad"].params)
+    assert planned.inputs["steps"] == [20, 40, 50, 60, 70]
+    assert planned.inputs["multiplicities"] == [2, 2, 1, 1, 1]
+    assert planned.notes == ("1 diverged checkpoint left out",)

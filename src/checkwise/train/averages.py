@@ -98,6 +98,10 @@ class Averages:
         named = [(name, p) for name, p in algorithm.named_parameters() if name in kept]
         self._names = [name for name, _ in named]
         self._parameters = [parameter.detach() for _, parameter in named]
+        device = self._parameters[0].device  # a saved state comes back on the processor
+        for part in (self._block, self._segment, self._sma, self._valley):
+            part.move(device)
+        self._segments = {i: [t.to(device) for t in s] for i, s in self._segments.items()}
 
     def _flush(self) -> None:
         if not self._block.count:
@@ -170,6 +174,9 @@ class _Sum:
 
     def clear(self) -> None:
         self.count = 0
+
+    def move(self, device: torch.device) -> None:
+        self._total = [total.to(device) for total in self._total]
 
     def state(self) -> dict[str, Any]:
         return {"total": self._total if self.count else [], "count": self.count}

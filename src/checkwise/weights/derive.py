@@ -113,8 +113,9 @@ def derive(
     groups = _groups(usable if len(only) > 1 else _with_mates(cohort, usable, recipe), recipe)
     _check_several(method, recipe, groups)
     for needed in recipe.requires:
-        for run in (run for group in groups for run in group):
-            derive(run.folder, needed, roots=roots, force=force)
+        members = [run.folder for group in groups for run in group]
+        for place in [cohort.path] if len(only) > 1 else members:
+            derive(place, needed, roots=roots, force=force)
     made: list[derived.Derived] = []
     current: list[derived.Derived] = []
     data: dict[str, TrainingData] = {}

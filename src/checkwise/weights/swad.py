@@ -26,7 +26,8 @@ def plan(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
     )
     notes = list(valley.notes)
     if not kept.all():
-        notes.append(f"{int((~kept).sum())} diverged checkpoints were left out")
+        lost = int((~kept).sum())
+        notes.append(f"{lost} diverged checkpoint{'s' * (lost > 1)} left out")
     counted = valley.multiplicities
     inputs = {
         "steps": [steps[index] for index in counted],
