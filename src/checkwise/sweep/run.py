@@ -89,7 +89,8 @@ def run_sweep(
             launched.stop()
         failures = launched.failures()
     outcome = Outcome(tuple(cohort_status(cohort)), interrupted)
-    if failures and not interrupted:
+    # A worker may die and another do its runs: only what is left undone counts.
+    if failures and not interrupted and outcome.count("finished", "failed") < len(outcome.runs):
         raise CheckwiseError(failures[0])
     return outcome
 

@@ -21,7 +21,7 @@ class Workers(Protocol):
         """Ask all of them to save their state and end; return when they have."""
 
     def failures(self) -> list[str]:
-        """One line for each worker that ended with an error."""
+        """After ``stop``: one line for each worker that ended with an error."""
 
 
 class Executor(Protocol):

@@ -39,43 +39,46 @@ class LocalExecutor:
 class _Processes:
     def __init__(self, job: Job, workers: int) -> None:
         command = [sys.executable, "-m", "checkwise.sweep.child", json.dumps(asdict(job))]
-        self._logs: list[IO[bytes]] = []
-        self._processes: list[subprocess.Popen[bytes]] = []
-        for _ in range(workers):
-            log = tempfile.TemporaryFile()  # noqa: SIM115  (closed with the process)
-            self._logs.append(log)
-            self._processes.append(
-                subprocess.Popen(
-                    command,
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.DEVNULL,
-                    stderr=log,
-                    env={**os.environ, **ENVIRONMENT},
-                    # Ctrl-C reaches the parent alone, which then asks each worker to stop.
-                    start_new_session=True,
-                )
-            )
+        self._workers = [_start(command) for _ in range(workers)]
+        self._failures: list[str] = []
 
     def alive(self) -> int:
-        return sum(process.poll() is None for process in self._processes)
+        return sum(process.poll() is None for process, _ in self._workers)
 
     def stop(self) -> None:
-        for process in self._processes:
+        for process, _ in self._workers:
             with suppress(ProcessLookupError):
                 process.terminate()
         end = time.monotonic() + PATIENCE_SECONDS
-        for process in self._processes:
+        for process, log in self._workers:
             try:
                 process.wait(max(0.0, end - time.monotonic()))
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-
-    def failures(self) -> list[str]:
-        found = []
-        for process, log in zip(self._processes, self._logs, strict=True):
-            if process.poll():
+            assert process.stdin is not None
+            process.stdin.close()
+            with log:
                 log.seek(0)
                 lines = log.read().decode(errors="replace").strip().splitlines()
-                found.append(lines[-1] if lines else f"a worker ended with {process.returncode}")
-        return found
+            if process.returncode:
+                said = lines[-1] if lines else f"a worker ended with {process.returncode}"
+                self._failures.append(said)
+        self._workers = []
+
+    def failures(self) -> list[str]:
+        return self._failures
+
+
+def _start(command: list[str]) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
+    log = tempfile.TemporaryFile()  # noqa: SIM115  (closed by stop)
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=log,
+        env={**os.environ, **ENVIRONMENT},
+        # Ctrl-C reaches the parent alone, which then asks each worker to stop.
+        start_new_session=True,
+    )
+    return process, log
