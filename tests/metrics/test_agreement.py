@@ -16,7 +16,7 @@ LIMIT = 2e-7  # five times better than promised
 def assert_agrees(found: dict[str, float], expected: dict[str, float]) -> None:
     assert list(found) == list(expected)
     for name, value in expected.items():
-        # Below 1e-25 a float64 likelihood is 1, whatever the formula.
+        # Probabilities end at 1e-30 and float64 cannot tell a likelihood that near 1 from 1.
         scale = max(value, 1e-25 / LIMIT) if name == "nll" else 1.0
         assert abs(found[name] - value) <= LIMIT * scale, (name, found[name], value)
 

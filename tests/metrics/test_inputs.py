@@ -88,7 +88,7 @@ def test_bad_input_is_refused_by_name_and_place(given: dict[str, Any], message: 
 
 def test_arguments_are_keyword_only() -> None:
     with pytest.raises(TypeError):
-        metrics.evaluate(Z, Y)  # type: ignore[misc]
+        metrics.evaluate(Z, Y)  # type: ignore[call-arg]
 
 
 def test_logits_that_look_like_probabilities_draw_a_warning() -> None:

@@ -63,12 +63,12 @@ class Accumulator:
                 "accumulators and average their results."
             )
         if self._block is None:
-            self._block = softmax.new_block(self.classes)
+            self._block = softmax.new_block(self.classes, self.bins)
         sums = self._sums or kernel.new_sums(self.classes, self.bins)
         # Within one block of rows the kernel looks before it adds; otherwise work on a copy.
         if self._sums is not None and rows > len(self._block.scale):
-            sums = type(sums)(*(array.copy() for array in sums))
-        grid = kernel.new_grid(self.bins, self.bandwidth)
+            sums = kernel.copy_sums(sums)
+        grid = kernel.new_grid(self.classes, self.bins, self.bandwidth)
         for start, values, labels in found.blocks():
             bad = kernel.accumulate(values, labels, found.tolerance, grid, self._block, sums)
             if bad >= 0:
@@ -78,21 +78,21 @@ class Accumulator:
 
     def merge(self, other: Accumulator) -> None:
         """Add everything that `other` has seen; `other` is left as it is."""
-        mine = (self.classes, self.bins, self.bandwidth)
-        theirs = (other.classes, other.bins, other.bandwidth)
-        if mine != theirs:
+        ours = (self.classes, self.bins, self.bandwidth)
+        others = (other.classes, other.bins, other.bandwidth)
+        if ours != others:
             raise InputError(
-                f"Expected an accumulator with (classes, bins, bandwidth) = {mine}, but got "
-                f"{theirs}. Merge only what was measured alike."
+                f"Expected an accumulator with (classes, bins, bandwidth) = {ours}, but got "
+                f"{others}. Merge only what was measured alike."
             )
         if other._sums is None:
             return
+        from checkwise.metrics import kernel
+
         if self._sums is None:
-            self._sums = type(other._sums)(*(array.copy() for array in other._sums))
-        else:
-            self._sums = type(self._sums)(
-                *(a + b for a, b in zip(self._sums, other._sums, strict=True))
-            )
+            self._sums = kernel.new_sums(self.classes, self.bins)
+        for mine, theirs in zip(self._sums, other._sums, strict=True):
+            mine += theirs
         self.n += other.n
 
     def result(self) -> Report:

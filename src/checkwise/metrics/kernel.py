@@ -9,6 +9,7 @@ By Cramer's inequality |He_k(t)| <= 1.0865 sqrt(k!) exp(t^2 / 4), so stopping be
 at most 1.0865 exp(-t^2 / 4) sum_{k >= K} |x / h|^k / sqrt(k!), whatever the bandwidth:
 
     p <= tau = 0.3 h, node 0, K = 9:          4e-8 per unit of p; power sums replace the bins
+    or, for few classes, 0.6 h and K = 13:    3e-8, as more of the probabilities are large
     p > tau, a node within 0.05 h, K = 5:     3e-8 per unit of p; few, since a row sums to 1
 
 Between centres far apart all Gaussians are small and their ratios matter; the relative error,
@@ -17,6 +18,7 @@ about |t x / h|^K / K!, is kept below 1e-8 by closer nodes.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +27,7 @@ from checkwise.metrics.arithmetic import Array, compiled
 from checkwise.metrics.lanes import bits_from_float, lowest_bit
 from checkwise.metrics.softmax import (
     Block,
+    aligned_zeros,
     exact_probability,
     load_logits,
     load_probabilities,
@@ -34,13 +37,14 @@ from checkwise.metrics.sums import (
     GRID_BITS,
     GRID_SHIFT,
     ORDER,
-    TERMS,
+    add_bell,
     add_scaled,
     bell,
-    power_sums,
+    power_sums_9,
+    power_sums_13,
 )
 
-REACH = 0.3  # tau / h
+REACH = {9: 0.3, 13: 0.6}  # number of power sums: tau / h
 
 
 class Sums(NamedTuple):
@@ -53,13 +57,15 @@ class Sums(NamedTuple):
     support: Array  # [C] examples of each class
     correct: Array  # [C] of them predicted rightly
     nll: Array  # [C] their summed negative log-likelihood
-    moments: Array  # [TERMS, P] sum of p^k, k = 1, 2, ..., over p <= tau
+    moments: Array  # [K, P] sum of p^k, k = 1, 2, ..., over p <= tau
     small_mass: Array  # [P] sum of p <= tau
     soft: Array  # [C, 2, Q] sums of v and v p over p > tau
     soft_label: Array  # [C, Q] sum of v [y = c]
-    top_soft: Array  # [3, Q] sums of w, w u and w a
-    hard: Array  # [3, C, B] number, mass and labels of p > tau; labels of p <= tau as well
-    top_hard: Array  # [3, B] number, mass and number correct
+    top_soft: Array  # [4, Q] sums of w and w u over wrong, then right predictions
+    mass: Array  # [C, B] sum of p > tau in each hard bin
+    labels: Array  # [C, B] number of labels
+    top_mass: Array  # [B] sum of u in each hard bin
+    top_right: Array  # [B] number predicted rightly
 
 
 class Grid(NamedTuple):
@@ -86,14 +92,26 @@ def gaussian_series(nodes: Array, bins: int, bandwidth: float, terms: int) -> Ar
     return np.stack(rows, axis=1)
 
 
-def new_grid(bins: int, bandwidth: float) -> Grid:
+@lru_cache(maxsize=16)
+def small_series(bins: int, bandwidth: float, terms: int) -> Array:
+    """Coefficients [K, B] that turn the moments of p <= tau into soft bins."""
+    return np.asarray(gaussian_series(np.zeros(1), bins, bandwidth, terms)[0])
+
+
+@lru_cache(maxsize=16)
+def new_grid(classes: int, bins: int, bandwidth: float) -> Grid:
     """Soft bins at equally spaced centres; tau also stays inside the first hard bin."""
     farthest = 1.0 + min(0.5 / ((bins - 1) * bandwidth), 8.0)  # beyond 8 the clamp takes over
-    density = 2.0 ** np.ceil(np.log2(0.5 * farthest / (0.065 * bandwidth)))
+    density = 2.0 ** np.ceil(np.log2(0.5 * farthest / (0.139 * bandwidth)))
     nodes = np.arange(int(density) + 2) / density
-    table = np.zeros((len(nodes), ORDER, padded(bins)))
+    table = aligned_zeros(len(nodes), ORDER, padded(bins))
     table[:, :, :bins] = gaussian_series(nodes, bins, bandwidth, ORDER)
-    return Grid(table, density, min(REACH * bandwidth, 0.999 / bins), np.arange(bins + 1) / bins)
+    limit = min(REACH[_terms(classes)] * bandwidth, 0.999 / bins)
+    return Grid(table, density, limit, np.arange(bins + 1) / bins)
+
+
+def _terms(classes: int) -> int:
+    return 13 if classes < 128 else 9
 
 
 def new_sums(classes: int, bins: int) -> Sums:
@@ -104,14 +122,24 @@ def new_sums(classes: int, bins: int) -> Sums:
         support=np.zeros(classes, dtype=np.int64),
         correct=np.zeros(classes, dtype=np.int64),
         nll=np.zeros(classes),
-        moments=np.zeros((TERMS, wide)),
-        small_mass=np.zeros(wide, dtype=np.int64),
-        soft=np.zeros((classes, 2, soft)),
-        soft_label=np.zeros((classes, soft)),
-        top_soft=np.zeros((3, soft)),
-        hard=np.zeros((3, classes, bins), dtype=np.int64),
-        top_hard=np.zeros((3, bins), dtype=np.int64),
+        moments=aligned_zeros(_terms(classes), wide),
+        small_mass=aligned_zeros(wide).view(np.int64),
+        soft=aligned_zeros(classes, 2, soft),
+        soft_label=aligned_zeros(classes, soft),
+        top_soft=aligned_zeros(4, soft),
+        mass=np.zeros((classes, bins), dtype=np.int64),
+        labels=np.zeros((classes, bins), dtype=np.int64),
+        top_mass=np.zeros(bins, dtype=np.int64),
+        top_right=np.zeros(bins, dtype=np.int64),
     )
+
+
+def copy_sums(sums: Sums) -> Sums:
+    """An independent copy, aligned like the original."""
+    copy = new_sums(len(sums.support), len(sums.top_mass))
+    for old, new in zip(sums, copy, strict=True):
+        new[...] = old
+    return copy
 
 
 @compiled()
@@ -123,10 +151,6 @@ def accumulate(
     `tolerance` < 0 says that the values are logits. After an unusable row the sums are void.
     """
     size = block.scale.size
-    weights = np.empty(grid.table.shape[2])
-    inverse = np.empty(size)
-    marks = np.zeros((size, -(-block.values.shape[1] // 64) * 8), dtype=np.uint8)
-    words = marks.view(np.int64)
     for start in range(0, labels.size, size):
         stop = min(start + size, labels.size)
         part, truth = values[start:stop], labels[start:stop]
@@ -137,90 +161,97 @@ def accumulate(
         if bad >= 0:
             return int(start + bad)
         rows = stop - start
-        for i in range(rows):
-            inverse[i] = 1.0 / block.scale[i]
-        power_sums(block.values, inverse, rows, grid.limit, sums.moments, sums.small_mass, marks)
-        _add_tops(part, truth, block, grid, weights, sums)
-        _add_labels(truth, words, block, grid, weights, sums)
-        _add_large(part, truth, words, block, grid, weights, sums)
+        if sums.moments.shape[0] == 9:
+            power_sums_9(
+                block.values,
+                block.inverse,
+                rows,
+                grid.limit,
+                sums.moments,
+                sums.small_mass,
+                block.marks,
+            )
+        else:
+            power_sums_13(
+                block.values,
+                block.inverse,
+                rows,
+                grid.limit,
+                sums.moments,
+                sums.small_mass,
+                block.marks,
+            )
+        _add_tops(part, truth, block, grid, sums)
+        _add_labels(part, truth, block, grid, sums)
+        _add_large(part, truth, block, grid, sums)
     for c in range(sums.small_mass.size):
         sums.small_mass[c] -= labels.size * bits_from_float(GRID_SHIFT)
     return -1
 
 
 @compiled()
-def _add_tops(
-    raw: Array, labels: Array, block: Block, grid: Grid, weights: Array, sums: Sums
-) -> None:
+def _add_tops(raw: Array, labels: Array, block: Block, grid: Grid, sums: Sums) -> None:
     """Top-label bins; the sum of a row's Gaussians is a denominator, clamped like the others."""
     table, density, step = grid.table, grid.density, 1.0 / grid.density
-    soft, hard, bins = sums.top_soft, sums.top_hard, sums.top_hard.shape[1]
+    weights, soft, hard, right = block.weights, sums.top_soft, sums.top_mass, sums.top_right
     for i in range(labels.size):
-        y, u = labels[i], block.top[i]
-        right = block.predicted[i] == y
+        u = block.top[i]
         node = np.int64(u * density + 0.5)
         scale = 1.0 / max(bell(table, node, u - node * step, weights), 1e-8)
-        add_scaled(soft, 0, scale, weights)
-        add_scaled(soft, 1, scale * u, weights)
-        add_scaled(soft, 2, scale * right, weights)
-        b = clear_bin(u, bins)
+        add_scaled(soft, 2 * block.right[i], scale, weights)
+        add_scaled(soft, 2 * block.right[i] + 1, scale * u, weights)
+        b = clear_bin(u, hard.size)
         if b < 0:
-            u = exact_probability(u, block.predicted[i], raw[i], i, block)
+            u = exact_probability(u, block.shift[i], raw[i], i, block)
             b = exact_bin(u, grid.edges)
-        hard[0, b] += 1
-        hard[1, b] += mass(u)
-        hard[2, b] += right
-        sums.support[y] += 1
-        sums.correct[y] += right
-        sums.nll[y] += block.nll[i]
+        hard[b] += units(u)
+        right[b] += block.right[i]
 
 
 @compiled()
-def _add_labels(
-    labels: Array, words: Array, block: Block, grid: Grid, weights: Array, sums: Sums
-) -> None:
+def _add_labels(raw: Array, labels: Array, block: Block, grid: Grid, sums: Sums) -> None:
     """True classes: (1 - p)^2 - p^2 completes the Brier score, whose p^2 are summed elsewhere."""
     table, density, step = grid.table, grid.density, 1.0 / grid.density
-    soft, brier = sums.soft_label, 0.0
+    weights, soft, hard, brier = block.weights, sums.soft_label, sums.labels, 0.0
     for i in range(labels.size):
         y = labels[i]
-        p = block.values[i, y] / block.scale[i]
+        p = block.values[i, y] * block.inverse[i]
         node = np.int64(p * density + 0.5)
         bell(table, node, p - node * step, weights)
         add_scaled(soft, y, p, weights)
         brier += 1.0 - 2.0 * p
-        if not (words[i, y >> 6] >> (y & 63)) & 1:
-            sums.hard[2, y, 0] += 1
+        b = clear_bin(p, hard.shape[1])
+        if b < 0:
+            p = exact_probability(p, np.float64(raw[i, y]), raw[i], i, block)
+            b = exact_bin(p, grid.edges)
+        hard[y, b] += 1
+        sums.support[y] += 1
+        sums.correct[y] += block.right[i]
+        sums.nll[y] += block.nll[i]
     sums.brier[0] += brier
 
 
 @compiled()
-def _add_large(
-    raw: Array, labels: Array, words: Array, block: Block, grid: Grid, weights: Array, sums: Sums
-) -> None:
+def _add_large(raw: Array, labels: Array, block: Block, grid: Grid, sums: Sums) -> None:
     """The marked probabilities, those above tau, one by one."""
     table, density, step = grid.table, grid.density, 1.0 / grid.density
-    soft, hard, bins, brier = sums.soft, sums.hard, sums.top_hard.shape[1], 0.0
+    soft, hard, brier = sums.soft, sums.mass, 0.0
     for i in range(labels.size):
-        inverse = 1.0 / block.scale[i]
-        for word in range(words.shape[1]):
-            mask = words[i, word]
-            while mask:
-                c = 64 * word + lowest_bit(mask)
-                mask &= mask - 1
+        inverse = block.inverse[i]
+        for word in range(block.words.shape[1]):
+            marks = block.words[i, word]
+            while marks:
+                c = 64 * word + lowest_bit(marks)
+                marks &= marks - 1
                 p = block.values[i, c] * inverse
                 brier += p * p
                 node = np.int64(p * density + 0.5)
-                bell(table, node, p - node * step, weights)
-                add_scaled(soft, 2 * c, p, weights)
-                add_scaled(soft, 2 * c + 1, p * p, weights)
-                b = clear_bin(p, bins)
+                add_bell(table, node, p - node * step, soft, 2 * c, p, p * p)
+                b = clear_bin(p, hard.shape[1])
                 if b < 0:
-                    p = exact_probability(p, c, raw[i], i, block)
+                    p = exact_probability(p, np.float64(raw[i, c]), raw[i], i, block)
                     b = exact_bin(p, grid.edges)
-                hard[0, c, b] += 1
-                hard[1, c, b] += mass(p)
-                hard[2, c, b] += labels[i] == c
+                hard[c, b] += units(p)
     sums.brier[0] += brier
 
 
@@ -229,9 +260,9 @@ def clear_bin(p: float, bins: int) -> int:
     """b - 1 where (b - 1)/B < p <= b/B, or -1 where an error of 1e-9 could change that."""
     place = p * bins
     above = np.ceil(place)
-    if abs(above - place - 0.5) > 0.5 - 1e-9 * bins and place < bins - 0.5:
+    if abs(above - place - 0.5) > 0.5 - 1e-9 * bins and 0.5 < place < bins - 0.5:
         return -1
-    return int(min(above, float(bins))) - 1
+    return max(int(min(above, float(bins))) - 1, 0)
 
 
 @compiled()
@@ -246,6 +277,6 @@ def exact_bin(p: float, edges: Array) -> int:
 
 
 @compiled()
-def mass(p: float) -> int:
+def units(p: float) -> int:
     """p rounded to an integer number of units of 2**-36, for sums that have no order."""
     return int(np.rint(p * 2.0**GRID_BITS))

@@ -122,8 +122,9 @@ def evaluate_registered(
     values = {}
     for known in wanted:
         assert known.function is not None
-        value = known.function(p.copy(), found.labels.copy())
-        if not np.isscalar(value) or not np.isfinite(float(value)):
+        value: Any = known.function(p.copy(), found.labels.copy())
+        plain = isinstance(value, int | float | np.number)
+        if not plain or not np.isfinite(value):
             raise InputError(
                 f"Expected metric {known.name!r} to return a finite number, but got {value!r}."
             )

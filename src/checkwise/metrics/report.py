@@ -74,8 +74,11 @@ def summarise(sums: Sums, *, bins: int, bandwidth: float) -> Report:
     examples = np.where(present, sums.support, 1)
     recall = np.where(present, sums.correct / examples, np.nan)
     cwece = _soft_gap(*_class_sums(sums, bins, bandwidth)) / classes
-    hard_cwece = sums.support / n * _hard_gap(*_hard_sums(sums, n)) / n
-    weight, conf, right = sums.top_soft[:, :bins]
+    mass = sums.mass.copy()
+    mass[:, 0] += sums.small_mass[:classes]
+    hard_cwece = sums.support / n * _hard_gap(sums.labels, mass) / n
+    wrong, wrong_conf, right, right_conf = sums.top_soft[:, :bins]
+    weight, conf = wrong + right, wrong_conf + right_conf
     filled = np.maximum(weight, CLAMP)
     return Report(
         n=n,
@@ -86,11 +89,11 @@ def summarise(sums: Sums, *, bins: int, bandwidth: float) -> Report:
         accuracy=correct / n,
         nll=float(sums.nll.sum() / n),
         brier=float(max(0.0, sums.brier[0] + sums.moments[1].sum()) / n),
-        ece=float((weight / n * (right / filled - conf / filled) ** 2).sum()),
+        ece=float((weight / n * ((right - conf) / filled) ** 2).sum()),
         cwece=float(cwece.sum()),
-        hard_ece=float(_hard_gap(*sums.top_hard) / n),
+        hard_ece=float(_hard_gap(sums.top_right, sums.top_mass) / n),
         hard_cwece=float(hard_cwece.sum()),
-        worst_class_accuracy=float(np.nanmin(recall)),
+        worst_class_accuracy=float(recall[present].min()),
         per_class={
             "count": sums.support.copy(),
             "recall": recall,
@@ -103,10 +106,9 @@ def summarise(sums: Sums, *, bins: int, bandwidth: float) -> Report:
 
 def _class_sums(sums: Sums, bins: int, bandwidth: float) -> tuple[Array, Array, Array]:
     """V, sum of v p and sum of v [y = c], each [C, B]."""
-    from checkwise.metrics.kernel import gaussian_series
+    from checkwise.metrics.kernel import small_series
 
-    terms, classes = len(sums.moments), len(sums.support)
-    series = gaussian_series(np.zeros(1), bins, bandwidth, terms)[0]
+    classes, series = len(sums.support), small_series(bins, bandwidth, len(sums.moments))
     moments = sums.moments[:, :classes].T
     v = sums.soft[:, 0, :bins] + moments @ series
     vp = sums.soft[:, 1, :bins] + moments[:, 1:] @ series[:-1]
@@ -117,17 +119,9 @@ def _soft_gap(v: Array, vp: Array, vy: Array) -> Array:
     """[C] sum_b V_cb / sum_r V_cr (y_cb - p_cb)^2, every denominator at least 1e-8."""
     filled = np.maximum(v, CLAMP)
     share = v / np.maximum(v.sum(1, keepdims=True), CLAMP)
-    return np.asarray((share * (vy / filled - vp / filled) ** 2).sum(1))
+    return np.asarray((share * ((vy - vp) / filled) ** 2).sum(1))
 
 
-def _hard_sums(sums: Sums, n: int) -> tuple[Array, Array, Array]:
-    """Number, mass and labels per class and bin; the kernel counts no small probabilities."""
-    number, mass, labels = sums.hard.copy()
-    number[:, 0] = n - number[:, 1:].sum(1)
-    mass[:, 0] += sums.small_mass[: len(mass)]
-    return number, mass, labels
-
-
-def _hard_gap(number: Array, mass: Array, labels: Array) -> Array:
-    """Sum over bins of |B_b| |freq - conf|, in which |B_b| cancels."""
+def _hard_gap(labels: Array, mass: Array) -> Array:
+    """Sum over bins of |B_b| |freq - conf|, in which the number |B_b| cancels."""
     return np.asarray(np.abs(labels - mass * _UNIT).sum(-1))

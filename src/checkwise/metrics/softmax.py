@@ -1,11 +1,12 @@
 """A block of rows becomes exponentials and row facts; every kernel starts here.
 
-A block holds float64 rows padded with zeros to a multiple of 16. Each row is computed alone and
+A block holds float64 rows padded with zeros to a multiple of 8. Each row is computed alone and
 in the same order wherever it stands, so results do not depend on how examples were batched.
 """
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -14,13 +15,14 @@ from checkwise.metrics.arithmetic import (
     TINY,
     Array,
     compiled,
-    exponentials,
     largest,
     total,
     total_squared,
 )
-from checkwise.metrics.lanes import LANES, lanes_equal, lowest_bit
+from checkwise.metrics.exponentials import exponentials
+from checkwise.metrics.lanes import LANES, WIDTH, lanes_equal, lowest_bit, prefetch
 
+AHEAD = 3  # rows between asking memory for a row and using it
 _ELEMENTS = 16384  # of one block: 128 KiB, which stays in the second-level cache
 
 
@@ -28,40 +30,58 @@ class Block(NamedTuple):
     """Scratch for R rows of C classes.
 
     values: [R, C padded] probabilities times `scale`, zero in the padding.
-    scale: [R] so that p = values / scale; 0 for rows that are not in use.
+    scale, inverse: [R] so that p = values / scale, and 1 / scale.
     top: [R] largest probability.
-    predicted: [R] first class that attains it.
+    right: [R] whether the first class that attains it is the label.
     nll: [R] -log p[label].
     shift: [R] largest logit, NaN where probabilities were given.
     exact: [R] the scale in full precision, 0 until someone asks.
+    marks, words: [R, bytes] and the same memory as 64-bit words: bit c of a row marks class c.
+    weights: [bins padded] of one example.
     """
 
     values: Array
     scale: Array
+    inverse: Array
     top: Array
-    predicted: Array
+    right: Array
     nll: Array
     shift: Array
     exact: Array
+    marks: Array
+    words: Array
+    weights: Array
 
 
 def padded(count: int) -> int:
     """`count` rounded up to whole vectors."""
-    return -(-count // LANES) * LANES
+    return -(-count // WIDTH) * WIDTH
 
 
-def new_block(classes: int) -> Block:
-    """Scratch of a size that suits the cache; the number of rows is a multiple of 4."""
+def aligned_zeros(*shape: int) -> Array:
+    """Zeros that start at a cache line, so that no vector of a padded row straddles two."""
+    room = np.zeros(math.prod(shape) + 7)
+    first = -(room.__array_interface__["data"][0] // 8) % 8
+    return room[first : first + math.prod(shape)].reshape(shape)
+
+
+def new_block(classes: int, bins: int = 2) -> Block:
+    """Scratch of a size that suits the cache."""
     width = padded(classes)
-    rows = max(4, min(64, _ELEMENTS // width // 4 * 4))
+    rows = max(4, min(64, _ELEMENTS // width))
+    marks = np.zeros((rows, -(-width // 64) * 8), dtype=np.uint8)
     return Block(
-        values=np.zeros((rows, width)),
+        values=aligned_zeros(rows, width),
         scale=np.zeros(rows),
+        inverse=np.zeros(rows),
         top=np.zeros(rows),
-        predicted=np.zeros(rows, dtype=np.int64),
+        right=np.zeros(rows, dtype=np.bool_),
         nll=np.zeros(rows),
         shift=np.zeros(rows),
         exact=np.zeros(rows),
+        marks=marks,
+        words=marks.view(np.int64),
+        weights=aligned_zeros(padded(bins)),
     )
 
 
@@ -73,22 +93,24 @@ def load_logits(z: Array, labels: Array, block: Block) -> int:
     log-likelihood is infinite. With m = max z and rest = the sum of exp(z - m) without the
     maximum, -log p[y] = (m - z[y]) + log1p(rest), which keeps its relative accuracy near 0.
     """
-    rows, classes = z.shape
+    rows = labels.size
     for i in range(rows):
+        prefetch(z, i + AHEAD)
         m = largest(z[i])
         if not np.isfinite(m):
             return i
-        row, best = block.values[i], first_equal(z[i], m)
-        exponentials(z[i], m, row[:classes])
-        rest = total(row) - 1.0
+        row, label = block.values[i], z[i, labels[i]]
+        rest = exponentials(z[i], m, row) - 1.0
         if rest < 1e-4:  # the difference has lost digits that the logarithm needs
+            best = first_equal(z[i], m)
             row[best] = 0.0
             rest = total(row)
             row[best] = 1.0
-        block.nll[i] = (m - np.float64(z[i, labels[i]])) + np.log1p(rest)
-        block.predicted[i] = best
+        block.right[i] = label == m and first_equal(z[i], m) == labels[i]
+        block.nll[i] = (m - np.float64(label)) + np.log1p(rest)
         block.scale[i] = 1.0 + rest
-        block.top[i] = 1.0 / block.scale[i]
+        block.inverse[i] = 1.0 / block.scale[i]
+        block.top[i] = block.inverse[i]
         block.shift[i] = m
         block.exact[i] = 0.0
         if not np.isfinite(block.nll[i]):
@@ -105,18 +127,19 @@ def load_probabilities(p: Array, labels: Array, tolerance: float, block: Block) 
     """
     rows, classes = p.shape
     for i in range(rows):
-        row, negative = block.values[i], 0
+        row, label = block.values[i], np.float64(p[i, labels[i]])
+        negative = 0
         for c in range(classes):
             v = np.float64(p[i, c])
-            negative += v < 0.0
+            negative += int(v < 0.0)
             row[c] = 0.0 if v < TINY else v
-        label = np.float64(p[i, labels[i]])
         if negative or not abs(total(row) - 1.0) <= tolerance or label <= 0.0:
             return i
         block.top[i] = largest(p[i])
-        block.predicted[i] = first_equal(p[i], block.top[i])
+        block.right[i] = label == block.top[i] and first_equal(p[i], block.top[i]) == labels[i]
         block.nll[i] = -np.log(label)
         block.scale[i] = 1.0
+        block.inverse[i] = 1.0
         block.shift[i] = np.nan
     return -1
 
@@ -136,15 +159,15 @@ def first_equal(row: Array, wanted: float) -> int:
 
 
 @compiled()
-def exact_probability(p: float, c: int, row: Array, i: int, block: Block) -> float:
-    """p of class c in full precision; a probability that was given is exact already."""
+def exact_probability(p: float, value: float, row: Array, i: int, block: Block) -> float:
+    """p of logit `value` in full precision; a probability that was given is exact already."""
     shift = block.shift[i]
     if np.isnan(shift):
         return p
     if block.exact[i] == 0.0:
         for k in range(row.size):
             block.exact[i] += np.exp(np.float64(row[k]) - shift)
-    return float(np.exp(np.float64(row[c]) - shift) / block.exact[i])
+    return float(np.exp(value - shift) / block.exact[i])
 
 
 @compiled()
@@ -175,5 +198,5 @@ def measure_rows(
             nll[start + i] = block.nll[i]
             brier[start + i] = others + (1.0 - p) * (1.0 - p)
             confidence[start + i] = block.top[i]
-            predicted[start + i] = block.predicted[i]
+            predicted[start + i] = first_equal(part[i], largest(part[i]))
     return -1
