@@ -1,14 +1,14 @@
 """Bootstrap intervals of means over runs.
 
-A resample is a vector of counts: how often each run was drawn. The counts depend on n and the seed
-alone, so they are drawn once and serve every contrast over n runs, each as one matrix product.
+Which runs a resample holds depends on n and the seed alone: they are drawn once and serve every
+contrast over n runs. Drawing takes longer than everything else.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,15 +16,15 @@ from numpy.typing import NDArray
 from checkwise.errors import InputError
 
 FloatArray = NDArray[np.float64]
-Counts = NDArray[np.uint16]
+Drawn = NDArray[Any]
 Method = Literal["percentile", "bca"]
 
 RESAMPLES = 10_000
 SEED = 20260908
 LEVEL = 0.95
 
-_ENTRIES = 2_000_000  # of the count matrix turned into floats at a time
-_KEPT = 8_000_000  # entries of a count matrix that is remembered, 16 MB
+_ENTRIES = 2_000_000  # drawn at a time
+_KEPT = 8_000_000  # drawn entries that are remembered, 16 MB
 
 
 def bootstrap_interval(
@@ -90,20 +90,17 @@ def resampled_means(
     table: FloatArray, *, resamples: int = RESAMPLES, seed: int = SEED
 ) -> FloatArray:
     """The mean of every column in every resample, [resamples, K]."""
+    from checkwise.study.resampling import resampled_sums
+
     n = len(table)
-    blocks = [
-        part.astype(np.float64) @ table
-        for block in draws(n, resamples, seed)
-        for part in np.array_split(block, max(1, block.size // _ENTRIES))
-    ]
+    blocks = [resampled_sums(block, table) for block in draws(n, resamples, seed)]
     return np.asarray(np.concatenate(blocks) / n)
 
 
-def draws(n: int, resamples: int = RESAMPLES, seed: int = SEED) -> Iterator[Counts]:
-    """Blocks of the count matrix [resamples, n]: row b counts the runs of resample b.
+def draws(n: int, resamples: int = RESAMPLES, seed: int = SEED) -> Iterator[Drawn]:
+    """Blocks of [resamples, n]: row b holds the runs of resample b, numbered from 0.
 
-    The runs drawn are ``default_rng(seed).integers(0, n, (resamples, n))``, whatever the size of
-    the blocks.
+    They are ``default_rng(seed).integers(0, n, (resamples, n))``, whatever the size of the blocks.
     """
     if resamples < 1:
         raise InputError(f"Expected at least one resample, but got {resamples}.")
@@ -114,18 +111,22 @@ def draws(n: int, resamples: int = RESAMPLES, seed: int = SEED) -> Iterator[Coun
 
 
 @lru_cache(maxsize=12)
-def _remembered(n: int, resamples: int, seed: int) -> Counts:
+def _remembered(n: int, resamples: int, seed: int) -> Drawn:
     whole = np.concatenate(list(_drawn(n, resamples, seed)))
     whole.setflags(write=False)
     return whole
 
 
-def _drawn(n: int, resamples: int, seed: int) -> Iterator[Counts]:
-    from checkwise.study.counting import counted
+def forget_draws() -> None:
+    """Free the remembered draws; they are drawn again, the same, when next needed."""
+    _remembered.cache_clear()
 
+
+def _drawn(n: int, resamples: int, seed: int) -> Iterator[Drawn]:
     random = np.random.default_rng(seed)
     rows = max(1, _ENTRIES // n)
+    small = np.uint16 if n <= 2**16 else np.int32
     for start in range(0, resamples, rows):
         b = min(rows, resamples - start)
         # 32-bit draws take the same numbers from the generator as 64-bit ones, and less time.
-        yield counted(random.integers(0, n, (b, n), dtype=np.int32), n)
+        yield random.integers(0, n, (b, n), dtype=np.int32).astype(small)

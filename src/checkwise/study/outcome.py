@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from checkwise.records import RunKey, Trajectory
 from checkwise.selection.table import view_of
@@ -66,17 +67,22 @@ def outcome_at(
 ) -> Outcome:
     """The source side of an outcome: what a run's own validation says about some of its steps."""
     view = view_of(run, options.get("weights", "equal"), options.get("worst_domain", False))
-    at = np.flatnonzero(np.isin(run.steps, steps))
+    at = np.searchsorted(run.steps, steps)
     metrics = [name for name in run.metrics if name in view.columns]
     return Outcome(
         key=key,
         steps=steps,
-        source={name: float(view.columns[name][at].mean()) for name in metrics},
-        gap_pp=float(view.columns["gap_pp"][at].mean()),
+        source={name: mean_at(view.columns[name], at) for name in metrics},
+        gap_pp=mean_at(view.columns["gap_pp"], at),
         eligible=0,
         score=float("nan"),
         run=run.key if run.key is not None and run.key != key else None,
     )
+
+
+def mean_at(column: NDArray[Any], rows: NDArray[np.int64]) -> float:
+    """Mean of a column over some rows; the usual single row is just read."""
+    return float(column[rows[0]] if len(rows) == 1 else column[rows].mean(dtype=np.float64))
 
 
 def timed(found: tuple[Outcome, ...], seconds: float) -> tuple[Outcome, ...]:

@@ -203,11 +203,17 @@ def _name(rule: Rule) -> str:
 
 def _flat(outcome: Outcome) -> dict[str, Any]:
     targets = list(outcome.targets.values())
-    shared = [name for name in targets[0] if all(name in t for t in targets)] if targets else []
+    target = targets[0] if len(targets) == 1 else _mean_target(targets)
     return {
         "gap_pp": outcome.gap_pp,
         "eligible": outcome.eligible,
-        "step": float(np.mean(outcome.steps)),
+        "step": sum(outcome.steps) / len(outcome.steps) if outcome.steps else float("nan"),
         **{f"source_{name}": value for name, value in outcome.source.items()},
-        **{f"target_{name}": float(np.mean([t[name] for t in targets])) for name in shared},
+        **{f"target_{name}": value for name, value in target.items()},
     }
+
+
+def _mean_target(targets: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Means over held-out domains of the metrics that all of them have."""
+    shared = [name for name in targets[0] if all(name in t for t in targets)] if targets else []
+    return {name: float(np.mean([t[name] for t in targets])) for name in shared}

@@ -14,7 +14,7 @@ from checkwise.errors import InputError
 from checkwise.metrics import METRICS
 from checkwise.store import heldout
 from checkwise.store.run import read_run
-from checkwise.study.outcome import Outcome
+from checkwise.study.outcome import Outcome, mean_at
 from checkwise.weights.calibration import Calibration, calibrate
 from checkwise.weights.logits import Logits, read_logits
 
@@ -60,16 +60,15 @@ class Targets:
 
     def _at(self, domain: str, steps: tuple[int, ...]) -> dict[str, float]:
         journal = self.journals()[domain]
-        row_of = {int(step): row for row, step in enumerate(journal["step"].tolist())}
-        absent = [step for step in steps if step not in row_of]
-        if absent:
+        rows = np.searchsorted(journal["step"], steps)
+        found = journal["step"][np.minimum(rows, len(journal["step"]) - 1)] == steps
+        if not found.all():
             raise InputError(
-                f"Expected held-out results of {domain} at step {absent[0]}, but "
+                f"Expected held-out results of {domain} at step {steps[int(found.argmin())]}, but "
                 f"{self._folder / 'heldout'} has none for it: run `checkwise verify` on the cohort."
             )
-        rows = np.array([row_of[step] for step in steps])
         names = [name for name in METRICS if name in journal]
-        return {name: float(np.mean(journal[name][rows].astype(np.float64))) for name in names}
+        return {name: mean_at(journal[name], rows) for name in names}
 
     def _scaled(self, domain: str, step: int, calibration: Calibration | None) -> dict[str, float]:
         logits = self.logits(domain, step)
