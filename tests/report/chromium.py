@@ -76,6 +76,7 @@ class Browser:
         self.call("Emulation.setEmulatedMedia", features=[scheme])
         self.call("Page.navigate", url=page.resolve().as_uri())
         self.wait("document.readyState === 'complete'")
+        self.wait("!document.getElementById('data') || document.forms[0].dataset.ms")
 
     def run(self, expression: str) -> Any:
         """The value of an expression in the page."""

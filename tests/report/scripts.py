@@ -18,17 +18,17 @@ needs_node = requires("node", NODE is not None, "node is not installed")
 def run_script(names: tuple[str, ...], body: str, given: Any, folder: Path) -> Any:
     """Run ``body`` after the scripts ``names``, with ``given`` as its input; what it returns."""
     assert NODE is not None
-    source, data = folder / "script.js", folder / "given.json"
+    source, data, answer = (folder / name for name in ("script.js", "given.json", "answer.json"))
     data.write_text(json.dumps(given))
     source.write_text(
         "'use strict';\n"
         + assets(*names)
         + "const given = JSON.parse(require('fs').readFileSync(process.argv[2], 'utf8'));\n"
-        + f"const answer = (() => {{ {body} }})();\n"
-        + "require('fs').writeSync(1, JSON.stringify(answer));\n"
+        + f"(async () => {{ {body} }})().then((answer) => "
+        + "require('fs').writeFileSync(process.argv[3], JSON.stringify(answer)));\n"
     )
     done = subprocess.run(
-        [NODE, str(source), str(data)], capture_output=True, text=True, timeout=120
+        [NODE, str(source), str(data), str(answer)], capture_output=True, text=True, timeout=120
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout)
+    return json.loads(answer.read_text())

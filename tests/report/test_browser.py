@@ -1,94 +1,287 @@
-"""The page in a real browser: drawn, silent, and asking nobody for anything."""
+"""The page in a real browser: every control, equal to Python, silent, and asking nobody."""
 
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import checkwise as cw
+from checkwise.records import RunKey
 from checkwise.report import write_report
-from tests.requirements import requires
-from tests.study.cohorts import demo_like
+from checkwise.study import Cohort
+from tests.report.chromium import Browser, browser, needs_chromium
+from tests.report.test_page import HOSTILE
+from tests.study.cohorts import demo_like, tiny_runs, write_cohort
 
-CHROMIUM = shutil.which("chromium")
-FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--enable-logging=stderr",
+pytestmark = needs_chromium
+
+TARGETS = ("target_accuracy", "target_nll", "target_ece", "target_cwece")
+
+
+@pytest.fixture(scope="module")
+def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with browser(tmp_path_factory.mktemp("profile")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return demo_like(tmp_path_factory.mktemp("demo"), runs_per_algorithm=3)
+
+
+@pytest.fixture(scope="module")
+def cohort(folder: Path) -> Cohort:
+    return Cohort.open(folder)
+
+
+@pytest.fixture
+def page(tab: Browser, folder: Path, cohort: Cohort) -> Iterator[Browser]:
+    out = folder / "report.html"
+    if not out.exists():
+        write_report(cohort, out)
+    tab.console.clear()
+    tab.requests.clear()
+    tab.open(out)
+    yield tab
+    assert tab.console == []
+    assert tab.requests == []
+
+
+def chosen_by(cohort: Cohort, page: Browser, rule: str, **asked: Any) -> cw.Selection:
+    name = page.run("document.getElementById('run').selectedOptions[0].textContent")
+    key = next(key for key in cohort.runs if str(key) == name)
+    return cw.select(cohort.runs[key], rule, **asked)
+
+
+def test_it_opens_on_the_settings_of_the_report(page: Browser, cohort: Cohort) -> None:
+    chosen = chosen_by(cohort, page, "ac-nc")
+    assert page.text("#choice") == f"Step {chosen.step}"
+    assert page.text("#explanation") == chosen.explain()
+    assert page.run("document.getElementById('delta').value") == "0.5"
+
+
+@pytest.mark.parametrize(
+    ("controls", "rule", "asked"),
+    [
+        ({"slider": "1.5"}, "ac-nc", {"delta_pp": "1.5"}),
+        ({"delta": "0.30"}, "ac-nc", {"delta_pp": "0.30"}),
+        ({"q": "1"}, "ac-nc", {"q": 1}),
+        ({"q": "2"}, "ac-nc", {"q": 2}),
+        ({"rule": "ac-nec", "q": "2"}, "ac-nec", {"q": 2}),
+        ({"rule": "source-acc"}, "source-acc", {}),
+        ({"rule": "ac-early", "delta": "2"}, "ac-early", {"delta_pp": "2"}),
+        ({"rule": "ac-random"}, "ac-random", {}),
+        ({"rule": "pure-cwece"}, "pure-cwece", {}),
+        ({"rule": "wald", "threshold": "96"}, "wald", {"threshold_pp": "96"}),
+        ({"weights": "sample"}, "ac-nc", {"weights": "sample"}),
+        ({"worst": True}, "ac-nc", {"worst_domain": True}),
+        ({"run": "7", "delta": "5"}, "ac-nc", {"delta_pp": "5"}),
+    ],
 )
-# What the browser itself asks for has no page behind it.
-BROWSERS_OWN = "not an origin"
-
-needs_chromium = requires("chromium", CHROMIUM is not None, "chromium is not installed")
-
-
-@dataclass(frozen=True)
-class Visit:
-    console: list[str]
-    requests: list[str]
-    picture: bytes
-
-
-def visit(page: Path, folder: Path, width: int = 1100) -> Visit:
-    """Open a page and note what it says on the console and asks of the network."""
-    assert CHROMIUM is not None
-    picture, log = folder / f"{page.stem}.png", folder / f"{page.stem}.json"
-    done = subprocess.run(
-        [
-            CHROMIUM,
-            *FLAGS,
-            f"--user-data-dir={folder / 'profile'}",
-            f"--log-net-log={log}",
-            f"--window-size={width},1600",
-            f"--screenshot={picture}",
-            page.as_uri(),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
-    events = [event.get("params", {}) for event in json.loads(log.read_text())["events"]]
-    return Visit(
-        console=[line for line in done.stderr.splitlines() if ":CONSOLE" in line],
-        requests=[e["url"] for e in events if e.get("initiator", BROWSERS_OWN) != BROWSERS_OWN],
-        picture=picture.read_bytes(),
-    )
+def test_every_control_chooses_what_python_chooses(
+    page: Browser, cohort: Cohort, controls: dict[str, Any], rule: str, asked: dict[str, Any]
+) -> None:
+    for name, value in controls.items():
+        page.set(name, value)
+    chosen = chosen_by(cohort, page, rule, **asked)
+    assert page.text("#choice") == f"Step {chosen.step}"
+    assert page.text("#explanation") == chosen.explain()
+    cells = page.run("[...document.querySelectorAll('#ranking tbody tr')].map(r => r.innerText)")
+    best = [line.split("\t") for line in cells]
+    assert [int(row[1]) for row in best] == chosen.table["step"][:10].tolist()
+    assert [row[2] for row in best] == [f"{100 * a:.2f}" for a in chosen.table["accuracy"][:10]]
+    assert f"{len(chosen.feasible_steps)} of 51 checkpoints" in page.text("#sure")
+    assert page.run("document.querySelectorAll('#figure .mark').length") > 2
 
 
-@needs_chromium
-@pytest.mark.parametrize("width", [1100, 500])
-def test_a_cohorts_page_is_drawn_without_errors_or_requests(tmp_path: Path, width: int) -> None:
-    folder = demo_like(tmp_path / "cohort", runs_per_algorithm=2)
-    seen = visit(write_report(folder, tmp_path / "report.html"), tmp_path, width)
-    assert seen.console == []
-    assert seen.requests == []
-    assert len(seen.picture) > 20_000
+def test_ticking_objectives_finds_the_rule_that_has_them(page: Browser, cohort: Cohort) -> None:
+    def click(name: str) -> None:
+        page.run(f"document.querySelector('input[name=objective][value={name}]').click()")
+
+    click("ece")
+    assert page.run("document.getElementById('rule').value") == "ac-nec"
+    click("nll")
+    assert page.run("document.getElementById('rule').value") == "ac"
+    chosen = chosen_by(cohort, page, "ac", objectives=("ece", "cwece"))
+    assert page.text("#explanation") == chosen.explain()
+    click("ece")
+    click("cwece")
+    assert page.text("#problem") == "Choose an objective."
+    page.run("document.getElementById('reset').click()")
+    assert page.run("document.getElementById('rule').value") == "ac-nc"
+    assert page.run("document.getElementById('problem').hidden") is True
 
 
-@needs_chromium
-def test_a_runs_page_is_drawn_without_errors_or_requests(tmp_path: Path) -> None:
-    folder = demo_like(tmp_path / "cohort", runs_per_algorithm=1)
-    run = next(iter(sorted((folder / "runs").iterdir())))
-    seen = visit(write_report(run, tmp_path / "run.html"), tmp_path)
-    assert seen.console == []
-    assert seen.requests == []
+def test_what_is_no_tolerance_is_said(page: Browser) -> None:
+    page.set("delta", "half")
+    assert "has to be a number of points" in page.text("#problem")
+    assert page.run("document.getElementById('delta').getAttribute('aria-invalid')") == "true"
+    page.set("delta", "0.5")
+    assert page.run("document.getElementById('problem').hidden") is True
 
 
-@needs_chromium
-def test_a_page_that_misbehaves_would_be_noticed(tmp_path: Path) -> None:
+def test_a_threshold_that_nothing_reaches_is_said(page: Browser) -> None:
+    page.set("rule", "wald")
+    page.set("threshold", "99.9")
+    assert "No checkpoint reaches 99.9 points" in page.text("#problem")
+
+
+def test_held_out_results_stay_closed_until_asked_for(page: Browser, cohort: Cohort) -> None:
+    visible = "document.getElementById('live-answer').checkVisibility()"
+    assert page.run(visible) is False
+    page.set("slider", "1")
+    assert page.run("document.getElementById('live-answer').textContent") == ""
+    open_held_out(page)
+    assert page.run(visible) is True
+    assert "not the settings" in page.text("#live-note")
+    page.run("document.getElementById('reset').click()")
+    assert "are the settings that the report" in page.text("#live-note")
+
+
+def open_held_out(page: Browser) -> None:
+    page.run("document.querySelector('#heldout > summary').click()")
+    page.wait("document.querySelectorAll('#rules-target tbody tr').length > 5")
+
+
+@pytest.mark.parametrize(
+    "controls", [{}, {"slider": "1.5", "q": "1"}, {"rule": "pure-nll"}, {"worst": True}]
+)
+def test_comparisons_are_pythons(page: Browser, cohort: Cohort, controls: dict[str, Any]) -> None:
+    for name, value in controls.items():
+        page.set(name, value)
+    open_held_out(page)
+    rule = controls.get("rule", "ac-nc")
+    shared: dict[str, Any] = {"worst_domain": True} if "worst" in controls else {}
+    asked = {"delta_pp": "1.5", "q": 1} if "slider" in controls else {}
+    expected = cohort.compare(["ac-nc", "ac-mean", "pure-nll"], **asked, **shared)
+    found = saved(page, "#rules-target")
+    for name in ("ac-nc", "ac-mean", "pure-nll"):
+        agree(found[name], expected[expected["rule"] == name])
+    page.wait("!document.getElementById('split-table').innerText.includes('…')")
+    given = asked if rule == "ac-nc" else {}
+    split = cohort.compare([rule], by=["algorithm"], **given, **shared)
+    by_algorithm = saved(page, "#split-table")
+    for algorithm in ("CORAL", "ERM", "GroupDRO", "IRM", "VREx"):
+        agree(by_algorithm[algorithm], split[split["algorithm"] == algorithm])
+
+
+def saved(page: Browser, place: str) -> dict[str, dict[str, str]]:
+    """What the download of a table holds, by its first column."""
+    text = page.run(f"""new Promise((done) => {{
+      const made = URL.createObjectURL;
+      URL.createObjectURL = (blob) => {{ blob.text().then(done); return 'about:blank'; }};
+      HTMLAnchorElement.prototype.click = () => {{}};
+      document.querySelector({json.dumps(place)} + ' .save').click();
+      URL.createObjectURL = made;
+    }})""")
+    head, *lines = [line.split(",") for line in text.splitlines()]
+    return {line[0]: dict(zip(head, line, strict=True)) for line in lines}
+
+
+def agree(found: dict[str, str], expected: Any) -> None:
+    for row in expected.to_dict("records"):
+        if row["metric"] in TARGETS:
+            for part in ("mean", "low", "high", "median"):
+                got = float(found[f"{row['metric']}_{part}"])
+                assert got == pytest.approx(row[part], rel=1e-9, abs=1e-12)
+            for part in ("wins", "ties", "losses", "n", "missing"):
+                assert int(found[f"{row['metric']}_{part}"]) == row[part]
+
+
+def test_tables_sort_and_a_run_opens_from_its_row(page: Browser) -> None:
+    page.run("document.querySelector('#runs-table').parentElement.open = true")
+    page.wait("document.querySelectorAll('#runs-table tbody tr').length === 15")
+    gaps = "[...document.querySelectorAll('#runs-table tbody tr')].map(r => +r.cells[4].innerText)"
+    page.run("document.querySelectorAll('#runs-table th button.sort')[4].click()")
+    up = page.run(gaps)
+    assert up == sorted(up)
+    page.run("document.querySelectorAll('#runs-table th button.sort')[4].click()")
+    assert page.run(gaps) == sorted(up, reverse=True)
+    sorted_as = "document.querySelectorAll('#runs-table thead th')[4].getAttribute('aria-sort')"
+    assert page.run(sorted_as) == "descending"
+    name = page.text("#runs-table tbody tr:nth-child(3) th")
+    page.run("document.querySelector('#runs-table tbody tr:nth-child(3) button').click()")
+    assert page.run("document.getElementById('run').selectedOptions[0].textContent") == name
+
+
+def test_the_keyboard_is_enough(page: Browser) -> None:
+    page.run("document.body.focus()")
+    order = []
+    for _ in range(8):
+        page.press("Tab")
+        order.append(page.run("document.activeElement.name || document.activeElement.id"))
+    assert order[:4] == ["run", "rule", "slider", "delta"]
+    assert order[4:6] == ["q", "objective"]
+    page.run("document.querySelector('[name=slider]').focus()")
+    before = page.run("document.getElementById('delta').value")
+    page.press("ArrowRight")
+    assert page.run("document.getElementById('delta').value") == "0.55"
+    page.press("ArrowLeft")
+    assert page.run("document.getElementById('delta').value") == before
+    page.run("document.querySelector('#heldout > summary').focus()")
+    page.press("Enter")
+    page.wait("document.getElementById('heldout').open")
+
+
+def test_every_control_has_a_name(page: Browser) -> None:
+    unnamed = page.run("""[...document.querySelectorAll('input, select, button')].filter((one) =>
+      !(one.labels?.length || one.getAttribute('aria-label') || one.textContent.trim()))
+      .map((one) => one.outerHTML)""")
+    assert unnamed == []
+
+
+def test_a_phone_does_not_scroll_sideways(page: Browser, folder: Path) -> None:
+    page.open(folder / "report.html", width=390, height=800)
+    open_held_out(page)
+    assert page.run("document.documentElement.scrollWidth") <= 390
+
+
+def test_the_dark_page_is_dark(page: Browser, folder: Path) -> None:
+    page.open(folder / "report.html", dark=True)
+    assert page.run("getComputedStyle(document.body).backgroundColor") == "rgb(20, 22, 26)"
+
+
+def test_a_single_run_is_explored_alike(tab: Browser, folder: Path, cohort: Cohort) -> None:
+    key = next(iter(cohort.runs))
+    tab.console.clear()
+    tab.open(write_report(cohort.runs[key], folder / "run.html"))
+    tab.set("slider", "3")
+    chosen = cw.select(cohort.runs[key], delta_pp="3")
+    assert tab.text("#choice") == f"Step {chosen.step}"
+    assert f"{chosen.guarantee().bound_pp:.2f} points" in tab.text("#sure")
+    assert tab.run("document.getElementById('heldout')") is None
+    assert tab.console == []
+
+
+def test_hostile_names_stay_names(tab: Browser, tmp_path: Path) -> None:
+    bad = [
+        replace(run, key=RunKey(HOSTILE, "=1+1", run.key.held_out, 0, i), domains=(HOSTILE, "b"))
+        for i, run in enumerate(tiny_runs()[:3])
+    ]
+    folder = write_cohort(tmp_path / "c", bad, name=HOSTILE)
+    tab.console.clear()
+    tab.open(write_report(folder, tmp_path / "r.html"))
+    tab.set("slider", "2")
+    open_held_out(tab)
+    tab.run("document.getElementById('split').value = 'dataset'")
+    tab.run("document.getElementById('split').dispatchEvent(new Event('input'))")
+    assert HOSTILE in tab.text("#split-table")
+    assert tab.run("document.images.length") == 0
+    assert tab.run("document.scripts.length") == 2
+    assert tab.console == []
+    assert tab.requests == []
+
+
+def test_a_page_that_misbehaves_would_be_noticed(tab: Browser, tmp_path: Path) -> None:
     bad = tmp_path / "bad.html"
     bad.write_text("<script>console.error('boom')</script><img src='http://127.0.0.1:9/x.png'>")
-    seen = visit(bad, tmp_path)
-    assert "boom" in seen.console[0]
-    assert seen.requests == ["http://127.0.0.1:9/x.png"]
+    tab.open(bad)
+    assert any("boom" in line for line in tab.console)
+    assert tab.requests == ["http://127.0.0.1:9/x.png"]
+    tab.console.clear()
+    tab.requests.clear()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -20,7 +23,7 @@ from checkwise.study import Cohort
 from tests.study.cohorts import demo_like, tiny_runs, write_cohort
 
 HOSTILE = "<img src=x onerror=alert(1)>\"'&</style><script>alert(2)</script>"
-VOID = ("meta", "br", "hr", "img")
+VOID = ("meta", "br", "hr", "img", "input")
 
 
 class Reader(HTMLParser):
@@ -30,6 +33,7 @@ class Reader(HTMLParser):
         super().__init__()
         self.open: list[str] = []
         self.seen: list[str] = []
+        self.scripts: list[str] = []
         self.attributes: list[tuple[str, str | None]] = []
         self.text = ""
         self.feed(page)
@@ -45,7 +49,10 @@ class Reader(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        self.text += data
+        if self.open and self.open[-1] == "script":
+            self.scripts.append(data)
+        else:
+            self.text += data
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +68,13 @@ def page(folder: Path) -> str:
 def test_the_page_is_whole_and_fetches_nothing(page: str) -> None:
     found = Reader(page)
     assert page.startswith("<!doctype html>")
-    assert not {"script", "link", "img", "iframe", "object", "use"} & set(found.seen)
+    assert not {"link", "img", "iframe", "object", "use"} & set(found.seen)
+    data, script = found.scripts
+    assert json.loads(data)["schema"] == 1
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'" in [
+        value for name, value in found.attributes if name == "content"
+    ]
     assert not [a for a in found.attributes if a[0] in ("src", "href", "srcset", "action")]
     assert not [a for a in found.attributes if a[0].startswith("on")]
     assert "http://" not in page
@@ -75,7 +88,7 @@ def test_the_answer_stands_first_with_its_numbers(page: str, folder: Path) -> No
     rows = facts.contrasts("ac-nc")
     text = Reader(page).text
     assert words.answer(rows) in text
-    assert text.index(words.answer(rows)) < text.index("Held-out domains")
+    assert text.index(words.answer(rows)) < text.index("Explore the choices")
     for row in rows:
         assert words.interval(row) in text
     assert "10 runs (CORAL, ERM, GroupDRO, IRM, VREx; RotatedMNIST), none left out" in text
@@ -84,11 +97,19 @@ def test_the_answer_stands_first_with_its_numbers(page: str, folder: Path) -> No
 
 
 def test_source_and_held_out_are_apart(page: str) -> None:
-    held, source = page.split('<section class="heldout">')[1].split('<section class="source">')
-    assert "Held-out domains · opened to evaluate, never to choose" in held
+    source, rest = page.split('<section class="source"')[1].split("</section>", 1)
+    held = rest.split('<details class="heldout"')[1]
     assert "Source validation · all that the rules read" in source
+    assert "target" not in Reader(f"<p{source}</p>").text
+    assert "Held-out domains · opened to evaluate, never to choose" in held
     assert "target NLL" in held
-    assert "target" not in Reader(source.split("</section>")[0]).text
+
+
+def test_held_out_results_are_closed_and_open_without_a_script(page: str) -> None:
+    held = page.split('<details class="heldout"')[1]
+    assert " open" not in held[: held.index(">")]
+    assert "Open held-out results" in held[: held.index("</summary>")]
+    assert "has seen them" in held[: held.index("</summary>")]
 
 
 def test_every_checkpoint_of_the_example_is_drawn(page: str) -> None:
@@ -118,7 +139,8 @@ def test_names_are_data(tmp_path: Path) -> None:
     folder = write_cohort(tmp_path / "c", [run], name=HOSTILE)
     found = Reader(write_report(folder, tmp_path / "r.html").read_text("utf-8"))
     assert HOSTILE in found.text
-    assert not {"script", "img"} & set(found.seen)
+    assert "img" not in found.seen
+    assert len(found.scripts) == 2
 
     lone = cw.Trajectory.from_frame(
         {"step": [0, 1], "accuracy": [0.5, 0.6], "path": [None, HOSTILE]},
@@ -127,7 +149,8 @@ def test_names_are_data(tmp_path: Path) -> None:
     )
     found = Reader(write_report(lone, tmp_path / "run.html").read_text("utf-8"))
     assert HOSTILE in found.text
-    assert not {"script", "img"} & set(found.seen)
+    assert "img" not in found.seen
+    assert len(found.scripts) == 2
 
 
 def test_a_single_run_is_told_without_any_target(folder: Path, tmp_path: Path) -> None:
@@ -138,7 +161,7 @@ def test_a_single_run_is_told_without_any_target(folder: Path, tmp_path: Path) -
     text = Reader(page).text
     assert f"Step {selection.step}" in text
     assert selection.explain() in text
-    assert "All 51 checkpoints" in text
+    assert "All 51 checkpoints and metrics" in text
     assert 'class="heldout"' not in page
 
 

@@ -30,7 +30,7 @@ def cohort_data(
     runs = {str(key): cohort.usable[key] for key in keys}
     held_out = [_targets(cohort, key) for key in keys]
     data = payload(runs, held_out, budget=budget)
-    return {**data, "start": _start(data, rule, reference, params), "bootstrap": _bootstrap()}
+    return {**data, "start": _start(data, rule, reference, params), "bootstrap": bootstrap_facts()}
 
 
 def run_data(run: Trajectory, name: str, rule: str, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -92,7 +92,7 @@ def _usual(known: Sequence[str] | Mapping[str, Any]) -> str:
     return next(name for name in ("ac-nc", "ac-nll", REFERENCE) if name in known)
 
 
-def _bootstrap() -> dict[str, Any]:
+def bootstrap_facts() -> dict[str, Any]:
     """The generator's state before the first draw; ``bootstrap.js`` draws from there."""
     state: Any = np.random.default_rng(SEED).bit_generator.state
     return {

@@ -5,11 +5,13 @@ const SHOWN_ROWS = 10;
 const PANELS = 3;
 const FEW = 10;
 
-function start() {
+/** Without what this needs, the page stays as it is without a script. */
+async function start() {
+  if (typeof DecompressionStream === 'undefined') return;
   const data = JSON.parse(byId('data').textContent);
   const page = {
     data,
-    runs: unpack(data),
+    runs: await unpack(data),
     rules: Object.fromEntries(data.rules.map((rule) => [rule.name, rule])),
     metrics: Object.fromEntries(data.metrics.map((metric) => [metric.name, metric])),
     form: byId('controls'),
@@ -145,7 +147,7 @@ function adapt(page, { rule, delta }) {
   byId('least').hidden = !takes('threshold_pp');
   byId('distance').hidden = !takes('q');
   byId('objectives').hidden = rule.kind !== 'constrained';
-  byId('summary').textContent = rule.summary;
+  byId('summary').textContent = rule.summary.replace('delta_pp', 'δ');
   const box = page.form.elements.namedItem('delta');
   if (delta) box.removeAttribute('aria-invalid');
   else box.setAttribute('aria-invalid', 'true');
@@ -288,8 +290,8 @@ function renderSureness(page, selection, width) {
     const now = pieces.filter((p) => p.index === index && p.from <= setting.delta.value + 1e-9)
       .at(-1);
     if (now) {
-      const end = now.to >= limit ? `${fixed(limit, 2)} and beyond` : fixed(now.to, 2);
-      said.push(`The same step is chosen for tolerances from ${fixed(now.from, 2)} to ${end} points.`);
+      const end = now.to >= limit ? 'on' : `to ${fixed(now.to, 2)}`;
+      said.push(`The same step is chosen for every tolerance from ${fixed(now.from, 2)} points ${end}.`);
     }
     drawn.push(drawSweep(pieces.map((p) => ({ ...p, step: run.steps[p.index] })),
       setting.delta.value, width));

@@ -1,18 +1,27 @@
-// The data of the page: numbers packed in base64, names as plain text.
+// The data of the page: numbers packed tightly, names as plain text.
 
-function bytesOf(base64) {
+/** Numbers of one type. They were split into planes of equal bytes, deflated, and put in base64. */
+async function numbersOf(Type, base64) {
   const text = atob(base64);
-  const bytes = new Uint8Array(text.length);
-  for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
-  return bytes.buffer;
+  const packed = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; i++) packed[i] = text.charCodeAt(i);
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream('deflate'));
+  const planes = new Uint8Array(await new Response(stream).arrayBuffer());
+  const size = Type.BYTES_PER_ELEMENT;
+  const count = planes.length / size;
+  const bytes = new Uint8Array(planes.length);
+  for (let b = 0; b < size; b++) {
+    for (let i = 0; i < count; i++) bytes[i * size + b] = planes[b * count + i];
+  }
+  return new Type(bytes.buffer);
 }
 
 /** Runs as rules.js wants them; each lists its metrics in the order they are packed. */
-function unpack(data) {
-  const floats = new Float64Array(bytesOf(data.floats));
+async function unpack(data) {
+  const floats = await numbersOf(Float64Array, data.floats);
   const Whole = { u2: Uint16Array, u4: Uint32Array, f8: Float64Array }[data.kind];
-  const whole = new Whole(bytesOf(data.whole));
-  const held = data.held ? new Float64Array(bytesOf(data.held.values)) : null;
+  const whole = await numbersOf(Whole, data.whole);
+  const held = data.held ? await numbersOf(Float64Array, data.held.values) : null;
   const higher = new Set(data.metrics.filter((m) => m.higher).map((m) => m.name));
   let at = 0;
   let count = 0;
