@@ -24,7 +24,9 @@ from checkwise.study.cohort import MAIN_METRICS, REFERENCE
 from checkwise.study.registered import registrations
 
 CohortPath = Annotated[Path, typer.Argument(metavar="COHORT", help="A cohort's folder.")]
-Rules = Annotated[str, typer.Option("--rules", help="Rules to compare, comma separated.")]
+Rules = Annotated[
+    str, typer.Option("--rules", help="Rules and methods to compare, comma separated.")
+]
 Reference = Annotated[str, typer.Option("--reference", help="The rule that is subtracted.")]
 Role = Annotated[
     str | None, typer.Option(help="Only data of this role: development or evaluation.")
@@ -45,6 +47,10 @@ def command(
     by: Annotated[
         str | None, typer.Option(help="Split by dataset, algorithm, held_out or a seed.")
     ] = None,
+    scope: Annotated[
+        str,
+        typer.Option(help="run; or choose hyperparameters too: hparams-acc, hparams-ac."),
+    ] = "run",
     role: Role = None,
     plugin: Plugins = None,
     out: Annotated[Path | None, typer.Option(help="Also write the table: .csv or .json.")] = None,
@@ -58,6 +64,7 @@ def command(
         reference,
         by=names(by),
         metrics=names(metrics),
+        scope=scope,
         **Choice(delta_pp=delta_pp, q=q).params,
     )
     if not rows:
@@ -111,6 +118,7 @@ def present(cohort: Cohort, rows: Sequence[Contrast], by: Sequence[str] = ()) ->
     ]
     out.print(show.table(header, lines, left=(*by, "rule", "metric")))
     out.print()
+    _costs(rows)
     left_out = f"{len(cohort.unfinished)} unfinished and {len(cohort.wrecked)} diverged runs"
     missing = max(row.missing for row in rows)
     out.print(
@@ -118,6 +126,23 @@ def present(cohort: Cohort, rows: Sequence[Contrast], by: Sequence[str] = ()) ->
         f"{cohort.n_diverged} diverged checkpoints"
         + (f"; {missing} pairs without a finite target value." if missing else ".")
     )
+
+
+def _costs(rows: Sequence[Contrast]) -> None:
+    """What each rule or method needs and took, where that is more than reading a log."""
+    first = {row.rule: row for row in reversed(rows)}
+    if all(row.needs == "logs" for row in rows):
+        return
+    lines = [(name, first[name].needs, f"{first[name].seconds:.3g}") for name in reversed(first)]
+    header = ("rule", "needs", "seconds a run")
+    show.console().print(show.table(header, lines, left=header[:2]))
+    show.console().print()
+    flattered = [row.metric for row in rows if row.in_sample]
+    if flattered:
+        show.console().print(
+            f"{', '.join(dict.fromkeys(flattered))} of recalibrated rows are on the examples that "
+            "the temperature was fitted on."
+        )
 
 
 def _say(rows: Sequence[Contrast]) -> None:

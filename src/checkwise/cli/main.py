@@ -9,13 +9,16 @@ import typer
 
 from checkwise import __version__
 from checkwise.cli import (
+    calibrate,
     compare,
     demo,
     derive,
     export,
     figures,
+    lodo,
     metrics,
     pack,
+    preregister,
     report,
     rules,
     select,
@@ -50,12 +53,15 @@ app.command("status")(status.command)
 app.command("verify")(verify.command)
 app.command("pack")(pack.pack)
 app.command("unpack")(pack.unpack)
+app.command("preregister")(preregister.command)
 app.command("compare")(compare.command)
 app.command("tables")(tables.command)
 app.command("figures")(figures.command)
 app.command("report")(report.command)
 app.command("derive")(derive.command)
 app.command("swad")(derive.swad)
+app.command("calibrate")(calibrate.command)
+app.command("lodo")(lodo.command)
 
 
 def _version(asked: bool) -> None:

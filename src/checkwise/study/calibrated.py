@@ -51,10 +51,12 @@ def calibrate_run(
     assert run.key is not None
     step = select(run, get_rule(rule), **params).step
     logits = source_logits(folder, step)
-    settings = {"bins": run.bins or 15, "bandwidth": run.bandwidth or 0.1}
+    settings: dict[str, Any] = {"bins": run.bins or 15, "bandwidth": run.bandwidth or 0.1}
     fitted = calibrate(logits, variant)
     before = mean_metrics(entries(logits, **settings).values())
-    places = {"source": (before, mean_metrics(fitted.metrics(logits, **settings).values()))}
+    places: dict[str, tuple[Metrics, Metrics]] = {
+        "source": (before, mean_metrics(fitted.metrics(logits, **settings).values()))
+    }
     if len(logits) > 1:
         places["source, left out"] = (before, _left_out(logits, variant, settings))
     found: dict[str, tuple[float, Metrics]] = {}
