@@ -1,7 +1,7 @@
 """What some tests need and a fresh clone lacks: they skip with a reason, or fail where promised.
 
-`CHECKWISE_REQUIRE` lists, comma separated, what must be there (`shared`, `chromium`, `node`, `slurm`):
-a test that lacks a listed thing fails instead of skipping.
+`CHECKWISE_REQUIRE` lists, comma separated, what must be there (`shared`, `chromium`, `node`,
+`slurm`): a test that lacks a listed thing fails instead of skipping.
 """
 
 from __future__ import annotations

@@ -46,8 +46,9 @@ def test_compare_prints_the_table_and_what_it_means(
     ]
     accuracy = next(line for line in lines if "target accuracy" in line)
     assert accuracy.split()[-1] == "33%"
-    assert "development data; 1 unfinished and 0 diverged runs left out" in lines[-2]
-    assert lines[-1].startswith("Against source-acc, ac-nc changed target NLL by −0.133")
+    assert "development data; 1 unfinished and 0 diverged runs left out" in lines[-3]
+    assert lines[-2].startswith("Against source-acc, ac-nc changed target NLL by −0.133")
+    assert lines[-1].startswith("ac-nc: not registered before held-out results were opened")
 
 
 def test_json_is_stable_and_strict(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

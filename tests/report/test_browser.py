@@ -157,13 +157,13 @@ def test_comparisons_are_pythons(page: Browser, cohort: Cohort, controls: dict[s
     open_held_out(page)
     rule = controls.get("rule", "ac-nc")
     shared: dict[str, Any] = {"worst_domain": True} if "worst" in controls else {}
-    asked = {"delta_pp": "1.5", "q": 1} if "slider" in controls else {}
+    asked: dict[str, Any] = {"delta_pp": "1.5", "q": 1} if "slider" in controls else {}
     expected = cohort.compare(["ac-nc", "ac-mean", "pure-nll"], **asked, **shared)
     found = saved(page, "#rules-target")
     for name in ("ac-nc", "ac-mean", "pure-nll"):
         agree(found[name], expected[expected["rule"] == name])
     page.wait("!document.getElementById('split-table').innerText.includes('…')")
-    given = asked if rule == "ac-nc" else {}
+    given: dict[str, Any] = asked if rule == "ac-nc" else {}
     split = cohort.compare([rule], by=["algorithm"], **given, **shared)
     by_algorithm = saved(page, "#split-table")
     for algorithm in ("CORAL", "ERM", "GroupDRO", "IRM", "VREx"):
