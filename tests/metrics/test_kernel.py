@@ -44,7 +44,8 @@ def test_local_polynomials_keep_ratios_of_weights(bins: int, bandwidth: float) -
     points = np.random.default_rng(0).random(500)
     node = (points * grid.density + 0.5).astype(int)
     x = (points - node / grid.density)[:, None]
-    found = np.sum([grid.table[node, k] * x**k for k in range(sums.ORDER)], axis=0)[:, :bins]
+    table = grid.table.swapaxes(1, 2).reshape(len(grid.table), sums.ORDER, -1)[:, :, :bins]
+    found = np.sum([table[node, k] * x**k for k in range(sums.ORDER)], axis=0)
     centres = np.arange(bins) / (bins - 1)
     exact = np.exp(-((points[:, None] - centres) ** 2) / (2 * bandwidth**2))
     # Relative to the largest weight of the point: that is what shares and bars divide by.

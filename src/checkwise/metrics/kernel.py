@@ -10,7 +10,7 @@ at most 1.0865 exp(-t^2 / 4) sum_{k >= K} |x / h|^k / sqrt(k!), whatever the ban
 
     p <= tau = 0.3 h, node 0, K = 9:          4e-8 per unit of p; power sums replace the bins
     or, for few classes, 0.6 h and K = 13:    3e-8, as more of the probabilities are large
-    p > tau, a node within 0.05 h, K = 5:     3e-8 per unit of p; few, since a row sums to 1
+    p > tau, a node within 0.11 h, K = 6:     8e-8 per unit of p; few, since a row sums to 1
 
 Between centres far apart all Gaussians are small and their ratios matter; the relative error,
 about |t x / h|^K / K!, is kept below 1e-8 by closer nodes.
@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from checkwise.metrics.arithmetic import Array, compiled
-from checkwise.metrics.lanes import bits_from_float, lowest_bit
+from checkwise.metrics.lanes import WIDTH, bits_from_float, lowest_bit
 from checkwise.metrics.softmax import (
     Block,
     aligned_zeros,
@@ -59,7 +59,7 @@ class Sums(NamedTuple):
     nll: Array  # [C] their summed negative log-likelihood
     moments: Array  # [K, P] sum of p^k, k = 1, 2, ..., over p <= tau
     small_mass: Array  # [P] sum of p <= tau
-    soft: Array  # [C, 2, Q] sums of v and v p over p > tau
+    soft: Array  # [C, Q/8, 2, 8] sums of v and v p over p > tau, eight bins together
     soft_label: Array  # [C, Q] sum of v [y = c]
     top_soft: Array  # [4, Q] sums of w and w u over wrong, then right predictions
     mass: Array  # [C, B] sum of p > tau in each hard bin
@@ -69,13 +69,12 @@ class Sums(NamedTuple):
 
 
 class Grid(NamedTuple):
-    """Local polynomials [nodes, ORDER, Q] of the soft bins, nodes per unit (a power of 2, so that
-    nodes are exact), tau, and the edges b/B [B + 1] of the hard bins."""
+    """Where the bins are."""
 
-    table: Array
-    density: float
-    limit: float
-    edges: Array
+    table: Array  # [nodes, Q/8, ORDER, 8] local polynomials of the soft bins
+    density: float  # nodes per unit, a power of 2, so that nodes are exact
+    limit: float  # tau
+    edges: Array  # [B + 1] b/B of the hard bins
 
 
 def gaussian_series(nodes: Array, bins: int, bandwidth: float, terms: int) -> Array:
@@ -104,8 +103,11 @@ def new_grid(classes: int, bins: int, bandwidth: float) -> Grid:
     farthest = 1.0 + min(0.5 / ((bins - 1) * bandwidth), 8.0)  # beyond 8 the clamp takes over
     density = 2.0 ** np.ceil(np.log2(0.5 * farthest / (0.139 * bandwidth)))
     nodes = np.arange(int(density) + 2) / density
-    table = aligned_zeros(len(nodes), ORDER, padded(bins))
-    table[:, :, :bins] = gaussian_series(nodes, bins, bandwidth, ORDER)
+    groups = padded(bins) // WIDTH
+    series = np.zeros((len(nodes), ORDER, groups * WIDTH))
+    series[:, :, :bins] = gaussian_series(nodes, bins, bandwidth, ORDER)
+    table = aligned_zeros(len(nodes), groups, ORDER, WIDTH)
+    table[...] = series.reshape(-1, ORDER, groups, WIDTH).swapaxes(1, 2)
     limit = min(REACH[_terms(classes)] * bandwidth, 0.999 / bins)
     return Grid(table, density, limit, np.arange(bins + 1) / bins)
 
@@ -124,7 +126,7 @@ def new_sums(classes: int, bins: int) -> Sums:
         nll=np.zeros(classes),
         moments=aligned_zeros(_terms(classes), wide),
         small_mass=aligned_zeros(wide).view(np.int64),
-        soft=aligned_zeros(classes, 2, soft),
+        soft=aligned_zeros(classes, soft // WIDTH, 2, WIDTH),
         soft_label=aligned_zeros(classes, soft),
         top_soft=aligned_zeros(4, soft),
         mass=np.zeros((classes, bins), dtype=np.int64),
@@ -246,7 +248,7 @@ def _add_large(raw: Array, labels: Array, block: Block, grid: Grid, sums: Sums) 
                 p = block.values[i, c] * inverse
                 brier += p * p
                 node = np.int64(p * density + 0.5)
-                add_bell(table, node, p - node * step, soft, 2 * c, p, p * p)
+                add_bell(table, node, p - node * step, soft, c, p, p * p)
                 b = clear_bin(p, hard.shape[1])
                 if b < 0:
                     p = exact_probability(p, np.float64(raw[i, c]), raw[i], i, block)

@@ -110,8 +110,8 @@ def _class_sums(sums: Sums, bins: int, bandwidth: float) -> tuple[Array, Array, 
 
     classes, series = len(sums.support), small_series(bins, bandwidth, len(sums.moments))
     moments = sums.moments[:, :classes].T
-    v = sums.soft[:, 0, :bins] + moments @ series
-    vp = sums.soft[:, 1, :bins] + moments[:, 1:] @ series[:-1]
+    v, vp = (sums.soft[:, :, k].reshape(classes, -1)[:, :bins] for k in (0, 1))
+    v, vp = v + moments @ series, vp + moments[:, 1:] @ series[:-1]
     return v, vp, sums.soft_label[:, :bins]
 
 

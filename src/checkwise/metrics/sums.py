@@ -99,15 +99,14 @@ power_sums_13 = _power_sums(13)
 
 @intrinsic
 def bell(typing: Any, table: Any, node: Any, x: Any, out: Any) -> Any:
-    """out[b] <- sum_k table[node, k, b] x^k over a padded row of bins; returns the row's sum."""
+    """out <- sum_k table[node, :, k] x^k, a padded row of bins; returns the row's sum."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         memory = Memory(context, builder, signature, arguments)
         whole = loops.alloca_once_value(builder, _ZERO)
-        bins = memory.size(0, 2)
-        with loops.for_range_slice(builder, I64(0), bins, I64(WIDTH), intp=I64) as across:
-            value = _bell(builder, memory, arguments[1], arguments[2], across[0])
-            memory.store(value, 3, across[0])
+        with loops.for_range(builder, memory.size(0, 1), intp=I64) as along:
+            value = _bell(builder, memory, arguments[1], arguments[2], along.index)
+            memory.store(value, 3, builder.mul(along.index, I64(WIDTH)))
             builder.store(builder.fadd(builder.load(whole), value), whole)
         return fold(builder, builder.load(whole), builder.fadd)
 
@@ -135,32 +134,34 @@ def add_scaled(typing: Any, target: Any, row: Any, scale: Any, values: Any) -> A
 def add_bell(
     typing: Any, table: Any, node: Any, x: Any, target: Any, row: Any, first: Any, second: Any
 ) -> Any:
-    """target[row] += first * bell and target[row + 1] += second * bell, without storing it."""
+    """target[row, :, 0] += first * bell and target[row, :, 1] += second * bell."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         memory = Memory(context, builder, signature, arguments)
-        bins = memory.size(0, 2)
-        start = builder.mul(arguments[4], bins)
-        with loops.for_range_slice(builder, I64(0), bins, I64(WIDTH), intp=I64) as across:
-            value = _bell(builder, memory, arguments[1], arguments[2], across[0])
-            for place, scale in ((start, arguments[5]), (builder.add(start, bins), arguments[6])):
-                here = builder.add(place, across[0])
+        groups = memory.size(0, 1)
+        with loops.for_range(builder, groups, intp=I64) as along:
+            value = _bell(builder, memory, arguments[1], arguments[2], along.index)
+            here = builder.add(builder.mul(arguments[4], groups), along.index)
+            here = builder.mul(here, I64(2 * WIDTH))
+            for offset, scale in ((0, arguments[5]), (WIDTH, arguments[6])):
+                place = builder.add(here, I64(offset))
                 more = builder.fmul(value, spread(builder, scale, WIDTH), flags=FUSE)
-                grown = builder.fadd(memory.load(3, here, _LANES), more, flags=FUSE)
-                memory.store(grown, 3, here)
+                grown = builder.fadd(memory.load(3, place, _LANES), more, flags=FUSE)
+                memory.store(grown, 3, place)
         return context.get_dummy_value()
 
     real = numba.float64
     return numba.types.void(table, numba.int64, real, target, numba.int64, real, real), generate
 
 
-def _bell(builder: Any, memory: Memory, node: Any, x: Any, b: Any) -> Any:
-    """sum_k table[node, k, b:b+8] x^k, where the table is the first argument."""
-    bins, x = memory.size(0, 2), spread(builder, x, WIDTH)
-    start = builder.add(builder.mul(node, builder.mul(bins, I64(ORDER))), b)
+def _bell(builder: Any, memory: Memory, node: Any, x: Any, group: Any) -> Any:
+    """sum_k table[node, group, k] x^k for the eight bins of a group; the table is argument 0."""
+    x = spread(builder, x, WIDTH)
+    start = builder.add(builder.mul(node, memory.size(0, 1)), group)
+    start = builder.mul(start, I64(ORDER * WIDTH))
 
     def term(k: int) -> Any:
-        return memory.load(0, builder.add(start, builder.mul(bins, I64(k))), _LANES)
+        return memory.load(0, builder.add(start, I64(k * WIDTH)), _LANES)
 
     value = term(ORDER - 1)
     for k in reversed(range(ORDER - 1)):
