@@ -132,13 +132,17 @@ def number(cell: Cell, value: float, *, signed: bool = False) -> str:
         return "–"
     if isinf(value):
         return "∞" if value > 0 else "−∞"
-    if cell.measure in COUNTS:
+    if _counts(cell.measure):
         return f"{value:.0f}"
     text = f"{abs(value):.{_places(cell.measure)}f}"
     if float(text) == 0:
         return text
     plus = "+" if signed and cell.measure not in _UNSIGNED else ""
     return ("−" if value < 0 else plus) + text
+
+
+def _counts(measure: str) -> bool:
+    return measure in COUNTS or measure.startswith("improved_")
 
 
 def _places(measure: str) -> int:
@@ -163,6 +167,7 @@ def title(measure: str) -> str:
         ("target_", "Target "),
         ("regret_", "Regret in "),
         ("tau_", "τ_b of "),
+        ("improved_", "Cells improved in "),
     ):
         if measure.startswith(start):
             name = measure.removeprefix(start)
@@ -174,20 +179,25 @@ def title(measure: str) -> str:
 
 def caption(table: Table) -> str:
     """What goes below a table: scales, seeds, the note."""
-    scales = {cell.measure: cell.scale for cell in table.cells if cell.measure not in COUNTS}
+    scales = {cell.measure: cell.scale for cell in table.cells if not _counts(cell.measure)}
     hundred = [title(measure) for measure, scale in scales.items() if scale == 100]
     parts = [f"Multiplied by 100: {', '.join(hundred)}."] if hundred else []
     drawn = sorted({(c.seed, c.resamples) for c in table.cells if c.seed is not None})
     parts += [f"Draws: {resamples:,} with seed {seed}." for seed, resamples in drawn if resamples]
     levels = {cell.level for cell in table.cells if not isnan(cell.low)}
     parts += [f"Intervals: {100 * level:.0f}%." for level in sorted(levels)]
-    other = {cell.unit: cell.n for cell in table.cells if cell.unit != "runs"}
-    parts += [f"WHD is over {unit}, up to {_most(table, unit)}." for unit in other]
+    for unit in dict.fromkeys(cell.unit for cell in table.cells if cell.unit != "runs"):
+        parts.append(f"Over {unit} (up to {_most(table, unit)}): {_of(table, unit)}.")
     return " ".join([*parts, table.note]).strip()
 
 
 def _most(table: Table, unit: str) -> int:
     return max(cell.n for cell in table.cells if cell.unit == unit)
+
+
+def _of(table: Table, unit: str) -> str:
+    named = dict.fromkeys(title(cell.measure) for cell in table.cells if cell.unit == unit)
+    return ", ".join(named)
 
 
 def markdown(table: Table) -> str:

@@ -9,13 +9,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from checkwise.data.seeds import seed_hash
 from checkwise.records import RunKey, Trajectory
 from checkwise.selection import select
-from checkwise.study.predictions import Pair, has_source, read_source
+from checkwise.store import layout
+from checkwise.weights.logits import source_logits
 
 SEED = 20260926
+
+BoolArray = NDArray[np.bool_]
+Pair = tuple[NDArray[np.float32], NDArray[np.int64]]
 
 
 def crossfitted_steps(folder: Path, run: Trajectory, rule: str = "ac-nc") -> tuple[int, int]:
@@ -24,7 +29,7 @@ def crossfitted_steps(folder: Path, run: Trajectory, rule: str = "ac-nc") -> tup
     Needs source logits of every checkpoint that did not diverge.
     """
     steps = run.steps[~run.diverged].tolist()
-    saved = {int(step): read_source(folder, int(step)) for step in steps}
+    saved = {int(step): source_logits(folder, int(step)) for step in steps}
     first = {domain: _half(run.key, domain, len(y)) for domain, (_, y) in saved[steps[0]].items()}
     bins, bandwidth = run.bins or 15, run.bandwidth or 0.1
     halves = []
@@ -43,7 +48,8 @@ def crossfitted_steps(folder: Path, run: Trajectory, rule: str = "ac-nc") -> tup
 
 def available(folder: Path, run: Trajectory) -> bool:
     """Whether the source logits of every checkpoint were saved."""
-    return all(has_source(folder, int(step)) for step in run.steps[~run.diverged].tolist())
+    steps = run.steps[~run.diverged].tolist()
+    return all((folder / layout.source_predictions_file(step)).is_file() for step in steps)
 
 
 def _joined(filters: Trajectory, ranks: Trajectory, key: RunKey | None) -> Trajectory:
@@ -58,12 +64,12 @@ def _joined(filters: Trajectory, ranks: Trajectory, key: RunKey | None) -> Traje
     )
 
 
-def _half(key: RunKey | None, domain: str, n: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _half(key: RunKey | None, domain: str, n: int) -> BoolArray:
     """A random half of n examples, the same at every step of a run."""
     order = np.random.default_rng(seed_hash(SEED, str(key), domain)).permutation(n)
     return np.asarray(order < n // 2)
 
 
-def _rows(pair: Pair, keep: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Pair:
+def _rows(pair: Pair, keep: BoolArray) -> Pair:
     logits, labels = pair
     return logits[keep], labels[keep]

@@ -120,13 +120,28 @@ class Pool:
         """An outcome with the held-out results at its steps, averaged over them."""
         return Targets(self.folder(outcome.key), outcome.key.held_out).on(outcome)
 
-    def outcomes(self, rule: Rule) -> Mapping[RunKey, Outcome]:
-        """What a rule gives on every run, with held-out results."""
+    def outcomes(self, rule: Rule, *, scope: str = "run") -> Mapping[RunKey, Outcome]:
+        """What a rule or method gives on every run that it has a result for, with held-out results.
+
+        Results that a method leaves beside the runs may be there in some cohorts only.
+        """
         setting = rule if isinstance(rule, Setting) else Setting(rule)
-        name = _name(setting)
+        name = f"{_name(setting)} {scope}"
         if name not in self._outcomes:
-            found = [cohort.outcomes(setting, held_out=True) for cohort in self.cohorts]
-            self._outcomes[name] = {o.key: o for each in found for o in each}
+            found: dict[RunKey, Outcome] = {}
+            refused: list[InputError] = []
+            for cohort in self.cohorts:
+                try:
+                    made = cohort.outcomes(setting, held_out=True, scope=scope)
+                except InputError as error:
+                    if setting.row.expected or setting.row.method.is_rule:
+                        raise
+                    refused.append(error)
+                    continue
+                found.update({outcome.key: outcome for outcome in made})
+            if not found:
+                raise refused[0]
+            self._outcomes[name] = found
         return self._outcomes[name]
 
     def columns(self, rule: Rule) -> Mapping[str, FloatArray]:

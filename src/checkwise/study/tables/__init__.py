@@ -14,6 +14,7 @@ from checkwise.study.tables import (
     inference,
     logits,
     main,
+    methods,
     objectives,
     plateau,
     pure,
@@ -23,7 +24,7 @@ from checkwise.study.tables import (
 )
 from checkwise.study.tables.table import Cell, Table
 
-__all__ = ["NEED_LOGITS", "TABLES", "Cell", "Table", "build", "build_all"]
+__all__ = ["SLOW", "TABLES", "Cell", "Table", "build", "build_all"]
 
 TABLES: dict[str, Callable[[Pool], Table]] = {
     "main": main.main,
@@ -54,11 +55,17 @@ TABLES: dict[str, Callable[[Pool], Table]] = {
     "inference": inference.inference,
     "multiplicity": robustness.multiplicity,
     "influence": robustness.influences,
+    "swad": methods.swad,
+    "temperature": methods.temperature,
+    "temperature-changes": methods.temperature_changes,
+    "pair": methods.pair_s,
+    "lodo": methods.lodo,
+    "lodo-changes": methods.lodo_changes,
     "risk-coverage": logits.risk_coverages,
     "cross-fit": logits.cross_fit,
 }
 # Built only when asked for by name: they read every saved logit.
-NEED_LOGITS = ("risk-coverage", "cross-fit")
+SLOW = ("risk-coverage", "cross-fit")
 
 
 def build(
@@ -96,11 +103,11 @@ def build_all(
     *,
     margins: Mapping[str, float] | None = None,
 ) -> Iterator[Table | tuple[str, str]]:
-    """Every table that needs no logits; a name and a reason for one that cannot be made."""
+    """Every table that is not slow; a name and a reason for one that cannot be made."""
     pool = Pool.of(cohorts)
-    names = [name for name in TABLES if name not in NEED_LOGITS]
+    names = [name for name in TABLES if name not in SLOW]
     for name in [*names, *(["equivalence"] if margins else [])]:
         try:
             yield build(name, pool, margins=margins)
-        except MissingMetricError as error:
+        except (InputError, MissingMetricError) as error:
             yield name, str(error)
