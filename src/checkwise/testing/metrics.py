@@ -40,7 +40,8 @@ def check_metric(metric: str | Metric) -> None:
     values = {}
     for case, (probs, labels) in cases.items():
         value = _value(metric, probs, labels)
-        assert isinstance(value, float), f"{name}: {type(value).__name__}, not float, on {case} input"
+        kind = type(value).__name__
+        assert isinstance(value, float), f"{name}: {kind}, not float, on {case} input"
         assert math.isfinite(value), f"{name}: {value} is not finite on {case} input"
         values[case] = value
     order = rng.permutation(60)
