@@ -8,7 +8,8 @@ import pandas
 import pytest
 
 from checkwise.cli import main
-from checkwise.report.typeset import latex, markdown, shown, tex, title, wide
+from checkwise.report.measures import shown, title
+from checkwise.report.typeset import latex, markdown, tex, wide
 from checkwise.study.tables import Cell, Table
 from tests.study.cohorts import tiny_runs, write_cohort
 
