@@ -5,7 +5,8 @@
 digits: one trajectory of the digits CNN (5 source rotations, 64 rows each, 51 records) against a
 loop with one loader per domain that turns each digit with Pillow when it is asked for and, at every
 record, goes through both splits of all domains. The loader loop may use all cores, and loaders
-with `--workers`; this library's run has one thread, so a sweep fits one per core.
+with `--workers`; this library's run has one thread, so a sweep fits one per core. Where others
+use the machine too, say `--threads 1`: threads that wait for each other are slowed out of measure.
 
 head: updates of an MLP head (1,280 → 256 → 7, 3 domains × 32 rows) inside the loop against the
 matrix products they need, and where the rest goes. Times are the least of many short blocks.
@@ -105,7 +106,7 @@ def own_loop(asked: RunConfig, data: TrainingData) -> float:
             return time.perf_counter() - began
 
 
-def digits(updates: int, workers_tried: list[int]) -> None:
+def digits(updates: int, workers_tried: list[int], threads: int) -> None:
     """Compare the trajectories."""
     data = open_dataset("RotatedMNIST")
     study = read_study("rotated-mnist")
@@ -115,13 +116,12 @@ def digits(updates: int, workers_tried: list[int]) -> None:
     own_loop(replace(asked, steps=3), ready)  # loads and compiles
     own = own_loop(asked, ready)
     every_split = own_loop(replace(asked, source_in=True), ready)
-    cores = os.cpu_count() or 1
-    torch.set_num_threads(cores)
+    torch.set_num_threads(threads)
     plain = {workers: loader_loop(data, updates, workers) for workers in workers_tried}
     best = min(plain.values())
-    print(f"digits CNN, {updates} updates of 5 × 64, {RECORDS + 1} records, {cores} cores")
+    print(f"digits CNN, {updates} updates of 5 × 64, {RECORDS + 1} records")
     for workers, seconds in plain.items():
-        print(f"  loader loop, {workers} worker(s) per loader  {seconds:7.1f} s")
+        print(f"  loader loop, {threads} thread(s), {workers} worker(s)  {seconds:7.1f} s")
     print(f"  checkwise, one thread              {own:7.1f} s   {best / own:5.1f}× less")
     print(f"  checkwise, source `in` as well     {every_split:7.1f} s   {best / every_split:5.1f}×")
 
@@ -194,13 +194,14 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--updates", type=int, default=1001)
     parser.add_argument("--workers", type=int, nargs="+", default=[0], help="of each loader")
+    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="of that loop")
     parser.add_argument("--only", choices=("digits", "head"))
     asked = parser.parse_args()
     if asked.only != "digits":
         head()
         head("CORAL")
     if asked.only != "head":
-        digits(asked.updates, asked.workers)
+        digits(asked.updates, asked.workers, asked.threads)
 
 
 if __name__ == "__main__":
