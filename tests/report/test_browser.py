@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import pytest
@@ -244,6 +245,32 @@ def test_a_phone_does_not_scroll_sideways(page: Browser, folder: Path) -> None:
 def test_the_dark_page_is_dark(page: Browser, folder: Path) -> None:
     page.open(folder / "report.html", dark=True)
     assert page.run("getComputedStyle(document.body).backgroundColor") == "rgb(20, 22, 26)"
+
+
+@pytest.fixture
+def without_script(tab: Browser, page: Browser, folder: Path) -> Iterator[Browser]:
+    tab.call("Emulation.setScriptExecutionDisabled", value=True)
+    try:
+        tab.call("Page.navigate", url=(folder / "report.html").as_uri())
+        ready = "document.readyState === 'complete' && !document.documentElement.className"
+        while not tab.run(ready):
+            sleep(0.05)
+        yield tab
+    finally:
+        tab.call("Emulation.setScriptExecutionDisabled", value=False)
+
+
+def test_without_a_script_the_facts_stand_there(without_script: Browser) -> None:
+    def visible(selector: str) -> bool:
+        found = without_script.run(f"document.querySelector({selector!r}).checkVisibility()")
+        return bool(found)
+
+    assert not visible("#controls")
+    assert visible("#figure svg.wide")
+    assert not visible("#heldout h2")
+    without_script.run("document.querySelector('#heldout > summary').click()")
+    assert visible("#heldout .static-only table")
+    assert not visible("#rules-target")
 
 
 def test_a_single_run_is_explored_alike(tab: Browser, folder: Path, cohort: Cohort) -> None:

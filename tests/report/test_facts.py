@@ -85,6 +85,11 @@ def test_a_run_with_accuracy_alone_is_still_told() -> None:
     assert "number of validation examples" in facts.no_bound
 
 
+def test_the_first_rule_has_to_choose_a_checkpoint(cohort: Cohort) -> None:
+    with pytest.raises(InputError, match="ac-mean does not: put one that does before it"):
+        cohort_facts(cohort, ["ac-mean", "ac-nc"])
+
+
 def test_the_reference_alone_is_nothing_to_compare(cohort: Cohort) -> None:
     with pytest.raises(InputError, match="a rule besides the reference"):
         cohort_facts(cohort, ["source-acc"])

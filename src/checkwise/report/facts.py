@@ -17,6 +17,7 @@ from checkwise.study import Cohort, Contrast, Differences
 from checkwise.study.cohort import MAIN_METRICS, REFERENCE
 from checkwise.study.paired import contrasts, scale
 from checkwise.study.registered import Registered, registrations
+from checkwise.study.rows import Row
 from checkwise.study.setting import settings
 
 RULES = ("ac-nc", "ac-nll", "ac-mean")
@@ -98,6 +99,11 @@ def cohort_facts(
         raise InputError(f"Expected a rule besides the reference {reference}, but got none.")
     tables = cohort.differences(compared, reference, metrics=MAIN_METRICS, **params)
     chosen = _choices(cohort, (reference, *compared), params)
+    if compared[0] not in chosen:
+        raise InputError(
+            f"Expected the first rule to choose a checkpoint from source validation, but "
+            f"{compared[0]} does not: put one that does before it, such as ac-nc."
+        )
     leading = chosen[compared[0]]
     usual = chosen.get(reference, {})
     keys = sorted(leading)
@@ -137,25 +143,31 @@ def cohort_facts(
 def _choices(
     cohort: Cohort, rules: Sequence[str], params: dict[str, Any]
 ) -> dict[str, dict[RunKey, Selection]]:
-    """Selections of the rules that choose a checkpoint, from source validation."""
+    """Selections of the rules that choose a checkpoint of the run itself, from its validation."""
     return {
         setting.label: select_many(cohort.usable, setting.found, **setting.params)
         for setting in settings(rules, params)
-        if not setting.expected
+        if _reads_only_source(setting.row)
     }
 
 
-def _levels(tables: Sequence[Differences], reference: str) -> dict[str, dict[str, float]]:
-    """Mean of every metric under every rule, on the reported scale."""
+def _reads_only_source(row: Row) -> bool:
+    own = row.rule is not None and row.validation == "source" and row.scope == "run"
+    return own and not row.expected and row.scaling is None
 
-    def means(values: Any) -> dict[str, float]:
-        kept = np.isfinite(tables[0].theirs) & np.isfinite(values)
+
+def _levels(tables: Sequence[Differences], reference: str) -> dict[str, dict[str, float]]:
+    """Mean of every metric under every rule, on the reported scale, over the runs it has."""
+
+    def means(table: Differences, values: Any) -> dict[str, float]:
+        kept = np.isfinite(table.theirs) & np.isfinite(table.mine)
         return {
             metric: scale(metric) * float(values[kept[:, m], m].mean())
-            for m, metric in enumerate(tables[0].metrics)
+            for m, metric in enumerate(table.metrics)
         }
 
-    return {reference: means(tables[0].theirs)} | {t.rule: means(t.mine) for t in tables}
+    first = tables[0]
+    return {reference: means(first, first.theirs)} | {t.rule: means(t, t.mine) for t in tables}
 
 
 def _spreads(table: Differences) -> tuple[Spread, ...]:

@@ -78,6 +78,7 @@ def _start(
     return {
         "run": 0,
         "rule": first,
+        "reported": first == rule and set(params) <= {*SETTINGS, "objectives"},
         "reference": reference if reference in known else REFERENCE,
         "delta": given["delta_pp"],
         "threshold": given["threshold_pp"],

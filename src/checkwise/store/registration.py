@@ -27,6 +27,7 @@ from checkwise.store.run import fingerprint
 LOG: Final = "registrations.jsonl"
 REGISTRATION: Final = "registration"
 OPENED: Final = "opened"
+_OPENED_TEXT = f'"kind":"{OPENED}"'.encode()
 
 
 def read_log(cohort: Path) -> list[dict[str, Any]]:
@@ -75,8 +76,9 @@ def mark_opened(cohort: Path) -> None:
     if not is_cohort(Path(cohort)):
         return
     with suppress(OSError, InputError):
-        if not any(entry["kind"] == OPENED for entry in read_log(cohort)):
-            _append(Path(cohort), {"kind": OPENED})
+        if (Path(cohort) / LOG).is_file() and _OPENED_TEXT in (Path(cohort) / LOG).read_bytes():
+            return
+        _append(Path(cohort), {"kind": OPENED})
 
 
 def source_hashes(cohort: Path) -> dict[str, str]:

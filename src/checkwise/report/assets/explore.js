@@ -524,7 +524,7 @@ function renderDifferences(page, every, metrics) {
 function isStart(page, s) {
   const first = page.data.start;
   const relevant = (name, same) => !s.rule.takes.includes(name) || same;
-  return s.rule.name === first.rule && s.weights === first.weights && s.worst === first.worst &&
+  return first.reported && s.rule.name === first.rule && s.weights === first.weights && s.worst === first.worst &&
     relevant('delta_pp', s.delta.value === decimal(first.delta).value) &&
     relevant('q', String(s.q).replace('Infinity', 'inf') === first.q) &&
     relevant('threshold_pp', s.threshold?.value === decimal(first.threshold)?.value) &&
