@@ -21,7 +21,9 @@ def inner_study(study: Study, roots: Mapping[str, str]) -> Study:
     Weights and logits are not kept: only the results on the further domain are needed.
     """
     data = tuple(_inner(spec, open_spec(spec, roots).domains) for spec in study.data)
-    return replace(study, name=f"{study.name}-lodo", data=data, keep="none", logits="none")
+    return replace(
+        study, name=f"{study.name}-lodo", data=data, keep="none", logits="none", averages=()
+    )
 
 
 def _inner(spec: DataSpec, domains: Sequence[str]) -> DataSpec:

@@ -1,0 +1,125 @@
+"""``checkwise lodo`` on real, tiny runs of the embedded digits."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checkwise.cli import main
+from checkwise.store.cohort import open_cohort
+from checkwise.study.lodo import inner_path
+from checkwise.sweep.lodo import inner_study
+from checkwise.sweep.plan import make_cohort
+from checkwise.sweep.study import parse_plain
+from checkwise.sweep.worker import Job, work
+from tests.weights.cohorts import train_cohort
+
+STUDY = """
+name = "tiny"
+role = "development"
+[data]
+dataset = "RotatedMNIST"
+held_out = ["0"]
+[network]
+kind = "digits"
+[runs]
+algorithms = ["ERM"]
+hparams_seeds = [0, 1]
+trial_seeds = [0]
+[training]
+steps = 9
+record_every = 4
+[hparams]
+batch_size = 8
+lr = 0.003
+"""
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cohort and its inner runs, trained in this process."""
+    outer = train_cohort(tmp_path_factory.mktemp("lodo"), STUDY)
+    inner = inner_study(parse_plain(open_cohort(outer).study), {})
+    planned = make_cohort(inner, inner_path(outer), {})
+    work(Job(cohort=str(planned.path), attempt="test"))
+    return outer
+
+
+def run(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as stop:
+        main([str(argument) for argument in arguments])
+    assert isinstance(stop.value.code, int)
+    return stop.value.code
+
+
+def choices(path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
+    assert run("lodo", path, "--json") == 0
+    return json.loads(capsys.readouterr().out)["choices"]
+
+
+def test_the_plan_is_shown_without_training(
+    trained: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("lodo", trained, "--dry-run", "--hparams-seed", "0") == 0
+    said = capsys.readouterr().out
+    assert "tiny-lodo: 5 inner runs of 9 updates" in said
+    assert "left out together: 0+15, 0+30, 0+45, 0+60, 0+75" in said
+
+
+def test_steps_are_chosen_in_both_scopes_and_compared(
+    trained: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = choices(trained, capsys)
+    counts = {(c["scope"], c["rule"]) for c in found}
+    assert counts == {(s, r) for s in ("run", "hparams-acc") for r in ("lodo-acc", "ac-lodo")}
+    assert [c["scope"] for c in found].count("run") == 4
+    assert all(c["step"] in (0, 4, 8) for c in found)
+    assert run("lodo", trained) == 0
+    said = capsys.readouterr().out
+    assert "10 of 10 runs finished" in said
+    assert "best hyperparameters" in said
+    assert run("compare", trained, "--rules", "lodo-acc,ac-lodo", "--json") == 0
+    rows = json.loads(capsys.readouterr().out)["contrasts"]
+    assert {row["n"] for row in rows} == {2}
+    assert all(row["seconds"] > 0 for row in rows)
+
+
+def test_the_outer_targets_journals_change_nothing(
+    trained: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = choices(trained, capsys)
+    spoiled = [
+        *trained.glob("runs/*/heldout/0.jsonl"),
+        *inner_path(trained).glob("runs/*/heldout/0.jsonl"),
+    ]
+    assert len(spoiled) == 12
+    contents = [journal.read_bytes() for journal in spoiled]
+    for journal in spoiled:
+        journal.write_bytes(b"\xff not json\n")
+    try:
+        assert choices(trained, capsys) == before
+    finally:
+        for journal, content in zip(spoiled, contents, strict=True):
+            journal.write_bytes(content)
+
+
+def test_inner_runs_share_hyperparameters_with_their_outer_run(trained: Path) -> None:
+    def hparams(folder: Path) -> Any:
+        return json.loads((folder / "run.json").read_text())["config"]["hparams"]
+
+    outer = {k.hparams_seed: hparams(f) for k, f in open_cohort(trained).runs.items()}
+    inner = open_cohort(inner_path(trained)).runs
+    assert len(inner) == 10
+    assert all(hparams(folder) == outer[key.hparams_seed] for key, folder in inner.items())
+
+
+def test_another_selection_of_runs_is_refused_in_the_same_place(
+    trained: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("lodo", trained, "--hparams-seed", "0") == 2
+    assert "hparams_seeds" in capsys.readouterr().err
+    assert run("lodo", trained, "--algorithm", "VREx") == 2
+    assert "Expected algorithms among ERM" in capsys.readouterr().err

@@ -1,0 +1,219 @@
+"""Leave-one-domain-out: planned once per pair, chosen without the target, worked out on paper."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checkwise.errors import InputError
+from checkwise.records import RunKey
+from checkwise.store.cohort import open_cohort
+from checkwise.study import Cohort
+from checkwise.study.lodo import PseudoTargets, inner_path
+from checkwise.sweep.lodo import inner_study
+from checkwise.sweep.study import DataSpec, Study
+from checkwise.sweep.study_file import read_study
+from tests.study.cohorts import WrittenRun, write_cohort
+
+DOMAINS = ("art", "cartoon", "photo", "sketch")
+STEPS = (100, 200, 300)
+TARGET = "sketch"
+
+
+def key(held_out: tuple[str, ...], hparams_seed: int = 0) -> RunKey:
+    return RunKey("PACS", "ERM", held_out, hparams_seed, 0)
+
+
+def outer(hparams_seed: int = 0, correct: tuple[int, ...] = (190, 185, 180)) -> WrittenRun:
+    """Source accuracy falls, so source-acc takes step 100."""
+    return WrittenRun(
+        key((TARGET,), hparams_seed),
+        STEPS,
+        correct,
+        {"nll": (0.3, 0.4, 0.5)},
+        (40, 60, 70),
+        {"nll": (2.0, 1.0, 0.5)},
+        domains=("art", "cartoon", "photo"),
+    )
+
+
+def inner(
+    pseudo: str, correct: tuple[int, ...], nll: tuple[float, ...], hparams_seed: int = 0
+) -> WrittenRun:
+    """Both excluded domains get the pseudo-target's results; the target's are spoiled later."""
+    held_out = tuple(sorted((TARGET, pseudo)))
+    return WrittenRun(
+        key(held_out, hparams_seed),
+        STEPS,
+        (180, 180, 180),
+        {},
+        correct,
+        {"nll": nll, "hard_cwece": nll},
+        domains=tuple(d for d in DOMAINS if d not in held_out),
+    )
+
+
+def folds(hparams_seed: int = 0, better: int = 0) -> list[WrittenRun]:
+    """Mean pseudo-target accuracy 60, 70 and 69.67 percent; the NLL is best at step 300."""
+    return [
+        inner("art", (60, 70, 70), (1.0, 0.9, 0.5), hparams_seed),
+        inner("cartoon", (60, 70, 69), (1.0, 0.9, 0.5), hparams_seed),
+        inner("photo", (60, 70 + better, 70), (1.0, 0.9, 0.5), hparams_seed),
+    ]
+
+
+def cohort(folder: Path, runs: list[WrittenRun], inner_runs: list[WrittenRun]) -> Path:
+    path = write_cohort(folder / "full", runs)
+    write_cohort(inner_path(path), inner_runs, name="full-lodo")
+    return path
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return cohort(tmp_path, [outer()], folds())
+
+
+def step(path: Path, rule: str, **params: Any) -> list[int]:
+    found: list[int] = Cohort.open(path).select(rule, **params)["step"].tolist()
+    return found
+
+
+def test_lodo_on_paper(path: Path) -> None:
+    assert step(path, "source-acc") == [100]
+    assert step(path, "lodo-acc") == [200]
+    # Step 300 is 1/3 of a point below: inside the tolerance of 0.5, outside that of 0.3.
+    assert step(path, "ac-lodo") == [300]
+    assert step(path, "ac-lodo", delta_pp="0.3") == [200]
+    table = Cohort.open(path).evaluate("ac-lodo")
+    assert table["target_nll"].tolist() == [0.5]  # deployed from the full-source run
+    assert table["source_nll"].tolist() == [0.5]
+    assert table["gap_pp"].tolist() == [5.0]
+    assert table["eligible"].tolist() == [2]
+    compared = Cohort.open(path).compare(["lodo-acc"], metrics=["target_nll"])
+    assert compared["mean"].tolist() == [-1.0]
+    assert compared["needs"].tolist() == ["logs, training"]
+    assert compared["seconds"][0] >= 0
+
+
+def test_choosing_never_opens_the_outer_target(path: Path) -> None:
+    before = step(path, "lodo-acc"), step(path, "ac-lodo")
+    spoiled = [*inner_path(path).glob(f"runs/*/heldout/{TARGET}.jsonl")]
+    spoiled += path.glob(f"runs/*/heldout/{TARGET}.jsonl")
+    assert len(spoiled) == 4
+    for journal in spoiled:
+        journal.write_bytes(b"\xff not json")
+    assert (step(path, "lodo-acc"), step(path, "ac-lodo")) == before
+    for journal in spoiled:
+        journal.unlink()
+    assert (step(path, "lodo-acc"), step(path, "ac-lodo")) == before
+    # While a spoiled pseudo-target is noticed.
+    next(inner_path(path).glob("runs/*/heldout/photo.jsonl")).write_bytes(b"\xff not json\n")
+    with pytest.raises(InputError, match="the file is damaged"):
+        step(path, "lodo-acc")
+
+
+def test_the_reader_opens_the_one_domain_it_is_asked_for(path: Path) -> None:
+    pseudo = PseudoTargets(open_cohort(inner_path(path)), key((TARGET,)), ("art", "cartoon"))
+    assert pseudo.read("art")["correct"].tolist() == [60, 70, 70]
+    with pytest.raises(InputError, match="results on a target are closed to selection"):
+        pseudo.read(TARGET)
+    with pytest.raises(InputError, match="among art, cartoon, but got 'photo'"):
+        pseudo.read("photo")
+
+
+def test_missing_pairs_are_named(tmp_path: Path) -> None:
+    path = cohort(tmp_path, [outer()], [folds()[0], replace(folds()[1], finished=False)])
+    with pytest.raises(InputError, match=r"none for cartoon\+sketch, photo\+sketch in .*lodo"):
+        step(path, "lodo-acc")
+
+
+def test_runs_without_planned_inner_runs_are_left_out(tmp_path: Path) -> None:
+    path = cohort(tmp_path, [outer(), outer(1)], folds())
+    assert len(Cohort.open(path).select("lodo-acc")) == 1
+    assert Cohort.open(path).compare(["lodo-acc"])["n"].tolist() == [1] * 4
+    empty = cohort(tmp_path / "b", [outer(2)], folds())
+    with pytest.raises(InputError, match="has none of theirs"):
+        step(empty, "lodo-acc")
+
+
+def test_without_an_inner_cohort_the_command_is_named(tmp_path: Path) -> None:
+    path = write_cohort(tmp_path / "full", [outer()])
+    with pytest.raises(InputError, match=r"Expected the inner runs of .*`checkwise lodo .*full`"):
+        step(path, "ac-lodo")
+
+
+def test_inner_runs_of_another_training_are_refused(tmp_path: Path) -> None:
+    other = [replace(run, extra={"hparams": {"lr": 0.1}}) for run in folds()]
+    path = cohort(tmp_path, [outer()], other)
+    with pytest.raises(InputError, match=r"Expected inner runs trained like .*differs in hparams"):
+        step(path, "lodo-acc")
+    shifted = [replace(run, steps=(100, 200, 301)) for run in folds()]
+    path = cohort(tmp_path / "b", [outer()], shifted)
+    with pytest.raises(InputError, match=r"differs in steps|with one schedule"):
+        step(path, "lodo-acc")
+
+
+def test_a_step_that_diverged_anywhere_is_not_chosen(tmp_path: Path) -> None:
+    runs = folds()
+    runs[1] = replace(runs[1], target_diverged=(200,))
+    assert step(cohort(tmp_path / "a", [outer()], runs), "lodo-acc") == [300]
+    lost = replace(outer(), diverged=(300,))
+    assert step(cohort(tmp_path / "b", [lost], folds()), "ac-lodo") == [200]
+
+
+def test_each_protocol_chooses_hyperparameters_by_its_own_validation(tmp_path: Path) -> None:
+    # Seed 0 is better on source validation, seed 1 on pseudo-targets.
+    runs = [outer(0), outer(1, correct=(189, 185, 180))]
+    path = cohort(tmp_path, runs, [*folds(0), *folds(1, better=3)])
+    opened = Cohort.open(path)
+    assert opened.select("source-acc", scope="hparams-acc")["deployed"].tolist() == [
+        "PACS-ERM-sketch-h0-t0"
+    ]
+    chosen = opened.select("lodo-acc", scope="hparams-acc")
+    assert chosen["deployed"].tolist() == ["PACS-ERM-sketch-h1-t0"]
+    assert chosen["step"].tolist() == [200]
+    # In seed 1 the best is 71 percent, so step 300 is too far below.
+    assert opened.select("ac-lodo", scope="hparams-acc")["step"].tolist() == [200]
+    compared = opened.compare(["lodo-acc"], scope="hparams-acc", metrics=["target_nll"])
+    assert compared["n"].tolist() == [1]
+
+
+def study(held_out: Any, dataset: str = "RotatedMNIST") -> Study:
+    plain = read_study("demo")
+    data = (DataSpec(dataset, dataset, "development", held_out),)
+    return replace(plain, data=data, keep="all", logits="all")
+
+
+def test_every_unordered_pair_is_planned_once() -> None:
+    inner = inner_study(study((("0",), ("30",))), {})
+    pairs = inner.data[0].held_out
+    assert pairs == (
+        *(("0", other) for other in ("15", "30", "45", "60", "75")),
+        ("15", "30"),
+        ("30", "45"),
+        ("30", "60"),
+        ("30", "75"),
+    )
+    assert len(inner_study(study(None), {}).data[0].held_out or ()) == 15
+    plain = study(None)
+    assert (inner.keep, inner.logits) == ("none", "none")
+    for same in ("algorithms", "hparams_seeds", "trial_seeds", "hparams", "steps", "network"):
+        assert getattr(inner, same) == getattr(plain, same)
+
+
+def test_two_source_domains_are_needed() -> None:
+    with pytest.raises(InputError, match="Expected at least 2 source domains to leave one out"):
+        inner_study(study((("0", "15", "30", "45", "60"),)), {})
+
+
+def test_the_plan_of_the_inner_cohort_keeps_the_contract(path: Path) -> None:
+    plan = json.loads((inner_path(path) / "cohort.json").read_text())
+    assert {tuple(run["key"]["held_out"]) for run in plan["runs"]} == {
+        ("art", "sketch"),
+        ("cartoon", "sketch"),
+        ("photo", "sketch"),
+    }
