@@ -14,9 +14,9 @@ from checkwise.errors import NoGuaranteeError
 from checkwise.records import RunKey, Trajectory
 from checkwise.report.page_data import bootstrap_facts
 from checkwise.report.payload import payload
-from checkwise.selection import Selection
+from checkwise.selection import Selection, select
 from checkwise.study import percentile_interval
-from tests.report.random_runs import Case, cases
+from tests.report.random_runs import Case, arguments, cases
 from tests.report.scripts import needs_node, run_script
 
 pytestmark = needs_node
@@ -84,6 +84,27 @@ def no_bound(chosen: Selection) -> str:
     except NoGuaranteeError as error:
         return str(error)
     return ""
+
+
+def test_the_choice_by_tolerance_is_that_of_every_tolerance(tmp_path: Path) -> None:
+    takes = [c for c in cases(1500, seed=5) if "delta_pp" in c.chosen.params]
+    body = """
+      const rules = Object.fromEntries(given.data.rules.map((rule) => [rule.name, rule]));
+      return (await unpack(given.data)).map((run, i) => {
+        const s = given.settings[i];
+        const q = Number(s.q.replace('inf', 'Infinity'));
+        return sweep(run, { ...s, q, rule: rules[s.rule] }, 3);
+      });"""
+    data = payload({str(i): case.run for i, case in enumerate(takes)}, budget=10**9)
+    given = {"data": data, "settings": [case.setting for case in takes]}
+    for case, pieces in zip(takes, run_script(FILES, body, given, tmp_path), strict=True):
+        assert [p["to"] for p in pieces[:-1]] == [p["from"] for p in pieces[1:]]
+        for piece in pieces:
+            rule, params, options = arguments(case.setting)
+            middle = (piece["from"] + piece["to"]) / 2
+            if piece["to"] - piece["from"] > 1e-6:  # nearer ones are one and the same in places
+                chosen = select(case.run, rule, **{**params, "delta_pp": repr(middle)}, **options)
+                assert chosen.index == piece["index"]
 
 
 def same(found: list[float | None], expected: Any, among: Any = None) -> bool:

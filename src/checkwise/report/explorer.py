@@ -23,6 +23,8 @@ SCRIPTS = (
     "dom.js",
     "plot.js",
     "compare.js",
+    "run_view.js",
+    "cohort_view.js",
     "explore.js",
 )
 NORMS = (("inf", "largest (L∞)"), ("2", "Euclidean (L2)"), ("1", "sum (L1)"))

@@ -1,0 +1,215 @@
+// All runs at the current settings: source side always, held-out side once it is open.
+
+const MAIN_TARGETS = ['accuracy', 'nll', 'ece', 'cwece'];
+const FEW = 10;
+
+function renderCohort(page, setting) {
+  const chosen = selectAll(page.runs, setting);
+  const usual = selectAll(page.runs, usualSetting(page, setting));
+  const open = page.held?.open;
+  const place = byId('over-runs');
+  if (!chosen) {
+    place.textContent = 'In some runs no checkpoint reaches that accuracy, so rules cannot be ' +
+      'compared over all of them.';
+    return;
+  }
+  const facts = sourceFacts(chosen, usual);
+  const n = page.runs.length;
+  place.textContent = `Over all ${n} runs: ${setting.rule.name} differs from ` +
+    `${page.data.start.reference} in ${facts.differ}, gives up ${fixed(facts.gap, 2)} points of ` +
+    `source accuracy on average, and had a single eligible checkpoint in ${facts.alone}; the ` +
+    `median feasible set has ${general(facts.median, 4)}.`;
+  if (byId('runs-table').parentElement.open) renderRuns(page, chosen, usual);
+  if (open) renderTargets(page, setting, chosen, usual);
+  later(page, () => renderRules(page, setting, usual, open));
+}
+
+/** Every run: what was chosen, where source accuracy alone would have gone. */
+function renderRuns(page, chosen, usual) {
+  const rows = chosen.map((c, i) => ({ c, u: usual[i] }));
+  const text = (label, of) => ({ label, value: of, cell: (r) => String(of(r)) });
+  const number = (label, of, digits) => ({ label, value: of, cell: (r) => fixed(of(r), digits) });
+  sortableTable(byId('runs-table'), {
+    caption: 'What is chosen in every run; a run’s name opens it above.', name: 'choices', rows,
+    columns: [
+      text('run', (r) => r.c.run.name),
+      text('step', (r) => r.c.run.steps[r.c.index]),
+      text(`${page.data.start.reference} step`, (r) => r.u.run.steps[r.u.index]),
+      number('accuracy (%)', (r) => 100 * r.c.view.accuracy[r.c.index], 2),
+      number('gap (points)', (r) => r.c.view.gap_pp[r.c.index], 2),
+      text('eligible', (r) => r.c.eligible.filter(Boolean).length),
+    ],
+    open: (r) => {
+      page.form.elements.namedItem('run').value = String(r.c.run.number);
+      render(page);
+      byId('explore').scrollIntoView({ block: 'start' });
+      page.form.elements.namedItem('run').focus({ preventScroll: true });
+    },
+  });
+}
+
+/** All rules at the current settings, one after the other so that the page stays quick. */
+function renderRules(page, setting, usual, open) {
+  const mine = page.work;
+  const { start: first, held, bootstrap } = page.data;
+  const metrics = held ? held.metrics.filter((m) => MAIN_TARGETS.includes(m)) : [];
+  const offered = page.data.rules.filter((rule) =>
+    rule.name !== first.reference && usable(page, rule, setting) && rule.name !== 'ac');
+  if (setting.rule.name === 'ac') offered.push(setting.rule);
+  const expected = { ...page.rules['ac-early'], name: 'ac-mean', expected: true };
+  const rules = [...offered, ...(open && page.rules['ac-early'] ? [expected] : [])];
+  const theirs = Object.fromEntries(metrics.map((m) => [m, targetsOf(usual, m, false)]));
+  const rows = [];
+  const next = () => {
+    if (mine !== page.work) return;
+    if (rows.length === rules.length) {
+      renderSourceRules(page, setting, rows.filter((row) => !row.rule.expected));
+      if (open) renderTargetRules(page, setting, rows, metrics);
+      return;
+    }
+    const rule = rules[rows.length];
+    const chosen = selectAll(page.runs, { ...setting, rule });
+    const row = { rule, source: chosen && sourceFacts(chosen, usual), contrasts: [] };
+    if (open && chosen) {
+      row.contrasts = metrics.map((m) =>
+        contrast(targetsOf(chosen, m, rule.expected), theirs[m], page.metrics[m]));
+      addIntervals(row.contrasts, bootstrap);
+    }
+    rows.push(row);
+    setTimeout(next, 0);
+  };
+  next();
+}
+
+function renderSourceRules(page, setting, rows) {
+  const n = page.runs.length;
+  const known = rows.filter((row) => row.source);
+  const number = (label, of, digits) => ({ label, value: of, cell: (r) => fixed(of(r), digits) });
+  const means = ['nll', 'cwece'].filter((name) => page.runs.every((run) =>
+    carries(run, name, setting.weights, setting.worst)));
+  sortableTable(byId('rules-source'), {
+    caption: `All rules at these settings, over ${n} runs; source validation`,
+    name: 'rules-source', rows: known,
+    kind: (row) => (row.rule.name === setting.rule.name ? 'chosen' : null),
+    columns: [
+      { label: 'rule', value: (r) => r.rule.name, cell: (r) => r.rule.name },
+      number('mean gap (points)', (r) => r.source.gap, 2),
+      { label: 'median eligible', value: (r) => r.source.median,
+        cell: (r) => general(r.source.median, 4) },
+      number(`differs from ${page.data.start.reference}`, (r) => r.source.differ, 0),
+      number('only one eligible', (r) => r.source.alone, 0),
+      ...means.map((name) => {
+        const { title, scale } = page.metrics[name];
+        return number(`source ${title}${scale === 100 ? ' ×100' : ''}`,
+          (r) => scale * r.source.mean(name), 3);
+      }),
+    ],
+  });
+}
+
+/** A column of paired differences: mean, interval and counts; CSV has them one by one. */
+function contrastColumn(metric, at) {
+  const unit = metric.percent ? ' (points)' : metric.scale === 100 ? ' (×100)' : '';
+  const one = (row) => row.contrasts[at];
+  return {
+    label: `target ${metric.title}${unit}`,
+    small: metric.higher ? 'higher is better' : 'lower is better',
+    value: (row) => one(row).mean,
+    cell: (row) => {
+      const found = verdictOf(one(row));
+      const { wins, ties, losses, missing } = one(row);
+      return [
+        found === 'unclear' ? null : h('em', { class: found }, found), ' ',
+        h('b', {}, shown(one(row).mean, metric, true)),
+        h('span', { class: 'ci' }, shownInterval(one(row))),
+        h('small', {}, `${wins} / ${ties} / ${losses}` + (missing ? ` · ${missing} missing` : '')),
+      ];
+    },
+    csv: ['mean', 'low', 'high', 'median', 'wins', 'ties', 'losses', 'n', 'missing'].map((part) =>
+      [`target_${metric.name}_${part}`, (row) => one(row)[part]]),
+  };
+}
+
+function contrastTable(page, place, { label, name, caption, rows, metrics, kind }) {
+  const lost = (row) => row.contrasts.find((c) => c.metric.name === 'accuracy')?.lose_1pp ?? NaN;
+  sortableTable(place, {
+    caption, name, rows, kind,
+    columns: [
+      { label, value: (r) => r.label,
+        cell: (r) => [r.label, h('small', {}, `n = ${r.contrasts[0].n}`)] },
+      ...metrics.map((m, at) => contrastColumn(page.metrics[m], at)),
+      { label: 'lose ≥ 1 point', value: lost,
+        cell: (r) => (Number.isNaN(lost(r)) ? '–' : `${fixed(100 * lost(r), 0)}%`) },
+    ],
+  });
+}
+
+function renderTargetRules(page, setting, rows, metrics) {
+  contrastTable(page, byId('rules-target'), {
+    label: 'rule', name: 'rules-heldout', metrics,
+    caption: `All rules at these settings − ${page.data.start.reference}, paired by run; small ` +
+      'figures: runs better / equal / worse',
+    rows: rows.filter((row) => row.contrasts.length).map((row) =>
+      ({ label: row.rule.name, contrasts: row.contrasts })),
+    kind: (row) => (row.label === setting.rule.name ? 'chosen' : null),
+  });
+}
+
+/** The current rule on the held-out domains: in words, split, and run by run. */
+function renderTargets(page, setting, chosen, usual) {
+  const { bootstrap, held, start: first } = page.data;
+  const metrics = held.metrics.filter((m) => MAIN_TARGETS.includes(m));
+  const of = (at) => metrics.map((m) => contrast(
+    targetsOf(at.map((i) => chosen[i]), m, false), targetsOf(at.map((i) => usual[i]), m, false),
+    page.metrics[m]));
+  const every = of(page.runs.map((_, i) => i));
+  addIntervals(every, bootstrap);
+  const pick = (name) => every.find((c) => c.metric.name === name);
+  const [nll, accuracy] = [pick('nll'), pick('accuracy')];
+  byId('live-answer').textContent = setting.rule.name === first.reference
+    ? `${first.reference} is what the others are compared with.`
+    : `Against ${first.reference}, ${settingText(setting)} ${effect(nll)} on ` +
+      `${nll.n === 1 ? '1 run' : `${nll.n} runs`}; it ${effect(accuracy)}.`;
+  const asReported = isStart(page, setting);
+  byId('live-note').textContent = asReported
+    ? 'These are the settings that the report was written with.'
+    : 'These are not the settings that the report was written with: this is exploration, and the ' +
+      'best of many settings looks better than it is.';
+  byId('live-note').classList.toggle('caution', !asReported);
+  const by = byId('split').value;
+  const groups = new Map();
+  page.runs.forEach((run, i) => {
+    const label = String(run.key[by]);
+    groups.set(label, [...(groups.get(label) ?? []), i]);
+  });
+  const rows = [...groups.keys()].sort()
+    .map((label) => ({ label, contrasts: of(groups.get(label)) }));
+  const few = Math.min(...rows.map((row) => row.contrasts[0].n)) < FEW;
+  const table = () => contrastTable(page, byId('split-table'), {
+    label: byId('split').selectedOptions[0].textContent, name: `by-${by}`, rows, metrics,
+    caption: `${settingText(setting)} − ${first.reference}, paired by run` +
+      (few ? `. Intervals from fewer than ${FEW} runs are too narrow: hints, not results` : ''),
+  });
+  table();
+  later(page, () => {
+    for (const row of rows) addIntervals(row.contrasts, bootstrap);
+    table();
+  });
+  if (byId('differences').parentElement.open) renderDifferences(page, every, metrics);
+}
+
+function renderDifferences(page, every, metrics) {
+  const rows = page.runs.map((run, i) => ({
+    run, of: every.map((c) => (c.kept.includes(i) ? c.values[c.kept.indexOf(i)] : NaN)),
+  }));
+  sortableTable(byId('differences'), {
+    caption: 'Difference in every run', name: 'differences', rows,
+    columns: [
+      { label: 'run', value: (r) => r.run.name, cell: (r) => r.run.name },
+      ...metrics.map((m, at) => ({
+        label: `Δ target ${page.metrics[m].title}`, value: (r) => r.of[at],
+        cell: (r) => shown(r.of[at], page.metrics[m], true),
+      })),
+    ],
+  });
+}
