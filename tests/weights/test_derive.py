@@ -256,3 +256,12 @@ def test_diverged_checkpoints_are_no_endpoints(tmp_path: Path) -> None:
     assert planned.inputs["steps"] == [20, 40, 50, 60, 70]
     assert planned.inputs["multiplicities"] == [2, 2, 1, 1, 1]
     assert planned.notes == ("1 diverged checkpoint left out",)
+
+
+def test_the_control_of_swad_is_one_checkpoint(cohort: Path) -> None:
+    for record in derive(cohort, "source-acc-bn").records:
+        run = open_cohort(cohort).runs[record.run]
+        chosen = cw.select(cw.load(str(run)), "source-acc")
+        made = load_file(cohort / "derived" / "source-acc-bn" / run.name / "weights.safetensors")
+        kept = checkpoint(run, chosen.step)  # digits have no BatchNorm: nothing may change
+        assert all(torch.equal(made[name], kept[name]) for name in kept)

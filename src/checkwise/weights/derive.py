@@ -46,6 +46,7 @@ RECIPES: dict[str, Recipe] = {
     "swad-as-described-nobn": Recipe(
         swad.plan, swad.make, {**_SWAD, "mode": "as-described", "minibatches": 0}
     ),
+    "source-acc-bn": Recipe(swad.plan_alone, swad.make, _BN),
     "ac-nc-mean-weights": Recipe(feasible.plan, feasible.make_weights, {**_FEASIBLE, **_BN}),
     "ac-nc-top3-weights": Recipe(
         feasible.plan, feasible.make_weights, {**_FEASIBLE, "top": 3, **_BN}

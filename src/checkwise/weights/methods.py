@@ -58,6 +58,7 @@ _BUILT_IN: Final = (
     Method("swad-as-described", "the same with each checkpoint of the valley once", _WEIGHTS),
     Method("swad-nobn", "swad with the BatchNorm buffers of its first checkpoint", _WEIGHTS),
     Method("swad-as-described-nobn", "swad-as-described, buffers of its first", _WEIGHTS),
+    Method("source-acc-bn", "source-acc with BatchNorm re-estimated: swad's control", _WEIGHTS),
     Method("ac-nc-mean-weights", "mean of the parameters of every feasible checkpoint", _WEIGHTS),
     Method("ac-nc-top3-weights", "mean of the parameters of the three ac-nc ranks best", _WEIGHTS),
     Method("ac-nc-mean-probs", "mean of the predictions of every feasible checkpoint", _WEIGHTS),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from checkwise.selection import select
 from checkwise.selection.table import Table
 from checkwise.selection.valley import loss_valley
 from checkwise.weights.averaging import average
@@ -38,6 +39,13 @@ def plan(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
         "source.jsonl": run.source_digest,
     }
     return Plan(inputs, tuple(notes))
+
+
+def plan_alone(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
+    """The one checkpoint that source-acc picks: what re-estimation does without averaging."""
+    (run,) = runs
+    step = select(run.trajectory, "source-acc").step
+    return Plan({"steps": [step], "multiplicities": [1], "source.jsonl": run.source_digest})
 
 
 def make(
