@@ -15,7 +15,6 @@ from checkwise.records import RunKey
 from checkwise.study import Cohort
 from checkwise.study.rows import find_row
 from checkwise.study.scopes import blocks, pooled
-from checkwise.train.outputs import _npz
 from checkwise.weights import Derived, methods, write
 from tests.study.cohorts import WrittenRun, key, tiny_runs, write_cohort
 
@@ -33,7 +32,7 @@ def save_logits(folder: Path, step: int, parts: dict[str, tuple[Any, Any]], side
     arrays: dict[str, Any] = {}
     for domain, (z, y) in parts.items():
         arrays[f"{domain}.logits"], arrays[f"{domain}.labels"] = z, y
-    path.write_bytes(_npz(arrays))
+    np.savez(path, **arrays)
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ import checkwise as cw
 from checkwise.errors import InputError
 from checkwise.records import RunKey, Trajectory
 from checkwise.store.run import write_run
-from checkwise.train.outputs import _npz
 from checkwise.weights.calibration import Likeness, calibrate
 from checkwise.weights.logits import Logits, entries, source_logits
 from checkwise.weights.recalibrated import RULE, with_recalibrated_ece
@@ -121,7 +120,7 @@ def save(folder: Path, step: int, logits: Logits) -> None:
         for d, p in logits.items()
         for kind, a in zip(("logits", "labels"), p, strict=True)
     }
-    path.write_bytes(_npz(arrays))
+    np.savez(path, **arrays)
 
 
 def test_saved_source_logits_are_read_and_faults_named(tmp_path: Path) -> None:

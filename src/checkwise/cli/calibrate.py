@@ -12,6 +12,7 @@ import typer
 from checkwise.cli import show
 from checkwise.cli.choice import Choice
 from checkwise.cli.options import AsJson
+from checkwise.cli.train_options import Data
 from checkwise.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -39,16 +40,20 @@ def command(
     oracle: Annotated[
         bool, typer.Option("--oracle", help="Also fit on the target itself: not deployable.")
     ] = False,
+    data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """Fit a temperature on source validation and show every metric before and after it.
 
-    Needs runs trained with logits = "source" or "all"; held-out domains are shown with "all".
+    Needs runs trained with logits = "source" or "all" (held-out domains are shown with "all"), or
+    the weights of the chosen checkpoint and the data, from which logits are then made again.
     """
     from checkwise.study.calibrated import calibrate_all
+    from checkwise.sweep.datasets import read_roots
 
     asked = Choice(delta_pp=delta_pp, q=q).params
-    found = calibrate_all(path, rule, variant=variant, oracle=oracle, **asked)
+    roots = read_roots(data or ())
+    found = calibrate_all(path, rule, roots=roots, variant=variant, oracle=oracle, **asked)
     if as_json:
         print(json.dumps(record(found, rule), allow_nan=False))
         return
@@ -67,6 +72,7 @@ def record(found: Sequence[Calibrated], rule: str) -> dict[str, Any]:
                 "variant": each.calibration.variant,
                 "temperature": each.calibration.mean,
                 "temperatures": {k: fit.value for k, fit in each.calibration.fits.items()},
+                "from_weights": each.again,
                 "notes": list(each.calibration.notes),
                 "places": {
                     place: {

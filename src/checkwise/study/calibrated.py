@@ -19,9 +19,9 @@ from checkwise.selection import get_rule, select
 from checkwise.store import layout
 from checkwise.store.run import finished, read_trajectory
 from checkwise.study.cohort import Cohort
-from checkwise.study.targets import Targets
+from checkwise.study.outputs import OutputsOf
 from checkwise.weights.calibration import Calibration, calibrate
-from checkwise.weights.logits import Logits, entries, mean_metrics, source_logits
+from checkwise.weights.logits import Logits, entries, mean_metrics
 
 Metrics = Mapping[str, float]
 
@@ -32,7 +32,7 @@ class Calibrated:
 
     ``places`` maps "source", "source, left out" and every held-out domain to metrics before and
     after. ``oracle`` maps held-out domains to the temperature fitted on them, which no one could
-    deploy, and the metrics it gives.
+    deploy, and the metrics it gives. ``again`` says that logits were made from saved weights.
     """
 
     key: RunKey
@@ -40,51 +40,66 @@ class Calibrated:
     calibration: Calibration
     places: Mapping[str, tuple[Metrics, Metrics]]
     oracle: Mapping[str, tuple[float, Metrics]]
+    again: bool = False
 
 
 def calibrate_run(
-    folder: Path, rule: str, *, variant: str = "pooled", oracle: bool = False, **params: Any
+    folder: Path,
+    rule: str,
+    *,
+    variant: str = "pooled",
+    oracle: bool = False,
+    outputs: OutputsOf | None = None,
+    **params: Any,
 ) -> Calibrated:
     """Choose a checkpoint of a run, fit its temperature on source validation, and compare."""
-    folder = Path(folder)
     run = read_trajectory(folder)
     assert run.key is not None
     step = select(run, get_rule(rule), **params).step
-    logits = source_logits(folder, step)
+    found = (outputs or OutputsOf())(folder, run.key, step)
     settings: dict[str, Any] = {"bins": run.bins or 15, "bandwidth": run.bandwidth or 0.1}
-    fitted = calibrate(logits, variant)
-    before = mean_metrics(entries(logits, **settings).values())
-    places: dict[str, tuple[Metrics, Metrics]] = {
-        "source": (before, mean_metrics(fitted.metrics(logits, **settings).values()))
-    }
-    if len(logits) > 1:
-        places["source, left out"] = (before, _left_out(logits, variant, settings))
-    found: dict[str, tuple[float, Metrics]] = {}
-    targets = Targets(folder, run.key.held_out)
-    if (folder / layout.PREDICTIONS / "heldout").is_dir():
-        for domain in run.key.held_out:
-            held = targets.logits(domain, step)
-            plain = mean_metrics(entries(held, **settings).values())
-            places[domain] = (plain, mean_metrics(fitted.metrics(held, **settings).values()))
-            if oracle:
-                best = calibrate(held)
-                scaled = mean_metrics(best.metrics(held, **settings).values())
-                found[domain] = (best.mean, scaled)
-    return Calibrated(run.key, step, fitted, places, found)
+    fitted = calibrate(found.source, variant)
+    before = _plain(found.source, settings)
+    places = {"source": (before, _after(fitted, found.source, settings))}
+    if len(found.source) > 1:
+        places["source, left out"] = (before, _left_out(found.source, variant, settings))
+    best: dict[str, tuple[float, Metrics]] = {}
+    for domain, pair in found.heldout.items():
+        held = {domain: pair}
+        places[domain] = (_plain(held, settings), _after(fitted, held, settings))
+        if oracle:
+            limit = calibrate(held)
+            best[domain] = (limit.mean, _after(limit, held, settings))
+    return Calibrated(run.key, step, fitted, places, best, found.again)
 
 
-def calibrate_all(path: Path, rule: str, **options: Any) -> tuple[Calibrated, ...]:
-    """Every usable run of a cohort, or the one run of a folder."""
-    if (Path(path) / layout.RUN).is_file():
-        if not finished(Path(path)):
+def calibrate_all(
+    path: Path, rule: str, *, roots: Mapping[str, str] | None = None, **options: Any
+) -> tuple[Calibrated, ...]:
+    """Every usable run of a cohort, or the one run of a folder.
+
+    ``roots`` says where data lie, for runs that kept weights but no logits.
+    """
+    outputs = OutputsOf(roots)
+    if (path / layout.RUN).is_file():
+        if not finished(path):
             raise InputError(
                 f"Expected a finished run, but {path} is still being trained: let it finish."
             )
-        return (calibrate_run(Path(path), rule, **options),)
+        return (calibrate_run(path, rule, outputs=outputs, **options),)
     cohort = Cohort.open(path)
     if not cohort.usable:
         raise InputError(f"Expected at least one finished run in {path}, but got none: train it.")
-    return tuple(calibrate_run(cohort.runs.folder(k), rule, **options) for k in cohort.usable)
+    folders = [cohort.runs.folder(key) for key in cohort.usable]
+    return tuple(calibrate_run(f, rule, outputs=outputs, **options) for f in folders)
+
+
+def _plain(logits: Logits, settings: Mapping[str, Any]) -> Metrics:
+    return mean_metrics(entries(logits, **settings).values())
+
+
+def _after(calibration: Calibration, logits: Logits, settings: Mapping[str, Any]) -> Metrics:
+    return mean_metrics(calibration.metrics(logits, **settings).values())
 
 
 def _left_out(logits: Logits, variant: str, settings: Mapping[str, Any]) -> Metrics:
