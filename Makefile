@@ -20,9 +20,9 @@ demo: install
 test: install
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
-# The oldest supported pandas, without torch: readers, records, selection and command line.
+# The oldest supported pandas, without torch: records, selection, readers and the command line.
 test-pandas2: .venv-pandas2/.installed
-	.venv-pandas2/bin/python -m pytest -n 2 -q tests/records tests/selection tests/integrations tests/cli
+	.venv-pandas2/bin/python -m pytest -n 2 -q tests/records tests/selection tests/integrations tests/cli/test_select.py
 
 .venv-pandas2/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv-pandas2

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from hashlib import sha256
-from pathlib import Path
+from importlib.resources import files
 from typing import Any, TypeVar, cast
 
 import numba
@@ -24,7 +24,8 @@ TINY = 1e-30  # smaller probabilities are set to 0: denormal powers of them are 
 
 def _stamp() -> str:
     """What the compiled code depends on: the text of every module of this package."""
-    texts = (path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
+    modules = [file for file in files(__package__).iterdir() if file.name.endswith(".py")]
+    texts = (file.read_bytes() for file in sorted(modules, key=lambda file: file.name))
     return sha256(b"".join(texts)).hexdigest()
 
 
