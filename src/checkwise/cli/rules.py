@@ -1,4 +1,4 @@
-"""``checkwise rules``: what there is to choose from."""
+"""``checkwise rules``: what there is to choose from, and what can be compared with it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from checkwise.cli.options import AsJson
 from checkwise.cli.plugins import Plugins, load_plugins
 from checkwise.selection import rules
 from checkwise.selection.result import plain
+from checkwise.weights.methods import methods
 
 
 def command(plugin: Plugins = None, as_json: AsJson = False) -> None:
-    """List every rule with what it needs, takes and promises."""
+    """List every rule with what it needs, takes and promises, and the methods to compare with."""
     load_plugins(plugin)
     facts: list[dict[str, Any]] = [
         {
@@ -27,8 +28,13 @@ def command(plugin: Plugins = None, as_json: AsJson = False) -> None:
         }
         for rule in rules().values()
     ]
+    others: list[dict[str, Any]] = [
+        {"name": method.name, "summary": method.summary, "needs": sorted(method.needs)}
+        for method in methods().values()
+        if not method.is_rule
+    ]
     if as_json:
-        print(json.dumps({"schema": 1, "rules": facts}, allow_nan=False))
+        print(json.dumps({"schema": 1, "rules": facts, "methods": others}, allow_nan=False))
         return
     rows = [
         (
@@ -41,7 +47,13 @@ def command(plugin: Plugins = None, as_json: AsJson = False) -> None:
         for fact in facts
     ]
     header = ("rule", "needs", "parameters", "accuracy bound", "chooses")
-    show.console().print(show.table(header, rows, left=header))
+    out = show.console()
+    out.print(show.table(header, rows, left=header))
+    out.print()
+    lines = [(other["name"], " ".join(other["needs"]), other["summary"]) for other in others]
+    heads = ("method for `compare`", "needs", "deploys")
+    out.print(show.table(heads, lines, left=heads))
+    out.print("Behind any rule: +ts, +ts-multi, +ts-weighted scale its logits (needs logits too).")
 
 
 def _default(value: Any) -> Any:
