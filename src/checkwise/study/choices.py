@@ -46,7 +46,7 @@ def choices(
     if row.scaling is not None:
         _compile()
     began = time.perf_counter()
-    validation = Validations(path, runs, usable).of(row, setting.params)
+    validation = Validations(path, runs, usable).of(row, setting.params, options)
     if scope == "run" and row.scope == "run":
         found = _by_run(row, row.rule, validation, usable, setting.params, options)
     else:

@@ -162,12 +162,7 @@ class Cohort:
         (``source_<metric>`` is on the examples that the temperature was fitted on).
         """
         (setting,), options = _read([rule], params)
-        if setting.expected:
-            raise InputError(
-                f"Expected a rule that chooses a checkpoint, but {rule} is a mean over the "
-                "feasible set: use `evaluate` or `compare`."
-            )
-        assert setting.found  # refuses methods that make a new model
+        setting.check_chooses()
         return frames.choices(self.outcomes(setting, held_out=False, **options))
 
     def evaluate(self, rule: str = DEFAULT_RULE, **params: Any) -> pandas.DataFrame:

@@ -48,11 +48,21 @@ class Setting:
         """The rule that decides which checkpoints are looked at."""
         rule = self.row.rule
         if rule is None:
-            raise InputError(
-                f"Expected a rule that chooses a checkpoint, but {self.rule} makes a new model: "
-                "use `evaluate` or `compare`."
-            )
+            raise self._no_choice("makes a new model")
         return rule
+
+    def check_chooses(self) -> None:
+        """Refuse what does not choose one checkpoint."""
+        if self.row.rule is None:
+            raise self._no_choice("makes a new model")
+        if self.expected:
+            raise self._no_choice("is a mean over the feasible set")
+
+    def _no_choice(self, because: str) -> InputError:
+        return InputError(
+            f"Expected a rule that chooses a checkpoint, but {self.rule} {because}: use `evaluate` "
+            "or `compare`."
+        )
 
     @property
     def takes(self) -> Mapping[str, Any]:

@@ -31,8 +31,10 @@ class Validations:
         self._runs = runs
         self._usable = usable
 
-    def of(self, row: Row, params: Mapping[str, Any]) -> Mapping[RunKey, Trajectory]:
-        """The trajectories that a row's rule chooses from."""
+    def of(
+        self, row: Row, params: Mapping[str, Any], options: Mapping[str, Any]
+    ) -> Mapping[RunKey, Trajectory]:
+        """The trajectories that a row's rule chooses from; ``options`` is how domains count."""
         if row.validation == "source":
             return self._usable
         if row.validation == "lodo":
@@ -41,7 +43,7 @@ class Validations:
             return self._training_terms(row.method.name)
         return {
             key: with_recalibrated_ece(
-                run, partial(source_logits, self._runs.folder(key)), **params
+                run, partial(source_logits, self._runs.folder(key)), options, **params
             )
             for key, run in self._usable.items()
         }

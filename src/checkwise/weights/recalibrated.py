@@ -8,8 +8,9 @@ ECE wins. What is deployed is the chosen checkpoint with that temperature.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from checkwise.records import Trajectory
 from checkwise.selection import Rule, Table
@@ -40,13 +41,17 @@ RULE = Rule(
 def with_recalibrated_ece(
     run: Trajectory,
     logits_at: Callable[[int], Logits],
+    options: Mapping[str, Any] | None = None,
     *,
     threshold_pp: object = None,
     delta_pp: object = 0.5,
 ) -> Trajectory:
-    """The run with the ECE of every candidate as it is after scaling; others keep theirs."""
+    """The run with the ECE of every candidate as it is after scaling; others keep theirs.
+
+    ``options`` says how domains count when candidates are found: ``weights``, ``worst_domain``.
+    """
     candidates = wald_recalibrated(
-        Table.of(run), threshold_pp=threshold_pp, delta_pp=delta_pp
+        Table.of(run, **(options or {})), threshold_pp=threshold_pp, delta_pp=delta_pp
     ).eligible
     ece = run.values["ece"].copy()
     bins, bandwidth = run.bins or 15, run.bandwidth or 0.1
