@@ -56,7 +56,8 @@ def choices(
             found = tuple(
                 replace(each, key=key, run=each.deployed)
                 for each in found
-                for key in blocks(validation)[each.key]
+                for key in blocks(usable)[each.key]
+                if key in validation
             )
     if row.scaling not in (None, "oracle"):
         found = tuple(_scaled(each, runs, row.scaling) for each in found)
@@ -97,8 +98,11 @@ def _by_block(
             "feasible set, which spans several runs here: use the scope hparams-acc."
         )
     found = []
-    for key, members in blocks(validation).items():
-        block = pooled({member: validation[member] for member in members})
+    for key, members in blocks(usable).items():
+        present = {member: validation[member] for member in members if member in validation}
+        if not present:
+            continue
+        block = pooled(present)
         by = get_rule("source-acc") if scope == "hparams-acc" else rule
         asked = {} if scope == "hparams-acc" else params
         first = select(block.trajectory, by, **options, **asked)
