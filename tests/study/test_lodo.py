@@ -182,6 +182,16 @@ def test_each_protocol_chooses_hyperparameters_by_its_own_validation(tmp_path: P
     assert compared["n"].tolist() == [1]
 
 
+def test_blocks_pair_also_where_inner_runs_exist_for_some_seeds_only(tmp_path: Path) -> None:
+    path = cohort(tmp_path, [outer(0), outer(1)], folds(1))
+    compared = Cohort.open(path).compare(["lodo-acc"], scope="hparams-acc", metrics=["target_nll"])
+    assert compared["n"].tolist() == [1]
+    assert compared["mean"].tolist() == [-1.0]
+    assert Cohort.open(path).select("lodo-acc", scope="hparams-acc")["deployed"].tolist() == [
+        "PACS-ERM-sketch-h1-t0"
+    ]
+
+
 def study(held_out: Any, dataset: str = "RotatedMNIST") -> Study:
     plain = read_study("demo")
     data = (DataSpec(dataset, dataset, "development", held_out),)

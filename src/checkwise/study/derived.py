@@ -39,10 +39,12 @@ def derived_outcomes(
             f"Expected results of {method} beside the runs of {path}, but there are none: "
             f"`{command.format(path=path)}` makes them."
         )
-    return tuple(found) if scope == "run" else _best(found, method, scope)
+    return tuple(found) if scope == "run" else _best(found, blocks(usable), method, scope)
 
 
-def _best(found: list[Outcome], method: str, scope: str) -> tuple[Outcome, ...]:
+def _best(
+    found: list[Outcome], members: Mapping[RunKey, list[RunKey]], method: str, scope: str
+) -> tuple[Outcome, ...]:
     if scope != "hparams-acc":
         raise InputError(
             f"Expected a rule in the scope {scope}, but {method} makes one model per run, with no "
@@ -50,9 +52,11 @@ def _best(found: list[Outcome], method: str, scope: str) -> tuple[Outcome, ...]:
         )
     by_key = {outcome.key: outcome for outcome in found}
     best = []
-    for key, members in blocks(by_key).items():
-        winner = max(members, key=lambda member: by_key[member].source["accuracy"])
-        best.append(replace(by_key[winner], key=key, run=winner))
+    for key, runs in members.items():
+        present = [by_key[run] for run in runs if run in by_key]
+        if present:
+            winner = max(present, key=lambda outcome: outcome.source["accuracy"])
+            best.append(replace(winner, key=key, run=winner.key))
     return tuple(best)
 
 
