@@ -16,6 +16,7 @@ from checkwise.study import Cohort
 from checkwise.study.rows import find_row
 from checkwise.study.scopes import blocks, pooled
 from checkwise.weights import Derived, methods, write
+from checkwise.weights.derived import digest_of
 from tests.study.cohorts import WrittenRun, key, tiny_runs, write_cohort
 
 
@@ -217,7 +218,9 @@ def entry(nll: float, correct: int, n: int) -> dict[str, Any]:
 
 
 def derive(path: Path, run: RunKey, nll: float, **changes: Any) -> None:
-    record = Derived("swad", run, {}, {"steps": [100, 200], "multiplicities": [1, 1]}, 2.5)
+    inputs: dict[str, Any] = {"steps": [100, 200], "multiplicities": [1, 1]}
+    inputs["source.jsonl"] = digest_of(path / "runs" / str(run) / "source.jsonl")
+    record = Derived("swad", run, {}, inputs, 2.5)
     source = {"diverged": False, "domains": dict.fromkeys(("art", "photo"), entry(nll, 182, 200))}
     write(path, record, source=source, heldout={"sketch": {**entry(nll + 1, 66, 100), **changes}})
 
@@ -249,6 +252,15 @@ def test_a_derived_result_that_diverged_or_is_spoiled(tmp_path: Path) -> None:
     held = path / "derived" / "swad" / str(key("ERM", 0)) / "heldout" / "sketch.json"
     held.write_text("[]")
     with pytest.raises(InputError, match="Expected the result on a held-out domain, but got"):
+        Cohort.open(path).evaluate("swad")
+
+
+def test_a_result_of_other_records_is_refused(tmp_path: Path) -> None:
+    path = write_cohort(tmp_path / "c", tiny_runs())
+    derive(path, key("ERM", 0), 0.2)
+    journal = path / "runs" / str(key("ERM", 0)) / "source.jsonl"
+    journal.write_text(journal.read_text().replace("0.25", "0.35"))
+    with pytest.raises(InputError, match="made from others: `checkwise derive"):
         Cohort.open(path).evaluate("swad")
 
 

@@ -13,10 +13,17 @@ from checkwise.errors import InputError
 from checkwise.metrics import METRICS
 from checkwise.records import RunKey, Trajectory
 from checkwise.selection.table import view_of
-from checkwise.store import heldout
+from checkwise.store import heldout, layout
 from checkwise.study.outcome import Outcome
 from checkwise.study.scopes import blocks
-from checkwise.weights.derived import Derived, folder_of, heldout_path, read_record, read_source
+from checkwise.weights.derived import (
+    Derived,
+    digest_of,
+    folder_of,
+    heldout_path,
+    read_record,
+    read_source,
+)
 
 _COMMANDS = {"swad": "checkwise swad {path}"}
 
@@ -32,6 +39,7 @@ def derived_outcomes(
     for key, run in usable.items():
         record = read_record(path, method, key)
         if record is not None:
+            _check_current(path, record)
             found.append(_outcome(path, run, record, key))
     if not found:
         command = _COMMANDS.get(method, f"checkwise derive {{path}} --method {method}")
@@ -68,6 +76,16 @@ def with_targets(path: Path, method: str, outcome: Outcome) -> Outcome:
         for domain in outcome.key.held_out
     }
     return replace(outcome, targets=targets)
+
+
+def _check_current(path: Path, record: Derived) -> None:
+    """Refuse a result that was made from other records than the run has now."""
+    journal = path / layout.RUNS / str(record.run) / layout.SOURCE
+    if record.inputs.get(layout.SOURCE) not in (None, digest_of(journal)):
+        raise InputError(
+            f"Expected the result of {record.method} for the records of {record.run}, but it was "
+            f"made from others: `checkwise derive {path} --method {record.method}` makes it again."
+        )
 
 
 def _outcome(path: Path, run: Trajectory, record: Derived, key: RunKey) -> Outcome:
