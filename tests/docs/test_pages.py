@@ -5,18 +5,35 @@ from __future__ import annotations
 import importlib.util
 import re
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
+import pandas
 import pytest
 
 from checkwise.cli import main
+from checkwise.metrics import METRICS
+from checkwise.selection import rules
+from checkwise.selection.registry import unregister
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
+@pytest.fixture
+def registries() -> Iterator[None]:
+    """Forget the rules and metrics that a page adds."""
+    before = set(METRICS), set(rules())
+    yield
+    for name in set(METRICS) - before[0]:
+        del METRICS[name]
+    for name in set(rules()) - before[1]:
+        unregister(name)
+
+
+@pytest.mark.usefixtures("registries")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_the_code_on_a_page_runs(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -46,6 +63,11 @@ def builder(name: str) -> ModuleType:
 
 def test_the_simulated_bound_is_what_the_page_shows() -> None:
     assert builder("guarantees").table() in (ROOT / "docs" / "guarantees.md").read_text()
+
+
+def test_the_table_of_baselines_is_what_its_file_holds() -> None:
+    baselines = builder("baselines")
+    assert baselines.table(pandas.read_csv(baselines.DATA)) in baselines.PAGE.read_text()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
