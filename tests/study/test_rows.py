@@ -260,7 +260,7 @@ def test_a_result_of_other_records_is_refused(tmp_path: Path) -> None:
     derive(path, key("ERM", 0), 0.2)
     journal = path / "runs" / str(key("ERM", 0)) / "source.jsonl"
     journal.write_text(journal.read_text().replace("0.25", "0.35"))
-    with pytest.raises(InputError, match="made from others: `checkwise derive"):
+    with pytest.raises(InputError, match="they have changed: `checkwise derive"):
         Cohort.open(path).evaluate("swad")
 
 

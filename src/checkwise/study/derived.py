@@ -79,13 +79,18 @@ def with_targets(path: Path, method: str, outcome: Outcome) -> Outcome:
 
 
 def _check_current(path: Path, record: Derived) -> None:
-    """Refuse a result that was made from other records than the run has now."""
-    journal = path / layout.RUNS / str(record.run) / layout.SOURCE
-    if record.inputs.get(layout.SOURCE) not in (None, digest_of(journal)):
-        raise InputError(
-            f"Expected the result of {record.method} for the records of {record.run}, but it was "
-            f"made from others: `checkwise derive {path} --method {record.method}` makes it again."
-        )
+    """Refuse a result that was made from other records than its runs have now."""
+    noted = record.inputs.get(layout.SOURCE)
+    if noted is None:
+        return
+    one = isinstance(noted, str)
+    members = [str(record.run)] if one else record.inputs["members"]
+    for member, digest in zip(members, [noted] if one else noted, strict=True):
+        if digest != digest_of(path / layout.RUNS / member / layout.SOURCE):
+            raise InputError(
+                f"Expected {record.method} to be made from the records of {member}, but they have "
+                f"changed: `checkwise derive {path} --method {record.method}` makes it again."
+            )
 
 
 def _outcome(path: Path, run: Trajectory, record: Derived, key: RunKey) -> Outcome:
