@@ -100,6 +100,8 @@ def _signed(value: float, digits: int) -> str:
 
 
 def _seconds(value: float) -> str:
+    if value < 0.005:
+        return "<0.01"
     return f"{value:.0f}" if value >= 10 else f"{value:.1f}" if value >= 0.95 else f"{value:.2f}"
 
 
