@@ -8,6 +8,8 @@ from typing import Any
 
 from checkwise.errors import InputError
 
+LARGEST = 100_000_000  # no schedule, width or seed is larger; a slip of the key is
+
 
 class Table:
     """One table of a study file. Ask for every key that may be there, then call ``finish``."""
@@ -43,6 +45,8 @@ class Table:
         value = self._get(key, default)
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise self.refuse(key, f"a whole number of at least {least}", value)
+        if value > LARGEST:
+            raise self.refuse(key, f"a whole number of at most {LARGEST:,}", value)
         return value
 
     def number(self, key: str, default: float, *, above: float, below: float) -> float:
