@@ -124,6 +124,10 @@ def test_results_are_written_to_files(table: Path, tmp_path: Path) -> None:
         (("select", "TABLE", "--plugin", "absent.py"), "cannot be loaded"),
         (("select", "TABLE", "--alpha", "2"), "alpha strictly between 0 and 1"),
         (("select", "TABLE", "--wat"), "No such option"),
+        (("select", "TABLE", "--out", "TABLE"), "which is the input"),
+        (("select", "TABLE", "--out", "nowhere/a.json"), "the folder of nowhere/a.json to exist"),
+        (("select", "TABLE", "--weights", "a=1,a=2"), "names 'a' twice"),
+        (("report", "TABLE", "-o", "TABLE"), "which is the input"),
         (("metrics", "nowhere.npz"), "nowhere.npz"),
         (("metrics", "TABLE"), "Expected an .npz"),
         (("export", "TABLE", "-o", "x"), "no weights file"),
@@ -198,6 +202,17 @@ def test_metrics_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert len(found["per_class"]["count"]) == 3
     assert run("metrics", file) == 0
     assert "50 examples, 3 classes, from logits" in capsys.readouterr().out
+
+
+def test_a_warning_is_one_line_without_python(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    probs = np.full((4, 2), 0.5)
+    np.savez(tmp_path / "a.npz", logits=probs, labels=np.array([0, 1, 0, 1]))
+    assert run("metrics", tmp_path / "a.npz") == 0
+    said = capsys.readouterr().err
+    assert said.startswith("checkwise: warning: ")
+    assert said.count("\n") == 1
 
 
 def test_rules_are_listed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -80,6 +80,7 @@ def test_percentages_rounded_in_a_log_leave_the_count_open() -> None:
         ({"nll": [1.0, np.nan, 1.0, 1.0]}, r"nll = nan at step 0, domain 'photo'.*`diverged`"),
         ({"nll": [1.0, np.inf, 1.0, 1.0]}, "nll = inf"),
         ({"nll": [1.0, -0.5, 1.0, 1.0]}, r"nll of 0 or more.*step 0"),
+        ({"cwece": [0.1, 2.0, 0.1, 0.1]}, r"cwece as a fraction.*cwece = 2 at step 0.*by 100"),
         ({"nll": [1.0, "high", 1.0, 1.0]}, "a number for nll, but got 'high' at step 0"),
         ({"step": [0, 0, 0, 0]}, "got 2 for step 0, domain 'art'"),
         ({"step": [0, 0, 100, 200]}, "no row for step 100, domain 'photo'"),
@@ -107,6 +108,13 @@ def test_missing_columns_and_unknown_held_out_domains_are_named() -> None:
         cw.Trajectory.from_frame({"step": [1]})
     with pytest.raises(cw.InputError, match=r"held-out domain 'sketch'.*art, photo"):
         cw.Trajectory.from_frame(rows(), held_out="sketch")
+
+
+def test_what_is_no_table_is_refused() -> None:
+    with pytest.raises(cw.InputError, match="a mapping of columns, but got NoneType"):
+        cw.Trajectory.from_frame(None)
+    with pytest.raises(cw.InputError, match="'accuracy' has 1"):
+        cw.Trajectory.from_frame({"step": [1, 2], "accuracy": [0.9]})
 
 
 def test_a_diverged_checkpoint_may_hold_anything() -> None:
@@ -156,7 +164,7 @@ def test_predictions_must_be_of_the_same_examples() -> None:
     with pytest.raises(cw.InputError, match="labels of domain 'art' at step 100 differ"):
         cw.Trajectory.from_predictions({0: outputs(1), 100: relabelled})
     fewer = {name: (z[:10], y[:10]) for name, (z, y) in outputs(2).items()}
-    with pytest.raises(cw.InputError, match="number of examples of domain 'art' at step 100"):
+    with pytest.raises(cw.InputError, match="examples of domain 'art' at step 100 differ"):
         cw.Trajectory.from_predictions({0: outputs(1), 100: fewer})
     missing = {"art": outputs(2)["art"]}
     with pytest.raises(cw.InputError, match="step 100 differs in photo"):

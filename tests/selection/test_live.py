@@ -65,6 +65,21 @@ def test_reports_of_streamed_validation_are_accepted() -> None:
     assert live.selection.accuracy == direct.selection.accuracy
 
 
+def test_mistakes_are_refused_at_once() -> None:
+    with pytest.raises(cw.InputError, match="0 or more points, but got -1"):
+        cw.LiveSelector("ac-nc", delta_pp=-1)
+    live = cw.LiveSelector()
+    for step in (1.5, -1, "1", True):
+        with pytest.raises(cw.InputError, match="a whole number of 0 or more as step"):
+            live.add(step, outputs(0, 1.0))  # type: ignore[arg-type]
+    with pytest.raises(cw.InputError, match="name the validation set"):
+        live.add(1, outputs(0, 1.0)["a"])  # type: ignore[arg-type]
+    live.add(1, outputs(0, 1.0))
+    wider = {name: (np.hstack([z, z]), y) for name, (z, y) in outputs(1, 1.0).items()}
+    with pytest.raises(cw.InputError, match="classes of domain 'a' at step 2 differ"):
+        live.add(2, wider)
+
+
 def test_steps_have_to_increase() -> None:
     live = cw.LiveSelector()
     live.add(10, outputs(0, 1.0))

@@ -27,7 +27,7 @@ def facts(draw: st.DrawFn) -> dict[str, Any]:
     )
     least = draw(st.sampled_from([0, 0.9]))
     correct = [[draw(st.integers(int(least * m), m)) for m in n] for _ in range(n_steps)]
-    number = st.sampled_from([0.0, 0.1, 0.2, 0.25, 0.5, 1.0]) | st.floats(0, 5)
+    number = st.sampled_from([0.0, 0.1, 0.2, 0.25, 0.5, 1.0]) | st.floats(0, 1)
     errors = {name: [[draw(number) for _ in n] for _ in range(n_steps)] for name in METRICS}
     return {"n": n, "correct": correct, "errors": errors}
 

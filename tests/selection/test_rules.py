@@ -86,7 +86,7 @@ def test_the_constrained_family(rule: str, q: float, step: int, score: float) ->
 
 
 def test_exact_ties_go_to_accuracy_and_then_to_the_earlier_step() -> None:
-    tied = run([0.896, 0.900, 0.900, 0.897], nll=[1, 1, 1, 2], cwece=[1, 1, 1, 2])
+    tied = run([0.896, 0.900, 0.900, 0.897], nll=[1, 1, 1, 2], cwece=[0.1, 0.1, 0.1, 0.2])
     chosen = cw.select(tied)
     assert chosen.step == 200
     assert chosen.ties == (100, 300)
@@ -233,6 +233,8 @@ def test_a_missing_metric_names_the_rules_that_work() -> None:
         ({"delta_pp": -1}, "delta_pp of 0 or more"),
         ({"delta_pp": "wide"}, "delta_pp as a number"),
         ({"delta_pp": float("nan")}, "delta_pp as a number"),
+        ({"delta_pp": None}, "delta_pp as a number"),
+        ({"delta_pp": "1e400"}, "delta_pp of a sensible size"),
         ({"q": 3}, "1, 2 or inf"),
         ({"tolerance": 1}, "no parameter 'tolerance'; it takes: delta_pp, q, pareto, eta"),
         ({"weights": "size"}, "'equal', 'sample'"),
@@ -241,6 +243,11 @@ def test_a_missing_metric_names_the_rules_that_work() -> None:
 def test_bad_parameters_are_refused(params: dict[str, object], message: str) -> None:
     with pytest.raises(cw.InputError, match=message):
         cw.select(PLAIN, "ac-nc", **params)  # type: ignore[arg-type]
+
+
+def test_objectives_are_names_not_letters() -> None:
+    with pytest.raises(cw.InputError, match="as a list of metrics, but got 'nll'"):
+        cw.select(PLAIN, "ac", objectives="nll")
 
 
 def test_an_unknown_rule_lists_the_known_ones() -> None:

@@ -69,6 +69,8 @@ def test_a_changed_journal_is_still_found_after_unpacking(cohort: Path, tmp_path
     journal = next(back.rglob("source.jsonl"))
     journal.write_bytes(journal.read_bytes().replace(b"1", b"2", 1))
     assert "damaged" in {fault.kind for fault in verify(back)}
+    with pytest.raises(cw.InputError, match="was changed since"):
+        cw.load_runs(back)
 
 
 def test_an_unfinished_cohort_is_not_packed(cohort: Path, tmp_path: Path) -> None:
@@ -107,6 +109,8 @@ def test_the_command_line(cohort: Path, tmp_path: Path, capsys: pytest.CaptureFi
         (["unpack", tmp_path / "a.tar.xz", "--out", tmp_path / "b"], 0),
         (["unpack", tmp_path / "a.tar.xz", "--out", tmp_path / "b"], 2),
         (["pack", cohort, "-o", tmp_path / "a.zip"], 2),
+        (["pack", cohort, "-o", tmp_path / "a.tar.xz"], 2),
+        (["pack", cohort, "-o", tmp_path / "a.tar.xz", "--force"], 0),
     ]:
         with pytest.raises(SystemExit) as stop:
             main([str(word) for word in words])

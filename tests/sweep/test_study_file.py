@@ -57,6 +57,8 @@ def test_a_study_comes_back_from_its_plain_values(tmp_path: Path) -> None:
         ("steps = 5", "steps = 5\nstep = 3", "did you mean 'steps'"),
         ("steps = 5", "steps = 0", "at least 1, but got 0"),
         ("steps = 5", 'steps = "5"', "a whole number"),
+        ("steps = 5", f"steps = {10**23}", "at most 100,000,000"),
+        ("batch_size = 8", f"batch_size = {10**10}", "an integer in"),
         ("record_every = 2", "record_every = 9", "at most `steps`"),
         ("batch_size = 8", "batch_sze = 8", "did you mean 'batch_size'"),
         ("batch_size = 8", "batch_size = 0.5", "an integer"),

@@ -137,6 +137,8 @@ def _weights(text: str) -> Weights:
         name, separator, value = part.rpartition("=")
         if not separator or not name:
             raise InputError(f"Expected --weights NAME=WEIGHT,…, but got {part!r}.")
+        if name in weights:
+            raise InputError(f"Expected one weight per domain, but --weights names {name!r} twice.")
         weights[name] = value
     return weights
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from typing import Annotated, Any
 
 import typer
@@ -28,7 +29,7 @@ from checkwise.cli import (
     train,
     verify,
 )
-from checkwise.errors import CheckwiseError
+from checkwise.errors import CheckwiseError, CheckwiseWarning
 
 # typer carries its own copy of click or depends on it, by version; this finds either.
 _UsageError: Any = next(
@@ -101,8 +102,15 @@ def main(args: list[str] | None = None) -> None:
 
 
 def _run(arguments: list[str]) -> int:
-    result: Any = app(args=arguments, standalone_mode=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("once", CheckwiseWarning)
+        warnings.showwarning = _warn
+        result: Any = app(args=arguments, standalone_mode=False)
     return result if isinstance(result, int) else 0
+
+
+def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
+    _complain(f"warning: {message}")
 
 
 def _explain(error: Exception) -> int:

@@ -15,10 +15,13 @@ from checkwise.store import pack as packing
 def pack(
     cohort: Annotated[Path, typer.Argument(help="A finished cohort.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write, .tar.xz.")],
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:
     """Put the journals of COHORT into one file, without weights and predictions."""
     if not output.name.endswith(packing.SUFFIX):
         raise InputError(f"Expected -o to end in {packing.SUFFIX}, but got {str(output)!r}.")
+    if output.exists() and not force:
+        raise InputError(f"{output} exists already: choose another name or add --force.")
     runs = packing.pack(cohort, output)
     size = output.stat().st_size / 1e6
     show.console().print(f"{runs} runs packed into {output} ({size:.2f} MB).")

@@ -13,11 +13,13 @@ from checkwise.cli.choice import Choice
 from checkwise.cli.compare import CohortPath, Delta, Norm, Reference, names
 from checkwise.cli.options import AsJson
 from checkwise.cli.plugins import Plugins, load_plugins
-from checkwise.selection import DEFAULT_RULE
+from checkwise.errors import InputError
+from checkwise.selection import DEFAULT_RULE, rules
 from checkwise.store.registration import register
 from checkwise.study import Setting
 from checkwise.study.cohort import MAIN_METRICS, REFERENCE
 from checkwise.study.registered import Registered, choice_of, registered
+from checkwise.study.tables import TABLES
 
 
 def command(
@@ -52,6 +54,12 @@ def command(
     """
     load_plugins(plugin)
     params = Choice(delta_pp=delta_pp, q=q, objectives=objectives, threshold_pp=threshold_pp).params
+    # What cannot be chosen or shown must not enter a log that nobody can correct.
+    if rule in rules():
+        rules()[rule].complete(params)
+    for name in names(tables):
+        if name not in TABLES:
+            raise InputError(f"Expected tables among {', '.join(TABLES)}, but got {name!r}.")
     choice = {
         **choice_of(Setting(rule, params), weights=weights, worst_domain=worst_domain),
         "reference": reference,

@@ -37,6 +37,7 @@ def command(
     plugin: Plugins = None,
 ) -> None:
     """Write one HTML file that opens offline: the answer first, then what it rests on."""
+    show.refuse_to_overwrite(path, output, make_folder=True)
     load_plugins(plugin)
     choice = Choice(delta_pp=delta_pp, q=q, held_out=held_out)
     asked = names(rules)

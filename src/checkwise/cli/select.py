@@ -33,6 +33,7 @@ def command(
     as_json: AsJson = False,
 ) -> None:
     """Choose a checkpoint of every run in PATH, using source validation only."""
+    show.refuse_to_overwrite(path, out)
     runs = choice.load_runs(path)
     asked = {**choice.weighting, **choice.params}
     if len(runs) == 1:  # a refusal need not name the run

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
+
+from checkwise.errors import InputError
 
 WIDE = 200
 
@@ -41,6 +44,18 @@ def checkpoint_progress() -> Iterator[Callable[[int, int], None]]:
             bar.update(task, completed=done, total=total, visible=True)
 
         yield show
+
+
+def refuse_to_overwrite(source: Path, out: Path | None, *, make_folder: bool = False) -> None:
+    """A result must not replace what it was made from, and its folder has to exist."""
+    if out is None:
+        return
+    if out.exists() and source.exists() and out.samefile(source):
+        raise InputError(f"Expected another file to write than {out}, which is the input.")
+    if out.is_dir():
+        raise InputError(f"Expected a file to write, but {out} is a folder: name a file in it.")
+    if not make_folder and not out.absolute().parent.is_dir():
+        raise InputError(f"Expected the folder of {out} to exist: make it first.")
 
 
 def table(

@@ -19,6 +19,9 @@ IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
 
+GAPS = ("ece", "cwece", "hard_ece", "hard_cwece")  # fractions, so never above 1
+
+
 def frozen(array: NDArray[Any]) -> NDArray[Any]:
     """A copy that nobody can write to."""
     array = np.array(array)
@@ -162,7 +165,7 @@ def _outside(array: FloatArray, name: str) -> BoolArray:
         bad: BoolArray = ~np.isfinite(array)
         if name in METRICS:
             bad |= array < 0
-            if METRICS[name].direction == "higher":
+            if METRICS[name].direction == "higher" or name in GAPS:
                 bad |= array > 1
     return bad
 

@@ -24,7 +24,12 @@ def read(
 
     Rows of held-out domains are dropped before any value in them is looked at.
     """
-    names = [str(name) for name in table]
+    try:
+        names = [str(name) for name in table]
+    except TypeError:
+        raise InputError(
+            f"Expected a table or a mapping of columns, but got {type(table).__name__}."
+        ) from None
     for required in ("step", "accuracy"):
         if required not in names:
             raise InputError(
@@ -35,6 +40,12 @@ def read(
     extra = [n for n in ("n", "correct", "diverged", "path") if n in names]
     raw = {name: _column(table, name) for name in ["step", *wanted, *extra]}
     rows = len(raw["step"])
+    for name, column in raw.items():
+        if len(column) != rows:
+            raise InputError(
+                f"Expected {rows} values in every column, as in 'step', but {name!r} has "
+                f"{len(column)}: fill in the missing ones."
+            )
     domain = texts(table, "domain", names, rows, ONLY_DOMAIN)
     keep = source_rows(domain, texts(table, "role", names, rows, "source"), held_out)
     raw = {name: column[keep] for name, column in raw.items()}

@@ -36,6 +36,7 @@ class Recorder:
     diverged: list[bool] = field(default_factory=list)
     _counts: dict[str, int] = field(default_factory=dict)
     _labels: dict[str, str] = field(default_factory=dict)
+    _classes: dict[str, int] = field(default_factory=dict)
     _notes: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -44,6 +45,13 @@ class Recorder:
 
     def add(self, step: int, outputs: Mapping[str, Any]) -> None:
         """Measure one checkpoint: ``{domain: (outputs, labels)}``, or a ``Report`` each."""
+        if isinstance(step, bool) or not isinstance(step, int | np.integer) or step < 0:
+            raise InputError(f"Expected a whole number of 0 or more as step, but got {step!r}.")
+        if not isinstance(outputs, Mapping):
+            raise InputError(
+                f"Expected {{domain: (outputs, labels)}} at step {step}, but got "
+                f"{type(outputs).__name__}: name the validation set, even a single one."
+            )
         if self.steps and step <= self.steps[-1]:
             raise InputError(
                 f"Expected a step after {self.steps[-1]}, but got {step}: add checkpoints in order."
@@ -108,7 +116,8 @@ class Recorder:
         """Metrics and number correct, or None where the outputs are not finite."""
         where = f"step {step}, domain {name!r}"
         if isinstance(entry, Report):
-            self._same(self._counts, name, entry.n, "number of examples", step)
+            self._same(self._counts, name, entry.n, "examples", step)
+            self._same(self._classes, name, entry.classes, "classes", step)
             return entry.values(), entry.correct
         try:
             z, y = (metrics.to_numpy(part) for part in entry)
@@ -116,9 +125,11 @@ class Recorder:
             raise InputError(
                 f"Expected (outputs, labels) at {where}, but got {type(entry).__name__}."
             ) from None
-        self._same(self._counts, name, len(y), "number of examples", step)
+        self._same(self._counts, name, len(y), "examples", step)
         labels = hashlib.sha256(np.ascontiguousarray(y).tobytes())
         self._same(self._labels, name, labels.hexdigest(), "labels", step)
+        if z.ndim == 2:
+            self._same(self._classes, name, z.shape[1], "classes", step)
         if self.kind == "logits" and z.dtype.kind == "f" and _blown_up(z):
             return None
         try:

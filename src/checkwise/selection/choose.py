@@ -96,7 +96,10 @@ def check_needs(
     worst_domain: bool,
 ) -> None:
     """Refuse a rule whose metrics the run does not carry, and say which rules work."""
-    needs = [*rule.needs, *params.get("objectives", ())]
+    objectives = params.get("objectives", ())
+    if isinstance(objectives, str):
+        raise InputError(f"Expected objectives as a list of metrics, but got {objectives!r}.")
+    needs = [*rule.needs, *objectives]
     absent = [name for name in needs if name not in trajectory.metrics]
     if absent:
         raise MissingMetricError(

@@ -16,6 +16,7 @@ from checkwise.selection import controls, pure
 from checkwise.selection.constrained import OBJECTIVES, accuracy_constrained
 from checkwise.selection.ranking import Ranking
 from checkwise.selection.table import Table
+from checkwise.selection.weights import decimal
 
 Rank = Callable[..., Ranking]
 
@@ -76,6 +77,10 @@ class Rule:
         for name, value in complete.items():
             if value is inspect.Parameter.empty:
                 raise InputError(f"Rule {self.name} needs the parameter {name!r}.")
+        if "delta_pp" in complete and decimal(complete["delta_pp"], "delta_pp") < 0:
+            raise InputError(
+                f"Expected delta_pp of 0 or more points, but got {complete['delta_pp']}."
+            )
         return complete
 
 

@@ -11,20 +11,22 @@ from checkwise.records import Trajectory
 
 Weights = str | Mapping[str, float]
 
+LARGEST_EXPONENT = 30  # exact fractions of larger decimals would fill the memory
+
 
 def decimal(value: object, what: str) -> Fraction:
     """The decimal a user wrote, exactly: 0.5 is 1/2 and 0.1 is 1/10, not the nearest float."""
     if isinstance(value, Fraction):
         return value
     try:
-        if isinstance(value, bool):
-            raise ValueError
-        number = Decimal(str(value))
-        if not number.is_finite():
-            raise ValueError
-        return Fraction(number)
-    except (ArithmeticError, ValueError):
-        raise InputError(f"Expected {what} as a number, but got {value!r}.") from None
+        number = None if isinstance(value, bool) else Decimal(str(value))
+    except ArithmeticError:
+        number = None
+    if number is None or not number.is_finite():
+        raise InputError(f"Expected {what} as a number, but got {value!r}.")
+    if number and abs(number.adjusted()) > LARGEST_EXPONENT:
+        raise InputError(f"Expected {what} of a sensible size, but got {value!s:.40}.")
+    return Fraction(number)
 
 
 def domain_weights(trajectory: Trajectory, weights: Weights) -> tuple[Fraction, ...]:

@@ -23,7 +23,6 @@ RESUME: Final = "resume/state.pt"
 LEASE: Final = "lease"
 ERROR: Final = "error.txt"
 DONE: Final = "done"
-PACKED: Final = "packed"
 
 _UNSAFE = re.compile(r"[/\\\0]|^\.|%(?=[0-9A-Fa-f]{2})")
 

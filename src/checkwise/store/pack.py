@@ -1,7 +1,7 @@
 """A cohort's journals in one small file, byte for byte; weights and predictions stay behind.
 
 The file is a tar archive compressed with xz: the plan, and per run its configuration, journals and
-mark. Unpacked it is a cohort like any other, with a list of what was left out.
+mark, without the checksums of what stays behind. Unpacked it is a cohort like any other.
 """
 
 from __future__ import annotations
@@ -51,13 +51,23 @@ def pack(cohort: Path, out: Path) -> int:
             tarfile.open(fileobj=compressed, mode="w", format=tarfile.PAX_FORMAT) as archive,
         ):
             for name in names:
-                content = (cohort / name).read_bytes()
+                content = _content(cohort / name)
                 entry = tarfile.TarInfo(name)  # no times, owners or modes of this machine
                 entry.size = len(content)
                 archive.addfile(entry, io.BytesIO(content))
 
     write_with(out, write)
     return len(runs)
+
+
+def _content(path: Path) -> bytes:
+    """A file as it is; of a run's mark, what it says about the files that come along."""
+    if path.name != layout.DONE:
+        return path.read_bytes()
+    mark = layout.read_json(path)
+    left_out = (layout.CHECKPOINTS, layout.PREDICTIONS, layout.AVERAGES)
+    files = {name: f for name, f in mark["files"].items() if not name.startswith(left_out)}
+    return layout.encode_json({**mark, "files": files}).encode()
 
 
 def unpack(file: Path, out: Path) -> None:
@@ -68,7 +78,6 @@ def unpack(file: Path, out: Path) -> None:
         path = out / name
         path.parent.mkdir(parents=True, exist_ok=True)
         write_bytes(path, content)
-    write_bytes(out / layout.PACKED, b"weights and predictions were left out\n")
 
 
 def _members(file: Path) -> Iterator[tuple[str, bytes]]:

@@ -69,6 +69,7 @@ def read_trajectory(folder: Path) -> Trajectory:
         raise InputError(
             f"Expected records in {path}, but the run has not written any yet: let it train."
         )
+    _check_mark(folder)
     lines = read_journal(path)
     if not lines:
         raise InputError(f"Expected at least one record, but got none in {path}: let it train.")
@@ -82,6 +83,18 @@ def read_trajectory(folder: Path) -> Trajectory:
         paths=[_weights(folder, line.get("step")) for line in lines],
         notes=notes,
     )
+
+
+def _check_mark(folder: Path) -> None:
+    """Refuse records that are not those the run was finished with."""
+    if not finished(folder):
+        return
+    files = layout.read_json(folder / layout.DONE).get("files") or {}
+    if layout.SOURCE in files and fingerprint(folder / layout.SOURCE) != files[layout.SOURCE]:
+        raise InputError(
+            f"Expected the records that the run finished with, but {folder / layout.SOURCE} was "
+            "changed since: `checkwise verify` says what to do."
+        )
 
 
 def trajectory_of(lines: Sequence[Mapping[str, Any]], *, path: Path, **facts: Any) -> Trajectory:

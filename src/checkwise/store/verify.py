@@ -84,14 +84,11 @@ def _unfinished_faults(folder: Path) -> Iterator[Fault]:
 
 
 def _file_faults(folder: Path, files: dict[str, Any]) -> Iterator[Fault]:
-    packed = (folder.parent.parent / layout.PACKED).is_file()
     for name, expected in files.items():
         path = folder / name
         try:
             found = fingerprint(path)
         except FileNotFoundError:
-            if packed and name.startswith((layout.CHECKPOINTS, layout.PREDICTIONS)):
-                continue
             yield Fault(folder.name, "damaged", f"{name} is missing", RESTORE)
             continue
         except OSError as error:

@@ -75,6 +75,7 @@ def _always(value: float) -> Draw:
 
 
 _TINY: Final = 1e-12  # a learning rate of zero trains nothing
+_MANY: Final = 2.0**20  # examples per domain and update; more would not fit
 _LARGE: Final[tuple[Kind, ...]] = ("images", "features")
 
 TABLE: Final[tuple[Hyperparameter, ...]] = (
@@ -82,8 +83,8 @@ TABLE: Final[tuple[Hyperparameter, ...]] = (
     Hyperparameter("lr", 1e-3, _power(10, -4.5, -2.5), ("digits", "features"), low=_TINY),
     Hyperparameter("weight_decay", 0.0, _power(10, -6, -2), _LARGE),
     Hyperparameter("weight_decay", 0.0, _always(0.0), ("digits",)),
-    Hyperparameter("batch_size", 32, _whole_power(2, 3, 5.5), _LARGE, low=2),
-    Hyperparameter("batch_size", 64, _whole_power(2, 3, 9), ("digits",), low=2),
+    Hyperparameter("batch_size", 32, _whole_power(2, 3, 5.5), _LARGE, low=2, high=_MANY),
+    Hyperparameter("batch_size", 64, _whole_power(2, 3, 9), ("digits",), low=2, high=_MANY),
     Hyperparameter("resnet_dropout", 0.0, _one_of(0.0, 0.1, 0.5), _LARGE, high=1.0),
     Hyperparameter("mmd_gamma", 1.0, _power(10, -1, 1), algorithms=("CORAL",)),
     Hyperparameter("groupdro_eta", 1e-2, _power(10, -3, -1), algorithms=("GroupDRO",)),
