@@ -12,6 +12,7 @@ import pytest
 
 from checkwise.errors import InputError
 from checkwise.records import RunKey
+from checkwise.store.run import mark_done
 from checkwise.study import Cohort
 from checkwise.study.rows import find_row
 from checkwise.study.scopes import blocks, pooled
@@ -260,6 +261,7 @@ def test_a_result_of_other_records_is_refused(tmp_path: Path) -> None:
     derive(path, key("ERM", 0), 0.2)
     journal = path / "runs" / str(key("ERM", 0)) / "source.jsonl"
     journal.write_text(journal.read_text().replace("0.25", "0.35"))
+    mark_done(journal.parent, 300)  # as if the run had been trained anew
     with pytest.raises(InputError, match="they have changed: `checkwise derive"):
         Cohort.open(path).evaluate("swad")
 
@@ -277,13 +279,19 @@ def penalised(algorithm: str) -> WrittenRun:
     return replace(tiny_runs()[0], key=key(algorithm, 0))
 
 
+def log_penalties(path: Path, penalties: tuple[float, ...]) -> None:
+    """Give the run of VREx a training log, as if it had been written so."""
+    journal = path / "runs" / str(key("VREx", 0)) / "source.jsonl"
+    lines = [json.loads(line) for line in journal.read_text().splitlines()]
+    for line, penalty in zip(lines, penalties, strict=True):
+        line["train"] = {"nll": 0.5, "penalty": penalty}
+    journal.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    mark_done(journal.parent, 300)
+
+
 def test_pair_covers_the_algorithms_with_a_penalty(tmp_path: Path) -> None:
     path = write_cohort(tmp_path / "c", [penalised("ERM"), penalised("VREx")])
-    run = path / "runs" / str(key("VREx", 0)) / "source.jsonl"
-    lines = [json.loads(line) for line in run.read_text().splitlines()]
-    for line, penalty in zip(lines, (0.3, 0.2, 0.1), strict=True):
-        line["train"] = {"nll": 0.5, "penalty": penalty}
-    run.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    log_penalties(path, (0.3, 0.2, 0.1))
     cohort = Cohort.open(path)
     assert cohort.select("pair-valfilter")["step"].tolist() == [200]
     assert cohort.select("pair-last10")["step"].tolist() == [300]
@@ -295,12 +303,7 @@ def test_pair_covers_the_algorithms_with_a_penalty(tmp_path: Path) -> None:
 
 def test_rows_without_common_runs_are_refused(tmp_path: Path) -> None:
     path = write_cohort(tmp_path / "c", [penalised("ERM"), penalised("VREx")])
-    run = path / "runs" / str(key("VREx", 0)) / "source.jsonl"
-    lines = [
-        {**json.loads(x), "train": {"nll": 0.5, "penalty": 0.1}}
-        for x in run.read_text().splitlines()
-    ]
-    run.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    log_penalties(path, (0.1, 0.1, 0.1))
     derive(path, key("ERM", 0), 0.2)
     with pytest.raises(InputError, match="both have results for, but there are none"):
         Cohort.open(path).compare(["pair-last10"], "swad")
