@@ -68,7 +68,7 @@ def random_run(random: np.random.Generator, number: int) -> Trajectory:
     pooled: dict[str, Any] = {}
     for name in METRICS:
         drawn = np.round(random.random((T, E)) * random.choice([1, 1e-3, 30]), digits)
-        drawn = np.clip(drawn, 0, 1) if name == "worst_class_accuracy" else drawn
+        drawn = drawn if name in ("nll", "brier") else np.clip(drawn, 0, 1)
         if random.random() < 0.1:
             pooled[name] = drawn[:, 0]
         elif random.random() < 0.95:

@@ -129,6 +129,9 @@ def test_another_schema_is_refused_by_name(run: Path, schema: int, advice: str) 
 def test_a_metric_that_lacks_is_named(run: Path) -> None:
     path = run / layout.SOURCE
     path.write_text(path.read_text().replace('"nll":', '"mll":', 3))
+    with pytest.raises(InputError, match="was changed since"):
+        read_trajectory(run)
+    (run / layout.DONE).unlink()
     with pytest.raises(InputError, match="Expected a number for"):
         read_trajectory(run)
 

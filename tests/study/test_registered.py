@@ -123,11 +123,11 @@ def test_a_folder_that_is_no_cohort_is_left_alone(tmp_path: Path) -> None:
 def test_the_command_records_and_compare_tells(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run("preregister", folder, "--delta-pp", "1.0", "--tables", "main,by algorithm") == 0
+    assert run("preregister", folder, "--delta-pp", "1.0", "--tables", "main,by-algorithm") == 0
     assert "before held-out results were opened" in capsys.readouterr().out
     entry = read_log(folder)[0]
     assert entry["choice"]["params"]["delta_pp"] == "1"
-    assert entry["choice"]["tables"] == ["main", "by algorithm"]
+    assert entry["choice"]["tables"] == ["main", "by-algorithm"]
     assert len(entry["journals"]) == 4
 
     assert run("compare", folder, "--delta-pp", "1", "--json") == 0
