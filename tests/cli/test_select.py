@@ -128,6 +128,7 @@ def test_results_are_written_to_files(table: Path, tmp_path: Path) -> None:
         (("select", "TABLE", "--out", "nowhere/a.json"), "the folder of nowhere/a.json to exist"),
         (("select", "TABLE", "--weights", "a=1,a=2"), "names 'a' twice"),
         (("report", "TABLE", "-o", "TABLE"), "which is the input"),
+        (("compare", "TABLE"), "is a file: give the folder"),
         (("metrics", "nowhere.npz"), "nowhere.npz"),
         (("metrics", "TABLE"), "Expected an .npz"),
         (("export", "TABLE", "-o", "x"), "no weights file"),

@@ -75,6 +75,11 @@ def read_json(path: Path) -> dict[str, Any]:
         raise InputError(
             f"Expected a file {path.name}, but there is none in {path.parent}: check the path."
         ) from None
+    except NotADirectoryError:
+        raise InputError(
+            f"Expected a folder with {path.name} in it, but {path.parent} is a file: give the "
+            "folder (`checkwise unpack` makes one of a packed cohort)."
+        ) from None
     except (ValueError, OSError) as error:
         raise InputError(
             f"Expected a readable JSON object, but got: {error} in {path}: "
