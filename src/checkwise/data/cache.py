@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from checkwise.errors import InputError
+from checkwise.store.atomic import sync_folder
 
 
 def cache_dir(override: Path | str | None = None) -> Path:
@@ -31,28 +32,10 @@ def make_folder(folder: Path) -> None:
         ) from error
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Write ``path`` so that it appears whole or not at all, whoever else writes it too."""
-    make_folder(path.parent)
-    partial = path.with_name(f"{path.name}.{secrets.token_hex(8)}.partial")
-    try:
-        with partial.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        publish(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
 def publish(partial: Path, path: Path) -> None:
     """Give a finished, synced file its final name, durably."""
     os.replace(partial, path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_folder(path.parent)
 
 
 @contextmanager

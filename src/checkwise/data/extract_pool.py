@@ -21,19 +21,10 @@ from typing import Any, Self
 from numpy.typing import NDArray
 
 from checkwise.data.array_pipe import receive_array, send, send_array
+from checkwise.data.child_environment import ONE_THREAD
 from checkwise.errors import InputError
 
 Extract = Callable[[NDArray[Any]], NDArray[Any]]
-
-_ENVIRONMENT = {
-    "OMP_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    # By default malloc returns each activation to the system and faults its pages in again.
-    "MALLOC_TRIM_THRESHOLD_": str(2**33),
-    "MALLOC_MMAP_THRESHOLD_": str(2**33),
-    "MALLOC_TOP_PAD_": str(2**26),
-}
 
 
 @contextmanager
@@ -77,7 +68,7 @@ class _Child:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
-            env={**os.environ, **_ENVIRONMENT},
+            env={**os.environ, **ONE_THREAD},
         )
         assert self._process.stdin is not None
         assert self._process.stdout is not None

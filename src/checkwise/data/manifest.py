@@ -16,8 +16,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from checkwise.data.cache import write_whole
+from checkwise.data.cache import make_folder
 from checkwise.errors import InputError
+from checkwise.store.atomic import write_text
 
 Progress = Callable[[int, int], None]
 """Called with (done, total) of the current pass now and then, always from one thread."""
@@ -60,7 +61,8 @@ def content_hashes(
             for file, stamp, value in zip(files, stamps, complete, strict=True)
             if max(stamp[1:]) < hashed_at - _COARSE_CLOCK_NS
         ]
-        write_whole(manifest, json.dumps({"schema": SCHEMA, "files": entries}).encode())
+        make_folder(manifest.parent)
+        write_text(manifest, json.dumps({"schema": SCHEMA, "files": entries}))
     return complete
 
 

@@ -12,20 +12,11 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import IO
 
+from checkwise.data.child_environment import ONE_THREAD
 from checkwise.sweep.executors.base import Workers
 from checkwise.sweep.worker import Job
 
 PATIENCE_SECONDS = 120.0
-
-ENVIRONMENT = {
-    "OMP_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    # By default malloc returns large blocks to the system and faults their pages in again.
-    "MALLOC_TRIM_THRESHOLD_": str(2**33),
-    "MALLOC_MMAP_THRESHOLD_": str(2**33),
-    "MALLOC_TOP_PAD_": str(2**26),
-}
 
 
 class LocalExecutor:
@@ -77,7 +68,7 @@ def _start(command: list[str]) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=log,
-        env={**os.environ, **ENVIRONMENT},
+        env={**os.environ, **ONE_THREAD},
         # Ctrl-C reaches the parent alone, which then asks each worker to stop.
         start_new_session=True,
     )
