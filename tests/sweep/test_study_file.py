@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,9 @@ from tests.sweep.studies import write_tiny
         ("demo", 30),
         ("pacs-frozen", 180),
         ("officehome-frozen", 180),
+        ("officehome-deduplicated", 72),
+        ("pacs-ladder", 28),
+        ("officehome-ladder", 28),
         ("pacs-laststage", 20),
         ("rotated-mnist", 270),
         ("colored-mnist", 135),
@@ -62,6 +66,8 @@ def test_a_study_comes_back_from_its_plain_values(tmp_path: Path) -> None:
         ("record_every = 2", "record_every = 9", "at most `steps`"),
         ("batch_size = 8", "batch_sze = 8", "did you mean 'batch_size'"),
         ("batch_size = 8", "batch_size = 0.5", "an integer"),
+        ("batch_size = 8", "batch_size = [8, 16]", "one for each of the 1 hyperparameter seeds"),
+        ("batch_size = 8", "batch_size = [0.5]", "an integer"),
         ('kind = "digits"', 'kind = "digit"', "did you mean 'digits'"),
         ('kind = "digits"', 'kind = "digits"\nhidden = 3', "but got 'hidden'"),
         ('role = "development"', 'role = "test"', "development, evaluation"),
@@ -96,6 +102,15 @@ def test_a_study_can_be_narrowed() -> None:
     assert len(plan(study.narrowed(held_out=("photo",)), {})) == 5
     with pytest.raises(InputError, match="0, 1, 2"):
         read_study("pacs-frozen").narrowed(trial_seeds=(7,))
+
+
+def test_a_list_gives_each_hyperparameter_seed_its_own_value() -> None:
+    study = read_study("pacs-ladder")
+    assert parse_plain(json.loads(json.dumps(study.as_dict()))) == study
+    assert [study.overrides(seed)["lr"] for seed in (0, 4, 6)] == [5e-5, 1e-3, 3e-3]
+    assert study.overrides(4)["batch_size"] == 32
+    fewer = study.narrowed(hparams_seeds=(6, 1))
+    assert [fewer.overrides(seed)["lr"] for seed in (6, 1)] == [3e-3, 1e-4]
 
 
 def test_each_domain_is_held_out_in_turn_where_asked(tmp_path: Path) -> None:

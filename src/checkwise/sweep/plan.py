@@ -77,7 +77,7 @@ def run_config(study: Study, key: RunKey, data: TrainingData) -> RunConfig:
             key.algorithm,
             hparams_seed=key.hparams_seed,
             trial_seed=key.trial_seed,
-            overrides=study.hparams,
+            overrides=study.overrides(key.hparams_seed),
         ),
         training_seed=training_seed(
             key.dataset,

@@ -37,7 +37,8 @@ class Study:
     """What a sweep trains: every algorithm × held-out set × hparams seed × trial seed.
 
     ``averages`` names averages of the weights that are kept during training. With ``shared_init``
-    runs that differ in their seeds alone begin from the same weights.
+    runs that differ in their seeds alone begin from the same weights. A hyperparameter in
+    ``hparams`` has one value for all runs, or a tuple with one value per hyperparameter seed.
     """
 
     name: str
@@ -58,7 +59,7 @@ class Study:
     source_in: bool = False
     averages: tuple[Average, ...] = ()
     shared_init: bool = False
-    hparams: Mapping[str, Value] = field(default_factory=dict)
+    hparams: Mapping[str, Value | tuple[Value, ...]] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON; where the data lie on this machine is no part of a study."""
@@ -70,6 +71,14 @@ class Study:
             if not facts[name]:
                 del facts[name]
         return facts
+
+    def overrides(self, hparams_seed: int) -> dict[str, Value]:
+        """The hyperparameters that the study fixes for runs with this seed."""
+        at = self.hparams_seeds.index(hparams_seed)
+        return {
+            name: value[at] if isinstance(value, tuple) else value
+            for name, value in self.hparams.items()
+        }
 
     def narrowed(self, **only: tuple[Any, ...]) -> Study:
         """The study with fewer ``algorithms``, ``hparams_seeds``, ``trial_seeds``, ``held_out``."""
@@ -92,7 +101,12 @@ class Study:
                     f"{', '.join(held_out)}: check the names."
                 )
         fewer: dict[str, Any] = {key: values for key, values in only.items() if values}
-        return replace(self, data=data, **fewer)
+        kept = [self.overrides(seed) for seed in fewer.get("hparams_seeds", self.hparams_seeds)]
+        hparams = {
+            name: tuple(values[name] for values in kept) if isinstance(value, tuple) else value
+            for name, value in self.hparams.items()
+        }
+        return replace(self, data=data, hparams=hparams, **fewer)
 
 
 def _only(spec: DataSpec, held_out: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
@@ -110,6 +124,10 @@ def parse_plain(values: Mapping[str, Any]) -> Study:
     facts["network"] = NetworkConfig(**facts["network"])
     for name in ("algorithms", "hparams_seeds", "trial_seeds", "averages"):
         facts[name] = tuple(facts.get(name, ()))
+    facts["hparams"] = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in facts.get("hparams", {}).items()
+    }
     return Study(**facts)
 
 

@@ -69,14 +69,15 @@ def parse_study(values: Mapping[str, Any], *, file: str, folder: Path) -> Study:
     training = Table(top.raw("training", {}), "training", file)
     records = Table(top.raw("records", {}), "records", file)
     network = _network(Table(top.raw("network", {}), "network", file))
-    hparams = _hparams(top.raw("hparams", {}), file)
+    given_hparams = top.raw("hparams", {})
     top.finish()
+    seeds = runs.seeds("hparams_seeds", (0,))
     study = Study(
         name=name,
         data=_data(given, role, file, folder),
         network=network,
         algorithms=runs.names("algorithms", among=algorithms()),
-        hparams_seeds=runs.seeds("hparams_seeds", (0,)),
+        hparams_seeds=seeds,
         trial_seeds=runs.seeds("trial_seeds", (0,)),
         steps=training.whole("steps", least=1),
         record_every=training.whole("record_every", least=1),
@@ -90,7 +91,7 @@ def parse_study(values: Mapping[str, Any], *, file: str, folder: Path) -> Study:
         keep_delta_pp=str(records.number("keep_delta_pp", 1.0, above=-1e-9, below=100.1)),
         logits=cast(Logits, records.text("logits", "none", among=LOGITS)),
         source_in=records.flag("source_in", False),
-        hparams=hparams,
+        hparams=_hparams(given_hparams, len(seeds), file),
     )
     for table in (runs, training, records):
         table.finish()
@@ -173,19 +174,27 @@ def _network(table: Table) -> NetworkConfig:
     return found
 
 
-def _hparams(values: Any, file: str) -> dict[str, Value]:
+def _hparams(values: Any, seeds: int, file: str) -> dict[str, Value | tuple[Value, ...]]:
     from checkwise.train.hparams import TABLE, known_names
 
     table = Table(values, "hparams", file)
     rows = {row.name: row for row in TABLE}
-    found: dict[str, Value] = {}
+    found: dict[str, Value | tuple[Value, ...]] = {}
     for name in known_names():
         value = table.raw(name)
-        if value is not None:
-            try:
-                found[name] = rows[name].checked(value)
-            except InputError as error:
-                raise InputError(f"{error} ([hparams] of {file})") from None
+        if value is None:
+            continue
+        if isinstance(value, list) and len(value) != seeds:
+            wanted = f"one number, or one for each of the {seeds} hyperparameter seeds"
+            raise table.refuse(name, wanted, value)
+        try:
+            found[name] = (
+                tuple(rows[name].checked(each) for each in value)
+                if isinstance(value, list)
+                else rows[name].checked(value)
+            )
+        except InputError as error:
+            raise InputError(f"{error} ([hparams] of {file})") from None
     table.finish()
     return found
 
