@@ -27,6 +27,7 @@ LAYERS = [
     "integrations",
     "testing",
     "cli",
+    "__main__",
 ]
 HEAVY = ("torch", "numba", "pandas", "pyarrow", "matplotlib", "ray", "scipy", "PIL", "rich")
 

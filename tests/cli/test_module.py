@@ -1,0 +1,33 @@
+"""``python -m checkwise`` is the same program as ``checkwise``."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from checkwise.cli import main
+
+
+def module(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "checkwise", *words], capture_output=True, text=True
+    )
+
+
+def test_help_is_that_of_the_script(capsys: pytest.CaptureFixture[str]) -> None:
+    done = module("--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    usage, _, rest = done.stdout.partition("\n")
+    assert usage == "Usage: python -m checkwise [OPTIONS] COMMAND [ARGS]..."
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    assert rest == capsys.readouterr().out.partition("\n")[2]
+
+
+def test_bad_input_ends_with_code_2_and_one_line() -> None:
+    done = module("select", "nowhere")
+    assert done.returncode == 2
+    assert done.stderr.startswith("checkwise: Expected ")
+    assert done.stderr.count("\n") == 1
