@@ -115,6 +115,7 @@ def test_results_are_written_to_files(table: Path, tmp_path: Path) -> None:
         (("select", "TABLE", "--q", "3"), "--q 1, 2 or inf, but got '3'"),
         (("select", "TABLE", "--weights", "size"), "weights 'equal', 'sample'"),
         (("select", "TABLE", "--weights", "x=1"), "a weight for each of validation"),
+        (("select", "TABLE", "--weights", "sample", "--worst-domain"), "has no weights"),
         (("select", "TABLE", "--held-out", "sketch"), "held-out domain 'sketch'"),
         (("select", "TABLE", "--rule", "ac-ece"), "needs ece"),
         (("select", "TABLE", "--rule", "wald"), "checkwise: Rule wald needs ece"),

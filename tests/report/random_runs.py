@@ -92,14 +92,16 @@ def random_setting(
     objectives = random.permutation(list(run.metrics))[: int(random.integers(1, 5))].tolist()
     gaps = run.values["accuracy"].mean(axis=1)
     edge = f"{100 * (np.nanmax(gaps) - random.choice(gaps[~run.diverged])):.6g}"
+    worst = bool(random.random() < 0.25)
+    weighted = run.counts is not None and not worst  # a minimum has no weights
     return {
         "rule": str(random.choice(rules)),
         "delta": str(random.choice([*DELTAS, edge])),
         "threshold": str(random.choice(["70", "79.5", "80", "80.5", "0"])),
         "q": str(random.choice(["1", "2", "inf"])),
         "objectives": objectives,
-        "weights": str(random.choice(["equal", "sample"])) if run.counts is not None else "equal",
-        "worst": bool(random.random() < 0.25),
+        "weights": str(random.choice(["equal", "sample"])) if weighted else "equal",
+        "worst": worst,
     }
 
 

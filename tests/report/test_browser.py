@@ -126,6 +126,14 @@ def test_what_is_no_tolerance_is_said(page: Browser) -> None:
     assert page.run("document.getElementById('problem').hidden") is True
 
 
+def test_weights_do_not_go_with_the_worst_domain(page: Browser) -> None:
+    page.set("weights", "sample")
+    page.set("worst", True)
+    assert "The worst domain has no weights" in page.text("#problem")
+    page.set("weights", "equal")
+    assert page.run("document.getElementById('problem').hidden") is True
+
+
 def test_a_threshold_that_nothing_reaches_is_said(page: Browser) -> None:
     page.set("rule", "wald")
     page.set("threshold", "99.9")

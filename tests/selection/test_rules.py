@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf
 from typing import Any
 
@@ -205,6 +206,19 @@ def test_weights_and_the_worst_domain_change_what_counts() -> None:
     assert cw.select(two, "pure-nll", weights={"a": 1, "b": 0}).step == 1
     with pytest.raises(cw.InputError, match="a weight for each of a, b"):
         cw.select(two, weights={"a": 1}, rule="source-acc")
+
+
+@pytest.mark.parametrize("weights", ["sample", {"val": 2}])
+def test_weights_do_not_go_with_the_worst_domain(weights: Any) -> None:
+    run = cw.Trajectory(steps=[1], domains=["val"], values={"accuracy": [[0.5]]}, counts=[10])
+    refusals: list[Callable[[], object]] = [
+        lambda: cw.select(run, "source-acc", weights=weights, worst_domain=True),
+        lambda: cw.select_many({1: run}, "source-acc", weights=weights, worst_domain=True),
+        lambda: cw.LiveSelector("source-acc", weights=weights, worst_domain=True),
+    ]
+    for refused in refusals:
+        with pytest.raises(cw.InputError, match="the minimum over domains has no weights"):
+            refused()
 
 
 def test_metrics_logged_as_means_only_serve_equal_weights_only() -> None:

@@ -70,6 +70,11 @@ def test_a_choice_is_its_parameters_however_they_are_written(folder: Path) -> No
     assert registered(folder, choice_of(Setting("ac-nc"), weights="sample")).state == "none"
 
 
+def test_what_cannot_be_chosen_cannot_be_registered() -> None:
+    with pytest.raises(InputError, match="the minimum over domains has no weights"):
+        choice_of(Setting("ac-nc"), weights="sample", worst_domain=True)
+
+
 def test_journals_that_changed_or_came_later_are_counted(folder: Path) -> None:
     register(folder, AC_NC)
     assert "source journals unchanged" in str(registered(folder, AC_NC))

@@ -46,7 +46,8 @@ class Choice:
         str, typer.Option(help="equal, sample, or NAME=WEIGHT,… for every domain.")
     ] = "equal"
     worst_domain: Annotated[
-        bool, typer.Option("--worst-domain", help="Judge checkpoints by their worst domain.")
+        bool,
+        typer.Option("--worst-domain", help="Judge checkpoints by their worst domain, unweighted."),
     ] = False
     held_out: Annotated[
         list[str] | None, typer.Option(help="A domain that must not be read; repeatable.")

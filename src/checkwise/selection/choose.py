@@ -32,7 +32,8 @@ def select(
         trajectory: the run.
         rule: a name from :func:`rules`.
         weights: how much each domain counts: "equal", "sample", or a weight per domain.
-        worst_domain: judge every checkpoint by its worst domain instead of the mean.
+        worst_domain: judge every checkpoint by its worst domain instead of the mean; a minimum
+            has no weights, so they have to be "equal" then.
         params: parameters of the rule, such as ``delta_pp`` and ``q``.
 
     Example:

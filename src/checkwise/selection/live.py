@@ -12,7 +12,7 @@ from checkwise.records.predictions import Recorder
 from checkwise.selection.choose import DEFAULT_RULE, select
 from checkwise.selection.registry import get_rule
 from checkwise.selection.result import Selection
-from checkwise.selection.weights import Weights
+from checkwise.selection.weights import Weights, check_weighting
 
 
 class LiveSelector:
@@ -44,6 +44,7 @@ class LiveSelector:
     ):
         self._rule = get_rule(rule)
         self._rule.complete(params)
+        check_weighting(weights, worst_domain)
         self._options = {"weights": weights, "worst_domain": worst_domain, **params}
         self._recorder = Recorder("logits", bins, bandwidth)
         self._selection: Selection | None = None

@@ -13,7 +13,7 @@ from checkwise.errors import InputError, MissingMetricError
 from checkwise.metrics import METRICS
 from checkwise.records import Trajectory
 from checkwise.selection.standing import Standing, standing, weighted_mean
-from checkwise.selection.weights import Weights, decimal, domain_weights
+from checkwise.selection.weights import Weights, check_weighting, decimal, domain_weights
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -107,6 +107,7 @@ class View:
     """One run under one weighting: its standing and its columns."""
 
     def __init__(self, run: Trajectory, weights: Weights, worst_domain: bool):
+        check_weighting(weights, worst_domain)
         self.standing: Standing = standing(run, weights, worst_domain)
         columns: dict[str, NDArray[Any]] = {
             "step": run.steps,

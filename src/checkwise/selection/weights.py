@@ -29,6 +29,15 @@ def decimal(value: object, what: str) -> Fraction:
     return Fraction(number)
 
 
+def check_weighting(weights: Weights, worst_domain: bool) -> None:
+    """Refuse weights where the worst domain decides: a minimum has none."""
+    if worst_domain and weights != "equal":
+        raise InputError(
+            f"Expected equal weights where the worst domain decides, but got {weights!r:.60}: the "
+            "minimum over domains has no weights; leave out the weights or the worst domain."
+        )
+
+
 def domain_weights(trajectory: Trajectory, weights: Weights) -> tuple[Fraction, ...]:
     """One weight per domain, adding up to 1.
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from checkwise.errors import InputError
 from checkwise.selection.result import plain
-from checkwise.selection.weights import decimal
+from checkwise.selection.weights import Weights, check_weighting, decimal
 from checkwise.store.registration import OPENED, REGISTRATION, read_log, source_hashes
 from checkwise.study.setting import Setting
 
@@ -58,9 +58,10 @@ class Registered:
 
 
 def choice_of(
-    setting: Setting, *, weights: object = "equal", worst_domain: bool = False
+    setting: Setting, *, weights: Weights = "equal", worst_domain: bool = False
 ) -> dict[str, Any]:
     """A choice as the log keeps it: every parameter, decimals as the fractions they are."""
+    check_weighting(weights, worst_domain)
     rule = setting.row.rule
     complete = dict(setting.params) if rule is None else rule.complete(setting.params)
     return {

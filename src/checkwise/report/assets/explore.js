@@ -96,6 +96,9 @@ function problemWith(page, { rule, delta, threshold, objectives, weights, worst 
     return 'The least accuracy has to be a number of points, such as 80.';
   }
   if (rule.takes.includes('objectives') && !objectives.length) return 'Choose an objective.';
+  if (worst && weights !== 'equal') {
+    return 'The worst domain has no weights: choose equal weights, or not the worst domain.';
+  }
   const needs = rule.kind === 'wald' ? ['ece'] : objectivesOf({ rule, objectives });
   const lacking = needs.find((name) =>
     page.runs.some((run) => !carries(run, name, weights, worst)));
