@@ -11,10 +11,11 @@ import sys
 from pathlib import Path
 
 import pandas
+from page import fill
 
 PAGE = Path(__file__).parents[1] / "baselines.md"
 DATA = PAGE.with_suffix(".csv")
-BEGIN, END = "<!-- table -->", "<!-- /table -->"
+PART = "table"
 ROWS = (
     "ac-nc",
     "ac-nll",
@@ -108,10 +109,7 @@ def _seconds(value: float) -> str:
 def main() -> None:
     if len(sys.argv) > 1:
         compute(Path(sys.argv[1])).to_csv(DATA, index=False)
-    text = PAGE.read_text()
-    before, rest = text.split(BEGIN)
-    _, after = rest.split(END)
-    PAGE.write_text(f"{before}{BEGIN}\n{table(pandas.read_csv(DATA))}\n{END}{after}")
+    fill(PAGE, PART, table(pandas.read_csv(DATA)))
 
 
 if __name__ == "__main__":

@@ -8,11 +8,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+from page import fill
 
 import checkwise as cw
 
 PAGE = Path(__file__).parents[1] / "guarantees.md"
-BEGIN, END = "<!-- simulation -->", "<!-- /simulation -->"
+PART = "simulation"
 CHECKPOINTS, DOMAINS, DRAWS = 51, 3, 2000
 ALPHA, DELTA = 0.05, 0.5
 
@@ -50,10 +51,7 @@ def table() -> str:
 
 
 def main() -> None:
-    text = PAGE.read_text()
-    before, rest = text.split(BEGIN)
-    _, after = rest.split(END)
-    PAGE.write_text(f"{before}{BEGIN}\n{table()}\n{END}{after}")
+    fill(PAGE, PART, table())
 
 
 if __name__ == "__main__":

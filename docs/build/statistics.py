@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from page import fill
 
 from checkwise.study.bootstrap import bootstrap_interval
 from checkwise.study.cluster_t import cluster_means
@@ -16,7 +17,7 @@ from checkwise.study.clusters import Clusters, numbered
 from checkwise.study.wild import sign_patterns, wild_p_value
 
 PAGE = Path(__file__).parents[1] / "statistics.md"
-BEGIN, END = "<!-- coverage -->", "<!-- /coverage -->"
+PART = "coverage"
 STUDIES, RUNS_PER_CLUSTER, RESAMPLES, LEVEL = 2_000, 20, 2_000, 0.95
 CLUSTERS = (3, 9, 30)
 SCENARIOS = (
@@ -103,10 +104,7 @@ def table() -> str:
 
 
 def main() -> None:
-    text = PAGE.read_text()
-    before, rest = text.split(BEGIN)
-    _, after = rest.split(END)
-    PAGE.write_text(f"{before}{BEGIN}\n{table()}\n{END}{after}")
+    fill(PAGE, PART, table())
 
 
 if __name__ == "__main__":

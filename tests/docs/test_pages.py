@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import shlex
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -53,6 +54,8 @@ def test_the_code_on_a_page_runs(
 
 def builder(name: str) -> ModuleType:
     path = ROOT / "docs" / "build" / f"{name}.py"
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))  # last: one of the scripts is called statistics
     spec = importlib.util.spec_from_file_location(f"docs_build_{name}", path)
     assert spec is not None
     assert spec.loader is not None

@@ -17,6 +17,5 @@ def test_a_row_of_the_coverage_table_is_rebuilt(clusters: int) -> None:
 
 def test_the_page_shows_every_row() -> None:
     module = builder("statistics")
-    text = (ROOT / "docs" / "statistics.md").read_text()
-    shown = text.split(module.BEGIN)[1].split(module.END)[0].strip().splitlines()
+    shown = builder("page").part(module.PAGE, module.PART).splitlines()
     assert len(shown) == 2 + len(module.SCENARIOS) * len(module.CLUSTERS)
