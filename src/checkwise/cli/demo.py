@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from checkwise.cli import compare, show, sweep
+from checkwise.cli.train_options import Workers
 
 STUDY = "demo"
 RULES = ("ac-nc", "ac-nll", "ac-mean")
@@ -15,9 +16,7 @@ RULES = ("ac-nc", "ac-nll", "ac-mean")
 
 def command(
     out: Annotated[Path, typer.Option(help="Where runs and page go.")] = Path("out/demo"),
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes. [default: one per core]")
-    ] = None,
+    workers: Workers = None,
 ) -> int:
     """Train a small study on rotated digits, choose checkpoints, and test them on unseen angles.
 

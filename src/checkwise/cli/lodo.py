@@ -11,7 +11,16 @@ import typer
 from checkwise.cli import show
 from checkwise.cli.options import AsJson
 from checkwise.cli.sweep import report
-from checkwise.cli.train_options import Data, steps
+from checkwise.cli.train_options import (
+    Algorithms,
+    Data,
+    DryRun,
+    ExecutorName,
+    HparamsSeeds,
+    TrialSeeds,
+    Workers,
+    steps,
+)
 
 if TYPE_CHECKING:
     from checkwise.study import Cohort
@@ -23,26 +32,16 @@ SCOPES = ("run", "hparams-acc")
 
 def command(
     path: Annotated[Path, typer.Argument(metavar="COHORT", help="A cohort whose runs are done.")],
-    executor: Annotated[str, typer.Option(help="Where workers run.")] = "local",
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes. [default: one per core]")
-    ] = None,
+    executor: ExecutorName = "local",
+    workers: Workers = None,
     data: Data = None,
-    algorithm: Annotated[
-        list[str] | None, typer.Option(help="Only this algorithm; repeatable.")
-    ] = None,
-    hparams_seed: Annotated[
-        list[int] | None, typer.Option(help="Only this hyperparameter seed; repeatable.")
-    ] = None,
-    trial_seed: Annotated[
-        list[int] | None, typer.Option(help="Only this trial seed; repeatable.")
-    ] = None,
+    algorithm: Algorithms = None,
+    hparams_seed: HparamsSeeds = None,
+    trial_seed: TrialSeeds = None,
     delta_pp: Annotated[
         str | None, typer.Option(help="Tolerance of ac-lodo in points. [default: 0.5]")
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show the inner runs, train nothing.")
-    ] = False,
+    dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> int:
     """Train the inner runs of COHORT beside it, in COHORT-lodo, and choose steps by them.

@@ -6,7 +6,8 @@ import json
 from collections import Counter
 
 from checkwise.cli import show
-from checkwise.cli.train_options import AsJson, CohortFolder
+from checkwise.cli.options import AsJson
+from checkwise.cli.train_options import CohortFolder
 
 
 def command(path: CohortFolder, as_json: AsJson = False) -> None:

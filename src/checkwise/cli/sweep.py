@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from checkwise.cli import show
-from checkwise.cli.train_options import Data, StudyName, steps
+from checkwise.cli.train_options import (
+    Algorithms,
+    Data,
+    DryRun,
+    ExecutorName,
+    HparamsSeeds,
+    StudyName,
+    TrialSeeds,
+    Workers,
+    steps,
+)
 
 if TYPE_CHECKING:
     from checkwise.sweep.run import Outcome
@@ -19,29 +29,19 @@ if TYPE_CHECKING:
 def command(
     study: StudyName,
     out: Annotated[Path | None, typer.Option("--out", help="The cohort's folder.")] = None,
-    executor: Annotated[str, typer.Option(help="Where workers run.")] = "local",
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes. [default: one per core]")
-    ] = None,
+    executor: ExecutorName = "local",
+    workers: Workers = None,
     data: Data = None,
-    algorithm: Annotated[
-        list[str] | None, typer.Option(help="Only this algorithm; repeatable.")
-    ] = None,
+    algorithm: Algorithms = None,
     held_out: Annotated[
         list[str] | None, typer.Option(help="Only this held-out domain; repeatable.")
     ] = None,
-    hparams_seed: Annotated[
-        list[int] | None, typer.Option(help="Only this hyperparameter seed; repeatable.")
-    ] = None,
-    trial_seed: Annotated[
-        list[int] | None, typer.Option(help="Only this trial seed; repeatable.")
-    ] = None,
+    hparams_seed: HparamsSeeds = None,
+    trial_seed: TrialSeeds = None,
     resume_seconds: Annotated[
         float, typer.Option(min=0, help="Least time between saved states of a run.")
     ] = 20.0,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show the plan, train nothing.")
-    ] = False,
+    dry_run: DryRun = False,
 ) -> int:
     """Train the runs of STUDY that are not finished in DIR. Safe to interrupt and to repeat."""
     from checkwise.errors import InputError

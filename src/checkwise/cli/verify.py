@@ -6,7 +6,8 @@ import json
 from dataclasses import asdict
 
 from checkwise.cli import show
-from checkwise.cli.train_options import AsJson, CohortFolder, steps
+from checkwise.cli.options import AsJson
+from checkwise.cli.train_options import CohortFolder, steps
 
 
 def command(path: CohortFolder, as_json: AsJson = False) -> int:
