@@ -7,7 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from checkwise.data import DATASETS, DomainDataset, dataset_names, open_dataset, split
+from checkwise.data import (
+    DATASETS,
+    DomainDataset,
+    dataset_names,
+    domain_names,
+    open_dataset,
+    split,
+)
 from checkwise.errors import InputError
 
 
@@ -33,6 +40,31 @@ def test_every_registered_data_set_keeps_the_contract(name: str, folder: Path) -
         assert len(data.rows(domain, inside)) + len(data.rows(domain, out)) == n
         assert not data.x[domain].flags.writeable
         assert set(data.y[domain].tolist()) <= set(range(data.num_classes))
+
+
+@pytest.mark.parametrize("name", dataset_names())
+def test_domains_are_named_without_reading_examples(
+    name: str, folder: Path, own_cache: Path
+) -> None:
+    root = None if name.endswith("MNIST") else folder
+    if name == "Features":
+        root = folder.parent / "some.npz"
+        kinds = np.array(["late", "early"] * 10)
+        features = np.eye(20, dtype=np.float32)
+        np.savez(root, features=features, label=np.arange(20) % 2, domain=kinds)
+    found = domain_names(name, root)
+    assert not own_cache.exists()
+    options = {} if name.endswith("MNIST") or name == "Features" else {"size": 8}
+    assert found == open_dataset(name, root, **options).domains
+
+
+def test_domains_are_found_where_the_data_are(folder: Path) -> None:
+    folder.rename(folder.with_name("office_home"))
+    assert domain_names("OfficeHome", folder.parent) == ("photo", "sketch")
+    with pytest.raises(InputError, match="got nothing in"):
+        domain_names("PACS", folder)
+    with pytest.raises(InputError, match="Expected a data set's name, but got 'pacs'"):
+        domain_names("pacs", folder)
 
 
 def test_a_benchmark_has_its_name_and_is_found_inside_a_data_folder(folder: Path) -> None:

@@ -45,7 +45,7 @@ def command(
 ) -> int:
     """Train the runs of STUDY that are not finished in DIR. Safe to interrupt and to repeat."""
     from checkwise.errors import InputError
-    from checkwise.sweep.datasets import all_roots, read_roots
+    from checkwise.sweep.datasets import all_roots, check_held_out, domains_of, read_roots
     from checkwise.sweep.executors import get_executor
     from checkwise.sweep.plan import make_cohort
     from checkwise.sweep.progress import sweep_progress
@@ -67,6 +67,8 @@ def command(
         raise InputError("Expected --out DIR, the folder to train in, but got none: add it.")
     launcher = get_executor(executor)
     roots = all_roots(chosen, given)
+    for spec in chosen.data:  # before the plan is written, which no other study may replace
+        check_held_out(spec, domains_of(spec, roots))
     cohort = make_cohort(chosen, out, roots)
     console = show.console(stderr=True)
     with steps("preparing data") as step:
@@ -106,12 +108,15 @@ def report(outcome: Outcome, out: Path) -> int:
 
 def _show_plan(study: Study, given: dict[str, str], workers: int) -> None:
     from checkwise.errors import InputError
+    from checkwise.sweep.datasets import check_roots, with_domains
     from checkwise.sweep.estimate import estimate
     from checkwise.sweep.plan import plan
     from checkwise.sweep.progress import remaining_text
 
     console = show.console()
-    runs = plan(study, given)
+    check_roots(study, given)
+    known, absent = with_domains(study, given)
+    runs = plan(known, given)
     console.print(
         f"{study.name}: {len(runs)} runs of {study.steps} updates, a record every "
         f"{study.record_every}; {study.network.kind} network, weights kept: {study.keep}"
@@ -124,6 +129,8 @@ def _show_plan(study: Study, given: dict[str, str], workers: int) -> None:
         f"  hparams seeds {', '.join(map(str, study.hparams_seeds))}; "
         f"trial seeds {', '.join(map(str, study.trial_seeds))}"
     )
+    if absent:
+        console.print(f"Held-out names not checked: {', '.join(absent)} not found.")
     try:
         found = estimate(study, len(runs), given, workers=workers)
     except InputError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -32,7 +33,13 @@ def command(
     from checkwise.records import RunKey
     from checkwise.store.faults import writing
     from checkwise.store.lease import take
-    from checkwise.sweep.datasets import all_roots, open_spec, read_roots
+    from checkwise.sweep.datasets import (
+        all_roots,
+        check_held_out,
+        domains_of,
+        open_spec,
+        read_roots,
+    )
     from checkwise.sweep.plan import run_config
     from checkwise.sweep.study_file import read_study
     from checkwise.train.build import prepare
@@ -41,12 +48,14 @@ def command(
     chosen = read_study(study)
     spec = chosen.data[0]
     roots = all_roots(chosen, read_roots(data or ()))
+    domains = domains_of(spec, roots)
+    names = spec.held_out[0] if spec.held_out else (domains[0],)
+    if held_out is not None:
+        names = tuple(held_out.split("+"))
+    check_held_out(replace(spec, held_out=(names,)), domains)
     with steps("preparing data") as step:
         dataset = open_spec(spec, roots, progress=step)
         ready = prepare(dataset, chosen.network, augmented=chosen.augment, progress=step)
-    names = spec.held_out[0] if spec.held_out else (dataset.domains[0],)
-    if held_out is not None:
-        names = tuple(held_out.split("+"))
     key = RunKey(spec.name, algorithm, names, hparams_seed, trial_seed)
     config = run_config(chosen, key, ready)
     asked = threading.Event()

@@ -7,7 +7,13 @@ from checkwise.data.duplicates import Duplicates, RemovedRow
 from checkwise.data.features import open_features
 from checkwise.data.frozen import frozen_features
 from checkwise.data.images import open_image_folder
-from checkwise.data.registry import DATASETS, dataset_names, open_dataset
+from checkwise.data.registry import (
+    DATASETS,
+    dataset_names,
+    domain_names,
+    list_images,
+    open_dataset,
+)
 from checkwise.data.sampler import MinibatchSampler
 from checkwise.data.seeds import seed_hash
 from checkwise.data.splits import split
@@ -21,8 +27,10 @@ __all__ = [
     "augment",
     "cache_dir",
     "dataset_names",
+    "domain_names",
     "from_arrays",
     "frozen_features",
+    "list_images",
     "open_dataset",
     "open_features",
     "open_image_folder",

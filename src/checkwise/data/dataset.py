@@ -61,11 +61,7 @@ class DomainDataset:
 
     def domain_index(self, domain: str) -> int:
         """Return the position of ``domain``; an unknown name lists the known ones."""
-        if domain not in self.domains:
-            raise InputError(
-                f"Expected a domain of {self.name}, but got {domain!r}: "
-                f"choose from {', '.join(self.domains)}."
-            )
+        check_domain_name(self.name, domain, self.domains)
         return self.domains.index(domain)
 
     def rows(self, domain: int, indices: NDArray[np.int64] | slice) -> NDArray[Any]:
@@ -167,6 +163,14 @@ def _read_only(array: NDArray[Any]) -> NDArray[Any]:
     view = array.view()
     view.flags.writeable = False
     return view
+
+
+def check_domain_name(name: str, domain: str, domains: Sequence[str]) -> None:
+    """Refuse a domain that the data set ``name`` does not have."""
+    if domain not in domains:
+        raise InputError(
+            f"Expected a domain of {name}, but got {domain!r}: choose from {', '.join(domains)}."
+        )
 
 
 def _check_names(name: str, what: str, names: tuple[str, ...]) -> None:

@@ -81,6 +81,12 @@ def open_features(
     )
 
 
+def feature_domains(path: Path | str) -> tuple[str, ...]:
+    """The domains of a feature file; its features are not read."""
+    path = Path(path)
+    return _indices(path, _small_arrays(path), "domain", "domains")[1]
+
+
 def _small_arrays(path: Path) -> dict[str, NDArray[Any]]:
     """Read everything but the features."""
     try:

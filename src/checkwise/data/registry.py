@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from checkwise.data.dataset import DomainDataset
-from checkwise.data.digits import colored_mnist, rotated_mnist
-from checkwise.data.features import open_features
-from checkwise.data.images import open_image_folder
+from checkwise.data.digits import ANGLES, COLOUR_DISAGREES, colored_mnist, rotated_mnist
+from checkwise.data.features import feature_domains, open_features
+from checkwise.data.images import ImageFolder, open_image_folder, scan
 from checkwise.errors import InputError
 
 
@@ -19,15 +19,22 @@ def _open_benchmark(
     root: Path | str, *, name: str, folders: tuple[str, ...], **options: Any
 ) -> DomainDataset:
     """Open a benchmark from its own folder or from the folder that holds several benchmarks."""
+    return open_image_folder(_place(root, folders), name=name, **options)
+
+
+def _place(root: Path | str, folders: tuple[str, ...]) -> Path:
     inside = [Path(root) / folder for folder in folders]
-    place = next((folder for folder in inside if folder.is_dir()), Path(root))
-    return open_image_folder(place, name=name, **options)
+    return next((folder for folder in inside if folder.is_dir()), Path(root))
 
 
 def _benchmark(name: str, *folders: str) -> Callable[..., DomainDataset]:
     return partial(_open_benchmark, name=name, folders=(name, *folders))
 
 
+DIGITS = {
+    "RotatedMNIST": tuple(str(angle) for angle in ANGLES),
+    "ColoredMNIST": tuple(COLOUR_DISAGREES),
+}
 DATASETS: dict[str, Callable[..., DomainDataset]] = {
     "RotatedMNIST": rotated_mnist,
     "ColoredMNIST": colored_mnist,
@@ -44,6 +51,24 @@ DATASETS: dict[str, Callable[..., DomainDataset]] = {
 def dataset_names() -> tuple[str, ...]:
     """The names ``open_dataset`` knows."""
     return tuple(DATASETS)
+
+
+def list_images(name: str, root: Path | str) -> ImageFolder:
+    """List the images that ``open_dataset`` would open, without reading a file."""
+    opener = DATASETS[name]
+    return scan(_place(root, opener.keywords["folders"] if isinstance(opener, partial) else ()))
+
+
+def domain_names(name: str, root: Path | str | None = None) -> tuple[str, ...]:
+    """The domains of a data set in their order, without reading one example.
+
+    >>> domain_names("ColoredMNIST")
+    ('+90%', '+80%', '-90%')
+    """
+    _check_options(name, root, {})
+    if root is None:
+        return DIGITS[name]
+    return feature_domains(root) if name == "Features" else list_images(name, root).domains
 
 
 def open_dataset(
@@ -64,17 +89,17 @@ def open_dataset(
         name = str(config.get("dataset", ""))
         root = options.pop("root", None) if root is None else root
         options.pop("root", None)
-    if name not in DATASETS:
-        raise InputError(
-            f"Expected a data set's name, but got {name!r} in open_dataset(): choose from "
-            f"{', '.join(DATASETS)} (ImageFolder and Features open your own)."
-        )
     _check_options(name, root, options)
     opener = DATASETS[name]
     return opener(**options) if root is None else opener(root, **options)
 
 
 def _check_options(name: str, root: Path | str | None, options: Mapping[str, Any]) -> None:
+    if name not in DATASETS:
+        raise InputError(
+            f"Expected a data set's name, but got {name!r} in open_dataset(): choose from "
+            f"{', '.join(DATASETS)} (ImageFolder and Features open your own)."
+        )
     opener = DATASETS[name]
     is_benchmark = isinstance(opener, partial)
     parameters = inspect.signature(open_image_folder if is_benchmark else opener).parameters

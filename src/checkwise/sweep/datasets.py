@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from checkwise.data import DomainDataset, open_dataset
+from checkwise.data import DomainDataset, domain_names, open_dataset
+from checkwise.data.dataset import check_domain_name
 from checkwise.data.manifest import Progress
 from checkwise.errors import InputError
 from checkwise.sweep.study import DataSpec, Study
@@ -62,13 +64,55 @@ def open_spec(
     return dataset.without_duplicates() if spec.deduplicate else dataset
 
 
-def all_roots(study: Study, given: Mapping[str, str]) -> dict[str, str]:
-    """Where every data set of a study lies, for workers that see neither study file nor shell."""
+def domains_of(spec: DataSpec, roots: Mapping[str, str]) -> tuple[str, ...]:
+    """The names of a data set's domains, without reading one example."""
+    return domain_names(spec.dataset, root_of(spec, roots))
+
+
+def check_held_out(spec: DataSpec, domains: Sequence[str]) -> None:
+    """Refuse a study that holds out what is no domain of its data."""
+    for name in (name for names in spec.held_out or () for name in names):
+        check_domain_name(spec.name, name, domains)
+
+
+def with_domains(study: Study, roots: Mapping[str, str]) -> tuple[Study, list[str]]:
+    """The study with its held-out domains checked and "each" spelled out, where data are found.
+
+    Returns the names of the data sets that are not found too; those stay as they are.
+    """
+    data, absent = [], []
+    for spec in study.data:
+        if not _is_found(spec, roots):
+            absent.append(spec.name)
+            data.append(spec)
+            continue
+        domains = domains_of(spec, roots)
+        check_held_out(spec, domains)
+        each = tuple((domain,) for domain in domains)
+        data.append(replace(spec, held_out=each if spec.held_out is None else spec.held_out))
+    return replace(study, data=tuple(data)), absent
+
+
+def _is_found(spec: DataSpec, roots: Mapping[str, str]) -> bool:
+    try:
+        root = root_of(spec, roots)
+    except InputError:
+        return False
+    return root is None or Path(root).exists()
+
+
+def check_roots(study: Study, given: Mapping[str, str]) -> None:
+    """Refuse a place for data that the study does not name."""
     names = [spec.name for spec in study.data]
     for name in given:
         if name not in names:
             raise InputError(
                 f"Expected --data for {', '.join(names)}, but got {name!r}: use the study's name."
             )
+
+
+def all_roots(study: Study, given: Mapping[str, str]) -> dict[str, str]:
+    """Where every data set of a study lies, for workers that see neither study file nor shell."""
+    check_roots(study, given)
     found = {spec.name: root_of(spec, given) for spec in study.data}
     return {name: root for name, root in found.items() if root is not None}

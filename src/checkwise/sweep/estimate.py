@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from checkwise.data import DomainDataset, from_arrays
-from checkwise.data.images import scan
+from checkwise.data import DomainDataset, from_arrays, list_images
 from checkwise.records import RunKey
 from checkwise.store.verify import record_steps
 from checkwise.sweep.datasets import EMBEDDED, open_spec, root_of
@@ -88,7 +87,7 @@ def _shape(
     if spec.dataset in (*EMBEDDED, "Features"):
         opened = open_spec(spec, roots)
         return opened.sizes, opened.num_classes, opened.x[0].shape[1:], opened.kind
-    folder = scan(_folder(spec, roots))
+    folder = list_images(spec.dataset, root_of(spec, roots) or "")
     sizes = tuple(len(labels) for labels in folder.labels)
     part = frozen_part(backbone_named(study.network.backbone), study.network.tune)
     if part.module is None:
@@ -96,13 +95,6 @@ def _shape(
         return sizes, len(folder.classes), (side, side, 3), "images"
     kind = "features" if study.network.tune == "head" else "activations"
     return sizes, len(folder.classes), part.shape, kind
-
-
-def _folder(spec: DataSpec, roots: Mapping[str, str]) -> Any:
-    from pathlib import Path
-
-    root = Path(root_of(spec, roots) or "")
-    return root / spec.dataset if (root / spec.dataset).is_dir() else root
 
 
 def _made_up(shape: tuple[int, ...], domains: int, classes: int, kind: str) -> DomainDataset:

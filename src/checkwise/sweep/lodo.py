@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from checkwise.errors import InputError
-from checkwise.sweep.datasets import open_spec
+from checkwise.sweep.datasets import check_held_out, domains_of
 from checkwise.sweep.study import DataSpec, Study
 
 
@@ -20,13 +20,14 @@ def inner_study(study: Study, roots: Mapping[str, str]) -> Study:
 
     Weights and logits are not kept: only the results on the further domain are needed.
     """
-    data = tuple(_inner(spec, open_spec(spec, roots).domains) for spec in study.data)
+    data = tuple(_inner(spec, domains_of(spec, roots)) for spec in study.data)
     return replace(
         study, name=f"{study.name}-lodo", data=data, keep="none", logits="none", averages=()
     )
 
 
 def _inner(spec: DataSpec, domains: Sequence[str]) -> DataSpec:
+    check_held_out(spec, domains)
     outer = spec.held_out or tuple((name,) for name in domains)
     for held_out in outer:
         if len(set(domains) - set(held_out)) < 2:
