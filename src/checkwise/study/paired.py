@@ -141,6 +141,25 @@ def differences(
     )
 
 
+def between(
+    rule: str,
+    reference: str,
+    keys: tuple[RunKey, ...],
+    metrics: Sequence[str],
+    mine: Mapping[str, FloatArray],
+    theirs: Mapping[str, FloatArray],
+) -> Differences:
+    """Pair two sets of columns over the same runs."""
+    for metric in metrics:
+        if metric not in mine or metric not in theirs:
+            raise InputError(
+                f"Expected a metric that the runs carry, but got {metric!r}. They carry "
+                f"{', '.join(name for name in mine if name in theirs)}."
+            )
+    first, second = (np.stack([side[m] for m in metrics], axis=1) for side in (mine, theirs))
+    return Differences(rule, reference, keys, tuple(metrics), first, second)
+
+
 def _table(outcomes: Sequence[Outcome], metrics: Sequence[str]) -> FloatArray:
     rows = [[_value(outcome, metric) for metric in metrics] for outcome in outcomes]
     return np.array(rows, dtype=np.float64).reshape(len(outcomes), len(metrics))

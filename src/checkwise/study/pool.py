@@ -15,7 +15,7 @@ from checkwise.errors import InputError
 from checkwise.records import RunKey, Trajectory
 from checkwise.study.cohort import Cohort
 from checkwise.study.outcome import Outcome, key_columns
-from checkwise.study.paired import Differences
+from checkwise.study.paired import Differences, between
 from checkwise.study.setting import Setting
 from checkwise.study.targets import Targets
 
@@ -154,11 +154,7 @@ class Pool:
         if name not in self._columns:
             found = self.outcomes(rule)
             rows = [_flat(found[key]) if key in found else {} for key in self.keys]
-            names = dict.fromkeys(name for row in rows for name in row)
-            self._columns[name] = {
-                column: np.array([row.get(column, np.nan) for row in rows], dtype=np.float64)
-                for column in names
-            }
+            self._columns[name] = as_columns(rows)
         return self._columns[name]
 
     def differences(
@@ -166,29 +162,19 @@ class Pool:
     ) -> Differences:
         """A rule and a reference on the same runs."""
         mine, theirs = self.columns(rule), self.columns(reference)
-        for metric in metrics:
-            if metric not in mine or metric not in theirs:
-                raise InputError(
-                    f"Expected a metric that the runs carry, but got {metric!r}. They carry "
-                    f"{', '.join(name for name in mine if name in theirs)}."
-                )
-        table = Differences(
-            label(rule),
-            label(reference),
-            self.keys,
-            tuple(metrics),
-            np.stack([mine[m] for m in metrics], axis=1),
-            np.stack([theirs[m] for m in metrics], axis=1),
-        )
+        table = between(label(rule), label(reference), self.keys, metrics, mine, theirs)
         return table if keep is None else table.among(keep)
 
     def groups(self, by: Sequence[str]) -> list[Group]:
         """Runs split by columns of the run key, in order."""
         labels = [tuple(str(key_columns(key)[name]) for name in by) for key in self.keys]
-        return [
-            self._group(each, np.array([one == each for one in labels]))
-            for each in sorted(set(labels))
-        ]
+        return self.split(labels, sorted(set(labels)))
+
+    def split(
+        self, labels: Sequence[tuple[str, ...]], order: Sequence[tuple[str, ...]]
+    ) -> list[Group]:
+        """Runs split by a label that each of them has, in a given order."""
+        return [self._group(each, np.array([one == each for one in labels])) for each in order]
 
     def scopes(self) -> list[Group]:
         """Evaluation data, development data, and both where there are both."""
@@ -214,6 +200,15 @@ def _name(rule: Rule) -> str:
     """What tells one rule with its parameters from another, whatever it is called."""
     setting = rule if isinstance(rule, Setting) else Setting(rule)
     return f"{setting.rule} {sorted(setting.params.items())!r}"
+
+
+def as_columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, FloatArray]:
+    """One column per name over the rows; nan where a row has none."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {
+        column: np.array([row.get(column, np.nan) for row in rows], dtype=np.float64)
+        for column in names
+    }
 
 
 def _flat(outcome: Outcome) -> dict[str, Any]:

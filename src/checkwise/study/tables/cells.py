@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from checkwise.study.bootstrap import SEED, percentile_interval
-from checkwise.study.paired import contrasts, scale, trimmed_mean
+from checkwise.study.paired import Differences, contrasts, scale, trimmed_mean
 from checkwise.study.pool import Group, Pool, Rule, label
 from checkwise.study.tables.table import Cell
 from checkwise.study.worst_domain import Blocks, cell_means, paired, worst_domains
@@ -92,29 +92,34 @@ def changes(
         for pair in pairs:
             row = (*group.labels, *pair.row)
             found = pool.differences(pair.rule, pair.reference, over_runs, group.keep)
-            for contrast in contrasts(found, seed=seed):
-                factor = contrast.scale
-                yield Cell(
-                    row,
-                    contrast.metric,
-                    contrast.mean,
-                    contrast.n,
-                    group.role,
-                    factor,
-                    contrast.low,
-                    contrast.high,
-                    seed,
-                )
-                if contrast.metric in ROBUST:
-                    name = contrast.metric
-                    yield Cell(
-                        row, f"{name}_median", contrast.median, contrast.n, group.role, factor
-                    )
-                    yield Cell(
-                        row, f"{name}_trimmed", contrast.trimmed, contrast.n, group.role, factor
-                    )
+            yield from paired_cells(found, row, group.role, seed=seed)
             if WHD in measures:
                 yield from worst_changes(pool, pair, group, seed=seed)
+
+
+def paired_cells(
+    found: Differences, row: tuple[str, ...], role: str, *, seed: int = SEED
+) -> Iterator[Cell]:
+    """The mean difference of every metric with its interval, and what stands beside a mean NLL."""
+    for c in contrasts(found, seed=seed):
+        yield Cell(row, c.metric, c.mean, c.n, role, c.scale, c.low, c.high, seed)
+        if c.metric in ROBUST:
+            yield Cell(row, f"{c.metric}_median", c.median, c.n, role, c.scale)
+            yield Cell(row, f"{c.metric}_trimmed", c.trimmed, c.n, role, c.scale)
+
+
+def choice_cells(
+    mine: Mapping[str, FloatArray], theirs: Mapping[str, FloatArray], group: Group
+) -> Iterator[Cell]:
+    """The mean size of the feasible set of ac-nc, and the mean steps of source-acc and ac-nc."""
+    for measure, column in (
+        ("eligible", mine["eligible"]),
+        ("step_source_acc", theirs["step"]),
+        ("step_ac_nc", mine["step"]),
+    ):
+        values = column[group.keep & np.isfinite(column)]
+        mean = float(values.mean()) if len(values) else float("nan")
+        yield Cell(group.labels, measure, mean, len(values), group.role)
 
 
 def worst_changes(pool: Pool, pair: Pair, group: Group, *, seed: int = SEED) -> Iterator[Cell]:

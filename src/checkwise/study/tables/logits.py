@@ -9,11 +9,11 @@ import numpy as np
 
 from checkwise.study import crossfit
 from checkwise.study.bootstrap import SEED, percentile_interval
-from checkwise.study.paired import Differences, contrasts
+from checkwise.study.paired import Differences
 from checkwise.study.pool import Group, Pool
 from checkwise.study.predictions import has_heldout, read_heldout
 from checkwise.study.risk_coverage import risk_coverage
-from checkwise.study.tables.cells import MAIN
+from checkwise.study.tables.cells import MAIN, paired_cells
 from checkwise.study.tables.table import Cell, Table, table
 
 COVERAGES = (1.0, 0.8, 0.5)
@@ -101,7 +101,7 @@ def cross_fit(pool: Pool) -> Table:
             steps = crossfit.crossfitted_steps(folder, run)
             fitted[key] = pool.at_steps(replace(usual[key], steps=steps))
     keep = np.array([key in fitted for key in pool.keys])
-    cells = []
+    cells: list[Cell] = []
     for scope in pool.scopes() if fitted else ():
         for reference in ("source-acc", "ac-nc"):
             theirs = pool.columns(reference)
@@ -118,14 +118,8 @@ def cross_fit(pool: Pool) -> Table:
                 ),
                 np.stack([theirs[m] for m in MAIN], axis=1),
             )
-            for c in contrasts(both.among(scope.keep & keep)):
-                row = (f"cross-fitted ac-nc − {reference}",)
-                cells.append(
-                    Cell(row, c.metric, c.mean, c.n, scope.role, c.scale, c.low, c.high, SEED)
-                )
-                if c.metric == "target_nll":
-                    cells.append(Cell(row, "target_nll_median", c.median, c.n, scope.role))
-                    cells.append(Cell(row, "target_nll_trimmed", c.trimmed, c.n, scope.role))
+            row = (f"cross-fitted ac-nc − {reference}",)
+            cells += paired_cells(both.among(scope.keep & keep), row, scope.role)
     return table(
         "cross-fit",
         "Θ from one half of the validation examples, ranking from the other, both ways",
