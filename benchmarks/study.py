@@ -50,7 +50,9 @@ def make_cohort(path: Path) -> Path:
 
 def _write_run(folder: Path, key: RunKey, rng: np.random.Generator) -> None:
     (folder / "heldout").mkdir(parents=True)
-    config = {"bins": 15, "bandwidth": 0.1}
+    drawn = 10 ** (-4.5 + (3 * (key.hparams_seed - 1) + key.trial_seed) / 3)
+    hparams = {"lr": drawn if key.hparams_seed else 1e-3}
+    config = {"bins": 15, "bandwidth": 0.1, "hparams": hparams}
     head = {"schema": 1, "key": key.as_dict(), "config": config, "versions": {}}
     (folder / "run.json").write_text(json.dumps(head))
     sources = [domain for domain in DOMAINS if domain not in key.held_out]

@@ -24,6 +24,7 @@ TABLE = Table("made-up", "A & B", ("dataset", "rule"), CELLS, note="Mind η.", s
 def test_numbers_are_signed_and_never_negative_zero() -> None:
     assert shown(CELLS[0], signed=True) == "+1.23 [−0.50, 2.00]"
     assert shown(CELLS[1], signed=True) == "0.0000"
+    assert shown(Cell((), "eligible", 2.5, 2, "development"), signed=True) == "2.50"
 
 
 def test_rows_show_their_n_and_role() -> None:

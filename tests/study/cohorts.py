@@ -209,6 +209,7 @@ def demo_like(path: Path, *, runs_per_algorithm: int = 6, seed: int = 0) -> Path
                     n=1000,
                     target_n=800,
                     domains=tuple(d for d in ("0", "15", "30", "45", "60", "75") if d != domain),
+                    extra={"hparams": {"lr": (1e-3, 3e-4)[trial % 2]}},
                 )
             )
     return write_cohort(path, runs, name="demo")

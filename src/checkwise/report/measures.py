@@ -12,6 +12,7 @@ COUNTS = frozenset(
         *("differs", "nondominated_one", "nondominated_many", "pairs", "pairs_opposed"),
         *("disagree", "same_checkpoint", "choices_changed", "checkpoints", "valid", "step"),
         *("sign_changes", "nll_above_100", "cells_improved", "cells"),
+        *("step_source_acc", "step_ac_nc"),
     )
 )
 TITLES = {
@@ -20,6 +21,8 @@ TITLES = {
     "whd": "WHD",
     "whd_cells": "WHD (cells resampled)",
     "step": "Mean step",
+    "step_source_acc": "Mean step, source-acc",
+    "step_ac_nc": "Mean step, ac-nc",
     "step_0_share": "At step 0 (%)",
     "lose_1pp": "Lose ≥ 1 point",
     "lose_1pp_share": "Lose ≥ 1 point (%)",
@@ -59,7 +62,7 @@ _NAMES = {
     "worst_class_accuracy": "WC",
 }
 _DECIMALS = {"accuracy": 2, "worst_class_accuracy": 2, "eligible": 2, "whd": 2, "whd_cells": 2}
-_UNSIGNED = ("p", "p_holm", "p_max_t", "p_equivalent", "p_noninferior", "detectable")
+_UNSIGNED = ("p", "p_holm", "p_max_t", "p_equivalent", "p_noninferior", "detectable", "eligible")
 
 
 def shown(cell: Cell, *, signed: bool = False) -> str:

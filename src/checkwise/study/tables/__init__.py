@@ -9,9 +9,12 @@ from checkwise.study.cohort import Cohort
 from checkwise.study.pool import Pool
 from checkwise.study.tables import (
     beyond,
+    binning,
     components,
     composition,
     inference,
+    learning_rate,
+    length,
     logits,
     main,
     methods,
@@ -52,6 +55,8 @@ TABLES: dict[str, Callable[[Pool], Table]] = {
     "ranking-value": beyond.ranking_value,
     "sensitivity": beyond.sensitivity,
     "regret": beyond.regrets,
+    "learning-rate": learning_rate.learning_rate,
+    "length": length.length,
     "inference": inference.inference,
     "multiplicity": robustness.multiplicity,
     "influence": robustness.influences,
@@ -63,9 +68,10 @@ TABLES: dict[str, Callable[[Pool], Table]] = {
     "lodo-changes": methods.lodo_changes,
     "risk-coverage": logits.risk_coverages,
     "cross-fit": logits.cross_fit,
+    "binning": binning.binning,
 }
-# Built only when asked for by name: they read every saved logit.
-SLOW = ("risk-coverage", "cross-fit")
+# Built only when asked for by name: they read saved logits.
+SLOW = ("risk-coverage", "cross-fit", "binning")
 
 
 def build(
