@@ -217,13 +217,6 @@ def test_a_warning_is_one_line_without_python(
     assert said.count("\n") == 1
 
 
-def test_rules_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    listed = {rule["name"]: rule for rule in answer(capsys, "rules")["rules"]}
-    assert set(cw.rules()) == set(listed)
-    assert listed["ac-nc"]["needs"] == ["accuracy", "nll", "cwece"]
-    assert run("rules") == 0
-
-
 def test_debug_shows_the_traceback(table: Path) -> None:
     with pytest.raises(cw.InputError):
         main(["select", "nowhere", "--debug"])

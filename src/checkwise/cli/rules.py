@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from checkwise.cli import show
@@ -36,24 +37,41 @@ def command(plugin: Plugins = None, as_json: AsJson = False) -> None:
     if as_json:
         print(json.dumps({"schema": 1, "rules": facts, "methods": others}, allow_nan=False))
         return
+    _show_rules(facts)
+    _show_methods(others)
+
+
+def _show_rules(facts: Sequence[Mapping[str, Any]]) -> None:
+    out = show.console()
     rows = [
         (
             fact["name"],
-            " ".join(fact["needs"]),
-            " ".join(f"{name}={value}" for name, value in fact["parameters"].items()) or "-",
+            " ".join(fact["needs"][1:]) or "-",
             "yes" if fact["bound"] else "no",
             fact["summary"],
         )
         for fact in facts
     ]
-    header = ("rule", "needs", "parameters", "accuracy bound", "chooses")
-    out = show.console()
-    out.print(show.table(header, rows, left=header))
+    header = ("rule", "needs", "bound", "chooses")
+    out.print(show.table(header, rows, left=header, whole=header[:3]))
     out.print()
-    lines = [(other["name"], " ".join(other["needs"]), other["summary"]) for other in others]
-    heads = ("method for `compare`", "needs", "deploys")
+    alike: dict[str, list[str]] = {}
+    for fact in facts:
+        given = " ".join(f"{name}={value}" for name, value in fact["parameters"].items())
+        alike.setdefault(given, []).append(fact["name"])
+    lines = [(" ".join(names), given or "none") for given, names in alike.items()]
+    heads = ("parameters of", "with defaults")
     out.print(show.table(heads, lines, left=heads))
-    out.print("Behind any rule: +ts, +ts-multi, +ts-weighted scale its logits (needs logits too).")
+    out.print("All need accuracy. bound: the accuracy bound of docs/guarantees.md applies.")
+    out.print()
+
+
+def _show_methods(others: Sequence[Mapping[str, Any]]) -> None:
+    out = show.console()
+    lines = [(other["name"], " ".join(other["needs"]), other["summary"]) for other in others]
+    heads = ("method of compare", "needs", "deploys")
+    out.print(show.table(heads, lines, left=heads, whole=heads[:2]))
+    out.print("Behind any rule: +ts, +ts-multi, +ts-weighted scale its logits (needs logits).")
 
 
 def _default(value: Any) -> Any:

@@ -63,14 +63,17 @@ def table(
     rows: Iterable[Sequence[str]],
     *,
     left: Sequence[str] = (),
+    whole: Sequence[str] = (),
     bold: int | None = None,
 ) -> Table:
-    """A plain table; columns named in ``left`` are aligned left, row ``bold`` stands out."""
+    """A plain table; columns named in ``left`` are aligned left, row ``bold`` stands out.
+
+    Columns in ``left`` are folded where the terminal is narrow, unless they are in ``whole`` too.
+    """
     drawn = Table(box=None, pad_edge=False, header_style="bold")
     for name in header:
-        drawn.add_column(
-            name, justify="left" if name in left else "right", no_wrap=name not in left
-        )
+        folds = name in left and name not in whole
+        drawn.add_column(name, justify="left" if name in left else "right", no_wrap=not folds)
     for index, row in enumerate(rows):
         cells = [Text(cell) for cell in row]
         drawn.add_row(*cells, style="bold green" if index == bold else None)

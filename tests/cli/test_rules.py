@@ -1,0 +1,51 @@
+"""``checkwise rules``: everything there is, readable on a narrow and on a wide terminal."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import pytest
+
+import checkwise as cw
+from checkwise.cli import main, show
+from checkwise.weights.methods import methods
+
+
+def listed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    with pytest.raises(SystemExit) as stop:
+        main(["rules", *words])
+    assert stop.value.code == 0
+    return capsys.readouterr().out
+
+
+def test_rules_are_listed_for_machines(capsys: pytest.CaptureFixture[str]) -> None:
+    content = json.loads(listed(capsys, "--json"))
+    rules = {rule["name"]: rule for rule in content["rules"]}
+    assert set(cw.rules()) == set(rules)
+    assert rules["ac-nc"]["needs"] == ["accuracy", "nll", "cwece"]
+    assert rules["ac-nc"]["parameters"]["q"] == "inf"
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_no_word_is_cut(
+    width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(show, "WIDE", width)
+    text = listed(capsys)
+    assert max(len(line) for line in text.splitlines()) <= width
+    assert "…" not in text
+    printed = Counter(text.split())
+    for rule in cw.rules().values():
+        assert printed[rule.name] >= 2, "once with what it chooses, once with what it takes"
+    for summary in [r.summary for r in cw.rules().values()] + [
+        m.summary for m in methods().values() if not m.is_rule
+    ]:
+        assert not Counter(summary.split()) - printed
+    assert "threshold_pp=required" in printed
+
+
+def test_a_wide_terminal_has_a_line_for_each(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = listed(capsys).splitlines()
+    for rule in cw.rules().values():
+        assert any(line.split()[:1] == [rule.name] and rule.summary in line for line in lines)
