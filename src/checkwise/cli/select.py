@@ -10,30 +10,39 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from checkwise.cli import show
+from checkwise.cli import bound, show
 from checkwise.cli.choice import Choice, with_choice
 from checkwise.cli.options import AsJson
-from checkwise.errors import InputError, NoGuaranteeError
+from checkwise.errors import InputError
 from checkwise.records import RunKey
-from checkwise.selection import Selection, select, select_many
+from checkwise.selection import Guarantee, Selection, select, select_many
 from checkwise.store.atomic import write_text
 
 if TYPE_CHECKING:
     import pandas
 
 SHOWN = 12
+ALPHA = 0.05
 
 
 @with_choice
 def command(
     path: Annotated[Path, typer.Argument(help="A run, a folder of runs, a table or a log.")],
     choice: Choice,
-    alpha: Annotated[float, typer.Option(help="Failure probability of the bound.")] = 0.05,
+    guarantee: Annotated[
+        bool, typer.Option("--guarantee", help="Print the accuracy bound, with its conditions.")
+    ] = False,
+    alpha: Annotated[
+        float | None,
+        typer.Option(help="Failure probability of the bound; prints it. [default: 0.05]"),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Also write the result: .json or .csv.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Choose a checkpoint of every run in PATH, using source validation only."""
     show.refuse_to_overwrite(path, out)
+    level = ALPHA if alpha is None else alpha
+    stated = guarantee or alpha is not None
     runs = choice.load_runs(path)
     asked = {**choice.weighting, **choice.params}
     if len(runs) == 1:  # a refusal need not name the run
@@ -41,31 +50,33 @@ def command(
     else:
         chosen = select_many(runs, choice.rule, **asked)
     if out is not None:
-        _write(out, chosen)
+        _write(out, chosen, level)
     if as_json:
-        print(json.dumps(record(chosen), allow_nan=False))
+        print(json.dumps(record(chosen, level), allow_nan=False))
     elif len(chosen) == 1:
-        _show_one(next(iter(chosen.values())), alpha)
+        _show_one(next(iter(chosen.values())), level, stated)
     else:
         _show_many(chosen, select_many(runs, "source-acc", **choice.weighting))
+        if stated:
+            show.console().print(f"\n{bound.said_of_many(chosen.values(), level)}")
     if out is not None and not as_json:
         show.console().print(f"Written to {out}.")
 
 
-def record(chosen: Mapping[RunKey, Selection]) -> dict[str, Any]:
+def record(chosen: Mapping[RunKey, Selection], alpha: float) -> dict[str, Any]:
     """The stable JSON: an object for one run, a list for many."""
     if len(chosen) == 1:
-        return next(iter(chosen.values())).as_dict()
+        return next(iter(chosen.values())).as_dict(alpha)
     return {
         "schema": 1,
         "runs": [
-            {"run": key.as_dict(), "selection": selection.as_dict()}
+            {"run": key.as_dict(), "selection": selection.as_dict(alpha)}
             for key, selection in chosen.items()
         ],
     }
 
 
-def _show_one(selection: Selection, alpha: float) -> None:
+def _show_one(selection: Selection, alpha: float, stated: bool) -> None:
     out = show.console()
     for note in selection.trajectory.notes:
         out.print(f"note: {note}")
@@ -91,11 +102,10 @@ def _show_one(selection: Selection, alpha: float) -> None:
     out.print(selection.explain())
     if selection.path is not None:
         out.print(f"Weights: {selection.path}")
-    try:
-        out.print()
-        out.print(str(selection.guarantee(alpha)))
-    except NoGuaranteeError as error:
-        out.print(f"No accuracy bound: {error}")
+    if stated:
+        out.print(f"\n{bound.said(selection, alpha)}")
+    elif isinstance(bound.bound_of(selection, alpha), Guarantee):
+        out.print(bound.POINTER)
 
 
 def _show_many(chosen: Mapping[RunKey, Selection], usual: Mapping[RunKey, Selection]) -> None:
@@ -133,9 +143,9 @@ def _disagreement(chosen: Mapping[RunKey, Selection], usual: Mapping[RunKey, Sel
     return f" {rule} differs from source-acc in {differ}."
 
 
-def _write(out: Path, chosen: Mapping[RunKey, Selection]) -> None:
+def _write(out: Path, chosen: Mapping[RunKey, Selection], alpha: float) -> None:
     if out.suffix == ".json":
-        write_text(out, json.dumps(record(chosen), indent=2, allow_nan=False) + "\n")
+        write_text(out, json.dumps(record(chosen, alpha), indent=2, allow_nan=False) + "\n")
     elif out.suffix == ".csv":
         write_text(out, _frame(chosen).to_csv(index=False))
     else:

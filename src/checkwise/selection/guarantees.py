@@ -52,16 +52,26 @@ class Guarantee:
     not_promised: tuple[str, ...] = NOT_PROMISED
 
     def __str__(self) -> str:
-        lines = [
+        return (
             f"With probability at least {1 - self.alpha:g}, the population {self.quantity} of the "
             f"chosen checkpoint is at most {self.bound_pp:.2f} points below the best of this run "
-            f"(radius {self.radius_pp:.2f}).",
+            f"(radius {self.radius_pp:.2f}).\n{self.terms}"
+        )
+
+    @property
+    def terms(self) -> str:
+        """The conditions and what is not promised, as a bound is never printed without them."""
+        lines = [
             "This holds if:",
             *(f"  - {condition}" for condition in self.conditions),
             "It does not promise:",
             *(f"  - {claim}" for claim in self.not_promised),
         ]
         return "\n".join(lines)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {name: list(v) if isinstance(v, tuple) else v for name, v in vars(self).items()}
 
 
 def source_accuracy_radius(

@@ -178,8 +178,8 @@ class Selection:
         """δ in points; 0 for rules that take the best accuracy."""
         return decimal(self.params.get("delta_pp", 0), "delta_pp")
 
-    def as_dict(self) -> dict[str, Any]:
-        """The stable record behind ``--json``."""
+    def as_dict(self, alpha: float = 0.05) -> dict[str, Any]:
+        """The stable record behind ``--json``, with the bound that holds but for ``alpha``."""
         return {
             "schema": SCHEMA,
             "step": self.step,
@@ -199,7 +199,14 @@ class Selection:
             "domains": list(self.trajectory.domains),
             "notes": list(self.trajectory.notes),
             "digest": self.digest,
+            "guarantee": self._guarantee_record(alpha),
         }
+
+    def _guarantee_record(self, alpha: float) -> dict[str, Any]:
+        try:
+            return self.guarantee(alpha).as_dict()
+        except NoGuaranteeError as error:
+            return {"alpha": alpha, "bound_pp": None, "reason": str(error)}
 
     def to_json(self) -> str:
         """``as_dict`` as one line of strict JSON."""

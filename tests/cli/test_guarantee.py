@@ -1,0 +1,103 @@
+"""A bound is printed with its conditions or not at all; for machines it is always there."""
+
+from __future__ import annotations
+
+import json
+from math import log, sqrt
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checkwise.cli import main
+from checkwise.selection.guarantees import CONDITIONS, NOT_PROMISED
+from tests.cli.test_select import TABLE, run, several
+
+RADIUS = 100 * sqrt(log(2 * 3 / 0.05) / 2 / 1000)  # three checkpoints, 1,000 examples
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "run.csv"
+    path.write_text(TABLE)
+    return path
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: object) -> str:
+    assert run("select", *words) == 0
+    return capsys.readouterr().out
+
+
+def numbers(capsys: pytest.CaptureFixture[str], *words: object) -> Any:
+    return json.loads(said(capsys, *words, "--json"))
+
+
+def test_without_being_asked_no_number_of_the_bound_is_shown(
+    table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = said(capsys, table)
+    assert text.endswith(
+        "\nFor the accuracy bound and its conditions add --guarantee (docs/guarantees.md).\n"
+    )
+    assert "probability" not in text
+    assert f"{RADIUS:.2f}" not in text
+    assert "guarantee" not in said(capsys, table, "--rule", "pure-nll")
+
+
+@pytest.mark.parametrize("runs", [1, 2])
+def test_asked_for_it_comes_with_everything_it_rests_on(
+    runs: int, table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = said(capsys, table if runs == 1 else several(table), "--guarantee")
+    assert "With probability at least 0.95" in text or "with probability at least 0.95" in text
+    assert f"{0.5 + 2 * RADIUS:.2f}" in text
+    for claim in (*CONDITIONS, *NOT_PROMISED):
+        assert f"  - {claim}\n" in text
+    assert "no rule that reads source data alone is best for every target" in text
+
+
+def test_another_probability_asks_for_it_too(
+    table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "With probability at least 0.9," in said(capsys, table, "--alpha", "0.1")
+
+
+@pytest.mark.parametrize("runs", [1, 2])
+def test_where_there_is_none_it_says_why(
+    runs: int, table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = table if runs == 1 else several(table)
+    text = said(capsys, path, "--guarantee", "--rule", "pure-nll")
+    assert "No accuracy bound: Rule pure-nll does not keep accuracy" in text
+    assert "probability" not in text
+
+
+def test_some_runs_may_have_a_bound_and_others_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, n in (("counted", {"n": 100}), ("uncounted", {})):
+        (tmp_path / name).mkdir()
+        record = {"step": 1, "accuracy": 0.5, "nll": 1.0, "cwece": 0.1, **n}
+        (tmp_path / name / "results.jsonl").write_text(json.dumps(record) + "\n")
+    assert "1 of 2 runs have none" in said(capsys, tmp_path, "--guarantee")
+
+
+def test_json_always_has_it_whole(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = numbers(capsys, table)["guarantee"]
+    assert found["radius_pp"] == pytest.approx(RADIUS, rel=1e-12)
+    assert found["bound_pp"] == pytest.approx(0.5 + 2 * RADIUS, rel=1e-12)
+    assert found["conditions"] == list(CONDITIONS)
+    assert found["not_promised"] == list(NOT_PROMISED)
+    assert numbers(capsys, table, "--alpha", "0.1")["guarantee"]["alpha"] == 0.1
+    none = numbers(capsys, table, "--rule", "pure-nll")["guarantee"]
+    assert none["bound_pp"] is None
+    assert "does not keep accuracy" in none["reason"]
+    many = numbers(capsys, several(table))["runs"]
+    assert [entry["selection"]["guarantee"] == found for entry in many] == [True, True]
+
+
+def test_a_probability_has_to_be_one(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["select", str(table), "--alpha", "2", "--json"])
+    assert stop.value.code == 2
+    assert "alpha strictly between 0 and 1" in capsys.readouterr().err
