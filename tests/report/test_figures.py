@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from checkwise.report.figures import (
     confident_errors,
     distance,
     kendall,
+    learning_rate,
     occlusion,
     reliability,
     risk_coverage,
@@ -29,7 +31,7 @@ from checkwise.study.pool import Pool
 from checkwise.study.predictions import Predictions
 from checkwise.study.tables import build
 from tests.report.saved_logits import made, save_logits
-from tests.study.cohorts import key, tiny_runs, write_cohort
+from tests.study.cohorts import WrittenRun, key, tiny_runs, write_cohort
 
 
 @pytest.fixture
@@ -88,6 +90,30 @@ def test_the_tolerance_sweep_starts_at_the_reference(tiny: Pool) -> None:
     half = next(each for each in found if each.delta_pp == 0.5)
     assert half.candidates == pytest.approx(5 / 3)
     assert half.changes["target_nll"][0] == pytest.approx(-0.4 / 3)
+
+
+def with_rates(*rates: float) -> list[WrittenRun]:
+    """The tiny cohort, its runs trained with these learning rates."""
+    return [
+        replace(run, extra={"hparams": {"lr": rate}})
+        for run, rate in zip(tiny_runs(), rates, strict=True)
+    ]
+
+
+def test_the_effect_at_every_learning_rate_is_that_of_its_runs(tmp_path: Path) -> None:
+    runs = with_rates(1e-3, 1e-3, 3e-4, 3e-4)
+    found = learning_rate.facts(Pool([Cohort.open(write_cohort(tmp_path / "c", runs))]))
+    assert [each.rate for each in found] == [3e-4, 1e-3]
+    # ERM's trials go from NLL 1.5 to 1.2 and from 2.0 to 1.9; IRM has one candidate.
+    assert found[0].changes["target_nll"] == (0.0,)
+    assert found[1].changes["target_nll"] == pytest.approx((-0.3, -0.1))
+    assert found[1].changes["target_accuracy"] == pytest.approx((2.0, -1.0))
+
+
+def test_one_learning_rate_makes_no_curve(tmp_path: Path) -> None:
+    pool = Pool([Cohort.open(write_cohort(tmp_path / "c", with_rates(*[1e-3] * 4)))])
+    with pytest.raises(InputError, match=r"unlike learning rates.*pacs-ladder"):
+        learning_rate.facts(pool)
 
 
 def test_confident_errors_carry_their_counts_and_coverage() -> None:
@@ -156,7 +182,7 @@ def test_occlusion_keeps_the_class_of_the_whole_image() -> None:
 
 
 def test_every_figure_is_written_where_there_are_logits(tmp_path: Path) -> None:
-    path = write_cohort(tmp_path / "tiny", tiny_runs())
+    path = write_cohort(tmp_path / "tiny", with_rates(1e-3, 3e-4, 1e-3, 3e-4))
     save_logits(path, (100, 200, 300))
     cohort = Cohort.open(path)
     assert dict(write_figures(cohort, tmp_path / "out")) == dict.fromkeys(FIGURES)

@@ -15,6 +15,7 @@ from checkwise.report.figures import (
     confident_errors,
     distance,
     kendall,
+    learning_rate,
     reliability,
     risk_coverage,
     shared_errors,
@@ -63,6 +64,7 @@ FIGURES: dict[str, Draw] = {
     "algorithms": lambda pool, _: algorithms.draw(algorithms.facts(pool)),
     "kendall": lambda pool, _: kendall.draw(kendall.facts(pool)),
     "tolerance": lambda pool, _: tolerance.draw(tolerance.facts(pool)),
+    "learning-rate": lambda pool, _: learning_rate.draw(learning_rate.facts(pool)),
     "confident-errors": lambda pool, key: confident_errors.draw(
         confident_errors.facts(example_predictions(pool, key))
     ),

@@ -1,0 +1,73 @@
+"""The effect of choosing by reliability against the learning rate that runs were trained with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from checkwise.errors import InputError
+from checkwise.report.figures import style
+from checkwise.study.pool import Pool
+from checkwise.study.tables.learning_rate import by_rate
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+METRICS = {"target_nll": "Δ NLL", "target_accuracy": "Δ accuracy (points)"}
+
+
+@dataclass(frozen=True)
+class AtRate:
+    """ac-nc − source-acc at one learning rate: metric → one change per run."""
+
+    dataset: str
+    rate: float
+    changes: dict[str, tuple[float, ...]]
+    role: str
+
+
+def facts(pool: Pool) -> tuple[AtRate, ...]:
+    """Every learning rate of every data set, ascending; at least two of them."""
+    found = []
+    for group in by_rate(pool):
+        values = pool.differences("ac-nc", "source-acc", tuple(METRICS), group.keep).values
+        finite = values[np.isfinite(values).all(axis=1)]
+        changes = {metric: tuple(finite[:, k].tolist()) for k, metric in enumerate(METRICS)}
+        dataset, rate = group.labels
+        if len(finite):
+            found.append(AtRate(dataset, float(rate), changes, group.role))
+    if len({each.rate for each in found}) < 2:
+        raise InputError(
+            "Expected runs with unlike learning rates, but got one for all: train a ladder, such "
+            "as the study pacs-ladder."
+        )
+    return tuple(found)
+
+
+def draw(found: Sequence[AtRate]) -> Figure:
+    """One panel per metric: every run as a dot, and a line through the means of a data set."""
+    figure = style.new(2.0, 2.6)
+    datasets = list(dict.fromkeys(each.dataset for each in found))
+    for panel, (metric, name) in enumerate(METRICS.items()):
+        axes = style.plain(figure.add_subplot(1, 2, panel + 1), ylabel=name, xlabel="learning rate")
+        axes.set_xscale("log")
+        axes.axhline(0, color=style.GREY, lw=0.8)
+        for k, dataset in enumerate(datasets):
+            rows = [each for each in found if each.dataset == dataset]
+            look: dict[str, Any] = {"color": style.COLOURS[k % 8], "marker": style.MARKERS[k % 8]}
+            for each in rows:
+                runs = each.changes[metric]
+                axes.plot([each.rate] * len(runs), runs, ls="", ms=2.5, alpha=0.4, **look)
+            rates = [each.rate for each in rows]
+            means = [float(np.mean(each.changes[metric])) for each in rows]
+            axes.plot(rates, means, ms=4, lw=1.2, label=f"{dataset} ({rows[0].role})", **look)
+    style.legend(axes)
+    sizes = sorted({len(each.changes["target_nll"]) for each in found})
+    runs_each = "–".join(str(n) for n in dict.fromkeys((sizes[0], sizes[-1])))
+    figure.suptitle(
+        f"ac-nc − source-acc: runs (dots, {runs_each} at each learning rate) and means", fontsize=8
+    )
+    return figure
