@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from checkwise.errors import CheckwiseWarning, InputError
-from checkwise.integrations import domainbed, own, predictions, swad, tables
+from checkwise.integrations import answers, domainbed, own, predictions, swad, tables
 from checkwise.integrations.found import Found, Progress, Request
 from checkwise.integrations.jsonl import NoRecordsError, read_lines
 from checkwise.records import RunKey, Trajectory
@@ -138,6 +138,14 @@ READERS: list[Reader] = [
 
 
 def _found(path: Path, request: Request) -> list[Found]:
+    runs = _read(path, request)
+    doubt = answers.complaint(runs)
+    if doubt is not None:
+        warnings.warn(doubt, CheckwiseWarning, stacklevel=3)
+    return runs
+
+
+def _read(path: Path, request: Request) -> list[Found]:
     try:
         if not path.exists():
             raise InputError(
@@ -180,7 +188,7 @@ def _below(root: Path, request: Request) -> list[Found]:
         warnings.warn(
             f"{len(empty)} of {len(found) + len(empty)} runs in {root} are left out: {empty[0]}",
             CheckwiseWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
     return found
 
