@@ -73,7 +73,8 @@ function percentileIntervals(columns, settings) {
   const drawn = draws(n, settings);
   const { resamples, level } = settings;
   const tail = (100 * (1 - level)) / 2;
-  return columns.map((values) => {
+  return columns.map((column) => {
+    const values = Float64Array.from(column);
     const means = new Float64Array(resamples);
     for (let b = 0, i = 0; b < resamples; b++) {
       let sum = 0;

@@ -5,7 +5,7 @@ const FEW = 10;
 
 function renderCohort(page, setting) {
   const chosen = selectAll(page.runs, setting);
-  const usual = selectAll(page.runs, usualSetting(page, setting));
+  const usual = usualOver(page, setting);
   const open = page.held?.open;
   const place = byId('over-runs');
   if (!chosen) {
@@ -22,6 +22,16 @@ function renderCohort(page, setting) {
   if (byId('runs-table').parentElement.open) renderRuns(page, chosen, usual);
   if (open) renderTargets(page, setting, chosen, usual);
   later(page, () => renderRules(page, setting, usual, open));
+}
+
+/** The reference in every run; kept where the tolerance and its like do not change it. */
+function usualOver(page, setting) {
+  const reference = usualSetting(page, setting);
+  if (reference.rule.takes.length) return selectAll(page.runs, reference);
+  const name = `${setting.weights}|${setting.worst}`;
+  page.usual ??= {};
+  page.usual[name] ??= selectAll(page.runs, reference);
+  return page.usual[name];
 }
 
 /** Every run: what was chosen, where source accuracy alone would have gone. */
