@@ -104,6 +104,29 @@ def test_bad_input_is_one_line(
     assert complaint.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    "place",
+    ["cohort.json", "registrations.jsonl", "derived/x.json", "RUN/run.json", "RUN/heldout/x.json"],
+)
+@pytest.mark.parametrize(("command", "option"), [("compare", "--out"), ("report", "-o")])
+def test_records_are_not_written_over(
+    folder: Path, capsys: pytest.CaptureFixture[str], command: str, option: str, place: str
+) -> None:
+    run_folder = next(path for path in (folder / "runs").iterdir())
+    out = folder / place.replace("RUN", f"runs/{run_folder.name}")
+    out.parent.mkdir(exist_ok=True)
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    assert run(command, folder, option, out) == 2
+    assert "which records a run" in capsys.readouterr().err
+    assert before == {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_results_may_lie_beside_the_records(folder: Path) -> None:
+    for _ in range(2):
+        assert run("compare", folder, "--out", folder / "table.json") == 0
+    assert run("select", folder / "runs", "--out", folder / "runs" / "choices.csv") == 0
+
+
 def test_a_folder_without_a_cohort_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -134,7 +134,12 @@ def test_results_are_written_to_files(table: Path, tmp_path: Path) -> None:
         (("compare", "TABLE"), "is a file: give the folder"),
         (("metrics", "nowhere.npz"), "nowhere.npz"),
         (("metrics", "TABLE"), "Expected an .npz"),
-        (("export", "TABLE", "-o", "x"), "no weights file"),
+        (("export", "TABLE", "-o", "x"), "names no file for it"),
+        (("export", "TABLE", "-o", "."), ". is a folder: name a file in it"),
+        (("export", "TABLE", "-o", "nowhere/x"), "the folder of nowhere/x to exist"),
+        (("export", "TABLE", "-o", "TABLE", "--force"), "which is the input"),
+        (("compare", ".", "--out", "nowhere/a.csv"), "the folder of nowhere/a.csv to exist"),
+        (("pack", ".", "-o", "nowhere/a.tar.xz"), "the folder of nowhere/a.tar.xz to exist"),
         (("fly",), "No such command"),
     ],
 )
@@ -195,6 +200,15 @@ def test_export_copies_the_chosen_weights_and_says_why(tmp_path: Path) -> None:
     assert run("export", folder, "-o", best) == 2
     assert best.read_bytes() == b"precious"
     assert run("export", folder, "-o", best, "--force") == 0
+
+
+def test_export_says_which_weights_are_gone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "run.csv"
+    path.write_text("step,accuracy,path\n1,0.5,gone.pt\n")
+    assert run("export", path, "--rule", "source-acc", "-o", tmp_path / "best.pt") == 2
+    assert "there is no file gone.pt" in capsys.readouterr().err
 
 
 def test_metrics_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

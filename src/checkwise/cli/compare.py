@@ -57,6 +57,7 @@ def command(
     as_json: AsJson = False,
 ) -> None:
     """Compare rules on held-out domains: paired differences with 95% intervals over runs."""
+    show.refuse_to_overwrite(path, out)
     load_plugins(plugin)
     cohort = Cohort.open(path, role=role)
     rows = cohort.contrasts(

@@ -11,7 +11,7 @@ import typer
 from checkwise.cli import show
 from checkwise.cli.choice import Choice, with_choice
 from checkwise.errors import InputError
-from checkwise.selection import select
+from checkwise.selection import Selection, select
 from checkwise.store.atomic import copy_file, write_text
 
 
@@ -23,22 +23,34 @@ def command(
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
 ) -> None:
     """Copy the weights of the chosen checkpoint; FILE.json beside them says why."""
+    show.refuse_to_overwrite(run, output)
+    why = output.with_name(output.name + ".json")
+    show.refuse_to_overwrite(run, why)
     runs = choice.load_runs(run)
     if len(runs) > 1:
         raise InputError(f"Expected one run in {run}, but found {len(runs)}: name one of them.")
     trajectory = next(iter(runs.values()))
     selection = select(trajectory, choice.rule, **choice.weighting, **choice.params)
-    if selection.path is None or not Path(selection.path).is_file():
-        raise InputError(
-            f"Step {selection.step} was chosen, but {run} has no weights file for it "
-            f"({selection.path or 'no path is known'}): keep the checkpoints of every record."
-        )
-    why = output.with_name(output.name + ".json")
+    weights = _weights(selection, run)
     for file in (output, why):
         if file.exists() and not force:
             raise InputError(f"{file} exists already: choose another name or add --force.")
-    copy_file(Path(selection.path), output)
+    copy_file(weights, output)
     reasons = {**selection.as_dict(), "explanation": selection.explain()}
     write_text(why, json.dumps(reasons, indent=2, allow_nan=False) + "\n")
     show.console().print(selection.explain())
     show.console().print(f"Weights copied to {output}; {why.name} says why.")
+
+
+def _weights(selection: Selection, run: Path) -> Path:
+    if selection.path is None:
+        raise InputError(
+            f"Expected the weights of step {selection.step}, which was chosen, but {run} names no "
+            "file for it: keep the checkpoint of every record (in a table, a column `path`)."
+        )
+    if not Path(selection.path).is_file():
+        raise InputError(
+            f"Expected the weights of step {selection.step}, which was chosen, but there is no "
+            f"file {selection.path}: keep it, and give paths that hold in the current folder."
+        )
+    return Path(selection.path)

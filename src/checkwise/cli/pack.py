@@ -20,6 +20,7 @@ def pack(
     """Put the journals of COHORT into one file, without weights and predictions."""
     if not output.name.endswith(packing.SUFFIX):
         raise InputError(f"Expected -o to end in {packing.SUFFIX}, but got {str(output)!r}.")
+    show.refuse_to_overwrite(cohort, output)
     if output.exists() and not force:
         raise InputError(f"{output} exists already: choose another name or add --force.")
     runs = packing.pack(cohort, output)

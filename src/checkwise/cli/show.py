@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from checkwise.errors import InputError
+from checkwise.store.layout import is_record
 
 WIDE = 200
 
@@ -47,13 +48,15 @@ def checkpoint_progress() -> Iterator[Callable[[int, int], None]]:
 
 
 def refuse_to_overwrite(source: Path, out: Path | None, *, make_folder: bool = False) -> None:
-    """A result must not replace what it was made from, and its folder has to exist."""
+    """A result must not replace what it was made from or other records, nor lack its folder."""
     if out is None:
         return
     if out.exists() and source.exists() and out.samefile(source):
         raise InputError(f"Expected another file to write than {out}, which is the input.")
     if out.is_dir():
         raise InputError(f"Expected a file to write, but {out} is a folder: name a file in it.")
+    if is_record(out):
+        raise InputError(f"Expected another file to write than {out}, which records a run.")
     if not make_folder and not out.absolute().parent.is_dir():
         raise InputError(f"Expected the folder of {out} to exist: make it first.")
 

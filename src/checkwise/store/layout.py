@@ -12,6 +12,7 @@ from checkwise.errors import InputError
 SCHEMA: Final = 1
 
 COHORT: Final = "cohort.json"
+REGISTRATIONS: Final = "registrations.jsonl"
 RUNS: Final = "runs"
 RUN: Final = "run.json"
 SOURCE: Final = "source.jsonl"
@@ -23,6 +24,20 @@ RESUME: Final = "resume/state.pt"
 LEASE: Final = "lease"
 ERROR: Final = "error.txt"
 DONE: Final = "done"
+DERIVED: Final = "derived"
+_OF_A_COHORT: Final = (COHORT, REGISTRATIONS, DERIVED)
+_OF_A_RUN: Final = (
+    RUN,
+    SOURCE,
+    HELDOUT,
+    PREDICTIONS,
+    CHECKPOINTS,
+    AVERAGES,
+    Path(RESUME).parts[0],
+    LEASE,
+    ERROR,
+    DONE,
+)
 
 _UNSAFE = re.compile(r"[/\\\0]|^\.|%(?=[0-9A-Fa-f]{2})")
 
@@ -65,6 +80,18 @@ def step_of(path: Path) -> int | None:
     """The step in a file's name, if it has one."""
     found = re.fullmatch(r"step-(\d+)\.\w+", path.name)
     return int(found[1]) if found else None
+
+
+def is_record(path: Path) -> bool:
+    """Whether a cohort or one of its runs keeps its own records at this place."""
+    place = path.resolve()
+    for folder in place.parents:
+        first = place.relative_to(folder).parts[0]
+        if first in _OF_A_COHORT and (folder / COHORT).is_file():
+            return True
+        if first in _OF_A_RUN and (folder / RUN).is_file() and (folder / SOURCE).is_file():
+            return True
+    return False
 
 
 def read_json(path: Path) -> dict[str, Any]:

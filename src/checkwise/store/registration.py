@@ -24,7 +24,7 @@ from checkwise.store.faults import writing
 from checkwise.store.journal import encode_line
 from checkwise.store.run import fingerprint
 
-LOG: Final = "registrations.jsonl"
+LOG: Final = layout.REGISTRATIONS
 REGISTRATION: Final = "registration"
 OPENED: Final = "opened"
 _OPENED_TEXT = f'"kind":"{OPENED}"'.encode()

@@ -22,7 +22,6 @@ from checkwise.store.atomic import write_bytes, write_text
 from checkwise.store.faults import writing
 from checkwise.store.run import fingerprint, read_key
 
-DERIVED = "derived"
 RECORD = "record.json"
 SOURCE = "source.json"
 WEIGHTS = "weights.safetensors"
@@ -51,7 +50,7 @@ class Derived:
 def folder_of(cohort: Path, method: str, run: RunKey) -> Path:
     """Where the result of a method for a run is."""
     slug = re.sub(r"[^A-Za-z0-9_.+-]", "_", method)
-    return Path(cohort) / DERIVED / slug / str(run)
+    return Path(cohort) / layout.DERIVED / slug / str(run)
 
 
 def heldout_path(folder: Path, domain: str) -> Path:
