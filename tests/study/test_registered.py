@@ -154,6 +154,28 @@ def test_the_command_refuses_what_the_rule_does_not_take(
     assert not (folder / LOG).exists()
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--weights", "banana"), "Expected --weights equal or sample, but got 'banana'"),
+        (("--weights", "sample", "--worst-domain"), "has no weights"),
+        (("--reference", "banana"), "but got 'banana'"),
+        (("--metrics", "target_nll,banana"), "Expected metrics among gap_pp, source_accuracy"),
+        (("--tables", "banana"), "Expected tables among main"),
+        (("--rule", "wald"), "Expected --threshold-pp, which wald needs"),
+        (("--rule", "wald+ts"), "Expected --threshold-pp, which wald+ts needs"),
+    ],
+)
+def test_what_could_not_be_shown_does_not_enter_the_log(
+    folder: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], said: str
+) -> None:
+    assert run("preregister", folder, *words) == 2
+    complaint = capsys.readouterr().err
+    assert said in complaint
+    assert complaint.count("\n") == 1
+    assert not (folder / LOG).exists()
+
+
 def test_the_page_tells_too(folder: Path, tmp_path: Path) -> None:
     register(folder, AC_NC)
     page = write_report(folder, tmp_path / "r.html").read_text("utf-8")

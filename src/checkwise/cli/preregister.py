@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -14,11 +15,13 @@ from checkwise.cli.compare import CohortPath, Delta, Norm, Reference, names
 from checkwise.cli.options import AsJson
 from checkwise.cli.plugins import Plugins, load_plugins
 from checkwise.errors import InputError
-from checkwise.selection import DEFAULT_RULE, rules
+from checkwise.metrics import METRICS
+from checkwise.selection import DEFAULT_RULE
 from checkwise.store.registration import register
 from checkwise.study import Setting
 from checkwise.study.cohort import MAIN_METRICS, REFERENCE
 from checkwise.study.registered import Registered, choice_of, registered
+from checkwise.study.rows import find_row
 from checkwise.study.tables import TABLES
 
 
@@ -54,14 +57,10 @@ def command(
     """
     load_plugins(plugin)
     params = Choice(delta_pp=delta_pp, q=q, objectives=objectives, threshold_pp=threshold_pp).params
-    # What cannot be chosen or shown must not enter a log that nobody can correct.
-    if rule in rules():
-        rules()[rule].complete(params)
-    for name in names(tables):
-        if name not in TABLES:
-            raise InputError(f"Expected tables among {', '.join(TABLES)}, but got {name!r}.")
+    setting = Setting(rule, params)
+    _check(setting, reference, weights, names(metrics), names(tables))
     choice = {
-        **choice_of(Setting(rule, params), weights=weights, worst_domain=worst_domain),
+        **choice_of(setting, weights=weights, worst_domain=worst_domain),
         "reference": reference,
         "metrics": names(metrics),
         "tables": names(tables),
@@ -72,6 +71,31 @@ def command(
         print(json.dumps({**entry, "state": found.state, "opened": found.opened or None}))
         return
     _say(path, rule, len(entry["journals"]), found)
+
+
+def _check(
+    setting: Setting,
+    reference: str,
+    weights: str,
+    metrics: Sequence[str],
+    tables: Sequence[str],
+) -> None:
+    """What cannot be chosen or shown must not enter a log that nobody can correct."""
+    find_row(reference)
+    rule = setting.row.rule
+    for name, value in ({} if rule is None else rule.complete(setting.params)).items():
+        if value is None:
+            raise InputError(
+                f"Expected --{name.replace('_', '-')}, which {setting.rule} needs, but got none: "
+                "add it."
+            )
+    if weights not in ("equal", "sample"):
+        raise InputError(f"Expected --weights equal or sample, but got {weights!r}.")
+    known = ["gap_pp", *(f"{side}_{name}" for side in ("source", "target") for name in METRICS)]
+    for what, given, among in (("metrics", metrics, known), ("tables", tables, list(TABLES))):
+        for name in given:
+            if name not in among:
+                raise InputError(f"Expected {what} among {', '.join(among)}, but got {name!r}.")
 
 
 def _say(path: Path, rule: str, journals: int, found: Registered) -> None:
