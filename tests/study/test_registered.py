@@ -176,6 +176,10 @@ def test_what_could_not_be_shown_does_not_enter_the_log(
     assert not (folder / LOG).exists()
 
 
+def test_a_method_with_a_tolerance_needs_no_threshold(folder: Path) -> None:
+    assert run("preregister", folder, "--rule", "wald-recalibrated") == 0
+
+
 def test_the_page_tells_too(folder: Path, tmp_path: Path) -> None:
     register(folder, AC_NC)
     page = write_report(folder, tmp_path / "r.html").read_text("utf-8")

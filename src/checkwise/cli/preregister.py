@@ -16,7 +16,7 @@ from checkwise.cli.options import AsJson
 from checkwise.cli.plugins import Plugins, load_plugins
 from checkwise.errors import InputError
 from checkwise.metrics import METRICS
-from checkwise.selection import DEFAULT_RULE
+from checkwise.selection import DEFAULT_RULE, rules
 from checkwise.store.registration import register
 from checkwise.study import Setting
 from checkwise.study.cohort import MAIN_METRICS, REFERENCE
@@ -84,7 +84,7 @@ def _check(
     find_row(reference)
     rule = setting.row.rule
     for name, value in ({} if rule is None else rule.complete(setting.params)).items():
-        if value is None:
+        if value is None and rule in rules().values():  # elsewhere None stands for a choice
             raise InputError(
                 f"Expected --{name.replace('_', '-')}, which {setting.rule} needs, but got none: "
                 "add it."
