@@ -251,12 +251,25 @@ def test_a_missing_metric_names_the_rules_that_work() -> None:
         ({"delta_pp": "1e400"}, "delta_pp of a sensible size"),
         ({"q": 3}, "1, 2 or inf"),
         ({"tolerance": 1}, "no parameter 'tolerance'; it takes: delta_pp, q, pareto, eta"),
+        ({"eta": -1}, "Expected eta to be a small number of 0 or more, but got -1"),
+        ({"eta": float("nan")}, "Expected eta to be a small number of 0 or more, but got nan"),
+        ({"pareto": "maybe"}, "Expected pareto to be true or false, but got 'maybe'"),
         ({"weights": "size"}, "'equal', 'sample'"),
     ],
 )
 def test_bad_parameters_are_refused(params: dict[str, object], message: str) -> None:
     with pytest.raises(cw.InputError, match=message):
         cw.select(PLAIN, "ac-nc", **params)  # type: ignore[arg-type]
+
+
+def test_a_dominated_checkpoint_is_still_within_the_tolerance() -> None:
+    chosen = cw.select(run([0.9, 0.9], nll=[0.7, 0.4], cwece=[0.2, 0.1]), pareto=True)
+    assert chosen.feasible_steps == (200,)
+    said = chosen.explain()
+    assert "2 are within 0.5 points of the best; 1 of them dominated by another." in said
+    assert "accuracy alone decided" not in said
+    alone = cw.select(run([0.9, 0.8], nll=[0.7, 0.4], cwece=[0.2, 0.1]), pareto=True)
+    assert "It is the only one within 0.5 points of the best" in alone.explain()
 
 
 def test_objectives_are_names_not_letters() -> None:

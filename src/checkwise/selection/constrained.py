@@ -51,6 +51,7 @@ def accuracy_constrained(
             arithmetic this cannot change the choice for q < ∞, and only ties for q = ∞.
         eta: the offset η. It decides between two checkpoints of opposed order.
     """
+    _check(pareto, eta)
     feasible = table.within(delta_pp)
     errors = np.stack([table.error(name) for name in _names(objectives)])
     normalised = rescale(errors, feasible, eta)
@@ -84,6 +85,13 @@ def nondominated(errors: FloatArray, among: BoolArray) -> BoolArray:
     mine, other = errors[..., :, None], errors[..., None, :]
     beaten = (other <= mine).all(axis=0) & (other < mine).any(axis=0) & among[..., None, :]
     return among & ~beaten.any(axis=-1)
+
+
+def _check(pareto: object, eta: object) -> None:
+    if not isinstance(pareto, bool | np.bool_):
+        raise InputError(f"Expected pareto to be true or false, but got {pareto!r}.")
+    if isinstance(eta, bool) or not isinstance(eta, int | float | np.number) or not 0 <= eta < 1:
+        raise InputError(f"Expected eta to be a small number of 0 or more, but got {eta!r}.")
 
 
 def _names(objectives: Sequence[str]) -> Sequence[str]:

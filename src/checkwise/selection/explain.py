@@ -36,6 +36,13 @@ def _kind(s: Selection) -> str:
 
 def _feasible(s: Selection) -> str:
     size = len(s.feasible_steps)
+    if s.params.get("pareto"):
+        within = int(s.view.standing.within(s.tolerance_pp).sum())
+        if within > size:
+            return (
+                f"{within} are within {s.params['delta_pp']} points of the best; "
+                f"{within - size} of them dominated by another."
+            )
     if "delta_pp" in s.params:
         if size == 1:
             return (
