@@ -92,6 +92,7 @@ def test_the_tolerance_reaches_the_rule(folder: Path, capsys: pytest.CaptureFixt
         (("--rules", "best"), "Expected one of the rules source-acc"),
         (("--delta-pp", "wide"), "Expected a number for --delta-pp, but got 'wide'"),
         (("--role", "evaluation"), "its role is development"),
+        (("--metrics", ""), "Expected --metrics to name at least one"),
         (("--out", "table.xlsx"), "Expected --out to end in .json or .csv"),
     ],
 )
@@ -102,6 +103,14 @@ def test_bad_input_is_one_line(
     complaint = capsys.readouterr().err
     assert said in complaint
     assert complaint.count("\n") == 1
+
+
+def test_tables_have_to_be_named(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("tables", folder, "--out", tmp_path / "out", "--only", "") == 2
+    assert "--only to name at least one table" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(

@@ -222,6 +222,14 @@ def test_metrics_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert "50 examples, 3 classes, from logits" in capsys.readouterr().out
 
 
+def test_huge_values_do_not_push_the_names_away(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.savez(tmp_path / "a.npz", logits=np.array([[0.0, 1e300]]), labels=np.array([0]))
+    assert run("metrics", tmp_path / "a.npz") == 0
+    assert ["nll", "1.0000e+300"] in [line.split() for line in capsys.readouterr().out.splitlines()]
+
+
 def test_a_warning_is_one_line_without_python(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -159,6 +160,13 @@ def test_a_torn_json_table_says_which_step_is_incomplete(tmp_path: Path) -> None
     run = load(path)
     assert run.steps.tolist() == list(STEPS[:-1])
     assert any("cut off" in note for note in run.notes)
+
+
+def test_one_json_value_over_several_lines_is_named_as_such(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps(table_rows(), indent=1))
+    with pytest.raises(InputError, match=r"one JSON value over several lines.*lines=True"):
+        load(path)
 
 
 def test_a_huge_number_is_refused_like_any_other(tmp_path: Path) -> None:

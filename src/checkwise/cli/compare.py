@@ -59,6 +59,8 @@ def command(
     """Compare rules on held-out domains: paired differences with 95% intervals over runs."""
     show.refuse_to_overwrite(path, out)
     load_plugins(plugin)
+    if not names(metrics):
+        raise InputError("Expected --metrics to name at least one, but got none: add one.")
     cohort = Cohort.open(path, role=role)
     rows = cohort.contrasts(
         names(rules),

@@ -60,4 +60,7 @@ def command(
 
 def _scaled(name: str, value: float) -> str:
     scale = metrics.METRICS[name].scale
-    return f"{value * scale:.4f}" + (" (x100)" if scale == 100 else "")
+    shown = value * scale
+    return (f"{shown:.4f}" if abs(shown) < 1e9 else f"{shown:.4e}") + (
+        " (x100)" if scale == 100 else ""
+    )

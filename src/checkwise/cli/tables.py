@@ -40,6 +40,8 @@ def command(
     margins = dict(_margin(text) for text in margin or [])
     made: Sequence[Table | tuple[str, str]]
     if only is not None:
+        if not names(only):
+            raise InputError("Expected --only to name at least one table, but got none: add one.")
         made = [build(name, pool, margins=margins) for name in names(only)]
     else:
         made = list(build_all(pool, margins=margins))

@@ -36,6 +36,12 @@ def read_lines(path: Path) -> tuple[list[Line], tuple[str, ...]]:
             fields = json.loads(raw[index])
         # Also an integer of thousands of digits, or brackets nested too deep to follow.
         except (ValueError, RecursionError):
+            if index == filled[0] and len(filled) > 1 and _is_json("\n".join(raw)):
+                raise InputError(
+                    f"Expected one JSON record per line, but {path} is one JSON value over several "
+                    "lines: write a line for each record, as pandas does with "
+                    "to_json(path, orient='records', lines=True)."
+                ) from None
             if index != filled[-1]:
                 raise InputError(
                     f"Expected one JSON record per line, but {path} line {index + 1} is not JSON: "
@@ -55,6 +61,14 @@ def read_lines(path: Path) -> tuple[list[Line], tuple[str, ...]]:
             "wait for the first checkpoint, or check that this is the right file."
         )
     return lines, notes
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _decoded(path: Path) -> str:

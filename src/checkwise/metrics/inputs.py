@@ -17,6 +17,7 @@ from checkwise.errors import CheckwiseWarning, InputError
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
+MOST_BINS = 10_000  # memory grows with bins × classes
 _BLOCK = 1 << 22  # elements converted at a time
 
 
@@ -118,6 +119,8 @@ def check_bins(bins: Any, bandwidth: Any) -> tuple[int, float]:
     """Number of bins and bandwidth as plain numbers, or an error."""
     if isinstance(bins, bool) or not isinstance(bins, int | np.integer) or bins < 2:
         raise InputError(f"Expected `bins` to be an integer of at least 2, but got {bins!r}.")
+    if bins > MOST_BINS:
+        raise InputError(f"Expected at most {MOST_BINS} `bins`, but got {bins}: 15 is usual.")
     if not isinstance(bandwidth, int | float | np.number) or not 1e-3 <= float(bandwidth) < np.inf:
         raise InputError(
             f"Expected `bandwidth` to be a number of at least 0.001, but got {bandwidth!r}."
@@ -153,7 +156,7 @@ def _read_labels(labels: Any, *, rows: int, classes: int) -> Array:
         odd = np.flatnonzero(y != np.floor(y)) if y.dtype.kind == "f" else y[:0]
         row = int(odd[0]) if len(odd) else 0
         raise InputError(
-            f"Expected integer labels, but got dtype {y.dtype} with {y[row]!r} at row {row}. "
+            f"Expected integer labels, but got dtype {y.dtype} with {y[row]} at row {row}. "
             "Convert with labels.astype(int)."
         )
     outside = np.flatnonzero((y < 0) | (y >= classes))
