@@ -9,7 +9,7 @@ from typing import Any
 import pandas
 import pytest
 
-from checkwise.cli import compare, main
+from checkwise.cli import compare, main, show
 from checkwise.store.atomic import write_text
 from checkwise.study import Cohort
 from tests.study.cohorts import tiny_runs, write_cohort
@@ -49,6 +49,33 @@ def test_compare_prints_the_table_and_what_it_means(
     assert "development data; 1 unfinished and 0 diverged runs left out" in lines[-3]
     assert lines[-2].startswith("Against source-acc, ac-nc changed target NLL by −0.133")
     assert lines[-1].startswith("ac-nc: not registered before held-out results were opened")
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_no_number_is_cut(
+    width: int,
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(show, "WIDE", width)
+    assert run("compare", folder, "--rules", "ac-nc,pure-nll") == 0
+    table, _, _ = capsys.readouterr().out.partition("\n\n")
+    assert max(len(line) for line in table.splitlines()) <= width
+    assert "…" not in table
+    words = table.split()
+    assert words.count("pure-nll") == 4
+    assert words.count("[−0.300,") >= 1
+
+
+def test_a_table_too_wide_for_any_terminal_is_whole(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(show, "WIDE", 40)
+    assert run("compare", folder, "--by", "algorithm") == 0
+    table, _, _ = capsys.readouterr().out.partition("\n\n")
+    assert "…" not in table
+    assert "algorithm" in table.split()
 
 
 def test_json_is_stable_and_strict(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

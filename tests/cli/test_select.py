@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import checkwise as cw
-from checkwise.cli import main
+from checkwise.cli import main, show
 
 TABLE = """step,accuracy,nll,cwece,n
 100,0.900,0.70,0.020,1000
@@ -187,6 +187,25 @@ def predictions(folder: Path) -> Path:
         np.savez(here / "photo.npz", logits=logits, labels=labels)
         (here / "weights.safetensors").write_bytes(bytes([step // 100]))
     return folder
+
+
+@pytest.mark.parametrize("width", [60, 200])
+def test_metrics_that_do_not_fit_are_named_and_no_number_is_cut(
+    width: int,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(show, "WIDE", width)
+    assert run("select", predictions(tmp_path / "run")) == 0
+    shown, _, _ = capsys.readouterr().out.partition("\n\n")
+    table, _, without = shown.partition("… and ")
+    assert max(len(line) for line in table.splitlines()) <= width
+    assert {"rank", "step", "accuracy", "gap", "score", "nll", "cwece"} <= set(table.split())
+    assert ("worst_class_accuracy" in table) == (width == 200)
+    assert ("worst_class_accuracy (--out FILE.csv" in without) == (width == 60)
+    nll = {f"{value:.4g}" for value in cw.load(tmp_path / "run").values["nll"][:, 0]}
+    assert nll <= set(table.split())
 
 
 def test_export_copies_the_chosen_weights_and_says_why(tmp_path: Path) -> None:

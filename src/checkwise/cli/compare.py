@@ -119,6 +119,8 @@ def present(cohort: Cohort, rows: Sequence[Contrast], by: Sequence[str] = ()) ->
         )
         for row in rows
     ]
+    if show.width(header, lines) > out.width:
+        header = (*header[:-2], "better/\nequal/\nworse", "lose ≥\n1 point")
     out.print(show.table(header, lines, left=(*by, "rule", "metric")))
     out.print()
     _costs(rows)

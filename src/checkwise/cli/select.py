@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -81,7 +81,31 @@ def _show_one(selection: Selection, alpha: float, stated: bool) -> None:
     for note in selection.trajectory.notes:
         out.print(f"note: {note}")
     metrics = [name for name in selection.trajectory.metrics if name != "accuracy"]
-    shown = selection.table.head(SHOWN)
+    header, rows = _ranking(selection, metrics)
+    beside = [name for name in metrics if name not in selection.looked_at]
+    without: list[str] = []
+    while beside and show.width(header, rows) > out.width:
+        without.insert(0, beside.pop())
+        header, rows = _ranking(selection, [name for name in metrics if name not in without])
+    out.print(show.table(header, rows, bold=0))
+    hidden = len(selection.trajectory) - len(rows)
+    left_out = [f"{hidden} more"] * (hidden > 0) + [", ".join(without)] * bool(without)
+    if left_out:
+        out.print(f"… and {', and '.join(left_out)} (--out FILE.csv writes all)")
+    out.print()
+    out.print(selection.explain())
+    if selection.path is not None:
+        out.print(f"Weights: {selection.path}")
+    if stated:
+        out.print(f"\n{bound.said(selection, alpha)}")
+    elif isinstance(bound.bound_of(selection, alpha), Guarantee):
+        out.print(bound.POINTER)
+
+
+def _ranking(
+    selection: Selection, metrics: Sequence[str]
+) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Header and rows of the best few checkpoints."""
     header = ("rank", "step", "accuracy", "gap", "score", *metrics)
     rows = [
         (
@@ -92,20 +116,9 @@ def _show_one(selection: Selection, alpha: float, stated: bool) -> None:
             f"{row['score']:.4g}" if row["feasible"] else "-",
             *(f"{row[name]:.4g}" if name in row else "-" for name in metrics),
         )
-        for row in shown.to_dict("records")
+        for row in selection.table.head(SHOWN).to_dict("records")
     ]
-    out.print(show.table(header, rows, bold=0))
-    hidden = len(selection.trajectory) - len(rows)
-    if hidden > 0:
-        out.print(f"… and {hidden} more (--out FILE.csv writes all)")
-    out.print()
-    out.print(selection.explain())
-    if selection.path is not None:
-        out.print(f"Weights: {selection.path}")
-    if stated:
-        out.print(f"\n{bound.said(selection, alpha)}")
-    elif isinstance(bound.bound_of(selection, alpha), Guarantee):
-        out.print(bound.POINTER)
+    return header, rows
 
 
 def _show_many(chosen: Mapping[RunKey, Selection], usual: Mapping[RunKey, Selection]) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from rich.console import Console
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
@@ -15,6 +16,7 @@ from checkwise.errors import InputError
 from checkwise.store.layout import is_record
 
 WIDE = 200
+GAP = "  "  # between columns
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -61,6 +63,12 @@ def refuse_to_overwrite(source: Path, out: Path | None, *, make_folder: bool = F
         raise InputError(f"Expected the folder of {out} to exist: make it first.")
 
 
+def width(header: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+    """How many columns a terminal needs for a table whose cells are not folded."""
+    columns = zip(header, *rows, strict=True)
+    return sum(max(map(_longest_line, column)) + len(GAP) for column in columns) - len(GAP)
+
+
 def table(
     header: Sequence[str],
     rows: Iterable[Sequence[str]],
@@ -71,13 +79,37 @@ def table(
 ) -> Table:
     """A plain table; columns named in ``left`` are aligned left, row ``bold`` stands out.
 
-    Columns in ``left`` are folded where the terminal is narrow, unless they are in ``whole`` too.
+    Columns in ``left`` are folded between words where the terminal is narrow, unless they are in
+    ``whole`` too. Nothing is ever cut: what does not fit runs over the terminal's edge.
     """
-    drawn = Table(box=None, pad_edge=False, header_style="bold")
-    for name in header:
+    body = [list(row) for row in rows]
+    drawn = _Uncut(box=None, pad_edge=False, header_style="bold")
+    for index, name in enumerate(header):
         folds = name in left and name not in whole
-        drawn.add_column(name, justify="left" if name in left else "right", no_wrap=not folds)
-    for index, row in enumerate(rows):
-        cells = [Text(cell) for cell in row]
-        drawn.add_row(*cells, style="bold green" if index == bold else None)
+        cells = [name, *(row[index] for row in body)]
+        drawn.add_column(
+            name,
+            justify="left" if name in left else "right",
+            no_wrap=not folds,
+            min_width=max(map(_longest_word if folds else _longest_line, cells)),
+        )
+    for index, row in enumerate(body):
+        drawn.add_row(*(Text(cell) for cell in row), style="bold green" if index == bold else None)
     return drawn
+
+
+class _Uncut(Table):
+    """A table that is drawn at least as wide as the narrowest columns it can have."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        narrowest = sum((column.min_width or 0) + len(GAP) for column in self.columns)
+        wide = options.update(max_width=max(options.max_width, narrowest))
+        yield from super().__rich_console__(console, wide)
+
+
+def _longest_line(cell: str) -> int:
+    return max(map(cell_len, cell.split("\n")))
+
+
+def _longest_word(cell: str) -> int:
+    return max(map(cell_len, cell.split()), default=0)

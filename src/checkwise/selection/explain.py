@@ -61,10 +61,9 @@ def _runner_up(s: Selection) -> str:
     if len(s.feasible_steps) < 2 or (not s.rule_used.needs and "objectives" not in s.params):
         return ""
     other = int(np.flatnonzero(s.rank == 2)[0])
-    metrics = s.params.get("objectives", s.rule_used.needs)
     parts = [
         f"{name} {s.view.columns[name][other]:.4g} against {s.view.columns[name][s.index]:.4g}"
-        for name in metrics
+        for name in s.looked_at
     ]
     return (
         f"The runner-up, step {s.trajectory.steps[other]}, has {_and(parts)} "

@@ -112,6 +112,11 @@ class Selection:
         return tuple(self.trajectory.steps[marked].tolist())
 
     @property
+    def looked_at(self) -> tuple[str, ...]:
+        """The metrics besides accuracy by which the rule ranked."""
+        return tuple(self.params.get("objectives", self.rule_used.needs))
+
+    @property
     def digest(self) -> str:
         """SHA-256 of everything that could have influenced the choice."""
         return self.trajectory.digest
