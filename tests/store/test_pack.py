@@ -83,13 +83,40 @@ def test_an_unfinished_cohort_is_not_packed(cohort: Path, tmp_path: Path) -> Non
     assert not (tmp_path / "other.tar.xz").exists()
 
 
+@pytest.mark.parametrize("damage", ["changed", "removed"])
+def test_damaged_journals_are_not_packed(damage: str, cohort: Path, tmp_path: Path) -> None:
+    part = tmp_path / "part"
+    pack(cohort, tmp_path / "tiny.tar.xz")
+    unpack(tmp_path / "tiny.tar.xz", part)
+    journal = next(part.rglob("heldout/*.jsonl"))
+    if damage == "changed":
+        journal.write_bytes(journal.read_bytes().replace(b"1", b"2", 1))
+    else:
+        journal.unlink()
+    with pytest.raises(cw.InputError, match=f"{journal.name} was changed or removed since"):
+        pack(part, tmp_path / "other.tar.xz")
+    assert not (tmp_path / "other.tar.xz").exists()
+
+
+def archive_of(file: Path, *names: str) -> Path:
+    with lzma.open(file, "wb") as raw, tarfile.open(fileobj=raw, mode="w") as archive:
+        for name in names:
+            entry = tarfile.TarInfo(name)
+            entry.size = 1
+            archive.addfile(entry, io.BytesIO(b"x"))
+    return file
+
+
+def test_another_archive_leaves_nothing_behind(tmp_path: Path) -> None:
+    for names in (["a.txt"], ["cohort.json", "../outside"]):
+        with pytest.raises(cw.InputError):
+            unpack(archive_of(tmp_path / "other.tar.xz", *names), tmp_path / "out")
+        assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize("name", ["../outside", "/absolute", "runs/../../x"])
 def test_an_archive_cannot_write_elsewhere(name: str, tmp_path: Path) -> None:
-    file = tmp_path / "evil.tar.xz"
-    with lzma.open(file, "wb") as raw, tarfile.open(fileobj=raw, mode="w") as archive:
-        entry = tarfile.TarInfo(name)
-        entry.size = 1
-        archive.addfile(entry, io.BytesIO(b"x"))
+    file = archive_of(tmp_path / "evil.tar.xz", name)
     with pytest.raises(cw.InputError, match="plain files inside"):
         unpack(file, tmp_path / "out")
     assert not (tmp_path / "outside").exists()

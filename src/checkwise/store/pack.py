@@ -9,15 +9,16 @@ from __future__ import annotations
 import io
 import lzma
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from checkwise.errors import InputError
 from checkwise.store import layout
 from checkwise.store.atomic import write_bytes, write_with
 from checkwise.store.cohort import open_cohort
 from checkwise.store.registration import LOG
-from checkwise.store.run import finished
+from checkwise.store.run import fingerprint, finished
 
 SUFFIX = ".tar.xz"
 LARGEST = 2**30  # bytes after decompression; a cohort's journals are far smaller
@@ -27,7 +28,7 @@ def pack(cohort: Path, out: Path) -> int:
     """Write the finished runs of a cohort into ``out``; returns how many there are.
 
     Raises:
-        InputError: a planned run is not finished.
+        InputError: a planned run is not finished, or its journals are not as it left them.
     """
     runs = open_cohort(cohort).runs
     waiting = [folder.name for folder in runs.values() if not finished(folder)]
@@ -38,6 +39,7 @@ def pack(cohort: Path, out: Path) -> int:
         )
     names = [layout.COHORT, *([LOG] if (cohort / LOG).is_file() else [])]
     for folder in runs.values():
+        _check_unchanged(folder)
         below = folder.relative_to(cohort).as_posix()
         held_out = sorted(f.name for f in (folder / layout.HELDOUT).glob("*.jsonl"))
         files = [layout.RUN, layout.SOURCE, *(f"{layout.HELDOUT}/{f}" for f in held_out)]
@@ -65,16 +67,35 @@ def _content(path: Path) -> bytes:
     if path.name != layout.DONE:
         return path.read_bytes()
     mark = layout.read_json(path)
+    return layout.encode_json({**mark, "files": _packed(mark)}).encode()
+
+
+def _packed(mark: Mapping[str, Any]) -> dict[str, Any]:
+    """What a run's mark says about the files that are packed."""
     left_out = (layout.CHECKPOINTS, layout.PREDICTIONS, layout.AVERAGES)
-    files = {name: f for name, f in mark["files"].items() if not name.startswith(left_out)}
-    return layout.encode_json({**mark, "files": files}).encode()
+    return {name: f for name, f in mark["files"].items() if not name.startswith(left_out)}
+
+
+def _check_unchanged(folder: Path) -> None:
+    for name, expected in _packed(layout.read_json(folder / layout.DONE)).items():
+        if not (folder / name).is_file() or fingerprint(folder / name) != expected:
+            raise InputError(
+                f"Expected the records that the run finished with, but {folder / name} was changed "
+                "or removed since: `checkwise verify` says what to do."
+            )
 
 
 def unpack(file: Path, out: Path) -> None:
     """Make a cohort's folder from a packed one; ``out`` must not exist or be empty."""
     if out.exists() and any(out.iterdir()):
         raise InputError(f"Expected a new folder, but {out} is not empty: choose another.")
-    for name, content in _members(file):
+    members = dict(_members(file))
+    if layout.COHORT not in members:
+        raise InputError(
+            f"Expected a packed cohort (made by `checkwise pack`), but {file} holds no "
+            f"{layout.COHORT}: it is another archive."
+        )
+    for name, content in members.items():
         path = out / name
         path.parent.mkdir(parents=True, exist_ok=True)
         write_bytes(path, content)
