@@ -78,6 +78,8 @@ def draw(found: Sequence[Change]) -> Figure:
             )
         axes.set_yticks(range(len(algorithms)), algorithms, fontsize=7)
         axes.invert_yaxis()
-        if panel == 0:
-            style.legend(axes, loc="best")
+    style.legend_below(figure, axes, len(RULES))
+    figure.suptitle(
+        f"Rule − source-acc, {found[0].n} runs per algorithm, {found[0].role}", fontsize=8
+    )
     return figure

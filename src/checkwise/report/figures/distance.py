@@ -42,6 +42,7 @@ class Point:
     accuracy: float
     distance: float
     n: int
+    role: str
 
 
 def target_distance(pool: Pool, key: RunKey) -> NDArray[np.float64]:
@@ -76,39 +77,44 @@ def facts(pool: Pool, rules: Sequence[Rule] = RULES) -> tuple[Point, ...]:
             100 * float(pool.columns(rule)["target_accuracy"][there].mean()),
             float(chosen[label(rule)][there].mean()),
             int(there.sum()),
+            pool.everything().role,
         )
         for rule in rules
     )
 
 
 def draw(points: Sequence[Point]) -> Figure:
-    """All rules, and an inset of those within a few points of the best accuracy."""
-    figure = style.new(1.4, 2.8)
-    axes = style.plain(
-        figure.add_subplot(),
-        xlabel="Mean target distance (smaller is more reliable)",
-        ylabel="Mean target accuracy (%)",
-        title=f"{points[0].n} runs; a diagnostic, not a selection score",
-    )
-    _scatter(axes, points, 26)
-    style.legend(axes, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    """All rules, and beside them those within a few points of the best accuracy."""
     best = max(point.accuracy for point in points)
     near = [point for point in points if point.accuracy >= best - NEAR_PP]
+    panels = [("all rules", points)]
     if 1 < len(near) < len(points):
-        inset = axes.inset_axes((0.42, 0.12, 0.52, 0.48))
-        _scatter(inset, near, 20)
-        inset.tick_params(labelsize=5)
-        inset.set_title("high accuracy", fontsize=6)
+        panels.append(("high accuracy", near))
+    figure = style.new(0.4 + 0.8 * len(panels), 2.8)
+    for place, (title, shown) in enumerate(panels):
+        axes = style.plain(
+            figure.add_subplot(1, len(panels), place + 1),
+            xlabel="Mean target distance (smaller is more reliable)",
+            ylabel="Mean target accuracy (%)",
+            title=title,
+        )
+        _scatter(axes, shown, [point.rule for point in points])
+        if place == 0:
+            style.legend_below(figure, axes, 5)
+    first = points[0]
+    figure.suptitle(
+        f"{first.n} runs, {first.role}; a diagnostic, not a selection score", fontsize=8
+    )
     return figure
 
 
-def _scatter(axes: Axes, points: Sequence[Point], size: float) -> None:
-    for i, point in enumerate(points):
+def _scatter(axes: Axes, points: Sequence[Point], rules: Sequence[str]) -> None:
+    for point in points:
         axes.scatter(
             [point.distance],
             [point.accuracy],
-            s=size,
+            s=26,
             color=style.colour(point.rule),
-            marker=style.MARKERS[i % len(style.MARKERS)],
+            marker=style.MARKERS[rules.index(point.rule) % len(style.MARKERS)],
             label=point.rule,
         )

@@ -33,10 +33,11 @@ class Agreement:
 
 @dataclass(frozen=True)
 class KendallFacts:
-    """All cells, and the mean over each panel: metric → mean over every run."""
+    """All cells, the mean over each panel (metric → mean over every run), the data's role."""
 
     cells: tuple[Agreement, ...]
     panel_means: dict[str, float]
+    role: str
 
 
 def facts(pool: Pool) -> KendallFacts:
@@ -62,7 +63,7 @@ def facts(pool: Pool) -> KendallFacts:
                 )
             )
     means = {m: float(np.nanmean(v)) for m, v in tau.items() if np.isfinite(v).any()}
-    return KendallFacts(tuple(cells), means)
+    return KendallFacts(tuple(cells), means, pool.everything().role)
 
 
 def draw(found: KendallFacts) -> Figure:
@@ -96,6 +97,6 @@ def draw(found: KendallFacts) -> Figure:
             range(len(algorithms)), algorithms if panel == 0 else [""] * len(algorithms)
         )
         axes.set_ylim(len(algorithms) - 0.4, -0.6)
-        if panel == 0:
-            style.legend(axes, loc="best")
+    style.legend_below(figure, axes, len(datasets))
+    figure.suptitle(f"Source and target order over all checkpoints, {found.role}", fontsize=8)
     return figure

@@ -59,6 +59,14 @@ def legend(axes: Axes, **options: Any) -> None:
     axes.legend(fontsize=7, frameon=False, **options)
 
 
+def legend_below(figure: Figure, axes: Axes, columns: int) -> None:
+    """One legend for all panels, below them, where it covers no data."""
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(
+        handles, labels, loc="outside lower center", ncols=columns, fontsize=7, frameon=False
+    )
+
+
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:
     """Write PDF and PNG, without the time of writing."""
     folder.mkdir(parents=True, exist_ok=True)
