@@ -73,7 +73,7 @@ def facts(first: Predictions, second: Predictions) -> SharedErrors:
 
 def draw(found: SharedErrors, names: tuple[str, str] = ("source-acc", "ac-nc")) -> Figure:
     """Two scatters with the line of equality; the same-wrong-label subset is darker."""
-    figure = style.new(2.0, 2.8)
+    figure = style.new(2.0, 3.4)
     panels = (
         ("True-label probability", found.true_label, found.share_raised),
         ("Confidence in the wrong label", found.wrong, found.share_lowered),
@@ -84,18 +84,27 @@ def draw(found: SharedErrors, names: tuple[str, str] = ("source-acc", "ac-nc")) 
             figure.add_subplot(1, 2, panel + 1),
             xlabel=f"{title}, {names[0]}",
             ylabel=f"{title}, {names[1]}",
-            title=f"{verbs[panel]} in {share():.1%} of {found.shared}; "
+            title=f"{verbs[panel]} in {share():.1%} of {found.shared}\n"
             f"same wrong label: {share(same_only=True):.1%} of {int(found.same.sum())}",
         )
         axes.plot([0, 1], [0, 1], ls="--", color=style.GREY, lw=0.9)
         axes.scatter(
-            x[~found.same], y[~found.same], s=5, alpha=0.5, color=style.COLOURS[4], label="unlike"
+            x[~found.same],
+            y[~found.same],
+            s=5,
+            alpha=0.5,
+            color=style.COLOURS[4],
+            label="unlike wrong labels",
         )
         axes.scatter(
-            x[found.same], y[found.same], s=5, alpha=0.5, color=style.COLOURS[0], label="same label"
+            x[found.same],
+            y[found.same],
+            s=5,
+            alpha=0.5,
+            color=style.COLOURS[0],
+            label="same wrong label",
         )
         axes.set_xlim(0, 1)
         axes.set_ylim(0, 1)
-        axes.title.set_fontsize(6)
-    style.legend(axes, loc="lower right")
+    style.legend_below(figure, axes, 2)
     return figure

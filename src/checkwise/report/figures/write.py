@@ -35,8 +35,10 @@ RULES = ("source-acc", "ac-nc")
 Draw = Callable[[Pool, RunKey | None], "Figure"]
 
 
-def example_predictions(pool: Pool, key: RunKey | None = None) -> dict[str, Predictions]:
-    """Held-out logits of both rules' choices: of the given run, or of the first that has them.
+def example_predictions(
+    pool: Pool, key: RunKey | None = None
+) -> tuple[RunKey, dict[str, Predictions]]:
+    """A run and the held-out logits of both rules' choices: the given run, or the first with them.
 
     Runs in which the rules choose different checkpoints come first; targets are not looked at.
     """
@@ -46,16 +48,25 @@ def example_predictions(pool: Pool, key: RunKey | None = None) -> dict[str, Pred
         steps = {rule: pool.outcomes(rule)[candidate].steps[0] for rule in RULES}
         folder, domain = pool.folder(candidate), candidate.held_out[0]
         if all(has_heldout(folder, domain, step) for step in steps.values()):
-            return {rule: read_heldout(folder, domain, step) for rule, step in steps.items()}
+            found = {rule: read_heldout(folder, domain, step) for rule, step in steps.items()}
+            return candidate, found
     raise InputError(
         "Expected saved held-out logits at both choices of a run, but there are none: train with "
         'logits = "all".'
     )
 
 
-def _shared(pool: Pool, key: RunKey | None) -> Figure:
-    first, second = example_predictions(pool, key).values()
-    return shared_errors.draw(shared_errors.facts(first, second), RULES)
+def _of_one_run(draw: Callable[[dict[str, Predictions]], Figure]) -> Draw:
+    """A figure of both choices in one run, which its title names."""
+
+    def drawn(pool: Pool, key: RunKey | None) -> Figure:
+        run, found = example_predictions(pool, key)
+        figure = draw(found)
+        n = len(found[RULES[0]].labels)
+        figure.suptitle(f"{run}\none run, {n} examples of {run.held_out[0]}", fontsize=8)
+        return figure
+
+    return drawn
 
 
 FIGURES: dict[str, Draw] = {
@@ -65,16 +76,14 @@ FIGURES: dict[str, Draw] = {
     "kendall": lambda pool, _: kendall.draw(kendall.facts(pool)),
     "tolerance": lambda pool, _: tolerance.draw(tolerance.facts(pool)),
     "learning-rate": lambda pool, _: learning_rate.draw(learning_rate.facts(pool)),
-    "confident-errors": lambda pool, key: confident_errors.draw(
-        confident_errors.facts(example_predictions(pool, key))
+    "confident-errors": _of_one_run(
+        lambda found: confident_errors.draw(confident_errors.facts(found))
     ),
-    "shared-errors": _shared,
-    "reliability": lambda pool, key: reliability.draw(
-        reliability.facts(example_predictions(pool, key))
+    "shared-errors": _of_one_run(
+        lambda found: shared_errors.draw(shared_errors.facts(*found.values()), RULES)
     ),
-    "risk-coverage": lambda pool, key: risk_coverage.draw(
-        risk_coverage.facts(example_predictions(pool, key))
-    ),
+    "reliability": _of_one_run(lambda found: reliability.draw(reliability.facts(found))),
+    "risk-coverage": _of_one_run(lambda found: risk_coverage.draw(risk_coverage.facts(found))),
 }
 NEED_LOGITS = ("confident-errors", "shared-errors", "reliability", "risk-coverage")
 
