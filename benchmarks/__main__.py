@@ -17,6 +17,7 @@ NAMES = (
     "training",
     "averaging",
     "study",
+    "page",
 )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,18 +30,18 @@ TARGET_RATIO = 8.0
 METRICS = ("nll", "brier", "ece", "cwece", "hard_ece", "hard_cwece", "worst_class_accuracy")
 
 
-def make_cohort(path: Path) -> Path:
+def make_cohort(path: Path, roles: Mapping[str, str] = DATASETS) -> Path:
     """540 runs with a plateau of nearly equal accuracies, as training leaves them."""
     keys = [
         RunKey(dataset, algorithm, (domain,), h, t)
-        for dataset in DATASETS
+        for dataset in roles
         for algorithm in ALGORITHMS
         for domain in DOMAINS
         for h in range(3)
         for t in range(3)
     ]
     facts: dict[str, Any] = {"study": {}, "metrics": {"bins": 15, "bandwidth": 0.1}}
-    write_cohort(path, name="made-up", roles=DATASETS, keys=keys, **facts)
+    write_cohort(path, name="made-up", roles=roles, keys=keys, **facts)
     rng = np.random.default_rng(0)
     for key in keys:
         _write_run(path / "runs" / str(key), key, rng)
