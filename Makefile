@@ -40,7 +40,8 @@ bench: install
 # Rebuild the tables that pages show, then run the code on every page.
 docs: install
 	$(BIN)/python docs/build/guarantees.py
-	$(BIN)/python docs/build/statistics.py
+	$(BIN)/python docs/build/intervals.py
+	$(BIN)/python docs/build/results.py
 	$(BIN)/python -m pytest -q tests/docs
 
 clean:

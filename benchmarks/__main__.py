@@ -17,7 +17,7 @@ NAMES = (
     "training",
     "averaging",
     "study",
-    "page",
+    "report_page",
 )
 
 

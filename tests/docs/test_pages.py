@@ -19,7 +19,7 @@ from checkwise.selection import rules
 from checkwise.selection.registry import unregister
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -55,11 +55,12 @@ def test_the_code_on_a_page_runs(
 def builder(name: str) -> ModuleType:
     path = ROOT / "docs" / "build" / f"{name}.py"
     if str(path.parent) not in sys.path:
-        sys.path.append(str(path.parent))  # last: one of the scripts is called statistics
+        sys.path.append(str(path.parent))
     spec = importlib.util.spec_from_file_location(f"docs_build_{name}", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
     spec.loader.exec_module(module)
     return module
 

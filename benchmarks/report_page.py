@@ -1,7 +1,7 @@
 """The page of 540 runs: time to write it, its size, and how soon it follows the slider.
 
-Run with ``python -m benchmarks.page``; needs Chromium. A move counts until the browser has drawn
-what changed. Held-out results are closed at first, then open.
+Run with ``python -m benchmarks.report_page``; needs Chromium. A move counts until the browser has
+drawn what changed. Held-out results are closed at first, then open.
 """
 
 from __future__ import annotations

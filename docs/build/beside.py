@@ -1,0 +1,145 @@
+"""Tables of the study in Markdown, with the paper's numbers for the same cells below ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+
+import pandas
+
+from checkwise.report.measures import shown, title
+from checkwise.study.pool import BOTH
+from checkwise.study.tables import Cell, Table
+
+PAPER = Path(__file__).parents[1] / "study" / "data" / "paper.csv"
+DATA_OF = {"development": "PACS", "evaluation": "OfficeHome", BOTH: "both"}
+
+Row = tuple[str, ...]
+Key = tuple[str, str, str, str, str, str]  # table, dataset, algorithm, rule, reference, measure
+
+
+def grid(header: Sequence[str], rows: Iterable[Sequence[str]], labels: int) -> str:
+    """A Markdown table whose first columns are text."""
+    sides = [":--" if i < labels else "--:" for i in range(len(header))]
+    lines = [header, *rows]
+    text = ["| " + " | ".join(_plain(cell) for cell in line) + " |" for line in lines]
+    return "\n".join([text[0], "|" + "|".join(sides) + "|", *text[1:]])
+
+
+def _plain(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+class Paper:
+    """Published numbers, as printed, by table, data set, algorithm, rule, reference, measure."""
+
+    def __init__(self, file: Path = PAPER):
+        frame = pandas.read_csv(file, dtype=str, keep_default_na=False)
+        keys = ["table", "dataset", "algorithm", "rule", "reference", "measure"]
+        self._rows = {tuple(row[key] for key in keys): row for row in frame.to_dict("records")}
+
+    def text(self, key: Key, *, signed: bool) -> str:
+        """A number with its interval; empty where nothing was published."""
+        row = self._rows.get(key)
+        if row is None:
+            return ""
+        value = _minus(row["value"], signed=signed)
+        return f"{value} [{_minus(row['low'])}, {_minus(row['high'])}]" if row["low"] else value
+
+    def runs(self, key: Key) -> int:
+        """How many runs (of worst domains: blocks) a number is over."""
+        return int(self._rows[key]["n"] or 0) if key in self._rows else 0
+
+
+def _minus(text: str, *, signed: bool = False) -> str:
+    if text.startswith("-"):
+        return f"−{text[1:]}"
+    return f"+{text}" if signed and float(text) != 0 else text
+
+
+def data_of(table: Table, cell: Cell) -> str:
+    """PACS, OfficeHome or both."""
+    if "dataset" in table.labels:
+        name = cell.row[table.labels.index("dataset")]
+        if name != "all":
+            return name
+    return DATA_OF[cell.role]
+
+
+def beside(
+    table: Table,
+    measures: Sequence[str],
+    *,
+    where: Callable[[Mapping[str, str]], bool] = lambda row: True,
+    paper: Paper | None = None,
+    published: Callable[[Mapping[str, str]], tuple[str, str, str]] | None = None,
+    heads: Mapping[str, str] | None = None,
+) -> str:
+    """Chosen measures of a table, one row per data and label.
+
+    Args:
+        table: what was built.
+        measures: columns.
+        where: which rows, by their labels and ``data``.
+        paper: what to look published numbers up in.
+        published: algorithm, rule and reference of a row there; by default its own labels.
+        heads: other column heads.
+    """
+    labels = [label for label in table.labels if label != "dataset"]
+    grouped: dict[tuple[str, Row], dict[str, Cell]] = {}
+    for cell in table.cells:
+        named = dict(zip(table.labels, cell.row, strict=True))
+        if named.get("dataset") == "all" and cell.role != BOTH:
+            continue
+        data = data_of(table, cell)
+        if where({**named, "data": data}):
+            row = tuple(_label(named[label]) for label in labels)
+            grouped.setdefault((data, row), {})[cell.measure] = cell
+    lines = []
+    for (data, row), cells in grouped.items():
+        texts = [_shown(cells.get(m), signed=table.signed) for m in measures]
+        lines.append((data, *row, *texts, _count(cells.values())))
+        if paper is not None:
+            named = {**dict(zip(labels, row, strict=True)), "data": data}
+            lines += _paper_row(paper, table, named, row, measures, published or _own)
+    titles = [(heads or {}).get(measure, title(measure)) for measure in measures]
+    return grid(("data", *labels, *titles, "runs"), lines, 1 + len(labels))
+
+
+def _count(cells: Collection[Cell]) -> str:
+    """How many runs; of a row that is over other things, how many of them."""
+    over_runs = [cell.n for cell in cells if cell.unit == "runs"]
+    if over_runs:
+        return str(max(over_runs))
+    first = next(iter(cells))
+    return f"{first.n} {first.unit}"
+
+
+def _label(text: str) -> str:
+    return title(text) if text.startswith("target_") else text
+
+
+def _own(named: Mapping[str, str]) -> tuple[str, str, str]:
+    return named.get("algorithm", ""), named.get("rule", ""), ""
+
+
+def _paper_row(
+    paper: Paper,
+    table: Table,
+    named: Mapping[str, str],
+    row: Row,
+    measures: Sequence[str],
+    published: Callable[[Mapping[str, str]], tuple[str, str, str]],
+) -> list[Row]:
+    pooled = named["data"] == "both"
+    at = (table.name, "all" if pooled else named["data"], *published(named))
+    texts = [paper.text((*at, measure), signed=table.signed) for measure in measures]
+    if not any(texts):
+        return []
+    runs = max(paper.runs((*at, measure)) for measure in measures)
+    name = "*paper, three data sets*" if pooled else "*paper*"
+    return [(name, *row, *(f"*{text}*" if text else "" for text in texts), f"*{runs}*")]
+
+
+def _shown(cell: Cell | None, *, signed: bool) -> str:
+    return "" if cell is None else shown(cell, signed=signed)

@@ -1,0 +1,31 @@
+"""The packed cohorts of the study, unpacked for a while."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from checkwise.store.pack import SUFFIX, unpack
+from checkwise.study import Cohort
+
+DATA = Path(__file__).parents[1] / "study" / "data"
+NAMES = (
+    "pacs-frozen",
+    "pacs-frozen-lodo",
+    "pacs-ladder",
+    "officehome-frozen",
+    "officehome-frozen-lodo",
+    "officehome-ladder",
+    "officehome-deduplicated",
+)
+
+
+@contextmanager
+def packed_cohorts() -> Iterator[dict[str, Cohort]]:
+    """Every packed cohort by name; inner runs lie beside the runs that they belong to."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name in NAMES:
+            unpack(DATA / f"{name}{SUFFIX}", Path(folder) / name)
+        yield {name: Cohort.open(Path(folder) / name) for name in NAMES}

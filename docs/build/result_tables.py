@@ -1,0 +1,202 @@
+"""The tables of study/results.md, one function each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import numpy as np
+from beside import Paper, beside, grid
+from contrast import REFERENCE, RULE, TARGETS, change
+from packed import DATA
+
+from checkwise.report.measures import title
+from checkwise.study import Cohort
+from checkwise.study.pool import Pool
+from checkwise.study.tables import Table, build
+
+SHOWN = ("target_nll", "target_accuracy")
+PROXIES = {"source accuracy": "source-acc", "AC utility": "ac-nc"}
+
+
+class Results:
+    """The study's cohorts and what was built from them."""
+
+    def __init__(self, cohorts: Mapping[str, Cohort]):
+        self.cohorts = cohorts
+        self.paper = Paper()
+        self.main = Pool([cohorts["pacs-frozen"], cohorts["officehome-frozen"]])
+        self.ladder = Pool([cohorts["pacs-ladder"], cohorts["officehome-ladder"]])
+        self._tables: dict[str, Table] = {}
+
+    def table(self, name: str) -> Table:
+        """A table of both main cohorts."""
+        if name not in self._tables:
+            self._tables[name] = build(name, self.main)
+        return self._tables[name]
+
+
+def cohorts(results: Results) -> str:
+    """What was run; times were measured when the cohorts were trained."""
+    times = json.loads((DATA / "times.json").read_text())
+    lines = [
+        (
+            *(f"`{name}`", cohort.role, str(len(cohort.runs))),
+            f"{sum(len(run.steps) for run in cohort.usable.values()):,}",
+            *(str(cohort.n_diverged), str(len(cohort.wrecked)), times["wall"][name]),
+        )
+        for name, cohort in results.cohorts.items()
+    ]
+    header = ("cohort", "role", "runs", "records", "diverged records", "runs lost", "wall time")
+    return f"{grid(header, lines, 2)}\n\n{times['machine']}"
+
+
+def main_table(results: Results) -> str:
+    return beside(
+        results.table("main"),
+        ("gap_pp", *TARGETS, "target_nll_median", "target_nll_trimmed"),
+        paper=results.paper,
+    )
+
+
+def by_algorithm(results: Results) -> str:
+    return beside(
+        results.table("by-algorithm"),
+        ("gap_pp", *TARGETS, "target_nll_median", "whd"),
+        paper=results.paper,
+        published=lambda row: (row["algorithm"], RULE, REFERENCE),
+    )
+
+
+def without_penalties(results: Results) -> str:
+    return beside(
+        results.table("without-penalties"), (*TARGETS, "target_nll_median", "target_nll_trimmed")
+    )
+
+
+def losses(results: Results) -> str:
+    return beside(
+        results.table("losses"),
+        ("gain", "equal", "lose", "lose_1pp", "lose_1pp_share", "percentile_5", "worst"),
+        where=lambda row: row["contrast"].endswith("source-acc"),
+        paper=results.paper,
+        published=lambda row: ("", RULE, REFERENCE),
+    )
+
+
+def influence(results: Results) -> str:
+    return beside(
+        results.table("influence"),
+        ("own_change", "change", "change_without", "moved_errors", "sign_changes"),
+        where=lambda row: row["metric"] in SHOWN and row["data"] != "both",
+    )
+
+
+def multiplicity(results: Results) -> str:
+    return beside(
+        results.table("multiplicity"),
+        ("change", "p", "p_holm", "p_max_t"),
+        where=lambda row: row["metric"] in SHOWN and row["data"] != "both",
+    )
+
+
+def tolerance(results: Results) -> str:
+    return beside(
+        results.table("tolerance-dataset"),
+        ("eligible", "gap_pp", *TARGETS, "target_nll_median"),
+        paper=results.paper,
+        published=lambda row: ("", _tolerance(row["rule"]), ""),
+    )
+
+
+def tolerance_changes(results: Results) -> str:
+    return beside(
+        results.table("tolerance-changes"),
+        ("source_accuracy", *TARGETS, "target_nll_median"),
+        paper=results.paper,
+        published=lambda row: ("", *map(_tolerance, row["contrast"].split(" − "))),
+    )
+
+
+def _tolerance(text: str) -> str:
+    return f"ac-nc(delta_pp={text.removeprefix('δ = ')})"
+
+
+def components(results: Results) -> str:
+    return beside(
+        results.table("component-dataset"),
+        ("gap_pp", *TARGETS, "target_nll_median", "whd"),
+        paper=results.paper,
+    )
+
+
+def component_changes(results: Results) -> str:
+    return beside(
+        results.table("component-changes"),
+        (*TARGETS, "target_nll_median"),
+        paper=results.paper,
+        published=lambda row: ("", "ac-nc", row["reference"]),
+    )
+
+
+def composition(results: Results) -> str:
+    return beside(
+        results.table("composition"),
+        (
+            *("feasible_total", "singletons", "multi", "differs", "nondominated_one"),
+            *("nondominated_many", "pairs", "pairs_opposed"),
+        ),
+        paper=results.paper,
+    )
+
+
+def ranks(results: Results) -> str:
+    return beside(
+        results.table("rank-correlation"),
+        ("rho", "tau", "valid"),
+        paper=results.paper,
+        published=lambda row: ("", PROXIES[row["source proxy"]], ""),
+    )
+
+
+def kendall(results: Results) -> str:
+    return beside(results.table("kendall"), ("tau_accuracy", "tau_nll", "tau_ece", "tau_cwece"))
+
+
+def ranking_value(results: Results) -> str:
+    return beside(results.table("ranking-value"), (*TARGETS, "target_nll_median"))
+
+
+def controls(results: Results) -> str:
+    return beside(
+        results.table("controls"),
+        ("gap_pp", *TARGETS, "target_nll_median"),
+        paper=results.paper,
+    )
+
+
+def learning_rate(results: Results) -> str:
+    return beside(
+        build("learning-rate", results.ladder),
+        ("eligible", "gap_pp", *TARGETS, "target_nll_median"),
+    )
+
+
+def length(results: Results) -> str:
+    return beside(results.table("length"), ("eligible", *TARGETS, "target_nll_median"))
+
+
+def duplicates(results: Results) -> str:
+    """The same 72 runs with and without exact duplicates."""
+    without = Pool([results.cohorts["officehome-deduplicated"]])
+    same = np.array([key in without.keys for key in results.main.keys])
+    lines = []
+    for name, found in (
+        ("all images", change(results.main, keep=same)),
+        ("without exact duplicates", change(without)),
+    ):
+        nll = found["target_nll"]
+        texts = [*(str(found[m]) for m in TARGETS), nll.text(nll.median, signed=True), str(nll.n)]
+        lines.append((name, *texts))
+    header = ("OfficeHome, ERM and VREx", *(title(m) for m in TARGETS), "Target NLL median", "runs")
+    return grid(header, lines, 1)
