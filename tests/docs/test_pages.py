@@ -15,6 +15,7 @@ import pytest
 
 from checkwise.cli import main
 from checkwise.metrics import METRICS
+from checkwise.report.explorer import script, script_hash
 from checkwise.selection import rules
 from checkwise.selection.registry import unregister
 
@@ -72,6 +73,12 @@ def test_the_simulated_bound_is_what_the_page_shows() -> None:
 def test_the_table_of_baselines_is_what_its_file_holds() -> None:
     baselines = builder("baselines")
     assert baselines.table(pandas.read_csv(baselines.DATA)) in baselines.PAGE.read_text()
+
+
+def test_the_page_of_the_demo_runs_the_present_script() -> None:
+    page = (ROOT / "docs" / "demo-report.html").read_text()
+    assert script() in page, "rebuild it: python docs/build/pictures.py out/demo"
+    assert script_hash() in page
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
