@@ -81,3 +81,25 @@ def test_numbers_have_no_negative_zero() -> None:
     assert words.number(-0.25, "target_accuracy") == "−0.25"
     assert words.number(0.25, "target_nll", signed=True) == "+0.250"
     assert words.number(NAN, "target_nll") == "–"
+
+
+def test_the_headline_says_only_what_also_holds_across_seeds() -> None:
+    firm = replace(GAIN, seed_groups=9, seed_low=-0.041, seed_high=-0.001)
+    shaky = replace(GAIN, seed_groups=9, seed_low=-0.050, seed_high=0.008)
+    assert words.headline([EVEN, firm]) == "ac-nc: lower NLL, no clear change in accuracy"
+    assert words.headline([EVEN, shaky]) == "ac-nc: no clear difference in NLL or accuracy"
+    even = replace(EVEN, seed_groups=9, seed_low=-0.7, seed_high=0.5)
+    assert words.across_seeds([even, shaky]) == (
+        "Runs with the same seeds are not independent. With their 9 groups as the unit: "
+        "NLL −0.021 [−0.050, 0.008], accuracy −0.10 [−0.70, 0.50] points."
+    )
+
+
+def test_two_groups_of_seeds_are_too_few_to_say() -> None:
+    two = replace(GAIN, seed_groups=2, seed_low=-1.0, seed_high=0.9)
+    assert words.firm_verdict(two) == "better"
+    assert words.across_seeds([EVEN, two]) == (
+        "These 30 runs share 2 choices of seeds: too few to say whether the same would come out "
+        "with others."
+    )
+    assert words.across_seeds([EVEN, replace(two, n=1)]) == ""

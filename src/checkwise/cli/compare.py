@@ -154,7 +154,7 @@ def _say(rows: Sequence[Contrast]) -> None:
     for rule in dict.fromkeys(row.rule for row in rows):
         mine = [row for row in rows if row.rule == rule]
         if {"target_nll", "target_accuracy"} <= {row.metric for row in mine}:
-            show.console().print(words.answer(mine))
+            show.console().print(f"{words.answer(mine)} {words.across_seeds(mine)}".strip())
 
 
 def record(

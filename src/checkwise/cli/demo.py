@@ -41,7 +41,7 @@ def command(
     leading = [row for row in rows if row.rule == RULES[0]]
     console.print()
     console.print(f"On rotations that training never saw: {words.answer(leading)}")
-    console.print(words.spread(leading))
+    console.print(f"{words.spread(leading)} {words.across_seeds(leading)}")
     page = write_report(cohort, out / "report.html", rules=RULES)
     console.print(f"The page is {page.resolve()}")
     return 0

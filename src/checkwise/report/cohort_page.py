@@ -58,6 +58,7 @@ def _top(facts: CohortFacts) -> Markup:
         el("p", words.answer(rows), class_="answer"),
         el("div", (_tile(facts, metric) for metric in TILES), class_="tiles"),
         el("p", words.spread(rows)),
+        el("p", words.across_seeds(rows)),
         el(
             "p",
             f"{facts.rules[0]}: {facts.registered}",
@@ -71,7 +72,8 @@ def _top(facts: CohortFacts) -> Markup:
 def _tile(facts: CohortFacts, metric: str) -> Markup:
     contrast = words.pick(facts.contrasts(facts.rules[0]), metric)
     unit = words.unit(metric, contrast.scale)
-    found = words.verdict(contrast)
+    found = words.firm_verdict(contrast)
+    unclear = "includes zero" if words.verdict(contrast) == "unclear" else "unclear across seeds"
     before = words.number(facts.levels[facts.reference][metric], metric)
     after = words.number(facts.levels[facts.rules[0]][metric], metric)
     return el(
@@ -80,7 +82,7 @@ def _tile(facts: CohortFacts, metric: str) -> Markup:
         el("strong", words.number(contrast.mean, metric, signed=True)),
         el("span", words.interval(contrast), class_="ci"),
         el("span", f"{before} → {after}", class_="level"),
-        el("em", "includes zero" if found == "unclear" else found, class_=found),
+        el("em", unclear if found == "unclear" else found, class_=found),
         class_="tile",
     )
 

@@ -18,6 +18,7 @@ from checkwise.study.cohort import MAIN_METRICS, REFERENCE
 from checkwise.study.paired import contrasts, scale
 from checkwise.study.registered import Registered, registrations
 from checkwise.study.rows import Row
+from checkwise.study.seeds import across_seeds
 from checkwise.study.setting import settings
 
 RULES = ("ac-nc", "ac-nll", "ac-mean")
@@ -174,7 +175,7 @@ def _spreads(table: Differences) -> tuple[Spread, ...]:
     values = table.values
     return tuple(
         Spread(contrast, tuple(values[np.isfinite(values[:, m]), m].tolist()))
-        for m, contrast in enumerate(contrasts(table))
+        for m, contrast in enumerate(across_seeds(table, contrasts(table)))
     )
 
 

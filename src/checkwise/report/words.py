@@ -11,6 +11,8 @@ from checkwise.study.paired import higher_is_better
 
 Verdict = Literal["better", "worse", "unclear"]
 
+FEW_GROUPS = 3  # of runs with the same seeds; below, an interval over them says nothing
+
 NAMES = {
     "accuracy": "accuracy",
     "nll": "NLL",
@@ -69,6 +71,13 @@ def verdict(contrast: Contrast) -> Verdict:
     return "better" if (contrast.mean > 0) == higher_is_better(contrast.metric) else "worse"
 
 
+def firm_verdict(contrast: Contrast) -> Verdict:
+    """The same, only where it also holds with runs of the same seeds as one unit."""
+    if contrast.seed_groups >= FEW_GROUPS and contrast.seed_low <= 0 <= contrast.seed_high:
+        return "unclear"
+    return verdict(contrast)
+
+
 def runs(count: int) -> str:
     """``1 run``, ``30 runs``."""
     return f"{count} run" if count == 1 else f"{count} runs"
@@ -118,8 +127,30 @@ def headline(rows: Sequence[Contrast]) -> str:
         ("worse", "better"): "higher accuracy, but higher NLL",
         ("worse", "unclear"): "higher NLL, no clear change in accuracy",
         ("worse", "worse"): "higher NLL and lower accuracy",
-    }[verdict(nll), verdict(accuracy)]
+    }[firm_verdict(nll), firm_verdict(accuracy)]
     return f"{nll.rule}: {said}"
+
+
+def across_seeds(rows: Sequence[Contrast]) -> str:
+    """What is left with runs of the same seeds as one unit."""
+    nll, accuracy = pick(rows, "target_nll"), pick(rows, "target_accuracy")
+    groups = nll.seed_groups
+    if nll.n < 2:
+        return ""
+    if groups < FEW_GROUPS:
+        return (
+            f"These {runs(nll.n)} share {groups} choice{'s' * (groups != 1)} of seeds: too few to "
+            "say whether the same would come out with others."
+        )
+    said = [
+        f"{NAMES[base(row.metric)]} {number(row.mean, row.metric, signed=True)} "
+        f"[{number(row.seed_low, row.metric)}, {number(row.seed_high, row.metric)}]"
+        for row in (nll, accuracy)
+    ]
+    return (
+        "Runs with the same seeds are not independent. With their "
+        f"{groups} groups as the unit: {said[0]}, {said[1]} points."
+    )
 
 
 def spread(rows: Sequence[Contrast]) -> str:

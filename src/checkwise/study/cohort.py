@@ -23,6 +23,7 @@ from checkwise.study.outcome import KEY_COLUMNS, Outcome, key_columns
 from checkwise.study.paired import Contrast, Differences, contrasts, differences
 from checkwise.study.runs import Runs
 from checkwise.study.scopes import check_scope
+from checkwise.study.seeds import across_seeds
 from checkwise.study.setting import Setting, settings
 from checkwise.study.targets import Targets
 
@@ -209,9 +210,9 @@ class Cohort:
         rows: list[Contrast] = []
         for table in self.differences(rules, reference, **asked):
             for group, keep in _groups(table.keys, by):
-                rows += contrasts(
-                    table.among(keep), group=group, level=level, resamples=resamples, seed=seed
-                )
+                part = table.among(keep)
+                found = contrasts(part, group=group, level=level, resamples=resamples, seed=seed)
+                rows += across_seeds(part, found, level)
         return rows
 
     def compare(

@@ -39,6 +39,8 @@ class Contrast:
         needs: what the rule or method needs.
         seconds: what it took per run, measured; training that it asks for included.
         in_sample: whether the rule's values are on examples that something of it was fitted on.
+        seed_groups: groups of runs with the same hyperparameter and trial seed; 0 if not counted.
+        seed_low, seed_high: ends of the cluster-t interval over these groups, nan below two.
     """
 
     rule: str
@@ -60,6 +62,9 @@ class Contrast:
     needs: str = ""
     seconds: float = float("nan")
     in_sample: bool = False
+    seed_groups: int = 0
+    seed_low: float = float("nan")
+    seed_high: float = float("nan")
 
 
 @dataclass(frozen=True, eq=False)
