@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -177,6 +178,25 @@ def test_report_writes_the_page_of_a_cohort(
     assert run("report", folder, "-o", page, "--rules", "ac-nll") == 0
     assert str(page) in capsys.readouterr().out
     assert "ac-nll" in page.read_text("utf-8")
+
+
+@pytest.mark.parametrize("command", ["report", "compare"])
+def test_a_pipe_is_not_replaced(
+    command: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pipe = tmp_path / "pipe.json"
+    os.mkfifo(pipe)
+    assert run(command, folder, "-o" if command == "report" else "--out", pipe) == 2
+    assert f"Expected a file to write, but {pipe} is a pipe: choose" in capsys.readouterr().err
+    assert pipe.is_fifo()
+
+
+def test_report_writes_the_target_of_a_link(folder: Path, tmp_path: Path) -> None:
+    link = tmp_path / "link.html"
+    link.symlink_to(tmp_path / "page.html")
+    assert run("report", folder, "-o", link) == 0
+    assert link.is_symlink()
+    assert (tmp_path / "page.html").read_text("utf-8").startswith("<!doctype html>")
 
 
 def test_report_writes_the_page_of_a_table(tmp_path: Path) -> None:

@@ -13,9 +13,11 @@ from rich.table import Table
 from rich.text import Text
 
 from checkwise.errors import InputError
+from checkwise.store.atomic import file_to_write
 from checkwise.store.layout import is_record
 
 WIDE = 200
+STANDARD_STREAMS = ("-", "/dev/stdin", "/dev/stdout", "/dev/stderr")
 GAP = "  "  # between columns
 
 
@@ -53,10 +55,14 @@ def refuse_to_overwrite(source: Path, out: Path | None, *, make_folder: bool = F
     """A result must not replace what it was made from or other records, nor lack its folder."""
     if out is None:
         return
+    if str(out) in STANDARD_STREAMS:
+        raise InputError(
+            f"Expected a file to write, but got {str(out)!r}: results are not written to a "
+            "standard stream; name a file."
+        )
     if out.exists() and source.exists() and out.samefile(source):
         raise InputError(f"Expected another file to write than {out}, which is the input.")
-    if out.is_dir():
-        raise InputError(f"Expected a file to write, but {out} is a folder: name a file in it.")
+    file_to_write(out)
     if is_record(out):
         raise InputError(f"Expected another file to write than {out}, which records a run.")
     if not make_folder and not out.absolute().parent.is_dir():

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import uuid
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
+
+from checkwise.errors import InputError
+
+_KINDS: Final = {stat.S_IFDIR: "folder", stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket"}
 
 
 def write_with(path: Path, write: Callable[[Path], None]) -> None:
     """Let ``write`` fill a temporary file beside ``path``, then put it in place.
 
     The temporary file is flushed to disk before the rename, and the folder after it, so that a
-    crash leaves either the old file or the new one.
+    crash leaves either the old file or the new one. A link stays and its target is written.
     """
-    path = Path(path)
+    path = file_to_write(Path(path))
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{uuid.uuid4().hex[:8]}.tmp")
     try:
         write(temporary)
@@ -26,6 +32,25 @@ def write_with(path: Path, write: Callable[[Path], None]) -> None:
         temporary.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+def file_to_write(path: Path) -> Path:
+    """Where writing to ``path`` ends up, behind links.
+
+    Raises:
+        InputError: something is there that is no regular file; a rename would put a file in its
+            place.
+    """
+    try:
+        kind = stat.S_IFMT(path.stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        kind = stat.S_IFREG
+    if kind != stat.S_IFREG:
+        raise InputError(
+            f"Expected a file to write, but {path} is a {_KINDS.get(kind, 'device')}: choose "
+            "another."
+        )
+    return Path(os.path.realpath(path)) if path.is_symlink() else path
 
 
 def write_text(path: Path, text: str) -> None:
