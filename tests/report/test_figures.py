@@ -116,6 +116,39 @@ def test_one_learning_rate_makes_no_curve(tmp_path: Path) -> None:
         learning_rate.facts(pool)
 
 
+def without(run: WrittenRun, *metrics: str) -> WrittenRun:
+    """The run with target metrics that are not finite at any step."""
+    return replace(run, target={**run.target, **dict.fromkeys(metrics, [float("nan")] * 3)})
+
+
+def test_a_run_without_a_finite_nll_keeps_its_accuracy(tmp_path: Path) -> None:
+    runs = with_rates(1e-3, 1e-3, 3e-4, 3e-4)
+    runs[0] = without(runs[0], "nll")
+    found = learning_rate.facts(Pool([Cohort.open(write_cohort(tmp_path / "c", runs))]))
+    assert [each.n for each in found] == [1, 2]
+    assert found[1].changes["target_nll"] == pytest.approx((-0.1,))
+    assert found[1].changes["target_accuracy"] == pytest.approx((2.0, -1.0))
+    assert learning_rate.missing(found) == {"target_nll": 1}
+    assert learning_rate.draw(found).get_suptitle().endswith("not shown: 1 of Δ NLL")
+
+
+def test_a_rate_without_any_finite_nll_has_no_mean_of_it(tmp_path: Path) -> None:
+    runs = with_rates(1e-3, 1e-3, 3e-4, 3e-4)
+    runs[2] = without(runs[2], "nll")
+    found = learning_rate.facts(Pool([Cohort.open(write_cohort(tmp_path / "c", runs))]))
+    nll, accuracy = learning_rate.draw(found).axes
+    assert nll.lines[-1].get_xdata().tolist() == [1e-3]
+    assert accuracy.lines[-1].get_xdata().tolist() == [3e-4, 1e-3]
+
+
+def test_missing_values_are_not_taken_for_one_learning_rate(tmp_path: Path) -> None:
+    runs = with_rates(1e-3, 1e-3, 3e-4, 3e-4)
+    runs[2] = replace(runs[2], target_diverged=(100,))
+    pool = Pool([Cohort.open(write_cohort(tmp_path / "c", runs))])
+    with pytest.raises(InputError, match=r"finite held-out results.*at 1 of 2.*diverged"):
+        learning_rate.facts(pool)
+
+
 def test_confident_errors_carry_their_counts_and_coverage() -> None:
     sure = two([[0.95, 0.05], [0.95, 0.05], [0.6, 0.4], [0.05, 0.95]], [0, 1, 1, 1])
     (found,) = confident_errors.facts({"ac-nc": sure})

@@ -21,30 +21,45 @@ METRICS = {"target_nll": "Δ NLL", "target_accuracy": "Δ accuracy (points)"}
 
 @dataclass(frozen=True)
 class AtRate:
-    """ac-nc − source-acc at one learning rate: metric → one change per run."""
+    """ac-nc − source-acc at one learning rate: metric → one change per run where it is finite."""
 
     dataset: str
     rate: float
     changes: dict[str, tuple[float, ...]]
+    n: int
     role: str
 
 
 def facts(pool: Pool) -> tuple[AtRate, ...]:
-    """Every learning rate of every data set, ascending; at least two of them."""
+    """Every learning rate of every data set, ascending; at least two with finite changes."""
     found = []
     for group in by_rate(pool):
         values = pool.differences("ac-nc", "source-acc", tuple(METRICS), group.keep).values
-        finite = values[np.isfinite(values).all(axis=1)]
-        changes = {metric: tuple(finite[:, k].tolist()) for k, metric in enumerate(METRICS)}
+        changes = {
+            metric: tuple(column[np.isfinite(column)].tolist())
+            for metric, column in zip(METRICS, values.T, strict=True)
+        }
         dataset, rate = group.labels
-        if len(finite):
-            found.append(AtRate(dataset, float(rate), changes, group.role))
-    if len({each.rate for each in found}) < 2:
+        found.append(AtRate(dataset, float(rate), changes, len(values), group.role))
+    rates = {each.rate for each in found}
+    if len(rates) < 2:
         raise InputError(
             "Expected runs with unlike learning rates, but got one for all: train a ladder, such "
             "as the study pacs-ladder."
         )
+    measured = {each.rate for each in found if any(each.changes.values())}
+    if len(measured) < 2:
+        raise InputError(
+            "Expected finite held-out results at two learning rates or more, but got them at "
+            f"{len(measured)} of {len(rates)}: train at lower rates, where runs do not diverge."
+        )
     return tuple(found)
+
+
+def missing(found: Sequence[AtRate]) -> dict[str, int]:
+    """Metric → runs without a finite change, of all learning rates; only where there are any."""
+    lost = {metric: sum(each.n - len(each.changes[metric]) for each in found) for metric in METRICS}
+    return {metric: count for metric, count in lost.items() if count}
 
 
 def draw(found: Sequence[AtRate]) -> Figure:
@@ -61,13 +76,18 @@ def draw(found: Sequence[AtRate]) -> Figure:
             for each in rows:
                 runs = each.changes[metric]
                 axes.plot([each.rate] * len(runs), runs, ls="", ms=2.5, alpha=0.4, **look)
-            rates = [each.rate for each in rows]
-            means = [float(np.mean(each.changes[metric])) for each in rows]
+            there = [each for each in rows if each.changes[metric]]
+            rates = [each.rate for each in there]
+            means = [float(np.mean(each.changes[metric])) for each in there]
             axes.plot(rates, means, ms=4, lw=1.2, label=f"{dataset} ({rows[0].role})", **look)
     style.legend(axes)
-    sizes = sorted({len(each.changes["target_nll"]) for each in found})
-    runs_each = "–".join(str(n) for n in dict.fromkeys((sizes[0], sizes[-1])))
-    figure.suptitle(
-        f"ac-nc − source-acc: runs (dots, {runs_each} at each learning rate) and means", fontsize=8
-    )
+    figure.suptitle(_title(found), fontsize=8)
     return figure
+
+
+def _title(found: Sequence[AtRate]) -> str:
+    sizes = sorted({each.n for each in found})
+    runs_each = "–".join(str(n) for n in dict.fromkeys((sizes[0], sizes[-1])))
+    title = f"ac-nc − source-acc: runs (dots, {runs_each} at each learning rate) and means"
+    lost = [f"{count} of {METRICS[metric]}" for metric, count in missing(found).items()]
+    return f"{title}\nnot finite, hence not shown: {', '.join(lost)}" if lost else title
