@@ -145,7 +145,7 @@ def test_missing_values_are_not_taken_for_one_learning_rate(tmp_path: Path) -> N
     runs = with_rates(1e-3, 1e-3, 3e-4, 3e-4)
     runs[2] = replace(runs[2], target_diverged=(100,))
     pool = Pool([Cohort.open(write_cohort(tmp_path / "c", runs))])
-    with pytest.raises(InputError, match=r"finite held-out results.*at 1 of 2.*diverged"):
+    with pytest.raises(InputError, match=r"finite held-out results.*at 1 of 2: train at lower rates"):
         learning_rate.facts(pool)
 
 
