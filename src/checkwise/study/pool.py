@@ -165,6 +165,13 @@ class Pool:
         table = between(label(rule), label(reference), self.keys, metrics, mine, theirs)
         return table if keep is None else table.among(keep)
 
+    def datasets(self, keep: BoolArray | None = None) -> str:
+        """The data sets of all runs or of the marked ones, as titles name them."""
+        kept = [True] * len(self) if keep is None else keep.tolist()
+        names = {key.dataset for key, marked in zip(self.keys, kept, strict=True) if marked}
+        *others, last = sorted(names)
+        return f"{', '.join(others)} and {last}" if others else last
+
     def groups(self, by: Sequence[str]) -> list[Group]:
         """Runs split by columns of the run key, in order."""
         labels = [tuple(str(key_columns(key)[name]) for name in by) for key in self.keys]

@@ -25,7 +25,10 @@ METRICS = ("target_accuracy", "target_nll")
 
 @dataclass(frozen=True)
 class Change:
-    """One rule − source-acc on one algorithm's runs, with its 95% interval over runs."""
+    """One rule − source-acc on one algorithm's runs, with its 95% interval over runs.
+
+    ``data`` and ``role`` are those of the figure.
+    """
 
     algorithm: str
     rule: str
@@ -34,18 +37,20 @@ class Change:
     low: float
     high: float
     n: int
+    data: str
     role: str
 
 
 def facts(pool: Pool) -> tuple[Change, ...]:
     """Every algorithm × rule × metric, pooled over data sets."""
     found: list[Change] = []
+    data, role = pool.datasets(), pool.everything().role
     for group in pool.groups(["algorithm"]):
         for rule in RULES:
             table = pool.differences(rule, "source-acc", METRICS, group.keep)
             found += [
                 Change(
-                    group.labels[0], rule.label, c.metric, c.mean, c.low, c.high, c.n, group.role
+                    group.labels[0], rule.label, c.metric, c.mean, c.low, c.high, c.n, data, role
                 )
                 for c in contrasts(table)
             ]
@@ -79,7 +84,10 @@ def draw(found: Sequence[Change]) -> Figure:
         axes.set_yticks(range(len(algorithms)), algorithms, fontsize=7)
         axes.invert_yaxis()
     style.legend_below(figure, axes, len(RULES))
+    sizes = sorted({change.n for change in found})
+    runs = "–".join(str(n) for n in dict.fromkeys((sizes[0], sizes[-1])))
+    first = found[0]
     figure.suptitle(
-        f"Rule − source-acc, {found[0].n} runs per algorithm, {found[0].role}", fontsize=8
+        f"Rule − source-acc, {first.data}, {runs} runs per algorithm, {first.role}", fontsize=8
     )
     return figure

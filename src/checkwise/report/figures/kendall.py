@@ -98,5 +98,9 @@ def draw(found: KendallFacts) -> Figure:
         )
         axes.set_ylim(len(algorithms) - 0.4, -0.6)
     style.legend_below(figure, axes, len(datasets))
-    figure.suptitle(f"Source and target order over all checkpoints, {found.role}", fontsize=8)
+    figure.suptitle(
+        f"Source and target order over all checkpoints, {found.role}\n"
+        "shaded: the mean over all runs of the panel",
+        fontsize=8,
+    )
     return figure

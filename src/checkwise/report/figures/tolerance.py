@@ -33,6 +33,7 @@ class AtTolerance:
     gap_pp: float
     changes: dict[str, tuple[float, float, float]]
     n: int
+    data: str
     role: str
 
 
@@ -51,6 +52,7 @@ def facts(pool: Pool, scope: Group | None = None) -> tuple[AtTolerance, ...]:
                 float(columns["gap_pp"][scope.keep].mean()),
                 {row.metric: (row.mean, row.low, row.high) for row in rows},
                 int(scope.keep.sum()),
+                pool.datasets(scope.keep),
                 scope.role,
             )
         )
@@ -79,5 +81,6 @@ def draw(found: Sequence[AtTolerance]) -> Figure:
     )
     gaps = [each.gap_pp for each in found]
     axes.plot(deltas, gaps, color=style.COLOURS[1], marker="^", ms=3, lw=1.2)
-    figure.suptitle(f"ac-nc − source-acc, {found[0].n} runs, {found[0].role}", fontsize=8)
+    first = found[0]
+    figure.suptitle(f"ac-nc − source-acc, {first.data}, {first.n} runs, {first.role}", fontsize=8)
     return figure
