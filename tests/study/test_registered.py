@@ -13,7 +13,7 @@ from checkwise.errors import InputError
 from checkwise.report import write_report
 from checkwise.store.registration import LOG, OPENED, mark_opened, read_log, register
 from checkwise.study import Cohort, Setting
-from checkwise.study.registered import choice_of, registered
+from checkwise.study.registered import choice_of, registered, registrations
 from tests.study.cohorts import tiny_runs, write_cohort
 
 
@@ -68,6 +68,96 @@ def test_a_choice_is_its_parameters_however_they_are_written(folder: Path) -> No
         assert registered(folder, choice_of(Setting("ac-nc", other))).state == "none"
     assert registered(folder, choice_of(Setting("ac-nc"), worst_domain=True)).state == "none"
     assert registered(folder, choice_of(Setting("ac-nc"), weights="sample")).state == "none"
+
+
+def test_a_choice_is_also_what_it_is_compared_with_and_at_which_scope(folder: Path) -> None:
+    register(folder, AC_NC)
+    assert registered(folder, choice_of(Setting("ac-nc"), scope="hparams-acc")).state == "none"
+    for other in (Setting("pure-nll"), Setting("ac-nll")):
+        assert registered(folder, choice_of(Setting("ac-nc"), reference=other)).state == "none"
+
+
+def test_the_parameters_of_the_reference_are_part_of_the_choice(folder: Path) -> None:
+    wide = Setting("ac-nc", {"delta_pp": "1"})
+    register(folder, choice_of(Setting("pure-nll"), reference=Setting("ac-nc")))
+    assert registrations(folder, ["pure-nll"], {}, reference="ac-nc")["pure-nll"].state == "before"
+    for asked in ({"delta_pp": "1"}, {"q": 1}):
+        found = registrations(folder, ["pure-nll"], asked, reference="ac-nc")["pure-nll"]
+        assert found.state == "none"
+    register(folder, choice_of(Setting("ac-nll", {"delta_pp": "1"}), reference=wide))
+    both = registrations(folder, ["ac-nll"], {"delta_pp": "1.0"}, reference="ac-nc")
+    assert both["ac-nll"].state == "before"
+
+
+def test_an_older_log_without_scope_means_single_runs(folder: Path) -> None:
+    older = {
+        "rule": "ac-nc",
+        "params": {"delta_pp": "1/2", "eta": 1e-12, "pareto": False, "q": "inf"},
+        "weights": "equal",
+        "worst_domain": False,
+        "reference": "source-acc",
+        "metrics": ["target_nll"],
+    }
+    register(folder, older)
+    assert registered(folder, AC_NC).state == "before"
+    assert registered(folder, {**AC_NC, "scope": "hparams-ac"}).state == "none"
+
+
+def test_metrics_that_were_not_registered_are_named(folder: Path) -> None:
+    register(folder, {**AC_NC, "metrics": ["target_nll"]})
+    register(folder, {**AC_NC, "metrics": ["target_ece"]})
+    Cohort.open(folder).compare()
+    register(folder, {**AC_NC, "metrics": ["target_brier"]})
+    shown = ["target_nll", "target_ece", "target_brier", "gap_pp"]
+    found = registered(folder, AC_NC, metrics=shown)
+    assert found.state == "before"
+    assert found.unregistered == ("target_brier", "gap_pp")
+    assert "; target_brier and gap_pp were not registered with it." in str(found)
+    alone = registered(folder, AC_NC, metrics=["target_nll", "target_brier"])
+    assert "; target_brier was not registered with it." in str(alone)
+    assert "not registered" not in str(registered(folder, AC_NC, metrics=["target_nll"]))
+
+
+def test_compare_says_before_of_the_registered_comparison_alone(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("preregister", folder, "--metrics", "target_nll,target_accuracy") == 0
+    for words, state, unregistered in [
+        ((), "before", ["target_ece", "target_cwece"]),
+        (("--metrics", "target_nll"), "before", []),
+        (("--metrics", "target_brier"), "before", ["target_brier"]),
+        (("--reference", "pure-nll"), "none", []),
+        (("--scope", "hparams-acc"), "none", []),
+    ]:
+        capsys.readouterr()
+        assert run("compare", folder, "--rules", "ac-nc", *words, "--json") == 0
+        told = json.loads(capsys.readouterr().out)["registered"]["ac-nc"]
+        assert (told["state"], told["unregistered"]) == (state, unregistered), words
+
+
+def test_a_scope_can_be_registered(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("preregister", folder, "--scope", "hparams-acc") == 0
+    capsys.readouterr()
+    for scope, state in (("hparams-acc", "before"), ("run", "none")):
+        assert run("compare", folder, "--scope", scope, "--json") == 0
+        assert json.loads(capsys.readouterr().out)["registered"]["ac-nc"]["state"] == state
+
+
+def test_registering_again_after_the_opening_is_late(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("preregister", folder) == 0
+    first = read_log(folder)[0]["at"].replace("T", " ").replace("+00:00", " UTC")
+    Cohort.open(folder).compare()
+    capsys.readouterr()
+    assert run("preregister", folder) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "ac-nc: registered late" in said
+    assert f"the same choice was registered before, {first}" in said
+    assert run("preregister", folder, "--json") == 0
+    again = json.loads(capsys.readouterr().out)
+    assert (again["state"], again["earlier"]) == ("late", read_log(folder)[0]["at"])
+    assert registered(folder, AC_NC).state == "before"  # the first registration counts
 
 
 def test_what_cannot_be_chosen_cannot_be_registered() -> None:
@@ -160,6 +250,9 @@ def test_the_command_refuses_what_the_rule_does_not_take(
         (("--weights", "banana"), "Expected --weights equal or sample, but got 'banana'"),
         (("--weights", "sample", "--worst-domain"), "has no weights"),
         (("--reference", "banana"), "but got 'banana'"),
+        (("--reference", "ac-nc"), "but got ac-nc as both"),
+        (("--rule", "source-acc"), "but got source-acc as both"),
+        (("--scope", "banana"), "Expected a scope among run"),
         (("--metrics", "target_nll,banana"), "Expected metrics among gap_pp, source_accuracy"),
         (("--tables", "banana"), "Expected tables among main"),
         (("--rule", "wald"), "Expected --threshold-pp, which wald needs"),
@@ -186,6 +279,11 @@ def test_the_page_tells_too(folder: Path, tmp_path: Path) -> None:
     assert "before held-out results were opened; source journals unchanged since." in page
     page = write_report(folder, tmp_path / "r.html", delta_pp="1").read_text("utf-8")
     assert "ac-nc: not registered before" in page
+    page = write_report(folder, tmp_path / "r.html", reference="pure-nll").read_text("utf-8")
+    assert "ac-nc: not registered before" in page
+    register(folder, {**choice_of(Setting("ac-nll")), "metrics": ["target_nll"]})
+    page = write_report(folder, tmp_path / "r.html", rules=["ac-nll"]).read_text("utf-8")
+    assert "target_accuracy, target_ece and target_cwece were not registered with it." in page
 
 
 def test_the_log_can_be_read_by_others(folder: Path) -> None:

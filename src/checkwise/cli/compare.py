@@ -31,6 +31,9 @@ Reference = Annotated[str, typer.Option("--reference", help="The rule that is su
 Role = Annotated[
     str | None, typer.Option(help="Only data of this role: development or evaluation.")
 ]
+Scope = Annotated[
+    str, typer.Option(help="run; or choose hyperparameters too: hparams-acc, hparams-ac.")
+]
 Delta = Annotated[str | None, typer.Option(help="Tolerance in percentage points. [default: 0.5]")]
 Norm = Annotated[str | None, typer.Option(help="Norm: 1, 2 or inf. [default: inf]")]
 
@@ -47,10 +50,7 @@ def command(
     by: Annotated[
         str | None, typer.Option(help="Split by dataset, algorithm, held_out or a seed.")
     ] = None,
-    scope: Annotated[
-        str,
-        typer.Option(help="run; or choose hyperparameters too: hparams-acc, hparams-ac."),
-    ] = "run",
+    scope: Scope = "run",
     role: Role = None,
     plugin: Plugins = None,
     out: Annotated[Path | None, typer.Option(help="Also write the table: .csv or .json.")] = None,
@@ -76,7 +76,14 @@ def command(
             "add one."
         )
     compared = [name for name in names(rules) if name != reference]
-    known = registrations(cohort.path, compared, Choice(delta_pp=delta_pp, q=q).params)
+    known = registrations(
+        cohort.path,
+        compared,
+        Choice(delta_pp=delta_pp, q=q).params,
+        reference=reference,
+        scope=scope,
+        metrics=names(metrics),
+    )
     content = {
         **record(cohort, rows, reference, names(by)),
         "registered": {rule: asdict(found) for rule, found in known.items()},

@@ -11,7 +11,7 @@ import typer
 
 from checkwise.cli import show
 from checkwise.cli.choice import Choice
-from checkwise.cli.compare import CohortPath, Delta, Norm, Reference, names
+from checkwise.cli.compare import CohortPath, Delta, Norm, Reference, Scope, names
 from checkwise.cli.options import AsJson
 from checkwise.cli.plugins import Plugins, load_plugins
 from checkwise.errors import InputError
@@ -20,7 +20,7 @@ from checkwise.selection import DEFAULT_RULE, rules
 from checkwise.store.registration import register
 from checkwise.study import Setting
 from checkwise.study.cohort import MAIN_METRICS, REFERENCE
-from checkwise.study.registered import Registered, choice_of, registered
+from checkwise.study.registered import SCOPE, Registered, choice_of, registered_last, with_shared
 from checkwise.study.rows import find_row
 from checkwise.study.tables import TABLES
 
@@ -29,6 +29,7 @@ def command(
     path: CohortPath,
     rule: Annotated[str, typer.Option(help="The rule that will be compared.")] = DEFAULT_RULE,
     reference: Reference = REFERENCE,
+    scope: Scope = SCOPE,
     delta_pp: Delta = None,
     q: Norm = None,
     objectives: Annotated[
@@ -60,15 +61,21 @@ def command(
     setting = Setting(rule, params)
     _check(setting, reference, weights, names(metrics), names(tables))
     choice = {
-        **choice_of(setting, weights=weights, worst_domain=worst_domain),
-        "reference": reference,
+        **choice_of(
+            setting,
+            reference=with_shared(reference, params),
+            scope=scope,
+            weights=weights,
+            worst_domain=worst_domain,
+        ),
         "metrics": names(metrics),
         "tables": names(tables),
     }
     entry = register(path, choice)
-    found = registered(path, choice)
+    found = registered_last(path, choice)
     if as_json:
-        print(json.dumps({**entry, "state": found.state, "opened": found.opened or None}))
+        dates = {"opened": found.opened or None, "earlier": found.earlier or None}
+        print(json.dumps({**entry, "state": found.state, **dates}))
         return
     _say(path, rule, len(entry["journals"]), found)
 
@@ -82,6 +89,11 @@ def _check(
 ) -> None:
     """What cannot be chosen or shown must not enter a log that nobody can correct."""
     find_row(reference)
+    if reference == setting.rule:
+        raise InputError(
+            f"Expected a rule and another one to compare it with, but got {reference} as both: "
+            "change --rule or --reference."
+        )
     rule = setting.row.rule
     for name, value in ({} if rule is None else rule.complete(setting.params)).items():
         if value is None and rule in rules().values():  # elsewhere None stands for a choice
@@ -102,6 +114,8 @@ def _say(path: Path, rule: str, journals: int, found: Registered) -> None:
     out = show.console()
     out.print(f"{rule}: {found}")
     out.print(f"{journals} source journals are part of the record in {path}/registrations.jsonl.")
+    if found.earlier:
+        out.print("The first registration of a choice is the one that `compare` goes by.")
     if found.state == "late":
         out.print(
             "Held-out results of this cohort had been opened before: a registration now does not "

@@ -137,7 +137,9 @@ def cohort_facts(
             str(example),
         ),
         example_eligible=len(leading[example].feasible_steps),
-        registered=registrations(cohort.path, compared, params)[compared[0]],
+        registered=registrations(
+            cohort.path, compared[:1], params, reference=reference, metrics=MAIN_METRICS
+        )[compared[0]],
     )
 
 

@@ -12,10 +12,23 @@ from checkwise.errors import InputError
 from checkwise.selection.result import plain
 from checkwise.selection.weights import Weights, check_weighting, decimal
 from checkwise.store.registration import OPENED, REGISTRATION, read_log, source_hashes
+from checkwise.study.cohort import REFERENCE
+from checkwise.study.scopes import Scope, check_scope
 from checkwise.study.setting import Setting
 
 State = Literal["before", "late", "none", "unknown"]
 DECIMALS = ("delta_pp", "threshold_pp")
+SCOPE: Scope = "run"
+# What makes two choices the same, with what an older log means where it has no entry.
+PARTS: Mapping[str, Any] = {
+    "rule": None,
+    "params": None,
+    "weights": "equal",
+    "worst_domain": False,
+    "reference": REFERENCE,
+    "reference_params": {},
+    "scope": SCOPE,
+}
 
 
 @dataclass(frozen=True)
@@ -31,6 +44,8 @@ class Registered:
         added: source journals that were not there then.
         others: further choices that were registered before the opening.
         tables: what was to be shown.
+        earlier: when the same choice had been registered before; empty if it had not.
+        unregistered: metrics that are shown, but were not part of the registration.
     """
 
     state: State
@@ -40,6 +55,8 @@ class Registered:
     added: int = 0
     others: int = 0
     tables: tuple[str, ...] = ()
+    earlier: str = ""
+    unregistered: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """One sentence or two, without the name of the rule."""
@@ -53,40 +70,79 @@ class Registered:
             else f"registered late: {_day(self.at)}, after held-out results were opened "
             f"({_day(self.opened)})"
         )
-        more = f"; {self.others} other choice(s) were registered too" if self.others else ""
-        return f"{when}{more}; {_journals(self.changed, self.added)}."
+        parts = [
+            when,
+            f"the same choice was registered before, {_day(self.earlier)}" if self.earlier else "",
+            f"{self.others} other choice(s) were registered too" if self.others else "",
+            _journals(self.changed, self.added),
+            _not_with_it(self.unregistered),
+        ]
+        return f"{'; '.join(part for part in parts if part)}."
 
 
 def choice_of(
-    setting: Setting, *, weights: Weights = "equal", worst_domain: bool = False
+    setting: Setting,
+    *,
+    reference: Setting | None = None,
+    scope: str = SCOPE,
+    weights: Weights = "equal",
+    worst_domain: bool = False,
 ) -> dict[str, Any]:
-    """A choice as the log keeps it: every parameter, decimals as the fractions they are."""
+    """A choice as the log keeps it: every parameter, decimals as the fractions they are.
+
+    The reference is ``source-acc`` unless given; of its parameters, those are kept that the rule
+    does not have or has otherwise.
+    """
     check_weighting(weights, worst_domain)
-    rule = setting.row.rule
-    complete = dict(setting.params) if rule is None else rule.complete(setting.params)
+    against = Setting(REFERENCE) if reference is None else reference
+    params = _params(setting)
+    theirs = {k: v for k, v in _params(against).items() if k not in params or params[k] != v}
     return {
         "rule": setting.rule,
-        "params": {name: _kept(name, value) for name, value in sorted(complete.items())},
+        "params": params,
         "weights": dict(weights) if isinstance(weights, Mapping) else str(weights),
         "worst_domain": worst_domain,
+        "reference": against.rule,
+        "reference_params": theirs,
+        "scope": check_scope(scope),
     }
 
 
 def registrations(
-    path: Path, rules: Sequence[str | Setting], params: Mapping[str, Any], **options: Any
+    path: Path,
+    rules: Sequence[str | Setting],
+    params: Mapping[str, Any],
+    *,
+    reference: str | Setting = REFERENCE,
+    metrics: Sequence[str] = (),
+    **options: Any,
 ) -> dict[str, Registered]:
     """What the log says about each row of a comparison, by its label."""
+    against = with_shared(reference, params)
     found = {}
     for rule in rules:
-        given = rule if isinstance(rule, Setting) else Setting(rule)
-        shared = {name: value for name, value in params.items() if name in given.takes}
-        setting = Setting(given.rule, {**shared, **given.params}, given.label)
-        found[setting.label] = registered(path, choice_of(setting, **options))
+        setting = with_shared(rule, params)
+        choice = choice_of(setting, reference=against, **options)
+        found[setting.label] = registered(path, choice, metrics=metrics)
     return found
 
 
-def registered(path: Path, choice: Mapping[str, Any]) -> Registered:
-    """Look a choice up in a cohort's log; the earliest registration of it counts."""
+def registered(path: Path, choice: Mapping[str, Any], *, metrics: Sequence[str] = ()) -> Registered:
+    """Look a choice up in a cohort's log; the earliest registration of it counts.
+
+    ``metrics`` are those that are shown: which of them were not registered is said.
+    """
+    return _look_up(path, choice, metrics, which=0)
+
+
+def registered_last(path: Path, choice: Mapping[str, Any]) -> Registered:
+    """The latest registration of a choice, and when it was registered first."""
+    return _look_up(path, choice, (), which=-1)
+
+
+def _look_up(
+    path: Path, choice: Mapping[str, Any], metrics: Sequence[str], *, which: int
+) -> Registered:
     try:
         entries = read_log(path)
     except InputError:
@@ -100,24 +156,46 @@ def registered(path: Path, choice: Mapping[str, Any]) -> Registered:
     ]
     if not mine:
         return Registered("none", opened=opened)
-    entry = entries[mine[0]]
+    place = mine[which]
+    entry = entries[place]
+    alike = [entries[i]["choice"] for i in mine if (i < first) == (place < first)]
     before = [e["choice"] for e in entries[:first] if e["kind"] == REGISTRATION]
     now, then = source_hashes(path), entry["journals"]
     return Registered(
-        state="before" if mine[0] < first else "late",
+        state="before" if place < first else "late",
         at=entry["at"],
         opened=opened,
         changed=sum(now.get(run) != digest for run, digest in then.items()),
         added=sum(run not in then for run in now),
         others=sum(not _same(other, choice) for other in before),
         tables=tuple(entry["choice"].get("tables", ())),
+        earlier=entries[mine[0]]["at"] if place > mine[0] else "",
+        unregistered=_without(metrics, alike),
     )
+
+
+def with_shared(given: str | Setting, params: Mapping[str, Any]) -> Setting:
+    """A row with those of the shared parameters that it takes."""
+    setting = given if isinstance(given, Setting) else Setting(given)
+    shared = {name: value for name, value in params.items() if name in setting.takes}
+    return Setting(setting.rule, {**shared, **setting.params}, setting.label)
+
+
+def _params(setting: Setting) -> dict[str, Any]:
+    rule = setting.row.rule
+    complete = dict(setting.params) if rule is None else rule.complete(setting.params)
+    return {name: _kept(name, value) for name, value in sorted(complete.items())}
 
 
 def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    return all(
-        one.get(part) == other.get(part) for part in ("rule", "params", "weights", "worst_domain")
-    )
+    return all(one.get(part, usual) == other.get(part, usual) for part, usual in PARTS.items())
+
+
+def _without(metrics: Sequence[str], choices: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Metrics that none of the registrations names; one without metrics says nothing of them."""
+    if any("metrics" not in choice for choice in choices):
+        return ()
+    return tuple(m for m in metrics if not any(m in choice["metrics"] for choice in choices))
 
 
 def _kept(name: str, value: Any) -> Any:
@@ -135,6 +213,14 @@ def _journals(changed: int, added: int) -> str:
         f"{added} source journal(s) added since" if added else "",
     ]
     return " and ".join(part for part in parts if part)
+
+
+def _not_with_it(metrics: Sequence[str]) -> str:
+    if not metrics:
+        return ""
+    *others, last = metrics
+    named = f"{', '.join(others)} and {last}" if others else last
+    return f"{named} {'were' if others else 'was'} not registered with it"
 
 
 def _day(at: str) -> str:
