@@ -12,6 +12,7 @@ from checkwise.errors import InputError
 from checkwise.metrics import inputs
 from checkwise.metrics.examples import per_example
 from checkwise.metrics.functions import evaluate
+from checkwise.metrics.probabilities import probabilities
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Function = Callable[[Array, Array], float]
@@ -118,7 +119,8 @@ def evaluate_registered(
         return {}
     found = inputs.read(logits=logits, probs=probs, labels=labels)
     per_example(**{found.kind: found.values}, labels=found.labels)
-    p = np.concatenate([_probabilities(rows, found.kind) for _, rows, _ in found.blocks()])
+    blocks = [rows.astype(np.float64) for _, rows, _ in found.blocks()]
+    p = np.concatenate([probabilities(b) if found.kind == "logits" else b for b in blocks])
     values = {}
     for known in wanted:
         assert known.function is not None
@@ -130,11 +132,3 @@ def evaluate_registered(
             )
         values[known.name] = float(value)
     return values
-
-
-def _probabilities(rows: Array, kind: str) -> Array:
-    p = rows.astype(np.float64)
-    if kind == "logits":
-        p = np.exp(p - p.max(1, keepdims=True))
-        p /= p.sum(1, keepdims=True)
-    return p

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from checkwise.metrics.probabilities import probabilities
 
 
 def debiased_cwece(
@@ -30,7 +30,7 @@ def debiased_cwece(
         >>> round(debiased_cwece(np.log([[0.75, 0.25], [0.75, 0.25]]), np.array([0, 1])), 6)
         -0.1875
     """
-    p = _softmax(logits)
+    p = probabilities(logits)
     n, classes = p.shape
     bin_of = np.clip(np.ceil(bins * p).astype(np.int64) - 1, 0, bins - 1)
     cell = bin_of + bins * np.arange(classes)
@@ -44,9 +44,3 @@ def debiased_cwece(
     chance = frequency * (1 - frequency) / (count - 1)
     gaps = (frequency - mass / count) ** 2 - chance
     return float((count / n * gaps).sum() / classes)
-
-
-def _softmax(logits: NDArray[np.floating]) -> FloatArray:
-    z = np.asarray(logits, dtype=np.float64)
-    p = np.exp(z - z.max(axis=1, keepdims=True))
-    return np.asarray(p / p.sum(axis=1, keepdims=True))

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checkwise.metrics.examples import PerExample, per_example
+from checkwise.metrics.probabilities import probabilities
 from checkwise.store import heldout
 from checkwise.store.registration import mark_opened
 from checkwise.study.targets import Targets
@@ -28,9 +29,7 @@ class Predictions:
     @property
     def probabilities(self) -> FloatArray:
         """Softmax of the logits."""
-        z = self.logits.astype(np.float64)
-        p = np.exp(z - z.max(axis=1, keepdims=True))
-        return np.asarray(p / p.sum(axis=1, keepdims=True))
+        return probabilities(self.logits)
 
     @property
     def examples(self) -> PerExample:

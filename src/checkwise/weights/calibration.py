@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checkwise.errors import InputError
+from checkwise.metrics.probabilities import probabilities
 from checkwise.weights.logits import Logits, entries
 from checkwise.weights.temperature import Temperature, fit_temperature, scaled
 
@@ -95,9 +96,8 @@ class Likeness:
 
     def shares(self, logits: Any) -> FloatArray:
         """π(x) for every example, [n, domains]."""
-        evidence = _centred(logits) @ self.slopes + self.offsets
-        shares = np.exp(evidence - evidence.max(axis=1, keepdims=True))
-        return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+        evidence: FloatArray = _centred(logits) @ self.slopes + self.offsets
+        return probabilities(evidence)
 
 
 def calibrate(logits: Logits, variant: str = "pooled") -> Calibration:
