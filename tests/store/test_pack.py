@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import lzma
+import shutil
 import tarfile
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import checkwise as cw
 from checkwise.cli import main
 from checkwise.store.cohort import write_cohort
 from checkwise.store.pack import pack, unpack
+from checkwise.store.registration import LOG, OPENED, REGISTRATION, read_log, register
 from checkwise.store.verify import verify
 from tests.runs import config, train
 
@@ -47,6 +49,24 @@ def test_journals_come_back_byte_for_byte_and_verify(cohort: Path, tmp_path: Pat
     assert verify(back) == []
     assert pack(cohort, tmp_path / "again.tar.xz") == 2
     assert (tmp_path / "again.tar.xz").read_bytes() == file.read_bytes()
+
+
+def test_an_unpacked_cohort_counts_as_opened(cohort: Path, tmp_path: Path) -> None:
+    unpacked = {}
+    for name, choices in (("fresh", []), ("registered", [{"rule": "ac-nc"}])):
+        here = tmp_path / name
+        shutil.copytree(cohort, here)
+        (here / LOG).unlink(missing_ok=True)
+        for choice in choices:
+            register(here, choice)
+        pack(here, tmp_path / f"{name}.tar.xz")
+        unpack(tmp_path / f"{name}.tar.xz", tmp_path / "back" / name)
+        unpacked[name] = [entry["kind"] for entry in read_log(tmp_path / "back" / name)]
+        assert verify(tmp_path / "back" / name) == []
+    assert unpacked == {"fresh": [OPENED], "registered": [REGISTRATION, OPENED]}
+    pack(tmp_path / "back" / "fresh", tmp_path / "again.tar.xz")
+    unpack(tmp_path / "again.tar.xz", tmp_path / "again")
+    assert [entry["kind"] for entry in read_log(tmp_path / "again")] == [OPENED]
 
 
 def test_the_same_selections_and_comparisons(cohort: Path, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from checkwise.cli import main
 from checkwise.errors import InputError
 from checkwise.report import write_report
+from checkwise.store.pack import pack, unpack
 from checkwise.store.registration import LOG, OPENED, mark_opened, read_log, register
 from checkwise.study import Cohort, Setting
 from checkwise.study.registered import choice_of, registered, registrations
@@ -158,6 +159,18 @@ def test_registering_again_after_the_opening_is_late(
     again = json.loads(capsys.readouterr().out)
     assert (again["state"], again["earlier"]) == ("late", read_log(folder)[0]["at"])
     assert registered(folder, AC_NC).state == "before"  # the first registration counts
+
+
+def test_what_is_registered_in_an_unpacked_copy_is_late(tmp_path: Path) -> None:
+    finished = [each for each in tiny_runs() if each.finished]
+    cohort = write_cohort(tmp_path / "finished", finished)
+    register(cohort, AC_NC)
+    pack(cohort, tmp_path / "finished.tar.xz")
+    unpack(tmp_path / "finished.tar.xz", tmp_path / "copy")
+    assert registered(tmp_path / "copy", AC_NC).state == "before"
+    late = choice_of(Setting("ac-nll"))
+    register(tmp_path / "copy", late)
+    assert registered(tmp_path / "copy", late).state == "late"
 
 
 def test_what_cannot_be_chosen_cannot_be_registered() -> None:

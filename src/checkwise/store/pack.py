@@ -17,7 +17,7 @@ from checkwise.errors import InputError
 from checkwise.store import layout
 from checkwise.store.atomic import write_bytes, write_with
 from checkwise.store.cohort import open_cohort
-from checkwise.store.registration import LOG
+from checkwise.store.registration import LOG, mark_opened
 from checkwise.store.run import fingerprint, finished
 
 SUFFIX = ".tar.xz"
@@ -86,7 +86,10 @@ def _check_unchanged(folder: Path) -> None:
 
 
 def unpack(file: Path, out: Path) -> None:
-    """Make a cohort's folder from a packed one; ``out`` must not exist or be empty."""
+    """Make a cohort's folder from a packed one; ``out`` must not exist or be empty.
+
+    Whoever has the file can read its held-out journals: the new cohort is marked as opened.
+    """
     if out.exists() and any(out.iterdir()):
         raise InputError(f"Expected a new folder, but {out} is not empty: choose another.")
     members = dict(_members(file))
@@ -99,6 +102,7 @@ def unpack(file: Path, out: Path) -> None:
         path = out / name
         path.parent.mkdir(parents=True, exist_ok=True)
         write_bytes(path, content)
+    mark_opened(out)
 
 
 def _members(file: Path) -> Iterator[tuple[str, bytes]]:
