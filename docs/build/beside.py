@@ -73,9 +73,8 @@ def beside(
     where: Callable[[Mapping[str, str]], bool] = lambda row: True,
     paper: Paper | None = None,
     published: Callable[[Mapping[str, str]], tuple[str, str, str]] | None = None,
-    heads: Mapping[str, str] | None = None,
 ) -> str:
-    """Chosen measures of a table, one row per data and label.
+    """Chosen measures of a table, one row per data and label, and below them the table's note.
 
     Args:
         table: what was built.
@@ -83,7 +82,6 @@ def beside(
         where: which rows, by their labels and ``data``.
         paper: what to look published numbers up in.
         published: algorithm, rule and reference of a row there; by default its own labels.
-        heads: other column heads.
     """
     labels = [label for label in table.labels if label != "dataset"]
     grouped: dict[tuple[str, Row], dict[str, Cell]] = {}
@@ -98,19 +96,20 @@ def beside(
     lines = []
     for (data, row), cells in grouped.items():
         texts = [_shown(cells.get(m), signed=table.signed) for m in measures]
-        lines.append((data, *row, *texts, _count(cells.values())))
+        lines.append((data, *row, *texts, _count([cells[m] for m in measures if m in cells])))
         if paper is not None:
             named = {**dict(zip(labels, row, strict=True)), "data": data}
             lines += _paper_row(paper, table, named, row, measures, published or _own)
-    titles = [(heads or {}).get(measure, title(measure)) for measure in measures]
-    return grid(("data", *labels, *titles, "runs"), lines, 1 + len(labels))
+    header = ("data", *labels, *(title(measure) for measure in measures), "runs")
+    shown_table = grid(header, lines, 1 + len(labels))
+    return f"{shown_table}\n\n{table.note}" if table.note else shown_table
 
 
 def _count(cells: Collection[Cell]) -> str:
     """How many runs; of a row that is over other things, how many of them."""
-    over_runs = [cell.n for cell in cells if cell.unit == "runs"]
+    over_runs = sorted({cell.n for cell in cells if cell.unit == "runs"})
     if over_runs:
-        return str(max(over_runs))
+        return "–".join(str(n) for n in dict.fromkeys((over_runs[0], over_runs[-1])))
     first = next(iter(cells))
     return f"{first.n} {first.unit}"
 

@@ -16,6 +16,15 @@ from checkwise.study.tables import Cell
 
 TARGETS = ("target_accuracy", "target_ece", "target_cwece", "target_nll")
 RULE, REFERENCE = "ac-nc", "source-acc"
+EVALUATION, DEVELOPMENT = "evaluation", "development"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence, and whether the numbers bear out each of its parts."""
+
+    text: str
+    holds: tuple[bool, ...]
 
 
 @dataclass(frozen=True)
@@ -37,6 +46,11 @@ class Change:
     def __str__(self) -> str:
         """The mean and its cluster-t interval."""
         return shown(self._cell(self.low, self.high), signed=True)
+
+    @property
+    def unclear(self) -> bool:
+        """Whether the cluster-t interval contains zero."""
+        return self.low <= 0 <= self.high
 
     @property
     def with_runs(self) -> str:

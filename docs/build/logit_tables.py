@@ -1,10 +1,12 @@
 """Tables that need saved logits, which are not packed: computed once, kept as their numbers.
 
-``python docs/build/logit_tables.py PACS OFFICEHOME`` computes them from two cohort folders.
+``python docs/build/logit_tables.py PACS OFFICEHOME`` computes them from two cohorts and keeps
+them with a fingerprint of the source journals that they belong to.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 from collections.abc import Sequence
@@ -13,6 +15,7 @@ from math import isnan
 from pathlib import Path
 from typing import Any
 
+from checkwise.store.registration import source_hashes
 from checkwise.study import Cohort
 from checkwise.study.pool import Pool
 from checkwise.study.tables import Cell, Table, build
@@ -21,15 +24,25 @@ FILE = Path(__file__).parents[1] / "study" / "data" / "logits.json"
 NAMES = ("temperature", "temperature-changes", "cross-fit", "binning", "risk-coverage")
 
 
-def compute(folders: Sequence[str]) -> dict[str, Any]:
+def fingerprint(cohort: Path) -> str:
+    """One hash for all source journals of a cohort."""
+    text = json.dumps(source_hashes(cohort), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def compute(folders: Sequence[Path]) -> dict[str, Any]:
     """The numbers of every table, plain values for JSON."""
-    pool = Pool([Cohort.open(folder) for folder in folders])
-    return {name: _plain(build(name, pool)) for name in NAMES}
+    cohorts = [Cohort.open(folder) for folder in folders]
+    pool = Pool(cohorts)
+    return {
+        "journals": {each.name: fingerprint(each.path) for each in cohorts},
+        "tables": {name: _plain(build(name, pool)) for name in NAMES},
+    }
 
 
 def read(name: str) -> Table:
     """A table from the kept numbers."""
-    values = json.loads(FILE.read_text())[name]
+    values = json.loads(FILE.read_text())["tables"][name]
     cells = [
         Cell(**{**cell, "row": tuple(cell["row"]), **_numbers(cell)}) for cell in values["cells"]
     ]
@@ -51,5 +64,11 @@ def _numbers(cell: dict[str, Any]) -> dict[str, float]:
     }
 
 
+def main() -> None:
+    if len(sys.argv) != 3:
+        sys.exit("Expected two cohort folders, PACS and OfficeHome, with saved logits.")
+    FILE.write_text(json.dumps(compute([Path(each) for each in sys.argv[1:]]), indent=1) + "\n")
+
+
 if __name__ == "__main__":
-    FILE.write_text(json.dumps(compute(sys.argv[1:]), indent=1) + "\n")
+    main()

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from beside import Paper, beside, grid
 from contrast import REFERENCE, RULE, TARGETS, change
 from packed import DATA
 
+from checkwise.records import RunKey
 from checkwise.report.measures import title
 from checkwise.study import Cohort
+from checkwise.study.hparams import hparam
 from checkwise.study.pool import Pool
 from checkwise.study.tables import Table, build
 
@@ -88,8 +90,52 @@ def influence(results: Results) -> str:
     return beside(
         results.table("influence"),
         ("own_change", "change", "change_without", "moved_errors", "sign_changes"),
-        where=lambda row: row["metric"] in SHOWN and row["data"] != "both",
+        where=lambda row: row["data"] != "both",
     )
+
+
+def inference(results: Results) -> str:
+    """Cluster-t alone: with blocks, draws and trials as the clusters."""
+    return beside(
+        results.table("inference"),
+        ("change", "detectable", "p"),
+        where=lambda row: (
+            row["interval"] == "t" and row["clusters of"] != "run" and row["data"] != "both"
+        ),
+    )
+
+
+def main_changes(results: Results) -> str:
+    return beside(
+        results.table("main-changes"),
+        ("gap_pp", *TARGETS, "target_nll_median", "target_nll_trimmed", "whd"),
+        paper=results.paper,
+        published=lambda row: ("", RULE, REFERENCE),
+    )
+
+
+def blocks(results: Results) -> str:
+    """The nine blocks of seeds one by one, and what is left without each."""
+    lines = []
+    for data, role in (("OfficeHome", "evaluation"), ("PACS", "development")):
+        kept = np.array([each == role for each in results.main.roles])
+        found = results.main.differences(RULE, REFERENCE, TARGETS, kept)
+        rates = dict(zip(results.main.keys, hparam(results.main, "lr"), strict=True))
+        nll = found.values[:, TARGETS.index("target_nll")]
+        for block in sorted({(key.hparams_seed, key.trial_seed) for key in found.keys}):
+            mine = [(key.hparams_seed, key.trial_seed) == block for key in found.keys]
+            first = found.keys[mine.index(True)]
+            others = np.array([key not in _in(block, found.keys) for key in results.main.keys])
+            left = change(results.main, role, keep=others)["target_nll"]
+            own = left.text(float(nll[mine].mean()), signed=True)
+            seeds = f"{block[0]}, {block[1]}"
+            lines.append((data, seeds, f"{rates[first]:.2g}", own, str(left), str(sum(mine))))
+    header = ("data", "hyperparameter, trial seed", "learning rate", "Target NLL of the block")
+    return grid((*header, "Target NLL without it [95%, cluster-t]", "runs"), lines, 2)
+
+
+def _in(block: tuple[int, int], keys: Sequence[RunKey]) -> set[RunKey]:
+    return {key for key in keys if (key.hparams_seed, key.trial_seed) == block}
 
 
 def multiplicity(results: Results) -> str:

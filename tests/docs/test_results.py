@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,20 +17,53 @@ PAGE = ROOT / "docs" / "study" / "results.md"
 
 
 @pytest.fixture(scope="module")
-def rebuilt() -> Iterator[dict[str, str]]:
-    results = builder("results")
-    with results.packed_cohorts() as cohorts:
-        yield results.parts(results.tables.Results(cohorts))
+def results() -> Iterator[Any]:
+    module = builder("results")
+    with module.packed_cohorts() as cohorts:
+        yield module.tables.Results(cohorts)
 
 
-def test_every_part_of_the_page_is_rebuilt_from_the_packed_journals(
-    rebuilt: dict[str, str],
-) -> None:
-    part = builder("page").part
+def test_every_part_of_the_page_is_rebuilt_from_the_packed_journals(results: Any) -> None:
+    part, rebuilt = builder("page").part, builder("results").parts(results)
     marked = re.findall(r"<!-- ([a-z-]+) -->", PAGE.read_text())
     assert sorted(marked) == sorted(rebuilt)
     for name, content in rebuilt.items():
         assert part(PAGE, name) == content, name
+
+
+def test_tables_from_logits_belong_to_the_packed_journals(results: Any) -> None:
+    module = builder("logit_tables")
+    kept = json.loads(module.FILE.read_text())["journals"]
+    for name in ("pacs-frozen", "officehome-frozen"):
+        assert kept[name] == module.fingerprint(results.cohorts[name].path)
+
+
+@pytest.mark.parametrize("role", ["development", "evaluation"])
+def test_tables_from_logits_agree_with_the_journals(results: Any, role: str) -> None:
+    read, main = builder("logit_tables").read, results.table("main")
+    (data,) = {
+        key.dataset
+        for key, each in zip(results.main.keys, results.main.roles, strict=True)
+        if each == role
+    }
+    for rule in ("source-acc", "ac-nc"):
+        for measure in ("target_accuracy", "target_nll", "target_ece", "target_cwece"):
+            expected = main.value(data, rule, measure=measure)
+            found = read("temperature").value(rule, measure=measure, role=role)
+            assert found == pytest.approx(expected, abs=1e-6)
+        error = read("risk-coverage").value(data, rule, measure="risk_100")
+        accuracy = main.value(data, rule, measure="target_accuracy")
+        assert error == pytest.approx(100 - accuracy, abs=1e-6)
+    as_recorded = ("B = 15, h = 0.1", "ac-nc")
+    assert read("binning").value(*as_recorded, measure="choices_changed", role=role) == 0
+
+
+def test_the_lists_tell_what_they_compute(results: Any) -> None:
+    claims, caveats = builder("claims"), builder("caveats")
+    for found in (claims.favourable(results), caveats.unfavourable(results)):
+        said = list(found)
+        assert len(said) >= 4
+        assert all(claim.holds and all(claim.holds) for claim in said)
 
 
 def test_every_packed_cohort_is_small_and_used() -> None:
@@ -40,10 +75,32 @@ def test_every_packed_cohort_is_small_and_used() -> None:
 
 def test_a_sentence_that_became_untrue_stops_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
     module = builder("claims")
-    monkeypatch.setattr(module, "_favourable", lambda results: [module.Claim("It helps.", False)])
-    monkeypatch.setattr(module, "_unfavourable", lambda results: [])
+    said = [module.Claim("It helps.", (True, False))]
+    monkeypatch.setattr(module, "favourable", lambda results: said)
+    monkeypatch.setattr(module, "unfavourable", lambda results: [])
     with pytest.raises(SystemExit, match="bear out: It helps"):
         module.claims(None)
+
+
+def test_other_numbers_make_the_sentences_untrue(
+    results: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Were every change turned round, no sentence that speaks of one would hold."""
+    claims, caveats = builder("claims"), builder("caveats")
+    change = builder("contrast").change
+
+    def turned(*args: Any, **options: Any) -> Any:
+        return {
+            name: replace(c, mean=-c.mean, low=1.0, high=2.0)
+            if c.low < 0
+            else replace(c, mean=-c.mean, low=-2.0, high=-1.0)
+            for name, c in change(*args, **options).items()
+        }
+
+    monkeypatch.setattr(claims, "change", turned)
+    monkeypatch.setattr(caveats, "change", turned)
+    assert [all(c.holds) for c in claims.favourable(results)] == [False, True, True, False]
+    assert not any(all(c.holds) for c in list(caveats.unfavourable(results))[4:9])
 
 
 def test_published_numbers_stand_below_ours_as_they_were_printed() -> None:
