@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -81,10 +82,10 @@ def _harmless(z: Array, noise: Array) -> Array:
     return np.where(same[:, None], noise, 0.0)
 
 
-def written(trial: int) -> WrittenRun:
+def written(trial: int, bins: int = 15, bandwidth: float = 0.1) -> WrittenRun:
     """A run whose journal says what its logits say, in both source domains."""
     found = [
-        reference.evaluate(y, logits=z, bins=15, bandwidth=0.1)
+        reference.evaluate(y, logits=z, bins=bins, bandwidth=bandwidth)
         for z, y in (outputs(trial, t) for t in range(len(STEPS)))
     ]
     random = np.random.default_rng(trial)
@@ -95,6 +96,7 @@ def written(trial: int) -> WrittenRun:
         {name: [entry[name] for entry in found] for name in ("nll", "cwece", "ece")},
         random.integers(30, 60, len(STEPS)).tolist(),
         {"nll": random.uniform(1, 2, len(STEPS)).tolist()},
+        extra={"bins": bins, "bandwidth": bandwidth},
     )
 
 
@@ -190,11 +192,48 @@ def test_only_logits_of_feasible_checkpoints_are_needed(cohort: Cohort) -> None:
 def test_logits_of_another_run_are_refused(cohort: Cohort, runs: list[WrittenRun]) -> None:
     folder = cohort.path / "runs" / str(key("ERM", 0))
     save(folder, replace(runs[1], domains=("art", "photo")))
-    with pytest.raises(InputError, match=r"correct of 'art' in .*step-000100\.npz.*verify"):
+    with pytest.raises(InputError, match=r"correct of 'art', .* in .*step-000100\.npz.*verify"):
         build("binning", cohort)
     save(folder, replace(runs[0], domains=("art", "cartoon")))
-    with pytest.raises(InputError, match="but got domains art, cartoon"):
+    with pytest.raises(InputError, match="but got at step 100 domains art, cartoon"):
         build("binning", cohort)
+
+
+def surer(z: Array, y: Array) -> tuple[Array, Array]:
+    """Every prediction as before, a little more confident."""
+    return (1.001 * z).astype(np.float32), y
+
+
+def turned(z: Array, y: Array) -> tuple[Array, Array]:
+    """Every other example with its classes turned by one: the same p[y], other classes."""
+    half = np.arange(len(y)) % 2 == 0
+    return np.where(half[:, None], np.roll(z, 1, axis=1), z), np.where(half, (y + 1) % 5, y)
+
+
+@pytest.mark.parametrize(("other", "name"), [(surer, "nll"), (turned, "cwece")])
+def test_logits_with_as_many_right_are_refused_for_what_else_they_say(
+    cohort: Cohort, other: Callable[[Array, Array], tuple[Array, Array]], name: str
+) -> None:
+    folder = cohort.path / "runs" / str(key("ERM", 0))
+    path = folder / layout.source_predictions_file(STEPS[1])
+    with np.load(path) as saved:
+        arrays = dict(saved)
+    z, y = other(arrays["photo.logits"], arrays["photo.labels"])
+    np.savez(path, **{**arrays, "photo.logits": z, "photo.labels": y})
+    expected = rf"journal of {key('ERM', 0)} .* step 200 {name} \S+ of 'photo', recorded as"
+    with pytest.raises(InputError, match=expected):
+        build("binning", cohort)
+
+
+@pytest.mark.parametrize(("bins", "bandwidth"), [(10, 0.1), (12, 0.3)])
+def test_the_recorded_error_is_repeated_with_the_settings_it_was_recorded_with(
+    tmp_path: Path, bins: int, bandwidth: float
+) -> None:
+    run = written(0, bins, bandwidth)
+    path = write_cohort(tmp_path / "other", [run])
+    save(path / "runs" / str(run.key), run)
+    table = build("binning", Cohort.open(path))
+    assert table.cell(HARD, "source-acc", measure="target_nll").n == 1
 
 
 def test_without_logits_there_is_no_table(tmp_path: Path, runs: list[WrittenRun]) -> None:
