@@ -25,7 +25,7 @@ class Influence:
         value: its own difference.
         mean: over all runs.
         without: the mean of the others.
-        errors: how far the mean moves, in standard errors of the mean over all runs.
+        moved: ``without`` − ``mean``, in standard errors of the mean over all runs.
         sign_changes: whether the others' mean has the opposite sign.
     """
 
@@ -33,13 +33,13 @@ class Influence:
     value: float
     mean: float
     without: float
-    errors: float
+    moved: float
     sign_changes: bool
 
     @property
     def notable(self) -> bool:
         """Whether the conclusion leans on this run."""
-        return self.sign_changes or self.errors >= NOTABLE
+        return self.sign_changes or abs(self.moved) >= NOTABLE
 
 
 def influence(keys: Sequence[RunKey], values: FloatArray) -> list[Influence]:
@@ -58,15 +58,15 @@ def influence(keys: Sequence[RunKey], values: FloatArray) -> list[Influence]:
     mean = float(x.mean())
     without = (x.sum() - x) / (n - 1)
     error = float(x.std(ddof=1)) / np.sqrt(n)
-    moved = np.abs(without - mean)
-    order = np.argsort(-moved, kind="stable")
+    moved = without - mean
+    order = np.argsort(-np.abs(moved), kind="stable")
     return [
         Influence(
             run=keys[i],
             value=float(x[i]),
             mean=mean,
             without=float(without[i]),
-            errors=float(moved[i] / error) if error > 0 else 0.0,
+            moved=float(moved[i] / error) if error > 0 else 0.0,
             sign_changes=bool(without[i] * mean < 0),
         )
         for i in order.tolist()

@@ -38,7 +38,9 @@ def multiplicity(pool: Pool, by: By = "block") -> Table:
         f"{len(RULES)} rules − source-acc: p-values corrected for comparing that many",
         ("metric", "rule", "clusters"),
         cells,
-        note="t tests over clusters of runs with the same seeds; Holm, and the largest |t|.",
+        note="p and Holm: t tests over clusters, which are runs with the same seeds unless said "
+        "otherwise. max-t: the largest |t| of any rule when the signs of whole clusters are "
+        "flipped; that is another test, and its p can be smaller than the t test's.",
         signed=True,
     )
 
@@ -74,7 +76,7 @@ def influences(pool: Pool) -> Table:
                     ("own_change", run.value, factor),
                     ("change", run.mean, factor),
                     ("change_without", run.without, factor),
-                    ("moved_errors", run.errors, 1),
+                    ("moved_errors", run.moved, 1),
                     ("sign_changes", float(run.sign_changes), 1),
                 ):
                     cells.append(Cell(row, name, value, n, scope.role, by))
@@ -83,6 +85,8 @@ def influences(pool: Pool) -> Table:
         "ac-nc − source-acc with one run left out: the runs that move the mean most",
         ("metric", "run"),
         cells,
-        note="Runs are notable that move the mean by half a standard error or change its sign.",
+        note="Moved: the mean without the run − the mean of all, in standard errors of the latter. "
+        "Runs are notable that move the mean by half a standard error either way or change its "
+        "sign.",
         signed=True,
     )
