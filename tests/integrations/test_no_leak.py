@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import checkwise as cw
+from checkwise.cli import main
 from checkwise.integrations import load_runs
 from checkwise.records import RunKey
 from tests.integrations.samples import (
@@ -27,6 +28,7 @@ from tests.integrations.samples import (
     write_csv,
     write_lines,
 )
+from tests.study.cohorts import tiny_runs, write_cohort
 
 GONE = object()
 POISON = st.sampled_from(
@@ -194,3 +196,54 @@ def test_predictions(data: st.DataObject) -> None:
                 file.unlink()
                 target.rmdir()
         assert _facts(folder) == clean
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Path:
+    cohort = write_cohort(tmp_path / "tiny", tiny_runs())
+    return sorted(cohort.glob("runs/*/heldout/*.jsonl"))[0]
+
+
+def _refuses(path: Path, out: Path) -> None:
+    with pytest.raises(cw.InputError, match="held-out domain"):
+        cw.load(path)
+    with pytest.raises(cw.InputError, match="held-out domain"):
+        cw.load_runs(path)
+    for words in (["select", path], ["export", path, "-o", out], ["report", path, "-o", out]):
+        with pytest.raises(SystemExit) as stop:
+            main([str(word) for word in words])
+        assert stop.value.code == 2
+    assert not out.exists()
+
+
+def test_a_held_out_journal_is_no_validation(journal: Path, tmp_path: Path) -> None:
+    link = tmp_path / "validation.jsonl"
+    link.symlink_to(journal)
+    for path in (journal, link, journal.parent):
+        _refuses(path, tmp_path / "out")
+
+
+def test_whatever_lies_below_a_runs_held_out_folder_is_refused(
+    journal: Path, tmp_path: Path
+) -> None:
+    plain = write_csv(tmp_path / "run.csv", _without_targets())
+    cw.load_runs(plain)
+    inside = journal.with_suffix(".csv")
+    inside.write_bytes(plain.read_bytes())
+    _refuses(inside, tmp_path / "out")
+
+
+def test_a_copied_held_out_journal_is_known_by_its_content(journal: Path, tmp_path: Path) -> None:
+    copied = tmp_path / "copied.jsonl"
+    copied.write_bytes(journal.read_bytes())
+    _refuses(copied, tmp_path / "out")
+    rows = pd.read_json(copied, lines=True)
+    rows.to_csv(tmp_path / "copied.csv", index=False)
+    _refuses(tmp_path / "copied.csv", tmp_path / "out")
+    rows.drop(columns="split").to_csv(tmp_path / "own.csv", index=False)
+    assert len(cw.load(tmp_path / "own.csv")) == len(rows)
+
+
+def test_a_folder_of_ones_own_may_be_called_heldout(tmp_path: Path) -> None:
+    (tmp_path / "heldout").mkdir()
+    assert cw.load_runs(write_csv(tmp_path / "heldout" / "run.csv", _without_targets()))

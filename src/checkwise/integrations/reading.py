@@ -13,6 +13,7 @@ from checkwise.integrations import answers, domainbed, own, predictions, swad, t
 from checkwise.integrations.found import Found, Progress, Request
 from checkwise.integrations.jsonl import NoRecordsError, read_lines
 from checkwise.records import RunKey, Trajectory
+from checkwise.store.layout import is_held_out
 
 ACCEPTED = (
     "a run or cohort folder of checkwise, a table of metrics (.csv, .parquet, .jsonl), a "
@@ -150,6 +151,11 @@ def _read(path: Path, request: Request) -> list[Found]:
         if not path.exists():
             raise InputError(
                 f"Expected {ACCEPTED}, but there is nothing at {path}: check the path."
+            )
+        if is_held_out(path):
+            raise InputError(
+                f"Expected what selection may read, but {path} holds results on a held-out domain: "
+                "give the folder of the run."
             )
         if path.is_file():
             return _reader(path).read(path, request)

@@ -25,6 +25,8 @@ from checkwise.records.columns import ONLY_DOMAIN, source_rows, texts
 KEY_COLUMNS = ("dataset", "algorithm", "held_out", "hparams_seed", "trial_seed")
 OTHER_COLUMNS = ("run", "step", "domain", "role", "n", "correct", "diverged", "path")
 REQUIRED = ("step", "accuracy")
+# Columns by which a journal of checkwise on a held-out domain is known; it names no domain.
+HELD_OUT_JOURNAL = {"step", "diverged", "split", "n", "correct"}
 
 Columns = dict[str, NDArray[np.object_]]
 
@@ -106,6 +108,12 @@ def _check_header(names: Sequence[str], path: Path) -> None:
             f"Expected columns step and accuracy (and domain, nll, ece, cwece, n where you have "
             f"them), but {path} has {shown}: name the columns in the first line, or in each JSON "
             "record."
+        )
+    if set(names) >= HELD_OUT_JOURNAL and "domain" not in names:
+        raise InputError(
+            f"Expected source validation, but {path} has the columns of checkwise's results on a "
+            "held-out domain (diverged, split): give the folder of the run; in a table of your own "
+            "rename `split`."
         )
 
 

@@ -94,6 +94,18 @@ def is_record(path: Path) -> bool:
     return False
 
 
+def is_held_out(path: Path) -> bool:
+    """Whether a cohort or one of its runs keeps results on held-out domains at this place."""
+    place = path.resolve()
+    return any(
+        (above / mark).is_file()
+        for folder in (place, *place.parents)
+        if folder.name == HELDOUT
+        for above in folder.parents
+        for mark in (RUN, COHORT)
+    )
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON object of the schema this version knows."""
     try:
