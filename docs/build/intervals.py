@@ -1,5 +1,7 @@
 """Simulate the coverage of every interval under shared seeds and write it into statistics.md.
 
+Clusters are independent here; ``crossed.py`` has those of a study.
+
 Run by ``make docs``; ``tests/docs`` checks that the page shows what this computes.
 """
 
@@ -8,6 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+import crossed
 import numpy as np
 from page import fill
 
@@ -105,6 +108,7 @@ def table() -> str:
 
 def main() -> None:
     fill(PAGE, PART, table())
+    fill(PAGE, crossed.PART, crossed.table())
 
 
 if __name__ == "__main__":
