@@ -158,6 +158,51 @@ def test_records_are_not_written_over(
     assert before == {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.parametrize("command", ["tables", "figures"])
+@pytest.mark.parametrize("place", ["", "runs", "runs/new", "RUN", "RUN/new", "RUN/heldout"])
+def test_folders_of_results_are_not_among_the_records(
+    folder: Path, capsys: pytest.CaptureFixture[str], command: str, place: str
+) -> None:
+    run_folder = next(path for path in (folder / "runs").iterdir())
+    out = folder / place.replace("RUN", f"runs/{run_folder.name}")
+    before = sorted(folder.rglob("*"))
+    assert run(command, folder, "--out", out) == 2
+    assert f"{out} is a cohort's or a run's" in capsys.readouterr().err
+    assert sorted(folder.rglob("*")) == before
+
+
+def test_tables_may_lie_in_a_folder_of_their_own_in_the_cohort(folder: Path) -> None:
+    for name in ("results", "derived"):
+        assert run("tables", folder, "--out", folder / name, "--only", "main") == 0
+        assert (folder / name / "main.md").is_file()
+
+
+@pytest.mark.parametrize("only", [(), ("--only", "main")])
+@pytest.mark.parametrize(
+    ("margin", "said"),
+    [
+        ("accuracy=0.5", "Expected metrics among gap_pp, source_accuracy"),
+        ("target_banana=0.5", "but got 'target_banana'"),
+        ("target_accuracy=-0.5", "Expected a finite margin above 0"),
+        ("target_accuracy=0", "Expected a finite margin above 0"),
+        ("target_accuracy=nan", "but got nan for target_accuracy"),
+        ("target_accuracy=inf", "but got inf for target_accuracy"),
+    ],
+)
+def test_a_margin_that_means_nothing_is_refused_at_once(
+    folder: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    only: tuple[str, ...],
+    margin: str,
+    said: str,
+) -> None:
+    assert run("tables", folder, "--out", tmp_path / "out", "--margin", margin, *only) == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+    assert not (folder / "registrations.jsonl").exists()  # nothing was opened
+
+
 def test_results_may_lie_beside_the_records(folder: Path) -> None:
     for _ in range(2):
         assert run("compare", folder, "--out", folder / "table.json") == 0

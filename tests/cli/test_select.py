@@ -142,6 +142,13 @@ def test_results_are_written_to_files(table: Path, tmp_path: Path) -> None:
         (("export", "TABLE", "-o", "TABLE", "--force"), "which is the input"),
         (("compare", ".", "--out", "nowhere/a.csv"), "the folder of nowhere/a.csv to exist"),
         (("pack", ".", "-o", "nowhere/a.tar.xz"), "the folder of nowhere/a.tar.xz to exist"),
+        (("select", "TABLE", "b.csv"), "Expected one PATH, but got b.csv as well: give `checkw"),
+        (("compare", "a", "b", "c"), "Expected one COHORT, but got b c as well"),
+        (("rules", "x"), "Expected options only, but got x: leave"),
+        (("figures", ".", "--out", "TABLE"), "run.csv is a file: choose another"),
+        (("tables", ".", "--out", "TABLE/deep"), "run.csv is a file: choose another"),
+        (("unpack", "TABLE", "--out", "TABLE"), "Expected a new folder, but"),
+        (("unpack", ".", "--out", "nowhere"), "but . is a folder: give the .tar.xz file"),
         (("fly",), "No such command"),
     ],
 )
@@ -151,12 +158,21 @@ def test_bad_input_is_one_line_and_exit_code_2(
     arguments: tuple[str, ...],
     message: str,
 ) -> None:
-    words = [str(table) if word == "TABLE" else word for word in arguments]
+    words = [word.replace("TABLE", str(table)) for word in arguments]
     assert run(*words) == 2
     said = capsys.readouterr().err
     assert message in said
     assert said.count("\n") == 1
     assert "Traceback" not in said
+
+
+def test_a_packed_cohort_has_to_be_unpacked(
+    table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    packed = table.with_name("study.tar.xz")
+    packed.write_bytes(b"packed")
+    assert run("select", packed) == 2
+    assert f"`checkwise unpack {packed} --out FOLDER`" in capsys.readouterr().err
 
 
 def test_a_rule_of_ones_own_comes_with_the_command_line(

@@ -16,6 +16,7 @@ from checkwise.cli.choice import Choice
 from checkwise.cli.options import AsJson
 from checkwise.cli.plugins import Plugins, load_plugins
 from checkwise.errors import InputError
+from checkwise.metrics import METRICS
 from checkwise.report import words
 from checkwise.store.atomic import write_text
 from checkwise.study import Cohort, Contrast
@@ -105,6 +106,14 @@ def command(
 def names(text: str | None) -> list[str]:
     """A comma-separated list."""
     return [part.strip() for part in (text or "").split(",") if part.strip()]
+
+
+def check_metrics(given: Sequence[str]) -> None:
+    """Refuse what no comparison has."""
+    known = ["gap_pp", *(f"{side}_{name}" for side in ("source", "target") for name in METRICS)]
+    for name in given:
+        if name not in known:
+            raise InputError(f"Expected metrics among {', '.join(known)}, but got {name!r}.")
 
 
 def present(cohort: Cohort, rows: Sequence[Contrast], by: Sequence[str] = ()) -> None:

@@ -29,6 +29,7 @@ def command(
     role: Role = None,
 ) -> None:
     """Draw the figures of a study; those that need logits say so where there are none."""
+    show.refuse_folder(out)
     pool = Pool([Cohort.open(path, role=role) for path in paths])
     screen = show.console()
     key = _run(pool, run) if run else None

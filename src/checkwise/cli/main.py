@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 from typing import Annotated, Any
@@ -115,7 +116,7 @@ def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
 
 def _explain(error: Exception) -> int:
     if isinstance(error, _UsageError):
-        _complain(error.format_message())
+        _complain(_usage(error))
         return 2
     if isinstance(error, typer.Abort):
         _complain("aborted")
@@ -132,6 +133,21 @@ def _explain(error: Exception) -> int:
         "run again with --debug and report what it prints."
     )
     return 1
+
+
+def _usage(error: Any) -> str:
+    """What typer says; of one argument too many, in the words of the other messages."""
+    said: str = error.format_message()
+    surplus = re.fullmatch(r"Got unexpected extra argument\S* \((.*)\)", said)
+    context = getattr(error, "ctx", None)
+    if surplus is None or context is None:
+        return said
+    arguments = [p for p in context.command.params if p.param_type_name == "argument"]
+    if not arguments:
+        return f"Expected options only, but got {surplus[1]}: leave it out."
+    wanted = " and ".join(f"one {(p.metavar or p.name).upper()}" for p in arguments)
+    again = f"`checkwise {context.command.name}`"
+    return f"Expected {wanted}, but got {surplus[1]} as well: give {again} for each by itself."
 
 
 def _complain(message: str) -> None:

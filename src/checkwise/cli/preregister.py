@@ -11,11 +11,10 @@ import typer
 
 from checkwise.cli import show
 from checkwise.cli.choice import Choice
-from checkwise.cli.compare import CohortPath, Delta, Norm, Reference, Scope, names
+from checkwise.cli.compare import CohortPath, Delta, Norm, Reference, Scope, check_metrics, names
 from checkwise.cli.options import AsJson
 from checkwise.cli.plugins import Plugins, load_plugins
 from checkwise.errors import InputError
-from checkwise.metrics import METRICS
 from checkwise.selection import DEFAULT_RULE, rules
 from checkwise.store.registration import register
 from checkwise.study import Setting
@@ -103,11 +102,10 @@ def _check(
             )
     if weights not in ("equal", "sample"):
         raise InputError(f"Expected --weights equal or sample, but got {weights!r}.")
-    known = ["gap_pp", *(f"{side}_{name}" for side in ("source", "target") for name in METRICS)]
-    for what, given, among in (("metrics", metrics, known), ("tables", tables, list(TABLES))):
-        for name in given:
-            if name not in among:
-                raise InputError(f"Expected {what} among {', '.join(among)}, but got {name!r}.")
+    check_metrics(metrics)
+    for name in tables:
+        if name not in TABLES:
+            raise InputError(f"Expected tables among {', '.join(TABLES)}, but got {name!r}.")
 
 
 def _say(path: Path, rule: str, journals: int, found: Registered) -> None:

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from checkwise.errors import InputError
 from checkwise.store.atomic import file_to_write
-from checkwise.store.layout import is_record
+from checkwise.store.layout import is_own_folder, is_record
 
 WIDE = 200
 STANDARD_STREAMS = ("-", "/dev/stdin", "/dev/stdout", "/dev/stderr")
@@ -67,6 +67,20 @@ def refuse_to_overwrite(source: Path, out: Path | None, *, make_folder: bool = F
         raise InputError(f"Expected another file to write than {out}, which records a run.")
     if not make_folder and not out.absolute().parent.is_dir():
         raise InputError(f"Expected the folder of {out} to exist: make it first.")
+
+
+def refuse_folder(out: Path) -> None:
+    """Results must go to a folder that can be one, and not among a cohort's own records."""
+    existing = next((place for place in (out, *out.parents) if place.exists()), out)
+    if existing.exists() and not existing.is_dir():
+        raise InputError(
+            f"Expected a folder to write to, but {existing} is a file: choose another."
+        )
+    if is_own_folder(out):
+        raise InputError(
+            f"Expected a folder of its own to write to, but {out} is a cohort's or a run's: "
+            "choose another, such as COHORT/results."
+        )
 
 
 def width(header: Sequence[str], rows: Sequence[Sequence[str]]) -> int:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from checkwise.cli import show
-from checkwise.cli.compare import Role, names
+from checkwise.cli.compare import Role, check_metrics, names
 from checkwise.errors import InputError
 from checkwise.report import typeset
 from checkwise.store.atomic import write_text
@@ -36,8 +37,9 @@ def command(
     role: Role = None,
 ) -> None:
     """Write the tables of a study, each as .md, .csv and .tex, and all of them as tables.md."""
-    pool = Pool([Cohort.open(path, role=role) for path in paths])
+    show.refuse_folder(out)
     margins = dict(_margin(text) for text in margin or [])
+    pool = Pool([Cohort.open(path, role=role) for path in paths])
     made: Sequence[Table | tuple[str, str]]
     if only is not None:
         if not names(only):
@@ -59,10 +61,18 @@ def command(
 
 
 def _margin(text: str) -> tuple[str, float]:
-    metric, _, size = text.partition("=")
+    name, _, written = text.partition("=")
+    metric = name.strip()
     try:
-        return metric.strip(), float(size)
+        size = float(written)
     except ValueError:
         raise InputError(
             f"Expected a margin as METRIC=SIZE, such as target_accuracy=0.5, but got {text!r}."
         ) from None
+    check_metrics([metric])
+    if not 0 < size < inf:
+        raise InputError(
+            f"Expected a finite margin above 0 (the largest difference that would not matter), but "
+            f"got {written.strip()} for {metric}: give one."
+        )
+    return metric, size

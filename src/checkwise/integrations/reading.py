@@ -13,7 +13,7 @@ from checkwise.integrations import answers, domainbed, own, predictions, swad, t
 from checkwise.integrations.found import Found, Progress, Request
 from checkwise.integrations.jsonl import NoRecordsError, read_lines
 from checkwise.records import RunKey, Trajectory
-from checkwise.store.layout import is_held_out
+from checkwise.store.layout import PACKED, is_held_out
 
 ACCEPTED = (
     "a run or cohort folder of checkwise, a table of metrics (.csv, .parquet, .jsonl), a "
@@ -171,6 +171,11 @@ def _reader(path: Path) -> Reader:
     for reader in READERS:
         if reader.recognise(path):
             return reader
+    if path.name.endswith(PACKED):
+        raise InputError(
+            f"Expected {ACCEPTED}, but {path} is an archive: make a cohort of it with "
+            f"`checkwise unpack {path} --out FOLDER`, then give the folder."
+        )
     raise InputError(f"Expected {ACCEPTED}, but {path} is none of these: check the path.")
 
 

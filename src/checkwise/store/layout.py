@@ -25,6 +25,7 @@ LEASE: Final = "lease"
 ERROR: Final = "error.txt"
 DONE: Final = "done"
 DERIVED: Final = "derived"
+PACKED: Final = ".tar.xz"
 _OF_A_COHORT: Final = (COHORT, REGISTRATIONS, DERIVED)
 _OF_A_RUN: Final = (
     RUN,
@@ -92,6 +93,17 @@ def is_record(path: Path) -> bool:
         if first in _OF_A_RUN and (folder / RUN).is_file() and (folder / SOURCE).is_file():
             return True
     return False
+
+
+def is_own_folder(path: Path) -> bool:
+    """Whether a folder is a cohort or a run, or belongs to the runs of a cohort."""
+    place = path.resolve()
+    if (place / COHORT).is_file() or all((place / own).is_file() for own in (RUN, SOURCE)):
+        return True
+    return any(
+        (folder / COHORT).is_file() and place.relative_to(folder).parts[0] == RUNS
+        for folder in place.parents
+    )
 
 
 def is_held_out(path: Path) -> bool:

@@ -20,7 +20,7 @@ from checkwise.store.cohort import open_cohort
 from checkwise.store.registration import LOG, mark_opened
 from checkwise.store.run import fingerprint, finished
 
-SUFFIX = ".tar.xz"
+SUFFIX = layout.PACKED
 LARGEST = 2**30  # bytes after decompression; a cohort's journals are far smaller
 
 
@@ -90,8 +90,15 @@ def unpack(file: Path, out: Path) -> None:
 
     Whoever has the file can read its held-out journals: the new cohort is marked as opened.
     """
+    if out.exists() and not out.is_dir():
+        raise InputError(f"Expected a new folder, but {out} is a file: choose another.")
     if out.exists() and any(out.iterdir()):
         raise InputError(f"Expected a new folder, but {out} is not empty: choose another.")
+    if file.is_dir():
+        raise InputError(
+            f"Expected a packed cohort (made by `checkwise pack`), but {file} is a folder: give "
+            f"the {SUFFIX} file; a cohort's folder needs no unpacking."
+        )
     members = dict(_members(file))
     if layout.COHORT not in members:
         raise InputError(
