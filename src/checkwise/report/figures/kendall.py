@@ -100,7 +100,7 @@ def draw(found: KendallFacts) -> Figure:
     style.legend_below(figure, axes, len(datasets))
     figure.suptitle(
         f"Source and target order over all checkpoints, {found.role}\n"
-        "shaded: the mean over all runs of the panel",
+        "shaded: from 0 to the mean over all runs of the panel",
         fontsize=8,
     )
     return figure
