@@ -137,7 +137,6 @@ def test_results_are_written_to_files(table: Path, tmp_path: Path) -> None:
         (("export", "TABLE", "-o", "x"), "names no file for it"),
         (("export", "TABLE", "-o", "."), ". is a folder: choose another"),
         (("report", "TABLE", "-o", "-"), "got '-': results are not written to a standard stream"),
-        (("select", "TABLE", "--out", "/dev/stdout"), "but got '/dev/stdout'"),
         (("export", "TABLE", "-o", "nowhere/x"), "the folder of nowhere/x to exist"),
         (("export", "TABLE", "-o", "TABLE", "--force"), "which is the input"),
         (("compare", ".", "--out", "nowhere/a.csv"), "the folder of nowhere/a.csv to exist"),
@@ -155,15 +154,22 @@ def test_results_are_written_to_files(table: Path, tmp_path: Path) -> None:
 def test_bad_input_is_one_line_and_exit_code_2(
     table: Path,
     capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
     arguments: tuple[str, ...],
     message: str,
 ) -> None:
+    monkeypatch.chdir(table.parent)
     words = [word.replace("TABLE", str(table)) for word in arguments]
     assert run(*words) == 2
     said = capsys.readouterr().err
     assert message in said
     assert said.count("\n") == 1
     assert "Traceback" not in said
+
+
+def test_a_standard_stream_is_no_file_to_write(table: Path) -> None:
+    with pytest.raises(cw.InputError, match="not written to a standard stream"):
+        show.refuse_to_overwrite(table, Path("/dev/stdout"))
 
 
 def test_a_packed_cohort_has_to_be_unpacked(
