@@ -16,7 +16,7 @@ from checkwise.store import heldout
 from checkwise.store.run import read_run
 from checkwise.study.outcome import Outcome, mean_at
 from checkwise.weights.calibration import Calibration, calibrate
-from checkwise.weights.logits import Logits, read_logits
+from checkwise.weights.logits import Logits, read_logits, remedy
 
 
 class Targets:
@@ -45,11 +45,8 @@ class Targets:
     def logits(self, domain: str, step: int) -> Logits:
         """Saved logits and labels of one held-out domain, by its name."""
         path = heldout.heldout_logits_file(self._folder, domain, step)
-        try:
-            return read_logits(path, f"logits on the held-out domain {domain!r} at step {step}")
-        except InputError as error:
-            said = str(error).replace('`logits = "source"` (or "all")', '`logits = "all"`')
-            raise InputError(said) from None
+        what = f"logits on the held-out domain {domain!r} at step {step}"
+        return read_logits(path, what, lambda: remedy(self._folder, heldout=True))
 
     def journals(self) -> dict[str, Mapping[str, NDArray[Any]]]:
         """Every record of every held-out domain."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -17,7 +17,11 @@ from checkwise.store.run import read_run
 
 Logits: TypeAlias = dict[str, tuple[NDArray[np.float32], NDArray[np.int64]]]
 
-SAVE_THEM = 'train with `logits = "source"` (or "all") under [records] of the study'
+SAVE_SOURCE = 'train with `logits = "source"` (or "all") under [records] of the study'
+SAVE_ALL = 'train with `logits = "all"` under [records] of the study'
+LEFT_BEHIND = (
+    "the logits were left behind when it was packed; give the cohort that it was packed from"
+)
 
 
 def source_logits(folder: Path, step: int) -> Logits:
@@ -27,7 +31,7 @@ def source_logits(folder: Path, step: int) -> Logits:
     """
     folder = Path(folder)
     path = folder / layout.source_predictions_file(step)
-    found = read_logits(path, f"source logits of step {step}")
+    found = read_logits(path, f"source logits of step {step}", lambda: remedy(folder))
     if set(found) & set(read_run(folder).key.held_out):
         raise InputError(
             f"Expected source domains only, but got a held-out one in {path}: the file does not "
@@ -36,21 +40,35 @@ def source_logits(folder: Path, step: int) -> Logits:
     return found
 
 
-def read_logits(path: Path, what: str) -> Logits:
-    """``<domain>.logits`` and ``<domain>.labels`` of one file, by domain."""
+def read_logits(path: Path, what: str, advice: Callable[[], str]) -> Logits:
+    """``<domain>.logits`` and ``<domain>.labels`` of one file, by domain.
+
+    ``advice`` says what to do where there is no such file.
+    """
     try:
         with np.load(path, allow_pickle=False) as arrays:
             names = sorted(n.removesuffix(".logits") for n in arrays if n.endswith(".logits"))
             return {n: (arrays[f"{n}.logits"], arrays[f"{n}.labels"]) for n in names}
     except FileNotFoundError:
         raise InputError(
-            f"Expected {what}, but there is no {path.name} in {path.parent}: {SAVE_THEM}."
+            f"Expected {what}, but there is no {path.name} in {path.parent}: {advice()}."
         ) from None
     except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
         raise InputError(
             f"Expected {what}, but got: {error} in {path}: the file is damaged; "
             "`checkwise verify` says what to do."
         ) from None
+
+
+def remedy(folder: Path, *, heldout: bool = False) -> str:
+    """What to do about logits that a run lacks: save them, or go to where they were saved."""
+    saved = read_run(folder).config.get("logits")
+    mark = folder / layout.DONE
+    if saved != "all" and (heldout or saved != "source"):
+        return SAVE_ALL if heldout else SAVE_SOURCE
+    files = layout.read_json(mark).get("files", {}) if mark.is_file() else {}
+    unpacked = mark.is_file() and not any(name.startswith(layout.PREDICTIONS) for name in files)
+    return LEFT_BEHIND if unpacked else "`checkwise verify` says what became of it"
 
 
 def has_source_logits(folder: Path) -> bool:

@@ -1,0 +1,79 @@
+"""Who packed a cohort left its logits behind: nobody is told to train it again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from checkwise.cli import main
+from checkwise.errors import InputError
+from checkwise.records import RunKey
+from checkwise.store.pack import pack, unpack
+from checkwise.store.run import mark_done
+from checkwise.study import Cohort
+from checkwise.study.targets import Targets
+from checkwise.weights.logits import source_logits
+from tests.report.saved_logits import save_logits
+from tests.study.cohorts import tiny_runs, write_cohort
+
+PACKED = "the logits were left behind when it was packed"
+
+
+def cohort_with(path: Path, kept: str) -> Path:
+    """A finished cohort whose runs were trained with ``logits = kept``."""
+    runs = [replace(run, extra={"logits": kept}) for run in tiny_runs() if run.finished]
+    write_cohort(path, runs)
+    if kept != "none":
+        save_logits(path, runs[0].steps)
+        for run in runs:
+            mark_done(path / "runs" / str(run.key), run.steps[-1])
+    return path
+
+
+def unpacked(tmp_path: Path, kept: str) -> Path:
+    pack(cohort_with(tmp_path / "cohort", kept), tmp_path / "cohort.tar.xz")
+    unpack(tmp_path / "cohort.tar.xz", tmp_path / "back")
+    return tmp_path / "back"
+
+
+def first_run(cohort: Path) -> tuple[Path, RunKey, int]:
+    opened = Cohort.open(cohort)
+    key, run = next(iter(opened.usable.items()))
+    return opened.runs.folder(key), key, int(run.steps[0])
+
+
+@pytest.mark.parametrize(
+    ("kept", "source", "heldout"),
+    [
+        ("all", PACKED, PACKED),
+        ("source", PACKED, 'train with `logits = "all"`'),
+        ("none", 'train with `logits = "source"`', 'train with `logits = "all"`'),
+    ],
+)
+def test_what_to_do_depends_on_what_was_trained(
+    tmp_path: Path, kept: str, source: str, heldout: str
+) -> None:
+    folder, key, step = first_run(unpacked(tmp_path, kept))
+    with pytest.raises(InputError, match=source):
+        source_logits(folder, step)
+    with pytest.raises(InputError, match=heldout):
+        Targets(folder, key.held_out).logits(key.held_out[0], step)
+
+
+def test_logits_that_were_removed_were_not_left_behind(tmp_path: Path) -> None:
+    folder, _, step = first_run(cohort_with(tmp_path / "cohort", "all"))
+    for file in (folder / "predictions").rglob("*.npz"):
+        file.unlink()
+    with pytest.raises(InputError, match="`checkwise verify` says what became of it"):
+        source_logits(folder, step)
+
+
+def test_the_command_line_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["compare", str(unpacked(tmp_path, "all")), "--rules", "ac-nc+ts"])
+    assert stop.value.code == 2
+    said = capsys.readouterr().err
+    assert PACKED in said
+    assert "train with" not in said
