@@ -38,7 +38,7 @@ def _fragile(results: Results) -> Iterator[Claim]:
         f"inside the interval. So does counting the {others['draw'].clusters} distinct "
         f"hyperparameter draws as clusters ({others['draw']}), or the {others['trial'].clusters} "
         f"splits ({others['trial']}), or leaving out IRM and VREx ({plain}); and where blocks "
-        "share draws and splits, as here, an interval over blocks is somewhat too narrow "
+        "share draws and splits, as here, an interval over blocks is too narrow "
         "([simulated](../statistics.md)).",
         (
             len(lost) > 1,
