@@ -86,3 +86,12 @@ def test_links_on_a_page_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text()):
         if "://" not in target:
             assert (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize(
+    "command", ["compare", "pack", "unpack", "tables", "figures", "report", "preregister"]
+)
+def test_the_readme_leads_to_the_page_of_a_command(command: str) -> None:
+    rows = re.findall(r"^\|(.+)\| \[.+?\]\((.+?\.md)\)", (ROOT / "README.md").read_text(), re.M)
+    (page,) = [page for words, page in rows if f"`{command}`" in words]
+    assert f"checkwise {command} " in (ROOT / page).read_text()
