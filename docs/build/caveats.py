@@ -38,8 +38,8 @@ def _fragile(results: Results) -> Iterator[Claim]:
         f"inside the interval. So does counting the {others['draw'].clusters} distinct "
         f"hyperparameter draws as clusters ({others['draw']}), or the {others['trial'].clusters} "
         f"splits ({others['trial']}), or leaving out IRM and VREx ({plain}); and where blocks "
-        "share draws and splits, as here, an interval over blocks is too narrow "
-        "([simulated](../statistics.md)).",
+        "share draws and splits, as here, an interval over blocks that barely excludes zero is no "
+        "evidence at 5% ([simulated](../statistics.md)).",
         (
             len(lost) > 1,
             not nll.unclear,
