@@ -70,9 +70,21 @@ def test_logits_that_were_removed_were_not_left_behind(tmp_path: Path) -> None:
         source_logits(folder, step)
 
 
-def test_the_command_line_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("compare", "--rules", "ac-nc+ts"),
+        ("tables", "--only", "risk-coverage", "--out", "OUT"),
+        ("tables", "--only", "binning", "--out", "OUT"),
+        ("figures", "--only", "reliability", "--out", "OUT"),
+    ],
+)
+def test_the_command_line_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    command, *options = [str(tmp_path / "out") if word == "OUT" else word for word in words]
     with pytest.raises(SystemExit) as stop:
-        main(["compare", str(unpacked(tmp_path, "all")), "--rules", "ac-nc+ts"])
+        main([command, str(unpacked(tmp_path, "all")), *options])
     assert stop.value.code == 2
     said = capsys.readouterr().err
     assert PACKED in said

@@ -26,6 +26,7 @@ from checkwise.report.figures import (
 from checkwise.study.cohort import Cohort
 from checkwise.study.pool import Pool
 from checkwise.study.predictions import Predictions, has_heldout, read_heldout
+from checkwise.weights.logits import remedy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -51,8 +52,8 @@ def example_predictions(
             found = {rule: read_heldout(folder, domain, step) for rule, step in steps.items()}
             return candidate, found
     raise InputError(
-        "Expected saved held-out logits at both choices of a run, but there are none: train with "
-        'logits = "all".'
+        "Expected saved held-out logits at both choices of a run, but there are none: "
+        f"{remedy(pool.folder(pool.keys[0]), heldout=True)}."
     )
 
 

@@ -26,6 +26,7 @@ from checkwise.study.tables import (
     tolerance,
 )
 from checkwise.study.tables.table import Cell, Table
+from checkwise.weights.logits import remedy
 
 __all__ = ["SLOW", "TABLES", "Cell", "Table", "build", "build_all"]
 
@@ -98,8 +99,8 @@ def build(
     found = TABLES[name](pool)
     if not found.cells:
         raise InputError(
-            f"Expected what table {name} needs, but these runs have no saved logits: train with "
-            'logits = "all".'
+            f"Expected what table {name} needs, but these runs have no saved logits: "
+            f"{remedy(pool.folder(pool.keys[0]), heldout=True)}."
         )
     return found
 
