@@ -47,7 +47,7 @@ def new(columns: float = 1.0, height: float = 2.6) -> Figure:
 def plain(axes: Axes, *, xlabel: str = "", ylabel: str = "", title: str = "") -> Axes:
     """Two spines, small type, a title on the left."""
     axes.spines[["top", "right"]].set_visible(False)
-    axes.tick_params(labelsize=7)
+    axes.tick_params(which="both", labelsize=7)
     axes.set_xlabel(xlabel, fontsize=8)
     axes.set_ylabel(ylabel, fontsize=8)
     axes.set_title(title, fontsize=8, loc="left")
