@@ -73,6 +73,7 @@ def beside(
     where: Callable[[Mapping[str, str]], bool] = lambda row: True,
     paper: Paper | None = None,
     published: Callable[[Mapping[str, str]], tuple[str, str, str]] | None = None,
+    note: bool = True,
 ) -> str:
     """Chosen measures of a table, one row per data and label, and below them the table's note.
 
@@ -82,6 +83,7 @@ def beside(
         where: which rows, by their labels and ``data``.
         paper: what to look published numbers up in.
         published: algorithm, rule and reference of a row there; by default its own labels.
+        note: whether the table's note goes below; not where the page says it itself.
     """
     labels = [label for label in table.labels if label != "dataset"]
     grouped: dict[tuple[str, Row], dict[str, Cell]] = {}
@@ -102,7 +104,7 @@ def beside(
             lines += _paper_row(paper, table, named, row, measures, published or _own)
     header = ("data", *labels, *(title(measure) for measure in measures), "runs")
     shown_table = grid(header, lines, 1 + len(labels))
-    return f"{shown_table}\n\n{table.note}" if table.note else shown_table
+    return f"{shown_table}\n\n{table.note}" if note and table.note else shown_table
 
 
 def _count(cells: Collection[Cell]) -> str:

@@ -17,6 +17,7 @@ from checkwise.study.tables import Cell
 TARGETS = ("target_accuracy", "target_ece", "target_cwece", "target_nll")
 RULE, REFERENCE = "ac-nc", "source-acc"
 EVALUATION, DEVELOPMENT = "evaluation", "development"
+OTHERS: tuple[By, ...] = ("draw", "trial")  # units that share across blocks
 
 
 @dataclass(frozen=True)
@@ -42,10 +43,12 @@ class Change:
     median: float
     over_runs: tuple[float, float]
     counts: tuple[int, int, int]  # runs that are better, equal, worse
+    elsewhere: bool  # whether the intervals by draw and by trial exclude zero too
 
     def __str__(self) -> str:
-        """The mean and its cluster-t interval."""
-        return shown(self._cell(self.low, self.high), signed=True)
+        """The mean and its cluster-t interval, with a mark where other units do not bear it out."""
+        mark = "†" if not self.unclear and not self.elsewhere else ""
+        return shown(self._cell(self.low, self.high), signed=True) + mark
 
     @property
     def unclear(self) -> bool:
@@ -83,6 +86,8 @@ def change(
     means = cluster_means(found.values, groups)
     low, high = means.interval()
     p = means.p_value()
+    others = [cluster_means(found.values, clusters(found.keys, unit)) for unit in OTHERS]
+    excluded = [(a > 0) | (b < 0) for a, b in (each.interval() for each in others)]
     return {
         each.metric: Change(
             metric=each.metric,
@@ -96,6 +101,7 @@ def change(
             median=each.median,
             over_runs=(each.low, each.high),
             counts=(each.wins, each.ties, each.losses),
+            elsewhere=all(bool(one[k]) for one in excluded),
         )
         for k, each in enumerate(contrasts(found))
     }

@@ -102,6 +102,7 @@ def inference(results: Results) -> str:
         where=lambda row: (
             row["interval"] == "t" and row["clusters of"] != "run" and row["data"] != "both"
         ),
+        note=False,
     )
 
 
@@ -202,6 +203,7 @@ def ranks(results: Results) -> str:
         ("rho", "tau", "valid"),
         paper=results.paper,
         published=lambda row: ("", PROXIES[row["source proxy"]], ""),
+        note=False,
     )
 
 
@@ -225,6 +227,7 @@ def learning_rate(results: Results) -> str:
     return beside(
         build("learning-rate", results.ladder),
         ("eligible", "gap_pp", *TARGETS, "target_nll_median"),
+        note=False,
     )
 
 
