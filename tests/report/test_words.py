@@ -88,6 +88,10 @@ def test_the_headline_says_only_what_also_holds_across_seeds() -> None:
     shaky = replace(GAIN, seed_groups=9, seed_low=-0.050, seed_high=0.008)
     assert words.headline([EVEN, firm]) == "ac-nc: lower NLL, no clear change in accuracy"
     assert words.headline([EVEN, shaky]) == "ac-nc: no clear difference in NLL or accuracy"
+    assert words.answer([EVEN, shaky]).startswith(
+        "Against source-acc, ac-nc changed target NLL by −0.021 [−0.040, −0.004] on 30 runs, which "
+        "is unclear across seeds; it changed"
+    )
     even = replace(EVEN, seed_groups=9, seed_low=-0.7, seed_high=0.5)
     assert words.across_seeds([even, shaky]) == (
         "Runs with the same seeds are not independent. With their 9 groups as the unit: "
@@ -98,6 +102,8 @@ def test_the_headline_says_only_what_also_holds_across_seeds() -> None:
 def test_two_groups_of_seeds_are_too_few_to_say() -> None:
     two = replace(GAIN, seed_groups=2, seed_low=-1.0, seed_high=0.9)
     assert words.firm_verdict(two) == "better"
+    said = "ac-nc on these 30 runs: lower NLL, no clear change in accuracy"
+    assert words.headline([EVEN, two]) == said
     assert words.across_seeds([EVEN, two]) == (
         "These 30 runs share 2 choices of seeds: too few to say whether the same would come out "
         "with others."

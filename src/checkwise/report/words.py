@@ -87,7 +87,7 @@ def effect(contrast: Contrast) -> str:
     """One difference as a clause: ``lowered target NLL by 0.021 [0.004, 0.040]``."""
     metric = contrast.metric
     points = " points" if unit(metric, contrast.scale) == "points" else ""
-    if verdict(contrast) == "unclear":
+    if firm_verdict(contrast) == "unclear":
         mean = number(contrast.mean, metric, signed=True)
         return f"changed {title(metric)} by {mean}{points} {interval(contrast)}"
     fell = contrast.mean < 0
@@ -107,9 +107,11 @@ def answer(rows: Sequence[Contrast]) -> str:
 
 
 def _hint(contrast: Contrast) -> str:
-    if isnan(contrast.low):
+    if isnan(contrast.low) or firm_verdict(contrast) != "unclear":
         return ""
-    return ", an interval that includes zero" if verdict(contrast) == "unclear" else ""
+    if verdict(contrast) == "unclear":
+        return ", an interval that includes zero"
+    return ", which is unclear across seeds"
 
 
 def headline(rows: Sequence[Contrast]) -> str:
@@ -128,7 +130,8 @@ def headline(rows: Sequence[Contrast]) -> str:
         ("worse", "unclear"): "higher NLL, no clear change in accuracy",
         ("worse", "worse"): "higher NLL and lower accuracy",
     }[firm_verdict(nll), firm_verdict(accuracy)]
-    return f"{nll.rule}: {said}"
+    few = nll.seed_groups and nll.seed_groups < FEW_GROUPS
+    return f"{nll.rule}{f' on these {runs(nll.n)}' if few else ''}: {said}"
 
 
 def across_seeds(rows: Sequence[Contrast]) -> str:
