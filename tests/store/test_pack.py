@@ -118,6 +118,17 @@ def test_damaged_journals_are_not_packed(damage: str, cohort: Path, tmp_path: Pa
     assert not (tmp_path / "other.tar.xz").exists()
 
 
+def test_a_damaged_log_of_registrations_is_not_packed(cohort: Path, tmp_path: Path) -> None:
+    part = Path(shutil.copytree(cohort, tmp_path / "part"))
+    log = part / LOG
+    log.unlink(missing_ok=True)
+    register(part, {"rule": "ac-nc"})
+    log.write_text(log.read_text().rstrip("\n"))
+    with pytest.raises(cw.InputError, match=f"line 1 of {log} does not"):
+        pack(part, tmp_path / "other.tar.xz")
+    assert not (tmp_path / "other.tar.xz").exists()
+
+
 def archive_of(file: Path, *names: str) -> Path:
     with lzma.open(file, "wb") as raw, tarfile.open(fileobj=raw, mode="w") as archive:
         for name in names:

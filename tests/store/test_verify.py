@@ -12,6 +12,7 @@ from checkwise.errors import InputError
 from checkwise.records import RunKey
 from checkwise.store import layout
 from checkwise.store.cohort import open_cohort, write_cohort
+from checkwise.store.registration import LOG, register
 from checkwise.store.verify import Fault, record_steps, verify
 from tests.runs import config, train
 
@@ -103,6 +104,24 @@ def test_a_damaged_mark_is_told(cohort: Path) -> None:
 def test_a_folder_outside_the_plan_is_told(cohort: Path) -> None:
     (cohort / layout.RUNS / "stray").mkdir()
     assert damage(cohort)[0].do == "move it out of the cohort"
+
+
+def test_a_log_of_registrations_changed_by_hand_is_told(cohort: Path) -> None:
+    for rule in ("ac-nc", "ac-nll"):
+        register(cohort, {"rule": rule})
+    assert damage(cohort) == []
+    log = cohort / LOG
+    log.write_text(log.read_text().replace("ac-nc", "ac-ece"))
+    (fault,) = damage(cohort)
+    assert fault.run == LOG
+    assert "line 2" in fault.what
+    assert verify(run_folder(cohort)) == []
+
+
+def test_a_log_of_registrations_that_cannot_be_read_is_told(cohort: Path) -> None:
+    (cohort / LOG).mkdir()
+    (fault,) = damage(cohort)
+    assert (fault.run, "Is a directory" in fault.what) == (LOG, True)
 
 
 def test_a_failed_run_gives_its_reason(cohort: Path) -> None:

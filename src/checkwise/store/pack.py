@@ -17,7 +17,7 @@ from checkwise.errors import InputError
 from checkwise.store import layout
 from checkwise.store.atomic import write_bytes, write_with
 from checkwise.store.cohort import open_cohort
-from checkwise.store.registration import LOG, mark_opened
+from checkwise.store.registration import LOG, mark_opened, read_log
 from checkwise.store.run import fingerprint, finished
 
 SUFFIX = layout.PACKED
@@ -28,7 +28,8 @@ def pack(cohort: Path, out: Path) -> int:
     """Write the finished runs of a cohort into ``out``; returns how many there are.
 
     Raises:
-        InputError: a planned run is not finished, or its journals are not as it left them.
+        InputError: a planned run is not finished, or its journals are not as it left them, or
+            the log of registrations is damaged.
     """
     runs = open_cohort(cohort).runs
     waiting = [folder.name for folder in runs.values() if not finished(folder)]
@@ -37,6 +38,7 @@ def pack(cohort: Path, out: Path) -> int:
             f"Expected a finished cohort, but {len(waiting)} of {len(runs)} runs of {cohort} are "
             f"not finished (first {waiting[0]}): give the same `checkwise sweep` again."
         )
+    read_log(cohort)
     names = [layout.COHORT, *([LOG] if (cohort / LOG).is_file() else [])]
     for folder in runs.values():
         _check_unchanged(folder)

@@ -1,8 +1,8 @@
 """What was decided before held-out results were opened: an append-only log beside ``cohort.json``.
 
-Every line names the SHA-256 of the line before it, so that a line cannot be changed, removed or put
-in later without the log saying so. A line is a registration (a rule, its parameters, the tables
-that will be shown, the hashes of the source journals) or the mark of the first opening.
+Every line names the SHA-256 of the line before it, so that no line but the last can be changed,
+removed or put in later without the log saying so. A line is a registration (a rule, its parameters,
+the tables that will be shown, the hashes of the source journals) or the mark of the first opening.
 """
 
 from __future__ import annotations
@@ -34,13 +34,18 @@ def read_log(cohort: Path) -> list[dict[str, Any]]:
     """Every entry in order; none where there is no log.
 
     Raises:
-        InputError: a line does not follow from the one before it.
+        InputError: the log cannot be read, or a line does not follow from the one before it.
     """
     path = Path(cohort) / LOG
     try:
         lines = path.read_bytes().split(b"\n")
     except FileNotFoundError:
         return []
+    except OSError as error:
+        raise InputError(
+            f"Expected a log that can be read, but got: {error.strerror} in {path}: make it "
+            "readable."
+        ) from None
     if lines.pop() != b"":
         raise _broken(path, len(lines) + 1)
     entries = []

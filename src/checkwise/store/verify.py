@@ -11,6 +11,7 @@ from checkwise.errors import InputError
 from checkwise.store import layout
 from checkwise.store.cohort import open_cohort
 from checkwise.store.journal import read_journal
+from checkwise.store.registration import LOG, read_log
 from checkwise.store.run import RunRecord, fingerprint, finished, kept_files, read_run
 
 RETRAIN = "remove the run's folder and give the same `checkwise sweep` again to train it anew"
@@ -21,6 +22,7 @@ RESTORE = f"restore the file from a copy, or {RETRAIN}"
 class Fault:
     """Something that is not as it has to be: where, what, and what to do.
 
+    ``run`` is the run's folder, or the file where the cohort's own log is at fault.
     ``kind`` is "damaged" (results cannot be trusted), "unfinished" (training goes on) or "failed".
     """
 
@@ -36,7 +38,7 @@ def verify(path: Path, *, progress: Callable[[int, int], None] | None = None) ->
     if (path / layout.RUN).is_file():
         return list(_run_faults(path))
     cohort = open_cohort(path)
-    faults: list[Fault] = []
+    faults = list(_log_faults(path))
     for done, folder in enumerate(cohort.runs.values(), start=1):
         faults += _run_faults(folder)
         if progress:
@@ -47,6 +49,14 @@ def verify(path: Path, *, progress: Callable[[int, int], None] | None = None) ->
             what = "the folder is not in the plan"
             faults.append(Fault(folder.name, "damaged", what, "move it out of the cohort"))
     return faults
+
+
+def _log_faults(cohort: Path) -> Iterator[Fault]:
+    try:
+        read_log(cohort)
+    except InputError as error:
+        do = "until then nobody can tell what was registered in time"
+        yield Fault(LOG, "damaged", str(error).rstrip("."), do)
 
 
 def _run_faults(folder: Path) -> Iterator[Fault]:
