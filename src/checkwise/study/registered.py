@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -42,7 +42,7 @@ class Registered:
         opened: when held-out results were first opened; empty if they were not.
         changed: source journals that differ from those that were registered, or are gone.
         added: source journals that were not there then.
-        others: further choices that were registered before the opening.
+        others: how many different further choices were registered before the opening.
         tables: what was to be shown.
         earlier: when the same choice had been registered before; empty if it had not.
         unregistered: metrics that are shown, but were not part of the registration.
@@ -167,7 +167,7 @@ def _look_up(
         opened=opened,
         changed=sum(now.get(run) != digest for run, digest in then.items()),
         added=sum(run not in then for run in now),
-        others=sum(not _same(other, choice) for other in before),
+        others=len(_distinct(other for other in before if not _same(other, choice))),
         tables=tuple(entry["choice"].get("tables", ())),
         earlier=entries[mine[0]]["at"] if place > mine[0] else "",
         unregistered=_without(metrics, alike),
@@ -191,6 +191,14 @@ def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return all(one.get(part, usual) == other.get(part, usual) for part, usual in PARTS.items())
 
 
+def _distinct(choices: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    found: list[Mapping[str, Any]] = []
+    for choice in choices:
+        if not any(_same(choice, other) for other in found):
+            found.append(choice)
+    return found
+
+
 def _without(metrics: Sequence[str], choices: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     """Metrics that none of the registrations names; one without metrics says nothing of them."""
     if any("metrics" not in choice for choice in choices):
@@ -209,7 +217,7 @@ def _journals(changed: int, added: int) -> str:
     if not changed and not added:
         return "source journals unchanged since"
     parts = [
-        f"{changed} source journal(s) CHANGED since" if changed else "",
+        f"{changed} source journal(s) changed or missing since" if changed else "",
         f"{added} source journal(s) added since" if added else "",
     ]
     return " and ".join(part for part in parts if part)
