@@ -35,6 +35,17 @@ def test_shipped_studies_plan_what_they_promise(name: str, runs: int) -> None:
     assert len(set(map(str, plan(study, {})))) == runs
 
 
+def test_a_folder_does_not_hide_the_shipped_study_of_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("officehome-frozen", "mine"):
+        (tmp_path / name).mkdir()
+    assert read_study("officehome-frozen").name == "officehome-frozen"
+    with pytest.raises(InputError, match="but got 'mine'"):
+        read_study("mine")
+
+
 def test_shipped_studies_name_no_place_on_any_machine() -> None:
     for path in shipped().values():
         assert "root" not in path.read_text()

@@ -38,7 +38,7 @@ def shipped() -> dict[str, Path]:
 def read_study(source: Path | str) -> Study:
     """Read a study file, or a shipped study by its name."""
     path = Path(source)
-    if path.suffix != ".toml" and not path.exists():
+    if path.suffix != ".toml" and (path.is_dir() or not path.exists()):
         known = shipped()
         if str(source) not in known:
             raise InputError(
