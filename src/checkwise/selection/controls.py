@@ -6,6 +6,7 @@ import hashlib
 
 import numpy as np
 
+from checkwise.errors import InputError
 from checkwise.selection.ranking import Ranking
 from checkwise.selection.table import Table
 
@@ -28,6 +29,7 @@ def random(table: Table, *, delta_pp: object = 0.5, seed: int = RANDOM_SEED) -> 
 
     The k-th feasible checkpoint is drawn with k = hash(seed, run) mod |Θ|.
     """
+    _check_seed(seed)
     feasible = np.atleast_2d(table.within(delta_pp))
     score = np.ones(feasible.shape)
     for row, identity in enumerate(table.identities):
@@ -39,3 +41,8 @@ def random(table: Table, *, delta_pp: object = 0.5, seed: int = RANDOM_SEED) -> 
 def draw(seed: int, identity: str) -> int:
     """A large number that looks random, the same for a run every time."""
     return int.from_bytes(hashlib.sha256(f"{int(seed)}|{identity}".encode()).digest())
+
+
+def _check_seed(seed: object) -> None:
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise InputError(f"Expected seed to be a whole number of at least 0, but got {seed!r}.")
