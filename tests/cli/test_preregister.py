@@ -110,6 +110,10 @@ def test_the_command_refuses_what_the_rule_does_not_take(
         (("--rule", "source-acc"), "but got source-acc as both"),
         (("--scope", "banana"), "Expected a scope among run"),
         (("--metrics", "target_nll,banana"), "Expected metrics among gap_pp, source_accuracy"),
+        (("--metrics", ""), "Expected --metrics to name at least one"),
+        (("--rule", "ac", "--objectives", "nll,nll"), "Expected each objective once"),
+        (("--rule", "ac", "--objectives", "nll,banana"), "Expected objectives among accuracy"),
+        (("--rule", "ac", "--objectives", ""), "Expected objectives among accuracy"),
         (("--tables", "banana"), "Expected tables among main"),
         (("--rule", "wald"), "Expected --threshold-pp, which wald needs"),
         (("--rule", "wald+ts"), "Expected --threshold-pp, which wald+ts needs"),
@@ -123,6 +127,11 @@ def test_what_could_not_be_shown_does_not_enter_the_log(
     assert said in complaint
     assert complaint.count("\n") == 1
     assert not (folder / LOG).exists()
+
+
+def test_objectives_that_can_be_chosen_by_are_registered(folder: Path) -> None:
+    assert run("preregister", folder, "--rule", "ac", "--objectives", "nll,ece") == 0
+    assert read_log(folder)[0]["choice"]["params"]["objectives"] == ["nll", "ece"]
 
 
 def test_a_method_with_a_tolerance_needs_no_threshold(folder: Path) -> None:

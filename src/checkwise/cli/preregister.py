@@ -15,7 +15,9 @@ from checkwise.cli.compare import CohortPath, Delta, Norm, Reference, Scope, che
 from checkwise.cli.options import AsJson
 from checkwise.cli.plugins import Plugins, load_plugins
 from checkwise.errors import InputError
+from checkwise.metrics import METRICS
 from checkwise.selection import DEFAULT_RULE, rules
+from checkwise.selection.constrained import check_objectives
 from checkwise.store.registration import register
 from checkwise.study import Setting
 from checkwise.study.cohort import MAIN_METRICS, REFERENCE
@@ -102,6 +104,11 @@ def _check(
             )
     if weights not in ("equal", "sample"):
         raise InputError(f"Expected --weights equal or sample, but got {weights!r}.")
+    for name in check_objectives(setting.params.get("objectives", ("nll",))):
+        if name not in METRICS:
+            raise InputError(f"Expected objectives among {', '.join(METRICS)}, but got {name!r}.")
+    if not metrics:
+        raise InputError("Expected --metrics to name at least one, but got none: add one.")
     check_metrics(metrics)
     for name in tables:
         if name not in TABLES:

@@ -53,7 +53,7 @@ def accuracy_constrained(
     """
     _check(pareto, eta)
     feasible = table.within(delta_pp)
-    errors = np.stack([table.error(name) for name in _names(objectives)])
+    errors = np.stack([table.error(name) for name in check_objectives(objectives)])
     normalised = rescale(errors, feasible, eta)
     score = distance(normalised, q)
     eligible = feasible & nondominated(normalised, feasible) if pareto else feasible
@@ -94,7 +94,8 @@ def _check(pareto: object, eta: object) -> None:
         raise InputError(f"Expected eta to be a small number of 0 or more, but got {eta!r}.")
 
 
-def _names(objectives: Sequence[str]) -> Sequence[str]:
+def check_objectives(objectives: Sequence[str]) -> Sequence[str]:
+    """The objectives themselves, if they are a list that names each once."""
     if isinstance(objectives, str) or not objectives:
         raise InputError(
             f"Expected objectives as a list of metric names, but got {objectives!r}: "
