@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
+from math import isnan
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from checkwise.cli import main
 from checkwise.errors import InputError
 from checkwise.records import RunKey
 from checkwise.store.cohort import open_cohort
@@ -96,7 +99,42 @@ def test_lodo_on_paper(path: Path) -> None:
     compared = Cohort.open(path).compare(["lodo-acc"], metrics=["target_nll"])
     assert compared["mean"].tolist() == [-1.0]
     assert compared["needs"].tolist() == ["logs, training"]
-    assert compared["seconds"][0] >= 0
+
+
+def test_training_took_what_the_times_of_the_files_say_or_is_unknown(path: Path) -> None:
+    def seconds() -> float:
+        compared = Cohort.open(path).compare(["lodo-acc"], metrics=["target_nll"])
+        return float(compared["seconds"][0])
+
+    runs = [mark.parent for mark in inner_path(path).glob("runs/*/done")]
+    for took, at_least in ((40.0, 120.0), (1.0, 3.0)):
+        for folder in runs:
+            os.utime(folder / "run.json", (1000.0, 1000.0))
+            os.utime(folder / "done", (1000.0 + took, 1000.0 + took))
+        assert at_least <= seconds() < at_least + 1
+    for took in (0.9, 0.0, -0.1):  # a copy
+        os.utime(runs[0] / "done", (1000.0 + took, 1000.0 + took))
+        assert isnan(seconds())
+
+
+def test_compare_tells_unknown_costs_and_which_rule_has_fewer_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = cohort(tmp_path, [outer(0), outer(1)], folds(0))
+    told = "lodo-acc has results for 1 of 2 runs; compare it only with rows over the same runs."
+
+    def said(*words: str) -> str:
+        with pytest.raises(SystemExit) as stop:
+            main(["compare", str(path), "--metrics", "target_nll", *words])
+        assert stop.value.code == 0
+        return capsys.readouterr().out
+
+    both = said("--rules", "ac-nc,lodo-acc").splitlines()
+    assert both.count(told) == 1
+    assert not [line for line in both if line.startswith("ac-nc has results for")]
+    assert any(line.split() == ["lodo-acc", "logs,", "training", "unknown"] for line in both)
+    assert "has results for" not in said("--rules", "lodo-acc")
+    assert "has results for" not in said("--rules", "ac-nc,lodo-acc", "--by", "algorithm")
 
 
 def test_choosing_never_opens_the_outer_target(path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from math import isnan
 from pathlib import Path
@@ -147,6 +147,8 @@ def present(cohort: Cohort, rows: Sequence[Contrast], by: Sequence[str] = ()) ->
         f"{cohort.n_diverged} diverged checkpoints"
         + (f"; {missing} pairs without a finite target value." if missing else ".")
     )
+    for sentence in () if by else _coverage(rows):
+        out.print(sentence)
 
 
 def _costs(rows: Sequence[Contrast]) -> None:
@@ -154,7 +156,7 @@ def _costs(rows: Sequence[Contrast]) -> None:
     first = {row.rule: row for row in reversed(rows)}
     if all(row.needs == "logs" for row in rows):
         return
-    lines = [(name, first[name].needs, f"{first[name].seconds:.3g}") for name in reversed(first)]
+    lines = [(name, first[name].needs, _seconds(first[name])) for name in reversed(first)]
     header = ("rule", "needs", "seconds a run")
     show.console().print(show.table(header, lines, left=header[:2]))
     show.console().print()
@@ -164,6 +166,22 @@ def _costs(rows: Sequence[Contrast]) -> None:
             f"{', '.join(dict.fromkeys(flattered))} of recalibrated rows are on the examples that "
             "the temperature was fitted on."
         )
+
+
+def _seconds(row: Contrast) -> str:
+    return "unknown" if isnan(row.seconds) else f"{row.seconds:.3g}"
+
+
+def _coverage(rows: Sequence[Contrast]) -> Iterator[str]:
+    """A sentence for every rule with results for fewer runs than another one has."""
+    runs = {row.rule: row.n + row.missing for row in rows}
+    most = max(runs.values())
+    for rule, count in runs.items():
+        if count < most:
+            yield (
+                f"{rule} has results for {count} of {most} runs; compare it only with rows over "
+                "the same runs."
+            )
 
 
 def _say(rows: Sequence[Contrast]) -> None:

@@ -140,8 +140,12 @@ def _trajectory(
 
 
 def training_seconds(folder: Path) -> float:
-    """How long a run took, from the times of its first and last file; pauses count."""
-    return float((folder / layout.DONE).stat().st_mtime - (folder / layout.RUN).stat().st_mtime)
+    """How long a run took, from the times of its first and last file; pauses count.
+
+    A copy or an unpacked run has files of one time: below a second the answer is nan, unknown.
+    """
+    took = (folder / layout.DONE).stat().st_mtime - (folder / layout.RUN).stat().st_mtime
+    return float(took) if took >= 1 else float("nan")
 
 
 def _folder(inner: stored.CohortRecord, outer: RunKey, extra: str) -> Path | None:
