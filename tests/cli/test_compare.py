@@ -171,6 +171,34 @@ def test_folders_of_results_are_not_among_the_records(
     assert sorted(folder.rglob("*")) == before
 
 
+@pytest.mark.parametrize(
+    ("command", "name", "file"),
+    [("tables", "main", "main.csv"), ("tables", "main", "tables.md")]
+    + [("figures", "tolerance", f"tolerance.{kind}") for kind in ("pdf", "png")],
+)
+def test_a_link_to_a_record_is_not_written_through(
+    folder: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    command: str,
+    name: str,
+    file: str,
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    journal = next(folder.glob("runs/*/source.jsonl"))
+    before = journal.read_bytes()
+    (out / file).symlink_to(journal)
+    assert run(command, folder, "--out", out, "--only", name) == 2
+    assert f"{file}, which is a link to a run's records" in capsys.readouterr().err
+    assert journal.read_bytes() == before
+    assert [path.name for path in out.iterdir()] == [file]
+    (out / file).unlink()
+    (out / file).symlink_to(tmp_path / "elsewhere")
+    assert run(command, folder, "--out", out, "--only", name) == 0
+    assert (tmp_path / "elsewhere").stat().st_size > 0
+
+
 def test_tables_may_lie_in_a_folder_of_their_own_in_the_cohort(folder: Path) -> None:
     for name in ("results", "derived"):
         assert run("tables", folder, "--out", folder / name, "--only", "main") == 0

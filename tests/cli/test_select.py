@@ -249,6 +249,24 @@ def test_export_copies_the_chosen_weights_and_says_why(tmp_path: Path) -> None:
     assert run("export", folder, "-o", best, "--force") == 0
 
 
+def test_export_does_not_replace_a_checkpoint_behind_a_link(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = predictions(tmp_path / "run")
+    kept = {Path(path): Path(path).read_bytes() for path in cw.load(folder).paths or () if path}
+    assert len(kept) > 1
+    for place in kept:
+        for name in ("best.pt", "other.pt.json"):
+            link = tmp_path / name
+            link.symlink_to(place)
+            assert (
+                run("export", folder, "-o", tmp_path / name.removesuffix(".json"), "--force") == 2
+            )
+            assert f"{link}, which is a checkpoint of the run" in capsys.readouterr().err
+            link.unlink()
+    assert kept == {path: path.read_bytes() for path in kept}
+
+
 def test_export_says_which_weights_are_gone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

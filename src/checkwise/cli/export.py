@@ -11,6 +11,7 @@ import typer
 from checkwise.cli import show
 from checkwise.cli.choice import Choice, with_choice
 from checkwise.errors import InputError
+from checkwise.records import Trajectory
 from checkwise.selection import Selection, select
 from checkwise.store.atomic import copy_file, write_text
 
@@ -30,6 +31,8 @@ def command(
     if len(runs) > 1:
         raise InputError(f"Expected one run in {run}, but found {len(runs)}: name one of them.")
     trajectory = next(iter(runs.values()))
+    for file in (output, why):
+        _refuse_weights(trajectory, file)
     selection = select(trajectory, choice.rule, **choice.weighting, **choice.params)
     weights = _weights(selection, run)
     for file in (output, why):
@@ -40,6 +43,16 @@ def command(
     write_text(why, json.dumps(reasons, indent=2, allow_nan=False) + "\n")
     show.console().print(selection.explain())
     show.console().print(f"Weights copied to {output}; {why.name} says why.")
+
+
+def _refuse_weights(trajectory: Trajectory, out: Path) -> None:
+    """An export must not replace a checkpoint of the run, be it through a link."""
+    kept = (Path(path) for path in trajectory.paths or () if path is not None)
+    if any(path.exists() and out.exists() and path.samefile(out) for path in kept):
+        raise InputError(
+            f"Expected another file to write than {out}, which is a checkpoint of the run: choose "
+            "another name."
+        )
 
 
 def _weights(selection: Selection, run: Path) -> Path:

@@ -30,6 +30,8 @@ def command(
 ) -> None:
     """Draw the figures of a study; those that need logits say so where there are none."""
     show.refuse_folder(out)
+    drawn = [name for name in names(only) or FIGURES if name in FIGURES]
+    show.refuse_files(out, [f"{name}{kind}" for name in drawn for kind in (".pdf", ".png")])
     pool = Pool([Cohort.open(path, role=role) for path in paths])
     screen = show.console()
     key = _run(pool, run) if run else None

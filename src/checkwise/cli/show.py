@@ -83,6 +83,17 @@ def refuse_folder(out: Path) -> None:
         )
 
 
+def refuse_files(out: Path, names: Iterable[str]) -> None:
+    """Files in a folder of results must not be links to records, nor pipes, devices or folders."""
+    for name in names:
+        file_to_write(out / name)
+        if (out / name).is_symlink() and is_record(out / name):
+            raise InputError(
+                f"Expected another file to write than {out / name}, which is a link to a run's "
+                "records: remove the link or choose another folder."
+            )
+
+
 def width(header: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
     """How many columns a terminal needs for a table whose cells are not folded."""
     columns = zip(header, *rows, strict=True)

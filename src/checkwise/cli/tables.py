@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import inf
 from pathlib import Path
 from typing import Annotated
@@ -47,17 +47,25 @@ def command(
         made = [build(name, pool, margins=margins) for name in names(only)]
     else:
         made = list(build_all(pool, margins=margins))
-    out.mkdir(parents=True, exist_ok=True)
     tables = [each for each in made if isinstance(each, Table)]
-    for table in tables:
-        write_text(out / f"{table.name}.md", typeset.markdown(table))
-        write_text(out / f"{table.name}.csv", table.frame().to_csv(index=False))
-        write_text(out / f"{table.name}.tex", typeset.latex(table))
-    write_text(out / "tables.md", "\n".join(typeset.markdown(table) for table in tables))
+    files = dict(_files(tables))
+    show.refuse_files(out, files)
+    out.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        write_text(out / name, text)
     screen = show.console()
     screen.print(f"{len(tables)} tables of {len(pool)} runs ({pool.name}) are in {out}.")
     for name, reason in (each for each in made if not isinstance(each, Table)):
         screen.print(f"Without {name}: {reason}")
+
+
+def _files(tables: Sequence[Table]) -> Iterator[tuple[str, str]]:
+    """Every file to write, by its name."""
+    for table in tables:
+        yield f"{table.name}.md", typeset.markdown(table)
+        yield f"{table.name}.csv", table.frame().to_csv(index=False)
+        yield f"{table.name}.tex", typeset.latex(table)
+    yield "tables.md", "\n".join(typeset.markdown(table) for table in tables)
 
 
 def _margin(text: str) -> tuple[str, float]:

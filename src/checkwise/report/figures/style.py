@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from checkwise.store.atomic import write_with
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -71,6 +73,11 @@ def save(figure: Figure, folder: Path, name: str) -> list[Path]:
     """Write PDF and PNG, without the time of writing."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"{name}.pdf", folder / f"{name}.png"]
-    figure.savefig(paths[0], metadata={"CreationDate": None})
-    figure.savefig(paths[1], dpi=200, metadata={"Software": None})
+    write_with(
+        paths[0], lambda file: figure.savefig(file, format="pdf", metadata={"CreationDate": None})
+    )
+    write_with(
+        paths[1],
+        lambda file: figure.savefig(file, format="png", dpi=200, metadata={"Software": None}),
+    )
     return paths
