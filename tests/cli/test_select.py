@@ -98,6 +98,20 @@ def test_options_reach_the_rule(
     assert answer(capsys, "select", table, *options)["step"] == step
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--delta-pp", "1", "--param", "delta_pp=3"),
+        ("--param", "delta_pp=1", "--param", "delta_pp=3"),
+    ],
+)
+def test_a_parameter_given_twice_is_refused(
+    table: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...]
+) -> None:
+    assert run("select", table, *options) == 2
+    assert "one value of `delta_pp`, but got it twice" in capsys.readouterr().err
+
+
 def test_results_are_written_to_files(table: Path, tmp_path: Path) -> None:
     assert run("select", table, "--out", tmp_path / "a.json") == 0
     assert json.loads((tmp_path / "a.json").read_text())["step"] == 200

@@ -77,6 +77,11 @@ class Choice:
             name, separator, value = given.partition("=")
             if not separator:
                 raise InputError(f"Expected --param NAME=VALUE, but got {given!r}.")
+            if name in params:
+                raise InputError(
+                    f"Expected one value of `{name}`, but got it twice, last with --param {given}: "
+                    "give one."
+                )
             params[name] = _value(value)
         return params
 
