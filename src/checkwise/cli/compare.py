@@ -60,8 +60,7 @@ def command(
     """Compare rules on held-out domains: paired differences with 95% intervals over runs."""
     show.refuse_to_overwrite(path, out)
     load_plugins(plugin)
-    if not names(metrics):
-        raise InputError("Expected --metrics to name at least one, but got none: add one.")
+    check_named(metrics, "--metrics")
     cohort = Cohort.open(path, role=role)
     rows = cohort.contrasts(
         names(rules),
@@ -106,6 +105,12 @@ def command(
 def names(text: str | None) -> list[str]:
     """A comma-separated list."""
     return [part.strip() for part in (text or "").split(",") if part.strip()]
+
+
+def check_named(text: str, option: str, what: str = "one") -> None:
+    """Refuse a list that names nothing."""
+    if not names(text):
+        raise InputError(f"Expected {option} to name at least {what}, but got none: add one.")
 
 
 def check_metrics(given: Sequence[str]) -> None:

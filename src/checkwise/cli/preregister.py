@@ -11,7 +11,16 @@ import typer
 
 from checkwise.cli import show
 from checkwise.cli.choice import Choice
-from checkwise.cli.compare import CohortPath, Delta, Norm, Reference, Scope, check_metrics, names
+from checkwise.cli.compare import (
+    CohortPath,
+    Delta,
+    Norm,
+    Reference,
+    Scope,
+    check_metrics,
+    check_named,
+    names,
+)
 from checkwise.cli.options import AsJson
 from checkwise.cli.plugins import Plugins, load_plugins
 from checkwise.errors import InputError
@@ -60,7 +69,7 @@ def command(
     load_plugins(plugin)
     params = Choice(delta_pp=delta_pp, q=q, objectives=objectives, threshold_pp=threshold_pp).params
     setting = Setting(rule, params)
-    _check(setting, reference, weights, names(metrics), names(tables))
+    _check(setting, reference, weights, metrics, names(tables))
     choice = {
         **choice_of(
             setting,
@@ -85,7 +94,7 @@ def _check(
     setting: Setting,
     reference: str,
     weights: str,
-    metrics: Sequence[str],
+    metrics: str,
     tables: Sequence[str],
 ) -> None:
     """What cannot be chosen or shown must not enter a log that nobody can correct."""
@@ -107,9 +116,8 @@ def _check(
     for name in check_objectives(setting.params.get("objectives", ("nll",))):
         if name not in METRICS:
             raise InputError(f"Expected objectives among {', '.join(METRICS)}, but got {name!r}.")
-    if not metrics:
-        raise InputError("Expected --metrics to name at least one, but got none: add one.")
-    check_metrics(metrics)
+    check_named(metrics, "--metrics")
+    check_metrics(names(metrics))
     for name in tables:
         if name not in TABLES:
             raise InputError(f"Expected tables among {', '.join(TABLES)}, but got {name!r}.")

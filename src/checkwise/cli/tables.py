@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from checkwise.cli import show
-from checkwise.cli.compare import Role, check_metrics, names
+from checkwise.cli.compare import Role, check_metrics, check_named, names
 from checkwise.errors import InputError
 from checkwise.report import typeset
 from checkwise.store.atomic import write_text
@@ -42,8 +42,7 @@ def command(
     pool = Pool([Cohort.open(path, role=role) for path in paths])
     made: Sequence[Table | tuple[str, str]]
     if only is not None:
-        if not names(only):
-            raise InputError("Expected --only to name at least one table, but got none: add one.")
+        check_named(only, "--only", "one table")
         made = [build(name, pool, margins=margins) for name in names(only)]
     else:
         made = list(build_all(pool, margins=margins))

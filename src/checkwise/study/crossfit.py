@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from checkwise.data.seeds import seed_hash
 from checkwise.records import RunKey, Trajectory
 from checkwise.selection import select
-from checkwise.store import layout
-from checkwise.weights.logits import source_logits
+from checkwise.weights.logits import saved_at, source_logits
 
 SEED = 20260926
 
@@ -48,8 +47,7 @@ def crossfitted_steps(folder: Path, run: Trajectory, rule: str = "ac-nc") -> tup
 
 def available(folder: Path, run: Trajectory) -> bool:
     """Whether the source logits of every checkpoint were saved."""
-    steps = run.steps[~run.diverged].tolist()
-    return all((folder / layout.source_predictions_file(step)).is_file() for step in steps)
+    return saved_at(folder, run.steps[~run.diverged].tolist())
 
 
 def _joined(filters: Trajectory, ranks: Trajectory, key: RunKey | None) -> Trajectory:

@@ -31,12 +31,6 @@ RELATIVE: Final = 1e-5
 ABSOLUTE: Final = 1e-6
 
 
-def saved(folder: Path, run: Trajectory, keep: BoolArray) -> bool:
-    """Whether the source logits of the marked checkpoints were kept."""
-    steps = run.steps[keep].tolist()
-    return all((folder / layout.source_predictions_file(step)).is_file() for step in steps)
-
-
 def rebinned(folder: Path, run: Trajectory, keep: BoolArray) -> Trajectory:
     """The marked checkpoints with NLL and one class-wise error per variant, by its name.
 

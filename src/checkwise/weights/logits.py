@@ -71,6 +71,11 @@ def remedy(folder: Path, *, heldout: bool = False) -> str:
     return LEFT_BEHIND if unpacked else "`checkwise verify` says what became of it"
 
 
+def saved_at(folder: Path, steps: Iterable[int]) -> bool:
+    """Whether the source logits of all these checkpoints were kept."""
+    return all((folder / layout.source_predictions_file(step)).is_file() for step in steps)
+
+
 def has_source_logits(folder: Path) -> bool:
     """Whether a run saved its source logits."""
     return (Path(folder) / layout.PREDICTIONS / "source").is_dir()

@@ -9,9 +9,10 @@ from checkwise.selection import select_many
 from checkwise.study.chosen import columns_of
 from checkwise.study.paired import between
 from checkwise.study.pool import Pool
-from checkwise.study.rebinned import VARIANTS, rebinned, saved
+from checkwise.study.rebinned import VARIANTS, rebinned
 from checkwise.study.tables.cells import MAIN, paired_cells
 from checkwise.study.tables.table import Cell, Table, table
+from checkwise.weights.logits import saved_at
 
 REFERENCES = ("ac-nc", "source-acc")
 
@@ -52,6 +53,6 @@ def _measured(pool: Pool) -> dict[RunKey, Trajectory]:
     for key in pool.keys:
         run, folder = pool.trajectory(key), pool.folder(key)
         feasible = chosen[key].ranking.eligible
-        if saved(folder, run, feasible):
+        if saved_at(folder, run.steps[feasible].tolist()):
             found[key] = rebinned(folder, run, feasible)
     return found
