@@ -20,6 +20,7 @@ from tests.sweep.studies import write_tiny
         ("demo", 30),
         ("pacs-frozen", 180),
         ("officehome-frozen", 180),
+        ("taicam-frozen", 180),
         ("officehome-deduplicated", 72),
         ("pacs-ladder", 28),
         ("officehome-ladder", 28),
