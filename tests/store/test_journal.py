@@ -74,3 +74,12 @@ def test_a_full_disk_leaves_whole_lines(tmp_path: Path, monkeypatch: pytest.Monk
         assert path.stat().st_size == journal.length
         journal.append({"step": 1})
     assert read_journal(path) == [{"step": 0}, {"step": 1}]
+
+
+def test_short_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda file, content, at: real(file, content[:3], at))
+    with Journal(tmp_path / "j.jsonl") as journal:
+        for step in range(3):
+            journal.append({"step": step})
+    assert read_journal(tmp_path / "j.jsonl") == [{"step": step} for step in range(3)]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from checkwise.errors import InputError
+from checkwise.store.append import append_whole
 from checkwise.store.atomic import sync_folder
 
 
@@ -58,15 +58,7 @@ class Journal:
     def append(self, record: Mapping[str, Any]) -> None:
         """Add one line; it has reached the disk when this returns."""
         line = encode_line(record)
-        try:
-            written = 0
-            while written < len(line):
-                written += os.pwrite(self._file, line[written:], self._length + written)
-            os.fsync(self._file)
-        except OSError:
-            with suppress(OSError):  # readers pass over a torn line anyway
-                os.ftruncate(self._file, self._length)
-            raise
+        append_whole(self._file, line, at=self._length)
         self._length += len(line)
 
     def close(self) -> None:
