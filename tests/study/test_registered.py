@@ -162,17 +162,6 @@ def test_a_log_changed_by_hand_is_noticed(folder: Path) -> None:
             register(folder, AC_NC)
 
 
-def test_a_cohort_that_cannot_be_written_is_still_evaluated(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: object, **__: object) -> int:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr("checkwise.store.registration.os.open", refuse)
-    assert len(Cohort.open(folder).compare())
-    assert not (folder / LOG).exists()
-
-
 def test_a_folder_that_is_no_cohort_is_left_alone(tmp_path: Path) -> None:
     mark_opened(tmp_path)
     assert list(tmp_path.iterdir()) == []

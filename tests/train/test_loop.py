@@ -198,7 +198,7 @@ def test_a_folder_that_cannot_be_written_stops_with_one_line_and_resumes(
         real(file)
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(StoreError, match="give the same command again") as caught:
+    with pytest.raises(StoreError, match="run the same command again") as caught:
         train(tmp_path / "run", resume_seconds=0)
     assert "\n" not in str(caught.value)
     assert os.strerror(number).lower() in str(caught.value)

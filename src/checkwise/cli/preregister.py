@@ -27,7 +27,8 @@ from checkwise.errors import InputError
 from checkwise.metrics import METRICS
 from checkwise.selection import DEFAULT_RULE, rules
 from checkwise.selection.constrained import check_objectives
-from checkwise.store.registration import register
+from checkwise.store.chain import Line
+from checkwise.store.registration import LOG, register
 from checkwise.study import Setting
 from checkwise.study.cohort import MAIN_METRICS, REFERENCE
 from checkwise.study.registered import SCOPE, Registered, choice_of, registered_last, with_shared
@@ -81,13 +82,13 @@ def command(
         "metrics": names(metrics),
         "tables": names(tables),
     }
-    entry = register(path, choice)
+    line = register(path, choice)
     found = registered_last(path, choice)
     if as_json:
         dates = {"opened": found.opened or None, "earlier": found.earlier or None}
-        print(json.dumps({**entry, "state": found.state, **dates}))
+        print(json.dumps({**line.content, "digest": line.digest, "state": found.state, **dates}))
         return
-    _say(path, rule, len(entry["journals"]), found)
+    _say(path, rule, line, found)
 
 
 def _check(
@@ -123,10 +124,17 @@ def _check(
             raise InputError(f"Expected tables among {', '.join(TABLES)}, but got {name!r}.")
 
 
-def _say(path: Path, rule: str, journals: int, found: Registered) -> None:
+def _say(path: Path, rule: str, line: Line, found: Registered) -> None:
     out = show.console()
     out.print(f"{rule}: {found}")
-    out.print(f"{journals} source journals are part of the record in {path}/registrations.jsonl.")
+    journals = len(line.content["journals"])
+    out.print(f"{journals} source journals are part of the record in {path}/{LOG}.")
+    out.print(f"Digest: {line.digest}")
+    out.print(
+        "The log alone proves no date: keep the digest in a commit message, a signed tag or a "
+        "timestamp elsewhere."
+    )
+    out.print(f"To check it later: checkwise verify {path} --registered {line.digest}")
     if found.earlier:
         out.print("The first registration of a choice is the one that `compare` goes by.")
     if found.state == "late":

@@ -27,8 +27,13 @@ def writing(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         reason = error.strerror or str(error)
-        remedy = "free some space" if error.errno in _FULL else "make the folder writable"
         raise StoreError(
-            f"Expected to write to {folder}, but got: {reason.lower()}; {remedy} and give the same "
-            "command again: it continues where it stopped."
+            f"Expected to write to {folder}, but got: {reason.lower()}; "
+            f"{remedy(error, 'make the folder writable')} and run the same command again: it "
+            "continues where it stopped."
         ) from error
+
+
+def remedy(error: OSError, otherwise: str) -> str:
+    """What to do about a write that failed: make room, or what helps with everything else."""
+    return "free some space" if error.errno in _FULL else otherwise

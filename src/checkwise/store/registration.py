@@ -1,89 +1,95 @@
 """What was decided before held-out results were opened: an append-only log beside ``cohort.json``.
 
-Every line names the SHA-256 of the line before it, so that no line but the last can be changed,
-removed or put in later without the log saying so. A line is a registration (a rule, its parameters,
-the tables that will be shown, the hashes of the source journals) or the mark of the first opening.
+A line is a registration (a rule, its parameters, the tables that will be shown, the hashes of the
+source journals) or the mark of the first opening. Each follows from the one before it (see
+:mod:`checkwise.store.chain`).
 """
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
-import json
 import os
+import warnings
 from collections.abc import Mapping
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from checkwise.errors import InputError
+from checkwise.errors import CheckwiseWarning, InputError
 from checkwise.store import layout
+from checkwise.store.chain import Line, append_line, broken, decoded, read_chain, read_log_bytes
 from checkwise.store.cohort import is_cohort, open_cohort
-from checkwise.store.faults import writing
-from checkwise.store.journal import encode_line
+from checkwise.store.faults import StoreError, remedy, writing
 from checkwise.store.run import fingerprint
 
 LOG: Final = layout.REGISTRATIONS
 REGISTRATION: Final = "registration"
 OPENED: Final = "opened"
-_OPENED_TEXT = f'"kind":"{OPENED}"'.encode()
+_MARKED: dict[Path, tuple[int, ...]] = {}  # logs with the mark, as this process last saw them
+
+
+def read_lines(cohort: Path) -> tuple[Line, ...]:
+    """Every whole line with its digest; none where there is no log. A torn end gives a warning.
+
+    Raises:
+        InputError: the log cannot be read, or a line is not as this version writes it.
+    """
+    lines, torn = _checked(Path(cohort) / LOG)
+    if torn:
+        warnings.warn(f"{torn}.", CheckwiseWarning, stacklevel=2)
+    return lines
 
 
 def read_log(cohort: Path) -> list[dict[str, Any]]:
     """Every entry in order; none where there is no log.
 
     Raises:
-        InputError: the log cannot be read, or a line does not follow from the one before it.
+        InputError: as in :func:`read_lines`, and also where the last line is torn.
     """
-    path = Path(cohort) / LOG
-    try:
-        lines = path.read_bytes().split(b"\n")
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise InputError(
-            f"Expected a log that can be read, but got: {error.strerror} in {path}: make it "
-            "readable."
-        ) from None
-    if lines.pop() != b"":
-        raise _broken(path, len(lines) + 1)
-    entries = []
-    previous = ""
-    for number, line in enumerate(lines, start=1):
-        try:
-            entry = json.loads(line)
-            follows = entry["previous"] == previous
-        except (ValueError, KeyError, TypeError):
-            follows = False
-        if not follows:
-            raise _broken(path, number)
-        layout.check_schema(entry.get("schema"), path)
-        entries.append(entry)
-        previous = _digest(line)
-    return entries
+    lines, torn = _checked(Path(cohort) / LOG)
+    if torn:
+        raise InputError(f"Expected a log of whole lines, but {torn}.")
+    return [dict(line.content) for line in lines]
 
 
-def register(cohort: Path, choice: Mapping[str, Any]) -> dict[str, Any]:
-    """Add a registration with the hashes of the source journals; returns the entry."""
+def register(cohort: Path, choice: Mapping[str, Any]) -> Line:
+    """Add a registration with the hashes of the source journals.
+
+    The digest of the line covers the choice, the hashes and every line before it.
+    """
+    _checked(Path(cohort) / LOG)
+    content = {"choice": dict(choice), "journals": source_hashes(cohort)}
     with writing(Path(cohort)):
-        return _append(
-            Path(cohort),
-            {"kind": REGISTRATION, "choice": dict(choice), "journals": source_hashes(cohort)},
-        )
+        line = append_line(Path(cohort) / LOG, _entry(REGISTRATION, content))
+    assert line is not None
+    return line
 
 
 def mark_opened(cohort: Path) -> None:
     """Note that held-out results have been opened, the first time only.
 
-    A cohort that cannot be written to stays as it is: it can be evaluated, but not marked.
+    Raises:
+        StoreError: the mark cannot be written.
     """
     if not is_cohort(Path(cohort)):
         return
-    with suppress(OSError, InputError):
-        if (Path(cohort) / LOG).is_file() and _OPENED_TEXT in (Path(cohort) / LOG).read_bytes():
-            return
-        _append(Path(cohort), {"kind": OPENED})
+    path = (Path(cohort) / LOG).absolute()
+    state = _state(path)
+    if state is not None and _MARKED.get(path) == state:
+        return
+    if not _has_mark(read_log_bytes(path)):
+        try:
+            append_line(path, _entry(OPENED, {}), unless=_has_mark)
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            otherwise = "make it writable, or copy the cohort to a folder that is"
+            raise StoreError(
+                f"Expected to mark in {path} that held-out results are opened, but got: {reason}; "
+                f"{remedy(error, otherwise)}, and run the same command again. Nothing is shown "
+                "without the mark."
+            ) from error
+    state = _state(path)
+    if state is not None:
+        _MARKED[path] = state
 
 
 def source_hashes(cohort: Path) -> dict[str, str]:
@@ -96,33 +102,65 @@ def source_hashes(cohort: Path) -> dict[str, str]:
     return found
 
 
-def _append(cohort: Path, content: Mapping[str, Any]) -> dict[str, Any]:
-    file = os.open(cohort / LOG, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX)  # two processes may open a cohort at once
-        entries = read_log(cohort)
-        if content["kind"] == OPENED and any(entry["kind"] == OPENED for entry in entries):
-            return entries[-1]
-        lines = (cohort / LOG).read_bytes().split(b"\n")
-        entry = {
-            "schema": layout.SCHEMA,
-            "at": datetime.now(UTC).isoformat(timespec="seconds"),
-            **content,
-            "previous": _digest(lines[-2]) if entries else "",
-        }
-        os.write(file, encode_line(entry))
-        os.fsync(file)
-        return entry
-    finally:
-        os.close(file)
-
-
-def _digest(line: bytes) -> str:
-    return hashlib.sha256(line).hexdigest()
-
-
-def _broken(path: Path, number: int) -> InputError:
-    return InputError(
-        f"Expected a log in which every line follows from the one before it, but line {number} of "
-        f"{path} does not: it was changed by hand; restore it from a copy."
+def _checked(path: Path) -> tuple[tuple[Line, ...], str]:
+    """The whole lines of a log, each as it has to be, and what is to be said of a torn end."""
+    lines, rest = read_chain(path)
+    for number, line in enumerate(lines, start=1):
+        layout.check_schema(line.content.get("schema"), path)
+        fault = _fault(line.content)
+        if fault:
+            raise broken(path, number, fault)
+    torn = (
+        f"line {len(lines) + 1} of {path} does not end, because a write was cut short: it does not "
+        "count, and the next `checkwise preregister` or opening repairs it"
     )
+    return lines, torn if rest else ""
+
+
+def _entry(kind: str, content: Mapping[str, Any]) -> dict[str, Any]:
+    at = datetime.now(UTC).isoformat(timespec="seconds")
+    return {"schema": layout.SCHEMA, "at": at, "kind": kind, **content}
+
+
+def _has_mark(content: bytes) -> bool:
+    """Whether a line of a log, whole or damaged, is the mark of an opening."""
+    return any((decoded(line) or {}).get("kind") == OPENED for line in content.split(b"\n")[:-1])
+
+
+def _state(path: Path) -> tuple[int, ...] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _fault(entry: Mapping[str, Any]) -> str:
+    """What is wrong with an entry that has its place in the chain; empty if nothing is."""
+    if entry.get("kind") not in (REGISTRATION, OPENED):
+        return f"is neither a {REGISTRATION} nor the mark of an opening"
+    if not _is_date(entry.get("at")):
+        return "has no date"
+    if entry["kind"] == OPENED:
+        return ""
+    choice = entry.get("choice")
+    if not isinstance(choice, dict) or not isinstance(choice.get("rule"), str):
+        return "registers no choice"
+    for name in ("metrics", "tables"):
+        if not _texts(choice.get(name, [])):
+            return f"has {name} that are no list of names"
+    journals = entry.get("journals")
+    if not isinstance(journals, dict) or not _texts(list(journals.values())):
+        return "has no hashes of source journals"
+    return ""
+
+
+def _is_date(at: object) -> bool:
+    try:
+        return isinstance(at, str) and bool(datetime.fromisoformat(at))
+    except ValueError:
+        return False
+
+
+def _texts(values: object) -> bool:
+    return isinstance(values, list) and all(isinstance(value, str) for value in values)

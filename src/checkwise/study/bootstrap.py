@@ -51,8 +51,7 @@ def bootstrap_interval(
         (array([1.]), array([3.]))
     """
     table = checked(values)
-    if not 0 < level < 1:
-        raise InputError(f"Expected a level strictly between 0 and 1, but got {level}.")
+    check_draws(level=level, resamples=resamples)
     if method not in ("percentile", "bca"):
         raise InputError(f"Expected the method 'percentile' or 'bca', but got {method!r}.")
     if len(table) < 2 or not table.shape[1]:
@@ -73,6 +72,14 @@ def percentile_interval(
 ) -> tuple[FloatArray, FloatArray]:
     """:func:`bootstrap_interval` by percentiles."""
     return bootstrap_interval(values, level=level, resamples=resamples, seed=seed)
+
+
+def check_draws(*, level: float = LEVEL, resamples: int = RESAMPLES) -> None:
+    """Refuse what no interval can be made with."""
+    if not 0 < level < 1:
+        raise InputError(f"Expected a level strictly between 0 and 1, but got {level}.")
+    if resamples < 1:
+        raise InputError(f"Expected at least one resample, but got {resamples}.")
 
 
 def checked(values: FloatArray) -> FloatArray:
@@ -102,8 +109,7 @@ def draws(n: int, resamples: int = RESAMPLES, seed: int = SEED) -> Iterator[Draw
 
     They are ``default_rng(seed).integers(0, n, (resamples, n))``, whatever the size of the blocks.
     """
-    if resamples < 1:
-        raise InputError(f"Expected at least one resample, but got {resamples}.")
+    check_draws(resamples=resamples)
     if n * resamples <= _KEPT:
         yield _remembered(n, resamples, seed)
     else:

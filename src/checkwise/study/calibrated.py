@@ -64,7 +64,7 @@ def calibrate_run(
     if len(found.source) > 1:
         places["source, left out"] = (before, _left_out(found.source, variant, settings))
     best: dict[str, tuple[float, Metrics]] = {}
-    for domain, pair in found.heldout.items():
+    for domain, pair in found.held_out().items():
         held = {domain: pair}
         places[domain] = (_plain(held, settings), _after(fitted, held, settings))
         if oracle:

@@ -14,13 +14,12 @@ from checkwise.errors import InputError
 from checkwise.records import RunKey, Trajectory
 from checkwise.selection import DEFAULT_RULE
 from checkwise.store import cohort as stored
-from checkwise.store.registration import mark_opened
 from checkwise.study import frames
-from checkwise.study.bootstrap import LEVEL, RESAMPLES, SEED
+from checkwise.study.bootstrap import LEVEL, RESAMPLES, SEED, check_draws
 from checkwise.study.choices import choices
 from checkwise.study.derived import derived_outcomes, with_targets
 from checkwise.study.outcome import KEY_COLUMNS, Outcome, key_columns
-from checkwise.study.paired import Contrast, Differences, contrasts, differences
+from checkwise.study.paired import Contrast, Differences, check_carried, contrasts, differences
 from checkwise.study.runs import Runs
 from checkwise.study.scopes import check_scope
 from checkwise.study.seeds import across_seeds
@@ -58,7 +57,6 @@ class Cohort:
         folders = {key: folder for key, folder in planned.items() if stored.finished(folder)}
         self.unfinished: tuple[RunKey, ...] = tuple(key for key in planned if key not in folders)
         self.runs: Runs = Runs(folders)
-        self._opened = False
         self._targets = {key: Targets(folder, key.held_out) for key, folder in folders.items()}
 
     @classmethod
@@ -118,6 +116,12 @@ class Cohort:
 
         A method may have nothing to say about some runs: those are absent.
         """
+        chosen = self._chosen(setting, scope=scope, **options)
+        return self._on_targets(setting, chosen) if held_out else chosen
+
+    def _chosen(
+        self, setting: Setting, *, scope: str = "run", **options: Any
+    ) -> tuple[Outcome, ...]:
         within = check_scope(scope)
         if not self.usable:
             raise InputError(
@@ -125,30 +129,20 @@ class Cohort:
                 f"are unfinished and {len(self.wrecked)} diverged: `checkwise sweep` with the same "
                 "study finishes runs."
             )
+        if setting.row.rule is None:
+            return derived_outcomes(self.path, self.usable, setting.rule, scope=scope)
+        return choices(self.path, self.runs, self.usable, setting, scope=within, options=options)
+
+    def _on_targets(self, setting: Setting, chosen: Sequence[Outcome]) -> tuple[Outcome, ...]:
         row = setting.row
         if row.rule is None:
-            made = derived_outcomes(self.path, self.usable, setting.rule, scope=scope)
-            if not held_out:
-                return made
-            self._open_seal()
-            return tuple(with_targets(self.path, setting.rule, outcome) for outcome in made)
-        found = choices(self.path, self.runs, self.usable, setting, scope=within, options=options)
-        if not held_out:
-            return found
-        self._open_seal()
+            return tuple(with_targets(self.path, setting.rule, outcome) for outcome in chosen)
         oracle = row.scaling == "oracle"
-        return tuple(self._targets[each.deployed].on(each, oracle=oracle) for each in found)
+        return tuple(self._targets[each.deployed].on(each, oracle=oracle) for each in chosen)
 
     def held_out(self, key: RunKey) -> dict[str, Mapping[str, Any]]:
         """Every held-out record of a run by domain: ``step``, ``diverged`` and the metrics."""
-        self._open_seal()
         return self._targets[key].journals()
-
-    def _open_seal(self) -> None:
-        """Leave a mark in the cohort: what is registered from now on is late."""
-        if not self._opened:
-            mark_opened(self.path)
-            self._opened = True
 
     @property
     def roles(self) -> Mapping[str, str]:
@@ -185,7 +179,10 @@ class Cohort:
         label = reference.label if isinstance(reference, Setting) else reference
         labels = [rule.label if isinstance(rule, Setting) else rule for rule in rules]
         every, options = _read([*rules, *([] if label in labels else [reference])], params)
-        given = {s.label: self.outcomes(s, held_out=True, **options) for s in every}
+        chosen = {s.label: self._chosen(s, **options) for s in every}
+        check_carried(metrics, chosen.values())
+        # Nothing held out is opened before all that can be refused without it has been.
+        given = {s.label: self._on_targets(s, chosen[s.label]) for s in every}
         needs = {s.label: s.row.needs for s in every}
         return [
             replace(differences(name, label, given, metrics), needs=needs[name])
@@ -205,6 +202,8 @@ class Cohort:
         **asked: Any,
     ) -> list[Contrast]:
         """The rows of ``compare``."""
+        _check_columns(by)
+        check_draws(level=level, resamples=resamples)
         if "dataset" not in by:
             self.check_one_role()
         rows: list[Contrast] = []
@@ -263,13 +262,15 @@ def _read(
     return settings(rules, {k: v for k, v in params.items() if k not in options}), options
 
 
-def _groups(keys: Sequence[RunKey], by: Sequence[str]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Each combination of the columns in ``by``, with the runs it marks."""
-    unknown = [name for name in by if name not in KEY_COLUMNS]
-    if isinstance(by, str) or unknown:
+def _check_columns(by: Sequence[str]) -> None:
+    if isinstance(by, str) or any(name not in KEY_COLUMNS for name in by):
         raise InputError(
             f"Expected `by` to list columns among {', '.join(KEY_COLUMNS)}, but got {by!r}."
         )
+
+
+def _groups(keys: Sequence[RunKey], by: Sequence[str]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Each combination of the columns in ``by``, with the runs it marks."""
     labels = [tuple(str(key_columns(key)[name]) for name in by) for key in keys]
     for group in sorted(set(labels)):
         yield group, np.array([label == group for label in labels])

@@ -68,7 +68,7 @@ class PseudoTargets:
             )
         folder = self._folders[domain]
         assert folder is not None
-        return heldout.read_heldout(folder, domain)
+        return heldout.read_pseudo_target(folder, domain)
 
 
 def lodo_trajectories(

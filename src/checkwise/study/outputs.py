@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from checkwise.errors import InputError
 from checkwise.records import RunKey
-from checkwise.store import layout
+from checkwise.store import heldout, layout
 from checkwise.store.cohort import is_cohort, open_cohort
 from checkwise.study.targets import Targets
 from checkwise.weights.logits import Logits, has_source_logits, source_logits
@@ -22,11 +22,12 @@ if TYPE_CHECKING:
 class CheckpointOutputs:
     """Logits on the source-validation splits, and on held-out domains where there are any.
 
-    ``again`` says that they were computed from the weights because none were saved.
+    Calling ``held_out`` opens the latter, which marks the cohort. ``again`` says that both were
+    computed from the weights because none were saved.
     """
 
     source: Logits
-    heldout: Logits
+    held_out: Callable[[], Logits]
     again: bool = False
 
 
@@ -62,13 +63,19 @@ class OutputsOf:
             self._data = {key.dataset: open_data(cohort, key.dataset, self._roots)}
         run = open_run(cohort, key, self._data[key.dataset])
         outputs: Any = run.outputs(read_checkpoint(folder, step))
-        return CheckpointOutputs(outputs.of("source"), outputs.of("heldout"), again=True)
+
+        def held_out() -> Logits:
+            heldout.unseal(folder)
+            return outputs.of("heldout")
+
+        return CheckpointOutputs(outputs.of("source"), held_out, again=True)
 
 
 def _saved(folder: Path, key: RunKey, step: int) -> CheckpointOutputs:
     source = source_logits(folder, step)
     if not (folder / layout.PREDICTIONS / "heldout").is_dir():
-        return CheckpointOutputs(source, {})
+        return CheckpointOutputs(source, dict)
     targets = Targets(folder, key.held_out)
-    heldout = {name: targets.logits(name, step)[name] for name in key.held_out}
-    return CheckpointOutputs(source, heldout)
+    return CheckpointOutputs(
+        source, lambda: {name: targets.logits(name, step)[name] for name in key.held_out}
+    )

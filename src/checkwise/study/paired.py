@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -174,15 +174,31 @@ def _value(outcome: Outcome, metric: str) -> float:
     try:
         return outcome.value(metric)
     except KeyError:
-        known = [
-            *(f"source_{name}" for name in outcome.source),
-            *(f"target_{name}" for name in next(iter(outcome.targets.values()), {})),
-            "gap_pp",
-        ]
-        raise MissingMetricError(
-            f"Expected a metric that run {outcome.key} carries, but got {metric!r}. It has "
-            f"{', '.join(known)}."
-        ) from None
+        raise _missing(outcome, metric, next(iter(outcome.targets.values()), {})) from None
+
+
+def check_carried(metrics: Sequence[str], rows: Iterable[Sequence[Outcome]]) -> None:
+    """Refuse metrics that the runs lack, before anything held out is opened.
+
+    A run records the same metrics on held-out domains as on source validation.
+    """
+    for outcome in (outcome for outcomes in rows for outcome in outcomes):
+        carried = {f"{side}_{name}" for side in ("source", "target") for name in outcome.source}
+        for metric in metrics:
+            if metric not in {*carried, "gap_pp"}:
+                raise _missing(outcome, metric, outcome.source)
+
+
+def _missing(outcome: Outcome, metric: str, on_target: Iterable[str]) -> MissingMetricError:
+    known = [
+        *(f"source_{name}" for name in outcome.source),
+        *(f"target_{name}" for name in on_target),
+        "gap_pp",
+    ]
+    return MissingMetricError(
+        f"Expected a metric that run {outcome.key} carries, but got {metric!r}. It has "
+        f"{', '.join(known)}."
+    )
 
 
 def contrasts(

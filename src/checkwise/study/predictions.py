@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from checkwise.metrics.examples import PerExample, per_example
 from checkwise.metrics.probabilities import probabilities
 from checkwise.store import heldout
-from checkwise.store.registration import mark_opened
 from checkwise.study.targets import Targets
 
 FloatArray = NDArray[np.float64]
@@ -39,11 +38,10 @@ class Predictions:
 
 def has_heldout(folder: Path, domain: str, step: int) -> bool:
     """Whether the held-out logits of a step were saved."""
-    return heldout.heldout_logits_file(folder, domain, step).is_file()
+    return heldout.has_logits(folder, domain, step)
 
 
 def read_heldout(folder: Path, domain: str, step: int) -> Predictions:
     """Held-out logits of one step."""
-    mark_opened(folder.parents[1])
     logits, labels = Targets(folder, (domain,)).logits(domain, step)[domain]
     return Predictions(step, domain, logits, labels)

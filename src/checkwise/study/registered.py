@@ -11,7 +11,7 @@ from typing import Any, Literal
 from checkwise.errors import InputError
 from checkwise.selection.result import plain
 from checkwise.selection.weights import Weights, check_weighting, decimal
-from checkwise.store.registration import OPENED, REGISTRATION, read_log, source_hashes
+from checkwise.store.registration import OPENED, REGISTRATION, read_lines, source_hashes
 from checkwise.study.cohort import REFERENCE
 from checkwise.study.scopes import Scope, check_scope
 from checkwise.study.setting import Setting
@@ -144,7 +144,7 @@ def _look_up(
     path: Path, choice: Mapping[str, Any], metrics: Sequence[str], *, which: int
 ) -> Registered:
     try:
-        entries = read_log(path)
+        entries = [line.content for line in read_lines(path)]
     except InputError:
         return Registered("unknown")
     first = next((i for i, e in enumerate(entries) if e["kind"] == OPENED), len(entries))

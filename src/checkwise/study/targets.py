@@ -1,4 +1,4 @@
-"""Held-out results at given steps. The one place in checkwise that opens them."""
+"""Held-out results at given steps."""
 
 from __future__ import annotations
 
@@ -44,9 +44,13 @@ class Targets:
 
     def logits(self, domain: str, step: int) -> Logits:
         """Saved logits and labels of one held-out domain, by its name."""
-        path = heldout.heldout_logits_file(self._folder, domain, step)
         what = f"logits on the held-out domain {domain!r} at step {step}"
-        return read_logits(path, what, lambda: remedy(self._folder, heldout=True))
+        return heldout.read_logits(
+            self._folder,
+            domain,
+            step,
+            read=lambda path: read_logits(path, what, lambda: remedy(self._folder, heldout=True)),
+        )
 
     def journals(self) -> dict[str, Mapping[str, NDArray[Any]]]:
         """Every record of every held-out domain."""
