@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas
 import pytest
 
 import checkwise as cw
@@ -86,16 +87,102 @@ def test_json_is_strict_and_stable(table: Path, capsys: pytest.CaptureFixture[st
         (("--delta-pp", "5"), 300),
         (("--rule", "pure-nll"), 300),
         (("--rule", "ac", "--objectives", "nll", "--delta-pp", "10"), 300),
-        (("--rule", "ac-nc", "--q", "1", "--pareto"), 200),
-        (("--weights", "sample"), 200),
-        (("--weights", "validation=3"), 200),
-        (("--worst-domain",), 200),
     ],
 )
 def test_options_reach_the_rule(
     table: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...], step: int
 ) -> None:
     assert answer(capsys, "select", table, *options)["step"] == step
+
+
+# Step 100 is chosen with δ 2, and every one of the options below leads elsewhere.
+DOMAINS = """step,domain,accuracy,nll,cwece,n
+100,art,0.860,0.50,0.04,50
+100,photo,0.885,0.70,0.03,200
+200,art,0.820,0.70,0.02,50
+200,photo,0.885,0.80,0.05,200
+300,art,0.860,0.60,0.03,50
+300,photo,0.860,0.40,0.04,200
+400,art,0.840,0.80,0.05,50
+400,photo,0.870,0.70,0.04,200
+500,art,0.860,0.80,0.04,50
+500,photo,0.855,0.80,0.01,200
+"""
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--q", "1"),
+        ("--pareto",),
+        ("--weights", "sample"),
+        ("--weights", "photo=3,art=1"),
+        ("--worst-domain",),
+    ],
+)
+def test_options_about_norm_and_domains_change_the_answer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...]
+) -> None:
+    path = tmp_path / "domains.csv"
+    path.write_text(DOMAINS)
+    assert answer(capsys, "select", path, "--delta-pp", "2")["step"] == 100
+    assert answer(capsys, "select", path, "--delta-pp", "2", *options)["step"] == 300
+
+
+def without(table: Path, *columns: str) -> Path:
+    """The table with fewer columns."""
+    path = table.with_name(f"no-{'-'.join(columns)}.csv")
+    pandas.read_csv(table).drop(columns=list(columns)).to_csv(path, index=False)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("gone", "rule", "step"),
+    [((), "ac-nc", 200), (("cwece",), "ac-nll", 200), (("cwece", "nll"), "source-acc", 100)],
+)
+def test_every_command_uses_the_best_rule_that_the_table_allows(
+    table: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    gone: tuple[str, ...],
+    rule: str,
+    step: int,
+) -> None:
+    path = without(table, *gone)
+    assert run("select", path) == 0
+    first, *_ = capsys.readouterr().out.splitlines()
+    assert first.startswith(f"Rule: {rule}{', because' if gone else '.'}")
+    found = answer(capsys, "select", path)
+    assert (found["rule"], found["step"]) == (rule, step)
+    assert (found["rule_reason"] is None) == (not gone)
+    assert run("report", path, "-o", tmp_path / "page.html") == 0
+    page = (tmp_path / "page.html").read_text()
+    assert f"{rule} chose step {step}" in page
+    assert (f"Rule: {rule}, because" in page) == bool(gone)
+    named = pandas.read_csv(path).assign(path=str(table))
+    named.to_csv(path, index=False)
+    assert run("export", path, "-o", tmp_path / "best.pt") == 0
+    assert json.loads((tmp_path / "best.pt.json").read_text())["rule"] == rule
+
+
+def test_runs_with_different_data_are_counted_by_rule(
+    table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    without(table, "cwece")
+    without(table, "cwece", "nll")
+    folder = table.parent / "runs"
+    for number, file in enumerate(sorted(table.parent.glob("*.csv"))):
+        (folder / str(number)).mkdir(parents=True)
+        records = pandas.read_csv(file)
+        records.to_json(folder / str(number) / "results.jsonl", orient="records", lines=True)
+    assert run("select", folder) == 0
+    said = capsys.readouterr().out
+    assert "1 of 3 runs: Rule: ac-nll, because there is no cwece" in said
+    assert "1 of 3 runs: Rule: source-acc, because there is accuracy alone" in said
+    assert "1 of 3 runs: Rule: ac-nc." in said
+    rules = [entry["selection"]["rule"] for entry in answer(capsys, "select", folder)["runs"]]
+    assert sorted(rules) == ["ac-nc", "ac-nll", "source-acc"]
+    assert run("select", folder, "--rule", "ac-nc") == 2
 
 
 @pytest.mark.parametrize(

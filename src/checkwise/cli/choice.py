@@ -25,7 +25,13 @@ from checkwise.selection.weights import Weights
 class Choice:
     """A rule, its parameters, and how runs are read for it; each field is an option."""
 
-    rule: Annotated[str, typer.Option(help="How to choose; see `checkwise rules`.")] = DEFAULT_RULE
+    rule: Annotated[
+        str | None,
+        typer.Option(
+            help="How to choose; see `checkwise rules`. "
+            f"[default: {DEFAULT_RULE}, or the best rule that the data allow]"
+        ),
+    ] = None
     delta_pp: Annotated[
         str | None, typer.Option(help="Tolerance in percentage points. [default: 0.5]")
     ] = None

@@ -16,6 +16,8 @@ from checkwise.cli.options import AsJson
 from checkwise.errors import InputError
 from checkwise.records import RunKey
 from checkwise.selection import Guarantee, Selection, select, select_many
+from checkwise.selection.default import DEFAULT_RULE, REMEDY
+from checkwise.selection.explain import account, headline
 from checkwise.store.atomic import write_text
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 SHOWN = 12
 ALPHA = 0.05
+HEADER = ("step", "accuracy", "gap", "eligible", "source-acc step")
 
 
 @with_choice
@@ -78,6 +81,7 @@ def record(chosen: Mapping[RunKey, Selection], alpha: float) -> dict[str, Any]:
 
 def _show_one(selection: Selection, alpha: float, stated: bool) -> None:
     out = show.console()
+    out.print(headline(selection))
     for note in selection.trajectory.notes:
         out.print(f"note: {note}")
     metrics = [name for name in selection.trajectory.metrics if name != "accuracy"]
@@ -93,7 +97,7 @@ def _show_one(selection: Selection, alpha: float, stated: bool) -> None:
     if left_out:
         out.print(f"… and {', and '.join(left_out)} (--out FILE.csv writes all)")
     out.print()
-    out.print(selection.explain())
+    out.print(account(selection))
     if selection.path is not None:
         out.print(f"Weights: {selection.path}")
     if stated:
@@ -123,10 +127,15 @@ def _ranking(
 
 def _show_many(chosen: Mapping[RunKey, Selection], usual: Mapping[RunKey, Selection]) -> None:
     out = show.console()
-    header = ("run", "step", "accuracy", "gap", "eligible", "source-acc step")
+    lines = Counter(headline(selection) for selection in chosen.values())
+    for line, times in lines.items():
+        out.print(line if len(lines) == 1 else f"{times} of {len(chosen)} runs: {line}")
+    rules = {selection.rule for selection in chosen.values()}
+    header = ("run", *(("rule",) * (len(rules) > 1)), *HEADER)
     rows = [
         (
             str(key),
+            *((selection.rule,) * (len(rules) > 1)),
             str(selection.step),
             f"{100 * selection.accuracy:.2f}",
             f"{selection.gap_pp:.2f}",
@@ -135,9 +144,9 @@ def _show_many(chosen: Mapping[RunKey, Selection], usual: Mapping[RunKey, Select
         )
         for key, selection in sorted(chosen.items())
     ]
-    out.print(show.table(header, rows, left=("run",)))
+    out.print(show.table(header, rows, left=("run", "rule")))
     out.print()
-    notes = Counter(note for selection in chosen.values() for note in selection.trajectory.notes)
+    notes = Counter(note for selection in chosen.values() for note in selection.notes)
     for note, times in notes.items():
         out.print(f"note ({times} of {len(chosen)} runs): {note}")
     alone = sum(len(selection.feasible_steps) == 1 for selection in chosen.values())
@@ -146,14 +155,17 @@ def _show_many(chosen: Mapping[RunKey, Selection], usual: Mapping[RunKey, Select
         f"{len(chosen)} runs: mean gap {gap:.2f} points; "
         f"{alone} had a single eligible checkpoint.{_disagreement(chosen, usual)}"
     )
+    if any(selection.reason for selection in chosen.values()):
+        out.print(f"For {DEFAULT_RULE}, {REMEDY}.")
 
 
 def _disagreement(chosen: Mapping[RunKey, Selection], usual: Mapping[RunKey, Selection]) -> str:
-    rule = next(iter(chosen.values())).rule
-    if rule == "source-acc":
+    names = dict.fromkeys(selection.rule for selection in chosen.values())
+    names.pop("source-acc", None)
+    if not names:
         return ""
     differ = sum(selection.step != usual[key].step for key, selection in chosen.items())
-    return f" {rule} differs from source-acc in {differ}."
+    return f" {' or '.join(names)} differs from source-acc in {differ}."
 
 
 def _write(out: Path, chosen: Mapping[RunKey, Selection], alpha: float) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from checkwise.errors import NoGuaranteeError
 from checkwise.metrics import METRICS
 from checkwise.records import Trajectory
-from checkwise.selection import DEFAULT_RULE, Guarantee, Selection, select, usable_rules
+from checkwise.selection import Guarantee, Selection, select
 from checkwise.selection.table import view_of
 
 DRAWN = ("nll", "cwece")
@@ -97,9 +97,9 @@ def trajectory_facts(
 def run_facts(run: Trajectory, rule: str | None = None, **params: object) -> RunFacts:
     """Choose a checkpoint and collect the reasons.
 
-    Without ``rule``: ac-nc, or the first rule for which the run has the metrics.
+    Without ``rule``: the best one that the metrics of the run allow, as in :func:`select`.
     """
-    chosen = select(run, rule or _default_rule(run), **params)  # type: ignore[arg-type]
+    chosen = select(run, rule, **params)  # type: ignore[arg-type]
     usual = [select(run, "source-acc")] if chosen.rule != "source-acc" else []
     name = str(run.key) if run.key else "This run"
     bound, no_bound = _bound(chosen)
@@ -122,11 +122,6 @@ def run_facts(run: Trajectory, rule: str | None = None, **params: object) -> Run
         no_bound=no_bound,
         trajectory=trajectory_facts(run, chosen, usual, name),
     )
-
-
-def _default_rule(run: Trajectory) -> str:
-    usable = usable_rules(run.metrics)
-    return DEFAULT_RULE if DEFAULT_RULE in usable else "ac-nll" if "ac-nll" in usable else usable[0]
 
 
 def _bound(selection: Selection) -> tuple[Guarantee | None, str]:

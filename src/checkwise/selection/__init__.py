@@ -1,6 +1,7 @@
 """Trajectory in, Selection out; nothing here knows torch, files or held-out results."""
 
-from checkwise.selection.choose import DEFAULT_RULE, select, select_many, usable_rules
+from checkwise.selection.choose import select, select_many
+from checkwise.selection.default import DEFAULT_RULE, usable_rules
 from checkwise.selection.guarantees import Guarantee, source_accuracy_radius, worst_domain_radius
 from checkwise.selection.live import LiveSelector
 from checkwise.selection.registry import Rule, get_rule, rule, rules

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any, TypeVar
 
 from checkwise.errors import CheckwiseError, InputError, MissingMetricError
 from checkwise.records import Trajectory
+from checkwise.selection.default import REMEDY, Default, default_rule, unsplit, usable_rules
 from checkwise.selection.ranking import choose
-from checkwise.selection.registry import Rule, get_rule, rules
+from checkwise.selection.registry import Rule, get_rule
 from checkwise.selection.result import Selection
 from checkwise.selection.table import Table
 from checkwise.selection.weights import Weights
-
-DEFAULT_RULE = "ac-nc"
 
 Key = TypeVar("Key", bound=Hashable)
 
 
 def select(
     trajectory: Trajectory,
-    rule: str | Rule = DEFAULT_RULE,
+    rule: str | Rule | None = None,
     *,
     weights: Weights = "equal",
     worst_domain: bool = False,
@@ -30,7 +29,8 @@ def select(
 
     Args:
         trajectory: the run.
-        rule: a name from :func:`rules`.
+        rule: a name from :func:`rules`; without one ac-nc, or the best rule that the metrics of
+            the run allow (``reason`` of the selection then says why).
         weights: how much each domain counts: "equal", "sample", or a weight per domain.
         worst_domain: judge every checkpoint by its worst domain instead of the mean; a minimum
             has no weights, so they have to be "equal" then.
@@ -44,18 +44,22 @@ def select(
         >>> select(run).step, select(run, "source-acc").step, select(run, "pure-nll").step
         (200, 100, 300)
     """
-    found = get_rule(rule)
+    options: dict[str, Any] = {"weights": weights, "worst_domain": worst_domain}
+    asked = default_rule(trajectory, params, **options) if rule is None else Default(get_rule(rule))
+    found = asked.rule
     complete = found.complete(params)
     check_needs(trajectory, found, complete, weights, worst_domain)
-    table = Table.of(trajectory, weights=weights, worst_domain=worst_domain)
+    table = Table.of(trajectory, **options)
     ranking = found.rank(table, **_without_fixed(found, complete))
     index = choose(ranking, table["order"], ties_by_accuracy=found.ties_by_accuracy)
-    return Selection(trajectory, found, complete, weights, worst_domain, int(index), ranking)
+    return Selection(
+        trajectory, found, complete, weights, worst_domain, int(index), ranking, asked.reason
+    )
 
 
 def select_many(
     runs: Mapping[Key, Trajectory],
-    rule: str | Rule = DEFAULT_RULE,
+    rule: str | Rule | None = None,
     *,
     weights: Weights = "equal",
     worst_domain: bool = False,
@@ -68,24 +72,52 @@ def select_many(
         >>> {key: chosen.step for key, chosen in select_many({"a": run}, "source-acc").items()}
         {'a': 2}
     """
-    found = get_rule(rule)
     options: dict[str, Any] = {"weights": weights, "worst_domain": worst_domain}
-    if not found.stackable:
+    if rule is not None:
+        return _select_all(runs, Default(get_rule(rule)), params, options)
+    groups: dict[tuple[str, str], tuple[Default, dict[Key, Trajectory]]] = {}
+    for key, run in runs.items():
+        asked = _named(key, default_rule, run, params, **options)
+        _, alike = groups.setdefault((asked.rule.name, asked.reason), (asked, {}))
+        alike[key] = run
+    chosen: dict[Key, Selection] = {}
+    for asked, alike in groups.values():
+        chosen |= _select_all(alike, asked, params, options)
+    return {key: chosen[key] for key in runs}
+
+
+def _select_all(
+    runs: Mapping[Key, Trajectory],
+    asked: Default,
+    params: Mapping[str, Any],
+    options: Mapping[str, Any],
+) -> dict[Key, Selection]:
+    """One rule on every run: runs that can be stacked are ranked together."""
+    rule = asked.rule
+    if not rule.stackable:
         return {
-            key: _named(key, select, run, found, **options, **params) for key, run in runs.items()
+            key: _named(key, select, run, rule, **options, **params) for key, run in runs.items()
         }
-    complete = found.complete(params)
+    complete = rule.complete(params)
     chosen: dict[Key, Selection] = {}
     for keys in _alike(runs):
         group = [runs[key] for key in keys]
         for key, run in zip(keys, group, strict=True):
-            _named(key, check_needs, run, found, complete, weights, worst_domain)
+            _named(key, check_needs, run, rule, complete, **options)
         table = Table.stack(group, **options)
-        ranking = found.rank(table, **_without_fixed(found, complete))
-        indices = choose(ranking, table["order"], ties_by_accuracy=found.ties_by_accuracy)
+        ranking = rule.rank(table, **_without_fixed(rule, complete))
+        indices = choose(ranking, table["order"], ties_by_accuracy=rule.ties_by_accuracy)
         for r, (key, run) in enumerate(zip(keys, group, strict=True)):
-            index, part = int(indices[r]), ranking.row(r)
-            chosen[key] = Selection(run, found, complete, weights, worst_domain, index, part)
+            chosen[key] = Selection(
+                run,
+                rule,
+                complete,
+                options["weights"],
+                options["worst_domain"],
+                int(indices[r]),
+                ranking.row(r),
+                asked.reason,
+            )
     return {key: chosen[key] for key in runs}
 
 
@@ -106,23 +138,14 @@ def check_needs(
         raise MissingMetricError(
             f"Rule {rule.name} needs {', '.join(absent)}, but this run carries only "
             f"{', '.join(trajectory.metrics)}. Rules that work: "
-            f"{', '.join(usable_rules(trajectory.metrics))}. To get the rest, save the logits of "
-            "every checkpoint as step-000100/<domain>.npz and select from that folder."
+            f"{', '.join(usable_rules(trajectory.metrics))}. To get the rest, {REMEDY}."
         )
-    unsplit = [name for name in needs if name in trajectory.pooled]
-    if unsplit and (weights != "equal" or worst_domain):
+    pooled = [name for name in needs if name in unsplit(trajectory, weights, worst_domain)]
+    if pooled:
         raise MissingMetricError(
-            f"This run carries {', '.join(unsplit)} only as an equal mean over domains: other "
+            f"This run carries {', '.join(pooled)} only as an equal mean over domains: other "
             "weights or the worst domain need it per domain."
         )
-
-
-def usable_rules(metrics: Iterable[str]) -> list[str]:
-    """Rules that need nothing beyond accuracy and these metrics."""
-    available = set(metrics)
-    return [
-        name for name, rule in rules().items() if name != "ac" and available.issuperset(rule.needs)
-    ]
 
 
 def _without_fixed(rule: Rule, params: Mapping[str, Any]) -> dict[str, Any]:

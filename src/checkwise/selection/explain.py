@@ -2,23 +2,43 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+from math import gcd, lcm
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from checkwise.selection.default import DEFAULT_RULE, REMEDY
+from checkwise.selection.weights import domain_weights
 
 if TYPE_CHECKING:
     from checkwise.selection.result import Selection
 
 
 def explain(selection: Selection) -> str:
+    """Which rule and why, where none was named; then the account of the choice."""
+    return f"{headline(selection)} {account(selection)}" if selection.reason else account(selection)
+
+
+def headline(selection: Selection) -> str:
+    """The rule, and why it is not the default one, where none was named."""
+    if not selection.reason:
+        return f"Rule: {selection.rule}."
+    return f"Rule: {selection.rule}, because {selection.reason}."
+
+
+def account(selection: Selection) -> str:
     """Why this checkpoint, what the runner-up lost by, and what to be careful about."""
+    coarseness = coarse(selection)
     sentences = [
         _choice(selection),
         _feasible(selection),
+        f"{coarseness}." if coarseness else "",
         _runner_up(selection),
         _ties(selection),
         _edge(selection),
         _diverged(selection),
+        f"For {DEFAULT_RULE}, {REMEDY}." if selection.reason else "",
     ]
     return " ".join(sentence for sentence in sentences if sentence)
 
@@ -55,6 +75,35 @@ def _feasible(s: Selection) -> str:
     if s.rule == "source-acc":
         return "" if size == 1 else f"{size} share that accuracy; the earliest was taken."
     return "" if s.rule_used.constrained else "Accuracy was not constrained."
+
+
+def coarse(s: Selection) -> str:
+    """Says that one validation example weighs more than the tolerance, where it does."""
+    counts = s.trajectory.counts
+    delta = s.tolerance_pp
+    if counts is None or delta == 0:
+        return ""
+    sizes = [int(n) for n in counts]
+    shares = [Fraction(1)] * len(sizes)
+    if not s.worst_domain:
+        shares = [Fraction(w) for w in domain_weights(s.trajectory, s.weights)]
+    steps = [100 * share / n for share, n in zip(shares, sizes, strict=True) if share]
+    smallest = min(steps)
+    if delta >= smallest:
+        return ""
+    listed = _and([str(n) for n in sizes])
+    said = (
+        f"{listed} validation examples: one is {'' if len(set(steps)) == 1 else 'at least '}"
+        f"{float(smallest):.2f} points, more than the tolerance of {s.params['delta_pp']}"
+    )
+    if s.trajectory.correct is not None and delta < _spacing(steps):
+        said += ", which keeps only ties with the best"
+    return said
+
+
+def _spacing(steps: list[Fraction]) -> Fraction:
+    """The least difference that mean accuracies can have: the greatest common divisor."""
+    return Fraction(gcd(*(x.numerator for x in steps)), lcm(*(x.denominator for x in steps)))
 
 
 def _runner_up(s: Selection) -> str:
@@ -97,8 +146,19 @@ def _edge(s: Selection) -> str:
     if s.index == usable[-1]:
         return "It is the last checkpoint: training longer might give a better one."
     if s.index == usable[0]:
-        return "It is the first checkpoint, which usually means that the rule found no learning."
+        return _first(s)
     return ""
+
+
+def _first(s: Selection) -> str:
+    if s.gap_pp > 0:
+        return "It is the first checkpoint: an earlier one, were there any, might do as well."
+    if s.step == 0:
+        return "It is step 0, and no later checkpoint has a higher accuracy."
+    return (
+        "It is the first checkpoint, and no later one has a higher accuracy: record earlier ones "
+        "too, they might do as well."
+    )
 
 
 def _diverged(s: Selection) -> str:

@@ -9,7 +9,8 @@ import numpy as np
 
 from checkwise.records import Trajectory
 from checkwise.records.predictions import Recorder
-from checkwise.selection.choose import DEFAULT_RULE, select
+from checkwise.selection.choose import select
+from checkwise.selection.default import DEFAULT_RULE
 from checkwise.selection.registry import get_rule
 from checkwise.selection.result import Selection
 from checkwise.selection.weights import Weights, check_weighting

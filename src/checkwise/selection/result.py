@@ -13,7 +13,7 @@ import numpy as np
 
 from checkwise.errors import NoGuaranteeError
 from checkwise.records import RunKey, Trajectory
-from checkwise.selection.explain import explain
+from checkwise.selection.explain import coarse, explain
 from checkwise.selection.guarantees import (
     Guarantee,
     source_accuracy_radius,
@@ -42,6 +42,7 @@ class Selection:
     worst_domain: bool
     index: int
     ranking: Ranking
+    reason: str = ""  # why not the default rule, where no rule was named
 
     def __repr__(self) -> str:
         return (
@@ -151,6 +152,12 @@ class Selection:
         """Why this checkpoint, in a few sentences."""
         return explain(self)
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to know about the run, and about the tolerance on so many examples."""
+        said = coarse(self)
+        return (*self.trajectory.notes, said) if said else self.trajectory.notes
+
     def guarantee(self, alpha: float = 0.05) -> Guarantee:
         """The bound on population source accuracy, with its conditions.
 
@@ -189,6 +196,7 @@ class Selection:
             "schema": SCHEMA,
             "step": self.step,
             "rule": self.rule,
+            "rule_reason": self.reason or None,
             "params": {name: plain(value) for name, value in self.params.items()},
             "weights": self.weights if isinstance(self.weights, str) else dict(self.weights),
             "worst_domain": self.worst_domain,
@@ -202,7 +210,7 @@ class Selection:
             "checkpoints": len(self.trajectory),
             "diverged": self.trajectory.n_diverged,
             "domains": list(self.trajectory.domains),
-            "notes": list(self.trajectory.notes),
+            "notes": list(self.notes),
             "digest": self.digest,
             "guarantee": self._guarantee_record(alpha),
         }

@@ -1,7 +1,7 @@
 // A selection in words: the same sentences as Selection.explain() in Python.
 
 function explain(selection) {
-  const parts = [chosenIs, feasibleAre, runnerUp, tiesAre, atTheEdge, divergedAre];
+  const parts = [chosenIs, feasibleAre, coarse, runnerUp, tiesAre, atTheEdge, divergedAre];
   return parts.map((say) => say(selection)).filter(Boolean).join(' ');
 }
 
@@ -26,6 +26,20 @@ function feasibleAre({ eligible, setting }) {
     return size === 1 ? '' : `${size} share that accuracy; the earliest was taken.`;
   }
   return rule.constrained ? '' : 'Accuracy was not constrained.';
+}
+
+/** One validation example weighs more than the tolerance. */
+function coarse({ run, view, setting }) {
+  const { rule, delta } = setting;
+  if (run.counts === null || !rule.takes.includes('delta_pp') || delta.num === 0n) return '';
+  const over = worth(run, view.weights, view.worst);
+  const most = over.reduce((a, b) => (b > a ? b : a));
+  if (delta.num * most >= 100n * delta.den) return '';
+  const alike = over.every((n) => n === most);
+  const ties = run.correct !== null && delta.num * lcm(over) < 100n * delta.den;
+  return `${listed(run.counts.map(String))} validation examples: one is ` +
+    `${alike ? '' : 'at least '}${fixed(ratio(100n, most), 2)} points, more than the tolerance ` +
+    `of ${delta.text}${ties ? ', which keeps only ties with the best' : ''}.`;
 }
 
 function runnerUp(selection) {
@@ -59,16 +73,23 @@ function tiesAre(selection) {
   return said.join(' ');
 }
 
-function atTheEdge({ run, index }) {
+function atTheEdge({ run, view, index }) {
   const usable = [...run.steps.keys()].filter((t) => !run.diverged[t]);
   if (usable.length < 2) return '';
   if (index === usable[usable.length - 1]) {
     return 'It is the last checkpoint: training longer might give a better one.';
   }
-  if (index === usable[0]) {
-    return 'It is the first checkpoint, which usually means that the rule found no learning.';
+  return index === usable[0] ? first(run.steps[index], view.gap_pp[index]) : '';
+}
+
+function first(step, gap) {
+  if (gap > 0) {
+    return 'It is the first checkpoint: an earlier one, were there any, might do as well.';
   }
-  return '';
+  return step === 0
+    ? 'It is step 0, and no later checkpoint has a higher accuracy.'
+    : 'It is the first checkpoint, and no later one has a higher accuracy: record earlier ones ' +
+      'too, they might do as well.';
 }
 
 function divergedAre({ run }) {

@@ -45,12 +45,16 @@ function standing(run, weights, worst) {
   return { exact, units, denominator, best, accuracy, gap_pp, order };
 }
 
-function wholeUnits(run, weights, worst) {
+/** One right answer in domain e is worth 1/worth[e]. */
+function worth(run, weights, worst) {
   const counts = run.counts.map(BigInt);
   const E = BigInt(counts.length);
   const total = counts.reduce((sum, n) => sum + n, 0n);
-  // One right answer in domain e is worth 1/over[e].
-  const over = counts.map((n) => (worst ? n : weights === 'sample' ? total : E * n));
+  return counts.map((n) => (worst ? n : weights === 'sample' ? total : E * n));
+}
+
+function wholeUnits(run, weights, worst) {
+  const over = worth(run, weights, worst);
   const denominator = lcm(over);
   const factors = over.map((n) => denominator / n);
   const small = denominator < 2n ** 46n; // then units and 100 times units are exact doubles

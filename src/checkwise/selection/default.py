@@ -1,0 +1,84 @@
+"""The rule where none is named: the best one that the data allow, and why not a better one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from checkwise.errors import MissingMetricError
+from checkwise.records import Trajectory
+from checkwise.selection.registry import Rule, get_rule, rules
+from checkwise.selection.weights import Weights
+
+DEFAULT_RULE = "ac-nc"
+# Best first; the last needs nothing but accuracy.
+PREFERRED = (DEFAULT_RULE, "ac-nll", "ac-cwece", "ac-ece", "source-acc")
+REMEDY = (
+    "save the logits of every checkpoint as step-000100/<domain>.npz and select from that folder"
+)
+
+
+@dataclass(frozen=True)
+class Default:
+    """A rule that nobody named, and why it is not ``DEFAULT_RULE`` ("" where it is)."""
+
+    rule: Rule
+    reason: str = ""
+
+
+def default_rule(
+    trajectory: Trajectory,
+    params: Mapping[str, Any],
+    *,
+    weights: Weights = "equal",
+    worst_domain: bool = False,
+) -> Default:
+    """The first of ``PREFERRED`` whose metrics the run carries in the form that is needed.
+
+    Raises:
+        MissingMetricError: a parameter was given that only a rule with more metrics takes.
+    """
+    pooled = set(unsplit(trajectory, weights, worst_domain))
+    usable = [name for name in trajectory.metrics if name not in pooled]
+    found = get_rule(next(name for name in PREFERRED if name in usable_rules(usable)))
+    wanted = get_rule(DEFAULT_RULE)
+    if found is wanted:
+        return Default(found)
+    absent = [name for name in wanted.needs if name not in usable]
+    reason = _reason(absent, usable, pooled)
+    for name in params:
+        if name in wanted.defaults and name not in found.defaults:
+            takers = [r for r in usable_rules(usable) if name in get_rule(r).defaults]
+            raise MissingMetricError(
+                f"Expected metrics for a rule that takes `{name}`, but {reason}, and {found.name} "
+                f"takes no `{name}`: leave it out, or name a rule"
+                + (f" that takes it ({', '.join(takers)})." if takers else ".")
+            )
+    return Default(found, reason)
+
+
+def unsplit(trajectory: Trajectory, weights: Weights, worst_domain: bool) -> tuple[str, ...]:
+    """Metrics that cannot be used, being known only as an equal mean over domains."""
+    return tuple(trajectory.pooled) if weights != "equal" or worst_domain else ()
+
+
+def usable_rules(metrics: Iterable[str]) -> list[str]:
+    """Rules that need nothing beyond accuracy and these metrics."""
+    available = set(metrics)
+    return [
+        name for name, rule in rules().items() if name != "ac" and available.issuperset(rule.needs)
+    ]
+
+
+def _reason(absent: list[str], usable: list[str], pooled: set[str]) -> str:
+    listed = " and ".join(absent)
+    if pooled.intersection(absent):
+        return f"{listed} is not there for every domain; {DEFAULT_RULE} needs it"
+    if usable == ["accuracy"]:
+        return f"there is accuracy alone; {DEFAULT_RULE} needs {listed} too"
+    return f"there is no {' and no '.join(absent)}; {DEFAULT_RULE} needs {_pronoun(absent)}"
+
+
+def _pronoun(names: list[str]) -> str:
+    return "it" if len(names) == 1 else "them"
