@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 import sys
 import warnings
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
+import typer.core
 
 from checkwise import __version__
 from checkwise.cli import (
@@ -37,33 +39,57 @@ _UsageError: Any = next(
     kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException"
 )
 
+# By what one wants to do; every line of help fits beside the names in 60 columns.
+COMMANDS: dict[str, tuple[tuple[str, Callable[..., Any], str], ...]] = {
+    "Choose a checkpoint": (
+        ("select", select.command, "Choose a checkpoint of every run."),
+        ("export", export.command, "Copy the weights of the chosen checkpoint."),
+        ("calibrate", calibrate.command, "Fit a temperature on source validation."),
+        ("rules", rules.command, "List the rules and what they need."),
+        ("metrics", metrics.command, "Measure saved logits or probabilities."),
+    ),
+    "Train": (
+        ("demo", demo.command, "Run a small study from start to end."),
+        ("train", train.command, "Train one run of a study."),
+        ("sweep", sweep.command, "Train every run of a study."),
+        ("status", status.command, "Show which runs are done, and which failed."),
+        ("verify", verify.command, "Check files against their checksums."),
+        ("derive", derive.command, "Average weights, or make ensembles."),
+        ("swad", derive.swad, "Average the checkpoints of the loss valley."),
+        ("lodo", lodo.command, "Validate on domains that are left out."),
+    ),
+    "Study": (
+        ("preregister", preregister.command, "Register a choice before looking."),
+        ("compare", compare.command, "Compare rules on held-out domains."),
+        ("tables", tables.command, "Write the tables of a study."),
+        ("figures", figures.command, "Draw the figures of a study."),
+        ("report", report.command, "Write one page about a study or a run."),
+        ("pack", pack.pack, "Put a study into one file."),
+        ("unpack", pack.unpack, "Make a study's folder from that file."),
+    ),
+}
+
+
+class _Grouped(typer.core.TyperGroup):
+    """Help that lists the commands by group and folds a line instead of cutting it."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        for group, commands in COMMANDS.items():
+            with formatter.section(group):
+                formatter.write_dl([(name, line) for name, _, line in commands])
+
+
 app = typer.Typer(
     name="checkwise",
     help="Pick the training checkpoint whose probabilities you can trust.",
+    cls=_Grouped,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command("demo")(demo.command)
-app.command("select")(select.command)
-app.command("export")(export.command)
-app.command("rules")(rules.command)
-app.command("metrics")(metrics.command)
-app.command("train")(train.command)
-app.command("sweep")(sweep.command)
-app.command("status")(status.command)
-app.command("verify")(verify.command)
-app.command("pack")(pack.pack)
-app.command("unpack")(pack.unpack)
-app.command("preregister")(preregister.command)
-app.command("compare")(compare.command)
-app.command("tables")(tables.command)
-app.command("figures")(figures.command)
-app.command("report")(report.command)
-app.command("derive")(derive.command)
-app.command("swad")(derive.swad)
-app.command("calibrate")(calibrate.command)
-app.command("lodo")(lodo.command)
+for _commands in COMMANDS.values():
+    for _name, _command, _ in _commands:
+        app.command(_name)(_command)
 
 
 def _version(asked: bool) -> None:
