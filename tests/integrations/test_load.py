@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,13 +41,45 @@ def test_kinds_of_logs_may_be_mixed_below_a_folder(tmp_path: Path) -> None:
     assert len(load_runs(tmp_path)) == 3 + 3 + 1
 
 
-def test_two_folders_of_one_configuration_are_refused_by_both_names(tmp_path: Path) -> None:
+def test_two_sweeps_of_one_configuration_are_told_apart_by_folder(tmp_path: Path) -> None:
+    for name, seeds in (("first", 2), ("second", 3)):
+        _sweep(tmp_path / "all" / name, seeds)
+    runs = load_runs(tmp_path)
+    assert [(key.dataset, key.trial_seed) for key in sorted(runs)] == [
+        ("PACS", 2),
+        ("all/first/PACS", 0),
+        ("all/first/PACS", 1),
+        ("all/second/PACS", 0),
+        ("all/second/PACS", 1),
+    ]
+    for key, run in runs.items():
+        doubled = key.trial_seed < 2
+        assert any("2 runs are PACS-ERM" in note for note in run.notes) == doubled
+    alone = load_runs(tmp_path / "all" / "first")
+    assert {key.dataset for key in alone} == {"PACS"}
+    assert {run.digest for run in alone.values()} == {
+        run.digest for key, run in runs.items() if "first" in key.dataset
+    }
+
+
+def test_a_run_beside_its_copy_below_is_read_too(tmp_path: Path) -> None:
+    run_folder(tmp_path / "runs")
+    run_folder(tmp_path / "runs" / "old")
+    assert [key.dataset for key in load_runs(tmp_path / "runs")] == ["runs/PACS", "old/PACS"]
+
+
+def test_a_name_that_a_folder_would_give_twice_is_refused(tmp_path: Path) -> None:
     run_folder(tmp_path / "first")
     run_folder(tmp_path / "second")
+    run_folder(tmp_path / "third", lambda step: domainbed(step) | {"args": _named("first/PACS")})
     with pytest.raises(InputError) as caught:
         load_runs(tmp_path)
     for name in ("first", "second", "PACS-ERM-env2-h1-t2", "keep one"):
         assert name in str(caught.value)
+
+
+def _named(dataset: str) -> Any:
+    return domainbed(0)["args"] | {"dataset": dataset}
 
 
 def test_a_run_that_has_only_started_is_left_out_with_a_warning(tmp_path: Path) -> None:

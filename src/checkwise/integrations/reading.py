@@ -12,6 +12,7 @@ from checkwise.errors import CheckwiseWarning, InputError
 from checkwise.integrations import answers, domainbed, own, predictions, swad, tables
 from checkwise.integrations.found import Found, Progress, Request
 from checkwise.integrations.jsonl import NoRecordsError, read_lines
+from checkwise.integrations.places import by_key
 from checkwise.records import RunKey, Trajectory
 from checkwise.store.layout import PACKED, is_held_out
 
@@ -67,30 +68,15 @@ def load_runs(
     """Read every run of a sweep folder, a log that holds several, or a table with run columns.
 
     A run that does not say which it is (a predictions folder, a table without run columns) goes
-    by its place: ``RunKey(dataset=<path below the folder>, algorithm="run", …)``.
+    by its place: ``RunKey(dataset=<path below the folder>, algorithm="run", …)``. Runs of one
+    configuration in several folders are told apart by them: ``RunKey(dataset="<folder>/PACS", …)``.
 
     Raises:
-        InputError: nothing readable lies there, or two runs answer to one key.
+        InputError: nothing readable lies there, or one folder holds a configuration twice.
     """
     root = Path(path)
-    named: dict[RunKey, Found] = {}
     settings = {"bins": bins, "bandwidth": bandwidth, "progress": progress}
-    for run in _found(root, Request.of(held_out, metrics, **settings)):
-        key = run.key or RunKey(_place(root, run), "run", (), 0, 0)
-        if key in named:
-            raise InputError(
-                f"Expected one run per configuration, but {named[key].where} and {run.where} are "
-                f"both {key}: keep one (move the other away), or read each by its own path."
-            )
-        named[key] = run
-    return {key: run.trajectory for key, run in named.items()}
-
-
-def _place(root: Path, run: Found) -> str:
-    below = Path(run.where).relative_to(root).as_posix()
-    if below != ".":
-        return below
-    return root.stem if root.is_file() else root.resolve().name
+    return by_key(root, _found(root, Request.of(held_out, metrics, **settings)))
 
 
 @dataclass(frozen=True)
