@@ -70,6 +70,16 @@ def test_the_simulated_bound_is_what_the_page_shows() -> None:
     assert builder("guarantees").table() in (ROOT / "docs" / "guarantees.md").read_text()
 
 
+def test_the_reference_of_study_files_is_what_the_code_gives() -> None:
+    reference = builder("study_file")
+    assert reference.page() == reference.PAGE.read_text(), "run docs/build/study_file.py"
+    keys = {(key.table, key.name): key for key in reference.known_keys()}
+    assert len(keys) > 25
+    assert keys["training", "steps"].default == "required"
+    assert keys["records", "keep"].wanted == "one of all, feasible, none"
+    assert all(key.means for key in keys.values())
+
+
 def test_the_table_of_baselines_is_what_its_file_holds() -> None:
     baselines = builder("baselines")
     assert baselines.table(pandas.read_csv(baselines.DATA)) in baselines.PAGE.read_text()

@@ -1,7 +1,10 @@
-"""A dry run refuses the domain names that the sweep would refuse, and reads no example for it."""
+"""A dry run refuses what the sweep would refuse before training, and reads no example for it."""
 
 from __future__ import annotations
 
+import re
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,11 +13,14 @@ from PIL import Image
 
 from checkwise.cli import main
 from checkwise.sweep.lodo import inner_study
+from checkwise.sweep.plan import make_cohort
 from checkwise.sweep.study_file import read_study
 from tests.sweep.studies import write_tiny
 
 EACH = ('held_out = ["0", "75"]', 'held_out = "each"')
 ZOO = ('dataset = "RotatedMNIST"', 'dataset = "ImageFolder"\nname = "Zoo"')
+NETWORK = 'kind = "digits"'
+BACKBONE = (NETWORK, 'kind = "backbone"')
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +35,9 @@ def zoo(tmp_path: Path) -> Path:
     for domain in ("Art", "Clipart", "Photo"):
         for kind in ("cat", "dog"):
             (tmp_path / "Zoo" / domain / kind).mkdir(parents=True)
-            Image.new("RGB", (4, 4)).save(tmp_path / "Zoo" / domain / kind / "1.png")
+            for number in "123":
+                place = tmp_path / "Zoo" / domain / kind / f"{number}.png"
+                Image.new("RGB", (4, 4)).save(place)
     return tmp_path / "Zoo"
 
 
@@ -47,6 +55,116 @@ def both(capsys: pytest.CaptureFixture[str], out: Path, *words: object) -> str:
     assert call(capsys, "sweep", *words, "--out", out) == (2, "", complaint)
     assert not out.exists(), "a cohort that cannot be trained was planned"
     return complaint
+
+
+ALL_DIGITS = '["0", "15", "30", "45", "60", "75"]'
+# What a sweep can refuse before or at the start of training: how to provoke it, what it says.
+# Refusals of the study file alone (every key and value of it) are in test_study_file.py: both
+# commands read the file with the same function.
+REFUSALS: dict[str, tuple[list[tuple[str, str]], tuple[str, ...], str]] = {
+    "network for other data": (
+        [(NETWORK, 'kind = "mlp"')],
+        (),
+        "Expected features for the network 'mlp', but got digits in RotatedMNIST",
+    ),
+    "mlp on images": (
+        [ZOO, EACH, (NETWORK, 'kind = "mlp"')],
+        ("--data", "Zoo=ZOO"),
+        "Expected features for the network 'mlp', but got images in Zoo: use the network backbone",
+    ),
+    "digits network on images that are not here": (
+        [ZOO, ('["0", "75"]', '["Art"]')],
+        ("--data", "Zoo=nowhere"),
+        "Expected digits for the network 'digits', but got images in Zoo",
+    ),
+    "unknown backbone": (
+        [ZOO, EACH, (NETWORK, 'kind = "backbone"\nbackbone = "lite1"')],
+        ("--data", "Zoo=ZOO"),
+        "Expected the backbone `lite0` or `timm:<model>`, but got 'lite1'",
+    ),
+    "extra that is not installed": (
+        [ZOO, EACH, (NETWORK, 'kind = "backbone"\nbackbone = "timm:resnet18"')],
+        ("--data", "Zoo=ZOO"),
+        "pip install 'checkwise[timm]'",
+    ),
+    "every domain held out": (
+        [('["0", "75"]', f'["0", {ALL_DIGITS}]')],
+        (),
+        "Expected at least one source domain, but all of 0, 15, 30, 45, 60, 75 are held out",
+    ),
+    "too few examples for the split": (
+        [ZOO, EACH, BACKBONE, ("steps", "holdout = 0.01\nsteps")],
+        ("--data", "Zoo=ZOO"),
+        "Expected examples on both sides of the split, but got 6 examples",
+    ),
+    "unknown executor": ([], ("--executor", "cluster"), "Expected an executor among local"),
+    "algorithm that the study lacks": ([], ("--algorithm", "IRM"), "Expected algorithms among ERM"),
+    "seed that the study lacks": ([], ("--trial-seed", "3"), "Expected trial_seeds among 0"),
+    "place without a name": ([], ("--data", "here"), "Expected --data NAME=PATH"),
+    "folder of something else": ([], ("--out", "TAKEN"), "holds other files: use another --out"),
+    "folder that is a file": ([], ("--out", "TAKEN/note.txt"), "is a file: use another --out"),
+    "folder inside a file": ([], ("--out", "TAKEN/note.txt/x"), "is a file: use another --out"),
+    "folder of another study": ([], ("--out", "OTHER"), "but got other values of steps"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_a_dry_run_refuses_what_the_sweep_refuses(
+    name: str,
+    zoo: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "timm", None)  # also where it is installed
+    monkeypatch.chdir(tmp_path)
+    changes, words, said = REFUSALS[name]
+    study = write_tiny(tmp_path, *changes)
+    taken, other = tmp_path / "taken", tmp_path / "other"
+    taken.mkdir()
+    (taken / "note.txt").write_text("mine")
+    make_cohort(replace(read_study(study), steps=7), other, {"Zoo": str(zoo)})
+    places = {"ZOO": zoo, "TAKEN": taken, "OTHER": other}
+    given = [re.sub("|".join(places), lambda m: str(places[m[0]]), word) for word in words]
+    out = [] if "--out" in words else ["--out", tmp_path / "out"]
+    dry = call(capsys, "sweep", study, *given, *out, "--dry-run")
+    assert (dry[0], dry[1]) == (2, "")
+    assert said in dry[2]
+    if "nowhere" not in "".join(words):
+        assert call(capsys, "sweep", study, *given, *out) == dry
+    assert not (tmp_path / "out").exists(), "a cohort that cannot be trained was planned"
+
+
+def test_a_dry_run_of_a_cohort_that_is_there_is_accepted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study = write_tiny(tmp_path, EACH)
+    make_cohort(read_study(study), tmp_path / "out", {})
+    assert call(capsys, "sweep", study, "--out", tmp_path / "out", "--dry-run")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--algorithm", "ERMM"), "Expected an algorithm among ERM"),
+        (("--hparams-seed", "7"), "for which the study tiny lists lr"),
+    ],
+)
+def test_train_refuses_before_it_makes_a_folder(
+    words: tuple[str, ...],
+    said: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    study = write_tiny(
+        tmp_path,
+        ("batch_size = 8", "lr = [0.001, 0.002]"),
+        ("[runs]", "[runs]\nhparams_seeds = [0, 1]"),
+    )
+    code, _, complaint = call(capsys, "train", study, *words, "--out", tmp_path / "run")
+    assert code == 2
+    assert said in complaint
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_wrong_name_in_the_study_file_is_refused(
@@ -88,10 +206,10 @@ def test_image_folders_are_listed_and_nothing_is_decoded(
         if how != "file"
         else ("held_out", 'root = "Zoo"\nheld_out')
     )
-    wrong = write_tiny(tmp_path, ZOO, ('["0", "75"]', '["Artt"]'), root)
+    wrong = write_tiny(tmp_path, ZOO, BACKBONE, ('["0", "75"]', '["Artt"]'), root)
     complaint = both(capsys, tmp_path / "out", wrong, *words)
     assert "Expected a domain of Zoo, but got 'Artt': choose from Art, Clipart, Photo." in complaint
-    each = write_tiny(tmp_path, ZOO, EACH, root)
+    each = write_tiny(tmp_path, ZOO, BACKBONE, EACH, root)
     code, printed, _ = call(capsys, "sweep", each, *words, "--dry-run")
     assert code == 0
     assert "6 runs of 5 updates" in printed
@@ -107,7 +225,8 @@ def test_a_feature_file_says_its_domains(
     kinds = np.array(["Art", "Photo"] * 4)
     np.savez(file, features=np.eye(8, dtype=np.float32), label=labels, domain=kinds)
     features = ('dataset = "RotatedMNIST"', 'dataset = "Features"\nname = "Zoo"')
-    study = write_tiny(tmp_path, features, ('["0", "75"]', '["Artt"]'))
+    head = (NETWORK, 'kind = "mlp"')
+    study = write_tiny(tmp_path, features, head, ('["0", "75"]', '["Artt"]'))
     complaint = both(capsys, tmp_path / "out", study, "--data", f"Zoo={file}")
     assert "Expected a domain of Zoo, but got 'Artt': choose from Art, Photo." in complaint
 
@@ -116,7 +235,7 @@ def test_a_feature_file_says_its_domains(
 def test_names_of_data_that_are_not_there_are_not_checked(
     words: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    study = write_tiny(tmp_path, ZOO, ('["0", "75"]', '["Artt"]'))
+    study = write_tiny(tmp_path, ZOO, BACKBONE, ('["0", "75"]', '["Artt"]'))
     code, printed, _ = call(capsys, "sweep", study, "--dry-run", *words)
     assert code == 0
     assert "Held-out names not checked: Zoo not found.\n" in printed

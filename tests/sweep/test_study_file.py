@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from checkwise.errors import InputError
-from checkwise.sweep.plan import plan
+from checkwise.sweep.plan import make_cohort, plan
 from checkwise.sweep.study import parse_plain
 from checkwise.sweep.study_file import read_study, shipped
 from tests.sweep.studies import write_tiny
@@ -129,3 +130,35 @@ def test_each_domain_is_held_out_in_turn_where_asked(tmp_path: Path) -> None:
     path = write_tiny(tmp_path, ('held_out = ["0", "75"]', 'held_out = "each"'))
     keys = plan(read_study(path), {})
     assert {key.held_out for key in keys} == {(a,) for a in ("0", "15", "30", "45", "60", "75")}
+
+
+def own(root: str) -> tuple[str, str]:
+    return 'dataset = "RotatedMNIST"', f'dataset = "ImageFolder"\nroot = "{root}"'
+
+
+def test_data_of_ones_own_go_by_the_name_of_their_folder(tmp_path: Path) -> None:
+    spec = read_study(write_tiny(tmp_path, own("pets/"))).data[0]
+    other = read_study(write_tiny(tmp_path, own("../birds"))).data[0]
+    assert (spec.name, other.name) == ("pets", "birds")
+    assert str(plan(read_study(write_tiny(tmp_path, own("pets"))), {})[0]).startswith("pets-ERM-0")
+    named = write_tiny(tmp_path, ('dataset = "RotatedMNIST"', 'dataset = "Features"\nname = "Zoo"'))
+    assert read_study(named).data[0].name == "Zoo"
+    file = write_tiny(
+        tmp_path, ('dataset = "RotatedMNIST"', 'dataset = "Features"\nroot = "zoo.npz"')
+    )
+    assert read_study(file).data[0].name == "zoo"
+
+
+def test_data_of_ones_own_without_name_or_place_are_refused(tmp_path: Path) -> None:
+    nameless = write_tiny(tmp_path, ('dataset = "RotatedMNIST"', 'dataset = "ImageFolder"'))
+    with pytest.raises(InputError, match=r"Expected `name` of \[data\].*add it"):
+        read_study(nameless)
+
+
+def test_a_cohort_planned_under_another_name_says_which(tmp_path: Path) -> None:
+    study = read_study(write_tiny(tmp_path, own("pets")))
+    old = replace(study, data=(replace(study.data[0], name="ImageFolder"),))
+    make_cohort(old, tmp_path / "out", {})
+    with pytest.raises(InputError, match='to go on, set name = "ImageFolder"'):
+        make_cohort(study, tmp_path / "out", {})
+    assert make_cohort(old, tmp_path / "out", {}).runs

@@ -52,8 +52,8 @@ def command(
     from checkwise.store.cohort import open_cohort
     from checkwise.study import Cohort
     from checkwise.study.lodo import inner_path
+    from checkwise.sweep.checks import check_sweep
     from checkwise.sweep.datasets import all_roots, read_roots
-    from checkwise.sweep.executors import get_executor
     from checkwise.sweep.lodo import inner_study
     from checkwise.sweep.plan import make_cohort
     from checkwise.sweep.progress import sweep_progress
@@ -69,10 +69,13 @@ def command(
     given = read_roots(data or ())
     roots = all_roots(study, given)
     inner = inner_study(study, roots)
+    place = (
+        None if dry_run else inner_path(path)
+    )  # a plan may be shown of fewer runs than are there
+    launcher = check_sweep(inner, roots, executor=executor, out=place)
     if dry_run:
         _show_plan(inner, inner_path(path))
         return 0
-    launcher = get_executor(executor)
     cohort = make_cohort(inner, inner_path(path), roots)
     console = show.console(stderr=True)
     with steps("preparing data") as step:

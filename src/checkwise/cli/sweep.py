@@ -45,9 +45,9 @@ def command(
 ) -> int:
     """Train the runs of STUDY that are not finished in DIR. Safe to interrupt and to repeat."""
     from checkwise.errors import InputError
-    from checkwise.sweep.datasets import all_roots, check_held_out, domains_of, read_roots
-    from checkwise.sweep.executors import get_executor
-    from checkwise.sweep.plan import make_cohort
+    from checkwise.sweep.checks import check_sweep
+    from checkwise.sweep.datasets import all_roots, check_roots, read_roots, with_domains
+    from checkwise.sweep.plan import make_cohort, plan
     from checkwise.sweep.progress import sweep_progress
     from checkwise.sweep.run import prepare_caches, run_sweep
     from checkwise.sweep.study_file import read_study
@@ -61,14 +61,16 @@ def command(
     given = read_roots(data or ())
     processes = workers or os.cpu_count() or 1
     if dry_run:
-        _show_plan(chosen, given, processes)
+        check_roots(chosen, given)
+        known, absent = with_domains(chosen, given)
+        check_sweep(chosen, given, executor=executor, out=out, absent=absent)
+        _show_plan(chosen, len(plan(known, given)), absent, given, processes)
         return 0
     if out is None:
         raise InputError("Expected --out DIR, the folder to train in, but got none: add it.")
-    launcher = get_executor(executor)
     roots = all_roots(chosen, given)
-    for spec in chosen.data:  # before the plan is written, which no other study may replace
-        check_held_out(spec, domains_of(spec, roots))
+    # Before the plan is written, which no other study may replace.
+    launcher = check_sweep(chosen, roots, executor=executor, out=out)
     cohort = make_cohort(chosen, out, roots)
     console = show.console(stderr=True)
     with steps("preparing data") as step:
@@ -106,19 +108,16 @@ def report(outcome: Outcome, out: Path) -> int:
     return 0 if done == len(outcome.runs) else 1
 
 
-def _show_plan(study: Study, given: dict[str, str], workers: int) -> None:
+def _show_plan(
+    study: Study, runs: int, absent: tuple[str, ...], given: dict[str, str], workers: int
+) -> None:
     from checkwise.errors import InputError
-    from checkwise.sweep.datasets import check_roots, with_domains
     from checkwise.sweep.estimate import estimate
-    from checkwise.sweep.plan import plan
     from checkwise.sweep.progress import remaining_text
 
     console = show.console()
-    check_roots(study, given)
-    known, absent = with_domains(study, given)
-    runs = plan(known, given)
     console.print(
-        f"{study.name}: {len(runs)} runs of {study.steps} updates, a record every "
+        f"{study.name}: {runs} runs of {study.steps} updates, a record every "
         f"{study.record_every}; {study.network.kind} network, weights kept: {study.keep}"
     )
     for spec in study.data:
@@ -132,7 +131,7 @@ def _show_plan(study: Study, given: dict[str, str], workers: int) -> None:
     if absent:
         console.print(f"Held-out names not checked: {', '.join(absent)} not found.")
     try:
-        found = estimate(study, len(runs), given, workers=workers)
+        found = estimate(study, runs, given, workers=workers)
     except InputError as error:
         console.print(f"No estimate of time and disk: {error}")
         return

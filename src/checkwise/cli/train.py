@@ -42,10 +42,12 @@ def command(
     )
     from checkwise.sweep.plan import run_config
     from checkwise.sweep.study_file import read_study
+    from checkwise.train.algorithms import check_algorithm
     from checkwise.train.build import prepare
     from checkwise.train.loop import train_run
 
     chosen = read_study(study)
+    check_algorithm(algorithm)
     spec = chosen.data[0]
     roots = all_roots(chosen, read_roots(data or ()))
     domains = domains_of(spec, roots)

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from checkwise.data import DomainDataset, domain_names, open_dataset
+from checkwise.data import DomainDataset, domain_names, list_images, open_dataset
 from checkwise.data.dataset import check_domain_name
 from checkwise.data.manifest import Progress
 from checkwise.errors import InputError
-from checkwise.sweep.study import DataSpec, Study
+from checkwise.sweep.study import OWN, DataSpec, Study
+from checkwise.train.hparams import Kind
 
 ENVIRONMENT = "CHECKWISE_DATA"
 EMBEDDED = ("RotatedMNIST", "ColoredMNIST")
@@ -54,7 +55,7 @@ def open_spec(
 ) -> DomainDataset:
     """Open a data set of a study; the first time, images are decoded into the cache."""
     options: dict[str, object] = {}
-    if spec.dataset in ("Features", "ImageFolder"):
+    if spec.dataset in OWN:
         options["name"] = spec.name
     if spec.dataset not in (*EMBEDDED, "Features"):
         options["progress"] = progress
@@ -69,13 +70,29 @@ def domains_of(spec: DataSpec, roots: Mapping[str, str]) -> tuple[str, ...]:
     return domain_names(spec.dataset, root_of(spec, roots))
 
 
+def find_domains(spec: DataSpec, roots: Mapping[str, str]) -> dict[str, int]:
+    """The domains of a data set with their sizes, in order; no image is read."""
+    if kind_of(spec) == "images":
+        folder = list_images(spec.dataset, root_of(spec, roots) or "")
+        return dict(zip(folder.domains, map(len, folder.labels), strict=True))
+    dataset = open_spec(spec, roots)
+    return dict(zip(dataset.domains, dataset.sizes, strict=True))
+
+
+def kind_of(spec: DataSpec) -> Kind:
+    """What the examples of a data set are."""
+    if spec.dataset in EMBEDDED:
+        return "digits"
+    return "features" if spec.dataset == "Features" else "images"
+
+
 def check_held_out(spec: DataSpec, domains: Sequence[str]) -> None:
     """Refuse a study that holds out what is no domain of its data."""
     for name in (name for names in spec.held_out or () for name in names):
         check_domain_name(spec.name, name, domains)
 
 
-def with_domains(study: Study, roots: Mapping[str, str]) -> tuple[Study, list[str]]:
+def with_domains(study: Study, roots: Mapping[str, str]) -> tuple[Study, tuple[str, ...]]:
     """The study with its held-out domains checked and "each" spelled out, where data are found.
 
     Returns the names of the data sets that are not found too; those stay as they are.
@@ -90,7 +107,7 @@ def with_domains(study: Study, roots: Mapping[str, str]) -> tuple[Study, list[st
         check_held_out(spec, domains)
         each = tuple((domain,) for domain in domains)
         data.append(replace(spec, held_out=each if spec.held_out is None else spec.held_out))
-    return replace(study, data=tuple(data)), absent
+    return replace(study, data=tuple(data)), tuple(absent)
 
 
 def _is_found(spec: DataSpec, roots: Mapping[str, str]) -> bool:

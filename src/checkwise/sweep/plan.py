@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -36,19 +37,9 @@ def _held_out(spec: DataSpec, roots: Mapping[str, str]) -> tuple[tuple[str, ...]
 
 def make_cohort(study: Study, out: Path, roots: Mapping[str, str]) -> CohortRecord:
     """Plan a study in ``out``, or find it planned there already; another study is refused."""
-    if is_cohort(out):
-        cohort = open_cohort(out)
-        differing = _differences(study, parse_plain(cohort.study))
-        if differing:
-            raise InputError(
-                f"Expected the study that {out} was planned for, but got other values of "
-                f"{', '.join(differing)}: use another --out."
-            )
-        return cohort
-    if out.is_dir() and any(out.iterdir()):
-        raise InputError(
-            f"Expected an empty folder or a cohort, but {out} holds other files: use another --out."
-        )
+    planned = check_place(study, out)
+    if planned is not None:
+        return planned
     write_cohort(
         out,
         name=study.name,
@@ -58,6 +49,40 @@ def make_cohort(study: Study, out: Path, roots: Mapping[str, str]) -> CohortReco
         keys=plan(study, roots),
     )
     return open_cohort(out)
+
+
+def check_place(study: Study, out: Path) -> CohortRecord | None:
+    """The cohort of this study that is in ``out``; None where one can be made there."""
+    if is_cohort(out):
+        cohort = open_cohort(out)
+        differing = _differences(study, parse_plain(cohort.study))
+        if differing:
+            raise InputError(
+                f"Expected the study that {out} was planned for, but got other values of "
+                f"{', '.join(differing)}: use another --out."
+                + _renamed(study, parse_plain(cohort.study))
+            )
+        return cohort
+    if out.is_dir() and any(out.iterdir()):
+        raise InputError(
+            f"Expected an empty folder or a cohort, but {out} holds other files: use another --out."
+        )
+    there = next(folder for folder in (out.absolute(), *out.absolute().parents) if folder.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        raise InputError(
+            f"Expected a folder that can be written for {out}, but {there} is "
+            f"{'not writable' if there.is_dir() else 'a file'}: use another --out."
+        )
+    return None
+
+
+def _renamed(study: Study, planned: Study) -> str:
+    """How to go on where only the name of a data set differs."""
+    old = [spec.name for spec in planned.data if spec.name not in {s.name for s in study.data}]
+    new = [spec.name for spec in study.data if spec.name not in {s.name for s in planned.data}]
+    if len(old) != 1 or len(new) != 1:
+        return ""
+    return f' The data set {new[0]} is called {old[0]} there: to go on, set name = "{old[0]}".'
 
 
 def _differences(one: Study, other: Study) -> list[str]:

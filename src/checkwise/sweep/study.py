@@ -12,6 +12,7 @@ from checkwise.train.config import Average, Logits, NetworkConfig
 from checkwise.train.hparams import Value
 
 Role: TypeAlias = Literal["development", "evaluation"]
+OWN = ("ImageFolder", "Features")  # readers of a user's own data, which have no name of their own
 
 
 @dataclass(frozen=True)
@@ -74,9 +75,15 @@ class Study:
 
     def overrides(self, hparams_seed: int) -> dict[str, Value]:
         """The hyperparameters that the study fixes for runs with this seed."""
-        at = self.hparams_seeds.index(hparams_seed)
+        listed = [name for name, value in self.hparams.items() if isinstance(value, tuple)]
+        if listed and hparams_seed not in self.hparams_seeds:
+            raise InputError(
+                f"Expected a hyperparameter seed among {', '.join(map(str, self.hparams_seeds))}, "
+                f"for which the study {self.name} lists {', '.join(listed)}, but got "
+                f"{hparams_seed}: choose one of these."
+            )
         return {
-            name: value[at] if isinstance(value, tuple) else value
+            name: value[self.hparams_seeds.index(hparams_seed)] if name in listed else value
             for name, value in self.hparams.items()
         }
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Any, cast
 
 from checkwise.errors import InputError
 from checkwise.store.retention import KEEPS, Keep
-from checkwise.sweep.study import DataSpec, Role, Study
-from checkwise.sweep.tables import Table, near
+from checkwise.sweep.study import OWN, DataSpec, Role, Study
+from checkwise.sweep.tables import Key, Table, near
 from checkwise.train.config import (
     AVERAGES,
     LOGITS,
@@ -56,75 +57,135 @@ def read_study(source: Path | str) -> Study:
     return parse_study(values, file=str(path), folder=path.parent)
 
 
-def parse_study(values: Mapping[str, Any], *, file: str, folder: Path) -> Study:
-    """Check the values of a study file; ``folder`` is what relative paths in it start from."""
+def parse_study(
+    values: Mapping[str, Any], *, file: str, folder: Path, asked: list[Key] | None = None
+) -> Study:
+    """Check the values of a study file; ``folder`` is what relative paths in it start from.
+
+    ``asked`` collects every key that the file may have, for the reference page.
+    """
     from checkwise.train.algorithms import algorithms
 
-    top = Table(values, "", file)
-    name = top.text("name")
-    role = cast(Role, top.text("role", among=ROLES))
-    top.raw("description")
-    given = top.raw("data")
-    runs = Table(top.raw("runs", {}), "runs", file)
-    training = Table(top.raw("training", {}), "training", file)
-    records = Table(top.raw("records", {}), "records", file)
-    network = _network(Table(top.raw("network", {}), "network", file))
+    def table(name: str, found: Any) -> Table:
+        return Table(found, name, file, asked)
+
+    top = table("", values)
+    name = top.text("name", means="what the study is called")
+    role = cast(
+        Role,
+        top.text(
+            "role", among=ROLES, means="results of the two roles are never pooled unless asked for"
+        ),
+    )
+    top.described("description", "a string", means="for people; not read", shown="none")
+    data = _data(top.raw("data"), role, folder, table, file)
+    network = _network(table("network", top.raw("network", {})))
+    runs = table("runs", top.raw("runs", {}))
+    training = table("training", top.raw("training", {}))
+    records = table("records", top.raw("records", {}))
     given_hparams = top.raw("hparams", {})
     top.finish()
-    seeds = runs.seeds("hparams_seeds", (0,))
+    names = runs.names("algorithms", among=algorithms(), means="one run for each")
+    seeds = runs.seeds(
+        "hparams_seeds",
+        (0,),
+        means="0 means the default hyperparameters; any other seed draws each by its name",
+    )
+    trials = runs.seeds("trial_seeds", (0,), means="of the splits, the first weights, the order")
     study = Study(
         name=name,
-        data=_data(given, role, file, folder),
+        data=data,
         network=network,
-        algorithms=runs.names("algorithms", among=algorithms()),
+        algorithms=names,
         hparams_seeds=seeds,
-        trial_seeds=runs.seeds("trial_seeds", (0,)),
-        steps=training.whole("steps", least=1),
-        record_every=training.whole("record_every", least=1),
-        holdout=training.number("holdout", 0.2, above=0, below=1),
-        augment=training.flag("augment", network.kind == "backbone" and network.tune == "all"),
-        averages=_averages(training),
-        shared_init=training.flag("shared_init", False),
-        bins=records.whole("bins", 15, least=2),
-        bandwidth=records.number("bandwidth", 0.1, above=0, below=10),
-        keep=cast(Keep, records.text("keep", "feasible", among=KEEPS)),
-        keep_delta_pp=str(records.number("keep_delta_pp", 1.0, above=-1e-9, below=100.1)),
-        logits=cast(Logits, records.text("logits", "none", among=LOGITS)),
-        source_in=records.flag("source_in", False),
+        trial_seeds=trials,
+        **_schedule(training, network),
+        **_records(records),
         hparams=_hparams(given_hparams, len(seeds), file),
     )
-    for table in (runs, training, records):
-        table.finish()
+    for each in (runs, training, records):
+        each.finish()
     _check_together(study, file)
     return study
 
 
-def _data(given: Any, role: Role, file: str, folder: Path) -> tuple[DataSpec, ...]:
-    from checkwise.data import dataset_names
+def _schedule(table: Table, network: NetworkConfig) -> dict[str, Any]:
+    whole = network.kind == "backbone" and network.tune == "all"
+    averages = table.names(
+        "averages", [], among=AVERAGES, means="averages of the weights, kept while training"
+    )
+    return {
+        "steps": table.whole("steps", least=1, means="updates of a run"),
+        "record_every": table.whole(
+            "record_every",
+            least=1,
+            means="updates between records; the first and the last update are recorded too",
+        ),
+        "holdout": table.number(
+            "holdout", 0.2, above=0, below=1, means="share of every domain that is validation"
+        ),
+        "augment": table.flag(
+            "augment",
+            whole,
+            shown='true with `tune = "all"`, else false',
+            means="crop, flip and change the colours of images while training",
+        ),
+        "averages": cast(tuple[Average, ...], averages),
+        "shared_init": table.flag(
+            "shared_init",
+            False,
+            means="runs that differ in their seeds alone begin from the same weights",
+        ),
+    }
 
+
+def _records(table: Table) -> dict[str, Any]:
+    return {
+        "bins": table.whole("bins", 15, least=2, means="bins of the calibration errors"),
+        "bandwidth": table.number(
+            "bandwidth", 0.1, above=0, below=10, means="width of the soft bins"
+        ),
+        "keep": cast(
+            Keep,
+            table.text(
+                "keep", "feasible", among=KEEPS, means="checkpoints whose weights stay on disk"
+            ),
+        ),
+        "keep_delta_pp": str(
+            table.number(
+                "keep_delta_pp",
+                1.0,
+                above=0,
+                below=100,
+                ends=True,
+                means="points of accuracy within which `feasible` keeps weights",
+            )
+        ),
+        "logits": cast(
+            Logits,
+            table.text(
+                "logits",
+                "none",
+                among=LOGITS,
+                means="save the logits of the validation sets, or of the held-out domains too",
+            ),
+        ),
+        "source_in": table.flag(
+            "source_in", False, means="also measure the part of the domains that is trained on"
+        ),
+    }
+
+
+def _data(
+    given: Any, role: Role, folder: Path, table: Callable[[str, Any], Table], file: str
+) -> tuple[DataSpec, ...]:
     tables = given if isinstance(given, list) else [given]
     if given is None or not tables:
         raise InputError(
             f"Expected a table [data] with `dataset` and `held_out`, but got none in {file}: "
             "add it."
         )
-    specs = []
-    for values in tables:
-        table = Table(values, "data", file)
-        dataset = table.text("dataset", among=dataset_names())
-        root = table.optional_text("root")
-        specs.append(
-            DataSpec(
-                dataset=dataset,
-                name=table.text("name", dataset),
-                role=cast(Role, table.text("role", role, among=ROLES)),
-                held_out=_held_out(table),
-                size=table.whole("size", 0) or None,
-                deduplicate=table.flag("deduplicate", False),
-                root=str(folder / Path(root).expanduser()) if root else None,
-            )
-        )
-        table.finish()
+    specs = [_data_set(table("data", values), role, folder) for values in tables]
     names = [spec.name for spec in specs]
     if len(set(names)) != len(names):
         raise InputError(
@@ -134,8 +195,59 @@ def _data(given: Any, role: Role, file: str, folder: Path) -> tuple[DataSpec, ..
     return tuple(specs)
 
 
+def _data_set(table: Table, role: Role, folder: Path) -> DataSpec:
+    from checkwise.data import dataset_names
+
+    dataset = table.text(
+        "dataset",
+        among=dataset_names(),
+        means="the reader; `ImageFolder` (domain/class/file) and `Features` (.npz) open your own",
+    )
+    root = table.optional_text(
+        "root", means="where the data lie, from the file's folder; `--data NAME=PATH` comes first"
+    )
+    place = None if root is None else folder / Path(root).expanduser()
+    name = table.text(
+        "name",
+        _own_name(place) if dataset in OWN else dataset,
+        shown="`dataset`; for your own data the name of `root`, and required without one",
+        means="what runs and results are called by",
+    )
+    spec = DataSpec(
+        dataset=dataset,
+        name=name,
+        role=cast(
+            Role,
+            table.text(
+                "role", role, among=ROLES, shown="that of the study", means="role of this data set"
+            ),
+        ),
+        held_out=_held_out(table),
+        size=table.whole("size", 0, shown="224", means="pixels of a side of decoded images")
+        or None,
+        deduplicate=table.flag(
+            "deduplicate", False, means="leave out copies of an image, also across domains"
+        ),
+        root=None if place is None else str(place),
+    )
+    table.finish()
+    return spec
+
+
+def _own_name(place: Path | None) -> str | None:
+    """Two data sets of one's own are not both called ImageFolder: each goes by its place."""
+    if place is None:
+        return None
+    return (place.resolve().stem if place.suffix == ".npz" else place.resolve().name) or None
+
+
 def _held_out(table: Table) -> tuple[tuple[str, ...], ...] | None:
-    value = table.raw("held_out")
+    wanted = 'a list of different domain names, of lists of them, or "each"'
+    value = table.described(
+        "held_out",
+        wanted,
+        means='a run for each entry, which never sees that domain; "each" means every domain once',
+    )
     if value == "each":
         return None
     sets = [[entry] if isinstance(entry, str) else entry for entry in value or ()]
@@ -144,32 +256,42 @@ def _held_out(table: Table) -> tuple[tuple[str, ...], ...] | None:
         for names in sets
     )
     if not fits or not sets or len({tuple(names) for names in sets}) != len(sets):
-        wanted = 'a list of different domain names, of lists of them, or "each"'
         raise table.refuse("held_out", wanted, value)
     return tuple(tuple(names) for names in sets)
 
 
-def _averages(table: Table) -> tuple[Average, ...]:
-    if table.raw("averages", []) == []:
-        return ()
-    return cast(tuple[Average, ...], table.names("averages", among=AVERAGES))
-
-
 def _network(table: Table) -> NetworkConfig:
-    kind = cast(NetworkKind, table.text("kind", among=NETWORK_KINDS))
+    kind = cast(
+        NetworkKind,
+        table.text(
+            "kind",
+            among=NETWORK_KINDS,
+            means="a small CNN for digits, a head on features, or a pretrained image network",
+        ),
+    )
     plain = NetworkConfig(kind)
-    if kind == "mlp":
-        found = NetworkConfig(kind, hidden=table.whole("hidden", plain.hidden, least=1))
-    elif kind == "backbone":
-        found = NetworkConfig(
-            kind,
-            hidden=table.whole("hidden", plain.hidden, least=1),
-            backbone=table.text("backbone", plain.backbone),
-            tune=cast(Tune, table.text("tune", plain.tune, among=TUNES)),
-            freeze_bn=table.flag("freeze_bn", False),
+    found = plain
+    if kind in ("mlp", "backbone"):
+        hidden = table.whole(
+            "hidden", plain.hidden, least=1, means="width of the head of `mlp` and `backbone`"
         )
-    else:
-        found = plain
+        found = replace(plain, hidden=hidden)
+    if kind == "backbone":
+        found = replace(
+            found,
+            backbone=table.text(
+                "backbone", plain.backbone, means="`lite0`, or `timm:<model>` of that package"
+            ),
+            tune=cast(
+                Tune,
+                table.text(
+                    "tune", plain.tune, among=TUNES, means="the part of the backbone that learns"
+                ),
+            ),
+            freeze_bn=table.flag(
+                "freeze_bn", False, means="BatchNorm keeps its pretrained statistics"
+            ),
+        )
     table.finish()
     return found
 

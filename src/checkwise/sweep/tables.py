@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from checkwise.errors import InputError
@@ -11,10 +13,25 @@ from checkwise.errors import InputError
 LARGEST = 100_000_000  # no schedule, width or seed is larger; a slip of the key is
 
 
-class Table:
-    """One table of a study file. Ask for every key that may be there, then call ``finish``."""
+@dataclass(frozen=True)
+class Key:
+    """One key that a table may have: for the reference page."""
 
-    def __init__(self, values: Any, name: str, file: str) -> None:
+    table: str
+    name: str
+    wanted: str
+    default: str
+    means: str
+
+
+class Table:
+    """One table of a study file. Ask for every key that may be there, then call ``finish``.
+
+    Every question says what the key means and, where the default follows from something else,
+    which one is ``shown``; ``asked`` collects the questions.
+    """
+
+    def __init__(self, values: Any, name: str, file: str, asked: list[Key] | None = None) -> None:
         if not isinstance(values, Mapping):
             raise InputError(
                 f"Expected a table [{name}], but got {values!r:.60} in {file}: write [{name}] and "
@@ -24,68 +41,112 @@ class Table:
         self._name = name
         self._file = file
         self._known: list[str] = []
+        self._asked = [] if asked is None else asked
 
     def text(
-        self, key: str, default: str | None = None, *, among: Sequence[str] | None = None
+        self,
+        key: str,
+        default: str | None = None,
+        *,
+        means: str,
+        among: Sequence[str] | None = None,
+        shown: str | None = None,
     ) -> str:
         """A string, one of ``among`` where given."""
-        value = self._get(key, default)
+        wanted = f"one of {', '.join(among)}" if among is not None else "a string"
+        value = self._get(key, default, wanted, means, shown)
         if not isinstance(value, str):
             raise self.refuse(key, "a string", value)
         if among is not None and value not in among:
             raise self.refuse(key, f"one of {', '.join(among)}", value, near(value, among))
         return value
 
-    def optional_text(self, key: str) -> str | None:
+    def optional_text(self, key: str, *, means: str, shown: str = "none") -> str | None:
         """A string, or None where the key is absent."""
-        return None if self._get(key, "") == "" else self.text(key)
+        return self.text(key, "", means=means, shown=shown) or None
 
-    def whole(self, key: str, default: int | None = None, *, least: int = 0) -> int:
+    def whole(
+        self,
+        key: str,
+        default: int | None = None,
+        *,
+        means: str,
+        least: int = 0,
+        shown: str | None = None,
+    ) -> int:
         """An integer of at least ``least``."""
-        value = self._get(key, default)
+        wanted = f"a whole number of at least {least}"
+        value = self._get(key, default, wanted, means, shown)
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise self.refuse(key, f"a whole number of at least {least}", value)
+            raise self.refuse(key, wanted, value)
         if value > LARGEST:
             raise self.refuse(key, f"a whole number of at most {LARGEST:,}", value)
         return value
 
-    def number(self, key: str, default: float, *, above: float, below: float) -> float:
-        """A number strictly between two others."""
-        value = self._get(key, default)
+    def number(
+        self,
+        key: str,
+        default: float,
+        *,
+        means: str,
+        above: float,
+        below: float,
+        ends: bool = False,
+    ) -> float:
+        """A number strictly between two others, or with ``ends`` one of the two."""
+        wanted = f"a number {'from' if ends else 'between'} {above:g} {'to' if ends else 'and'} "
+        wanted += f"{below:g}"
+        value = self._get(key, default, wanted, means)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise self.refuse(key, "a number", value)
-        if not above < value < below:
-            raise self.refuse(key, f"a number between {above:g} and {below:g}", value)
+        if not (above <= value <= below if ends else above < value < below):
+            raise self.refuse(key, wanted, value)
         return float(value)
 
-    def flag(self, key: str, default: bool) -> bool:
+    def flag(self, key: str, default: bool, *, means: str, shown: str | None = None) -> bool:
         """true or false."""
-        value = self._get(key, default)
+        value = self._get(key, default, "true or false", means, shown)
         if not isinstance(value, bool):
             raise self.refuse(key, "true or false", value)
         return value
 
-    def seeds(self, key: str, default: Sequence[int]) -> tuple[int, ...]:
+    def seeds(self, key: str, default: Sequence[int], *, means: str) -> tuple[int, ...]:
         """A list of unlike whole numbers."""
-        value = self._get(key, list(default))
+        wanted = "a list of different whole numbers, such as [0, 1, 2]"
+        value = self._get(key, list(default), wanted, means)
         fits = isinstance(value, list) and all(type(v) is int and v >= 0 for v in value)
         if not fits or not value or len(set(value)) != len(value):
-            raise self.refuse(key, "a list of different whole numbers, such as [0, 1, 2]", value)
+            raise self.refuse(key, wanted, value)
         return tuple(value)
 
-    def names(self, key: str, *, among: Sequence[str]) -> tuple[str, ...]:
-        """A list of different names, each one of ``among``."""
-        value = self._get(key, None)
+    def names(
+        self,
+        key: str,
+        default: Sequence[str] | None = None,
+        *,
+        means: str,
+        among: Sequence[str],
+    ) -> tuple[str, ...]:
+        """A list of different names, each of ``among``; empty only where that is the default."""
+        wanted = f"a list of different names among {', '.join(among)}"
+        value = self._get(key, None if default is None else list(default), wanted, means)
+        if default is not None and value == []:
+            return ()
         if not isinstance(value, list) or not value or len(set(map(str, value))) != len(value):
-            raise self.refuse(key, f"a list of different names among {', '.join(among)}", value)
+            raise self.refuse(key, wanted, value)
         for name in value:
             if name not in among:
                 raise self.refuse(key, f"names among {', '.join(among)}", name, near(name, among))
         return tuple(value)
 
     def raw(self, key: str, default: Any = None) -> Any:
-        """Whatever stands there."""
-        return self._get(key, default)
+        """Whatever stands there: a table, which tells its own keys."""
+        self._known.append(key)
+        return self._values.get(key, default)
+
+    def described(self, key: str, wanted: str, *, means: str, shown: str | None = None) -> Any:
+        """Whatever stands there, to be checked by who asks."""
+        return self._get(key, None, wanted, means, shown)
 
     def finish(self) -> None:
         """Refuse keys that nobody asked for."""
@@ -108,7 +169,12 @@ class Table:
             f"Expected {where} to be {wanted}, but got {found} in {self._file}: {advice}."
         )
 
-    def _get(self, key: str, default: Any) -> Any:
+    def _get(
+        self, key: str, default: Any, wanted: str, means: str, shown: str | None = None
+    ) -> Any:
+        if shown is None:
+            shown = "required" if default is None else json.dumps(default)
+        self._asked.append(Key(self._name, key, wanted, shown, means))
         self._known.append(key)
         return self._values.get(key, default)
 

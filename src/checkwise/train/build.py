@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -55,13 +56,7 @@ def prepare(
 ) -> TrainingData:
     """Apply the frozen part (cached) and bring the examples into the form the network takes."""
     place = default_device() if device is None else device
-    wanted = _TAKES.get(network.kind, ("images",))
-    if dataset.kind not in wanted:
-        fitting = {"digits": "digits", "features": "mlp or linear", "images": "backbone"}
-        raise InputError(
-            f"Expected {' or '.join(wanted)} for the network {network.kind!r}, but got "
-            f"{dataset.kind} in {dataset.name}: use the network {fitting[dataset.kind]}."
-        )
+    check_kind(network, dataset.kind, dataset.name)
     ready = freeze(dataset, network, device=place, progress=progress)
     backbone = backbone_named(network.backbone) if ready.kind == "images" else None
     return TrainingData(
@@ -71,6 +66,17 @@ def prepare(
         kind=hparams_kind(dataset.kind, network),
         device=place,
     )
+
+
+def check_kind(network: NetworkConfig, kind: Kind, name: str) -> None:
+    """Refuse a network that does not take the examples of a data set."""
+    wanted = _TAKES.get(network.kind, ("images",))
+    if kind not in wanted:
+        fitting = {"digits": "digits", "features": "mlp or linear", "images": "backbone"}
+        raise InputError(
+            f"Expected {' or '.join(wanted)} for the network {network.kind!r}, but got {kind} in "
+            f"{name}: use the network {fitting[kind]}."
+        )
 
 
 def hparams_kind(kind: Kind, network: NetworkConfig) -> Kind:
@@ -98,13 +104,17 @@ def build_run(config: RunConfig, data: TrainingData) -> tuple[Algorithm, Minibat
 def source_domains(config: RunConfig, dataset: DomainDataset) -> list[int]:
     """Indices of the domains that are trained on."""
     held_out = [dataset.domain_index(name) for name in config.key.held_out]
-    sources = [d for d in range(len(dataset.domains)) if d not in held_out]
-    if not sources:
+    check_sources(config.key.held_out, dataset.domains, dataset.name)
+    return [d for d in range(len(dataset.domains)) if d not in held_out]
+
+
+def check_sources(held_out: Sequence[str], domains: Sequence[str], name: str) -> None:
+    """Refuse to hold out every domain of a data set."""
+    if set(domains) <= set(held_out):
         raise InputError(
-            f"Expected at least one source domain, but {config.key} holds out all of "
-            f"{', '.join(dataset.domains)}: hold out fewer."
+            f"Expected at least one source domain, but all of {', '.join(domains)} are held out "
+            f"of {name}: hold out fewer."
         )
-    return sources
 
 
 def source_pools(config: RunConfig, dataset: DomainDataset) -> list[Indices]:

@@ -95,6 +95,20 @@ TABLE: Final[tuple[Hyperparameter, ...]] = (
 )
 
 
+MEANINGS: Final[dict[str, str]] = {
+    "lr": "learning rate of Adam",
+    "weight_decay": "weight decay of Adam",
+    "batch_size": "examples per source domain and update",
+    "resnet_dropout": "dropout before the classifier",
+    "mmd_gamma": "weight of the distance between the domains' features",
+    "groupdro_eta": "how fast the weights of the domains follow their losses",
+    "irm_lambda": "weight of the penalty",
+    "irm_penalty_anneal_iters": "updates before the penalty counts",
+    "vrex_lambda": "weight of the penalty",
+    "vrex_penalty_anneal_iters": "updates before the penalty counts",
+}
+
+
 def known_names() -> tuple[str, ...]:
     """Every hyperparameter name, in the order of the table."""
     return tuple(dict.fromkeys(row.name for row in TABLE))

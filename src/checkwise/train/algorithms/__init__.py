@@ -33,6 +33,15 @@ def algorithms() -> tuple[str, ...]:
     return tuple(ALGORITHMS)
 
 
+def check_algorithm(name: str) -> None:
+    """Refuse a name that `build_algorithm` does not know."""
+    if name not in ALGORITHMS:
+        raise InputError(
+            f"Expected an algorithm among {', '.join(ALGORITHMS)}, but got {name!r}: choose one "
+            "of these names."
+        )
+
+
 def build_algorithm(
     name: str, featurizer: nn.Module, classifier: nn.Module, hparams: Mapping[str, float]
 ) -> Algorithm:
@@ -47,11 +56,7 @@ def build_algorithm(
     >>> alg.hparams["vrex_lambda"]
     10.0
     """
-    if name not in ALGORITHMS:
-        raise InputError(
-            f"Expected an algorithm among {', '.join(ALGORITHMS)}, but got {name!r}: choose one "
-            "of these names."
-        )
+    check_algorithm(name)
     known = known_names()
     for given in hparams:
         if given not in known and difflib.get_close_matches(given, known, n=1, cutoff=0.85):

@@ -34,7 +34,14 @@ def timm_backbone(name: str, *, pretrained: bool = True) -> Backbone:
     """
     timm = _timm()
     with torch.random.fork_rng(devices=[]):
-        model: Any = timm.create_model(name, pretrained=pretrained, num_classes=0).eval()
+        try:
+            model: Any = timm.create_model(name, pretrained=pretrained, num_classes=0).eval()
+        except (RuntimeError, OSError) as error:
+            reason = " ".join(str(error).split())
+            raise InputError(
+                f"Expected a timm model that can be loaded, but got {reason:.200} for {name!r}: "
+                "check its name, and that its weights can be downloaded."
+            ) from error
         facts = model.pretrained_cfg
         size = int(facts["input_size"][-1])
         probe = torch.randn(1, 3, size, size)

@@ -1,0 +1,99 @@
+"""Write docs/study-file.md, the reference of a study file's keys, from the code that reads one.
+
+python docs/build/study_file.py
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+from pathlib import Path
+
+from checkwise.sweep.study_file import parse_study, shipped
+from checkwise.sweep.tables import Key
+from checkwise.train.config import NETWORK_KINDS
+from checkwise.train.hparams import KINDS, MEANINGS, TABLE, known_names
+
+PAGE = Path(__file__).parents[1] / "study-file.md"
+ABOUT = {
+    "": "Above the first table:",
+    "data": "`[data]`, or `[[data]]` once for each of several data sets:",
+    "network": "`[network]`:",
+    "runs": "`[runs]`: there is a run for every algorithm × held-out set × seed × seed.",
+    "training": "`[training]`:",
+    "records": "`[records]`:",
+}
+INTRODUCTION = """\
+# The keys of a study file
+
+A study file is TOML; [train.md](train.md) has an example. `checkwise sweep FILE --dry-run` checks a
+file, and names what is misspelt or does not fit. `root` and `--data NAME=PATH` say where data lie;
+`CHECKWISE_DATA` names a folder in which every data set is looked for by its name.
+
+Your own images, one folder per domain and in it one per class:
+
+```toml
+[data]
+dataset = "ImageFolder"
+root = "animals"                # runs are called animals-…; or set `name`
+held_out = "each"
+```
+"""
+HPARAMS = """\
+`[hparams]`: a value for all runs, or a list with one value for each of `hparams_seeds`. Without it
+the values are the defaults (seed 0), or drawn (other seeds). A key that an algorithm does not read
+has no effect on its runs.
+"""
+
+
+def known_keys() -> list[Key]:
+    """Every key that some study file may have, in the order in which they are asked for."""
+    asked: list[Key] = []
+    for kind in NETWORK_KINDS:
+        values = {
+            "name": "any",
+            "role": "development",
+            "data": {"dataset": "PACS", "held_out": "each"},
+            "network": {"kind": kind},
+            "runs": {"algorithms": ["ERM"]},
+            "training": {"steps": 1, "record_every": 1},
+        }
+        parse_study(values, file="any", folder=Path(), asked=asked)
+    order = list(ABOUT)
+    return sorted(dict.fromkeys(asked), key=lambda key: order.index(key.table))
+
+
+def page() -> str:
+    """The whole page."""
+    parts = [INTRODUCTION]
+    for table, found in groupby(known_keys(), key=lambda key: key.table):
+        parts.append(f"{ABOUT[table]}\n")
+        rows = [(f"`{k.name}`", k.wanted, k.default, k.means) for k in found]
+        parts.append(_markdown(("key", "value", "default", "meaning"), rows))
+    parts += [HPARAMS, _markdown(("key", "default", "read by", "meaning"), _hparams())]
+    parts.append(f"Shipped studies to copy from: {', '.join(f'`{name}`' for name in shipped())}.\n")
+    return "\n".join(parts)
+
+
+def _hparams() -> list[tuple[str, str, str, str]]:
+    found = []
+    for name in known_names():
+        rows = [row for row in TABLE if row.name == name]
+        defaults = [
+            f"{row.default:g}" + (f" ({', '.join(row.kinds)})" if len(rows) > 1 else "")
+            for row in rows
+        ]
+        kinds = {kind for row in rows for kind in row.kinds}
+        who = ", ".join(rows[0].algorithms or ()) or "every algorithm"
+        if kinds != set(KINDS):
+            who += f" on {' and '.join(kind for kind in KINDS if kind in kinds)}"
+        found.append((f"`{name}`", ", ".join(defaults), who, MEANINGS[name]))
+    return found
+
+
+def _markdown(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    lines = [header, ("---",) * len(header), *rows]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), "utf-8")

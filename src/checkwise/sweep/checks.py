@@ -1,0 +1,54 @@
+"""What a sweep refuses before it plans or trains anything; a dry run refuses the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from checkwise.data import split
+from checkwise.errors import InputError
+from checkwise.sweep.datasets import check_held_out, find_domains, kind_of
+from checkwise.sweep.executors import get_executor
+from checkwise.sweep.executors.base import Executor
+from checkwise.sweep.plan import check_place
+from checkwise.sweep.study import DataSpec, Study
+from checkwise.train.build import check_kind, check_sources
+from checkwise.train.frozen import backbone_named
+from checkwise.train.networks import frozen_part
+
+
+def check_sweep(
+    study: Study,
+    roots: Mapping[str, str],
+    *,
+    executor: str,
+    out: Path | None,
+    absent: tuple[str, ...] = (),
+) -> Executor:
+    """Every check that needs no training; the executor, if all hold.
+
+    ``absent`` names data sets that are not here: of those only the kind is checked.
+    """
+    launcher = get_executor(executor)
+    for spec in study.data:
+        check_kind(study.network, kind_of(spec), spec.name)
+        if spec.name not in absent:
+            _check_domains(study, spec, roots)
+    if study.network.kind == "backbone":
+        frozen_part(backbone_named(study.network.backbone), study.network.tune)
+    if out is not None:
+        check_place(study, out)
+    return launcher
+
+
+def _check_domains(study: Study, spec: DataSpec, roots: Mapping[str, str]) -> None:
+    sizes = find_domains(spec, roots)
+    domains = tuple(sizes)
+    check_held_out(spec, domains)
+    for names in spec.held_out or [(domain,) for domain in domains]:
+        check_sources(names, domains, spec.name)
+    for index, (domain, size) in enumerate(sizes.items()):
+        try:
+            split(size, domain_index=index, trial_seed=0, holdout=study.holdout)
+        except InputError as error:
+            raise InputError(f"{error} (domain {domain!r} of {spec.name})") from None
