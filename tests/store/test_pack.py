@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import io
+import json
 import lzma
 import shutil
+import subprocess
+import sys
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import checkwise as cw
 from checkwise.cli import main
+from checkwise.store import unpack as unpacking
 from checkwise.store.cohort import write_cohort
 from checkwise.store.pack import pack, unpack
 from checkwise.store.registration import LOG, OPENED, REGISTRATION, read_log, register
@@ -159,6 +164,146 @@ def test_other_files_are_refused(content: bytes, tmp_path: Path) -> None:
     file.write_bytes(content)
     with pytest.raises(cw.InputError, match="a packed cohort"):
         unpack(file, tmp_path / "out")
+
+
+def packed_members(file: Path) -> list[tuple[str, bytes]]:
+    with lzma.open(file) as raw, tarfile.open(fileobj=io.BytesIO(raw.read())) as archive:
+        bodies = [(entry.name, archive.extractfile(entry)) for entry in archive]
+        return [(name, body.read()) for name, body in bodies if body is not None]
+
+
+def write_members(file: Path, members: list[tuple[str, bytes]]) -> Path:
+    with lzma.open(file, "wb") as raw, tarfile.open(fileobj=raw, mode="w") as archive:
+        for name, content in members:
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
+    return file
+
+
+Members = list[tuple[str, bytes]]
+BAD: dict[str, Callable[[Members], Members]] = {
+    "a file is missing": lambda members: members[:-1],
+    "a held-out journal is missing": lambda members: [m for m in members if "heldout" not in m[0]],
+    "the mark of a run is missing": lambda members: [m for m in members if "done" not in m[0]],
+    "a journal is other than its mark says": lambda members: [
+        (name, content.replace(b"1", b"2", 1) if "heldout" in name else content)
+        for name, content in members
+    ],
+    "a name is there twice": lambda members: [*members, members[0]],
+    "a name leads outside": lambda members: [*members, ("runs/../../x", b"")],
+    "a name is absolute": lambda members: [*members, ("/tmp/x", b"")],
+    "a name is written otherwise": lambda members: [*members, (f"./{members[0][0]}", b"")],
+    "a run has the name of a parent": lambda members: [*members, ("runs/../run.json", b"{}")],
+    "a program comes along": lambda members: [*members, ("setup.py", b"")],
+    "a run was not planned": lambda members: [*members, ("runs/other/run.json", b"{}")],
+    "a journal is hidden": lambda members: [*members, ("runs/x/heldout/.y.jsonl", b"")],
+    "the plan is no JSON": lambda members: [
+        (name, b"{" if name == "cohort.json" else content) for name, content in members
+    ],
+    "the log does not hold together": lambda members: [*members, (LOG, b'{"previous": "x"}\n')],
+}
+
+
+@pytest.mark.parametrize("fault", BAD)
+def test_an_archive_that_is_not_whole_leaves_nothing(
+    fault: str, cohort: Path, tmp_path: Path
+) -> None:
+    own = Path(shutil.copytree(cohort, tmp_path / "own"))
+    (own / LOG).unlink(missing_ok=True)
+    pack(own, tmp_path / "good.tar.xz")
+    members = packed_members(tmp_path / "good.tar.xz")
+    place = tmp_path / "place"
+    place.mkdir()
+    unpack(write_members(tmp_path / "same.tar.xz", members), place / "good")
+    shutil.rmtree(place / "good")
+    with pytest.raises(cw.InputError):
+        unpack(write_members(tmp_path / "bad.tar.xz", BAD[fault](members)), place / "out")
+    assert list(place.iterdir()) == []
+
+
+def test_a_cut_archive_leaves_nothing(cohort: Path, tmp_path: Path) -> None:
+    pack(cohort, tmp_path / "good.tar.xz")
+    whole = (tmp_path / "good.tar.xz").read_bytes()
+    place = tmp_path / "place"
+    place.mkdir()
+    for length in range(0, len(whole), max(1, len(whole) // 40)):
+        (tmp_path / "cut.tar.xz").write_bytes(whole[:length])
+        with pytest.raises(cw.InputError, match="cannot be read"):
+            unpack(tmp_path / "cut.tar.xz", place / "out")
+        assert list(place.iterdir()) == []
+
+
+KILLING = """
+import json, os, random, signal, sys, time
+from pathlib import Path
+from checkwise.store import cohort as stored, registration
+from checkwise.store.pack import unpack
+
+file, place = Path(sys.argv[1]), Path(sys.argv[2])
+began = time.monotonic()
+unpack(file, place / "first")
+took = time.monotonic() - began
+dice, seen = random.Random(0), {"killed": 0, "whole": 0}
+for number in range(30):
+    out = place / str(number)
+    child = os.fork()
+    if child == 0:
+        unpack(file, out)
+        os._exit(0)
+    time.sleep(dice.uniform(0, took))
+    os.kill(child, signal.SIGKILL)
+    killed = os.WIFSIGNALED(os.waitpid(child, 0)[1])
+    seen["killed"] += killed
+    if out.exists():
+        assert [e["kind"] for e in registration.read_log(out)] == ["opened"]
+        assert all(stored.finished(f) for f in stored.open_cohort(out).runs.values())
+        seen["whole"] += 1
+        assert not list(place.glob(".*/*"))
+    else:
+        for left in place.glob(f".{number}.*/*"):
+            journals = list(left.rglob("*.jsonl"))
+            assert not journals or b'"kind":"opened"' in (left / registration.LOG).read_bytes()
+        unpack(file, out)
+        assert not list(place.glob(f".{number}.*"))
+print(json.dumps(seen))
+"""
+
+
+def test_a_killed_unpack_leaves_nothing_and_can_be_run_again(cohort: Path, tmp_path: Path) -> None:
+    own = Path(shutil.copytree(cohort, tmp_path / "own"))
+    (own / LOG).unlink(missing_ok=True)
+    pack(own, tmp_path / "own.tar.xz")
+    place = tmp_path / "place"
+    place.mkdir()
+    words = [sys.executable, "-c", KILLING, str(tmp_path / "own.tar.xz"), str(place)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["killed"] >= 5
+
+
+def test_two_commands_at_once_do_not_disturb_each_other(cohort: Path, tmp_path: Path) -> None:
+    pack(cohort, tmp_path / "own.tar.xz")
+    with unpacking._workplace(tmp_path / "out") as place:
+        (place / "cohort.json").write_text("{}")
+        unpack(tmp_path / "own.tar.xz", tmp_path / "out")
+        assert (place / "cohort.json").is_file()
+        with pytest.raises(cw.InputError, match="is not empty"):
+            unpacking._put_in_place(place, tmp_path / "out")
+    assert verify(tmp_path / "out") == []
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_a_folder_that_cannot_be_swapped_is_refused(
+    cohort: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pack(cohort, tmp_path / "own.tar.xz")
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    with pytest.raises(cw.InputError, match="name a folder inside it"):
+        unpack(tmp_path / "own.tar.xz", Path())
+    unpack(tmp_path / "own.tar.xz", Path("new"))
+    assert verify(tmp_path / "here" / "new") == []
 
 
 def test_the_command_line(cohort: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -59,8 +59,15 @@ def command(
 ) -> None:
     """Compare rules on held-out domains: paired differences with 95% intervals over runs."""
     show.refuse_to_overwrite(path, out)
+    _check_suffix(out)
     load_plugins(plugin)
     check_named(metrics, "--metrics")
+    compared = [name for name in names(rules) if name != reference]
+    if not compared:
+        raise InputError(
+            f"Expected a rule besides the reference {reference}, but --rules has only that: "
+            "add one."
+        )
     cohort = Cohort.open(path, role=role)
     rows = cohort.contrasts(
         names(rules),
@@ -70,12 +77,6 @@ def command(
         scope=scope,
         **Choice(delta_pp=delta_pp, q=q).params,
     )
-    if not rows:
-        raise InputError(
-            f"Expected a rule besides the reference {reference}, but --rules has only that: "
-            "add one."
-        )
-    compared = [name for name in names(rules) if name != reference]
     known = registrations(
         cohort.path,
         compared,
@@ -225,14 +226,17 @@ def _contrast(row: Contrast, by: Sequence[str]) -> dict[str, Any]:
     return {**dict(zip(by, row.group, strict=True)), **plain}
 
 
+def _check_suffix(out: Path | None) -> None:
+    if out is not None and out.suffix not in (".json", ".csv"):
+        raise InputError(f"Expected --out to end in .json or .csv, but got {str(out)!r}.")
+
+
 def _write(out: Path, content: dict[str, Any]) -> None:
     if out.suffix == ".json":
         write_text(out, json.dumps(content, indent=2, allow_nan=False) + "\n")
-    elif out.suffix == ".csv":
+    else:
         import pandas
 
         facts = {k: content[k] for k in ("role", "unfinished", "wrecked", "resamples", "seed")}
         table = pandas.DataFrame(content["contrasts"]).assign(**facts)
         write_text(out, table.to_csv(index=False))
-    else:
-        raise InputError(f"Expected --out to end in .json or .csv, but got {str(out)!r}.")

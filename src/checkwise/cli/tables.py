@@ -16,8 +16,10 @@ from checkwise.report import typeset
 from checkwise.store.atomic import write_text
 from checkwise.study import Cohort
 from checkwise.study.pool import Pool
-from checkwise.study.tables import Table, build, build_all
+from checkwise.study.tables import Table, build, build_all, check_name, usual_names
 
+KINDS = (".md", ".csv", ".tex")
+ALL = "tables.md"
 Cohorts = Annotated[list[Path], typer.Argument(metavar="COHORT...", help="Folders of cohorts.")]
 
 
@@ -39,18 +41,21 @@ def command(
     """Write the tables of a study, each as .md, .csv and .tex, and all of them as tables.md."""
     show.refuse_folder(out)
     margins = dict(_margin(text) for text in margin or [])
+    if only is not None:
+        check_named(only, "--only", "one table")
+    asked = usual_names(margins) if only is None else names(only)
+    for name in asked:
+        check_name(name, margins)
+    show.refuse_files(out, [*(f"{name}{kind}" for name in asked for kind in KINDS), ALL])
     pool = Pool([Cohort.open(path, role=role) for path in paths])
     made: Sequence[Table | tuple[str, str]]
     if only is not None:
-        check_named(only, "--only", "one table")
-        made = [build(name, pool, margins=margins) for name in names(only)]
+        made = [build(name, pool, margins=margins) for name in asked]
     else:
         made = list(build_all(pool, margins=margins))
     tables = [each for each in made if isinstance(each, Table)]
-    files = dict(_files(tables))
-    show.refuse_files(out, files)
     out.mkdir(parents=True, exist_ok=True)
-    for name, text in files.items():
+    for name, text in _files(tables):
         write_text(out / name, text)
     screen = show.console()
     screen.print(f"{len(tables)} tables of {len(pool)} runs ({pool.name}) are in {out}.")
@@ -61,10 +66,14 @@ def command(
 def _files(tables: Sequence[Table]) -> Iterator[tuple[str, str]]:
     """Every file to write, by its name."""
     for table in tables:
-        yield f"{table.name}.md", typeset.markdown(table)
-        yield f"{table.name}.csv", table.frame().to_csv(index=False)
-        yield f"{table.name}.tex", typeset.latex(table)
-    yield "tables.md", "\n".join(typeset.markdown(table) for table in tables)
+        contents = (
+            typeset.markdown(table),
+            table.frame().to_csv(index=False),
+            typeset.latex(table),
+        )
+        for kind, text in zip(KINDS, contents, strict=True):
+            yield f"{table.name}{kind}", text
+    yield ALL, "\n".join(typeset.markdown(table) for table in tables)
 
 
 def _margin(text: str) -> tuple[str, float]:

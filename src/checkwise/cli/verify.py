@@ -4,24 +4,57 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from checkwise.cli import show
 from checkwise.cli.options import AsJson
 from checkwise.cli.train_options import CohortFolder, steps
 
+if TYPE_CHECKING:
+    from checkwise.study.registered import Registered
 
-def command(path: CohortFolder, as_json: AsJson = False) -> int:
+
+def command(
+    path: CohortFolder,
+    registered: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIGEST",
+            help="Also check that the log still holds the registration with this digest, before "
+            "held-out results were opened.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> int:
     """Check every file of DIR against its checksum, and that nothing is missing."""
     from checkwise.store.verify import verify
+    from checkwise.study.registered import registered_as
 
+    asked = None if registered is None else registered_as(path, registered)
     with steps("verifying") as step:
         faults = verify(path, progress=step)
     if as_json:
         content = {"schema": 1, "faults": [asdict(fault) for fault in faults]}
+        if asked is not None:
+            content["registered"] = {"digest": registered, "rule": asked[0], **asdict(asked[1])}
         print(json.dumps(content, allow_nan=False))
     else:
         out = show.console()
         for fault in faults:
             out.print(f"{fault.run}: {fault.what}: {fault.do}.")
         out.print(f"{len(faults)} fault(s)." if faults else "Everything is as it was written.")
-    return 1 if faults else 0
+        if asked is not None:
+            out.print(f"{registered}: {_said(*asked)}")
+    late = asked is not None and asked[1].state != "before"
+    return 1 if faults or late else 0
+
+
+def _said(rule: str, found: Registered) -> str:
+    if found.state == "none":
+        return (
+            "no registration in the log has this digest: the log was written anew, or the digest "
+            "is that of another cohort. Look for a copy of the log."
+        )
+    return f"{rule} {found}" if rule else str(found)

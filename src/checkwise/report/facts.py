@@ -98,13 +98,13 @@ def cohort_facts(
     compared = tuple(rule for rule in rules if rule != reference)
     if not compared:
         raise InputError(f"Expected a rule besides the reference {reference}, but got none.")
-    tables = cohort.differences(compared, reference, metrics=MAIN_METRICS, **params)
     chosen = _choices(cohort, (reference, *compared), params)
     if compared[0] not in chosen:
         raise InputError(
             f"Expected the first rule to choose a checkpoint from source validation, but "
             f"{compared[0]} does not: put one that does before it, such as ac-nc."
         )
+    tables = cohort.differences(compared, reference, metrics=MAIN_METRICS, **params)
     leading = chosen[compared[0]]
     usual = chosen.get(reference, {})
     keys = sorted(leading)

@@ -21,7 +21,7 @@ class LeaseLostError(CheckwiseError):
 
 
 @contextmanager
-def writing(folder: Path) -> Iterator[None]:
+def writing(folder: Path, *, then: str = "it continues where it stopped") -> Iterator[None]:
     """Say in one line that ``folder`` is full or cannot be written, and how to go on."""
     try:
         yield
@@ -29,8 +29,8 @@ def writing(folder: Path) -> Iterator[None]:
         reason = error.strerror or str(error)
         raise StoreError(
             f"Expected to write to {folder}, but got: {reason.lower()}; "
-            f"{remedy(error, 'make the folder writable')} and run the same command again: it "
-            "continues where it stopped."
+            f"{remedy(error, 'make the folder writable')} and run the same command "
+            f"again: {then}."
         ) from error
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -11,6 +13,7 @@ from typing import Any, Literal
 from checkwise.errors import InputError
 from checkwise.selection.result import plain
 from checkwise.selection.weights import Weights, check_weighting, decimal
+from checkwise.store.cohort import is_cohort
 from checkwise.store.registration import OPENED, REGISTRATION, read_lines, source_hashes
 from checkwise.study.cohort import REFERENCE
 from checkwise.study.scopes import Scope, check_scope
@@ -46,6 +49,7 @@ class Registered:
         tables: what was to be shown.
         earlier: when the same choice had been registered before; empty if it had not.
         unregistered: metrics that are shown, but were not part of the registration.
+        fault: what is wrong with the log, where the state is "unknown".
     """
 
     state: State
@@ -57,11 +61,12 @@ class Registered:
     tables: tuple[str, ...] = ()
     earlier: str = ""
     unregistered: tuple[str, ...] = ()
+    fault: str = ""
 
     def __str__(self) -> str:
         """One sentence or two, without the name of the rule."""
         if self.state == "unknown":
-            return "it cannot be said whether this was registered: the log was changed by hand."
+            return f"whether this was registered cannot be said. {self.fault}"
         if self.state == "none":
             return "not registered before held-out results were opened: treat it as exploration."
         when = (
@@ -140,24 +145,78 @@ def registered_last(path: Path, choice: Mapping[str, Any]) -> Registered:
     return _look_up(path, choice, (), which=-1)
 
 
+def registered_as(path: Path, digest: str) -> tuple[str, Registered]:
+    """The rule that was registered under a digest, and what the log says about that registration.
+
+    Without such a registration the rule is empty and the state "none".
+
+    Raises:
+        InputError: this is no digest, or the folder is no cohort.
+    """
+    wanted = digest.strip().lower()
+    if not re.fullmatch(r"[0-9a-f]{64}", wanted):
+        raise InputError(
+            f"Expected a digest of 64 hexadecimal digits, but got {digest!r}: give the one that "
+            "`checkwise preregister` printed."
+        )
+    if not is_cohort(path):
+        raise InputError(f"Expected a cohort, which keeps a log of registrations, but got {path}.")
+    try:
+        lines = read_lines(path)
+    except InputError as error:
+        return "", _unknown(path, error)
+    entries = [line.content for line in lines]
+    for place, line in enumerate(lines):
+        if line.digest == wanted and line.content["kind"] == REGISTRATION:
+            mine = _same_choices(entries, line.content["choice"])
+            return str(line.content["choice"]["rule"]), _standing(path, entries, mine, place)
+    return "", Registered("none", opened=_opening(entries)[1])
+
+
 def _look_up(
     path: Path, choice: Mapping[str, Any], metrics: Sequence[str], *, which: int
 ) -> Registered:
     try:
         entries = [line.content for line in read_lines(path)]
-    except InputError:
-        return Registered("unknown")
-    first = next((i for i, e in enumerate(entries) if e["kind"] == OPENED), len(entries))
-    opened = entries[first]["at"] if first < len(entries) else ""
-    mine = [
+    except InputError as error:
+        return _unknown(path, error)
+    mine = _same_choices(entries, choice)
+    if not mine:
+        return Registered("none", opened=_opening(entries)[1])
+    return _standing(path, entries, mine, mine[which], metrics=metrics)
+
+
+def _unknown(path: Path, error: InputError) -> Registered:
+    """No statement, for a reason in which the log has its name, but not where it lies."""
+    return Registered("unknown", fault=str(error).replace(f"{path}{os.sep}", ""))
+
+
+def _opening(entries: Sequence[Mapping[str, Any]]) -> tuple[int, str]:
+    """Where the first mark of an opening stands, and its date; the end where there is none."""
+    marks = ((i, str(entry["at"])) for i, entry in enumerate(entries) if entry["kind"] == OPENED)
+    return next(marks, (len(entries), ""))
+
+
+def _same_choices(entries: Sequence[Mapping[str, Any]], choice: Mapping[str, Any]) -> list[int]:
+    return [
         i
         for i, entry in enumerate(entries)
         if entry["kind"] == REGISTRATION and _same(entry["choice"], choice)
     ]
-    if not mine:
-        return Registered("none", opened=opened)
-    place = mine[which]
+
+
+def _standing(
+    path: Path,
+    entries: Sequence[Mapping[str, Any]],
+    mine: Sequence[int],
+    place: int,
+    *,
+    metrics: Sequence[str] = (),
+) -> Registered:
+    """What the log says about the registration at ``place``, one of those of its choice."""
+    first, opened = _opening(entries)
     entry = entries[place]
+    choice = entry["choice"]
     alike = [entries[i]["choice"] for i in mine if (i < first) == (place < first)]
     before = [e["choice"] for e in entries[:first] if e["kind"] == REGISTRATION]
     now, then = source_hashes(path), entry["journals"]

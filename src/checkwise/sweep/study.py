@@ -124,6 +124,11 @@ def _only(spec: DataSpec, held_out: tuple[str, ...]) -> tuple[tuple[str, ...], .
 
 def parse_plain(values: Mapping[str, Any]) -> Study:
     """A study from its ``as_dict``, as a cohort keeps it."""
+    if "data" not in values or "network" not in values:
+        raise InputError(
+            "Expected a cohort that keeps the study it was planned from, but its plan names no "
+            "data or network: give one that `checkwise sweep` made."
+        )
     facts = dict(values)
     facts["data"] = tuple(
         DataSpec(**{**spec, "held_out": _tuples(spec["held_out"])}) for spec in facts["data"]

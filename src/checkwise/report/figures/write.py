@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from checkwise.errors import InputError
 from checkwise.records import RunKey
 from checkwise.report.figures import (
@@ -23,6 +21,7 @@ from checkwise.report.figures import (
     tolerance,
     trajectory,
 )
+from checkwise.selection import select_many
 from checkwise.study.cohort import Cohort
 from checkwise.study.pool import Pool
 from checkwise.study.predictions import Predictions, has_heldout, read_heldout
@@ -43,10 +42,12 @@ def example_predictions(
 
     Runs in which the rules choose different checkpoints come first; targets are not looked at.
     """
-    mine, theirs = (pool.columns(rule)["step"] for rule in RULES)
-    differ_first = [pool.keys[i] for i in np.argsort(mine == theirs, kind="stable").tolist()]
+    runs = {run: pool.trajectory(run) for run in pool.keys}
+    chosen = {rule: select_many(runs, rule) for rule in RULES}
+    steps_of = {run: {rule: chosen[rule][run].step for rule in RULES} for run in pool.keys}
+    differ_first = sorted(pool.keys, key=lambda run: len(set(steps_of[run].values())) == 1)
     for candidate in [key] if key is not None else differ_first:
-        steps = {rule: pool.outcomes(rule)[candidate].steps[0] for rule in RULES}
+        steps = steps_of[candidate]
         folder, domain = pool.folder(candidate), candidate.held_out[0]
         if all(has_heldout(folder, domain, step) for step in steps.values()):
             found = {rule: read_heldout(folder, domain, step) for rule, step in steps.items()}

@@ -28,7 +28,7 @@ from checkwise.study.tables import (
 from checkwise.study.tables.table import Cell, Table
 from checkwise.weights.logits import remedy
 
-__all__ = ["SLOW", "TABLES", "Cell", "Table", "build", "build_all"]
+__all__ = ["SLOW", "TABLES", "Cell", "Table", "build", "build_all", "check_name", "usual_names"]
 
 TABLES: dict[str, Callable[[Pool], Table]] = {
     "main": main.main,
@@ -71,8 +71,25 @@ TABLES: dict[str, Callable[[Pool], Table]] = {
     "cross-fit": logits.cross_fit,
     "binning": binning.binning,
 }
+EQUIVALENCE = "equivalence"
 # Built only when asked for by name: they read saved logits.
 SLOW = ("risk-coverage", "cross-fit", "binning")
+
+
+def check_name(name: str, margins: Mapping[str, float] | None = None) -> None:
+    """Refuse a table that there is not, or one without the margin it needs."""
+    if name == EQUIVALENCE and not margins:
+        raise InputError(
+            "Expected a margin for the equivalence table, such as target_accuracy=0.5: the "
+            "largest difference that would not matter."
+        )
+    if name != EQUIVALENCE and name not in TABLES:
+        raise InputError(f"Expected one of the tables {', '.join(TABLES)}, but got {name!r}.")
+
+
+def usual_names(margins: Mapping[str, float] | None = None) -> list[str]:
+    """Every table that is not slow; ``equivalence`` among them where there are margins."""
+    return [*(name for name in TABLES if name not in SLOW), *([EQUIVALENCE] if margins else [])]
 
 
 def build(
@@ -86,16 +103,10 @@ def build(
     Raises:
         InputError: the name is unknown, or the cohort lacks what the table needs.
     """
+    check_name(name, margins)
     pool = Pool.of(cohorts)
-    if name == "equivalence":
-        if not margins:
-            raise InputError(
-                "Expected a margin for the equivalence table, such as target_accuracy=0.5: the "
-                "largest difference that would not matter."
-            )
-        return inference.equivalences(pool, margins)
-    if name not in TABLES:
-        raise InputError(f"Expected one of the tables {', '.join(TABLES)}, but got {name!r}.")
+    if name == EQUIVALENCE:
+        return inference.equivalences(pool, margins or {})
     found = TABLES[name](pool)
     if not found.cells:
         raise InputError(
@@ -112,8 +123,7 @@ def build_all(
 ) -> Iterator[Table | tuple[str, str]]:
     """Every table that is not slow; a name and a reason for one that cannot be made."""
     pool = Pool.of(cohorts)
-    names = [name for name in TABLES if name not in SLOW]
-    for name in [*names, *(["equivalence"] if margins else [])]:
+    for name in usual_names(margins):
         try:
             yield build(name, pool, margins=margins)
         except (InputError, MissingMetricError) as error:

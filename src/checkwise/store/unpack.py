@@ -1,0 +1,175 @@
+"""A cohort's folder from a packed one: whole, with the mark of an opening, or not at all."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import glob
+import io
+import lzma
+import os
+import re
+import shutil
+import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Final
+
+from checkwise.errors import CheckwiseError, InputError
+from checkwise.store import layout
+from checkwise.store.atomic import sync_folder
+from checkwise.store.faults import writing
+from checkwise.store.registration import LOG, mark_opened
+from checkwise.store.whole import check_whole
+
+_BUILDING: Final = ".unpacking"
+# What `pack` writes, and nothing else.
+_MEMBERS: Final = re.compile(
+    rf"{re.escape(layout.COHORT)}|{re.escape(LOG)}|{layout.RUNS}/(?!\.)[^/\\\0]+/"
+    rf"({re.escape(layout.RUN)}|{re.escape(layout.SOURCE)}|{layout.DONE}|"
+    rf"{layout.HELDOUT}/(?!\.)[^/\\\0]+\.jsonl)"
+)
+LARGEST: Final = 2**30  # bytes after decompression; a cohort's journals are far smaller
+
+
+def unpack(file: Path, out: Path) -> None:
+    """Make a cohort's folder from a packed one; ``out`` must not exist or be empty.
+
+    The folder takes its name only when it is complete, so that a command that was killed leaves
+    nothing there and can be run again. Whoever has the file can read its held-out journals: the new
+    cohort is marked as opened.
+    """
+    _check_new(out)
+    if file.is_dir():
+        raise InputError(
+            f"Expected a packed cohort (made by `checkwise pack`), but {file} is a folder: give "
+            f"the {layout.PACKED} file; a cohort's folder needs no unpacking."
+        )
+    members = _members(file)
+    if layout.COHORT not in members:
+        raise InputError(
+            f"Expected a packed cohort (made by `checkwise pack`), but {file} holds no "
+            f"{layout.COHORT}: it is another archive."
+        )
+    out = Path(os.path.abspath(out))
+    with writing(out.parent, then="nothing was left there"), _workplace(out) as place:
+        # The mark comes before the journals: at no time do they lie anywhere without it.
+        first = [name for name in (layout.COHORT, LOG) if name in members]
+        for name in first:
+            _write(place / name, members.pop(name))
+        mark_opened(place)
+        for name, content in members.items():
+            _write(place / name, content)
+        _check(place, file)
+        _put_in_place(place, out)
+
+
+def _check_new(out: Path) -> None:
+    if out.is_symlink() or (out.exists() and not out.is_dir()):
+        raise InputError(f"Expected a new folder, but {out} is a file or a link: choose another.")
+    if out.exists() and any(out.iterdir()):
+        raise InputError(f"Expected a new folder, but {out} is not empty: choose another.")
+    if out.exists() and (out.samefile(Path.cwd()) or os.path.ismount(out)):
+        raise InputError(
+            f"Expected a new folder, but {out} is where you are or a mount point, which cannot be "
+            "put in place in one step: name a folder inside it."
+        )
+
+
+@contextmanager
+def _workplace(out: Path) -> Iterator[Path]:
+    """A folder beside ``out`` to build it in. Those of attempts that were killed are removed.
+
+    A living attempt holds a lock on its folder.
+    """
+    out.parent.mkdir(parents=True, exist_ok=True)
+    for place in out.parent.glob(f".{glob.escape(out.name)}.*{_BUILDING}"):
+        with suppress(OSError), _locked(place):
+            shutil.rmtree(place)
+    around = Path(mkdtemp(prefix=f".{out.name}.", suffix=_BUILDING, dir=out.parent))
+    try:
+        with _locked(around):
+            place = around / out.name
+            place.mkdir()
+            yield place
+    finally:
+        shutil.rmtree(around, ignore_errors=True)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(file)
+
+
+def _put_in_place(place: Path, out: Path) -> None:
+    for folder, _, _ in os.walk(place):
+        sync_folder(Path(folder))
+    try:
+        place.replace(out)
+    except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+            _check_new(out)
+        raise
+    sync_folder(out.parent)
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("xb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _check(place: Path, file: Path) -> None:
+    """Refuse an archive that does not hold every planned run, and only those, as it finished."""
+    try:
+        planned = {folder.name for folder in check_whole(place).values()}
+    except CheckwiseError as error:
+        reason = str(error).replace(f"{place}{os.sep}", "").rstrip(".")
+    else:
+        unplanned = sorted({folder.name for folder in (place / layout.RUNS).iterdir()} - planned)
+        if not unplanned:
+            return
+        reason = f"the run {unplanned[0]} is not in the plan"
+    raise InputError(
+        f"Expected a packed cohort (made by `checkwise pack`), but {file} is not whole ({reason}): "
+        "fetch it again, or pack the cohort again."
+    )
+
+
+def _members(file: Path) -> dict[str, bytes]:
+    found: dict[str, bytes] = {}
+    try:
+        with lzma.open(file) as compressed:
+            content = compressed.read(LARGEST + 1)
+        if len(content) > LARGEST:
+            raise InputError(f"Expected less than 1 GiB of journals, but {file} holds more.")
+        with tarfile.open(fileobj=io.BytesIO(content), mode="r:") as archive:
+            for entry in archive:
+                known = entry.isreg() and _MEMBERS.fullmatch(entry.name)
+                body = archive.extractfile(entry) if known else None
+                if body is None:
+                    raise InputError(
+                        "Expected nothing but a cohort's records as plain files inside "
+                        f"{file}, but got {entry.name!r}: it is not a packed cohort."
+                    )
+                if entry.name in found:
+                    raise InputError(
+                        f"Expected each file once inside {file}, but got {entry.name!r} twice: it "
+                        "is not a packed cohort."
+                    )
+                found[entry.name] = body.read()
+    except (OSError, EOFError, lzma.LZMAError, tarfile.TarError) as error:
+        raise InputError(
+            f"Expected a packed cohort (made by `checkwise pack`), but {file} cannot be read "
+            f"({error}): fetch it again."
+        ) from None
+    return found
