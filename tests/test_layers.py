@@ -13,6 +13,7 @@ import checkwise
 
 PACKAGE = Path(checkwise.__file__).parent
 LAYERS = [
+    "text",
     "errors",
     "metrics",
     "records",

@@ -68,10 +68,10 @@ def test_no_bound_without_counts_or_for_rules_without_a_tolerance() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((0, [10]), "at least one checkpoint"),
+        ((0, [10]), "`n_checkpoints` to be an integer of at least 1, but got 0"),
         ((5, []), "one count of at least 1"),
         ((5, [0]), "one count of at least 1"),
-        ((5, [10], 0.0), "strictly between 0 and 1"),
+        ((5, [10], 0.0), "`alpha` to be a number above 0 and below 1, but got 0.0"),
         ((5, [10], 0.05, [0.5]), "add up to 1"),
     ],
 )

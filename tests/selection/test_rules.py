@@ -251,8 +251,11 @@ def test_a_missing_metric_names_the_rules_that_work() -> None:
         ({"delta_pp": "1e400"}, "delta_pp of a sensible size"),
         ({"q": 3}, "1, 2 or inf"),
         ({"tolerance": 1}, "no parameter 'tolerance'; it takes: delta_pp, q, pareto, eta"),
-        ({"eta": -1}, "Expected eta to be a small number of 0 or more, but got -1"),
-        ({"eta": float("nan")}, "Expected eta to be a small number of 0 or more, but got nan"),
+        ({"eta": -1}, "Expected `eta` to be a number of at least 0 and below 1, but got -1"),
+        (
+            {"eta": float("nan")},
+            "`eta` to be a number of at least 0 and below 1, but got nan",
+        ),
         ({"pareto": "maybe"}, "Expected pareto to be true or false, but got 'maybe'"),
         ({"weights": "size"}, "'equal', 'sample'"),
     ],

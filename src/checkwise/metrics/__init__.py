@@ -10,6 +10,7 @@ Example:
 """
 
 from checkwise.metrics.accumulate import Accumulator
+from checkwise.metrics.arrays import to_numpy
 from checkwise.metrics.examples import PerExample, per_example
 from checkwise.metrics.functions import (
     accuracy,
@@ -22,7 +23,6 @@ from checkwise.metrics.functions import (
     nll,
     worst_class_accuracy,
 )
-from checkwise.metrics.inputs import to_numpy
 from checkwise.metrics.registry import METRICS, Metric, evaluate_registered, get_metric, metric
 from checkwise.metrics.report import Report
 

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 from checkwise.errors import InputError
 from checkwise.metrics import inputs
 from checkwise.metrics.report import Report, summarise
+from checkwise.metrics.settings import whole
 
 if TYPE_CHECKING:
     from checkwise.metrics.kernel import Sums
     from checkwise.metrics.softmax import Block
 
+MOST_CLASSES = 1_000_000  # memory grows with bins × classes
 _MOST = 1 << 27  # examples whose exact masses are sure to fit 64 bits
 
 
@@ -37,11 +39,7 @@ class Accumulator:
     """
 
     def __init__(self, *, classes: int, bins: int = 15, bandwidth: float = 0.1) -> None:
-        if isinstance(classes, bool) or not isinstance(classes, int) or classes < 2:
-            raise InputError(
-                f"Expected `classes` to be an integer of at least 2, but got {classes!r}."
-            )
-        self.classes = classes
+        self.classes = whole(classes, "classes", least=2, most=MOST_CLASSES)
         self.bins, self.bandwidth = inputs.check_bins(bins, bandwidth)
         self.n = 0
         self._sums: Sums | None = None

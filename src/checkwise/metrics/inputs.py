@@ -14,8 +14,9 @@ from typing import Any, NoReturn
 import numpy as np
 
 from checkwise.errors import CheckwiseWarning, InputError
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from checkwise.metrics.arrays import Array, sliceable, to_numpy
+from checkwise.metrics.settings import number, whole
+from checkwise.text import shown
 
 MOST_BINS = 10_000  # memory grows with bins × classes
 _BLOCK = 1 << 22  # elements converted at a time
@@ -44,9 +45,10 @@ class Predictions:
         n = len(self.labels)
         size = n if _is_ready(self.values) else max(1, _BLOCK // self.classes)
         for start in range(0, n, size):
-            rows = to_numpy(self.values[start : start + size])
+            rows = to_numpy(self.values[start : start + size], self.kind)
             if rows.dtype not in (np.float32, np.float64):
-                rows = rows.astype(np.float32 if rows.dtype.itemsize == 2 else np.float64)
+                with np.errstate(over="ignore"):  # a long double beyond float64 becomes inf
+                    rows = rows.astype(np.float32 if rows.dtype.itemsize == 2 else np.float64)
             yield start, _frozen(rows), _frozen(self.labels[start : start + size])
 
     def refuse(self, row: int, values: Array, label: int) -> NoReturn:
@@ -70,8 +72,7 @@ def read(*, logits: Any, probs: Any, labels: Any, classes: int | None = None) ->
         )
     kind = "probs" if logits is None else "logits"
     values = probs if logits is None else logits
-    if not hasattr(values, "shape"):
-        values = np.asarray(values)
+    values = sliceable(values, kind)
     shape = tuple(values.shape)
     if len(shape) != 2 or shape[1] < 2:
         raise InputError(
@@ -85,7 +86,7 @@ def read(*, logits: Any, probs: Any, labels: Any, classes: int | None = None) ->
             f"Expected {classes} classes, but `{kind}` has {shape[1]} columns. "
             "Make a new Accumulator for a different number of classes."
         )
-    sample = to_numpy(values[:1])
+    sample = to_numpy(values[:1], kind)
     if sample.dtype.kind not in "fiu":
         raise InputError(
             f"Expected numbers in `{kind}`, but got dtype {sample.dtype}. Convert to float32."
@@ -104,28 +105,14 @@ def read(*, logits: Any, probs: Any, labels: Any, classes: int | None = None) ->
     return found
 
 
-def to_numpy(values: Any) -> Array:
-    """An array of the same values; tensors are detached, moved to the CPU, bfloat16 widened."""
-    if hasattr(values, "detach"):
-        values = values.detach().cpu()
-        values = values.float() if "bfloat16" in str(values.dtype) else values
-        return np.asarray(values.numpy())
-    array = np.asarray(values)
-    # JAX and ml_dtypes register bfloat16 with NumPy as a kind of its own.
-    return array.astype(np.float32) if array.dtype.name == "bfloat16" else array
-
-
 def check_bins(bins: Any, bandwidth: Any) -> tuple[int, float]:
     """Number of bins and bandwidth as plain numbers, or an error."""
-    if isinstance(bins, bool) or not isinstance(bins, int | np.integer) or bins < 2:
-        raise InputError(f"Expected `bins` to be an integer of at least 2, but got {bins!r}.")
-    if bins > MOST_BINS:
-        raise InputError(f"Expected at most {MOST_BINS} `bins`, but got {bins}: 15 is usual.")
-    if not isinstance(bandwidth, int | float | np.number) or not 1e-3 <= float(bandwidth) < np.inf:
+    checked = whole(bins, "bins", least=2)
+    if checked > MOST_BINS:
         raise InputError(
-            f"Expected `bandwidth` to be a number of at least 0.001, but got {bandwidth!r}."
+            f"Expected at most {MOST_BINS} `bins`, but got {shown(bins)}: 15 is usual."
         )
-    return int(bins), float(bandwidth)
+    return checked, number(bandwidth, "bandwidth", least=1e-3)
 
 
 def _frozen(array: Array) -> Array:
@@ -146,7 +133,7 @@ def _is_ready(values: Any) -> bool:
 
 
 def _read_labels(labels: Any, *, rows: int, classes: int) -> Array:
-    y = to_numpy(labels)
+    y = to_numpy(labels, "labels")
     if y.shape != (rows,):
         raise InputError(
             f"Expected {rows} labels, one per row, but got shape {list(y.shape)}. "
@@ -156,15 +143,19 @@ def _read_labels(labels: Any, *, rows: int, classes: int) -> Array:
         odd = np.flatnonzero(y != np.floor(y)) if y.dtype.kind == "f" else y[:0]
         row = int(odd[0]) if len(odd) else 0
         raise InputError(
-            f"Expected integer labels, but got dtype {y.dtype} with {y[row]} at row {row}. "
+            f"Expected integer labels, but got dtype {y.dtype} with {shown(y[row])} at row {row}. "
             "Convert with labels.astype(int)."
         )
     outside = np.flatnonzero((y < 0) | (y >= classes))
     if len(outside):
         row = int(outside[0])
+        advice = (
+            "Leave out examples without a label."
+            if y[row] < 0
+            else "Check that labels and columns count the same classes."
+        )
         raise InputError(
-            f"Expected labels from 0 to {classes - 1}, but got {int(y[row])} at row {row}. "
-            "Check that labels and columns count the same classes."
+            f"Expected labels from 0 to {classes - 1}, but got {int(y[row])} at row {row}. {advice}"
         )
     return np.ascontiguousarray(y, dtype=np.int64)
 

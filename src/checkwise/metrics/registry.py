@@ -13,6 +13,7 @@ from checkwise.metrics import inputs
 from checkwise.metrics.examples import per_example
 from checkwise.metrics.functions import evaluate
 from checkwise.metrics.probabilities import probabilities
+from checkwise.text import shown
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Function = Callable[[Array, Array], float]
@@ -87,7 +88,7 @@ def metric(name: str, *, direction: Direction, scale: int = 1) -> Callable[[Func
         raise InputError(f"Expected a new metric name, but {name!r} exists. Choose another.")
     if direction not in ("lower", "higher"):
         raise InputError(f"Expected direction 'lower' or 'higher', but got {direction!r}.")
-    if scale not in (1, 100):
+    if isinstance(scale, bool) or scale not in (1, 100):
         raise InputError(f"Expected scale 1 or 100, but got {scale!r}.")
 
     def register(function: Function) -> Function:
@@ -125,10 +126,10 @@ def evaluate_registered(
     for known in wanted:
         assert known.function is not None
         value: Any = known.function(p.copy(), found.labels.copy())
-        plain = isinstance(value, int | float | np.number)
+        plain = isinstance(value, int | float | np.integer | np.floating)
         if not plain or not np.isfinite(value):
             raise InputError(
-                f"Expected metric {known.name!r} to return a finite number, but got {value!r}."
+                f"Expected metric {known.name!r} to return a finite number, but got {shown(value)}."
             )
         values[known.name] = float(value)
     return values

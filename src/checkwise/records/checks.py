@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checkwise.errors import InputError
-from checkwise.metrics import METRICS
+from checkwise.metrics import METRICS, to_numpy
+from checkwise.metrics.arrays import is_number, to_floats
+from checkwise.text import is_plain, shown
 
 if TYPE_CHECKING:
     from checkwise.records.trajectory import Trajectory
@@ -30,7 +32,7 @@ def frozen(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def steps(given: Any) -> IntArray:
-    array = np.asarray(given)
+    array = to_numpy(given, "steps")
     if array.ndim != 1 or array.size == 0:
         raise InputError(
             f"Expected a list of at least one step, but got shape {array.shape}: "
@@ -54,15 +56,14 @@ def steps(given: Any) -> IntArray:
 
 def whole_numbers(array: NDArray[Any], what: str) -> IntArray:
     """Integers, also where a reader made floats of them."""
-    if array.dtype.kind in "iu":
+    if array.dtype.kind == "i":
         return array.astype(np.int64)
-    if array.dtype.kind == "b" or array.dtype.kind not in "fO":
+    if array.dtype.kind not in "ufO":
         raise InputError(f"Expected whole numbers as {what}, but got {array.dtype} values.")
-    try:
-        as_float = array.astype(np.float64)
-    except (TypeError, ValueError, OverflowError):
-        bad = next(value for value in array.ravel().tolist() if not _is_number(value))
-        raise InputError(f"Expected whole numbers as {what}, but got {bad!r:.60}.") from None
+    for value in array.ravel().tolist() if array.dtype.kind == "O" else ():
+        if not is_number(value):
+            raise InputError(f"Expected whole numbers as {what}, but got {shown(value)}.")
+    as_float = to_floats(array, what)
     odd = ~np.isfinite(as_float) | (as_float != np.floor(as_float)) | (np.abs(as_float) > 2**53)
     if odd.any():
         where = int(np.flatnonzero(odd.ravel())[0])
@@ -73,26 +74,34 @@ def whole_numbers(array: NDArray[Any], what: str) -> IntArray:
     return as_float.astype(np.int64)
 
 
-def _is_number(value: object) -> bool:
-    try:
-        float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError, OverflowError):
-        return False
-    return True
-
-
 def domains(given: Iterable[str]) -> tuple[str, ...]:
-    names = (given,) if isinstance(given, str) else tuple(str(name) for name in given)
+    try:
+        names = (given,) if isinstance(given, str) else tuple(given)
+    except TypeError:
+        raise InputError(f"Expected a list of source domains, but got {shown(given)}.") from None
     if not names:
         raise InputError("Expected at least one source domain, but got none.")
+    names = tuple(plain_name(name, "a domain's name") for name in names)
     for name in names:
         if names.count(name) > 1:
             raise InputError(f"Domain {name!r} is listed twice: domain names have to differ.")
     return names
 
 
+def plain_name(name: Any, what: str) -> str:
+    """A name as text that can be printed on one line."""
+    if not isinstance(name, str | int | np.integer) or isinstance(name, bool):
+        raise InputError(f"Expected {what} as text, but got {shown(name)}.")
+    if not is_plain(str(name)):
+        raise InputError(
+            f"Expected {what} as text on one line without control characters, but got "
+            f"{shown(name)}: rename it."
+        )
+    return str(name)
+
+
 def diverged(given: Any, steps: IntArray) -> BoolArray:
-    array = np.zeros(len(steps), bool) if given is None else np.asarray(given)
+    array = np.zeros(len(steps), bool) if given is None else to_numpy(given, "diverged")
     if array.shape != steps.shape or array.dtype.kind != "b":
         raise InputError(
             f"Expected `diverged` to be {len(steps)} booleans, one per step, "
@@ -109,6 +118,8 @@ def diverged(given: Any, steps: IntArray) -> BoolArray:
 def values(
     given: Mapping[str, Any], steps: IntArray, domains: Sequence[str], diverged: BoolArray
 ) -> dict[str, FloatArray]:
+    if not isinstance(given, Mapping):
+        raise InputError(f"Expected metrics by name, but got {shown(given)}.")
     if "accuracy" not in given:
         raise InputError(
             f"Expected the metric 'accuracy', but got only {', '.join(given) or 'nothing'}: "
@@ -116,7 +127,7 @@ def values(
         )
     checked: dict[str, FloatArray] = {}
     for name, metric in given.items():
-        array = _floats(metric, name)
+        array = to_floats(metric, plain_name(name, "a metric's name"))
         if array.shape != (len(steps), len(domains)):
             raise InputError(
                 f"Expected {name} of shape (steps, domains) = ({len(steps)}, {len(domains)}), "
@@ -140,7 +151,7 @@ def pooled(
     for name, metric in given.items():
         if name in values:
             raise InputError(f"Metric {name!r} is given per domain and as a mean: keep one.")
-        array = _floats(metric, name)
+        array = to_floats(metric, plain_name(name, "a metric's name"))
         if array.shape != steps.shape:
             raise InputError(
                 f"Expected {name} as one mean per step ({len(steps)}), but got {array.shape}."
@@ -151,13 +162,6 @@ def pooled(
             raise InputError(_complaint(name, array[t], int(steps[t]), "mean over domains"))
         checked[name] = frozen(array)
     return checked
-
-
-def _floats(given: Any, name: str) -> FloatArray:
-    try:
-        return np.asarray(given, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise InputError(f"Expected numbers for {name}, but got {given!r:.80}.") from None
 
 
 def _outside(array: FloatArray, name: str) -> BoolArray:
@@ -186,7 +190,7 @@ def _complaint(name: str, value: float, step: int, domain: str) -> str:
 def counts(given: Any, domains: Sequence[str]) -> IntArray | None:
     if given is None:
         return None
-    array = whole_numbers(np.asarray(given), "n")
+    array = whole_numbers(to_numpy(given, "counts"), "n")
     if array.shape != (len(domains),):
         raise InputError(
             f"Expected one count per domain ({len(domains)}), but got shape {array.shape}."
@@ -204,7 +208,7 @@ def correct(given: Any, run: Trajectory) -> IntArray | None:
         return None
     if given is None:
         return _whole_correct(accuracy, counts, run.diverged)
-    array = whole_numbers(np.asarray(given), "number correct")
+    array = whole_numbers(to_numpy(given, "correct"), "number correct")
     if array.shape != accuracy.shape:
         raise InputError(f"Expected `correct` of shape {accuracy.shape}, but got {array.shape}.")
     off = (np.abs(array / counts - accuracy) > 1e-4) & ~run.diverged[:, None]
@@ -232,6 +236,8 @@ def _whole_correct(accuracy: FloatArray, counts: IntArray, diverged: BoolArray) 
 def paths(given: Any, steps: IntArray) -> tuple[str | None, ...] | None:
     if given is None:
         return None
+    if isinstance(given, str):
+        raise InputError(f"Expected one path per step, but got {given!r}.")
     listed = tuple(None if path is None else str(path) for path in given)
     if len(listed) != len(steps):
         raise InputError(f"Expected {len(steps)} paths, one per step, but got {len(listed)}.")

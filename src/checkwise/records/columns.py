@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checkwise.errors import InputError
-from checkwise.metrics import METRICS
+from checkwise.metrics import METRICS, to_numpy
+from checkwise.metrics.arrays import is_number, to_floats
 from checkwise.records.checks import whole_numbers
+from checkwise.text import shown
 
 ONLY_DOMAIN = "validation"
 SOURCE_ROLES = ("source", "")
@@ -25,8 +27,8 @@ def read(
     Rows of held-out domains are dropped before any value in them is looked at.
     """
     try:
-        names = [str(name) for name in table]
-    except TypeError:
+        names = [name for name in _names(table) if isinstance(name, str)]
+    except Exception:  # someone else's iterator may raise anything
         raise InputError(
             f"Expected a table or a mapping of columns, but got {type(table).__name__}."
         ) from None
@@ -71,10 +73,15 @@ def read(
     return facts
 
 
+def _names(table: Any) -> Iterable[Any]:
+    """Column names of a mapping, or of a pandas, polars or Arrow table."""
+    if hasattr(table, "column_names"):
+        return list(table.column_names)
+    return list(table.columns if hasattr(table, "columns") else table)
+
+
 def _column(table: Any, name: str) -> NDArray[Any]:
-    column = table[name]
-    to_numpy = getattr(column, "to_numpy", None)
-    array = np.asarray(to_numpy() if to_numpy else column)
+    array = to_numpy(table[name], f"column {name!r}")
     if array.ndim != 1:
         raise InputError(f"Expected column {name!r} to be one-dimensional, got {array.shape}.")
     return array
@@ -85,11 +92,21 @@ def texts(table: Any, name: str, names: list[str], rows: int, default: str) -> N
     if name not in names:
         return np.full(rows, default, dtype=object)
     texts = [_text_or_none(value) for value in _column(table, name).tolist()]
+    if len(texts) != rows:
+        raise InputError(
+            f"Expected {rows} values in every column, as in 'step', but {name!r} has "
+            f"{len(texts)}: fill in the missing ones."
+        )
     return np.array([default if text is None else text for text in texts], dtype=object)
 
 
 def _text_or_none(value: Any) -> str | None:
-    return None if value is None or value != value or str(value) == "<NA>" else str(value)
+    if value is None or type(value).__name__ == "NAType":
+        return None
+    try:
+        return None if value != value else str(value)
+    except (TypeError, ValueError):  # such as an integer of thousands of digits
+        raise InputError(f"Expected text, but got {shown(value)}: fix that cell.") from None
 
 
 def left_out(held_out: str | Iterable[str] | None) -> tuple[str, ...]:
@@ -142,7 +159,7 @@ def _check_grid(
 def _booleans(column: NDArray[Any]) -> NDArray[np.bool_]:
     words = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
     try:
-        return np.array([words[str(value).lower()] for value in column.tolist()], dtype=bool)
+        return np.array([words[(_text_or_none(value) or "").lower()] for value in column.tolist()])
     except KeyError as error:
         raise InputError(
             f"Expected true or false in column 'diverged', but got {error.args[0]!r}."
@@ -152,18 +169,14 @@ def _booleans(column: NDArray[Any]) -> NDArray[np.bool_]:
 def _numbers(
     column: NDArray[Any], name: str, step: NDArray[np.int64], domain: NDArray[np.object_]
 ) -> NDArray[np.float64]:
-    try:
-        return column.astype(np.float64)
-    except (TypeError, ValueError, OverflowError):
+    if column.dtype.kind not in "iuf":
         for row, value in enumerate(column.tolist()):
-            try:
-                float(value)
-            except (TypeError, ValueError, OverflowError):
+            if not is_number(value):
                 raise InputError(
-                    f"Expected a number for {name}, but got {value!r:.60} at step {step[row]}, "
+                    f"Expected a number for {name}, but got {shown(value)} at step {step[row]}, "
                     f"domain {domain[row]!r}: fix that cell."
-                ) from None
-        raise
+                )
+    return to_floats(column, name)
 
 
 def _constant_counts(

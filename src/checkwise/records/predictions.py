@@ -12,7 +12,12 @@ import numpy as np
 from checkwise import metrics
 from checkwise.errors import InputError
 from checkwise.metrics import Report
+from checkwise.metrics.inputs import Predictions, check_bins, read
+from checkwise.records.checks import domains as domain_names
 from checkwise.records.columns import left_out
+from checkwise.text import shown
+
+LARGEST_STEP = 2**53
 
 
 @dataclass
@@ -42,11 +47,16 @@ class Recorder:
     def __post_init__(self) -> None:
         if self.kind not in ("logits", "probs"):
             raise InputError(f"Expected kind 'logits' or 'probs', but got {self.kind!r}.")
+        self.bins, self.bandwidth = check_bins(self.bins, self.bandwidth)
 
     def add(self, step: int, outputs: Mapping[str, Any]) -> None:
         """Measure one checkpoint: ``{domain: (outputs, labels)}``, or a ``Report`` each."""
         if isinstance(step, bool) or not isinstance(step, int | np.integer) or step < 0:
-            raise InputError(f"Expected a whole number of 0 or more as step, but got {step!r}.")
+            raise InputError(
+                f"Expected a whole number of 0 or more as step, but got {shown(step)}."
+            )
+        if step > LARGEST_STEP:
+            raise InputError(f"Expected a step of at most {LARGEST_STEP}, but got {shown(step)}.")
         if not isinstance(outputs, Mapping):
             raise InputError(
                 f"Expected {{domain: (outputs, labels)}} at step {step}, but got "
@@ -101,7 +111,7 @@ class Recorder:
                     f"Expected the held-out domain {name!r} among {', '.join(outputs)} "
                     f"(step {step}): check the name."
                 )
-        names = tuple(sorted(set(outputs) - set(self.held_out)))
+        names = tuple(sorted(set(domain_names(outputs)) - set(self.held_out)))
         if not names:
             raise InputError(f"Expected at least one source domain at step {step}, but got none.")
         if self.domains and names != self.domains:
@@ -119,26 +129,26 @@ class Recorder:
             self._same(self._counts, name, entry.n, "examples", step)
             self._same(self._classes, name, entry.classes, "classes", step)
             return entry.values(), entry.correct
-        try:
-            z, y = (metrics.to_numpy(part) for part in entry)
-        except (TypeError, ValueError):
+        if not isinstance(entry, tuple | list) or len(entry) != 2:
             raise InputError(
                 f"Expected (outputs, labels) at {where}, but got {type(entry).__name__}."
-            ) from None
-        self._same(self._counts, name, len(y), "examples", step)
-        labels = hashlib.sha256(np.ascontiguousarray(y).tobytes())
-        self._same(self._labels, name, labels.hexdigest(), "labels", step)
-        if z.ndim == 2:
-            self._same(self._classes, name, z.shape[1], "classes", step)
-        if self.kind == "logits" and z.dtype.kind == "f" and _blown_up(z):
-            return None
+            )
         try:
-            outputs: dict[str, Any] = {self.kind: z, "labels": y}
-            report = metrics.evaluate(**outputs, bins=self.bins, bandwidth=self.bandwidth)
-            registered = metrics.evaluate_registered(**outputs)
+            found = read(**{"logits": None, "probs": None, self.kind: entry[0]}, labels=entry[1])
+            self._same(self._counts, name, len(found.labels), "examples", step)
+            self._same(self._labels, name, hashlib.sha256(found.labels).hexdigest(), "labels", step)
+            self._same(self._classes, name, found.classes, "classes", step)
+            if self.kind == "logits" and _blown_up(found):
+                return None
+            accumulator = metrics.Accumulator(
+                classes=found.classes, bins=self.bins, bandwidth=self.bandwidth
+            )
+            accumulator.add(found)
+            own = metrics.evaluate_registered(**{self.kind: found.values}, labels=found.labels)
         except InputError as error:
             raise InputError(f"{error} ({where})") from None
-        return {**report.values(), **registered}, report.correct
+        report = accumulator.result()
+        return {**report.values(), **own}, report.correct
 
     def _same(self, known: dict[str, Any], name: str, value: Any, what: str, step: int) -> None:
         if known.setdefault(name, value) != value:
@@ -148,9 +158,9 @@ class Recorder:
             )
 
 
-def _blown_up(z: Any) -> bool:
+def _blown_up(found: Predictions) -> bool:
     """NaN or +inf somewhere; -inf is a class that was masked out."""
-    return bool(np.isnan(z).any() or np.isposinf(z).any())
+    return any(np.isnan(rows).any() or np.isposinf(rows).any() for _, rows, _ in found.blocks())
 
 
 def evaluate(

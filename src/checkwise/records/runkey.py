@@ -6,6 +6,11 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from checkwise.metrics.settings import whole
+from checkwise.records.checks import plain_name
+
+LARGEST_SEED = 2**63 - 1
+
 
 @dataclass(frozen=True, order=True)
 class RunKey:
@@ -24,9 +29,12 @@ class RunKey:
     trial_seed: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "held_out", tuple(str(name) for name in self.held_out))
-        object.__setattr__(self, "hparams_seed", int(self.hparams_seed))
-        object.__setattr__(self, "trial_seed", int(self.trial_seed))
+        object.__setattr__(self, "dataset", plain_name(self.dataset, "a data set's name"))
+        object.__setattr__(self, "algorithm", plain_name(self.algorithm, "an algorithm's name"))
+        held_out = tuple(plain_name(name, "a held-out domain's name") for name in self.held_out)
+        object.__setattr__(self, "held_out", held_out)
+        for name in ("hparams_seed", "trial_seed"):
+            object.__setattr__(self, name, whole(getattr(self, name), name, most=LARGEST_SEED))
 
     def __str__(self) -> str:
         """A readable name that is also safe as a folder name."""

@@ -14,8 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checkwise.errors import InputError
+from checkwise.metrics.settings import number
 from checkwise.selection.ranking import Ranking
 from checkwise.selection.table import Table
+from checkwise.text import shown
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -71,13 +73,15 @@ def rescale(errors: FloatArray, feasible: BoolArray, eta: float = ETA) -> FloatA
 
 def distance(normalised: FloatArray, q: object) -> FloatArray:
     """D_q of [M, …, T] rescaled objectives, over M."""
-    if q == 1:
+    norm = np.inf if isinstance(q, str) and q == "inf" else q
+    plain = isinstance(norm, int | float | np.integer | np.floating) and not isinstance(norm, bool)
+    if plain and norm == 1:
         return np.asarray(normalised.sum(axis=0))
-    if q == 2:
+    if plain and norm == 2:
         return np.asarray(np.sqrt((normalised**2).sum(axis=0)))
-    if q == np.inf or q == "inf":
+    if plain and norm == np.inf:
         return np.asarray(normalised.max(axis=0))
-    raise InputError(f"Expected q to be 1, 2 or inf, but got {q!r}.")
+    raise InputError(f"Expected q to be 1, 2 or inf, but got {shown(q)}.")
 
 
 def nondominated(errors: FloatArray, among: BoolArray) -> BoolArray:
@@ -89,9 +93,8 @@ def nondominated(errors: FloatArray, among: BoolArray) -> BoolArray:
 
 def _check(pareto: object, eta: object) -> None:
     if not isinstance(pareto, bool | np.bool_):
-        raise InputError(f"Expected pareto to be true or false, but got {pareto!r}.")
-    if isinstance(eta, bool) or not isinstance(eta, int | float | np.number) or not 0 <= eta < 1:
-        raise InputError(f"Expected eta to be a small number of 0 or more, but got {eta!r}.")
+        raise InputError(f"Expected pareto to be true or false, but got {shown(pareto)}.")
+    number(eta, "eta", least=0, below=1)
 
 
 def check_objectives(objectives: Sequence[str]) -> Sequence[str]:

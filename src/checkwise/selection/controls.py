@@ -6,10 +6,11 @@ import hashlib
 
 import numpy as np
 
-from checkwise.errors import InputError
+from checkwise.metrics.settings import whole
 from checkwise.selection.ranking import Ranking
 from checkwise.selection.table import Table
 
+LARGEST_SEED = 2**63 - 1
 RANDOM_SEED = 20260926
 
 
@@ -29,7 +30,7 @@ def random(table: Table, *, delta_pp: object = 0.5, seed: int = RANDOM_SEED) -> 
 
     The k-th feasible checkpoint is drawn with k = hash(seed, run) mod |Θ|.
     """
-    _check_seed(seed)
+    whole(seed, "seed", most=LARGEST_SEED)
     feasible = np.atleast_2d(table.within(delta_pp))
     score = np.ones(feasible.shape)
     for row, identity in enumerate(table.identities):
@@ -41,8 +42,3 @@ def random(table: Table, *, delta_pp: object = 0.5, seed: int = RANDOM_SEED) -> 
 def draw(seed: int, identity: str) -> int:
     """A large number that looks random, the same for a run every time."""
     return int.from_bytes(hashlib.sha256(f"{int(seed)}|{identity}".encode()).digest())
-
-
-def _check_seed(seed: object) -> None:
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise InputError(f"Expected seed to be a whole number of at least 0, but got {seed!r}.")

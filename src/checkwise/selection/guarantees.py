@@ -18,6 +18,11 @@ from typing import Any
 import numpy as np
 
 from checkwise.errors import InputError
+from checkwise.metrics.arrays import to_floats
+from checkwise.metrics.settings import number, whole
+from checkwise.text import shown
+
+LARGEST = 2**53
 
 CONDITIONS = (
     "validation examples are independent draws from their domain, and domains are independent",
@@ -93,10 +98,10 @@ def source_accuracy_radius(
         7.97
     """
     n = _counts(n_checkpoints, counts, alpha)
-    w = np.full(len(n), 1 / len(n)) if weights is None else np.asarray(weights, dtype=np.float64)
+    w = np.full(len(n), 1 / len(n)) if weights is None else to_floats(weights, "weights")
     if w.shape != n.shape or not np.isfinite(w).all() or (w < 0).any() or abs(w.sum() - 1) > 1e-9:
         raise InputError(
-            f"Expected {len(n)} weights of 0 or more that add up to 1, but got {list(w)}."
+            f"Expected {len(n)} weights of 0 or more that add up to 1, but got {shown(weights)}."
         )
     return 100 * sqrt(log(2 * n_checkpoints / alpha) / 2 * float((w**2 / n).sum()))
 
@@ -113,11 +118,9 @@ def worst_domain_radius(n_checkpoints: int, counts: Sequence[int], alpha: float 
 
 
 def _counts(n_checkpoints: int, counts: Sequence[int], alpha: float) -> Any:
-    n = np.asarray(counts, dtype=np.float64)
-    if n_checkpoints < 1:
-        raise InputError(f"Expected at least one checkpoint, but got {n_checkpoints}.")
+    whole(n_checkpoints, "n_checkpoints", least=1, most=LARGEST)
+    number(alpha, "alpha", above=0, below=1)
+    n = to_floats(counts, "counts")
     if n.ndim != 1 or n.size == 0 or not np.isfinite(n).all() or (n < 1).any():
-        raise InputError(f"Expected one count of at least 1 per domain, but got {counts!r}.")
-    if not 0 < alpha < 1:
-        raise InputError(f"Expected alpha strictly between 0 and 1, but got {alpha}.")
+        raise InputError(f"Expected one count of at least 1 per domain, but got {shown(counts)}.")
     return n

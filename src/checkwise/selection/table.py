@@ -107,7 +107,6 @@ class View:
     """One run under one weighting: its standing and its columns."""
 
     def __init__(self, run: Trajectory, weights: Weights, worst_domain: bool):
-        check_weighting(weights, worst_domain)
         self.standing: Standing = standing(run, weights, worst_domain)
         columns: dict[str, NDArray[Any]] = {
             "step": run.steps,
@@ -137,6 +136,7 @@ _VIEWS: WeakKeyDictionary[Trajectory, dict[tuple[str, bool], View]] = WeakKeyDic
 
 def view_of(run: Trajectory, weights: Weights, worst_domain: bool) -> View:
     """A view, remembered where the weighting has a name: rules ask for it again and again."""
+    check_weighting(weights, worst_domain)
     if not isinstance(weights, str):
         return View(run, weights, worst_domain)
     views = _VIEWS.setdefault(run, {})

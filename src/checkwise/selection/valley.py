@@ -9,7 +9,7 @@ whenever a new endpoint arrives, until everything in that queue lies above the t
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any, Final, Literal, TypeAlias, get_args
@@ -17,6 +17,10 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 import numpy as np
 
 from checkwise.errors import InputError
+from checkwise.metrics.arrays import to_floats
+from checkwise.metrics.settings import number, whole
+
+LONGEST = 1_000_000  # endpoints that a queue may hold
 
 Mode: TypeAlias = Literal["faithful", "as-described"]
 MODES: Final[tuple[Mode, ...]] = get_args(Mode)
@@ -102,13 +106,8 @@ class ValleySearch:
         self, n_converge: int = 3, n_tolerance: int = 6, tolerance_ratio: float = 0.3
     ) -> None:
         for name, value in (("n_converge", n_converge), ("n_tolerance", n_tolerance)):
-            if value < 1:
-                raise InputError(f"Expected `{name}` of at least 1, but got {value}.")
-        if not (isfinite(tolerance_ratio) and tolerance_ratio >= 0):
-            raise InputError(
-                f"Expected a `tolerance_ratio` of 0 or more, but got {tolerance_ratio}."
-            )
-        self._ratio = tolerance_ratio
+            whole(value, name, least=1, most=LONGEST)
+        self._ratio = number(tolerance_ratio, "tolerance_ratio", least=0)
         self._latest: deque[Endpoint] = deque(maxlen=n_converge)
         self._window: deque[Endpoint] = deque(maxlen=n_tolerance)
         self.seen = 0
@@ -231,7 +230,10 @@ def _notes(search: ValleySearch) -> tuple[str, ...]:
 
 
 def _checked(losses: Iterable[float]) -> list[float]:
-    values = [float(loss) for loss in losses]
+    array = to_floats(list(losses) if isinstance(losses, Iterator) else losses, "losses")
+    if array.ndim != 1:
+        raise InputError(f"Expected one loss per endpoint, but got shape {list(array.shape)}.")
+    values: list[float] = array.tolist()
     if not values:
         raise InputError("Expected the losses of at least one endpoint, but got none.")
     for index, loss in enumerate(values):

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from checkwise.errors import InputError
 from checkwise.metrics import to_numpy
+from checkwise.metrics.arrays import to_floats
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -104,8 +105,13 @@ def scaled(logits: Any, temperature: Any) -> FloatArray:
 
     ``temperature`` is a number, or one per example.
     """
-    by = np.asarray(temperature, dtype=np.float64)
-    values = np.asarray(to_numpy(logits), dtype=np.float64)
+    by = to_floats(temperature, "temperature")
+    values = to_floats(logits, "logits")
+    if values.ndim != 2 or by.shape not in ((), (len(values),)):
+        raise InputError(
+            f"Expected logits [n, C] and one temperature or one per example, but got shapes "
+            f"{list(values.shape)} and {list(by.shape)}."
+        )
     return np.asarray(values / (by[:, None] if by.ndim else by))
 
 
@@ -158,8 +164,8 @@ def _newton(loss: _Loss) -> tuple[float | None, int]:
 
 
 def _checked(logits: Any, labels: Any, weights: Any) -> tuple[FloatArray, IntArray, FloatArray]:
-    z = np.asarray(to_numpy(logits), dtype=np.float64)
-    y = np.asarray(to_numpy(labels))
+    z = to_floats(logits, "logits")
+    y = to_numpy(labels, "labels")
     if z.ndim != 2 or z.shape[1] < 2 or len(z) == 0:
         raise InputError(
             f"Expected logits of shape [n, C] with n of at least 1 and C of at least 2, but got "
@@ -176,7 +182,7 @@ def _checked(logits: Any, labels: Any, weights: Any) -> tuple[FloatArray, IntArr
             f"Expected finite logits, but got {z[row].tolist()!s:.60} in row {row}: a checkpoint "
             "that diverged has no temperature; choose another."
         )
-    w = np.ones(len(z)) if weights is None else np.asarray(weights, dtype=np.float64)
+    w = np.ones(len(z)) if weights is None else to_floats(weights, "weights")
     if w.shape != (len(z),) or not np.isfinite(w).all() or w.min() < 0 or w.sum() <= 0:
         raise InputError(
             f"Expected {len(z)} weights of 0 or more that are not all 0, but got shape "

@@ -1,0 +1,61 @@
+"""Settings at the door: a number as the user wrote it, or one line on what was expected."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from fractions import Fraction
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from checkwise.errors import InputError
+from checkwise.text import shown
+
+_NUMBERS = (int, float, np.integer, np.floating, Decimal, Fraction)
+
+
+def whole(value: Any, name: str, *, least: int = 0, most: int | None = None) -> int:
+    """An integer from ``least`` to ``most``; 15.0 and True are none.
+
+    Example:
+        >>> whole(np.int64(15), "bins", least=2)
+        15
+    """
+    fits = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not fits or value < least:
+        raise InputError(
+            f"Expected `{name}` to be an integer of at least {least}, but got {shown(value)}."
+        )
+    if most is not None and value > most:
+        raise InputError(f"Expected `{name}` of at most {most}, but got {shown(value)}.")
+    return int(value)
+
+
+def number(
+    value: Any,
+    name: str,
+    *,
+    least: float = -inf,
+    above: float = -inf,
+    below: float = inf,
+) -> float:
+    """A finite number; integers, NumPy's, decimals and fractions are taken, text is not.
+
+    Example:
+        >>> number(Decimal("0.5"), "bandwidth", above=0)
+        0.5
+    """
+    wanted = [f"of at least {least:g}"] * (least > -inf)
+    wanted += [f"above {above:g}"] * (above > -inf) + [f"below {below:g}"] * (below < inf)
+    plain = isinstance(value, _NUMBERS) and not isinstance(value, bool)
+    try:
+        found = float(value) if plain else inf
+    except (OverflowError, ValueError):  # an integer beyond floats, a signalling NaN
+        found = inf
+    if not (-inf < found < inf and found >= least and above < found < below):
+        needs = " and ".join(wanted)
+        raise InputError(
+            f"Expected `{name}` to be a number{' ' * bool(needs)}{needs}, but got {shown(value)}."
+        )
+    return found

@@ -1,0 +1,60 @@
+"""Text and values of others where people read them: on one line, nothing that moves the cursor."""
+
+from __future__ import annotations
+
+import unicodedata
+
+# Control characters, halves of a surrogate pair, and separators that break a line.
+_UNSAFE = ("Cc", "Cs", "Zl", "Zp")
+# Marks that turn the direction of the text after them.
+_TURNING = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+
+
+def printable(text: str, keep: str = "") -> str:
+    """Text with every character escaped that a terminal would obey or cannot print.
+
+    Args:
+        text: anything, also a file name with bytes that are no UTF-8.
+        keep: characters to leave as they are, such as a newline.
+
+    Example:
+        >>> print(printable("red\\x1b[31m\\n"))
+        red\\x1b[31m\\n
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(c if c in keep or not _is_unsafe(c) else _escape(c) for c in text)
+
+
+def is_plain(text: str) -> bool:
+    """Whether text is a name that can be printed on a line: no control characters or broken ones.
+
+    Example:
+        >>> is_plain("photo"), is_plain("two\\nlines")
+        (True, False)
+    """
+    return bool(text) and all(unicodedata.category(c) not in _UNSAFE for c in text)
+
+
+def shown(value: object, most: int = 60) -> str:
+    """A value in a message: on one line, not too long, whatever it is.
+
+    Example:
+        >>> shown([1, 2]), shown(10**5000)
+        ('[1, 2]', 'an integer of 16610 bits')
+    """
+    if isinstance(value, int) and value.bit_length() > 256:
+        return f"an integer of {value.bit_length()} bits"
+    try:
+        text = printable(" ".join(repr(value).split()))
+    except Exception:  # a repr of someone else's may raise anything
+        text = f"a value of type {type(value).__name__}"
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _is_unsafe(letter: str) -> bool:
+    return letter in _TURNING or unicodedata.category(letter) in _UNSAFE
+
+
+def _escape(letter: str) -> str:
+    return letter.encode("unicode_escape").decode()
