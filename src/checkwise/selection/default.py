@@ -9,7 +9,7 @@ from typing import Any
 from checkwise.errors import MissingMetricError
 from checkwise.records import Trajectory
 from checkwise.selection.registry import Rule, get_rule, rules
-from checkwise.selection.weights import Weights
+from checkwise.selection.weights import Weights, check_weighting
 
 DEFAULT_RULE = "ac-nc"
 # Best first; the last needs nothing but accuracy.
@@ -60,6 +60,7 @@ def default_rule(
 
 def unsplit(trajectory: Trajectory, weights: Weights, worst_domain: bool) -> tuple[str, ...]:
     """Metrics that cannot be used, being known only as an equal mean over domains."""
+    check_weighting(weights, worst_domain)
     return tuple(trajectory.pooled) if weights != "equal" or worst_domain else ()
 
 

@@ -32,7 +32,11 @@ def decimal(value: object, what: str) -> Fraction:
 
 
 def check_weighting(weights: Weights, worst_domain: bool) -> None:
-    """Refuse weights where the worst domain decides: a minimum has none."""
+    """Refuse what is no weighting, and weights where the worst domain decides: it has none."""
+    if not isinstance(weights, str | Mapping):
+        raise InputError(
+            f"Expected weights 'equal', 'sample' or a weight per domain, but got {shown(weights)}."
+        )
     if not isinstance(worst_domain, bool):
         raise InputError(
             f"Expected worst_domain to be true or false, but got {shown(worst_domain)}."
@@ -51,9 +55,9 @@ def domain_weights(trajectory: Trajectory, weights: Weights) -> tuple[Fraction, 
         weights: "equal", "sample" (by number of examples), or a weight for every domain by name.
     """
     names = trajectory.domains
-    if isinstance(weights, str) and weights == "equal":
+    if weights == "equal":
         return (Fraction(1, len(names)),) * len(names)
-    if isinstance(weights, str) and weights == "sample":
+    if weights == "sample":
         if trajectory.counts is None:
             raise InputError(
                 "Weights 'sample' need the number of examples per domain, which this run does "
