@@ -12,8 +12,8 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from checkwise.cli import show
 from checkwise.cli.plugins import Plugins, load_plugins
+from checkwise.cli.progress import counting
 from checkwise.errors import InputError
 from checkwise.integrations import load_runs
 from checkwise.records import RunKey, Trajectory
@@ -99,7 +99,7 @@ class Choice:
     def load_runs(self, path: Path) -> dict[RunKey, Trajectory]:
         """Every run at a path, with a progress bar where outputs have to be evaluated."""
         load_plugins(self.plugin)
-        with show.checkpoint_progress() as progress:
+        with counting("evaluating checkpoints") as progress:
             return load_runs(
                 path,
                 held_out=self.held_out,

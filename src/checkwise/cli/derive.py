@@ -12,7 +12,8 @@ import typer
 
 from checkwise.cli import show
 from checkwise.cli.options import AsJson
-from checkwise.cli.train_options import Data, steps
+from checkwise.cli.progress import counting
+from checkwise.cli.train_options import Data
 from checkwise.errors import InputError
 
 if TYPE_CHECKING:
@@ -91,13 +92,13 @@ def _derive(
     for name in names:
         takes = RECIPES[name].params if name in RECIPES else {}
         params = {p: value for p, value in asked.items() if p in takes}
-        with steps(name) as watch:
+        with counting(name) as watch:
             outcomes[name] = derive(
                 path,
                 name,
                 roots=roots,
                 force=force,
-                watch=watch or (lambda done, total: None),
+                watch=watch,
                 **params,
             )
     if as_json:

@@ -10,6 +10,7 @@ import typer
 
 from checkwise.cli import show
 from checkwise.cli.options import AsJson
+from checkwise.cli.progress import counting, watching_runs
 from checkwise.cli.sweep import report
 from checkwise.cli.train_options import (
     Algorithms,
@@ -19,7 +20,6 @@ from checkwise.cli.train_options import (
     HparamsSeeds,
     TrialSeeds,
     Workers,
-    steps,
 )
 
 if TYPE_CHECKING:
@@ -56,7 +56,6 @@ def command(
     from checkwise.sweep.datasets import all_roots, read_roots
     from checkwise.sweep.lodo import inner_study
     from checkwise.sweep.plan import make_cohort
-    from checkwise.sweep.progress import sweep_progress
     from checkwise.sweep.run import prepare_caches, run_sweep
     from checkwise.sweep.study import parse_plain
 
@@ -77,16 +76,15 @@ def command(
         _show_plan(inner, inner_path(path))
         return 0
     cohort = make_cohort(inner, inner_path(path), roots)
-    console = show.console(stderr=True)
-    with steps("preparing data") as step:
+    with counting("preparing data") as step:
         prepare_caches(inner, roots, progress=step)
-    with sweep_progress(console) as progress:
+    with watching_runs() as watch:
         outcome = run_sweep(
             cohort,
             launcher,
             workers=workers or os.cpu_count() or 1,
             roots=roots,
-            watch=progress.show,
+            watch=watch,
         )
     if outcome.interrupted or outcome.count("finished") < len(outcome.runs):
         return report(outcome, cohort.path)

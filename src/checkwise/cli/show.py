@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -27,28 +25,6 @@ def console(*, stderr: bool = False) -> Console:
     if not found.is_terminal:
         found.width = WIDE
     return found
-
-
-@contextmanager
-def checkpoint_progress() -> Iterator[Callable[[int, int], None]]:
-    """A bar on the terminal for checkpoints that are being evaluated; quiet elsewhere."""
-    screen = console(stderr=True)
-    bar = Progress(
-        "evaluating checkpoints",
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=screen,
-        transient=True,
-        disable=not screen.is_terminal,
-    )
-    with bar:
-        task = bar.add_task("", visible=False)
-
-        def show(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total, visible=True)
-
-        yield show
 
 
 def refuse_to_overwrite(source: Path, out: Path | None, *, make_folder: bool = False) -> None:

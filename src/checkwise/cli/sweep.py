@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from checkwise.cli import show
+from checkwise.cli.progress import counting, remaining_text, watching_runs
 from checkwise.cli.train_options import (
     Algorithms,
     Data,
@@ -18,7 +19,6 @@ from checkwise.cli.train_options import (
     StudyName,
     TrialSeeds,
     Workers,
-    steps,
 )
 
 if TYPE_CHECKING:
@@ -48,7 +48,6 @@ def command(
     from checkwise.sweep.checks import check_sweep
     from checkwise.sweep.datasets import all_roots, check_roots, read_roots, with_domains
     from checkwise.sweep.plan import make_cohort, plan
-    from checkwise.sweep.progress import sweep_progress
     from checkwise.sweep.run import prepare_caches, run_sweep
     from checkwise.sweep.study_file import read_study
 
@@ -72,17 +71,16 @@ def command(
     # Before the plan is written, which no other study may replace.
     launcher = check_sweep(chosen, roots, executor=executor, out=out)
     cohort = make_cohort(chosen, out, roots)
-    console = show.console(stderr=True)
-    with steps("preparing data") as step:
+    with counting("preparing data") as step:
         prepare_caches(chosen, roots, progress=step)
-    with sweep_progress(console) as progress:
+    with watching_runs() as watch:
         outcome = run_sweep(
             cohort,
             launcher,
             workers=processes,
             roots=roots,
             resume_seconds=resume_seconds,
-            watch=progress.show,
+            watch=watch,
         )
     return report(outcome, out)
 
@@ -113,7 +111,6 @@ def _show_plan(
 ) -> None:
     from checkwise.errors import InputError
     from checkwise.sweep.estimate import estimate
-    from checkwise.sweep.progress import remaining_text
 
     console = show.console()
     console.print(

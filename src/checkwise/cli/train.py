@@ -11,7 +11,8 @@ from typing import Annotated
 import typer
 
 from checkwise.cli import show
-from checkwise.cli.train_options import Data, StudyName, steps
+from checkwise.cli.progress import counting, watching_records
+from checkwise.cli.train_options import Data, StudyName
 
 
 def command(
@@ -33,6 +34,7 @@ def command(
     from checkwise.records import RunKey
     from checkwise.store.faults import writing
     from checkwise.store.lease import take
+    from checkwise.store.verify import record_steps
     from checkwise.sweep.datasets import (
         all_roots,
         check_held_out,
@@ -41,6 +43,7 @@ def command(
         read_roots,
     )
     from checkwise.sweep.plan import run_config
+    from checkwise.sweep.status import count_records
     from checkwise.sweep.study_file import read_study
     from checkwise.train.algorithms import check_algorithm
     from checkwise.train.build import prepare
@@ -55,7 +58,7 @@ def command(
     if held_out is not None:
         names = tuple(held_out.split("+"))
     check_held_out(replace(spec, held_out=(names,)), domains)
-    with steps("preparing data") as step:
+    with counting("preparing data") as step:
         dataset = open_spec(spec, roots, progress=step)
         ready = prepare(dataset, chosen.network, augmented=chosen.augment, progress=step)
     key = RunKey(spec.name, algorithm, names, hparams_seed, trial_seed)
@@ -71,10 +74,14 @@ def command(
     console = show.console()
     shown = ", ".join(f"{name} {value:g}" for name, value in config.hparams.items())
     console.print(f"{key}: {shown}")
-    with lease:
-        outcome = train_run(
-            out, config, ready, lease, stop=asked.is_set, resume_seconds=resume_seconds
-        )
+    planned = len(record_steps(config.steps, config.record_every))
+    with lease, watching_records(lambda: count_records(out), planned) as watch:
+
+        def stop() -> bool:  # asked after every update
+            watch()
+            return asked.is_set()
+
+        outcome = train_run(out, config, ready, lease, stop=stop, resume_seconds=resume_seconds)
     if outcome == "stopped":
         console.print(f"Stopped; the same command continues {out} where it stopped.")
         return 130

@@ -1,16 +1,11 @@
-"""Options and progress that commands about training share."""
+"""Options that commands about training share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import Progress
-
-from checkwise.cli import show
 
 StudyName = Annotated[
     str, typer.Argument(metavar="STUDY", help="A study file, or the name of a shipped study.")
@@ -36,14 +31,3 @@ TrialSeeds = Annotated[
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan, train nothing.")]
 
-
-@contextmanager
-def steps(what: str) -> Iterator[Callable[[int, int], None] | None]:
-    """A bar fed with (done, total); None where there is no terminal to draw it on."""
-    out = show.console(stderr=True)
-    if not out.is_terminal:
-        yield None
-        return
-    with Progress(transient=True, console=out) as bar:
-        task = bar.add_task(what, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)

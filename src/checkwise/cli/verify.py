@@ -10,7 +10,8 @@ import typer
 
 from checkwise.cli import show
 from checkwise.cli.options import AsJson
-from checkwise.cli.train_options import CohortFolder, steps
+from checkwise.cli.progress import counting
+from checkwise.cli.train_options import CohortFolder
 
 if TYPE_CHECKING:
     from checkwise.study.registered import Registered
@@ -33,7 +34,7 @@ def command(
     from checkwise.study.registered import registered_as
 
     asked = None if registered is None else registered_as(path, registered)
-    with steps("verifying") as step:
+    with counting("verifying") as step:
         faults = verify(path, progress=step)
     if as_json:
         content = {"schema": 1, "faults": [asdict(fault) for fault in faults]}

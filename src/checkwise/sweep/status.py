@@ -36,7 +36,7 @@ def cohort_status(cohort: CohortRecord) -> list[RunStatus]:
 def _status(key: RunKey, folder: Path, planned: int) -> RunStatus:
     if finished(folder):
         return RunStatus(key, "finished", planned, planned)
-    records = _lines(folder / layout.SOURCE)
+    records = count_records(folder)
     if holder(folder) is not None:
         return RunStatus(key, "running", records, planned)
     reason = failure(folder)
@@ -54,8 +54,9 @@ def failure(folder: Path) -> str | None:
     return lines[-1] if lines else "no reason was recorded"
 
 
-def _lines(path: Path) -> int:
+def count_records(folder: Path) -> int:
+    """Checkpoints that a run has recorded so far."""
     try:
-        return path.read_bytes().count(b"\n")
+        return (folder / layout.SOURCE).read_bytes().count(b"\n")
     except OSError:
         return 0
