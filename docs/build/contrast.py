@@ -7,17 +7,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from checkwise.report.measures import number, shown
+from checkwise.report.sentences import group_names
+from checkwise.selection.explain import listed
+from checkwise.study import Contrast
 from checkwise.study.bootstrap import SEED
-from checkwise.study.cluster_t import cluster_means
-from checkwise.study.clusters import By, clusters
-from checkwise.study.paired import contrasts, scale
+from checkwise.study.paired import by_units, contrasts, scale
 from checkwise.study.pool import Pool
 from checkwise.study.tables import Cell
+from checkwise.study.units import UnitInterval
+from checkwise.study.verdict import verdict
 
 TARGETS = ("target_accuracy", "target_ece", "target_cwece", "target_nll")
 RULE, REFERENCE = "ac-nc", "source-acc"
 EVALUATION, DEVELOPMENT = "evaluation", "development"
-OTHERS: tuple[By, ...] = ("draw", "trial")  # units that share across blocks
 
 
 @dataclass(frozen=True)
@@ -30,42 +32,73 @@ class Claim:
 
 @dataclass(frozen=True)
 class Change:
-    """A paired change in one metric: its 95% cluster-t interval, and how runs are spread."""
+    """A paired change in one metric, and the mean level of the reference."""
 
-    metric: str
-    mean: float
-    low: float
-    high: float
-    p: float
-    clusters: int
-    n: int
+    row: Contrast
     level: float
-    median: float
-    over_runs: tuple[float, float]
-    counts: tuple[int, int, int]  # runs that are better, equal, worse
-    elsewhere: bool  # whether the intervals by draw and by trial exclude zero too
 
     def __str__(self) -> str:
-        """The mean and its cluster-t interval, with a mark where other units do not bear it out."""
-        mark = "†" if not self.unclear and not self.elsewhere else ""
-        return shown(self._cell(self.low, self.high), signed=True) + mark
+        """The mean and its interval by block, marked where other units do not bear it out."""
+        return self.by("block") + self.mark
+
+    def by(self, unit: str) -> str:
+        """The mean and its interval by one unit."""
+        found = self.row.units[unit]
+        return shown(self._cell(found.low, found.high), signed=True)
+
+    @property
+    def mean(self) -> float:
+        return self.row.mean
+
+    @property
+    def n(self) -> int:
+        return self.row.n
+
+    @property
+    def block(self) -> UnitInterval:
+        """The unit that the protocol lets decide."""
+        return self.row.units["block"]
 
     @property
     def unclear(self) -> bool:
-        """Whether the cluster-t interval contains zero."""
-        return self.low <= 0 <= self.high
+        """Whether the interval by block contains zero."""
+        return self.block.includes_zero
+
+    @property
+    def found(self) -> bool:
+        """Whether blocks, draws and splits all bear it out."""
+        return verdict(self.row).direction != "unclear"
+
+    @property
+    def mark(self) -> str:
+        """† where draws or splits do not bear out what blocks do; ‡ where only domains do not."""
+        if self.unclear:
+            return ""
+        found = verdict(self.row)
+        return "†" if not self.found else "‡" if found.scope != "new domains" else ""
+
+    @property
+    def against(self) -> tuple[str, ...]:
+        """Units whose interval includes zero."""
+        return verdict(self.row).against
+
+    @property
+    def not_borne_out_by(self) -> str:
+        """What these units group by, as a list: draws, splits or domains."""
+        return listed(group_names(self.against), "or")
 
     @property
     def with_runs(self) -> str:
         """The mean and its interval over runs."""
-        return shown(self._cell(*self.over_runs), signed=True)
+        return shown(self._cell(self.row.low, self.row.high), signed=True)
 
     def text(self, value: float, *, signed: bool = False) -> str:
         """A value with this metric's decimals."""
         return number(self._cell(value, value), value, signed=signed)
 
     def _cell(self, low: float, high: float) -> Cell:
-        return Cell((), self.metric, self.mean, self.n, "", scale(self.metric), low, high, SEED)
+        metric = self.row.metric
+        return Cell((), metric, self.row.mean, self.row.n, "", scale(metric), low, high, SEED)
 
 
 def change(
@@ -74,7 +107,6 @@ def change(
     *,
     rule: str = RULE,
     reference: str = REFERENCE,
-    by: By = "block",
     keep: np.ndarray | None = None,
 ) -> dict[str, Change]:
     """The change in every target metric, on the runs of one role or the given ones."""
@@ -82,26 +114,8 @@ def change(
     if role is not None:
         kept = kept & np.array([each == role for each in pool.roles])
     found = pool.differences(rule, reference, TARGETS, kept)
-    groups = clusters(found.keys, by)
-    means = cluster_means(found.values, groups)
-    low, high = means.interval()
-    p = means.p_value()
-    others = [cluster_means(found.values, clusters(found.keys, unit)) for unit in OTHERS]
-    excluded = [(a > 0) | (b < 0) for a, b in (each.interval() for each in others)]
+    levels = found.theirs.mean(axis=0)
     return {
-        each.metric: Change(
-            metric=each.metric,
-            mean=each.mean,
-            low=float(low[k]),
-            high=float(high[k]),
-            p=float(p[k]),
-            clusters=groups.count,
-            n=each.n,
-            level=scale(each.metric) * float(found.theirs[:, k].mean()),
-            median=each.median,
-            over_runs=(each.low, each.high),
-            counts=(each.wins, each.ties, each.losses),
-            elsewhere=all(bool(one[k]) for one in excluded),
-        )
-        for k, each in enumerate(contrasts(found))
+        row.metric: Change(row, scale(row.metric) * float(levels[k]))
+        for k, row in enumerate(by_units(found, contrasts(found)))
     }

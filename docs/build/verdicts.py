@@ -1,4 +1,4 @@
-"""The registered contrast: its numbers, and success or not by the words of the protocol."""
+"""The registered contrast: its numbers, and the verdict by the words of the protocol."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 from beside import grid
-from contrast import change
+from contrast import EVALUATION, Change, change
 
 from checkwise.report.measures import title
 from checkwise.study.multiplicity import holm
@@ -24,16 +24,16 @@ def registered_contrast(pool: Pool) -> str:
     lines = []
     for data, role in ROLES.items():
         found = change(pool, role)
-        p = holm(np.array([found[metric].p for metric in SECONDARY]))
+        p = holm(np.array([found[metric].block.p for metric in SECONDARY]))
         corrected = dict(zip(SECONDARY, p.tolist(), strict=True))
         for metric in (NLL, *SECONDARY, ACCURACY):
             row = found[metric]
             lines.append(
                 (
                     *(data, title(metric), row.text(row.level), row.with_runs, str(row)),
-                    f"{row.p:.4f}",
+                    f"{row.block.p:.4f}",
                     f"{corrected[metric]:.4f}" if metric in corrected else "",
-                    " / ".join(map(str, row.counts)),
+                    f"{row.row.wins} / {row.row.ties} / {row.row.losses}",
                 )
             )
     header = (
@@ -44,17 +44,27 @@ def registered_contrast(pool: Pool) -> str:
 
 
 def verdict(pool: Pool, cohort: Path) -> str:
-    """Success or not, by the words of the protocol."""
-    found = change(pool, "evaluation")
+    """Whether the registered criterion is met, and what the other units say of it."""
+    found = change(pool, EVALUATION)
     nll, accuracy = found[NLL], found[ACCURACY]
-    below, harmless = nll.high < 0, accuracy.low > -MARGIN
+    below, harmless = nll.block.high < 0, accuracy.block.low > -MARGIN
     state = registered(cohort, choice_of(Setting("ac-nc")))
     return (
-        f"`ac-nc` on {nll.n} OfficeHome runs ({nll.clusters} clusters): {state}\n\n"
+        f"`ac-nc` on {nll.n} OfficeHome runs ({nll.block.groups} clusters): {state}\n\n"
         f"1. Target NLL {nll}: the interval "
         f"{'lies below zero. **Met.**' if below else 'does not lie below zero. **Not met.**'}\n"
         f"2. Target accuracy {accuracy} points: its lower end is "
         f"{'above' if harmless else 'not above'} −{MARGIN}. "
         f"**{'Met' if harmless else 'Not met'}.**\n\n"
-        f"By the protocol this is {'a **success**' if below and harmless else '**no success**'}."
+        f"**{outcome(nll, met=below and harmless)}**\n\n"
+        f"By draw, target NLL changes by {nll.by('draw')}; by split {nll.by('trial')}; by held-out "
+        f"domain {nll.by('domain')}."
     )
+
+
+def outcome(nll: Change, *, met: bool) -> str:
+    """The verdict in one line: what was registered, then whether the other units agree."""
+    registered_as = f"{'Met' if met else 'Not met'} by the registered criterion"
+    if nll.against:
+        return f"{registered_as}; not borne out by {nll.not_borne_out_by}."
+    return f"{registered_as}; borne out by draws, splits and domains."

@@ -47,9 +47,11 @@ def test_compare_prints_the_table_and_what_it_means(
     ]
     accuracy = next(line for line in lines if "target accuracy" in line)
     assert accuracy.split()[-1] == "33%"
-    assert "development data; 1 unfinished and 0 diverged runs left out" in lines[-3]
-    assert lines[-2].startswith("Against source-acc, ac-nc changed target NLL by −0.133")
-    assert lines[-1].startswith("ac-nc: not registered before held-out results were opened")
+    text = "\n".join(lines)
+    assert "development data; 1 unfinished and 0 diverged runs left out" in text
+    assert "\nAgainst source-acc, ac-nc changed target NLL by −0.133" in text
+    assert "\nThere are too few blocks (2), draws (1), splits (2) and domains (1) to say" in text
+    assert "\nac-nc: not registered before held-out results were opened" in text
 
 
 @pytest.mark.parametrize("width", [80, 200])
@@ -96,6 +98,26 @@ def test_json_is_stable_and_strict(folder: Path, capsys: pytest.CaptureFixture[s
     assert len(found["contrasts"]) == 2 * 2 * 4
     alone = [row for row in found["contrasts"] if row["algorithm"] == "IRM"]
     assert {row["low"] for row in alone} == {None}
+
+
+def test_every_row_has_its_intervals_by_unit(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("compare", folder, "--json", "--out", tmp_path / "t.csv") == 0
+    rows = json.loads(capsys.readouterr().out)["contrasts"]
+    nll = next(row for row in rows if row["metric"] == "target_nll")
+    groups = {unit: found["groups"] for unit, found in nll["units"].items()}
+    assert groups == {"block": 2, "draw": 1, "trial": 2, "domain": 1, "block_domain": 1}
+    assert nll["units"]["draw"] == {"groups": 1, "low": None, "high": None, "p": None}
+    seeds = {name: nll[f"seed_{name}"] for name in ("groups", "low", "high")}
+    assert seeds == {name: nll["units"]["block"][name] for name in seeds}
+    written = pandas.read_csv(tmp_path / "t.csv").set_index("metric").loc["target_nll"]
+    frame = Cohort.open(folder).compare().set_index("metric").loc["target_nll"]
+    for table in (written, frame):
+        assert (table["trial_low"], table["seed_high"]) == pytest.approx(
+            (nll["units"]["trial"]["low"], nll["seed_high"])
+        )
+        assert pandas.isna(table["domain_low"])
 
 
 def test_the_table_can_be_written(folder: Path, tmp_path: Path) -> None:

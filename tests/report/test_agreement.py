@@ -12,10 +12,13 @@ import pytest
 
 from checkwise.errors import NoGuaranteeError
 from checkwise.records import RunKey, Trajectory
-from checkwise.report.page_data import bootstrap_facts
-from checkwise.report.payload import payload
+from checkwise.report import sentences
+from checkwise.report.page_data import bootstrap_facts, quantiles
+from checkwise.report.payload import key_facts, metric_facts, payload
 from checkwise.selection import Selection, select
-from checkwise.study import percentile_interval
+from checkwise.study import Differences, percentile_interval
+from checkwise.study.paired import by_units, contrasts
+from checkwise.study.verdict import verdict
 from tests.report.random_runs import Case, arguments, cases
 from tests.report.scripts import needs_node, run_script
 
@@ -43,6 +46,7 @@ CHOOSE = """
 """
 METRICS = ("nll", "brier", "ece", "cwece", "hard_ece", "hard_cwece", "worst_class_accuracy")
 FILES = ("exact.js", "runs.js", "rules.js", "explain.js")
+COMPARING = ("bootstrap.js", "units.js", "compare.js")
 
 
 def in_the_page(found: list[Case], folder: Path) -> list[dict[str, Any]]:
@@ -180,7 +184,8 @@ def many_runs(number: int = 540, checkpoints: int = 51, domains: int = 3) -> dic
 def test_540_runs_fit_and_answer_at_once(tmp_path: Path) -> None:
     runs = many_runs()
     held = [{name: run.values[name][:, 0] for name in METRICS} for run in runs.values()]
-    data = {**payload(runs, held), "bootstrap": bootstrap_facts()}
+    keys = [run.key for run in runs.values() if run.key is not None]
+    data = {**payload(runs, held), "bootstrap": bootstrap_facts(), "quantiles": quantiles(keys)}
     assert len(json.dumps(data)) < 5.3e6  # the rest of such a page takes less than 0.6 MB
     body = """
       const runs = await unpack(given);
@@ -194,13 +199,14 @@ def test_540_runs_fit_and_answer_at_once(tmp_path: Path) -> None:
         const chosen = selectAll(runs, setting);
         const theirs = selectAll(runs, { ...setting, rule: usual });
         sourceFacts(chosen, theirs);
-        const one = contrast(targetsOf(chosen, 'nll'), targetsOf(theirs, 'nll'), nll);
-        addIntervals([one], given.bootstrap);
+        const keys = runs.map((run) => run.key);
+        const one = contrast(targetsOf(chosen, 'nll'), targetsOf(theirs, 'nll'), nll, keys);
+        addIntervals([one], given);
         return (process.cpuUsage().user - began) / 1000;
       });
       return times.slice(1).sort((a, b) => a - b)[0];
     """
-    files = (*FILES, "bootstrap.js", "compare.js")
+    files = (*FILES, *COMPARING)
     assert run_script(files, body, data, tmp_path) < 100  # milliseconds of processor time
 
 
@@ -214,3 +220,62 @@ def test_intervals_are_the_librarys(tmp_path: Path) -> None:
     for values, found in zip(columns, answers, strict=True):
         low, high = percentile_interval(np.array(values)[:, None])
         assert found == pytest.approx([float(low[0]), float(high[0])], rel=1e-12, abs=1e-15)
+
+
+def designs(number: int = 120) -> list[tuple[list[RunKey], list[float]]]:
+    """Runs of many designs, with differences that share more or less along every line."""
+    random = np.random.default_rng(8)
+    made = []
+    for _ in range(number):
+        seeds, trials, domains = (int(n) for n in random.integers(1, 6, 3))
+        keys = [
+            RunKey("PACS", algorithm, (f"domain {d}",), h, t)
+            for algorithm in ("ERM", "IRM")
+            for d in range(domains)
+            for h in range(seeds)
+            for t in range(trials)
+        ]
+        values = random.normal(random.choice([0.0, -0.3, 0.8]), 0.3, len(keys))
+        for unit in ("hparams_seed", "trial_seed", "held_out"):
+            shared = {label: random.normal() for label in sorted({getattr(k, unit) for k in keys})}
+            share = random.choice([0.0, 0.05, 0.5])
+            values += share * np.array([shared[getattr(key, unit)] for key in keys])
+        made.append((sorted(keys), values.tolist()))
+    return [*made, (made[-1][0], [0.25] * len(made[-1][0]))]
+
+
+def test_intervals_by_unit_and_what_they_allow_are_the_librarys(tmp_path: Path) -> None:
+    body = """return given.designs.map(({ keys, values }) => {
+      const zeros = values.map(() => 0);
+      const one = contrast(values, zeros, given.metric, keys);
+      addIntervals([one], given);
+      return { units: one.units, verdict: verdictOf(one), said: effect(one) + cautionOf(one) };
+    });"""
+    made = designs()
+    given = {
+        "designs": [
+            {"keys": [key_facts(key) for key in keys], "values": values} for keys, values in made
+        ],
+        "metric": metric_facts("nll"),
+        "bootstrap": bootstrap_facts(),
+        "quantiles": quantiles([key for keys, _ in made for key in keys]),
+    }
+    kinds = set()
+    for (keys, values), page in zip(
+        made, run_script((*FILES, *COMPARING), body, given, tmp_path), strict=True
+    ):
+        mine = np.array(values)[:, None]
+        table = Differences("a", "b", tuple(keys), ("target_nll",), mine, np.zeros_like(mine))
+        (row,) = by_units(table, contrasts(table))
+        found = verdict(row)
+        for unit, expected in row.units.items():
+            assert page["units"].get(unit, {"groups": 0})["groups"] in (expected.groups, 0)
+            if expected.groups > 1 and len(values) > 1:
+                ends = [page["units"][unit][end] for end in ("low", "high")]
+                assert ends == pytest.approx([expected.low, expected.high], rel=1e-9, abs=1e-12)
+        assert page["verdict"]["direction"] == found.direction
+        assert page["verdict"]["scope"] == found.scope
+        assert page["verdict"]["against"] == list(found.against)
+        assert page["said"] == sentences.effect(row) + sentences.caution(row)
+        kinds.add((found.direction, found.scope, bool(found.against)))
+    assert len(kinds) >= 8

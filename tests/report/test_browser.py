@@ -202,6 +202,12 @@ def agree(found: dict[str, str], expected: Any) -> None:
                 assert int(found[f"{row['metric']}_{part}"]) == row[part]
 
 
+def test_the_answer_at_the_settings_of_the_report_is_the_answer_above(page: Browser) -> None:
+    open_held_out(page)
+    live = page.text("#live-answer").replace("ac-nc (δ 0.5, L∞)", "ac-nc")
+    assert live == page.text(".top .answer")
+
+
 def test_tables_sort_and_a_run_opens_from_its_row(page: Browser) -> None:
     page.run("document.querySelector('#runs-table').parentElement.open = true")
     page.wait("document.querySelectorAll('#runs-table tbody tr').length === 15")

@@ -15,7 +15,7 @@ import pytest
 import checkwise as cw
 from checkwise.errors import CheckwiseError, InputError
 from checkwise.records import RunKey
-from checkwise.report import words, write_report
+from checkwise.report import sentences, words, write_report
 from checkwise.report.facts import cohort_facts
 from checkwise.report.markup import Markup, el
 from checkwise.report.svg import ticks
@@ -87,8 +87,8 @@ def test_the_answer_stands_first_with_its_numbers(page: str, folder: Path) -> No
     facts = cohort_facts(Cohort.open(folder))
     rows = facts.contrasts("ac-nc")
     text = Reader(page).text
-    assert words.answer(rows) in text
-    assert text.index(words.answer(rows)) < text.index("Explore the choices")
+    assert sentences.answer(rows) in text
+    assert text.index(sentences.answer(rows)) < text.index("Explore the choices")
     for row in rows:
         assert words.interval(row) in text
     assert "10 runs (CORAL, ERM, GroupDRO, IRM, VREx; RotatedMNIST), none left out" in text
@@ -129,7 +129,7 @@ def test_the_bound_comes_with_its_conditions(page: str) -> None:
 def test_left_out_runs_are_counted_on_the_page(tmp_path: Path) -> None:
     folder = write_cohort(tmp_path / "c", tiny_runs())
     text = Reader(write_report(folder, tmp_path / "r.html").read_text("utf-8")).text
-    assert "3 runs (ERM, IRM; PACS), 1 unfinished left out; 1 diverged checkpoints." in text
+    assert "3 runs (ERM, IRM; PACS), 1 unfinished left out; 1 diverged checkpoint." in text
     assert "no interval from one run" in text
 
 
@@ -170,7 +170,7 @@ def test_a_diverged_checkpoint_is_marked_and_said(tmp_path: Path) -> None:
     run = next(iter(Cohort.open(folder).runs.values()))
     text = Reader(write_report(run, tmp_path / "r.html").read_text("utf-8")).text
     assert "×" in text
-    assert "1 diverged checkpoint(s) are marked ×." in text
+    assert "1 diverged checkpoint is marked ×." in text
 
 
 @pytest.mark.parametrize("checkpoints", [1, 2])

@@ -17,9 +17,9 @@ from checkwise.cli.options import AsJson
 from checkwise.cli.plugins import Plugins, load_plugins
 from checkwise.errors import InputError
 from checkwise.metrics import METRICS
-from checkwise.report import words
+from checkwise.report import sentences, words
 from checkwise.store.atomic import write_text
-from checkwise.study import Cohort, Contrast
+from checkwise.study import Cohort, Contrast, frames
 from checkwise.study.bootstrap import LEVEL, RESAMPLES, SEED
 from checkwise.study.cohort import MAIN_METRICS, REFERENCE
 from checkwise.study.registered import registrations
@@ -191,10 +191,15 @@ def _coverage(rows: Sequence[Contrast]) -> Iterator[str]:
 
 
 def _say(rows: Sequence[Contrast]) -> None:
+    said = False
     for rule in dict.fromkeys(row.rule for row in rows):
         mine = [row for row in rows if row.rule == rule]
         if {"target_nll", "target_accuracy"} <= {row.metric for row in mine}:
-            show.console().print(f"{words.answer(mine)} {words.across_seeds(mine)}".strip())
+            for line in (sentences.answer(mine), *sentences.by_unit(mine)):
+                show.console().print(line)
+            said = said or bool(sentences.by_unit(mine))
+    if said:
+        show.console().print(sentences.WHY_GROUPS)
 
 
 def record(
@@ -218,12 +223,18 @@ def record(
 
 
 def _contrast(row: Contrast, by: Sequence[str]) -> dict[str, Any]:
-    plain = {
-        name: None if isinstance(value, float) and isnan(value) else value
-        for name, value in asdict(row).items()
-        if name != "group"
+    return {**dict(zip(by, row.group, strict=True)), **_plain(frames.record(row))}
+
+
+def _plain(facts: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: _plain(value)
+        if isinstance(value, dict)
+        else None
+        if isinstance(value, float) and isnan(value)
+        else value
+        for name, value in facts.items()
     }
-    return {**dict(zip(by, row.group, strict=True)), **plain}
 
 
 def _check_suffix(out: Path | None) -> None:
@@ -238,5 +249,5 @@ def _write(out: Path, content: dict[str, Any]) -> None:
         import pandas
 
         facts = {k: content[k] for k in ("role", "unfinished", "wrecked", "resamples", "seed")}
-        table = pandas.DataFrame(content["contrasts"]).assign(**facts)
+        table = pandas.DataFrame(map(frames.flat, content["contrasts"])).assign(**facts)
         write_text(out, table.to_csv(index=False))

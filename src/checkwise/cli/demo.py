@@ -22,7 +22,7 @@ def command(
 
     Finished runs are used again, so a second call only compares.
     """
-    from checkwise.report import words, write_report
+    from checkwise.report import sentences, write_report
     from checkwise.study import Cohort
 
     console = show.console()
@@ -40,8 +40,8 @@ def command(
     compare.present(cohort, rows)
     leading = [row for row in rows if row.rule == RULES[0]]
     console.print()
-    console.print(f"On rotations that training never saw: {words.answer(leading)}")
-    console.print(f"{words.spread(leading)} {words.across_seeds(leading)}")
+    console.print(f"On rotations that training never saw: {sentences.answer(leading)}")
+    console.print(" ".join([sentences.spread(leading), *sentences.by_unit(leading)]))
     page = write_report(cohort, out / "report.html", rules=RULES)
     console.print(f"The page is {page.resolve()}")
     return 0

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from checkwise.report import parts, words
+from checkwise.report import parts, sentences, words
 from checkwise.report.explorer import controls, live_details, live_run
 from checkwise.report.facts import CohortFacts
 from checkwise.report.forest_plot import forest_panel
-from checkwise.report.markup import Markup, el
+from checkwise.report.markup import Markup, el, join
 from checkwise.report.tables import paired_table, source_table, split_table
+from checkwise.study import Contrast
 from checkwise.study.bootstrap import RESAMPLES, SEED
 from checkwise.study.cohort import MAIN_METRICS
+from checkwise.study.verdict import verdict
 
 TILES = ("target_nll", "target_accuracy", "target_cwece")
 ROLE = {
@@ -54,11 +56,11 @@ def _top(facts: CohortFacts) -> Markup:
             "training never saw?",
             class_="eyebrow",
         ),
-        el("h1", words.headline(rows)),
-        el("p", words.answer(rows), class_="answer"),
+        el("h1", sentences.headline(rows)),
+        el("p", sentences.answer(rows), class_="answer"),
         el("div", (_tile(facts, metric) for metric in TILES), class_="tiles"),
-        el("p", words.spread(rows)),
-        el("p", words.across_seeds(rows)),
+        el("p", sentences.spread(rows)),
+        _by_unit(rows),
         el(
             "p",
             f"{facts.rules[0]}: {facts.registered}",
@@ -69,11 +71,20 @@ def _top(facts: CohortFacts) -> Markup:
     )
 
 
+def _by_unit(rows: Sequence[Contrast]) -> Markup | None:
+    """The intervals with groups of runs as the unit, and why they are read."""
+    lines = sentences.by_unit(rows)
+    if not lines:
+        return None
+    return join(
+        el("p", sentences.WHY_GROUPS, class_="note"),
+        el("ul", (el("li", line) for line in lines), class_="note"),
+    )
+
+
 def _tile(facts: CohortFacts, metric: str) -> Markup:
-    contrast = words.pick(facts.contrasts(facts.rules[0]), metric)
+    contrast = sentences.pick(facts.contrasts(facts.rules[0]), metric)
     unit = words.unit(metric, contrast.scale)
-    found = words.firm_verdict(contrast)
-    unclear = "includes zero" if words.verdict(contrast) == "unclear" else "unclear across seeds"
     before = words.number(facts.levels[facts.reference][metric], metric)
     after = words.number(facts.levels[facts.rules[0]][metric], metric)
     return el(
@@ -82,7 +93,7 @@ def _tile(facts: CohortFacts, metric: str) -> Markup:
         el("strong", words.number(contrast.mean, metric, signed=True)),
         el("span", words.interval(contrast), class_="ci"),
         el("span", f"{before} → {after}", class_="level"),
-        el("em", unclear if found == "unclear" else found, class_=found),
+        el("em", sentences.badge(contrast), class_=verdict(contrast).direction),
         class_="tile",
     )
 
@@ -94,10 +105,11 @@ def counts(facts: CohortFacts) -> str:
         f"{facts.wrecked} with nothing but diverged checkpoints" if facts.wrecked else "",
     ]
     left_out = " and ".join(part for part in left if part)
+    about = f"{', '.join(facts.algorithms)}; {', '.join(facts.datasets)}"
     return (
-        f"{words.runs(facts.runs)} ({', '.join(facts.algorithms)}; {', '.join(facts.datasets)})"
+        f"{words.count(facts.runs, 'run')} ({about})"
         + (f", {left_out} left out" if left_out else ", none left out")
-        + f"; {facts.diverged} diverged checkpoints."
+        + f"; {words.count(facts.diverged, 'diverged checkpoint')}."
     )
 
 

@@ -20,6 +20,7 @@ SCRIPTS = (
     "rules.js",
     "explain.js",
     "bootstrap.js",
+    "units.js",
     "dom.js",
     "plot.js",
     "compare.js",

@@ -15,10 +15,9 @@ from checkwise.selection import Guarantee, Selection, select_many
 from checkwise.selection.guarantees import CONDITIONS, NOT_PROMISED
 from checkwise.study import Cohort, Contrast, Differences
 from checkwise.study.cohort import MAIN_METRICS, REFERENCE
-from checkwise.study.paired import contrasts, scale
+from checkwise.study.paired import by_units, contrasts, scale
 from checkwise.study.registered import Registered, registrations
 from checkwise.study.rows import Row
-from checkwise.study.seeds import across_seeds
 from checkwise.study.setting import settings
 
 RULES = ("ac-nc", "ac-nll", "ac-mean")
@@ -177,7 +176,7 @@ def _spreads(table: Differences) -> tuple[Spread, ...]:
     values = table.values
     return tuple(
         Spread(contrast, tuple(values[np.isfinite(values[:, m]), m].tolist()))
-        for m, contrast in enumerate(across_seeds(table, contrasts(table)))
+        for m, contrast in enumerate(by_units(table, contrasts(table)))
     )
 
 
@@ -185,7 +184,8 @@ def _split(table: Differences, by: str) -> dict[str, tuple[Contrast, ...]]:
     found = {}
     for group in sorted({getattr(key, by) for key in table.keys}):
         keep = np.array([getattr(key, by) == group for key in table.keys])
-        found[group] = tuple(contrasts(table.among(keep), group=(group,)))
+        part = table.among(keep)
+        found[group] = tuple(by_units(part, contrasts(part, group=(group,))))
     return found
 
 

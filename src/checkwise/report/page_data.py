@@ -15,6 +15,7 @@ from checkwise.selection.constrained import OBJECTIVES
 from checkwise.selection.result import plain
 from checkwise.study import Cohort
 from checkwise.study.bootstrap import LEVEL, RESAMPLES, SEED
+from checkwise.study.clusters import UNITS, clusters
 
 FloatArray = NDArray[np.float64]
 
@@ -30,7 +31,12 @@ def cohort_data(
     runs = {str(key): cohort.usable[key] for key in keys}
     held_out = [_targets(cohort, key) for key in keys]
     data = payload(runs, held_out, budget=budget)
-    return {**data, "start": _start(data, rule, reference, params), "bootstrap": bootstrap_facts()}
+    return {
+        **data,
+        "start": _start(data, rule, reference, params),
+        "bootstrap": bootstrap_facts(),
+        "quantiles": quantiles(keys),
+    }
 
 
 def run_data(run: Trajectory, name: str, rule: str, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -102,3 +108,12 @@ def bootstrap_facts() -> dict[str, Any]:
         "seed": SEED,
         "generator": {name: str(state["state"][name]) for name in ("state", "inc")},
     }
+
+
+def quantiles(keys: Sequence[RunKey]) -> list[float]:
+    """Of Student's t at the level of the intervals: with 1, 2, … degrees of freedom."""
+    from scipy.special import stdtrit
+
+    most = max(clusters(keys, unit).count for unit in UNITS if unit != "run")
+    share = (1 + LEVEL) / 2
+    return [float(stdtrit(df, share)) for df in range(1, most)]

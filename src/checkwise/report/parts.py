@@ -10,6 +10,7 @@ from checkwise.report.explorer import embedded, script_hash
 from checkwise.report.markup import Child, Markup, el, join
 from checkwise.report.run_facts import TrajectoryFacts
 from checkwise.report.trajectory_plot import legend, trajectory_plot
+from checkwise.report.words import count
 
 WIDE, NARROW = 860, 350
 
@@ -56,7 +57,8 @@ def section(kind: str, label: str, heading: str, *children: Child, id: str | Non
 def trajectory_figure(facts: TrajectoryFacts, *caption: Child) -> Markup:
     """The plot for wide and narrow screens, with its legend."""
     lost = sum(value != value for value in facts.accuracy)
-    note = f" {lost} diverged checkpoint(s) are marked ×." if lost else ""
+    are = "is" if lost == 1 else "are"
+    note = f" {count(lost, 'diverged checkpoint')} {are} marked ×." if lost else ""
     return el(
         "figure",
         legend(facts),

@@ -8,9 +8,10 @@ from math import isnan
 from checkwise.metrics import METRICS
 from checkwise.report.facts import CohortFacts, SourceFacts
 from checkwise.report.markup import Child, Markup, el, join
-from checkwise.report.words import NAMES, interval, number, title, unit, verdict
+from checkwise.report.words import NAMES, interval, number, title, unit
 from checkwise.study import Contrast
 from checkwise.study.paired import higher_is_better
+from checkwise.study.verdict import verdict
 
 FEW = 10
 COUNTS = "small figures: runs better / equal / worse"
@@ -137,7 +138,7 @@ def _paired_row(label: str, contrasts: Sequence[Contrast]) -> Markup:
 
 
 def _paired_cell(contrast: Contrast) -> Markup:
-    found = verdict(contrast)
+    found = verdict(contrast).direction
     median, trimmed = (
         number(value, contrast.metric, signed=True) for value in (contrast.median, contrast.trimmed)
     )

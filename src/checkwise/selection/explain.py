@@ -12,6 +12,8 @@ from checkwise.selection.default import DEFAULT_RULE, REMEDY
 from checkwise.selection.weights import domain_weights
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from checkwise.selection.result import Selection
 
 
@@ -115,7 +117,7 @@ def _runner_up(s: Selection) -> str:
         for name in s.looked_at
     ]
     return (
-        f"The runner-up, step {s.trajectory.steps[other]}, has {_and(parts)} "
+        f"The runner-up, step {s.trajectory.steps[other]}, has {listed(parts)} "
         f"(score {s.ranking.score[other]:.4g} against {s.score:.4g})."
     )
 
@@ -168,8 +170,10 @@ def _diverged(s: Selection) -> str:
 
 def _steps(steps: tuple[int, ...]) -> str:
     word = "step" if len(steps) == 1 else "steps"
-    return f"{word} {_and([str(step) for step in steps])}"
+    return f"{word} {listed([str(step) for step in steps])}"
 
 
-def _and(parts: list[str]) -> str:
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+def listed(parts: Sequence[str], last: str = "and") -> str:
+    """``a``, ``a and b``, ``a, b and c``."""
+    *others, final = parts
+    return f"{', '.join(others)} {last} {final}" if others else final

@@ -90,3 +90,18 @@ def cluster_means(values: FloatArray, groups: Clusters) -> ClusterMeans:
     # Differences that are all alike leave rounding, not spread.
     error[np.ptp(table, axis=0) == 0] = 0.0
     return ClusterMeans(n, G, mean, error)
+
+
+def two_way_means(values: FloatArray, first: Clusters, second: Clusters) -> ClusterMeans:
+    """The same where runs share along two lines at once, such as seeds and held-out domain.
+
+    The variance is that of the first line plus that of the second minus that of the runs that share
+    both, and at least the larger of the two; the degrees of freedom are those of the fewer
+    clusters.
+    """
+    one, other = cluster_means(values, first), cluster_means(values, second)
+    shared = cluster_means(values, first.crossed(second))
+    variance = one.error**2 + other.error**2 - shared.error**2
+    larger = np.maximum(one.error, other.error)
+    error = np.maximum(np.sqrt(np.maximum(variance, 0.0)), larger)
+    return ClusterMeans(one.n, min(one.clusters, other.clusters), one.mean, error)

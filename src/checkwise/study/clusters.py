@@ -25,6 +25,7 @@ UNITS: dict[str, str] = {
     "block": "runs with the same hparams seed and trial seed",
     "draw": "runs with the same hyperparameters; seed 0 is the same in every trial",
     "trial": "runs with the same trial seed, hence the same splits",
+    "domain": "runs with the same held-out domain",
 }
 
 
@@ -47,6 +48,11 @@ class Clusters:
         """Runs per cluster."""
         return np.bincount(self.of, minlength=self.count).astype(np.int64)
 
+    def crossed(self, other: Clusters) -> Clusters:
+        """Runs that share their cluster here and in ``other``."""
+        pairs = zip(self.of.tolist(), other.of.tolist(), strict=True)
+        return numbered(list(pairs), f"{self.name} and {other.name}")
+
     def among(self, keep: NDArray[np.bool_]) -> Clusters:
         """The clusters that are left among the marked runs."""
         return numbered(self.of[keep].tolist(), self.name)
@@ -61,7 +67,7 @@ def clusters(keys: Sequence[RunKey], by: By = "block") -> Clusters:
 
     Example:
         >>> keys = [RunKey("PACS", "ERM", ("art",), h, t) for h in range(3) for t in range(3)]
-        >>> [clusters(keys, by).count for by in ("run", "block", "draw", "trial", ["dataset"])]
+        >>> [clusters(keys, by).count for by in ("run", "block", "draw", "trial", "domain")]
         [9, 9, 7, 3, 1]
     """
     if isinstance(by, str):
@@ -92,6 +98,8 @@ def _label(key: RunKey, by: str) -> Hashable:
         return key
     if by == "trial":
         return key.trial_seed
+    if by == "domain":
+        return key.dataset, key.held_out
     if by == "draw" and key.hparams_seed == 0:
         return 0
     return key.hparams_seed, key.trial_seed

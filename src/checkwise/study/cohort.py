@@ -19,10 +19,16 @@ from checkwise.study.bootstrap import LEVEL, RESAMPLES, SEED, check_draws
 from checkwise.study.choices import choices
 from checkwise.study.derived import derived_outcomes, with_targets
 from checkwise.study.outcome import KEY_COLUMNS, Outcome, key_columns
-from checkwise.study.paired import Contrast, Differences, check_carried, contrasts, differences
+from checkwise.study.paired import (
+    Contrast,
+    Differences,
+    by_units,
+    check_carried,
+    contrasts,
+    differences,
+)
 from checkwise.study.runs import Runs
 from checkwise.study.scopes import check_scope
-from checkwise.study.seeds import across_seeds
 from checkwise.study.setting import Setting, settings
 from checkwise.study.targets import Targets
 
@@ -211,7 +217,7 @@ class Cohort:
             for group, keep in _groups(table.keys, by):
                 part = table.among(keep)
                 found = contrasts(part, group=group, level=level, resamples=resamples, seed=seed)
-                rows += across_seeds(part, found, level)
+                rows += by_units(part, found, level)
         return rows
 
     def compare(

@@ -44,11 +44,30 @@ def compared(
     return pandas.DataFrame(
         {
             **dict(zip(by, row.group, strict=True)),
-            **{name: value for name, value in asdict(row).items() if name != "group"},
+            **flat(record(row)),
             **facts,
         }
         for row in rows
     )
+
+
+def record(row: Contrast) -> dict[str, Any]:
+    """The facts of a contrast by name; ``seed_groups``, ``_low`` and ``_high`` are by block."""
+    facts = {name: value for name, value in asdict(row).items() if name != "group"}
+    units = facts.pop("units")
+    block = units.get("block", {"groups": 0, "low": float("nan"), "high": float("nan")})
+    seeds = {f"seed_{name}": block[name] for name in ("groups", "low", "high")}
+    return {**facts, **seeds, "units": units}
+
+
+def flat(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """A record for one row of a table: ``draw_low`` for the lower end by draw, and so on."""
+    units = {
+        f"{unit}_{name}": value
+        for unit, found in facts["units"].items()
+        for name, value in found.items()
+    }
+    return {**{name: value for name, value in facts.items() if name != "units"}, **units}
 
 
 def _choice(outcome: Outcome) -> dict[str, Any]:

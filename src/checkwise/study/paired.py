@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from checkwise.records import RunKey
 from checkwise.study.bootstrap import LEVEL, RESAMPLES, SEED, percentile_interval
 from checkwise.study.losses import spread
 from checkwise.study.outcome import Outcome
+from checkwise.study.units import UnitInterval, unit_intervals
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -39,8 +40,8 @@ class Contrast:
         needs: what the rule or method needs.
         seconds: what it took per run, measured; training that it asks for included.
         in_sample: whether the rule's values are on examples that something of it was fitted on.
-        seed_groups: groups of runs with the same hyperparameter and trial seed; 0 if not counted.
-        seed_low, seed_high: ends of the cluster-t interval over these groups, nan below two.
+        units: cluster-t intervals by block, draw, trial, domain and block × domain; see
+            :func:`by_units`.
     """
 
     rule: str
@@ -62,9 +63,7 @@ class Contrast:
     needs: str = ""
     seconds: float = float("nan")
     in_sample: bool = False
-    seed_groups: int = 0
-    seed_low: float = float("nan")
-    seed_high: float = float("nan")
+    units: Mapping[str, UnitInterval] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,3 +252,13 @@ def _contrast(
         seconds=table.seconds,
         in_sample=table.in_sample and metric.startswith("source_"),
     )
+
+
+def by_units(table: Differences, rows: Sequence[Contrast], level: float = LEVEL) -> list[Contrast]:
+    """The contrasts of ``table`` with an interval by each unit that runs share."""
+    found = []
+    for row, values in zip(rows, table.values.T, strict=True):
+        there = np.isfinite(values)
+        keys = [key for key, kept in zip(table.keys, there.tolist(), strict=True) if kept]
+        found.append(replace(row, units=unit_intervals(values[there], keys, level)))
+    return found

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from checkwise.errors import InputError
 from checkwise.records import RunKey, Trajectory
+from checkwise.selection.explain import listed
 from checkwise.study.cohort import Cohort
 from checkwise.study.outcome import Outcome, key_columns
 from checkwise.study.paired import Differences, between
@@ -169,8 +170,7 @@ class Pool:
         """The data sets of all runs or of the marked ones, as titles name them."""
         kept = [True] * len(self) if keep is None else keep.tolist()
         names = {key.dataset for key, marked in zip(self.keys, kept, strict=True) if marked}
-        *others, last = sorted(names)
-        return f"{', '.join(others)} and {last}" if others else last
+        return listed(sorted(names))
 
     def groups(self, by: Sequence[str]) -> list[Group]:
         """Runs split by columns of the run key, in order."""

@@ -61,13 +61,14 @@ function renderRuns(page, chosen, usual) {
 /** All rules at the current settings, one after the other so that the page stays quick. */
 function renderRules(page, setting, usual, open) {
   const mine = page.work;
-  const { start: first, held, bootstrap } = page.data;
+  const { start: first, held } = page.data;
   const metrics = held ? held.metrics.filter((m) => MAIN_TARGETS.includes(m)) : [];
   const offered = page.data.rules.filter((rule) =>
     rule.name !== first.reference && usable(page, rule, setting) && rule.name !== 'ac');
   if (setting.rule.name === 'ac') offered.push(setting.rule);
   const expected = { ...page.rules['ac-early'], name: 'ac-mean', expected: true };
   const rules = [...offered, ...(open && page.rules['ac-early'] ? [expected] : [])];
+  const keys = page.runs.map((run) => run.key);
   const theirs = Object.fromEntries(metrics.map((m) => [m, targetsOf(usual, m, false)]));
   const rows = [];
   const next = () => {
@@ -82,8 +83,8 @@ function renderRules(page, setting, usual, open) {
     const row = { rule, source: chosen && sourceFacts(chosen, usual), contrasts: [] };
     if (open && chosen) {
       row.contrasts = metrics.map((m) =>
-        contrast(targetsOf(chosen, m, rule.expected), theirs[m], page.metrics[m]));
-      addIntervals(row.contrasts, bootstrap);
+        contrast(targetsOf(chosen, m, rule.expected), theirs[m], page.metrics[m], keys));
+      addIntervals(row.contrasts, page.data);
     }
     rows.push(row);
     setTimeout(next, 0);
@@ -126,7 +127,7 @@ function contrastColumn(metric, at) {
     small: metric.higher ? 'higher is better' : 'lower is better',
     value: (row) => one(row).mean,
     cell: (row) => {
-      const found = verdictOf(one(row));
+      const found = verdictOf(one(row)).direction;
       const { wins, ties, losses, missing } = one(row);
       return [
         found === 'unclear' ? null : h('em', { class: found }, found), ' ',
@@ -167,19 +168,21 @@ function renderTargetRules(page, setting, rows, metrics) {
 
 /** The current rule on the held-out domains: in words, split, and run by run. */
 function renderTargets(page, setting, chosen, usual) {
-  const { bootstrap, held, start: first } = page.data;
+  const { held, start: first } = page.data;
   const metrics = held.metrics.filter((m) => MAIN_TARGETS.includes(m));
   const of = (at) => metrics.map((m) => contrast(
     targetsOf(at.map((i) => chosen[i]), m, false), targetsOf(at.map((i) => usual[i]), m, false),
-    page.metrics[m]));
+    page.metrics[m], at.map((i) => page.runs[i].key)));
   const every = of(page.runs.map((_, i) => i));
-  addIntervals(every, bootstrap);
+  addIntervals(every, page.data);
   const pick = (name) => every.find((c) => c.metric.name === name);
   const [nll, accuracy] = [pick('nll'), pick('accuracy')];
   byId('live-answer').textContent = setting.rule.name === first.reference
     ? `${first.reference} is what the others are compared with.`
     : `Against ${first.reference}, ${settingText(setting)} ${effect(nll)} on ` +
-      `${nll.n === 1 ? '1 run' : `${nll.n} runs`}; it ${effect(accuracy)}.`;
+      `${nll.n === 1 ? '1 run' : `${nll.n} runs`}` +
+      `${Number.isNaN(nll.low) ? ', too few for an interval' : ''}${cautionOf(nll)}; ` +
+      `it ${effect(accuracy)}${cautionOf(accuracy)}.`;
   const asReported = isStart(page, setting);
   byId('live-note').textContent = asReported
     ? 'These are the settings that the report was written with.'
@@ -202,7 +205,7 @@ function renderTargets(page, setting, chosen, usual) {
   });
   table();
   later(page, () => {
-    for (const row of rows) addIntervals(row.contrasts, bootstrap);
+    for (const row of rows) addIntervals(row.contrasts, page.data);
     table();
   });
   if (byId('differences').parentElement.open) renderDifferences(page, every, metrics);

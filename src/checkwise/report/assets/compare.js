@@ -19,8 +19,8 @@ function targetsOf(chosen, metric, expected) {
   });
 }
 
-/** Differences to the reference in one metric, on the reported scale. */
-function contrast(mine, theirs, metric) {
+/** Differences to the reference in one metric, on the reported scale; `keys` are the runs'. */
+function contrast(mine, theirs, metric, keys) {
   const values = [];
   const kept = [];
   mine.forEach((value, i) => {
@@ -34,7 +34,7 @@ function contrast(mine, theirs, metric) {
   const better = metric.higher ? values : values.map((v) => -v);
   const sorted = Float64Array.from(values).sort();
   return {
-    metric, values, n, low: NaN, high: NaN, kept,
+    metric, values, n, low: NaN, high: NaN, kept, keys: kept.map((i) => keys[i]), units: {},
     missing: mine.length - n,
     mean: n ? fsum(values) / n : NaN,
     median: n ? percentile(sorted, 50) : NaN,
@@ -46,10 +46,12 @@ function contrast(mine, theirs, metric) {
   };
 }
 
-/** Fill in the intervals of contrasts over the same runs, from Python's own draws. */
-function addIntervals(contrasts, settings) {
+/** Fill in the intervals of contrasts: over runs, from Python's own draws, and by every unit. */
+function addIntervals(contrasts, { bootstrap, quantiles }) {
   for (const one of contrasts) {
-    if (one.n >= 2) [[one.low, one.high]] = percentileIntervals([one.values], settings);
+    if (one.n < 2) continue;
+    [[one.low, one.high]] = percentileIntervals([one.values], bootstrap);
+    one.units = unitIntervals(one.values, one.keys, quantiles);
   }
 }
 
@@ -79,19 +81,13 @@ function shownInterval(one) {
   return `[${shown(one.low, one.metric)}, ${shown(one.high, one.metric)}]`;
 }
 
-function verdictOf(one) {
-  if (Number.isNaN(one.low) || (one.low <= 0 && one.high >= 0)) return 'unclear';
-  return one.mean > 0 === one.metric.higher ? 'better' : 'worse';
-}
-
 /** One difference as a clause: lowered target NLL by 0.021 [0.004, 0.040]. */
 function effect(one) {
   const { metric } = one;
   const points = metric.percent ? ' points' : '';
-  if (verdictOf(one) === 'unclear') {
-    const hint = Number.isNaN(one.low) ? '' : ', an interval that includes zero';
-    return `changed target ${metric.title} by ${shown(one.mean, metric, true)}${points} ` +
-      shownInterval(one) + hint;
+  if (verdictOf(one).direction === 'unclear') {
+    const brackets = Number.isNaN(one.low) ? '' : ` ${shownInterval(one)}`;
+    return `changed target ${metric.title} by ${shown(one.mean, metric, true)}${points}${brackets}`;
   }
   const fell = one.mean < 0;
   const [low, high] = fell ? [-one.high, -one.low] : [one.low, one.high];

@@ -1,0 +1,60 @@
+"""What a paired difference may be called: one criterion for the command line, page and study."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isnan
+from typing import Literal
+
+from checkwise.study.paired import Contrast, higher_is_better
+from checkwise.study.units import DOMAIN_UNITS, SEED_UNITS
+
+Direction = Literal["better", "worse", "unclear"]
+Scope = Literal["new domains", "these domains", "these runs"]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a rule is better or worse than the reference, and for what that is shown.
+
+    Args:
+        direction: "unclear" unless the interval over runs and those by block, draw and trial all
+            exclude zero; of the last three those with enough groups.
+        scope: how far a difference reaches. "these runs" where no unit of seeds has enough groups,
+            "these domains" where the intervals with held-out domains do not exclude zero as well.
+        against: units that can decide and whose interval includes zero, "run" among them.
+        too_few: units with too few groups to decide.
+    """
+
+    direction: Direction
+    scope: Scope
+    against: tuple[str, ...]
+    too_few: tuple[str, ...]
+
+
+def verdict(contrast: Contrast) -> Verdict:
+    """The criterion of docs/statistics.md, applied to one contrast."""
+    units = contrast.units
+    deciding = [unit for unit in units if units[unit].decides]
+    against = [unit for unit in deciding if units[unit].includes_zero]
+    if isnan(contrast.low) or contrast.low <= 0 <= contrast.high:
+        against.insert(0, "run")
+    return Verdict(
+        _direction(contrast, against),
+        _scope(deciding, against),
+        tuple(against),
+        tuple(unit for unit in units if unit not in deciding),
+    )
+
+
+def _direction(contrast: Contrast, against: list[str]) -> Direction:
+    if any(unit in against for unit in ("run", *SEED_UNITS)):
+        return "unclear"
+    return "better" if (contrast.mean > 0) == higher_is_better(contrast.metric) else "worse"
+
+
+def _scope(deciding: list[str], against: list[str]) -> Scope:
+    if not any(unit in deciding for unit in SEED_UNITS):
+        return "these runs"
+    shown = "domain" in deciding and not any(unit in against for unit in DOMAIN_UNITS)
+    return "new domains" if shown else "these domains"

@@ -1,0 +1,162 @@
+"""Intervals by unit, against sums by hand and scipy; and what they let a difference be called."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from checkwise.records import RunKey
+from checkwise.study.cluster_t import two_way_means
+from checkwise.study.clusters import numbered
+from checkwise.study.paired import Contrast, Differences, by_units, contrasts
+from checkwise.study.units import UnitInterval, unit_intervals
+from checkwise.study.verdict import verdict
+
+KEYS = tuple(
+    sorted(
+        RunKey("PACS", algorithm, (domain,), h, t)
+        for algorithm in ("ERM", "IRM")
+        for domain in "abcd"
+        for h in range(3)
+        for t in range(3)
+    )
+)
+SHARED = {
+    "block": [(k.hparams_seed, k.trial_seed) for k in KEYS],
+    "draw": [(k.hparams_seed, k.trial_seed if k.hparams_seed else 0) for k in KEYS],
+    "trial": [k.trial_seed for k in KEYS],
+    "domain": [k.held_out for k in KEYS],
+}
+COUNTS = {"block": 9, "draw": 7, "trial": 3, "domain": 4}
+
+
+def table(values: np.ndarray) -> Differences:
+    metrics = ("target_nll", "target_accuracy")
+    return Differences("ac-nc", "source-acc", KEYS, metrics, values, np.zeros_like(values))
+
+
+def variance_by_hand(values: np.ndarray, labels: list[object]) -> float:
+    """CR1, as a textbook writes it."""
+    residuals = values - values.mean()
+    sums = [
+        residuals[[i for i, one in enumerate(labels) if one == label]].sum()
+        for label in sorted(set(labels), key=repr)
+    ]
+    G = len(sums)
+    return float(G / (G - 1) * np.sum(np.square(sums)) / len(values) ** 2)
+
+
+@pytest.mark.parametrize("unit", COUNTS)
+def test_an_interval_by_unit_is_the_one_computed_by_hand(unit: str) -> None:
+    values = np.random.default_rng(0).normal(-0.2, 1, len(KEYS))
+    found = unit_intervals(values, KEYS)[unit]
+    error = np.sqrt(variance_by_hand(values, SHARED[unit]))
+    t = scipy.stats.t(COUNTS[unit] - 1)
+    half = t.ppf(0.975) * error
+    assert found.groups == COUNTS[unit]
+    assert (found.low, found.high) == pytest.approx((values.mean() - half, values.mean() + half))
+    assert found.p == pytest.approx(2 * t.sf(abs(values.mean()) / error))
+
+
+@pytest.mark.parametrize("unit", ["block", "trial", "domain"])
+def test_equal_groups_give_the_t_interval_of_their_means(unit: str) -> None:
+    found = table(np.random.default_rng(1).normal(size=(len(KEYS), 2)))
+    nll, accuracy = by_units(found, contrasts(found))
+    for row, scale, column in ((nll, 1, 0), (accuracy, 100, 1)):
+        means = [
+            scale
+            * np.mean([found.mine[i, column] for i, one in enumerate(SHARED[unit]) if one == g])
+            for g in sorted(set(SHARED[unit]))
+        ]
+        expected = scipy.stats.ttest_1samp(means, 0).confidence_interval(0.95)
+        got = row.units[unit]
+        assert row.mean == pytest.approx(np.mean(means))
+        assert (got.low, got.high) == pytest.approx((expected.low, expected.high))
+
+
+def test_two_lines_at_once_add_up_and_have_the_degrees_of_freedom_of_the_fewer() -> None:
+    random = np.random.default_rng(2)
+    domain_effect = dict(zip("abcd", random.normal(size=4), strict=True))
+    block_effect = {block: random.normal() for block in sorted(set(SHARED["block"]))}
+    values = np.array(
+        [
+            domain_effect[key.held_out[0]] + block_effect[key.hparams_seed, key.trial_seed]
+            for key in KEYS
+        ]
+    ) + random.normal(0, 0.1, len(KEYS))
+    one, other = (variance_by_hand(values, SHARED[unit]) for unit in ("block", "domain"))
+    shared = variance_by_hand(values, list(zip(SHARED["block"], SHARED["domain"], strict=True)))
+    error = np.sqrt(one + other - shared)
+    assert error > max(np.sqrt(one), np.sqrt(other))
+    half = scipy.stats.t(3).ppf(0.975) * error
+    found = unit_intervals(values, KEYS)["block_domain"]
+    assert found.groups == 4
+    assert (found.low, found.high) == pytest.approx((values.mean() - half, values.mean() + half))
+
+
+def test_two_lines_at_once_are_never_surer_than_one() -> None:
+    # Residuals cancel within both lines but not where they cross: the sum would be negative.
+    values = np.array([[1.0], [-1.0], [-1.0], [1.0]])
+    rows, columns = numbered("aabb", "row"), numbered("xyxy", "column")
+    assert two_way_means(values, rows, columns).error == [0.0]
+    lopsided = np.array([[3.0], [-1.0], [-1.0], [1.0]])
+    found = two_way_means(lopsided, rows, columns)
+    one = np.sqrt(variance_by_hand(lopsided[:, 0], list("aabb")))
+    assert found.error == pytest.approx([one])
+
+
+def test_runs_without_a_finite_value_leave_their_group() -> None:
+    values = np.random.default_rng(3).normal(size=(len(KEYS), 2))
+    values[[i for i, key in enumerate(KEYS) if key.hparams_seed == 0], 0] = np.nan
+    found = table(values)
+    nll, accuracy = by_units(found, contrasts(found))
+    assert (nll.n, nll.units["block"].groups, nll.units["draw"].groups) == (48, 6, 6)
+    assert (accuracy.n, accuracy.units["block"].groups) == (72, 9)
+
+
+def test_domains_of_different_data_sets_are_different_domains() -> None:
+    keys = [RunKey(data, "ERM", ("art",), 0, t) for data in ("A", "B", "C") for t in range(2)]
+    found = unit_intervals(np.arange(6.0), keys)
+    assert (found["domain"].groups, found["trial"].groups) == (3, 2)
+
+
+GAIN = Contrast(
+    *("ac-nc", "source-acc", "target_nll", 1, 180, -0.075, -0.103, -0.050, -0.001, -0.04),
+    *(91, 66, 23, float("nan"), 0),
+)
+CLEAR, ZERO = UnitInterval(9, -0.14, -0.01, 0.03), UnitInterval(9, -0.16, 0.01, 0.08)
+FEW = UnitInterval(2, -0.9, 0.7, 0.5)
+ALL = dict.fromkeys(("block", "draw", "trial", "domain", "block_domain"), CLEAR)
+
+
+@pytest.mark.parametrize(
+    ("units", "direction", "scope", "against"),
+    [
+        (ALL, "better", "new domains", ()),
+        (ALL | {"block": ZERO}, "unclear", "new domains", ("block",)),
+        (ALL | {"draw": ZERO}, "unclear", "new domains", ("draw",)),
+        (ALL | {"trial": ZERO}, "unclear", "new domains", ("trial",)),
+        (ALL | {"domain": ZERO}, "better", "these domains", ("domain",)),
+        (ALL | {"block_domain": ZERO}, "better", "these domains", ("block_domain",)),
+        (ALL | {"domain": FEW, "block_domain": FEW}, "better", "these domains", ()),
+        (ALL | {"trial": FEW}, "better", "new domains", ()),
+        (ALL | dict.fromkeys(("block", "draw", "trial"), FEW), "better", "these runs", ()),
+        ({}, "better", "these runs", ()),
+    ],
+)
+def test_a_difference_is_found_only_where_blocks_draws_and_splits_exclude_zero(
+    units: dict[str, UnitInterval], direction: str, scope: str, against: tuple[str, ...]
+) -> None:
+    found = verdict(replace(GAIN, units=units))
+    assert (found.direction, found.scope, found.against) == (direction, scope, against)
+    assert found.too_few == tuple(unit for unit in units if units[unit] is FEW)
+
+
+def test_an_interval_that_touches_zero_does_not_exclude_it() -> None:
+    touching = replace(CLEAR, high=0.0)
+    assert verdict(replace(GAIN, units=ALL | {"draw": touching})).direction == "unclear"
+    assert verdict(replace(GAIN, high=0.0, units=ALL)).against == ("run",)
+    assert verdict(replace(GAIN, mean=0.075, low=0.05, high=0.1, units=ALL)).direction == "worse"
