@@ -12,13 +12,14 @@ from verdicts import ACCURACY, MARGIN, NLL
 
 from checkwise.study.clusters import clusters
 from checkwise.study.equivalence import equivalence
+from checkwise.study.units import SEED_UNITS
 
 
 def claims(results: Results) -> str:
     """Two lists; building the page fails where a sentence has become untrue."""
     lines = []
     for head, found in (
-        ("**Holds** (all but the first is exploratory):", favourable(results)),
+        ("**Holds** (all but the first point is exploratory):", favourable(results)),
         ("**Does not hold, or not as one might read it:**", unfavourable(results)),
     ):
         lines += [head, ""]
@@ -37,12 +38,15 @@ def favourable(results: Results) -> Iterator[Claim]:
     nll, accuracy = ours[NLL], ours[ACCURACY]
     by_algorithm = [c for c in results.table("by-algorithm").cells if c.measure == NLL]
     yield Claim(
-        f"Target NLL falls on OfficeHome, {nll}, by the interval that the protocol lets decide; so "
-        f"it does on the development data, {theirs[NLL]}. The mean change is negative for all five "
-        "algorithms on both data sets.",
+        f"The registered criterion is met: by block, target NLL on OfficeHome changes by {nll}, "
+        "and accuracy is not inferior. That NLL falls in general does not follow (see the first "
+        "point below). In these runs the mean change is negative for all five algorithms on both "
+        "data sets.",
         (
-            nll.high < 0,
-            theirs[NLL].high < 0,
+            nll.block.high < 0,
+            nll.mark == "†",
+            accuracy.block.low > -MARGIN,
+            theirs[NLL].mean < 0,
             len(by_algorithm) == 10,
             all(cell.value < 0 for cell in by_algorithm),
         ),
@@ -53,10 +57,11 @@ def favourable(results: Results) -> Iterator[Claim]:
         for data in ("OfficeHome", "PACS")
     }
     yield Claim(
-        f"Target accuracy on OfficeHome is equivalent within ±{MARGIN} points (p = "
-        f"{harmless:.1g}). Single runs do lose: {lost['OfficeHome']:.0f} of {accuracy.n} a point "
-        f"or more there, {lost['PACS']:.0f} of {theirs[NLL].n} on PACS.",
-        (harmless < 0.05, accuracy.low > -MARGIN, min(lost.values()) > 0),
+        f"Target accuracy on OfficeHome is equivalent within ±{MARGIN} points, by block, draw, "
+        f"split and domain alike (largest p = {max(harmless.values()):.1g}). Single runs do lose: "
+        f"{lost['OfficeHome']:.0f} of {accuracy.n} a point or more there, {lost['PACS']:.0f} of "
+        f"{theirs[NLL].n} on PACS.",
+        (max(harmless.values()) < 0.05, accuracy.block.low > -MARGIN, min(lost.values()) > 0),
     )
     ranks = results.table("rank-correlation")
     utility, plain = (
@@ -64,15 +69,20 @@ def favourable(results: Results) -> Iterator[Claim]:
         for proxy in ("AC utility", "source accuracy")
     )
     yield Claim(
-        "Inside the feasible set the order of source reliability carries over to the target (mean "
-        f"ρ {utility[0]:.2f} on OfficeHome, {utility[1]:.2f} on PACS); the order of source "
-        f"accuracy does not ({plain[0]:.2f} and {plain[1]:.2f}).",
+        "In these runs the order of source reliability inside the feasible set carries over to the "
+        f"target (mean ρ {utility[0]:.2f} on OfficeHome, {utility[1]:.2f} on PACS); the order of "
+        f"source accuracy does not ({plain[0]:.2f} and {plain[1]:.2f}).",
         (min(utility) > 0.4, max(map(abs, plain)) < 0.1),
     )
 
 
-def _equivalence(results: Results) -> float:
+def _equivalence(results: Results) -> dict[str, float]:
+    """The p-value of equivalent accuracy by every unit."""
     keep = np.array([role == EVALUATION for role in results.main.roles])
     found = results.main.differences("ac-nc", "source-acc", [ACCURACY], keep)
-    groups = clusters(found.keys, "block")
-    return equivalence(found.values[:, 0], groups, MARGIN, higher_is_better=True).p_equivalent
+    return {
+        unit: equivalence(
+            found.values[:, 0], clusters(found.keys, unit), MARGIN, higher_is_better=True
+        ).p_equivalent
+        for unit in (*SEED_UNITS, "domain")
+    }

@@ -85,7 +85,7 @@ class Change:
     @property
     def not_borne_out_by(self) -> str:
         """What these units group by, as a list: draws, splits or domains."""
-        return listed(group_names(self.against), "or")
+        return listed(group_names(self.against) or ["no unit"], "or")
 
     @property
     def with_runs(self) -> str:

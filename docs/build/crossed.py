@@ -8,13 +8,12 @@ import numpy as np
 
 from checkwise.records import RunKey
 from checkwise.study.bootstrap import bootstrap_interval
-from checkwise.study.cluster_t import cluster_means
 from checkwise.study.clusters import clusters
+from checkwise.study.units import SEED_UNITS, unit_means
 
 PART = "crossed-coverage"
 STUDIES, RESAMPLES, LEVEL, SEED = 2_000, 2_000, 0.95, 20261116
 SEEDS, RUNS_PER_BLOCK = range(3), 20
-UNITS = ("block", "draw", "trial")
 
 
 class Shared(NamedTuple):
@@ -56,8 +55,8 @@ def studies(shared: Shared) -> np.ndarray:
 
 def cluster_t(values: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
     """The ends of cluster-t by every unit."""
-    runs = keys()
-    return [cluster_means(values, clusters(runs, unit)).interval(LEVEL) for unit in UNITS]
+    found = unit_means(values, keys())
+    return [found[unit].interval(LEVEL) for unit in SEED_UNITS]
 
 
 def simulate(shared: Shared) -> list[float]:
@@ -81,8 +80,8 @@ def row(name: str) -> str:
 
 def table() -> str:
     """The whole table."""
-    counts = [clusters(keys(), unit).count for unit in UNITS]
-    units = [f"cluster-t, {n} {unit}s" for unit, n in zip(UNITS, counts, strict=True)]
+    counts = [clusters(keys(), unit).count for unit in SEED_UNITS]
+    units = [f"cluster-t, {n} {unit}s" for unit, n in zip(SEED_UNITS, counts, strict=True)]
     heads = ["scenario", "percentile, runs", *units, "any of these three"]
     lines = [f"| {' | '.join(heads)} |", f"|:--|{(len(heads) - 1) * '--:|'}"]
     return "\n".join([*lines, *map(row, SCENARIOS)])

@@ -95,7 +95,7 @@ def influence(results: Results) -> str:
 
 
 def inference(results: Results) -> str:
-    """Cluster-t alone: with blocks, draws and trials as the clusters."""
+    """Cluster-t alone: with blocks, draws, trials and held-out domains as the clusters."""
     return beside(
         results.table("inference"),
         ("change", "detectable", "p"),
@@ -245,7 +245,7 @@ def duplicates(results: Results) -> str:
         ("without exact duplicates", change(without)),
     ):
         nll = found["target_nll"]
-        texts = [*(str(found[m]) for m in TARGETS), nll.text(nll.median, signed=True), str(nll.n)]
-        lines.append((name, *texts))
+        median = nll.text(nll.row.median, signed=True)
+        lines.append((name, *(str(found[m]) for m in TARGETS), median, str(nll.n)))
     header = ("OfficeHome, ERM and VREx", *(title(m) for m in TARGETS), "Target NLL median", "runs")
     return grid(header, lines, 1)

@@ -8,8 +8,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
+import scipy.stats
 
+from checkwise.report import sentences
 from checkwise.study.tables import Cell, Table
 from tests.docs.test_pages import ROOT, builder
 
@@ -85,22 +88,68 @@ def test_a_sentence_that_became_untrue_stops_the_page(monkeypatch: pytest.Monkey
 def test_other_numbers_make_the_sentences_untrue(
     results: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Were every change turned round, no sentence that speaks of one would hold."""
+    """Were every change turned round, no sentence that prints one would hold."""
     claims, caveats = builder("claims"), builder("caveats")
     change = builder("contrast").change
 
-    def turned(*args: Any, **options: Any) -> Any:
-        return {
-            name: replace(c, mean=-c.mean, low=1.0, high=2.0)
-            if c.low < 0
-            else replace(c, mean=-c.mean, low=-2.0, high=-1.0)
-            for name, c in change(*args, **options).items()
-        }
+    def said() -> list[Any]:
+        return [*claims.favourable(results), *caveats.unfavourable(results)]
 
+    def turned(*args: Any, **options: Any) -> Any:
+        return {name: turn(c) for name, c in change(*args, **options).items()}
+
+    before = said()
     monkeypatch.setattr(claims, "change", turned)
     monkeypatch.setattr(caveats, "change", turned)
-    assert [all(c.holds) for c in claims.favourable(results)] == [False, True, True]
-    assert not any(all(c.holds) for c in list(caveats.unfavourable(results))[5:10])
+    printing = [(old, new) for old, new in zip(before, said(), strict=True) if old.text != new.text]
+    assert len(printing) >= 9
+    for old, new in printing:
+        assert not all(new.holds), old.text
+
+
+def turn(found: Any) -> Any:
+    """A change of the other sign, clear by every unit."""
+    low, high = (1.0, 2.0) if found.mean < 0 else (-2.0, -1.0)
+    units = {
+        unit: replace(interval, groups=9, low=low, high=high)
+        for unit, interval in found.row.units.items()
+    }
+    row = replace(found.row, mean=-found.row.mean, low=low, high=high, units=units)
+    return replace(found, row=row)
+
+
+def test_by_domain_the_registered_contrast_is_what_was_found_independently(results: Any) -> None:
+    module = builder("contrast")
+    nll = module.change(results.main, "evaluation")["target_nll"]
+    domain = nll.row.units["domain"]
+    assert (nll.mean, domain.low, domain.high) == pytest.approx((-0.075, -0.168, 0.019), abs=6e-4)
+    assert domain.groups == 4
+    keys = [key for key in results.main.keys if key.dataset == "OfficeHome"]
+    held = np.array([key.held_out for key in keys])[:, 0]
+    keep = np.array([role == "evaluation" for role in results.main.roles])
+    values = results.main.differences("ac-nc", "source-acc", ["target_nll"], keep).values[:, 0]
+    means = [values[held == name].mean() for name in sorted(set(held))]
+    expected = scipy.stats.ttest_1samp(means, 0).confidence_interval(0.95)
+    assert (domain.low, domain.high) == pytest.approx((expected.low, expected.high))
+
+
+def test_the_verdict_says_which_units_do_not_bear_it_out(results: Any) -> None:
+    verdicts, change = builder("verdicts"), builder("contrast").change
+    nll = change(results.main, "evaluation")["target_nll"]
+    assert "**Met by the registered criterion; not borne out by draws, splits or domains.**" in (
+        verdicts.verdict(results.main, results.cohorts["officehome-frozen"].path)
+    )
+    clear = turn(turn(nll))
+    assert verdicts.outcome(clear, met=True) == (
+        "Met by the registered criterion; borne out by draws, splits and domains."
+    )
+    assert "success" not in PAGE.read_text()
+
+
+def test_page_and_command_line_claim_no_gain_on_officehome(results: Any) -> None:
+    rows = results.cohorts["officehome-frozen"].contrasts()
+    assert sentences.headline(rows) == "ac-nc: no clear difference in NLL or accuracy"
+    assert "which draws, splits and domains do not bear out" in sentences.answer(rows)
 
 
 def test_published_numbers_stand_below_ours_as_they_were_printed() -> None:

@@ -35,7 +35,7 @@ def test_the_effect_at_every_learning_rate_is_that_of_its_runs(tmp_path: Path) -
 
 def test_one_learning_rate_makes_no_curve(tmp_path: Path) -> None:
     pool = Pool([Cohort.open(write_cohort(tmp_path / "c", with_rates(*[1e-3] * 4)))])
-    with pytest.raises(InputError, match=r"unlike learning rates.*pacs-ladder"):
+    with pytest.raises(InputError, match=r"different learning rates.*pacs-ladder"):
         learning_rate.facts(pool)
 
 

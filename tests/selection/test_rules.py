@@ -188,7 +188,7 @@ def test_diverged_checkpoints_stay_in_the_table_and_are_never_chosen() -> None:
         assert chosen.step == 2
         assert chosen.feasible_steps == (2,)
     assert chosen.table["step"].tolist() == [2, 1, 3]
-    assert "2 diverged checkpoint(s) were left out" in chosen.explain()
+    assert "2 diverged checkpoints were left out" in chosen.explain()
 
 
 def test_weights_and_the_worst_domain_change_what_counts() -> None:

@@ -136,7 +136,7 @@ def test_journals_that_changed_or_came_later_are_counted(folder: Path) -> None:
     journals[1].unlink()
     found = registered(folder, AC_NC)
     assert (found.changed, found.added) == (2, 0)
-    assert "2 source journal(s) changed or missing since" in str(found)
+    assert "2 source journals changed or missing since" in str(found)
 
 
 def test_many_registrations_are_told(folder: Path) -> None:

@@ -201,7 +201,7 @@ def test_inference_prints_the_number_of_clusters(tmp_path: Path) -> None:
     pool = Pool([Cohort.open(demo_like(tmp_path / "demo"))])
     table = build("inference", pool)
     rows = {(c.row[1], c.row[2]) for c in table.cells}
-    assert rows == {("run", "30"), ("block", "6"), ("draw", "1"), ("trial", "6")}
+    assert rows == {("run", "30"), ("block", "6"), ("draw", "1"), ("trial", "6"), ("domain", "3")}
     run_t = table.cell("target_nll", "run", "30", "t", measure="change")
     percentile = build("main-changes", pool).cell(measure="target_nll")
     assert run_t.value == pytest.approx(percentile.value)

@@ -11,6 +11,7 @@ from checkwise.report.facts import CohortFacts
 from checkwise.report.forest_plot import forest_panel
 from checkwise.report.markup import Markup, el, join
 from checkwise.report.tables import paired_table, source_table, split_table
+from checkwise.selection.explain import counted
 from checkwise.study import Contrast
 from checkwise.study.bootstrap import RESAMPLES, SEED
 from checkwise.study.cohort import MAIN_METRICS
@@ -107,9 +108,9 @@ def counts(facts: CohortFacts) -> str:
     left_out = " and ".join(part for part in left if part)
     about = f"{', '.join(facts.algorithms)}; {', '.join(facts.datasets)}"
     return (
-        f"{words.count(facts.runs, 'run')} ({about})"
+        f"{counted(facts.runs, 'run')} ({about})"
         + (f", {left_out} left out" if left_out else ", none left out")
-        + f"; {words.count(facts.diverged, 'diverged checkpoint')}."
+        + f"; {counted(facts.diverged, 'diverged checkpoint')}."
     )
 
 

@@ -10,7 +10,7 @@ from checkwise.report.explorer import embedded, script_hash
 from checkwise.report.markup import Child, Markup, el, join
 from checkwise.report.run_facts import TrajectoryFacts
 from checkwise.report.trajectory_plot import legend, trajectory_plot
-from checkwise.report.words import count
+from checkwise.selection.explain import counted
 
 WIDE, NARROW = 860, 350
 
@@ -58,7 +58,7 @@ def trajectory_figure(facts: TrajectoryFacts, *caption: Child) -> Markup:
     """The plot for wide and narrow screens, with its legend."""
     lost = sum(value != value for value in facts.accuracy)
     are = "is" if lost == 1 else "are"
-    note = f" {count(lost, 'diverged checkpoint')} {are} marked ×." if lost else ""
+    note = f" {counted(lost, 'diverged checkpoint')} {are} marked ×." if lost else ""
     return el(
         "figure",
         legend(facts),

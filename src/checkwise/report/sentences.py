@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isnan
 
-from checkwise.report.words import count, ends, interval, number, title, unit
-from checkwise.selection.explain import listed
+from checkwise.report.words import ends, interval, number, title, unit
+from checkwise.selection.explain import counted, listed
 from checkwise.study import Contrast
 from checkwise.study.verdict import Scope, Verdict, verdict
 
 GROUPS = {
+    "run": "runs",
     "block": "blocks",
     "draw": "draws",
     "trial": "splits",
@@ -55,7 +56,7 @@ def answer(rows: Sequence[Contrast]) -> str:
     nll, accuracy = pick(rows, "target_nll"), pick(rows, "target_accuracy")
     few = ", too few for an interval" if isnan(nll.low) else ""
     return (
-        f"Against {nll.reference}, {nll.rule} {effect(nll)} on {count(nll.n, 'run')}"
+        f"Against {nll.reference}, {nll.rule} {effect(nll)} on {counted(nll.n, 'run')}"
         f"{few}{caution(nll)}; it {effect(accuracy)}{caution(accuracy)}."
     )
 
@@ -113,7 +114,7 @@ def _narrowest(found: Sequence[Verdict]) -> Scope:
 
 def _where(contrast: Contrast, scope: Scope) -> str:
     if scope == "these runs":
-        return f" on these {count(contrast.n, 'run')}"
+        return f" on these {counted(contrast.n, 'run')}"
     return f" on {_domains(contrast)}" if scope == "these domains" else ""
 
 
@@ -155,7 +156,7 @@ def spread(rows: Sequence[Contrast]) -> str:
     nll, accuracy = pick(rows, "target_nll"), pick(rows, "target_accuracy")
     return (
         f"NLL was lower in {nll.wins}, equal in {nll.ties} and higher in {nll.losses} of "
-        f"{count(nll.n, 'run')} (median {number(nll.median, nll.metric, signed=True)}); "
+        f"{counted(nll.n, 'run')} (median {number(nll.median, nll.metric, signed=True)}); "
         f"{100 * accuracy.lose_1pp:.0f}% of runs lost at least one point of target accuracy."
     )
 

@@ -59,8 +59,3 @@ def interval(contrast: Contrast) -> str:
 def ends(low: float, high: float, metric: str) -> str:
     """An interval with the decimals of its metric."""
     return f"[{number(low, metric)}, {number(high, metric)}]"
-
-
-def count(things: int, name: str) -> str:
-    """``1 run``, ``30 runs``."""
-    return f"{things} {name}" if things == 1 else f"{things} {name}s"

@@ -93,9 +93,9 @@ def coarse(s: Selection) -> str:
     smallest = min(steps)
     if delta >= smallest:
         return ""
-    listed = _and([str(n) for n in sizes])
+    together = listed([str(n) for n in sizes])
     said = (
-        f"{listed} validation examples: one is {'' if len(set(steps)) == 1 else 'at least '}"
+        f"{together} validation examples: one is {'' if len(set(steps)) == 1 else 'at least '}"
         f"{float(smallest):.2f} points, more than the tolerance of {s.params['delta_pp']}"
     )
     if s.trajectory.correct is not None and delta < _spacing(steps):
@@ -136,7 +136,7 @@ def _ties(s: Selection) -> str:
     if s.near_ties:
         said += (
             f" {_steps(s.near_ties).capitalize()} differ in score by less than 1e-9: the choice "
-            "among them hangs on rounding and on the offset eta, not on the data."
+            "among them is decided by rounding and the offset eta, not by the data."
         )
     return said.strip()
 
@@ -164,13 +164,19 @@ def _first(s: Selection) -> str:
 
 
 def _diverged(s: Selection) -> str:
-    count = s.trajectory.n_diverged
-    return f"{count} diverged checkpoint(s) were left out." if count else ""
+    lost = s.trajectory.n_diverged
+    were = "was" if lost == 1 else "were"
+    return f"{counted(lost, 'diverged checkpoint')} {were} left out." if lost else ""
 
 
 def _steps(steps: tuple[int, ...]) -> str:
     word = "step" if len(steps) == 1 else "steps"
     return f"{word} {listed([str(step) for step in steps])}"
+
+
+def counted(things: int, name: str) -> str:
+    """``1 run``, ``30 runs``."""
+    return f"{things} {name}" if things == 1 else f"{things} {name}s"
 
 
 def listed(parts: Sequence[str], last: str = "and") -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from checkwise.errors import InputError
+from checkwise.selection.explain import counted, listed
 from checkwise.selection.result import plain
 from checkwise.selection.weights import Weights, check_weighting, decimal
 from checkwise.store.cohort import is_cohort
@@ -78,7 +79,7 @@ class Registered:
         parts = [
             when,
             f"the same choice was registered before, {_day(self.earlier)}" if self.earlier else "",
-            f"{self.others} other choice(s) were registered too" if self.others else "",
+            f"{counted(self.others, 'other choice')} registered too" if self.others else "",
             _journals(self.changed, self.added),
             _not_with_it(self.unregistered),
         ]
@@ -276,8 +277,8 @@ def _journals(changed: int, added: int) -> str:
     if not changed and not added:
         return "source journals unchanged since"
     parts = [
-        f"{changed} source journal(s) changed or missing since" if changed else "",
-        f"{added} source journal(s) added since" if added else "",
+        f"{counted(changed, 'source journal')} changed or missing since" if changed else "",
+        f"{counted(added, 'source journal')} added since" if added else "",
     ]
     return " and ".join(part for part in parts if part)
 
@@ -285,9 +286,8 @@ def _journals(changed: int, added: int) -> str:
 def _not_with_it(metrics: Sequence[str]) -> str:
     if not metrics:
         return ""
-    *others, last = metrics
-    named = f"{', '.join(others)} and {last}" if others else last
-    return f"{named} {'were' if others else 'was'} not registered with it"
+    were = "was" if len(metrics) == 1 else "were"
+    return f"{listed(metrics)} {were} not registered with it"
 
 
 def _day(at: str) -> str:

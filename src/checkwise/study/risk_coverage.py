@@ -1,6 +1,6 @@
 """Risk–coverage curves: the error rate among the most confident predictions, at every coverage.
 
-One threshold compares checkpoints at unlike coverage; the curve compares them at all of them.
+One threshold compares checkpoints at different coverages; the curve compares them at every one.
 """
 
 from __future__ import annotations

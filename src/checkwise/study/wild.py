@@ -1,6 +1,6 @@
 """The wild cluster bootstrap-t: signs of whole clusters are flipped under the null hypothesis.
 
-It needs no normality and holds up better than t when clusters are few and unlike in size. With G
+It needs no normality and holds up better than t when clusters are few and differ in size. With G
 clusters there are 2^G sign patterns, so no p-value is below 2^(1−G): five clusters or fewer cannot
 exclude anything at 95%, and the interval is the whole line.
 (Cameron, Gelbach & Miller 2008, null imposed; the interval inverts the test.)

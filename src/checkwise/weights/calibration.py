@@ -112,7 +112,7 @@ def calibrate(logits: Logits, variant: str = "pooled") -> Calibration:
         fit = fit_temperature(z, y)
         return Calibration("pooled", {"pooled": fit}, fit.value)
     fits = {name: fit_temperature(*logits[name]) for name in sorted(logits)}
-    # A domain without a finite optimum keeps T = 1 for its own examples and has no say in the mean.
+    # A domain without a finite optimum keeps T = 1 for its own examples; the mean leaves it out.
     finite = [fit.value for fit in fits.values() if fit.finite]
     mean = float(np.mean(finite)) if finite else 1.0
     if variant == "per-domain":

@@ -29,7 +29,7 @@ def plan_eoa(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
     notes = []
     if len({run.key.trial_seed for run in runs}) > 1:
         notes.append(
-            "members split the source domains unlike: some of them trained on part of the source "
+            "members split the source domains differently: some trained on part of the source "
             "validation examples, so source metrics flatter; held-out metrics do not"
         )
     return Plan({"members": {name: digest_of(path) for name, path in files.items()}}, tuple(notes))

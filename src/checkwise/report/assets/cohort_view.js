@@ -180,7 +180,7 @@ function renderTargets(page, setting, chosen, usual) {
   byId('live-answer').textContent = setting.rule.name === first.reference
     ? `${first.reference} is what the others are compared with.`
     : `Against ${first.reference}, ${settingText(setting)} ${effect(nll)} on ` +
-      `${nll.n === 1 ? '1 run' : `${nll.n} runs`}` +
+      `${counted(nll.n, 'run')}` +
       `${Number.isNaN(nll.low) ? ', too few for an interval' : ''}${cautionOf(nll)}; ` +
       `it ${effect(accuracy)}${cautionOf(accuracy)}.`;
   const asReported = isStart(page, setting);

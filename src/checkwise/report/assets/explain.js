@@ -68,7 +68,7 @@ function tiesAre(selection) {
   if (ties.length) said.push(`Exactly tied with ${steps(ties, 'step')}; broken by ${by}.`);
   if (near.length) {
     said.push(`${steps(near, 'Step')} differ in score by less than 1e-9: the choice among them ` +
-      'hangs on rounding and on the offset eta, not on the data.');
+      'is decided by rounding and the offset eta, not by the data.');
   }
   return said.join(' ');
 }
@@ -94,7 +94,12 @@ function first(step, gap) {
 
 function divergedAre({ run }) {
   const count = run.diverged.reduce((sum, lost) => sum + lost, 0);
-  return count ? `${count} diverged checkpoint(s) were left out.` : '';
+  return count ? `${counted(count, 'diverged checkpoint')} ${count === 1 ? 'was' : 'were'} left out.`
+    : '';
+}
+
+function counted(things, name) {
+  return `${things} ${name}${things === 1 ? '' : 's'}`;
 }
 
 function listed(parts) {

@@ -53,7 +53,7 @@ function runFigure(page, selection, usual, width) {
   const lost = run.diverged.reduce((sum, one) => sum + one, 0);
   return [legendOf(facts), drawRun(facts, width), h('p', { class: 'note' },
     'Ticks at the edge are checkpoints out of view, early ones mostly.' +
-    (lost ? ` ${lost} diverged checkpoint(s) are marked ×.` : ''))];
+    (lost ? ` ${counted(lost, 'diverged checkpoint')} ${lost === 1 ? 'is' : 'are'} marked ×.` : ''))];
 }
 
 function legendOf({ run, panels, eligible, marks }) {

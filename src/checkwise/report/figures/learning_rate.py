@@ -44,8 +44,8 @@ def facts(pool: Pool) -> tuple[AtRate, ...]:
     rates = {each.rate for each in found}
     if len(rates) < 2:
         raise InputError(
-            "Expected runs with unlike learning rates, but got one for all: train a ladder, such "
-            "as the study pacs-ladder."
+            "Expected runs with different learning rates, but all have the same one: train a "
+            "ladder, such as the study pacs-ladder."
         )
     measured = {each.rate for each in found if any(each.changes.values())}
     if len(measured) < 2:

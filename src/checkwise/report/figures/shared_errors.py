@@ -94,7 +94,7 @@ def draw(found: SharedErrors, names: tuple[str, str] = ("source-acc", "ac-nc")) 
             s=5,
             alpha=0.5,
             color=style.COLOURS[4],
-            label="unlike wrong labels",
+            label="different wrong labels",
         )
         axes.scatter(
             x[found.same],

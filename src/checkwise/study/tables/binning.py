@@ -1,4 +1,4 @@
-"""How far the choices of ac-nc hang on the way that calibration errors are binned."""
+"""How far the choices of ac-nc depend on the way that calibration errors are binned."""
 
 from __future__ import annotations
 
