@@ -226,6 +226,8 @@ def test_tables_sort_and_a_run_opens_from_its_row(page: Browser) -> None:
 
 def test_the_keyboard_is_enough(page: Browser) -> None:
     page.run("document.body.focus()")
+    page.press("Tab")
+    assert "Would other seeds" in page.run("document.activeElement.textContent")
     order = []
     for _ in range(8):
         page.press("Tab")

@@ -94,6 +94,17 @@ def test_the_answer_stands_first_with_its_numbers(page: str, folder: Path) -> No
     assert "10 runs (CORAL, ERM, GroupDRO, IRM, VREx; RotatedMNIST), none left out" in text
     assert "development data" in text
     assert "not independent" in text
+    first = next(row for row in rows if row.metric == "target_nll")
+    assert {unit: found.groups for unit, found in first.units.items()} == {
+        "block": 2,
+        "draw": 1,
+        "trial": 2,
+        "domain": 2,
+        "block_domain": 2,
+    }
+    assert "2 blockstoo few" in text
+    assert sentences.headline(rows) in text
+    assert "ac-nc on these 10 runs:" in sentences.headline(rows)
 
 
 def test_source_and_held_out_are_apart(page: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ KEYS = tuple(
         for t in range(3)
     )
 )
-SHARED = {
+SHARED: dict[str, list[Any]] = {
     "block": [(k.hparams_seed, k.trial_seed) for k in KEYS],
     "draw": [(k.hparams_seed, k.trial_seed if k.hparams_seed else 0) for k in KEYS],
     "trial": [k.trial_seed for k in KEYS],
@@ -38,7 +39,7 @@ def table(values: np.ndarray) -> Differences:
     return Differences("ac-nc", "source-acc", KEYS, metrics, values, np.zeros_like(values))
 
 
-def variance_by_hand(values: np.ndarray, labels: list[object]) -> float:
+def variance_by_hand(values: np.ndarray, labels: list[Any]) -> float:
     """CR1, as a textbook writes it."""
     residuals = values - values.mean()
     sums = [

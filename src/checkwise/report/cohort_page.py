@@ -9,9 +9,9 @@ from checkwise.report import parts, sentences, words
 from checkwise.report.explorer import controls, live_details, live_run
 from checkwise.report.facts import CohortFacts
 from checkwise.report.forest_plot import forest_panel
-from checkwise.report.markup import Markup, el, join
-from checkwise.report.tables import paired_table, source_table, split_table
-from checkwise.selection.explain import counted
+from checkwise.report.markup import Markup, el
+from checkwise.report.tables import paired_table, source_table, split_table, unit_table
+from checkwise.selection.explain import counted, listed
 from checkwise.study import Contrast
 from checkwise.study.bootstrap import RESAMPLES, SEED
 from checkwise.study.cohort import MAIN_METRICS
@@ -68,18 +68,21 @@ def _top(facts: CohortFacts) -> Markup:
             class_=f"note seal {facts.registered.state}",
         ),
         el("p", counts(facts), " ", ROLE.get(facts.role, ""), class_="note"),
+        el("p", trained_on(facts.machines), class_="note"),
         class_="top",
     )
 
 
 def _by_unit(rows: Sequence[Contrast]) -> Markup | None:
-    """The intervals with groups of runs as the unit, and why they are read."""
-    lines = sentences.by_unit(rows)
-    if not lines:
+    """Why groups of runs are the unit, and the intervals by each."""
+    if rows[0].n < 2:
         return None
-    return join(
+    shown = [sentences.pick(rows, metric) for metric in TILES]
+    return el(
+        "details",
+        el("summary", "Would other seeds, splits or domains give the same?"),
         el("p", sentences.WHY_GROUPS, class_="note"),
-        el("ul", (el("li", line) for line in lines), class_="note"),
+        unit_table(shown),
     )
 
 
@@ -111,6 +114,20 @@ def counts(facts: CohortFacts) -> str:
         f"{counted(facts.runs, 'run')} ({about})"
         + (f", {left_out} left out" if left_out else ", none left out")
         + f"; {counted(facts.diverged, 'diverged checkpoint')}."
+    )
+
+
+def trained_on(machines: Mapping[str, int]) -> str:
+    """Which processors, and why that matters."""
+    named = [f"{name} ({counted(runs, 'run')})" for name, runs in machines.items()]
+    where = (
+        f"Trained on {listed(named)}."
+        if named
+        else "The processor that the runs were trained on is not recorded."
+    )
+    return (
+        f"{where} Training again on another processor rounds differently: the last bits may "
+        "differ, and in small studies the conclusions too."
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from checkwise.selection import Guarantee, Selection, select_many
 from checkwise.selection.guarantees import CONDITIONS, NOT_PROMISED
 from checkwise.study import Cohort, Contrast, Differences
 from checkwise.study.cohort import MAIN_METRICS, REFERENCE
+from checkwise.study.machines import machines
 from checkwise.study.paired import by_units, contrasts, scale
 from checkwise.study.registered import Registered, registrations
 from checkwise.study.rows import Row
@@ -80,6 +81,7 @@ class CohortFacts:
     example: TrajectoryFacts
     example_eligible: int
     registered: Registered
+    machines: Mapping[str, int]
 
     def contrasts(self, rule: str) -> list[Contrast]:
         """A rule's contrasts over all runs, one per metric."""
@@ -139,6 +141,7 @@ def cohort_facts(
         registered=registrations(
             cohort.path, compared[:1], params, reference=reference, metrics=MAIN_METRICS
         )[compared[0]],
+        machines=machines(cohort.runs.folder(key) for key in keys),
     )
 
 

@@ -30,6 +30,12 @@ def group_names(units: Sequence[str]) -> list[str]:
     return [GROUPS[unit] for unit in _own(units)]
 
 
+def named_groups(unit_name: str, groups: int) -> str:
+    """``9 blocks``, ``1 draw``; two lines at once have no number of their own."""
+    name = GROUPS[unit_name]
+    return name if unit_name == "block_domain" else counted(groups, name.removesuffix("s"))
+
+
 def _own(units: Sequence[str]) -> list[str]:
     """Units that say something of their own: what a line shares, both lines together share too."""
     implied = "block" in units or "domain" in units
@@ -136,7 +142,7 @@ def by_unit(rows: Sequence[Contrast]) -> list[str]:
 
 def _unit_line(row: Contrast) -> str:
     said = [
-        f"{_groups(name, found.groups)} {ends(found.low, found.high, row.metric)}"
+        f"{named_groups(name, found.groups)} {ends(found.low, found.high, row.metric)}"
         for name, found in row.units.items()
         if found.decides
     ]
@@ -145,10 +151,6 @@ def _unit_line(row: Contrast) -> str:
     points = " points" if unit(row.metric, row.scale) == "points" else ""
     mean = number(row.mean, row.metric, signed=True)
     return f"{title(row.metric)} {mean}{points}, by unit: {', '.join(said)}."
-
-
-def _groups(unit_name: str, groups: int) -> str:
-    return GROUPS[unit_name] if unit_name == "block_domain" else f"{groups} {GROUPS[unit_name]}"
 
 
 def spread(rows: Sequence[Contrast]) -> str:

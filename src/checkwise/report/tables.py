@@ -8,7 +8,8 @@ from math import isnan
 from checkwise.metrics import METRICS
 from checkwise.report.facts import CohortFacts, SourceFacts
 from checkwise.report.markup import Child, Markup, el, join
-from checkwise.report.words import NAMES, interval, number, title, unit
+from checkwise.report.sentences import named_groups
+from checkwise.report.words import NAMES, ends, interval, number, title, unit
 from checkwise.study import Contrast
 from checkwise.study.paired import higher_is_better
 from checkwise.study.verdict import verdict
@@ -39,7 +40,9 @@ def paired_table(facts: CohortFacts) -> Markup:
         )
     ]
     rows += [_paired_row(rule, facts.contrasts(rule)) for rule in facts.rules]
-    caption = f"Differences to {facts.reference}, paired by run; {COUNTS}"
+    caption = (
+        f"Differences to {facts.reference}, paired by run, with 95% intervals over runs; {COUNTS}"
+    )
     return _table(head, rows, caption)
 
 
@@ -51,6 +54,29 @@ def split_table(rule: str, by: str, groups: Mapping[str, Sequence[Contrast]]) ->
     few = min(row[0].n for row in groups.values()) < FEW
     caution = f". Intervals from fewer than {FEW} runs are too narrow: hints, not results" * few
     return _table(head, rows, f"{rule} by {by}; {COUNTS}{caution}")
+
+
+def unit_table(contrasts: Sequence[Contrast]) -> Markup:
+    """One rule's differences with groups of runs as the unit: one row per unit."""
+    head = ["counted by", *(_head(contrast) for contrast in contrasts)]
+    rows = [
+        el(
+            "tr",
+            el("th", named_groups(name, contrasts[0].units[name].groups), scope="row"),
+            [_unit_cell(contrast, name) for contrast in contrasts],
+        )
+        for name in contrasts[0].units
+    ]
+    return _table(head, rows, "95% intervals with groups of runs as the unit")
+
+
+def _unit_cell(contrast: Contrast, name: str) -> Markup:
+    found = contrast.units[name]
+    if not found.decides:
+        return el("td", "too few", class_="num")
+    shown = ends(found.low, found.high, contrast.metric)
+    zero = el("small", "includes zero" if found.includes_zero else "excludes zero")
+    return el("td", el("span", shown, class_="ci"), zero, class_="num")
 
 
 def source_table(rows: Sequence[SourceFacts], reference: str) -> Markup:

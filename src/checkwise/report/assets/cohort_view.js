@@ -158,8 +158,8 @@ function contrastTable(page, place, { label, name, caption, rows, metrics, kind 
 function renderTargetRules(page, setting, rows, metrics) {
   contrastTable(page, byId('rules-target'), {
     label: 'rule', name: 'rules-heldout', metrics,
-    caption: `All rules at these settings − ${page.data.start.reference}, paired by run; small ` +
-      'figures: runs better / equal / worse',
+    caption: `All rules at these settings − ${page.data.start.reference}, paired by run, with 95% ` +
+      'intervals over runs; small figures: runs better / equal / worse',
     rows: rows.filter((row) => row.contrasts.length).map((row) =>
       ({ label: row.rule.name, contrasts: row.contrasts })),
     kind: (row) => (row.label === setting.rule.name ? 'chosen' : null),
@@ -200,7 +200,8 @@ function renderTargets(page, setting, chosen, usual) {
   const few = Math.min(...rows.map((row) => row.contrasts[0].n)) < FEW;
   const table = () => contrastTable(page, byId('split-table'), {
     label: byId('split').selectedOptions[0].textContent, name: `by-${by}`, rows, metrics,
-    caption: `${settingText(setting)} − ${first.reference}, paired by run` +
+    caption: `${settingText(setting)} − ${first.reference}, paired by run, with 95% intervals ` +
+      'over runs' +
       (few ? `. Intervals from fewer than ${FEW} runs are too narrow: hints, not results` : ''),
   });
   table();
