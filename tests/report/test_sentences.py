@@ -134,6 +134,9 @@ def test_units_with_too_few_groups_are_named_and_decide_nothing() -> None:
     seeds = few(but(GAIN, "block", "draw", "trial"), block=2, draw=1, trial=2, block_domain=2)
     said = "ac-nc on these 30 runs: lower NLL, no clear change in accuracy"
     assert sentences.headline([EVEN, seeds]) == said
+    assert "on 30 runs (shown for these runs, not for new seeds); it" in sentences.answer(
+        [EVEN, seeds]
+    )
     lines = sentences.by_unit([EVEN, seeds])
     assert lines[0] == "target NLL −0.021, by unit: 4 domains [−0.040, −0.004]."
     assert lines[-1] == (

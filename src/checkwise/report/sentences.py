@@ -76,6 +76,8 @@ def caution(contrast: Contrast) -> str:
         return ", an interval that includes zero"
     if found.direction == "unclear":
         return f", which {listed(group_names(found.against))} do not bear out"
+    if found.scope == "these runs":
+        return " (shown for these runs, not for new seeds)"
     if found.scope == "these domains":
         return f" (shown for {_domains(contrast)}, not for new ones)"
     return ""

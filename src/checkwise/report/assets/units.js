@@ -75,6 +75,7 @@ function cautionOf(one) {
       .map((unit) => GROUPS[unit]);
     return `, which ${listed(names)} do not bear out`;
   }
+  if (scope === 'these runs') return ' (shown for these runs, not for new seeds)';
   if (scope !== 'these domains') return '';
   const domains = one.units.domain.groups === 1 ? 'this domain' : 'these domains';
   return ` (shown for ${domains}, not for new ones)`;
