@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import checkwise as cw
 from checkwise.cli import main
+from checkwise.weights.temperature import fit_temperature
 from tests.study.cohorts import tiny_runs, write_cohort
 from tests.study.test_rows import pair, save_logits
 
@@ -147,3 +149,134 @@ def test_compare_in_a_scope(path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert all(row["needs"] == "logs" for row in found["contrasts"])
     assert run("compare", path, "--scope", "all") == 2
     assert "Expected a scope among run, hparams-acc, hparams-ac" in capsys.readouterr().err
+
+
+def predictions(folder: Path, n: int = 400, domains: tuple[str, ...] = ("val",)) -> Path:
+    """Two checkpoints of a model that is right in about four of five and twice too sure."""
+    rng = np.random.default_rng(0)
+    truth = {domain: rng.integers(0, 3, n) for domain in domains}
+    for step, skill in ((100, 2.0), (200, 2.2)):
+        place = folder / f"step-{step:06d}"
+        place.mkdir(parents=True)
+        for domain, labels in truth.items():
+            logits = 2 * (skill * np.eye(3)[labels] + rng.normal(size=(n, 3)))
+            np.savez(place / f"{domain}.npz", logits=logits, labels=labels)
+    return folder
+
+
+def test_a_predictions_folder_is_calibrated_and_what_was_fitted_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = predictions(tmp_path / "run", domains=("art", "photo"))
+    for place in folder.iterdir():
+        (place / "target.npz").write_bytes(b"poison")
+        (place / "sketch.npz").write_bytes(b"poison")
+    out = tmp_path / "calibration.json"
+    assert run("calibrate", folder, "--held-out", "sketch", "-o", out) == 0
+    assert f"What was fitted is in {out}." in capsys.readouterr().out
+    written = strict(out.read_text())
+    chosen = cw.select(cw.load(folder, held_out="sketch"))
+    assert written["schema"] == 1
+    assert (written["step"], written["rule"]) == (chosen.step, "ac-nc")
+    assert written["digests"]["trajectory"] == chosen.digest
+    assert written["state"] == "fitted"
+    assert set(written["fitted_on"]["domains"]) == {"art", "photo"}
+    assert written["fitted_on"]["n"] == 800
+    saved = [np.load(folder / f"step-{chosen.step:06d}" / f"{d}.npz") for d in ("art", "photo")]
+    fit = fit_temperature(
+        np.concatenate([s["logits"] for s in saved]), np.concatenate([s["labels"] for s in saved])
+    )
+    assert written["temperature"] == fit.value > 1.5
+    assert written["fitted_on"]["errors"] == fit.errors > 20
+    assert run("calibrate", folder, "--held-out", "sketch", "--json") == 0
+    places = strict(capsys.readouterr().out)["runs"][0]["places"]
+    assert list(places) == ["source", "source, left out"]
+
+
+def test_a_single_validation_set_is_measured_on_the_half_that_was_not_fitted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = predictions(tmp_path / "run")
+    assert run("calibrate", folder, "--json") == 0
+    found = strict(capsys.readouterr().out)["runs"][0]
+    places = found["places"]
+    assert list(places) == ["source", "source, other half"]
+    honest, flattered = places["source, other half"]["after"], places["source"]["after"]
+    assert flattered["nll"] < honest["nll"] < places["source"]["before"]["nll"]
+    assert honest["accuracy"] == places["source"]["before"]["accuracy"]
+    assert run("calibrate", folder) == 0
+    assert "source, fitted on the other half" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("n", "state"), [(400, "fitted"), (40, "few-errors"), (3, "separable")])
+def test_too_few_errors_are_a_state_and_a_note(
+    n: int, state: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = predictions(tmp_path / "run", n)
+    if state == "separable":
+        for file in folder.glob("*/*.npz"):
+            np.savez(file, logits=5.0 * np.eye(3), labels=np.arange(3))
+    assert run("calibrate", folder, "-o", tmp_path / "c.json") == 0
+    said = capsys.readouterr().out
+    written = strict((tmp_path / "c.json").read_text())
+    assert written["state"] == state
+    assert f"({state})" in said
+    assert bool(written["notes"]) == (state != "fitted")
+    if state == "few-errors":
+        assert 0 < written["fitted_on"]["errors"] < 20
+        assert "too few to trust a temperature" in said
+
+
+@pytest.mark.parametrize("variant", ["pooled", "per-domain", "weighted"])
+def test_what_is_written_is_enough_to_apply_it(variant: str, path: Path, tmp_path: Path) -> None:
+    one = next((path / "runs").iterdir())
+    assert run("calibrate", one, "--variant", variant, "-o", tmp_path / "c.json") == 0
+    written = strict((tmp_path / "c.json").read_text())
+    assert written["variant"] == variant
+    assert written["key"]["dataset"] == "PACS"
+    names = ["pooled"] if variant == "pooled" else ["art", "photo"]
+    assert sorted(written["temperatures"]) == names
+    assert (written["likeness"] is not None) == (variant == "weighted")
+    if variant == "weighted":
+        assert written["likeness"]["domains"] == ["art", "photo"]
+        assert len(written["likeness"]["offsets"]) == 2
+    assert run("calibrate", path, "--variant", variant, "-o", tmp_path / "all.json") == 0
+    assert len(strict((tmp_path / "all.json").read_text())["runs"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--oracle",), "--oracle with a run or cohort"),
+        (("-o", "fit.txt"), "--out to end in .json"),
+        (("--held-out", "cartoon"), "held-out domain 'cartoon'"),
+    ],
+)
+def test_what_a_predictions_folder_cannot_do_is_refused(
+    words: tuple[str, ...],
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run("calibrate", predictions(tmp_path / "run"), *words) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_probabilities_have_no_temperature(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = predictions(tmp_path / "run", 50)
+    for file in folder.glob("*/*.npz"):
+        labels = np.load(file)["labels"]
+        np.savez(file, probs=np.full((50, 3), 1 / 3), labels=labels)
+    assert run("calibrate", folder) == 2
+    assert "Expected logits, but" in capsys.readouterr().err
+
+
+def test_held_out_is_for_predictions_folders(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("calibrate", path, "--held-out", "sketch") == 2
+    assert "Expected --held-out with a predictions folder" in capsys.readouterr().err

@@ -9,27 +9,40 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from checkwise import __version__
 from checkwise.cli import show
 from checkwise.cli.choice import Choice
 from checkwise.cli.options import AsJson
 from checkwise.cli.train_options import Data
+from checkwise.errors import InputError
+from checkwise.integrations import predictions
 from checkwise.metrics import METRICS
+from checkwise.selection import DEFAULT_RULE, select
+from checkwise.selection.result import plain
+from checkwise.store.atomic import write_text
 
 if TYPE_CHECKING:
     from checkwise.study.calibrated import Calibrated
 
+SCHEMA = 1
 SHOWN = 5
 WHERE = {
     "source": "source, fitted on these",
     "source, left out": "source, fitted on the other domains",
+    "source, other half": "source, fitted on the other half",
     "held out": "held-out domains",
     "oracle": "held-out, fitted on these: not deployable",
 }
 
 
 def command(
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="A run, or a cohort.")],
-    rule: Annotated[str, typer.Option(help="How the checkpoint is chosen.")] = "ac-nc",
+    path: Annotated[
+        Path, typer.Argument(metavar="PATH", help="A run, a cohort, or a predictions folder.")
+    ],
+    rule: Annotated[
+        str | None,
+        typer.Option(help=f"How the checkpoint is chosen. [default: {DEFAULT_RULE}]"),
+    ] = None,
     variant: Annotated[
         str, typer.Option(help="pooled, per-domain or weighted (see docs/baselines.md).")
     ] = "pooled",
@@ -37,41 +50,125 @@ def command(
         str | None, typer.Option(help="Tolerance in percentage points. [default: 0.5]")
     ] = None,
     q: Annotated[str | None, typer.Option(help="Norm: 1, 2 or inf. [default: inf]")] = None,
+    held_out: Annotated[
+        list[str] | None,
+        typer.Option(help="A domain of a predictions folder that must not be read; repeatable."),
+    ] = None,
     oracle: Annotated[
         bool, typer.Option("--oracle", help="Also fit on the target itself: not deployable.")
     ] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Also write what was fitted, as .json.")
+    ] = None,
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """Fit a temperature on source validation and show every metric before and after it.
 
     Needs runs trained with logits = "source" or "all" (held-out domains are shown with "all"), or
-    the weights of the chosen checkpoint and the data, from which logits are then made again.
+    the weights of the chosen checkpoint and the data, from which logits are then made again. Of a
+    predictions folder only the validation sets are read.
     """
     from checkwise.study.calibrated import calibrate_all
     from checkwise.sweep.datasets import read_roots
 
-    asked = Choice(delta_pp=delta_pp, q=q).params
-    roots = read_roots(data or ())
-    found = calibrate_all(path, rule, roots=roots, variant=variant, oracle=oracle, **asked)
+    show.refuse_to_overwrite(path, out)
+    if out is not None and out.suffix != ".json":
+        raise InputError(f"Expected --out to end in .json, but got {str(out)!r}.")
+    choice = Choice(rule=rule, delta_pp=delta_pp, q=q, held_out=held_out)
+    if predictions.recognises(path):
+        found = (_of_predictions(path, choice, variant, oracle),)
+    elif held_out:
+        raise InputError(
+            f"Expected --held-out with a predictions folder, but {path} is none: leave it out, "
+            "runs know what they hold out."
+        )
+    else:
+        roots = read_roots(data or ())
+        options: dict[str, Any] = {"variant": variant, "oracle": oracle, **choice.params}
+        found = calibrate_all(path, rule, roots=roots, **options)
+    if out is not None:
+        write_text(out, json.dumps(fitted(found), indent=2, allow_nan=False) + "\n")
     if as_json:
-        print(json.dumps(record(found, rule), allow_nan=False))
+        print(json.dumps(record(found), allow_nan=False))
         return
-    _present(found, rule)
+    _present(found)
+    if out is not None:
+        show.console().print(f"What was fitted is in {out}.")
 
 
-def record(found: Sequence[Calibrated], rule: str) -> dict[str, Any]:
-    """The stable JSON."""
+def _of_predictions(path: Path, choice: Choice, variant: str, oracle: bool) -> Calibrated:
+    from checkwise.study.calibrated import calibrate_selection
+
+    if oracle:
+        raise InputError(
+            f"Expected --oracle with a run or cohort, but {path} is a predictions folder, of which "
+            "held-out domains are not read: leave it out."
+        )
+    (run,) = choice.load_runs(path).values()
+    selection = select(run, choice.rule, **choice.params)
+    source = predictions.logits_at(path, selection.step, run.domains)
+    return calibrate_selection(selection, source, name=str(path), variant=variant)
+
+
+def fitted(found: Sequence[Calibrated]) -> dict[str, Any]:
+    """What is needed to apply the calibration and to know what it rests on."""
+    if len(found) == 1:
+        return {"schema": SCHEMA, **_fitted(found[0])}
+    return {"schema": SCHEMA, "runs": [_fitted(each) for each in found]}
+
+
+def _fitted(each: Calibrated) -> dict[str, Any]:
+    selection, calibration = each.selection, each.calibration
+    likeness = calibration.likeness
     return {
-        "schema": 1,
-        "rule": rule,
+        "checkwise": __version__,
+        "calibrator": "ts",
+        "variant": calibration.variant,
+        "temperature": calibration.mean,
+        "temperatures": {name: fit.value for name, fit in calibration.fits.items()},
+        "likeness": likeness
+        and {
+            "domains": list(likeness.domains),
+            "slopes": likeness.slopes.tolist(),
+            "offsets": likeness.offsets.tolist(),
+        },
+        "state": calibration.state,
+        "notes": list(calibration.notes),
+        "run": each.name,
+        "key": selection.run and selection.run.as_dict(),
+        "step": selection.step,
+        "weights": selection.path,
+        "rule": selection.rule,
+        "rule_reason": selection.reason or None,
+        "params": {name: plain(value) for name, value in selection.params.items()},
+        "fitted_on": {
+            "n": calibration.n,
+            "errors": calibration.errors,
+            "domains": {
+                name: {"n": n, "errors": errors} for name, (n, errors) in each.sizes.items()
+            },
+        },
+        "digests": {"trajectory": selection.digest, "logits": each.digest},
+    }
+
+
+def record(found: Sequence[Calibrated]) -> dict[str, Any]:
+    """The stable JSON."""
+    rules = list(dict.fromkeys(each.selection.rule for each in found))
+    return {
+        "schema": SCHEMA,
+        "rule": ",".join(rules),
         "runs": [
             {
-                "run": each.key.as_dict(),
-                "step": each.step,
+                "run": each.selection.run and each.selection.run.as_dict(),
+                "path": each.name,
+                "step": each.selection.step,
                 "variant": each.calibration.variant,
                 "temperature": each.calibration.mean,
                 "temperatures": {k: fit.value for k, fit in each.calibration.fits.items()},
+                "state": each.calibration.state,
+                "errors": each.calibration.errors,
                 "from_weights": each.again,
                 "notes": list(each.calibration.notes),
                 "places": {
@@ -92,8 +189,9 @@ def record(found: Sequence[Calibrated], rule: str) -> dict[str, Any]:
     }
 
 
-def _present(found: Sequence[Calibrated], rule: str) -> None:
+def _present(found: Sequence[Calibrated]) -> None:
     out = show.console()
+    rule = " or ".join(dict.fromkeys(each.selection.rule for each in found))
     places = _places(found)
     rows = [
         (place if number == 0 else "", name, *_cells(name, pairs))
@@ -107,7 +205,8 @@ def _present(found: Sequence[Calibrated], rule: str) -> None:
     out.print()
     values = sorted(each.calibration.mean for each in found)
     if len(found) == 1:
-        out.print(f"{found[0].key}: {rule} chose step {found[0].step}; T = {values[0]:.4f}.")
+        step, state = found[0].selection.step, found[0].calibration.state
+        out.print(f"{found[0].name}: {rule} chose step {step}; T = {values[0]:.4f} ({state}).")
     else:
         out.print(
             f"{len(found)} runs, {rule}: T from {values[0]:.3f} to {values[-1]:.3f}, median "
@@ -117,9 +216,9 @@ def _present(found: Sequence[Calibrated], rule: str) -> None:
         "Accuracy and calibration errors are ×100. Predictions are those of the unscaled logits. "
         "What was fitted on the same examples flatters the temperature."
     )
-    if WHERE["held out"] not in places:
+    if WHERE["held out"] not in places and found[0].selection.run is not None:
         out.print('No held-out logits were saved; train with logits = "all" to see them.')
-    notes = [f"{each.key}: {note}" for each in found for note in each.calibration.notes]
+    notes = [f"{each.name}: {note}" for each in found for note in each.calibration.notes]
     for note in notes[:SHOWN]:
         out.print(f"note: {note}")
     if len(notes) > SHOWN:

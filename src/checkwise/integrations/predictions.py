@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -69,6 +69,21 @@ def read(path: Path, request: Request) -> list[Found]:
         note = f"{', '.join(passed)} held out by name: not opened"
         trajectory = replace(trajectory, notes=(*trajectory.notes, note))
     return [Found(None, trajectory, str(path))]
+
+
+def logits_at(path: Path, step: int, domains: Sequence[str]) -> dict[str, tuple[Any, Any]]:
+    """The logits and labels of one step on these domains; no other file is opened."""
+    files = _outputs(step_folders(path)[step])
+    found: dict[str, tuple[Any, Any]] = {}
+    for domain in domains:
+        kind, outputs, labels = read_outputs(files[domain])
+        if kind != "logits":
+            raise InputError(
+                f"Expected logits, but {files[domain]} holds {kind}: save `logits`, which a "
+                "temperature divides."
+            )
+        found[domain] = (outputs, labels)
+    return found
 
 
 def _check_names(request: Request, files: Mapping[int, Mapping[str, Path]], path: Path) -> None:

@@ -8,73 +8,112 @@ deployed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from checkwise.errors import InputError
-from checkwise.records import RunKey
-from checkwise.selection import get_rule, select
+from checkwise.selection import Selection, select
 from checkwise.store import layout
 from checkwise.store.run import finished, read_trajectory
 from checkwise.study.cohort import Cohort
 from checkwise.study.outputs import OutputsOf
-from checkwise.weights.calibration import Calibration, calibrate
+from checkwise.weights.calibration import FROM_PREDICTIONS, Calibration, calibrate
 from checkwise.weights.logits import Logits, entries, mean_metrics
+from checkwise.weights.temperature import fit_temperature, scaled
 
 Metrics = Mapping[str, float]
+HALVES = 20261116  # seed of the halves of a single validation set
 
 
 @dataclass(frozen=True, eq=False)
 class Calibrated:
-    """One run: the chosen step, how it was calibrated, and metrics before and after.
+    """One run: the selection, how its checkpoint was calibrated, and metrics before and after.
 
-    ``places`` maps "source", "source, left out" and every held-out domain to metrics before and
-    after. ``oracle`` maps held-out domains to the temperature fitted on them, which no one could
-    deploy, and the metrics it gives. ``again`` says that logits were made from saved weights.
+    ``places`` maps "source", "source, left out" (or "source, other half" of a single domain) and
+    every held-out domain to metrics before and after. ``oracle`` maps held-out domains to the
+    temperature fitted on them, which no one could deploy, and the metrics it gives. ``again`` says
+    that logits were made from saved weights. ``sizes`` has examples and errors of every source
+    domain, ``digest`` is that of their logits and labels.
     """
 
-    key: RunKey
-    step: int
+    name: str
+    selection: Selection
     calibration: Calibration
     places: Mapping[str, tuple[Metrics, Metrics]]
     oracle: Mapping[str, tuple[float, Metrics]]
+    sizes: Mapping[str, tuple[int, int]]
+    digest: str
     again: bool = False
 
 
-def calibrate_run(
-    folder: Path,
-    rule: str,
+def calibrate_selection(
+    selection: Selection,
+    source: Logits,
     *,
+    name: str,
     variant: str = "pooled",
     oracle: bool = False,
-    outputs: OutputsOf | None = None,
-    **params: Any,
+    held_out: Callable[[], Logits] = dict,
+    again: bool = False,
 ) -> Calibrated:
-    """Choose a checkpoint of a run, fit its temperature on source validation, and compare."""
-    run = read_trajectory(folder)
-    assert run.key is not None
-    step = select(run, get_rule(rule), **params).step
-    found = (outputs or OutputsOf())(folder, run.key, step)
+    """Fit a temperature for a chosen checkpoint on its source-validation logits, and compare.
+
+    ``held_out`` is called once, to see what the temperature does elsewhere.
+    """
+    run = selection.trajectory
     settings: dict[str, Any] = {"bins": run.bins or 15, "bandwidth": run.bandwidth or 0.1}
-    fitted = calibrate(found.source, variant)
-    before = _plain(found.source, settings)
-    places = {"source": (before, _after(fitted, found.source, settings))}
-    if len(found.source) > 1:
-        places["source, left out"] = (before, _left_out(found.source, variant, settings))
+    fitted = calibrate(source, variant)
+    before = _plain(source, settings)
+    places = {"source": (before, _after(fitted, source, settings))}
+    if len(source) > 1:
+        places["source, left out"] = (before, _left_out(source, variant, settings))
+    elif variant == "pooled" and fitted.n > 1:
+        places["source, other half"] = (before, _other_half(source, settings))
     best: dict[str, tuple[float, Metrics]] = {}
-    for domain, pair in found.held_out().items():
+    for domain, pair in held_out().items():
         held = {domain: pair}
         places[domain] = (_plain(held, settings), _after(fitted, held, settings))
         if oracle:
             limit = calibrate(held)
             best[domain] = (limit.mean, _after(limit, held, settings))
-    return Calibrated(run.key, step, fitted, places, best, found.again)
+    sizes = {d: (len(y), int((z.argmax(axis=1) != y).sum())) for d, (z, y) in source.items()}
+    return Calibrated(
+        name, selection, fitted, places, best, sizes, _digest(source), again
+    )
+
+
+def calibrate_run(
+    folder: Path,
+    rule: str | None,
+    *,
+    outputs: OutputsOf | None = None,
+    variant: str = "pooled",
+    oracle: bool = False,
+    **params: Any,
+) -> Calibrated:
+    """Choose a checkpoint of a run that checkwise trained, and calibrate it."""
+    run = read_trajectory(folder)
+    assert run.key is not None
+    selection = select(run, rule, **params)
+    found = (outputs or OutputsOf())(folder, run.key, selection.step)
+    return calibrate_selection(
+        selection,
+        found.source,
+        name=str(run.key),
+        variant=variant,
+        oracle=oracle,
+        held_out=found.held_out,
+        again=found.again,
+    )
 
 
 def calibrate_all(
-    path: Path, rule: str, *, roots: Mapping[str, str] | None = None, **options: Any
+    path: Path, rule: str | None, *, roots: Mapping[str, str] | None = None, **options: Any
 ) -> tuple[Calibrated, ...]:
     """Every usable run of a cohort, or the one run of a folder.
 
@@ -111,3 +150,25 @@ def _left_out(logits: Logits, variant: str, settings: Mapping[str, Any]) -> Metr
             calibrate(others, variant).metrics({domain: logits[domain]}, **settings)[domain]
         )
     return mean_metrics(found)
+
+
+def _other_half(logits: Logits, settings: Mapping[str, Any]) -> Metrics:
+    """A single domain: each half of its examples under the temperature fitted on the other."""
+    ((domain, (z, y)),) = logits.items()
+    first = np.random.default_rng(HALVES).permutation(len(y)) < len(y) // 2
+    values = np.asarray(z, dtype=np.float64).copy()
+    for half in (first, ~first):
+        values[half] = scaled(z[half], fit_temperature(z[~half], y[~half]).value)
+    found = entries({domain: (values, y)}, **settings)[domain]
+    plain = entries(logits, **settings)[domain]
+    return mean_metrics([{**found, **{name: plain[name] for name in FROM_PREDICTIONS}}])
+
+
+def _digest(logits: Logits) -> str:
+    """SHA-256 of the logits and labels of every domain."""
+    sha = hashlib.sha256()
+    for domain in sorted(logits):
+        for array in logits[domain]:
+            values = np.ascontiguousarray(array)
+            sha.update(f"{domain}\0{values.dtype}{values.shape}".encode() + values.tobytes())
+    return sha.hexdigest()

@@ -32,6 +32,7 @@ FloatArray = NDArray[np.float64]
 Variant: TypeAlias = Literal["pooled", "per-domain", "weighted"]
 VARIANTS: Final[tuple[Variant, ...]] = get_args(Variant)
 SHRINK = 0.1
+FEW_ERRORS = 20
 # Scaling cannot change these; they are taken from the unscaled logits.
 FROM_PREDICTIONS = ("correct", "accuracy", "worst_class_accuracy")
 
@@ -50,9 +51,33 @@ class Calibration:
     likeness: Likeness | None = None
 
     @property
+    def state(self) -> str:
+        """Whether to trust it: fitted, few-errors (do not), or why there is no finite optimum."""
+        unfitted = [fit.state for fit in self.fits.values() if not fit.finite]
+        if unfitted:
+            return unfitted[0]
+        return "few-errors" if self.errors < FEW_ERRORS else "fitted"
+
+    @property
+    def n(self) -> int:
+        """Examples it was fitted on."""
+        return sum(fit.n for fit in self.fits.values())
+
+    @property
+    def errors(self) -> int:
+        """Wrong predictions among them: what a temperature is fitted to."""
+        return sum(fit.errors for fit in self.fits.values())
+
+    @property
     def notes(self) -> tuple[str, ...]:
-        """Where no finite temperature exists, in words."""
-        return tuple(f"{name}: {fit.note}" for name, fit in self.fits.items() if fit.note)
+        """Where no finite temperature exists, or errors are too few to fit one, in words."""
+        notes = [f"{name}: {fit.note}" for name, fit in self.fits.items() if fit.note]
+        if self.state == "few-errors":
+            notes.append(
+                f"{self.errors} errors among {self.n} examples are too few to trust a temperature: "
+                f"collect more validation examples (at least {FEW_ERRORS} errors)"
+            )
+        return tuple(notes)
 
     def temperature(self, logits: Any) -> Any:
         """T for every example: a number, or an array [n]."""

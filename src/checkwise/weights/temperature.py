@@ -50,6 +50,7 @@ class Temperature:
         before, after: mean NLL on the examples it was fitted on, at T = 1 and at T.
         n: how many examples those are.
         iterations: evaluations of the derivative.
+        errors: how many of the examples are not ranked first by their own label.
     """
 
     value: float
@@ -58,6 +59,7 @@ class Temperature:
     after: float
     n: int
     iterations: int
+    errors: int = 0
 
     @property
     def finite(self) -> bool:
@@ -88,16 +90,17 @@ def fit_temperature(logits: Any, labels: Any, *, weights: Any = None) -> Tempera
     z, y, w = _checked(logits, labels, weights)
     loss = _Loss(z, y, w)
     before = loss.value(1.0)
+    errors = int((z.argmax(axis=1) != y).sum())
     if not np.ptp(z, axis=1).any():
-        return Temperature(1.0, "flat", before, before, len(y), 0)
+        return Temperature(1.0, "flat", before, before, len(y), 0, errors)
     if loss.slope(0.0)[0] >= 0:
-        return Temperature(1.0, "uniform", before, before, len(y), 1)
+        return Temperature(1.0, "uniform", before, before, len(y), 1, errors)
     if loss.steepest <= 0:
-        return Temperature(1.0, "separable", before, before, len(y), 1)
+        return Temperature(1.0, "separable", before, before, len(y), 1, errors)
     beta, rounds = _newton(loss)
     if beta is None:  # the one wrong example is wrong by less than floating point resolves
-        return Temperature(1.0, "separable", before, before, len(y), rounds)
-    return Temperature(1 / beta, "fitted", before, loss.value(beta), len(y), rounds)
+        return Temperature(1.0, "separable", before, before, len(y), rounds, errors)
+    return Temperature(1 / beta, "fitted", before, loss.value(beta), len(y), rounds, errors)
 
 
 def scaled(logits: Any, temperature: Any) -> FloatArray:
