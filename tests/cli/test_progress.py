@@ -100,9 +100,7 @@ def test_a_run_counts_its_records_only_when_it_says_them(clock: Clock, screen: C
 
 
 @pytest.mark.parametrize("make", [progress.watching_runs, lambda **k: progress.counting("x", **k)])
-def test_short_work_says_nothing(
-    make: Callable[..., Any], clock: Clock, screen: Console
-) -> None:
+def test_short_work_says_nothing(make: Callable[..., Any], clock: Clock, screen: Console) -> None:
     with make(console=screen, clock=clock) as call:
         clock.now += 59
         if make is progress.watching_runs:

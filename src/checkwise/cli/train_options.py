@@ -30,4 +30,3 @@ TrialSeeds = Annotated[
     list[int] | None, typer.Option("--trial-seed", help="Only this trial seed; repeatable.")
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan, train nothing.")]
-

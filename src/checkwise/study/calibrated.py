@@ -82,9 +82,7 @@ def calibrate_selection(
             limit = calibrate(held)
             best[domain] = (limit.mean, _after(limit, held, settings))
     sizes = {d: (len(y), int((z.argmax(axis=1) != y).sum())) for d, (z, y) in source.items()}
-    return Calibrated(
-        name, selection, fitted, places, best, sizes, _digest(source), again
-    )
+    return Calibrated(name, selection, fitted, places, best, sizes, _digest(source), again)
 
 
 def calibrate_run(

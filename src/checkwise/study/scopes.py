@@ -34,7 +34,7 @@ def blocks(keys: Iterable[RunKey]) -> dict[RunKey, list[RunKey]]:
     """Runs that differ in their hparams seed alone, under the key with the smallest seed."""
     found: dict[RunKey, list[RunKey]] = {}
     for key in sorted(keys):
-        found.setdefault(replace(key, hparams_seed=-1), []).append(key)
+        found.setdefault(replace(key, hparams_seed=0), []).append(key)
     return {runs[0]: runs for runs in found.values()}
 
 
