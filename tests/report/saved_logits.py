@@ -9,6 +9,7 @@ import numpy as np
 
 from checkwise.store import layout
 from checkwise.study import Cohort
+from tests.study.cohorts import mark_again
 
 
 def made(seed: int, n: int, classes: int, scale: float) -> tuple[np.ndarray, np.ndarray]:
@@ -35,6 +36,7 @@ def save_logits(path: Path, steps: Sequence[int], *, n: int = 200, classes: int 
                 z, y = made(500_000 + 1000 * number + t, n, classes, 2.0 + t)
                 file = folder / layout.heldout_predictions_file(domain, step)
                 _write(file, {f"{domain}.logits": z, f"{domain}.labels": y})
+        mark_again(folder)
 
 
 def _write(path: Path, arrays: dict[str, np.ndarray]) -> None:

@@ -19,7 +19,7 @@ from checkwise.study.rebinned import DEBIASED, HARD, SOFT, VARIANTS
 from checkwise.study.tables import SLOW, build
 from tests.metrics import reference
 from tests.report.saved_logits import made
-from tests.study.cohorts import WrittenRun, key, write_cohort
+from tests.study.cohorts import WrittenRun, key, mark_again, write_cohort
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -107,6 +107,7 @@ def save(folder: Path, run: WrittenRun) -> None:
         path = folder / layout.source_predictions_file(step)
         path.parent.mkdir(parents=True, exist_ok=True)
         np.savez(path, **arrays)  # type: ignore[arg-type]
+    mark_again(folder)
 
 
 @pytest.fixture
@@ -220,6 +221,7 @@ def test_logits_with_as_many_right_are_refused_for_what_else_they_say(
         arrays = dict(saved)
     z, y = other(arrays["photo.logits"], arrays["photo.labels"])
     np.savez(path, **{**arrays, "photo.logits": z, "photo.labels": y})
+    mark_again(folder)
     expected = rf"journal of {key('ERM', 0)} .* step 200 {name} \S+ of 'photo', recorded as"
     with pytest.raises(InputError, match=expected):
         build("binning", cohort)

@@ -10,8 +10,8 @@ import pytest
 from checkwise.cli import main
 from checkwise.errors import InputError
 from checkwise.records import RunKey
+from checkwise.store.mark import mark_done
 from checkwise.store.pack import pack, unpack
-from checkwise.store.run import mark_done
 from checkwise.study import Cohort
 from checkwise.study.targets import Targets
 from checkwise.weights.logits import source_logits

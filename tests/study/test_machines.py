@@ -12,7 +12,7 @@ from checkwise.report import write_report
 from checkwise.report.facts import cohort_facts
 from checkwise.study import Cohort
 from checkwise.study.machines import machines
-from tests.study.cohorts import tiny_runs, write_cohort
+from tests.study.cohorts import mark_again, tiny_runs, write_cohort
 
 EPYC = {"architecture": "x86_64", "processor": "AMD EPYC 7B13", "instructions": "AVX2"}
 XEON = {"architecture": "x86_64", "processor": "Intel Xeon", "instructions": "AVX512"}
@@ -28,7 +28,7 @@ def note(folder: Path, number: int, **facts: Any) -> None:
     run = sorted((folder / "runs").iterdir())[number]
     record = json.loads((run / "run.json").read_text())
     (run / "run.json").write_text(json.dumps({**record, **facts}))
-    (run / "done").write_text(json.dumps({"schema": 1, "last_step": 300, "files": {}}))
+    mark_again(run)
 
 
 def test_runs_are_counted_by_processor_and_instructions(folder: Path) -> None:

@@ -12,13 +12,13 @@ import pytest
 
 from checkwise.errors import InputError
 from checkwise.records import RunKey
-from checkwise.store.run import mark_done
+from checkwise.store.mark import mark_done
 from checkwise.study import Cohort
 from checkwise.study.rows import find_row
 from checkwise.study.scopes import blocks, pooled
 from checkwise.weights import Derived, methods, write
 from checkwise.weights.derived import digest_of
-from tests.study.cohorts import WrittenRun, key, tiny_runs, write_cohort
+from tests.study.cohorts import WrittenRun, key, mark_again, tiny_runs, write_cohort
 
 
 def pair(stretch: float, rights: int, n: int = 8) -> tuple[Any, Any]:
@@ -35,6 +35,7 @@ def save_logits(folder: Path, step: int, parts: dict[str, tuple[Any, Any]], side
     for domain, (z, y) in parts.items():
         arrays[f"{domain}.logits"], arrays[f"{domain}.labels"] = z, y
     np.savez(path, **arrays)
+    mark_again(folder)
 
 
 @pytest.fixture
@@ -220,7 +221,7 @@ def entry(nll: float, correct: int, n: int) -> dict[str, Any]:
 
 def derive(path: Path, run: RunKey, nll: float, **changes: Any) -> None:
     inputs: dict[str, Any] = {"steps": [100, 200], "multiplicities": [1, 1]}
-    inputs["source.jsonl"] = digest_of(path / "runs" / str(run) / "source.jsonl")
+    inputs["source.jsonl"] = digest_of(path / "runs" / str(run), "source.jsonl")
     record = Derived("swad", run, {}, inputs, 2.5)
     source = {"diverged": False, "domains": dict.fromkeys(("art", "photo"), entry(nll, 182, 200))}
     write(path, record, source=source, heldout={"sketch": {**entry(nll + 1, 66, 100), **changes}})

@@ -17,7 +17,7 @@ from checkwise.errors import InputError
 from checkwise.store import layout
 from checkwise.store.cohort import open_cohort
 from checkwise.store.faults import StoreError
-from checkwise.store.run import finished
+from checkwise.store.mark import finished
 from checkwise.store.verify import verify
 from checkwise.sweep import worker
 from checkwise.sweep.datasets import all_roots, read_roots

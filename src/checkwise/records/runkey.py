@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import reprlib
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
+from checkwise.errors import InputError
 from checkwise.metrics.settings import whole
 from checkwise.records.checks import plain_name
 
@@ -52,3 +54,17 @@ class RunKey:
             "hparams_seed": self.hparams_seed,
             "trial_seed": self.trial_seed,
         }
+
+    @classmethod
+    def from_dict(cls, values: Any) -> Self:
+        """A key from its ``as_dict``, as a file holds it.
+
+        Raises:
+            InputError: a coordinate is missing or of another kind.
+        """
+        if not isinstance(values, dict) or not isinstance(values.get("held_out"), list):
+            raise InputError(
+                f"Expected a run's key with a list of held-out domains, but got "
+                f"{reprlib.repr(values)}."
+            )
+        return cls(**{name: values.get(name) for name in cls.__dataclass_fields__})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +12,11 @@ from typing import Any
 from checkwise.errors import InputError
 from checkwise.records import RunKey
 from checkwise.store import layout
-from checkwise.store.atomic import write_text
 from checkwise.store.faults import writing
-from checkwise.store.run import finished, read_key, versions
+from checkwise.store.inside import check_folder, has_file, is_plain_name
+from checkwise.store.mark import finished
+from checkwise.store.planned import read_plan, write_plan
+from checkwise.store.run import versions
 
 __all__ = ["CohortRecord", "finished", "is_cohort", "open_cohort", "write_cohort"]
 
@@ -46,13 +49,7 @@ def write_cohort(
     keys: Sequence[RunKey],
 ) -> None:
     """Write ``cohort.json``; ``roles`` gives the role of every data set."""
-    slugs: dict[str, RunKey] = {}
-    for key in keys:
-        if slugs.setdefault(str(key), key) != key:
-            raise InputError(
-                f"Expected runs with unlike names, but {slugs[str(key)]} and {key} share a folder: "
-                "rename a domain."
-            )
+    _check_folders(keys)
     content = {
         "schema": layout.SCHEMA,
         "name": name,
@@ -60,45 +57,79 @@ def write_cohort(
         "roles": dict(roles),
         "study": dict(study),
         "metrics": dict(metrics),
-        "runs": [{"slug": slug, "key": key.as_dict()} for slug, key in slugs.items()],
+        "runs": [{"slug": str(key), "key": key.as_dict()} for key in dict.fromkeys(keys)],
         "versions": versions(),
     }
     with writing(path):
         (path / layout.RUNS).mkdir(parents=True, exist_ok=True)
-        write_text(path / layout.COHORT, layout.encode_json(content))
+        write_plan(path, content)
 
 
 def open_cohort(path: Path | str) -> CohortRecord:
-    """Read ``cohort.json``."""
+    """Read ``cohort.json``.
+
+    Raises:
+        InputError: it is no plan, it was changed, or a run's folder leads out of the cohort.
+    """
     path = Path(path)
     file = path / layout.COHORT
-    content = layout.read_json(file)
-    try:
-        runs = {read_key(r["key"]): path / layout.RUNS / str(r["slug"]) for r in content["runs"]}
-        role = str(content["role"])
-        datasets = {key.dataset for key in runs}
-        return CohortRecord(
-            path=path,
-            name=str(content["name"]),
-            role=role,
-            roles=MappingProxyType(dict(content.get("roles") or dict.fromkeys(datasets, role))),
-            study=MappingProxyType(dict(content["study"])),
-            metrics=MappingProxyType(dict(content["metrics"])),
-            runs=MappingProxyType(runs),
-            versions=MappingProxyType(dict(content["versions"])),
-        )
-    except (KeyError, TypeError, ValueError) as error:
+    plan = read_plan(path)
+    role = layout.expect(plan.content, "role", str, file)
+    study, metrics, made_with = (
+        MappingProxyType(dict(layout.expect(plan.content, name, dict, file)))
+        for name in ("study", "metrics", "versions")
+    )
+    datasets = {key.dataset for key in plan.runs.values()}
+    roles = plan.content.get("roles") or dict.fromkeys(datasets, role)
+    if not isinstance(roles, dict) or not all(isinstance(role, str) for role in roles.values()):
         raise InputError(
-            f"Expected the plan of a cohort, but got a fault at {error} in {file}: give "
-            "`checkwise sweep` the study again with another --out."
-        ) from None
+            f"Expected the role of every data set, but got {reprlib.repr(roles)} in {file}: "
+            "restore the file from a copy."
+        )
+    check_folder(path / layout.RUNS)
+    runs = {key: path / layout.RUNS / slug for slug, key in plan.runs.items()}
+    for folder in runs.values():
+        check_folder(folder)
+    return CohortRecord(
+        path=path,
+        name=layout.expect(plan.content, "name", str, file),
+        role=role,
+        roles=MappingProxyType(dict(roles)),
+        study=study,
+        metrics=metrics,
+        runs=MappingProxyType(runs),
+        versions=made_with,
+    )
 
 
 def is_cohort(path: Path) -> bool:
     """Whether a folder is a cohort."""
-    return (path / layout.COHORT).is_file()
+    return has_file(path, layout.COHORT)
 
 
 def _common(roles: Mapping[str, str]) -> str:
     distinct = set(roles.values())
     return distinct.pop() if len(distinct) == 1 else "mixed"
+
+
+def _check_folders(keys: Sequence[RunKey]) -> None:
+    """Refuse runs that cannot have a folder of their own, also where case makes no difference."""
+    slugs: dict[str, RunKey] = {}
+    for key in keys:
+        slug = str(key)
+        if not is_plain_name(slug):
+            raise InputError(
+                f"Expected names short enough for a folder, but {slug:.80}… has {len(slug)} "
+                "characters: shorten the names of the data set or of its domains."
+            )
+        if slugs.setdefault(slug.casefold(), key) != key:
+            raise InputError(
+                f"Expected runs with unlike names, but {slugs[slug.casefold()]} and {key} share a "
+                "folder: rename a domain."
+            )
+        files = [layout.heldout_file(domain).casefold() for domain in key.held_out]
+        if len(set(files)) < len(files):
+            raise InputError(
+                f"Expected held-out domains with unlike names, but those of {key} share a file: "
+                "rename a domain."
+            )

@@ -6,7 +6,6 @@ registered afterwards is late. Only ``checkwise.study`` may import this; a test 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,10 +13,11 @@ from typing import Any, TypeVar
 from numpy.typing import NDArray
 
 from checkwise.errors import InputError
-from checkwise.store import layout, rows
+from checkwise.store import layout, rows, strict_json
 from checkwise.store.cohort import is_cohort
-from checkwise.store.journal import read_journal
+from checkwise.store.inside import has_file, read_file
 from checkwise.store.registration import mark_opened
+from checkwise.store.run import read_records
 
 Content = TypeVar("Content")
 
@@ -38,7 +38,8 @@ def read_heldout(folder: Path, domain: str) -> dict[str, NDArray[Any]]:
 
     Metrics of a diverged checkpoint are nan.
     """
-    return _opened(Path(folder) / layout.heldout_file(domain), _columns)
+    name = layout.heldout_file(domain)
+    return _opened(Path(folder) / name, lambda: _columns(Path(folder), domain))
 
 
 def read_pseudo_target(folder: Path, domain: str) -> dict[str, NDArray[Any]]:
@@ -46,40 +47,45 @@ def read_pseudo_target(folder: Path, domain: str) -> dict[str, NDArray[Any]]:
 
     It leaves no mark.
     """
-    return _columns(Path(folder) / layout.heldout_file(domain))
+    return _columns(Path(folder), domain)
 
 
 def read_entry(path: Path) -> dict[str, Any]:
     """The result of a derived model on one held-out domain: ``diverged``, ``n``, metrics."""
-    return _opened(path, _entry)
+    return _opened(path, lambda: _entry(path))
 
 
 def has_logits(folder: Path, domain: str, step: int) -> bool:
     """Whether the logits of a held-out domain at a step were saved."""
-    return _logits_file(folder, domain, step).is_file()
+    return has_file(folder, layout.heldout_predictions_file(domain, step))
 
 
 def read_logits(
-    folder: Path, domain: str, step: int, *, read: Callable[[Path], Content]
+    folder: Path, domain: str, step: int, *, read: Callable[[Path, str], Content]
 ) -> Content:
-    """What ``read`` makes of the saved logits of a held-out domain at a step."""
-    return _opened(_logits_file(folder, domain, step), read)
+    """What ``read`` makes of the saved logits of a held-out domain at a step.
+
+    It is given the run's folder and the name of the file inside it.
+    """
+    name = layout.heldout_predictions_file(domain, step)
+    return _opened(Path(folder) / name, lambda: read(Path(folder), name))
 
 
-def _opened(path: Path, read: Callable[[Path], Content]) -> Content:
+def _opened(path: Path, read: Callable[[], Content]) -> Content:
     """What ``read`` makes of a held-out file. What cannot be read leaves no mark."""
-    content = read(path)
+    content = read()
     unseal(path)
     return content
 
 
-def _columns(path: Path) -> dict[str, NDArray[Any]]:
+def _columns(folder: Path, domain: str) -> dict[str, NDArray[Any]]:
+    path = folder / layout.heldout_file(domain)
     try:
-        lines = read_journal(path)
+        lines = read_records(folder, layout.heldout_file(domain))
     except FileNotFoundError:
         known = ", ".join(sorted(p.stem for p in path.parent.glob("*.jsonl"))) or "none"
         raise InputError(
-            f"Expected results on the held-out domain {path.stem!r}, but {path.parent} has "
+            f"Expected results on the held-out domain {domain!r}, but {path.parent} has "
             f"{known}: check the name, or let the run train."
         ) from None
     if not lines:
@@ -91,7 +97,7 @@ def _columns(path: Path) -> dict[str, NDArray[Any]]:
 
 def _entry(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = strict_json.parse(read_file(path.parent, path.name))
     except (OSError, ValueError) as error:
         found = error
     if not isinstance(found, dict):
@@ -100,7 +106,3 @@ def _entry(path: Path) -> dict[str, Any]:
             "folder of the derived result and make it again."
         )
     return found
-
-
-def _logits_file(folder: Path, domain: str, step: int) -> Path:
-    return Path(folder) / layout.heldout_predictions_file(domain, step)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -10,8 +11,11 @@ from types import TracebackType
 from typing import Any, Self
 
 from checkwise.errors import InputError
+from checkwise.store import strict_json
 from checkwise.store.append import append_whole
 from checkwise.store.atomic import sync_folder
+from checkwise.store.inside import has_file, read_file
+from checkwise.store.mark import Fingerprint
 
 
 class Journal:
@@ -26,7 +30,9 @@ class Journal:
     def __init__(self, path: Path, *, length: int = 0) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        has_file(path.parent, path.name)  # refuses anything but a regular file
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._file = os.open(path, flags, 0o666)
         size = os.fstat(self._file).st_size
         if size < length:
             os.close(self._file)
@@ -38,6 +44,7 @@ class Journal:
         os.fsync(self._file)
         sync_folder(path.parent)
         self._length = length
+        self._digest = hashlib.sha256(os.pread(self._file, length, 0))
 
     def __enter__(self) -> Self:
         return self
@@ -55,11 +62,17 @@ class Journal:
         """Bytes of whole, synced lines."""
         return self._length
 
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """Size and SHA-256 of what this process wrote or found in it."""
+        return {"bytes": self._length, "sha256": self._digest.hexdigest()}
+
     def append(self, record: Mapping[str, Any]) -> None:
         """Add one line; it has reached the disk when this returns."""
         line = encode_line(record)
         append_whole(self._file, line, at=self._length)
         self._length += len(line)
+        self._digest.update(line)
 
     def close(self) -> None:
         """Let go of the file."""
@@ -74,17 +87,21 @@ def encode_line(record: Mapping[str, Any]) -> bytes:
     return text.encode() + b"\n"
 
 
-def read_journal(path: Path, *, length: int | None = None) -> list[dict[str, Any]]:
-    """Every whole line of a journal, or of its first ``length`` bytes.
+def read_journal(path: Path) -> list[dict[str, Any]]:
+    """Every whole line of a journal (see ``parse_journal``)."""
+    return parse_journal(read_file(path.parent, path.name), path)
+
+
+def parse_journal(content: bytes, path: Path) -> list[dict[str, Any]]:
+    """Every whole line of a journal's content; ``path`` is for messages.
 
     A last line without its end was being written when the process died and is passed over; a line
     that is broken in the middle of the file means damage, and is refused.
     """
-    content = path.read_bytes()[:length]
     records = []
     for number, line in enumerate(content.split(b"\n")[:-1], start=1):
         try:
-            record = json.loads(line)
+            record = strict_json.parse(line)
         except ValueError:
             record = None
         if not isinstance(record, dict):

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
+import reprlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from checkwise.errors import InputError
+from checkwise.store import inside, strict_json
 
 SCHEMA: Final = 1
+LARGEST_JSON: Final = 2**28  # bytes; the mark of a run with a million files is smaller
 
 COHORT: Final = "cohort.json"
 REGISTRATIONS: Final = "registrations.jsonl"
@@ -40,16 +47,31 @@ _OF_A_RUN: Final = (
     DONE,
 )
 
+Value = TypeVar("Value", str, int, dict[str, Any], list[Any])
+_KINDS: Final[dict[type, str]] = {
+    str: "a string",
+    int: "a whole number",
+    dict: "an object",
+    list: "a list",
+}
+_LONGEST_DOMAIN: Final = 220  # bytes; a suffix and a temporary name fit beside it
+_LONGEST_START: Final = 150
 _UNSAFE = re.compile(r"[/\\\0]|^\.|%(?=[0-9A-Fa-f]{2})")
 
 
 def file_name(domain: str) -> str:
     """A domain's name as a file name: unlike domains have unlike names.
 
+    A name too long for a file keeps its beginning and ends in a hash.
+
     >>> file_name("Real World"), file_name("a/b")
     ('Real World', 'a%2Fb')
     """
-    return _UNSAFE.sub(lambda found: f"%{ord(found[0]):02X}", domain)
+    name = _UNSAFE.sub(lambda match: f"%{ord(match[0]):02X}", domain)
+    if len(name.encode()) <= _LONGEST_DOMAIN:
+        return name
+    start = name.encode()[:_LONGEST_START].decode(errors="ignore")
+    return f"{start}%{hashlib.sha256(domain.encode()).hexdigest()}"
 
 
 def heldout_file(domain: str) -> str:
@@ -118,10 +140,24 @@ def is_held_out(path: Path) -> bool:
     )
 
 
+@dataclass(frozen=True)
+class Document:
+    """A JSON object with the size and SHA-256 of the file it came from; not to be changed."""
+
+    content: dict[str, Any]
+    bytes: int
+    sha256: str
+
+
 def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object of the schema this version knows."""
+    """A JSON object of the schema this version knows; not to be changed."""
+    return read_document(path).content
+
+
+def read_document(path: Path) -> Document:
+    """The same with what tells its file from a changed one; read once while the file stays."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        return _document(path, inside.identity(path.parent, path.name))
     except FileNotFoundError:
         raise InputError(
             f"Expected a file {path.name}, but there is none in {path.parent}: check the path."
@@ -131,24 +167,54 @@ def read_json(path: Path) -> dict[str, Any]:
             f"Expected a folder with {path.name} in it, but {path.parent} is a file: give the "
             "folder (`checkwise unpack` makes one of a packed cohort)."
         ) from None
-    except (ValueError, OSError) as error:
+    except OSError as error:
+        raise unreadable(path, error.strerror or str(error)) from None
+
+
+@lru_cache(maxsize=1024)
+def _document(path: Path, _: inside.Identity) -> Document:
+    with inside.open_file(path.parent, path.name) as file:
+        raw = file.read(LARGEST_JSON + 1)
+    if len(raw) > LARGEST_JSON:
+        raise unreadable(path, f"more than {LARGEST_JSON / 1e6:.0f} MB")
+    try:
+        content = strict_json.parse(raw)
+    except ValueError as error:
+        raise unreadable(path, str(error)) from None
+    if not isinstance(content, dict):
+        raise InputError(f"Expected a JSON object, but got {type(content).__name__} in {path}.")
+    check_schema(content.get("schema"), path)
+    return Document(content, len(raw), hashlib.sha256(raw).hexdigest())
+
+
+def unreadable(path: Path, reason: str) -> InputError:
+    """What to say about a file of a cohort that is no JSON object."""
+    return InputError(
+        f"Expected a readable JSON object, but got: {reason} in {path}: `checkwise verify` says "
+        "what to do."
+    )
+
+
+def expect(content: Mapping[str, Any], name: str, kind: type[Value], path: Path) -> Value:
+    """One entry of a JSON object, of the kind it has to be."""
+    value = content.get(name)
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise InputError(
-            f"Expected a readable JSON object, but got: {error} in {path}: "
+            f"Expected {_KINDS[kind]} as {name!r}, but got {reprlib.repr(value)} in {path}: "
             "`checkwise verify` says what to do."
-        ) from None
-    if not isinstance(found, dict):
-        raise InputError(f"Expected a JSON object, but got {type(found).__name__} in {path}.")
-    check_schema(found.get("schema"), path)
-    return found
+        )
+    return value
 
 
 def check_schema(schema: object, path: Path) -> None:
     """Refuse files whose meaning this version does not know."""
-    if schema == SCHEMA:
+    if schema == SCHEMA and type(schema) is int:
         return
-    newer = isinstance(schema, int) and schema > SCHEMA
+    newer = type(schema) is int and schema > SCHEMA
     advice = "update checkwise" if newer else "write it again with this version of checkwise"
-    raise InputError(f"Expected schema {SCHEMA}, but got {schema!r} in {path}: {advice}.")
+    raise InputError(
+        f"Expected schema {SCHEMA}, but got {reprlib.repr(schema)} in {path}: {advice}."
+    )
 
 
 def encode_json(content: object) -> str:

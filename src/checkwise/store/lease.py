@@ -21,7 +21,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from checkwise.errors import InputError
+from checkwise.store import strict_json
 from checkwise.store.faults import LeaseLostError, writing
+from checkwise.store.inside import check_tree, has_file, read_file
 from checkwise.store.layout import LEASE
 
 STALE_SECONDS = 300.0
@@ -85,7 +88,8 @@ def take(folder: Path) -> Lease | None:
 
 def _take(path: Path) -> Lease | None:
     while True:
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        has_file(path.parent, path.name)  # refuses anything but a regular file
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
         try:
             held = not _lock(file) or _alive_elsewhere(path)
             if held or _is_at(file, path):
@@ -101,6 +105,7 @@ def _take(path: Path) -> Lease | None:
     token = secrets.token_hex(16)
     content = json.dumps({"token": token, "host": socket.gethostname(), "pid": os.getpid()})
     try:
+        check_tree(path.parent)  # from here on files are written and deleted in it
         os.ftruncate(file, 0)
         os.pwrite(file, content.encode(), 0)
         os.fsync(file)
@@ -110,7 +115,7 @@ def _take(path: Path) -> Lease | None:
             if _content(path).get("token") != token:
                 os.close(file)
                 return None
-    except OSError:
+    except (OSError, InputError):
         os.close(file)
         raise
     return Lease(path, file, token)
@@ -128,9 +133,9 @@ def holder(folder: Path) -> Holder | None:
     """Who seems to hold a run, found without touching its lease."""
     path = folder / LEASE
     content = _content(path)
-    if "pid" not in content:
+    if not content:
         return None
-    found = Holder(str(content.get("host")), int(content["pid"]))
+    found = Holder(content["host"], content["pid"])
     if found.host == socket.gethostname():
         return found if _process_exists(found.pid) else None
     return found if _alive_elsewhere(path) else None
@@ -152,11 +157,16 @@ def _is_at(file: int, path: Path) -> bool:
 
 
 def _content(path: Path) -> dict[str, Any]:
+    """Who wrote a lease; nothing where it is not as a lease is written."""
     try:
-        found = json.loads(path.read_text())
+        found = strict_json.parse(read_file(path.parent, path.name))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    kinds = {"token": str, "host": str, "pid": int}
+    whole = isinstance(found, dict) and all(
+        type(found.get(name)) is kind for name, kind in kinds.items()
+    )
+    return found if whole and 0 < found["pid"] < 2**31 else {}
 
 
 def _alive_elsewhere(path: Path) -> bool:

@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 
 from checkwise.store import layout
 from checkwise.store.atomic import write_with
+from checkwise.store.inside import has_file, read_file
 from checkwise.store.registration import LOG
 from checkwise.store.unpack import unpack
 from checkwise.store.whole import check_whole, heldout_files, packed_part
@@ -33,7 +34,7 @@ def pack(cohort: Path, out: Path) -> int:
             the log of registrations is damaged.
     """
     runs = check_whole(cohort)
-    names = [layout.COHORT, *([LOG] if (cohort / LOG).is_file() else [])]
+    names = [layout.COHORT, *([LOG] if has_file(cohort, LOG) else [])]
     for folder in runs.values():
         below = folder.relative_to(cohort).as_posix()
         files = (layout.RUN, layout.SOURCE, *heldout_files(folder), layout.DONE)
@@ -59,6 +60,6 @@ def pack(cohort: Path, out: Path) -> int:
 def _content(path: Path) -> bytes:
     """A file as it is; of a run's mark, what it says about the files that come along."""
     if path.name != layout.DONE:
-        return path.read_bytes()
+        return read_file(path.parent, path.name)
     mark = layout.read_json(path)
-    return layout.encode_json({**mark, "files": packed_part(mark)}).encode()
+    return layout.encode_json({**mark, "files": packed_part(path.parent)}).encode()

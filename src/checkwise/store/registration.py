@@ -19,7 +19,8 @@ from checkwise.store import layout
 from checkwise.store.chain import Line, append_line, broken, decoded, read_chain, read_log_bytes
 from checkwise.store.cohort import is_cohort, open_cohort
 from checkwise.store.faults import StoreError, remedy, writing
-from checkwise.store.run import fingerprint
+from checkwise.store.inside import has_file
+from checkwise.store.mark import fingerprint
 
 LOG: Final = layout.REGISTRATIONS
 REGISTRATION: Final = "registration"
@@ -96,9 +97,8 @@ def source_hashes(cohort: Path) -> dict[str, str]:
     """SHA-256 of the source journal of every run that has one, by the run's folder."""
     found = {}
     for folder in open_cohort(cohort).runs.values():
-        path = folder / layout.SOURCE
-        if path.is_file():
-            found[folder.name] = str(fingerprint(path)["sha256"])
+        if has_file(folder, layout.SOURCE):
+            found[folder.name] = str(fingerprint(folder, layout.SOURCE)["sha256"])
     return found
 
 

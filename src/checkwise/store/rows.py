@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,10 @@ def steps_of(lines: Sequence[Mapping[str, Any]], path: Path) -> NDArray[np.int64
     steps: list[int] = []
     for number, line in enumerate(lines, start=1):
         step = line.get("step")
-        if type(step) is not int or (steps and step <= steps[-1]):
+        if type(step) is not int or step < 0 or (steps and step <= steps[-1]):
             raise InputError(
-                f"Expected increasing steps, but got {step!r} in line {number} of {path}: the file "
-                "is damaged; `checkwise verify` says what to do."
+                f"Expected increasing steps, but got {reprlib.repr(step)} in line {number} of "
+                f"{path}: the file is damaged; `checkwise verify` says what to do."
             )
         steps.append(step)
     return np.array(steps, dtype=np.int64)
@@ -43,25 +44,26 @@ def metric_columns(
     kept = [entry for entry, lost in zip(entries, diverged.tolist(), strict=True) if not lost]
     source = kept or list(entries)
     names = [name for name in source[0] if name not in (*NOT_METRICS, "step", "diverged")]
-    columns: dict[str, NDArray[Any]] = {
-        "n": np.array([_number(e, "n", s, where) for e, s in zip(entries, steps, strict=True)]),
-    }
-    columns["n"] = columns["n"].astype(np.int64)
-    for name in ("correct", *names):
-        empty = 0 if name == "correct" else np.nan
+    columns: dict[str, NDArray[Any]] = {}
+    for name in ("n", "correct", *names):
+        count = name in ("n", "correct")
+        empty = 0 if count else np.nan
         values = [
-            empty if lost else _number(entry, name, step, where)
+            empty if lost and name != "n" else _number(entry, name, step, where, whole=count)
             for entry, lost, step in zip(entries, diverged.tolist(), steps.tolist(), strict=True)
         ]
-        columns[name] = np.array(values, dtype=np.int64 if name == "correct" else np.float64)
+        columns[name] = np.array(values, dtype=np.int64 if count else np.float64)
     return columns
 
 
-def _number(entry: Mapping[str, Any], name: str, step: int, where: str) -> float:
+def _number(
+    entry: Mapping[str, Any], name: str, step: int, where: str, *, whole: bool = False
+) -> float:
     value = entry.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    kind = int if whole else int | float
+    if isinstance(value, bool) or not isinstance(value, kind):
         raise InputError(
-            f"Expected a number for {name}, but got {value!r} at step {step} in {where}: the file "
-            "is damaged; `checkwise verify` says what to do."
+            f"Expected a {'whole ' * whole}number for {name}, but got {reprlib.repr(value)} at "
+            f"step {step} in {where}: the file is damaged; `checkwise verify` says what to do."
         )
     return value

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import platform
+import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
@@ -14,9 +14,12 @@ import numpy as np
 
 from checkwise.errors import InputError
 from checkwise.records import RunKey, Trajectory
-from checkwise.store import layout, rows
+from checkwise.store import layout, rows, strict_json
 from checkwise.store.atomic import write_text
-from checkwise.store.journal import read_journal
+from checkwise.store.inside import has_file, read_file
+from checkwise.store.journal import parse_journal
+from checkwise.store.mark import RETRAIN, check_recorded, finished, read_recorded
+from checkwise.store.planned import check_planned
 
 
 @dataclass(frozen=True)
@@ -28,33 +31,69 @@ class RunRecord:
     versions: Mapping[str, str]
 
 
-def write_run(folder: Path, key: RunKey, config: Mapping[str, Any]) -> None:
-    """Write ``run.json``."""
+def write_run(
+    folder: Path,
+    key: RunKey,
+    config: Mapping[str, Any],
+    *,
+    machine: Mapping[str, str] | None = None,
+) -> str:
+    """Write ``run.json`` at the start of a run; returns what it says.
+
+    ``machine`` names the processor, on which the last bits of the results depend.
+    """
     content = {
         "schema": layout.SCHEMA,
         "key": key.as_dict(),
         "config": dict(config),
         "versions": versions(),
+        "machine": dict(machine or {}),
     }
-    write_text(folder / layout.RUN, layout.encode_json(content))
+    return _write(folder, content)
+
+
+def write_continued_run(
+    folder: Path, text: str, *, updates: int, machine: Mapping[str, str]
+) -> str:
+    """Write ``run.json`` again as it was, with a note where versions or processor are others now.
+
+    Args:
+        text: what it said when the state that the run continues from was saved.
+        updates: how many updates lie before that state.
+    """
+    content: dict[str, Any] = strict_json.parse(text.encode())
+    here = {"versions": versions(), "machine": dict(machine)}
+    notes = content.get("continued", [])
+    before = notes[-1] if notes else content
+    if any(before.get(name) != facts for name, facts in here.items()):
+        content["continued"] = [*notes, {"updates": updates, **here}]
+    return _write(folder, content)
+
+
+def _write(folder: Path, content: Mapping[str, Any]) -> str:
+    text = layout.encode_json(content)
+    write_text(folder / layout.RUN, text)
+    return text
 
 
 def read_run(folder: Path) -> RunRecord:
-    """Read ``run.json``."""
+    """Read ``run.json``.
+
+    Raises:
+        InputError: it is damaged, was changed since the run finished, or is of another run than
+            the cohort planned for the folder.
+    """
+    folder = Path(folder)
     path = folder / layout.RUN
-    content = layout.read_json(path)
+    document = layout.read_document(path)
     try:
-        return RunRecord(read_key(content["key"]), content["config"], content["versions"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise InputError(
-            f"Expected key, config and versions, but got a fault at {error} in {path}: remove the "
-            "run's folder to train it again."
-        ) from None
-
-
-def read_key(entry: Mapping[str, Any]) -> RunKey:
-    """A run's key from plain values."""
-    return RunKey(**{name: entry[name] for name in RunKey.__dataclass_fields__})
+        key = RunKey.from_dict(document.content.get("key"))
+    except InputError as error:
+        raise InputError(f"{error} It is in {path}: {RETRAIN}.") from None
+    parts = [layout.expect(document.content, name, dict, path) for name in ("config", "versions")]
+    check_recorded(folder, layout.RUN, {"bytes": document.bytes, "sha256": document.sha256})
+    check_planned(folder, key)
+    return RunRecord(key, *parts)
 
 
 def read_trajectory(folder: Path) -> Trajectory:
@@ -65,15 +104,14 @@ def read_trajectory(folder: Path) -> Trajectory:
     folder = Path(folder)
     run = read_run(folder)
     path = folder / layout.SOURCE
-    if not path.is_file():
+    if not has_file(folder, layout.SOURCE):
         raise InputError(
             f"Expected records in {path}, but the run has not written any yet: let it train."
         )
-    _check_mark(folder)
-    lines = read_journal(path)
+    lines = read_records(folder, layout.SOURCE)
     if not lines:
         raise InputError(f"Expected at least one record, but got none in {path}: let it train.")
-    notes = () if (folder / layout.DONE).exists() else ("the run is not finished",)
+    notes = () if finished(folder) else ("the run is not finished",)
     return trajectory_of(
         lines,
         path=path,
@@ -85,25 +123,18 @@ def read_trajectory(folder: Path) -> Trajectory:
     )
 
 
-def _check_mark(folder: Path) -> None:
-    """Refuse records that are not those the run was finished with."""
-    if not finished(folder):
-        return
-    files = layout.read_json(folder / layout.DONE).get("files") or {}
-    if layout.SOURCE in files and fingerprint(folder / layout.SOURCE) != files[layout.SOURCE]:
-        raise InputError(
-            f"Expected the records that the run finished with, but {folder / layout.SOURCE} was "
-            "changed since: `checkwise verify` says what to do."
-        )
+def read_records(folder: Path, name: str) -> list[dict[str, Any]]:
+    """Every whole line of one of a run's journals; of a finished run, as it finished with it."""
+    return parse_journal(read_recorded(folder, name), folder / name)
 
 
 def trajectory_of(lines: Sequence[Mapping[str, Any]], *, path: Path, **facts: Any) -> Trajectory:
     """A trajectory from the lines of ``source.jsonl``; ``path`` is for messages."""
     steps = rows.steps_of(lines, path)
     diverged = rows.diverged_of(lines)
-    domains = tuple(sorted(lines[0].get("domains", ())))
+    domains = _domains(lines[0], path)
     for line in lines:
-        if tuple(sorted(line.get("domains", ()))) != domains:
+        if _domains(line, path) != domains:
             raise InputError(
                 f"Expected the domains {', '.join(domains)} at every step, but step {line['step']} "
                 f"differs in {path}: the file is damaged; `checkwise verify` says what to do."
@@ -130,35 +161,26 @@ def trajectory_of(lines: Sequence[Mapping[str, Any]], *, path: Path, **facts: An
     )
 
 
-def mark_done(folder: Path, last_step: int) -> None:
-    """Write the mark that a run is finished: the size and SHA-256 of every file that stays."""
-    files = {name: fingerprint(folder / name) for name in kept_files(folder)}
-    content = {"schema": layout.SCHEMA, "last_step": last_step, "files": files}
-    write_text(folder / layout.DONE, layout.encode_json(content))
+def _domains(line: Mapping[str, Any], path: Path) -> tuple[str, ...]:
+    domains = line.get("domains")
+    if (
+        not isinstance(domains, Mapping)
+        or not domains
+        or not all(isinstance(entry, Mapping) for entry in domains.values())
+    ):
+        raise InputError(
+            f"Expected the metrics of every domain, but got {reprlib.repr(domains)} at step "
+            f"{line['step']} of {path}: the file is damaged; `checkwise verify` says what to do."
+        )
+    return tuple(sorted(domains))
 
 
-def finished(folder: Path) -> bool:
-    """Whether a run has its mark."""
-    return (Path(folder) / layout.DONE).is_file()
-
-
-def kept_files(folder: Path) -> list[str]:
-    """Every file of a run that ``done`` vouches for, relative to its folder."""
-    single = [name for name in (layout.RUN, layout.SOURCE) if (folder / name).is_file()]
-    below = [
-        path.relative_to(folder).as_posix()
-        for place in (layout.HELDOUT, layout.CHECKPOINTS, layout.AVERAGES, layout.PREDICTIONS)
-        for path in sorted((folder / place).rglob("*"))
-        if path.is_file() and not path.name.startswith(".")
-    ]
-    return single + below
-
-
-def fingerprint(path: Path) -> dict[str, Any]:
-    """Size and SHA-256 of a file."""
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return {"bytes": path.stat().st_size, "sha256": digest}
+def last_failure(folder: Path) -> str | None:
+    """Why the last attempt at a run failed, in one line; None where it did not."""
+    if not has_file(folder, layout.ERROR):
+        return None
+    lines = read_file(folder, layout.ERROR).decode(errors="replace").strip().splitlines()
+    return lines[-1] if lines else "no reason was recorded"
 
 
 def versions() -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -10,11 +10,13 @@ from typing import Any, Literal
 from checkwise.errors import InputError
 from checkwise.store import layout
 from checkwise.store.cohort import open_cohort
+from checkwise.store.inside import has_file
 from checkwise.store.journal import read_journal
+from checkwise.store.mark import RETRAIN, fingerprint, finished, kept_files, read_mark
 from checkwise.store.registration import LOG, read_log
-from checkwise.store.run import RunRecord, fingerprint, finished, kept_files, read_run
+from checkwise.store.run import RunRecord, last_failure, read_run
 
-RETRAIN = "remove the run's folder and give the same `checkwise sweep` again to train it anew"
+MOST_RECORDS = 10**7
 RESTORE = f"restore the file from a copy, or {RETRAIN}"
 
 
@@ -35,7 +37,7 @@ class Fault:
 def verify(path: Path, *, progress: Callable[[int, int], None] | None = None) -> list[Fault]:
     """Every fault of a cohort's folder, or of a single run's."""
     path = Path(path)
-    if (path / layout.RUN).is_file():
+    if has_file(path, layout.RUN):
         return list(_run_faults(path))
     cohort = open_cohort(path)
     faults = list(_log_faults(path))
@@ -60,46 +62,46 @@ def _log_faults(cohort: Path) -> Iterator[Fault]:
 
 
 def _run_faults(folder: Path) -> Iterator[Fault]:
-    name = folder.name
-    if (folder / layout.ERROR).is_file() and not finished(folder):
-        reason = (folder / layout.ERROR).read_text(errors="replace").strip().splitlines()
-        what = f"the last attempt failed: {reason[-1] if reason else 'no reason was recorded'}"
-        yield Fault(name, "failed", what, "put that right and give the same command again")
-        return
-    if not finished(folder):
-        yield from _unfinished_faults(folder)
-        return
     try:
-        mark = layout.read_json(folder / layout.DONE)
-        files: dict[str, Any] = dict(mark["files"])
-        run = read_run(folder)
-    except (InputError, KeyError, TypeError, ValueError) as error:
-        yield Fault(name, "damaged", str(error), RETRAIN)
-        return
-    yield from _file_faults(folder, files)
-    yield from _record_faults(folder, run, int(mark.get("last_step", -1)))
+        yield from _finished_faults(folder) if finished(folder) else _unfinished_faults(folder)
+    except (InputError, OSError) as error:
+        yield Fault(folder.name, "damaged", str(error).rstrip("."), RETRAIN)
+
+
+def _finished_faults(folder: Path) -> Iterator[Fault]:
+    mark = read_mark(folder)
+    faults = list(_file_faults(folder, mark.files))
+    yield from faults
+    if not any(fault.what.startswith(layout.RUN) for fault in faults):
+        yield from _record_faults(folder, read_run(folder), mark.last_step)
 
 
 def _unfinished_faults(folder: Path) -> Iterator[Fault]:
-    what, do = "the run has not started", "give the same `checkwise sweep` again"
-    if (folder / layout.SOURCE).is_file():
-        try:
-            records = len(read_journal(folder / layout.SOURCE))
-        except (InputError, OSError) as error:
-            yield Fault(folder.name, "damaged", str(error), RETRAIN)
-            return
+    reason = last_failure(folder)
+    if reason is not None:
+        what = f"the last attempt failed: {reason}"
+        yield Fault(folder.name, "failed", what, "put that right and run the same command again")
+        return
+    if has_file(folder, layout.RUN):
+        read_run(folder)
+    what, do = "the run has not started", "run the same `checkwise sweep` again"
+    if has_file(folder, layout.SOURCE):
+        records = len(read_journal(folder / layout.SOURCE))
         what = f"the run is not finished ({records} records)"
         do += ": it continues where it stopped"
     yield Fault(folder.name, "unfinished", what, do)
 
 
-def _file_faults(folder: Path, files: dict[str, Any]) -> Iterator[Fault]:
+def _file_faults(folder: Path, files: Mapping[str, Any]) -> Iterator[Fault]:
     for name, expected in files.items():
-        path = folder / name
         try:
-            found = fingerprint(path)
-        except FileNotFoundError:
+            found = fingerprint(folder, name)
+        except (FileNotFoundError, NotADirectoryError):
             yield Fault(folder.name, "damaged", f"{name} is missing", RESTORE)
+            continue
+        except InputError as error:
+            what = f"{name} was replaced: {str(error).rstrip('.')}"
+            yield Fault(folder.name, "damaged", what, RESTORE)
             continue
         except OSError as error:
             what = f"{name} cannot be read ({error.strerror})"
@@ -118,11 +120,10 @@ def _file_faults(folder: Path, files: dict[str, Any]) -> Iterator[Fault]:
 
 def _record_faults(folder: Path, run: RunRecord, last_step: int) -> Iterator[Fault]:
     try:
-        steps, every = int(run.config["steps"]), int(run.config["record_every"])
-    except (KeyError, TypeError, ValueError):
+        expected = planned_steps(run.config, folder / layout.RUN)
+    except InputError:
         yield Fault(folder.name, "damaged", f"{layout.RUN} lacks the schedule", RETRAIN)
         return
-    expected = record_steps(steps, every)
     if expected[-1] != last_step:
         what = f"{layout.DONE} names {last_step} as the last step where {expected[-1]} was planned"
         yield Fault(folder.name, "damaged", what, RETRAIN)
@@ -140,6 +141,21 @@ def _record_faults(folder: Path, run: RunRecord, last_step: int) -> Iterator[Fau
                 f" (step {lacking[0]} is missing)" if lacking else ""
             )
             yield Fault(folder.name, "damaged", what, RESTORE)
+
+
+def planned_steps(facts: Mapping[str, Any], path: Path) -> list[int]:
+    """The steps of the records that a study or a run's configuration plans; ``path`` is its file.
+
+    Raises:
+        InputError: there is no schedule in it.
+    """
+    steps, every = (layout.expect(facts, name, int, path) for name in ("steps", "record_every"))
+    if not (steps > 0 and every > 0 and steps // every < MOST_RECORDS):
+        raise InputError(
+            f"Expected a schedule, but got {steps} updates with a record every {every} in {path}: "
+            "restore the file from a copy."
+        )
+    return record_steps(steps, every)
 
 
 def record_steps(steps: int, record_every: int) -> list[int]:

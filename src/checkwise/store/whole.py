@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from checkwise.errors import InputError
 from checkwise.records import RunKey
 from checkwise.store import layout
 from checkwise.store.cohort import open_cohort
+from checkwise.store.inside import has_file
+from checkwise.store.mark import Fingerprint, fingerprint, finished, read_mark
 from checkwise.store.registration import read_log
-from checkwise.store.run import fingerprint, finished
+from checkwise.store.run import read_run
 
 LEFT_BEHIND: Final = (layout.CHECKPOINTS, layout.PREDICTIONS, layout.AVERAGES)
 
@@ -35,9 +37,10 @@ def check_whole(cohort: Path) -> Mapping[RunKey, Path]:
     return runs
 
 
-def packed_part(mark: Mapping[str, Any]) -> dict[str, Any]:
+def packed_part(folder: Path) -> dict[str, Fingerprint]:
     """What a run's mark says about the files that are packed."""
-    return {name: f for name, f in mark["files"].items() if not name.startswith(LEFT_BEHIND)}
+    files = read_mark(folder).files
+    return {name: noted for name, noted in files.items() if not name.startswith(LEFT_BEHIND)}
 
 
 def heldout_files(folder: Path) -> list[str]:
@@ -46,12 +49,13 @@ def heldout_files(folder: Path) -> list[str]:
 
 
 def _check_unchanged(folder: Path) -> None:
-    files = packed_part(layout.read_json(folder / layout.DONE))
+    files = packed_part(folder)
     for name in {**files, **dict.fromkeys(heldout_files(folder))}:
-        path = folder / name
-        if not path.is_file() or name not in files or fingerprint(path) != files[name]:
+        present = has_file(folder, name)
+        if not present or name not in files or fingerprint(folder, name) != files[name]:
             what = "changed or removed" if name in files else "added"
             raise InputError(
-                f"Expected the records that the run finished with, but {path} was {what} since: "
-                "`checkwise verify` says what to do."
+                f"Expected the records that the run finished with, but {folder / name} was {what} "
+                "since: `checkwise verify` says what to do."
             )
+    read_run(folder)

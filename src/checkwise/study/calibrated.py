@@ -19,7 +19,8 @@ import numpy as np
 from checkwise.errors import InputError
 from checkwise.selection import Selection, select
 from checkwise.store import layout
-from checkwise.store.run import finished, read_trajectory
+from checkwise.store.mark import finished
+from checkwise.store.run import read_trajectory
 from checkwise.study.cohort import Cohort
 from checkwise.study.outputs import OutputsOf
 from checkwise.weights.calibration import FROM_PREDICTIONS, Calibration, calibrate

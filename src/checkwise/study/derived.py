@@ -86,7 +86,7 @@ def _check_current(path: Path, record: Derived) -> None:
     one = isinstance(noted, str)
     members = [str(record.run)] if one else record.inputs["members"]
     for member, digest in zip(members, [noted] if one else noted, strict=True):
-        if digest != digest_of(path / layout.RUNS / member / layout.SOURCE):
+        if digest != digest_of(path, f"{layout.RUNS}/{member}/{layout.SOURCE}"):
             raise InputError(
                 f"Expected {record.method} to be made from the records of {member}, but they have "
                 f"changed: `checkwise derive {path} --method {record.method}` makes it again."

@@ -8,8 +8,7 @@ from pathlib import Path
 from checkwise.errors import InputError
 from checkwise.records import RunKey, Trajectory
 from checkwise.store import layout
-from checkwise.store.journal import read_journal
-from checkwise.store.run import read_trajectory
+from checkwise.store.run import read_records, read_trajectory
 
 
 class Runs(Mapping[RunKey, Trajectory]):
@@ -33,7 +32,7 @@ class Runs(Mapping[RunKey, Trajectory]):
         try:
             return not self[key]
         except InputError:
-            lines = read_journal(self._folders[key] / layout.SOURCE)
+            lines = read_records(self._folders[key], layout.SOURCE)
             if lines and all(line.get("diverged") for line in lines):
                 return True
             raise

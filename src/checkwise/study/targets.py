@@ -49,7 +49,9 @@ class Targets:
             self._folder,
             domain,
             step,
-            read=lambda path: read_logits(path, what, lambda: remedy(self._folder, heldout=True)),
+            read=lambda folder, name: read_logits(
+                folder, name, what=what, advice=lambda: remedy(folder, heldout=True)
+            ),
         )
 
     def journals(self) -> dict[str, Mapping[str, NDArray[Any]]]:

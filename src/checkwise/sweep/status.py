@@ -6,12 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from checkwise.errors import InputError
 from checkwise.records import RunKey
 from checkwise.store import layout
 from checkwise.store.cohort import CohortRecord
+from checkwise.store.inside import has_file, read_file
 from checkwise.store.lease import holder
-from checkwise.store.run import finished
-from checkwise.store.verify import record_steps
+from checkwise.store.mark import finished
+from checkwise.store.run import last_failure, read_run
+from checkwise.store.verify import planned_steps
 
 State: TypeAlias = Literal["finished", "running", "interrupted", "failed", "waiting"]
 
@@ -29,34 +32,30 @@ class RunStatus:
 
 def cohort_status(cohort: CohortRecord) -> list[RunStatus]:
     """The state of every planned run."""
-    planned = len(record_steps(int(cohort.study["steps"]), int(cohort.study["record_every"])))
+    planned = len(planned_steps(cohort.study, cohort.path / layout.COHORT))
     return [_status(key, folder, planned) for key, folder in cohort.runs.items()]
 
 
 def _status(key: RunKey, folder: Path, planned: int) -> RunStatus:
-    if finished(folder):
-        return RunStatus(key, "finished", planned, planned)
-    records = count_records(folder)
+    """How far one run is; what cannot be what was planned has failed, and says why."""
+    try:
+        if has_file(folder, layout.RUN):
+            read_run(folder)
+        if finished(folder):
+            return RunStatus(key, "finished", planned, planned)
+        records = count_records(folder)
+        reason = last_failure(folder)
+    except (InputError, OSError) as error:
+        return RunStatus(key, "failed", 0, planned, str(error))
     if holder(folder) is not None:
         return RunStatus(key, "running", records, planned)
-    reason = failure(folder)
     if reason is not None:
         return RunStatus(key, "failed", records, planned, reason)
     return RunStatus(key, "interrupted" if records else "waiting", records, planned)
 
 
-def failure(folder: Path) -> str | None:
-    """Why the last attempt at a run failed, in one line."""
-    try:
-        lines = (folder / layout.ERROR).read_text(errors="replace").strip().splitlines()
-    except OSError:
-        return None
-    return lines[-1] if lines else "no reason was recorded"
-
-
 def count_records(folder: Path) -> int:
     """Checkpoints that a run has recorded so far."""
-    try:
-        return (folder / layout.SOURCE).read_bytes().count(b"\n")
-    except OSError:
+    if not has_file(folder, layout.SOURCE):
         return 0
+    return read_file(folder, layout.SOURCE).count(b"\n")

@@ -15,8 +15,9 @@ from checkwise.store import layout
 from checkwise.store.atomic import write_text
 from checkwise.store.cohort import open_cohort
 from checkwise.store.faults import LeaseLostError, StoreError, writing
+from checkwise.store.inside import open_file
 from checkwise.store.lease import take
-from checkwise.store.run import finished
+from checkwise.store.mark import finished
 from checkwise.sweep.datasets import open_spec
 from checkwise.sweep.plan import run_config
 from checkwise.sweep.study import Study, parse_plain
@@ -111,8 +112,8 @@ def _note_failure(folder: Path, attempt: str, error: Exception) -> None:
 
 def _failed_in(folder: Path, attempt: str) -> bool:
     try:
-        with (folder / layout.ERROR).open(encoding="utf-8", errors="replace") as file:
-            return file.readline().strip() == f"attempt {attempt}"
+        with open_file(folder, layout.ERROR) as file:
+            return file.readline().strip() == f"attempt {attempt}".encode()
     except OSError:
         return False
 

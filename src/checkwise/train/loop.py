@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -18,17 +19,27 @@ from torch import Tensor
 
 from checkwise.store import layout
 from checkwise.store.faults import writing
+from checkwise.store.inside import has_file
 from checkwise.store.journal import Journal, read_journal
 from checkwise.store.lease import Lease
+from checkwise.store.mark import (
+    Fingerprint,
+    damaged,
+    fingerprint,
+    fingerprint_of,
+    finished,
+    mark_done,
+)
 from checkwise.store.retention import drop_weights, kept_steps
-from checkwise.store.run import finished, mark_done, read_run, write_run
+from checkwise.store.run import read_run, write_continued_run, write_run
 from checkwise.train import resume
 from checkwise.train.averages import Averages
 from checkwise.train.build import TrainingData, build_run, evaluated_parts, source_domains
 from checkwise.train.config import RunConfig, check_same
 from checkwise.train.evaluation import Evaluator, Outputs, heldout_entry, source_entry
 from checkwise.train.hooks import Hook
-from checkwise.train.outputs import write_predictions, write_weights
+from checkwise.train.machine import machine
+from checkwise.train.outputs import predictions_files, write_predictions, write_weights
 
 Outcome: TypeAlias = Literal["finished", "stopped"]
 
@@ -60,8 +71,8 @@ def train_run(
         return "finished"
     torch.set_num_threads(config.threads)
     with writing(folder), ExitStack() as stack:
-        _claim(folder, config)
-        run = _Run(folder, config, data, lease, (*hooks, *_average_hooks(config)), stack)
+        start = _claim(folder, config)
+        run = _Run(folder, config, data, lease, (*hooks, *_average_hooks(config)), start, stack)
         saved = time.monotonic()
         for step in range(run.updates, config.steps):
             run.update(step)
@@ -74,7 +85,7 @@ def train_run(
                 run.save()
                 return "stopped"
         lease.check()
-        mark_done(folder, config.steps - 1)
+        mark_done(folder, config.steps - 1, known=run.known())
         resume.clear(folder)
     return "finished"
 
@@ -83,11 +94,25 @@ def _average_hooks(config: RunConfig) -> list[Hook]:
     return [Averages(config.averages, last_step=config.steps - 1)] if config.averages else []
 
 
-def _claim(folder: Path, config: RunConfig) -> None:
-    if (folder / layout.RUN).is_file():
+@dataclass(frozen=True)
+class _Start:
+    """Where a run begins: the state it continues from, and the text of ``run.json``."""
+
+    state: resume.ResumeState | None
+    text: str
+
+
+def _claim(folder: Path, config: RunConfig) -> _Start:
+    """Check what the run left, and write ``run.json`` from what was checked."""
+    if has_file(folder, layout.RUN):
         check_same(config, read_run(folder).config, folder)
-    else:
-        write_run(folder, config.key, config.as_dict())
+    state = resume.load(folder)
+    here = machine(config.device)
+    if state is None:
+        return _Start(None, write_run(folder, config.key, config.as_dict(), machine=here))
+    resume.check(folder, state, config)
+    text = write_continued_run(folder, state.run, updates=state.updates, machine=here)
+    return _Start(state, text)
 
 
 class _Run:
@@ -100,6 +125,7 @@ class _Run:
         data: TrainingData,
         lease: Lease,
         hooks: Sequence[Hook],
+        start: _Start,
         stack: ExitStack,
     ) -> None:
         self._folder = folder
@@ -111,12 +137,13 @@ class _Run:
         self._evaluate = Evaluator(data.inputs, evaluated_parts(config, data.dataset))
         self._algorithm, self._sampler = build_run(config, data)
         self._terms: dict[str, list[Tensor]] = {}
+        self._text = start.text
+        self._noted: dict[str, Fingerprint] = {}
         self.updates = 0
-        state = resume.load(folder)
-        lengths: Mapping[str, int] = {}
-        if state is not None:
-            self._continue_from(state)
-            lengths = state.journals
+        lengths: dict[str, int] = {}
+        if start.state is not None:
+            self._continue_from(start.state)
+            lengths = {name: noted["bytes"] for name, noted in start.state.journals.items()}
         resume.remove_leftovers(folder, self.updates)
         names = [layout.SOURCE, *(layout.heldout_file(d) for d in config.key.held_out)]
         self._journals = {
@@ -159,18 +186,51 @@ class _Run:
 
     def save(self) -> None:
         """Save the state to continue from."""
+        self._noted = {
+            name: self._noted.get(name) or fingerprint(self._folder, name)
+            for name in self._written()
+        }
         state = resume.ResumeState(
             digest=self._config.digest,
             updates=self.updates,
             algorithm=self._algorithm.training_state(),
             sampler=self._sampler.state(),
-            journals={name: journal.length for name, journal in self._journals.items()},
+            journals={name: journal.fingerprint for name, journal in self._journals.items()},
+            files=self._noted,
+            run=self._text,
             terms={name: torch.stack(terms) for name, terms in self._terms.items()},
             hooks={hook.name: hook.state() for hook in self._hooks},
             generators=resume.generators(),
         )
         self._lease.check()
         resume.save(self._folder, state)
+
+    def known(self) -> dict[str, Fingerprint]:
+        """What the run's files have to be when it is finished, as far as it was noted.
+
+        Raises:
+            InputError: a file that the run wrote is gone.
+        """
+        written = self._written()
+        for name in written:
+            if not has_file(self._folder, name):
+                raise damaged(self._folder / name, "removed")
+        noted = {name: self._noted[name] for name in written if name in self._noted}
+        journals = {name: journal.fingerprint for name, journal in self._journals.items()}
+        return {layout.RUN: fingerprint_of(self._text.encode()), **journals, **noted}
+
+    def _written(self) -> list[str]:
+        """Weights and predictions that the records so far have left."""
+        steps = [int(line["step"]) for line in self._lines]
+        keep = kept_steps(self._lines, self._config.keep, self._config.keep_delta_pp)
+        return [
+            *(layout.checkpoint_file(step) for step in steps if step in keep),
+            *(
+                name
+                for step in steps
+                for name in predictions_files(step, self._config.logits, self._config.key.held_out)
+            ),
+        ]
 
     def _continue_from(self, state: resume.ResumeState) -> None:
         self._algorithm.load_training_state(state.algorithm)
@@ -179,6 +239,7 @@ class _Run:
         for hook in self._hooks:
             hook.load_state(state.hooks[hook.name])
         resume.set_generators(state.generators)
+        self._noted = dict(state.files)
         self.updates = state.updates
 
     def _line(self, step: int, outputs: Outputs) -> dict[str, Any]:

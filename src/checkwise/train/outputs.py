@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -34,12 +34,20 @@ def write_predictions(folder: Path, step: int, outputs: Outputs, logits: Logits)
 
     Source and held-out domains go to separate files.
     """
+    held_out = outputs.of("heldout")
+    parts = (outputs.of("source"), *({domain: held_out[domain]} for domain in held_out))
+    for name, part in zip(predictions_files(step, logits, tuple(held_out)), parts, strict=False):
+        _write(folder / name, part)
+
+
+def predictions_files(step: int, logits: Logits, held_out: Sequence[str]) -> list[str]:
+    """The files of a step's predictions: the source domains' first, then each held-out domain's."""
     if logits == "none":
-        return
-    _write(folder / layout.source_predictions_file(step), outputs.of("source"))
-    if logits == "all":
-        for domain, pair in outputs.of("heldout").items():
-            _write(folder / layout.heldout_predictions_file(domain, step), {domain: pair})
+        return []
+    source = layout.source_predictions_file(step)
+    if logits == "source":
+        return [source]
+    return [source, *(layout.heldout_predictions_file(domain, step) for domain in held_out)]
 
 
 def _write(path: Path, parts: Mapping[str, tuple[NDArray[np.float32], NDArray[np.int64]]]) -> None:

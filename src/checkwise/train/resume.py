@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
-import pickle
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
@@ -17,21 +17,28 @@ from torch import Tensor
 from checkwise.errors import InputError
 from checkwise.store import layout
 from checkwise.store.atomic import write_bytes
+from checkwise.store.inside import has_file, open_file, read_file
+from checkwise.store.mark import Fingerprint, damaged, fingerprint, fingerprint_of
+from checkwise.train.config import RunConfig
 
 
 @dataclass(frozen=True)
 class ResumeState:
     """Everything later updates and records depend on, after ``updates`` updates.
 
-    ``journals`` maps each journal to its length in bytes at this moment: what was appended later is
-    cut off and written again. ``terms`` holds the algorithm's logged terms since the last record.
+    ``journals`` gives the size and SHA-256 of each journal at this moment: what was appended later
+    is cut off and written again. ``files`` gives those of the weights and predictions written so
+    far, and ``run`` is the text of ``run.json``. ``terms`` holds the algorithm's logged terms since
+    the last record.
     """
 
     digest: str
     updates: int
     algorithm: Mapping[str, Any]
     sampler: Mapping[str, int]
-    journals: Mapping[str, int]
+    journals: Mapping[str, Fingerprint]
+    files: Mapping[str, Fingerprint]
+    run: str
     terms: Mapping[str, Tensor]
     hooks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     generators: Mapping[str, Tensor] = field(default_factory=dict)
@@ -56,32 +63,92 @@ def set_generators(states: Mapping[str, Tensor]) -> None:
 
 
 def save(folder: Path, state: ResumeState) -> None:
-    """Write the state; the one before it stays until this one is whole."""
+    """Write the state with its own SHA-256; the one before it stays until this one is whole."""
     path = folder / layout.RESUME
     path.parent.mkdir(parents=True, exist_ok=True)
     # Through memory: torch reports a full disk as an error that does not say so.
-    buffer = io.BytesIO()
-    torch.save(asdict(state), buffer)
-    write_bytes(path, buffer.getvalue())
+    content = _encoded(asdict(state))
+    digest = hashlib.sha256(content).hexdigest()
+    packed = torch.frombuffer(bytearray(content), dtype=torch.uint8)
+    write_bytes(path, _encoded({"schema": layout.SCHEMA, "sha256": digest, "state": packed}))
 
 
 def load(folder: Path) -> ResumeState | None:
-    """The state a run left, or None where it has to begin."""
+    """The state a run left, or None where it has to begin.
+
+    Raises:
+        InputError: it is damaged, or it has no checksum because an older version wrote it.
+    """
     path = folder / layout.RESUME
-    if not path.is_file():
+    if not has_file(folder, layout.RESUME):
         return None
-    try:
-        found = torch.load(path, map_location="cpu", weights_only=True)
-        layout.check_schema(found["schema"], path)
-        return ResumeState(**found)
-    except InputError:
-        raise
-    except (pickle.UnpicklingError, RuntimeError, KeyError, TypeError, EOFError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    outer = _decoded(read_file(folder, layout.RESUME), path)
+    layout.check_schema(outer.get("schema"), path)
+    if "updates" in outer:
         raise InputError(
-            f"Expected the state of an unfinished run, but got: {reason} in {path}: remove that "
-            "file to train the run from its start."
-        ) from None
+            f"Expected a state with a checksum, but an older version of checkwise wrote {path}: "
+            "finish the run with that version, or remove that file to train the run from its start."
+        )
+    content = outer["state"].numpy().tobytes() if isinstance(outer.get("state"), Tensor) else b""
+    if hashlib.sha256(content).hexdigest() != outer.get("sha256"):
+        raise _damaged(path, "a checksum that differs")
+    state = ResumeState(**_decoded(content, path))
+    layout.check_schema(state.schema, path)
+    return state
+
+
+def check(folder: Path, state: ResumeState, config: RunConfig) -> None:
+    """Refuse to continue from a state whose run, or the files it builds on, are not as they were.
+
+    With ``keep = "feasible"`` weights that a state names may be gone: records after it dropped
+    them.
+    """
+    if state.digest != config.digest:
+        raise _damaged(folder / layout.RESUME, "that of another run")
+    for name, noted in state.journals.items():
+        if not has_file(folder, name):
+            raise damaged(folder / name, "removed")
+        with open_file(folder, name) as file:
+            content = file.read(noted["bytes"])
+        if len(content) < noted["bytes"]:
+            raise InputError(
+                f"Expected at least {noted['bytes']} bytes, but got {len(content)} in "
+                f"{folder / name}: the journal was shortened; remove the run's folder to train it "
+                "again."
+            )
+        if fingerprint_of(content) != noted:
+            raise damaged(folder / name, "changed")
+    for name, noted in state.files.items():
+        if not has_file(folder, name):
+            if config.keep == "feasible" and name.startswith(layout.CHECKPOINTS):
+                continue
+            raise damaged(folder / name, "removed")
+        if fingerprint(folder, name) != noted:
+            raise damaged(folder / name, "changed")
+
+
+def _encoded(content: Mapping[str, Any]) -> bytes:
+    buffer = io.BytesIO()
+    torch.save(content, buffer)
+    return buffer.getvalue()
+
+
+def _decoded(content: bytes, path: Path) -> dict[str, Any]:
+    try:
+        found = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+    except Exception as error:  # damaged bytes provoke whatever the unpickler does not expect
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise _damaged(path, reason) from None
+    if not isinstance(found, dict):
+        raise _damaged(path, type(found).__name__)
+    return found
+
+
+def _damaged(path: Path, reason: str) -> InputError:
+    return InputError(
+        f"Expected the state of an unfinished run, but got: {reason} in {path}: remove that file "
+        "to train the run from its start."
+    )
 
 
 def clear(folder: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,13 +9,14 @@ from torch import Tensor
 
 from checkwise.errors import InputError
 from checkwise.store import layout
+from checkwise.store.inside import has_file
+from checkwise.store.mark import read_recorded
 from checkwise.store.run import read_run
 
 
 def read_checkpoint(folder: Path, step: int) -> dict[str, Tensor]:
     """The weights of one step of a finished run, compared with their checksum."""
-    path = folder / layout.checkpoint_file(step)
-    if not path.is_file():
+    if not has_file(folder, layout.checkpoint_file(step)):
         kept = read_run(folder).config.get("keep", "an unknown choice of")
         raise InputError(
             f"Expected the weights of step {step}, but {folder / layout.CHECKPOINTS} does not have "
@@ -27,7 +27,7 @@ def read_checkpoint(folder: Path, step: int) -> dict[str, Tensor]:
 
 def read_average(folder: Path, name: str) -> dict[str, Tensor]:
     """An average that was kept while a run trained."""
-    if not (folder / layout.average_file(name)).is_file():
+    if not has_file(folder, layout.average_file(name)):
         raise InputError(
             f"Expected the average {name!r}, but {folder} was trained without it: train it with "
             f'averages = ["{name}"] under [training].'
@@ -36,15 +36,8 @@ def read_average(folder: Path, name: str) -> dict[str, Tensor]:
 
 
 def read_checked(folder: Path, name: str) -> dict[str, Tensor]:
-    """A weights file of a finished run, read once for both its checksum and its tensors."""
-    content = (folder / name).read_bytes()
-    expected = layout.read_json(folder / layout.DONE)["files"].get(name, {}).get("sha256")
-    if hashlib.sha256(content).hexdigest() != expected:
-        raise InputError(
-            f"Expected the weights that the run wrote, but their checksum differs in "
-            f"{folder / name}: restore the file, or remove the run's folder to train it again."
-        )
-    return decode(content, folder / name)
+    """A weights file of a run, read once for both its checksum and its tensors."""
+    return decode(read_recorded(folder, name), folder / name)
 
 
 def decode(content: bytes, path: Path) -> dict[str, Tensor]:

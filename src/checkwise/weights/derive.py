@@ -12,8 +12,9 @@ from checkwise.errors import InputError
 from checkwise.records import RunKey
 from checkwise.store import layout
 from checkwise.store.cohort import CohortRecord, is_cohort, open_cohort
-from checkwise.store.journal import read_journal
-from checkwise.store.run import finished
+from checkwise.store.inside import has_file
+from checkwise.store.mark import finished
+from checkwise.store.run import read_records
 from checkwise.train.build import TrainingData
 from checkwise.weights import derived, ensemble, feasible, kept, lyu, mixup, swad
 from checkwise.weights.batchnorm import MINIBATCHES
@@ -183,7 +184,7 @@ def _locate(path: Path) -> tuple[CohortRecord, list[RunKey]]:
         cohort = open_cohort(path)
         return cohort, list(cohort.runs)
     folder = path.absolute()
-    if (folder / layout.RUN).is_file() and is_cohort(folder.parents[1]):
+    if has_file(folder, layout.RUN) and is_cohort(folder.parents[1]):
         cohort = open_cohort(folder.parents[1])
         keys = [key for key, place in cohort.runs.items() if place.name == folder.name]
         if keys:
@@ -228,4 +229,4 @@ def _shared(key: RunKey, recipe: Recipe) -> tuple[Any, ...]:
 
 def _wrecked(run: StoredRun) -> bool:
     """Whether every checkpoint of a run diverged."""
-    return all(line.get("diverged") for line in read_journal(run.folder / layout.SOURCE))
+    return all(line.get("diverged") for line in read_records(run.folder, layout.SOURCE))

@@ -8,7 +8,6 @@ Held-out entries are written here and read by ``checkwise.study`` alone.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,10 +16,11 @@ from typing import Any
 
 from checkwise.errors import InputError
 from checkwise.records import RunKey
-from checkwise.store import layout
+from checkwise.store import layout, strict_json
 from checkwise.store.atomic import write_bytes, write_text
 from checkwise.store.faults import writing
-from checkwise.store.run import fingerprint, read_key
+from checkwise.store.inside import check_folder, check_tree, has_file, read_file
+from checkwise.store.mark import fingerprint
 
 RECORD = "record.json"
 SOURCE = "source.json"
@@ -72,6 +72,9 @@ def write(
     files.
     """
     folder = folder_of(cohort, record.method, record.run)
+    for place in (folder.parents[1], folder.parent):
+        check_folder(place)
+    check_tree(folder)
     with writing(folder):
         (folder / layout.HELDOUT).mkdir(parents=True, exist_ok=True)
         (folder / RECORD).unlink(missing_ok=True)
@@ -96,13 +99,13 @@ def write(
 def read_record(cohort: Path, method: str, run: RunKey) -> Derived | None:
     """The record of a result, or None where the method was not applied to the run."""
     path = folder_of(cohort, method, run) / RECORD
-    if not path.is_file():
+    if not has_file(path.parent, RECORD):
         return None
     content = layout.read_json(path)
     try:
         return Derived(
             method=str(content["method"]),
-            run=read_key(content["run"]),
+            run=RunKey.from_dict(content["run"]),
             params=dict(content["params"]),
             inputs=dict(content["inputs"]),
             seconds=float(content["seconds"]),
@@ -119,7 +122,7 @@ def read_source(cohort: Path, method: str, run: RunKey) -> dict[str, Any]:
     """The source-validation entry of a result: ``diverged`` and ``domains``."""
     path = folder_of(cohort, method, run) / SOURCE
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = strict_json.parse(read_file(path.parent, SOURCE))
         return {"diverged": bool(found["diverged"]), "domains": dict(found["domains"])}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(
@@ -128,6 +131,6 @@ def read_source(cohort: Path, method: str, run: RunKey) -> dict[str, Any]:
         ) from None
 
 
-def digest_of(path: Path) -> str:
-    """SHA-256 of a file that went into a result."""
-    return str(fingerprint(path)["sha256"])
+def digest_of(folder: Path, name: str) -> str:
+    """SHA-256 of a run's file that went into a result."""
+    return str(fingerprint(folder, name)["sha256"])

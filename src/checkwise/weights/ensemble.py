@@ -25,14 +25,16 @@ SAME_SPLIT = (*SAME_TASK, "trial_seed")
 
 def plan_eoa(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
     """The moving averages of all runs that share data set, algorithm and held-out domains."""
-    files = {str(run.key): folder_of(run.cohort, "sma", run.key) / WEIGHTS for run in runs}
+    members = {
+        str(run.key): digest_of(folder_of(run.cohort, "sma", run.key), WEIGHTS) for run in runs
+    }
     notes = []
     if len({run.key.trial_seed for run in runs}) > 1:
         notes.append(
             "members split the source domains differently: some trained on part of the source "
             "validation examples, so source metrics flatter; held-out metrics do not"
         )
-    return Plan({"members": {name: digest_of(path) for name, path in files.items()}}, tuple(notes))
+    return Plan({"members": members}, tuple(notes))
 
 
 def make_eoa(

@@ -7,6 +7,7 @@ from typing import Any
 
 from checkwise.errors import InputError
 from checkwise.store import layout
+from checkwise.store.inside import has_file
 from checkwise.weights.checkpoints import read_average
 from checkwise.weights.derived import digest_of
 from checkwise.weights.evaluate import OpenRun
@@ -18,13 +19,13 @@ def plan(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
     """The one file that the run left."""
     (run,) = runs
     name = str(params["average"])
-    path = run.folder / layout.average_file(name)
-    if not path.is_file():
+    file = layout.average_file(name)
+    if not has_file(run.folder, file):
         raise InputError(
             f"Expected the average {name!r}, but {run.folder} was trained without it: train it "
             f'with averages = ["{name}"] under [training].'
         )
-    return Plan({layout.average_file(name): digest_of(path)})
+    return Plan({file: digest_of(run.folder, file)})
 
 
 def make(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import zipfile
+import zlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -13,6 +15,7 @@ from numpy.typing import NDArray
 from checkwise import metrics
 from checkwise.errors import InputError
 from checkwise.store import layout
+from checkwise.store.mark import finished, read_mark, read_recorded
 from checkwise.store.run import read_run
 
 Logits: TypeAlias = dict[str, tuple[NDArray[np.float32], NDArray[np.int64]]]
@@ -30,30 +33,34 @@ def source_logits(folder: Path, step: int) -> Logits:
     Held-out logits lie in other files, which are not opened.
     """
     folder = Path(folder)
-    path = folder / layout.source_predictions_file(step)
-    found = read_logits(path, f"source logits of step {step}", lambda: remedy(folder))
+    name = layout.source_predictions_file(step)
+    what = f"source logits of step {step}"
+    found = read_logits(folder, name, what=what, advice=lambda: remedy(folder))
     if set(found) & set(read_run(folder).key.held_out):
         raise InputError(
-            f"Expected source domains only, but got a held-out one in {path}: the file does not "
-            "belong to this run."
+            f"Expected source domains only, but got a held-out one in {folder / name}: the file "
+            "does not belong to this run."
         )
     return found
 
 
-def read_logits(path: Path, what: str, advice: Callable[[], str]) -> Logits:
-    """``<domain>.logits`` and ``<domain>.labels`` of one file, by domain.
+def read_logits(folder: Path, name: str, *, what: str, advice: Callable[[], str]) -> Logits:
+    """``<domain>.logits`` and ``<domain>.labels`` of one of a run's files, by domain.
 
     ``advice`` says what to do where there is no such file.
     """
+    path = folder / name
     try:
-        with np.load(path, allow_pickle=False) as arrays:
+        with np.load(io.BytesIO(read_recorded(folder, name)), allow_pickle=False) as arrays:
             names = sorted(n.removesuffix(".logits") for n in arrays if n.endswith(".logits"))
             return {n: (arrays[f"{n}.logits"], arrays[f"{n}.labels"]) for n in names}
     except FileNotFoundError:
         raise InputError(
             f"Expected {what}, but there is no {path.name} in {path.parent}: {advice()}."
         ) from None
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+    except InputError:
+        raise
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise InputError(
             f"Expected {what}, but got: {error} in {path}: the file is damaged; "
             "`checkwise verify` says what to do."
@@ -63,11 +70,11 @@ def read_logits(path: Path, what: str, advice: Callable[[], str]) -> Logits:
 def remedy(folder: Path, *, heldout: bool = False) -> str:
     """What to do about logits that a run lacks: save them, or go to where they were saved."""
     saved = read_run(folder).config.get("logits")
-    mark = folder / layout.DONE
     if saved != "all" and (heldout or saved != "source"):
         return SAVE_ALL if heldout else SAVE_SOURCE
-    files = layout.read_json(mark).get("files", {}) if mark.is_file() else {}
-    unpacked = mark.is_file() and not any(name.startswith(layout.PREDICTIONS) for name in files)
+    unpacked = finished(folder) and not any(
+        name.startswith(layout.PREDICTIONS) for name in read_mark(folder).files
+    )
     return LEFT_BEHIND if unpacked else "`checkwise verify` says what became of it"
 
 

@@ -30,7 +30,7 @@ from checkwise.records import Trajectory
 from checkwise.selection import Rule, Table
 from checkwise.selection.ranking import Ranking
 from checkwise.store import layout
-from checkwise.store.journal import read_journal
+from checkwise.store.run import read_records
 
 ALGORITHMS = ("VREx", "IRM")
 LOSS, PENALTY = "train_nll", "train_penalty"
@@ -43,7 +43,7 @@ def with_training_terms(run: Trajectory, folder: Path) -> Trajectory:
 
     A checkpoint whose terms were not finite counts as diverged.
     """
-    lines = read_journal(Path(folder) / layout.SOURCE)
+    lines = read_records(Path(folder), layout.SOURCE)
     terms = [line.get("train") or {} for line in lines]
     if not all("penalty" in term and "nll" in term for term in terms):
         raise InputError(

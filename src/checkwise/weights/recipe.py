@@ -38,7 +38,7 @@ class StoredRun:
     @cached_property
     def source_digest(self) -> str:
         """SHA-256 of those records."""
-        return digest_of(self.folder / layout.SOURCE)
+        return digest_of(self.folder, layout.SOURCE)
 
 
 @dataclass(frozen=True)

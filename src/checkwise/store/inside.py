@@ -1,0 +1,136 @@
+"""Files inside a folder, at plain names: regular files only, so that nothing leads elsewhere.
+
+Names that come out of a file are checked here before anything is opened. Links, pipes, sockets and
+devices are refused, and opening never waits for a writer.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BufferedReader
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from checkwise.errors import InputError
+
+LONGEST_NAME: Final = 255  # bytes; what file systems allow
+_KINDS: Final = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFLNK: "a link",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+}
+
+Identity: TypeAlias = tuple[int, int, int, int]
+
+
+def is_plain_name(name: object) -> bool:
+    """Whether something read from a file is a single name that stays inside its folder.
+
+    >>> [is_plain_name(name) for name in ("PACS-ERM", "../x", "/dev/zero", "", 3)]
+    [True, False, False, False, False]
+    """
+    if not isinstance(name, str) or name in ("", ".", "..") or any(c in name for c in "/\\\0"):
+        return False
+    try:
+        return len(name.encode()) <= LONGEST_NAME
+    except UnicodeEncodeError:
+        return False
+
+
+def is_plain_path(name: object) -> bool:
+    """Whether something read from a file is a relative path of plain names."""
+    return isinstance(name, str) and all(is_plain_name(part) for part in name.split("/"))
+
+
+def has_file(folder: Path, name: str) -> bool:
+    """Whether a regular file is there; anything else at that place is refused."""
+    try:
+        _stat(folder, name)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
+@contextmanager
+def open_file(folder: Path, name: str) -> Iterator[BufferedReader]:
+    """A regular file inside a folder, opened for reading.
+
+    Raises:
+        InputError: the name leads out of the folder, or what is there is no regular file.
+        OSError: there is nothing, or it cannot be read.
+    """
+    _stat(folder, name)
+    path = folder / name
+    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(file, "rb") as opened:
+        _check_kind(os.fstat(file), path)
+        yield opened
+
+
+def read_file(folder: Path, name: str) -> bytes:
+    """The content of a regular file inside a folder; raises as ``open_file`` does."""
+    with open_file(folder, name) as file:
+        return file.read()
+
+
+def identity(folder: Path, name: str) -> Identity:
+    """What changes when a file is replaced or written: to read it once per process."""
+    found = _stat(folder, name)
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def check_tree(folder: Path) -> None:
+    """Refuse a folder that holds anything but folders and regular files, or is a link itself.
+
+    What is written and deleted inside it then stays inside it.
+    """
+    check_folder(folder)
+    for place, folders, files in os.walk(folder):
+        for name in folders:
+            check_folder(Path(place, name))
+        for name in files:
+            path = Path(place, name)
+            _check_kind(path.lstat(), path)
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse what is there and is no folder itself; nothing may be there."""
+    try:
+        kind = stat.S_IFMT(folder.lstat().st_mode)
+    except FileNotFoundError:
+        return
+    if kind != stat.S_IFDIR:
+        raise InputError(
+            f"Expected a folder, but {folder} is {_KINDS.get(kind, 'no folder')}: move it away, or "
+            "put the folder itself there."
+        )
+
+
+def _stat(folder: Path, name: str) -> os.stat_result:
+    if not is_plain_path(name):
+        raise InputError(
+            f"Expected the name of a file inside {folder}, but got {name!r:.80}: the file that "
+            "names it is damaged."
+        )
+    place = Path(folder)
+    *folders, last = name.split("/")
+    for part in folders:
+        place /= part
+        if not stat.S_ISDIR(place.lstat().st_mode):
+            check_folder(place)
+    found = (place / last).lstat()
+    _check_kind(found, place / last)
+    return found
+
+
+def _check_kind(found: os.stat_result, path: Path) -> None:
+    kind = stat.S_IFMT(found.st_mode)
+    if kind != stat.S_IFREG:
+        raise InputError(
+            f"Expected a regular file, but {path} is {_KINDS.get(kind, 'a device')}: put the file "
+            "itself there."
+        )

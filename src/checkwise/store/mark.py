@@ -1,0 +1,139 @@
+"""The mark of a finished run, which vouches for every file that stays, and reading by it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from checkwise.errors import InputError
+from checkwise.store import inside, layout
+from checkwise.store.atomic import write_text
+
+RETRAIN = "remove the run's folder and run the same `checkwise sweep` again to train it anew"
+
+Fingerprint = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Mark:
+    """The content of ``done``: the last step, and the size and SHA-256 of every file."""
+
+    last_step: int
+    files: Mapping[str, Fingerprint]
+
+
+def finished(folder: Path) -> bool:
+    """Whether a run has its mark."""
+    return inside.has_file(Path(folder), layout.DONE)
+
+
+def mark_done(
+    folder: Path, last_step: int, *, known: Mapping[str, Fingerprint] | None = None
+) -> None:
+    """Write the mark that a run is finished: the size and SHA-256 of every file that stays.
+
+    Args:
+        known: what was noted about files when they were written; where a file is no longer so,
+            the run is not marked.
+    """
+    files = {name: fingerprint(folder, name) for name in kept_files(folder)}
+    for name, noted in (known or {}).items():
+        if files.get(name) != noted:
+            raise damaged(folder / name, "changed" if name in files else "removed")
+    content = {"schema": layout.SCHEMA, "last_step": last_step, "files": files}
+    write_text(folder / layout.DONE, layout.encode_json(content))
+
+
+def read_mark(folder: Path) -> Mark:
+    """The mark of a finished run.
+
+    Raises:
+        InputError: it is damaged, or names files that are not the run's own.
+    """
+    return _mark(Path(folder), inside.identity(folder, layout.DONE))
+
+
+@lru_cache(maxsize=1024)
+def _mark(folder: Path, _: inside.Identity) -> Mark:
+    path = folder / layout.DONE
+    content = layout.read_json(path)
+    last_step = layout.expect(content, "last_step", int, path)
+    files = layout.expect(content, "files", dict, path)
+    for name, noted in files.items():
+        if not inside.is_plain_path(name) or not _is_fingerprint(noted):
+            raise InputError(
+                f"Expected files of the run with their size and SHA-256, but got {name!r:.80} in "
+                f"{path}: {RETRAIN}."
+            )
+    return Mark(last_step, files)
+
+
+def read_recorded(folder: Path, name: str) -> bytes:
+    """The content of a run's file; of a finished run, only if it still matches the mark.
+
+    Every reader of journals, predictions and weights comes through here.
+    """
+    content = inside.read_file(folder, name)
+    check_recorded(folder, name, fingerprint_of(content))
+    return content
+
+
+def check_recorded(folder: Path, name: str, present: Fingerprint) -> None:
+    """Refuse a file of a finished run that is not what the run finished with."""
+    if not finished(folder):
+        return
+    noted = read_mark(folder).files.get(name)
+    if noted is None:
+        raise InputError(
+            f"Expected what the run finished with, but {folder / name} was added since: move it "
+            "out of the run's folder."
+        )
+    if noted != present:
+        raise InputError(
+            f"Expected what the run finished with, but the checksum differs in {folder / name}, "
+            "which was changed since: `checkwise verify` says what to do."
+        )
+
+
+def damaged(path: Path, how: str) -> InputError:
+    """What to say about a file of an unfinished run that is not as it was written."""
+    return InputError(
+        f"Expected {path} as the run wrote it, but it was {how} since: remove the run's folder and "
+        "run the same command again, which trains it from its start."
+    )
+
+
+def kept_files(folder: Path) -> list[str]:
+    """Every file of a run that ``done`` vouches for, relative to its folder."""
+    single = [name for name in (layout.RUN, layout.SOURCE) if (folder / name).is_file()]
+    below = [
+        path.relative_to(folder).as_posix()
+        for place in (layout.HELDOUT, layout.CHECKPOINTS, layout.AVERAGES, layout.PREDICTIONS)
+        for path in sorted((folder / place).rglob("*"))
+        if path.is_file() and not path.name.startswith(".")
+    ]
+    return single + below
+
+
+def fingerprint(folder: Path, name: str) -> Fingerprint:
+    """Size and SHA-256 of a file."""
+    with inside.open_file(folder, name) as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        return {"bytes": file.tell(), "sha256": digest}
+
+
+def fingerprint_of(content: bytes) -> Fingerprint:
+    """Size and SHA-256 of what is in memory."""
+    return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+
+
+def _is_fingerprint(noted: object) -> bool:
+    return (
+        isinstance(noted, dict)
+        and type(noted.get("bytes")) is int
+        and isinstance(noted.get("sha256"), str)
+    )

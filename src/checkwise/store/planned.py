@@ -1,0 +1,92 @@
+"""``cohort.json``, which says what was planned: written with its checksum, read and checked."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+from checkwise.errors import InputError
+from checkwise.records import RunKey
+from checkwise.store import inside, layout
+from checkwise.store.atomic import write_text
+
+CHECKSUM: Final = "checksum"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The content of ``cohort.json``; ``runs`` gives the run of every folder below ``runs/``."""
+
+    content: Mapping[str, Any]
+    runs: Mapping[str, RunKey]
+
+
+def write_plan(cohort: Path, content: Mapping[str, Any]) -> None:
+    """Write ``cohort.json`` with the checksum of all that it says."""
+    whole = {**content, CHECKSUM: _checksum(content)}
+    write_text(cohort / layout.COHORT, layout.encode_json(whole))
+
+
+def read_plan(cohort: Path) -> Plan:
+    """The plan of a cohort, read once while the file stays as it is.
+
+    Raises:
+        InputError: it was changed since it was written, or is no plan.
+    """
+    path = Path(cohort) / layout.COHORT
+    return _plan(path, layout.read_document(path).sha256)
+
+
+def check_planned(folder: Path, key: RunKey) -> None:
+    """Refuse a run that is another one than the cohort around it planned for this folder."""
+    place = folder.resolve()
+    cohort = place.parent.parent
+    if place.parent.name != layout.RUNS or not inside.has_file(cohort, layout.COHORT):
+        return
+    planned = read_plan(cohort).runs.get(place.name, key)
+    if planned != key:
+        raise InputError(
+            f"Expected the run {planned} that was planned for {folder}, but its {layout.RUN} is of "
+            f"{key}: restore the run's folder from a copy, or remove it and run the same "
+            "`checkwise sweep` again."
+        )
+
+
+@lru_cache(maxsize=64)
+def _plan(path: Path, _: str) -> Plan:
+    content = layout.read_json(path)
+    noted = content.get(CHECKSUM)
+    rest = {name: value for name, value in content.items() if name != CHECKSUM}
+    if noted is not None and noted != _checksum(rest):
+        raise InputError(
+            f"Expected the plan that was written, but {path} was changed since: restore it from a "
+            "copy, or plan the study again with another --out."
+        )
+    runs: dict[str, RunKey] = {}
+    for entry in layout.expect(content, "runs", list, path):
+        slug: Any = entry.get("slug") if isinstance(entry, dict) else None
+        if not inside.is_plain_name(slug) or slug in runs:
+            raise InputError(
+                f"Expected a folder of its own inside {layout.RUNS}/ for every run, but got "
+                f"{slug!r:.80} in {path}: restore the file from a copy, or plan the study again "
+                "with another --out."
+            )
+        try:
+            runs[slug] = RunKey.from_dict(entry.get("key"))
+        except InputError as error:
+            raise InputError(f"{error} It is in {path}: restore the file from a copy.") from None
+    if len(set(runs.values())) < len(runs):
+        raise InputError(
+            f"Expected every run once, but {path} plans one twice: restore the file from a copy."
+        )
+    return Plan(content, runs)
+
+
+def _checksum(content: Mapping[str, Any]) -> str:
+    plain = json.dumps(content, sort_keys=True, allow_nan=False)
+    return hashlib.sha256(plain.encode()).hexdigest()

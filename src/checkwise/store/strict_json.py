@@ -1,0 +1,67 @@
+"""JSON as checkwise writes it; whatever else a JSON parser lets through is refused."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+DEEPEST: Final = 32  # levels of brackets; what checkwise writes has at most six
+_LARGEST: Final = 2**63 - 1
+_SURELY_FIT: Final = 18  # digits
+
+
+def parse(content: bytes) -> Any:
+    """The value of a JSON text.
+
+    Raises:
+        ValueError: it is not UTF-8 or not JSON, repeats a key, nests too deep, or holds NaN,
+            an integer beyond 64 bits or half of a surrogate pair.
+    """
+    text = content.decode()
+    try:
+        found = _DECODER.decode(text)
+    except RecursionError:
+        raise ValueError("brackets nested too deep") from None
+    if text.count("[") + text.count("{") > DEEPEST and _is_deep(found):
+        raise ValueError("brackets nested too deep")
+    if "\\u" in text:
+        json.dumps(found, ensure_ascii=False).encode()
+    return found
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key {twice!r:.40} twice")
+    return found
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > _SURELY_FIT and (len(digits) > 20 or abs(int(digits)) > _LARGEST):
+        raise ValueError(f"an integer of {len(digits)} characters")
+    return int(digits)
+
+
+def _constant(name: str) -> Any:
+    raise ValueError(f"{name}, which JSON does not have")
+
+
+def _is_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(DEEPEST):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+        if not level:
+            return False
+    return any(isinstance(value, dict | list) for value in level)
+
+
+_DECODER: Final = json.JSONDecoder(
+    object_pairs_hook=_object, parse_int=_whole, parse_constant=_constant
+)
