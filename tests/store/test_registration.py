@@ -31,8 +31,9 @@ AC_NLL = {**choice_of(Setting("ac-nll")), "metrics": ["target_nll"], "tables": [
 def folder(tmp_path: Path) -> Path:
     """A cohort in which `verify` finds no fault."""
     every = {"record_every": 100, "steps": 201}
-    steps = {"steps": (0, 100, 200), "diverged": ()}
-    runs = [replace(each, extra=every, **steps) for each in tiny_runs()[:3]]
+    runs = [
+        replace(each, extra=every, steps=(0, 100, 200), diverged=()) for each in tiny_runs()[:3]
+    ]
     return write_cohort(tmp_path / "tiny", runs)
 
 

@@ -56,12 +56,12 @@ def unpack(file: Path, out: Path) -> None:
     out = Path(os.path.abspath(out))
     with writing(out.parent, then="nothing was left there"), _workplace(out) as place:
         # The mark comes before the journals: at no time do they lie anywhere without it.
-        first = [name for name in (layout.COHORT, LOG) if name in members]
-        for name in first:
-            _write(place / name, members.pop(name))
+        of_runs = {name for name in members if name not in (layout.COHORT, LOG)}
+        for name in members.keys() - of_runs:
+            _write(place / name, members[name])
         mark_opened(place)
-        for name, content in members.items():
-            _write(place / name, content)
+        for name in of_runs:
+            _write(place / name, members[name])
         _check(place, file)
         _put_in_place(place, out)
 

@@ -66,7 +66,8 @@ class OutputsOf:
 
         def held_out() -> Logits:
             heldout.unseal(folder)
-            return outputs.of("heldout")
+            made: Logits = outputs.of("heldout")
+            return made
 
         return CheckpointOutputs(outputs.of("source"), held_out, again=True)
 

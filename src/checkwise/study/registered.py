@@ -6,33 +6,29 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
 
 from checkwise.errors import InputError
 from checkwise.selection.explain import counted, listed
-from checkwise.selection.result import plain
-from checkwise.selection.weights import Weights, check_weighting, decimal
 from checkwise.store.cohort import is_cohort
 from checkwise.store.registration import OPENED, REGISTRATION, read_lines, source_hashes
+from checkwise.study.choice_entry import SCOPE, choice_of, same_choice, with_shared
 from checkwise.study.cohort import REFERENCE
-from checkwise.study.scopes import Scope, check_scope
 from checkwise.study.setting import Setting
 
+__all__ = [
+    "SCOPE",
+    "Registered",
+    "choice_of",
+    "registered",
+    "registered_as",
+    "registered_last",
+    "registrations",
+    "with_shared",
+]
+
 State = Literal["before", "late", "none", "unknown"]
-DECIMALS = ("delta_pp", "threshold_pp")
-SCOPE: Scope = "run"
-# What makes two choices the same, with what an older log means where it has no entry.
-PARTS: Mapping[str, Any] = {
-    "rule": None,
-    "params": None,
-    "weights": "equal",
-    "worst_domain": False,
-    "reference": REFERENCE,
-    "reference_params": {},
-    "scope": SCOPE,
-}
 
 
 @dataclass(frozen=True)
@@ -84,34 +80,6 @@ class Registered:
             _not_with_it(self.unregistered),
         ]
         return f"{'; '.join(part for part in parts if part)}."
-
-
-def choice_of(
-    setting: Setting,
-    *,
-    reference: Setting | None = None,
-    scope: str = SCOPE,
-    weights: Weights = "equal",
-    worst_domain: bool = False,
-) -> dict[str, Any]:
-    """A choice as the log keeps it: every parameter, decimals as the fractions they are.
-
-    The reference is ``source-acc`` unless given; of its parameters, those are kept that the rule
-    does not have or has otherwise.
-    """
-    check_weighting(weights, worst_domain)
-    against = Setting(REFERENCE) if reference is None else reference
-    params = _params(setting)
-    theirs = {k: v for k, v in _params(against).items() if k not in params or params[k] != v}
-    return {
-        "rule": setting.rule,
-        "params": params,
-        "weights": dict(weights) if isinstance(weights, Mapping) else str(weights),
-        "worst_domain": worst_domain,
-        "reference": against.rule,
-        "reference_params": theirs,
-        "scope": check_scope(scope),
-    }
 
 
 def registrations(
@@ -202,7 +170,7 @@ def _same_choices(entries: Sequence[Mapping[str, Any]], choice: Mapping[str, Any
     return [
         i
         for i, entry in enumerate(entries)
-        if entry["kind"] == REGISTRATION and _same(entry["choice"], choice)
+        if entry["kind"] == REGISTRATION and same_choice(entry["choice"], choice)
     ]
 
 
@@ -227,34 +195,17 @@ def _standing(
         opened=opened,
         changed=sum(now.get(run) != digest for run, digest in then.items()),
         added=sum(run not in then for run in now),
-        others=len(_distinct(other for other in before if not _same(other, choice))),
+        others=len(_distinct(other for other in before if not same_choice(other, choice))),
         tables=tuple(entry["choice"].get("tables", ())),
         earlier=entries[mine[0]]["at"] if place > mine[0] else "",
         unregistered=_without(metrics, alike),
     )
 
 
-def with_shared(given: str | Setting, params: Mapping[str, Any]) -> Setting:
-    """A row with those of the shared parameters that it takes."""
-    setting = given if isinstance(given, Setting) else Setting(given)
-    shared = {name: value for name, value in params.items() if name in setting.takes}
-    return Setting(setting.rule, {**shared, **setting.params}, setting.label)
-
-
-def _params(setting: Setting) -> dict[str, Any]:
-    rule = setting.row.rule
-    complete = dict(setting.params) if rule is None else rule.complete(setting.params)
-    return {name: _kept(name, value) for name, value in sorted(complete.items())}
-
-
-def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    return all(one.get(part, usual) == other.get(part, usual) for part, usual in PARTS.items())
-
-
 def _distinct(choices: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     found: list[Mapping[str, Any]] = []
     for choice in choices:
-        if not any(_same(choice, other) for other in found):
+        if not any(same_choice(choice, other) for other in found):
             found.append(choice)
     return found
 
@@ -264,13 +215,6 @@ def _without(metrics: Sequence[str], choices: Sequence[Mapping[str, Any]]) -> tu
     if any("metrics" not in choice for choice in choices):
         return ()
     return tuple(m for m in metrics if not any(m in choice["metrics"] for choice in choices))
-
-
-def _kept(name: str, value: Any) -> Any:
-    if name in DECIMALS and value is not None:
-        exact: Fraction = decimal(value, name)
-        return str(exact)
-    return plain(value)
 
 
 def _journals(changed: int, added: int) -> str:
