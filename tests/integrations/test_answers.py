@@ -69,7 +69,7 @@ ROUNDINGS: list[Any] = [
     lambda x: float(np.float32(x)),
     lambda x: float(np.float16(x)),
     lambda x: float(
-        (np.array(x, np.float32).view(np.uint32) + 0x8000 & 0xFFFF0000).view(np.float32)
+        (np.array([x], np.float32).view(np.uint32) + 0x8000 & 0xFFFF0000).view(np.float32)[0]
     ),
     *(lambda x, d=d: round(x, d) for d in (2, 3, 4, 6)),
     *(lambda x, d=d: round(100 * x, d) / 100 for d in (0, 1, 2)),

@@ -90,8 +90,11 @@ def table(
     ``whole`` too. Nothing is ever cut: what does not fit runs over the terminal's edge.
     """
     body = [list(row) for row in rows]
-    drawn = _Uncut(box=None, pad_edge=False, header_style="bold")
+    # Gaps are columns: rich before 14.3 widens padded columns at the edges.
+    drawn = _Uncut(box=None, pad_edge=False, padding=0, header_style="bold")
     for index, name in enumerate(header):
+        if index:
+            drawn.add_column(GAP, min_width=len(GAP), no_wrap=True)
         folds = name in left and name not in whole
         cells = [name, *(row[index] for row in body)]
         drawn.add_column(
@@ -101,7 +104,8 @@ def table(
             min_width=max(map(_longest_word if folds else _longest_line, cells)),
         )
     for index, row in enumerate(body):
-        drawn.add_row(*(Text(cell) for cell in row), style="bold green" if index == bold else None)
+        cells = [part for cell in row for part in (GAP, cell)][1:]
+        drawn.add_row(*map(Text, cells), style="bold green" if index == bold else None)
     return drawn
 
 
@@ -109,7 +113,7 @@ class _Uncut(Table):
     """A table that is drawn at least as wide as the narrowest columns it can have."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        narrowest = sum((column.min_width or 0) + len(GAP) for column in self.columns)
+        narrowest = sum(column.min_width or 0 for column in self.columns)
         wide = options.update(max_width=max(options.max_width, narrowest))
         yield from super().__rich_console__(console, wide)
 
