@@ -15,6 +15,7 @@ PACKAGE = Path(checkwise.__file__).parent
 LAYERS = [
     "text",
     "errors",
+    "extras",
     "metrics",
     "records",
     "selection",

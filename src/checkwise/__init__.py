@@ -19,6 +19,7 @@ from checkwise.errors import (
     CheckwiseError,
     CheckwiseWarning,
     InputError,
+    MissingExtraError,
     MissingMetricError,
     NoGuaranteeError,
 )
@@ -40,17 +41,29 @@ from checkwise.selection import (
 )
 
 if TYPE_CHECKING:
+    from checkwise import data, integrations, report, store, study, sweep, testing, train, weights
     from checkwise.integrations import load, load_runs
     from checkwise.study import Cohort
 
 __version__ = "0.1.0"
 
-# Parts with heavier imports, loaded when first asked for.
+# Loaded when first asked for: names with heavier imports, and the parts that hold the rest.
 _LATER = {
     "load": "checkwise.integrations",
     "load_runs": "checkwise.integrations",
     "Cohort": "checkwise.study",
 }
+_PARTS = (
+    "data",
+    "integrations",
+    "report",
+    "store",
+    "study",
+    "sweep",
+    "testing",
+    "train",
+    "weights",
+)
 
 __all__ = [
     "CheckwiseError",
@@ -60,29 +73,48 @@ __all__ = [
     "InputError",
     "LiveSelector",
     "LossValley",
+    "MissingExtraError",
     "MissingMetricError",
     "NoGuaranteeError",
     "Rule",
     "RunKey",
     "Selection",
     "Trajectory",
+    "data",
+    "integrations",
     "load",
     "load_runs",
     "loss_valley",
     "metric",
     "metrics",
+    "report",
     "rule",
     "rules",
     "select",
     "select_many",
     "source_accuracy_radius",
+    "store",
+    "study",
+    "sweep",
+    "testing",
+    "train",
+    "weights",
     "worst_domain_radius",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LATER:
-        from importlib import import_module
+    from importlib import import_module
 
-        return getattr(import_module(_LATER[name]), name)
+    from checkwise.extras import naming_extras
+
+    with naming_extras():
+        if name in _PARTS:
+            return import_module(f"checkwise.{name}")
+        if name in _LATER:
+            return getattr(import_module(_LATER[name]), name)
     raise AttributeError(f"module 'checkwise' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

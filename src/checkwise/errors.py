@@ -21,6 +21,10 @@ class MissingMetricError(CheckwiseError, KeyError):
         return str(self.args[0])  # KeyError would quote the whole sentence
 
 
+class MissingExtraError(CheckwiseError, ImportError):
+    """An optional package is not installed; the message names the extra that brings it."""
+
+
 class NoGuaranteeError(CheckwiseError):
     """No bound can be stated for this selection; the message says why."""
 

@@ -59,7 +59,8 @@ def _shapes() -> dict[str, tuple[Array, Array]]:
     masked = logits(20, 6)
     masked[::2, 3] = -np.inf
     masked[::3, 5] = -np.inf
-    grid = np.log(np.arange(1, 15) / 15)
+    # Nearer than this, the rounding of exp and log decides on which side a probability lies.
+    beside = (np.arange(1, 15)[:, None] / 15 * (1 + 1e-12 * np.array([-1, 1]))).ravel()
     return {
         "saturated": (logits(40, 12, 1000.0), labels(40, 12)),
         "saturated-right": ((z := logits(40, 12, 40.0)), z.argmax(1)),
@@ -84,5 +85,5 @@ def _shapes() -> dict[str, tuple[Array, Array]]:
         "rare-class": (np.array([[0.0, -9.0], [0.0, -14.0], [0.0, -20.0]]), np.array([1, 1, 0])),
         "masked": (masked, np.tile([0, 1, 2, 4], 5)),
         "ties": (np.array([[1.0, 1.0, 0.0], [0.0, 2.0, 2.0]]), np.array([1, 1])),
-        "near-edges": (np.stack([grid, np.log1p(-np.exp(grid))], axis=1), labels(14, 2)),
+        "near-edges": (np.stack([np.log(beside), np.log1p(-beside)], axis=1), labels(28, 2)),
     }

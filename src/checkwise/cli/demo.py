@@ -22,9 +22,11 @@ def command(
 
     Finished runs are used again, so a second call only compares.
     """
+    from checkwise.extras import require
     from checkwise.report import sentences, write_report
     from checkwise.study import Cohort
 
+    require("torch", "scipy")
     console = show.console()
     console.print(
         "Training on rotated digits, with one rotation held out of every run. source-acc then "

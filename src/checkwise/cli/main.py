@@ -33,6 +33,7 @@ from checkwise.cli import (
     verify,
 )
 from checkwise.errors import CheckwiseError, CheckwiseWarning
+from checkwise.extras import missing_extra
 
 # typer carries its own copy of click or depends on it, by version; this finds either.
 _UsageError: Any = next(
@@ -141,6 +142,7 @@ def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
 
 
 def _explain(error: Exception) -> int:
+    error = missing_extra(error) or error
     if isinstance(error, _UsageError):
         _complain(_usage(error))
         return 2

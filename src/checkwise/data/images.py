@@ -23,6 +23,7 @@ from checkwise.data.dataset import DomainDataset, fingerprint
 from checkwise.data.manifest import Progress, content_hashes
 from checkwise.data.rowfile import RowWriter, cached_rows
 from checkwise.errors import InputError
+from checkwise.extras import naming_extras
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 _NAMED_AT_ONCE = 5
@@ -118,6 +119,7 @@ def scan(root: Path) -> ImageFolder:
     )
 
 
+@naming_extras()
 def decode(content: bytes, size: int) -> NDArray[np.uint8]:
     """Decode an encoded image to uint8 [size, size, 3]."""
     from PIL import Image
@@ -174,6 +176,7 @@ def _check_same_classes(root: Path, classes_of: dict[str, list[str]], classes: l
         )
 
 
+@naming_extras()
 def _decoded_key(hashes: list[str], size: int) -> str:
     # Another Pillow may bring another JPEG decoder, whose pixels can differ by one.
     from PIL import __version__ as pillow

@@ -5,9 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from checkwise.extras import naming_extras
+
 FloatArray = NDArray[np.float64]
 
 
+@naming_extras()
 def bca_ends(values: FloatArray, means: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
     """Ends for the mean of every column of ``values`` [n, K], given its resampled ``means`` [B, K].
 

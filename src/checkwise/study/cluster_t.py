@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checkwise.errors import InputError
+from checkwise.extras import naming_extras
 from checkwise.study.bootstrap import LEVEL, checked
 from checkwise.study.clusters import Clusters
 
@@ -54,12 +55,14 @@ class ClusterMeans:
         """One-sided p-value: small where the mean is clearly below ``null``."""
         return self._below(self._statistic(null))
 
+    @naming_extras()
     def quantile(self, share: float) -> float:
         """Of Student's t with this many degrees of freedom."""
         from scipy.special import stdtrit
 
         return float(stdtrit(self.df, share)) if self.df else float("nan")
 
+    @naming_extras()
     def _below(self, statistic: FloatArray) -> FloatArray:
         from scipy.special import stdtr  # scipy.stats would take a second to import
 

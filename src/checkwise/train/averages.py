@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from checkwise.extras import naming_extras
 from checkwise.selection.valley import ValleySearch
 from checkwise.store import layout
 from checkwise.store.atomic import write_bytes
@@ -126,6 +127,7 @@ class Averages:
             self._valley.add(self._segments[index])
             self._added.append(index)
 
+    @naming_extras()
     def _write(self, name: Average, algorithm: Algorithm, folder: Path) -> None:
         from safetensors.torch import save
 

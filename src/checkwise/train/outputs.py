@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from checkwise.extras import naming_extras
 from checkwise.store import layout
 from checkwise.store.atomic import write_bytes
 from checkwise.train.config import Logits
@@ -19,6 +20,7 @@ from checkwise.train.evaluation import Outputs
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
+@naming_extras()
 def write_weights(folder: Path, step: int, state: Mapping[str, Tensor]) -> None:
     """The deployable weights of a step as safetensors."""
     from safetensors.torch import save

@@ -8,6 +8,7 @@ from pathlib import Path
 from torch import Tensor
 
 from checkwise.errors import InputError
+from checkwise.extras import naming_extras
 from checkwise.store import layout
 from checkwise.store.inside import has_file
 from checkwise.store.mark import read_recorded
@@ -40,6 +41,7 @@ def read_checked(folder: Path, name: str) -> dict[str, Tensor]:
     return decode(read_recorded(folder, name), folder / name)
 
 
+@naming_extras()
 def decode(content: bytes, path: Path) -> dict[str, Tensor]:
     """The tensors of a safetensors file."""
     from safetensors import SafetensorError
@@ -53,6 +55,7 @@ def decode(content: bytes, path: Path) -> dict[str, Tensor]:
         ) from None
 
 
+@naming_extras()
 def encode(tensors: Mapping[str, Tensor]) -> bytes:
     """The content of a safetensors file."""
     from safetensors.torch import save

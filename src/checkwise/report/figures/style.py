@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from checkwise.extras import naming_extras
 from checkwise.store.atomic import write_with
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ def colour(rule: str, fallback: int = 7) -> str:
     return COLOURS[RULES.get(rule, fallback) % len(COLOURS)]
 
 
+@naming_extras()
 def new(columns: float = 1.0, height: float = 2.6) -> Figure:
     """An empty figure, ``columns`` text columns wide; no global state is touched."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg

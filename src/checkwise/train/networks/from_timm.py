@@ -7,7 +7,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor, nn
 
-from checkwise.errors import InputError
+from checkwise.extras import naming_extras
 from checkwise.train.networks.backbone import Backbone
 
 _ALL: Final = slice(None)
@@ -25,6 +25,7 @@ _RESNET: Final = (
 )
 
 
+@naming_extras()
 def timm_backbone(name: str, *, pretrained: bool = True) -> Backbone:
     """The timm model `name` without its classifier.
 
@@ -32,7 +33,8 @@ def timm_backbone(name: str, *, pretrained: bool = True) -> Backbone:
     reproduce the model. Of other families only the head or all can learn. Building the model
     does not advance torch's generator.
     """
-    timm = _timm()
+    import timm
+
     with torch.random.fork_rng(devices=[]):
         try:
             model: Any = timm.create_model(name, pretrained=pretrained, num_classes=0).eval()
@@ -74,14 +76,3 @@ def _part(model: nn.Module, attribute: str, stages: slice) -> nn.Module:
 def _three(values: Any) -> tuple[float, float, float]:
     red, green, blue = values
     return float(red), float(green), float(blue)
-
-
-def _timm() -> Any:
-    try:
-        import timm
-    except ImportError as error:
-        raise InputError(
-            f"Expected the optional package timm for a timm backbone, but got {error}: "
-            "pip install 'checkwise[timm]'; without it the backbone `lite0` is at hand."
-        ) from error
-    return timm

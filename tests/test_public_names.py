@@ -1,0 +1,50 @@
+"""What the pages write works in a fresh interpreter, and importing the package stays light."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import checkwise
+
+PACKAGE = Path(checkwise.__file__).parent
+PARTS = sorted(
+    folder.name
+    for folder in PACKAGE.iterdir()
+    if (folder / "__init__.py").is_file() and folder.name != "cli"
+)
+HEAVY = {"torch", "pandas", "pyarrow", "scipy", "matplotlib", "numba", "PIL", "rich", "typer"}
+
+
+def fresh(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_every_part_is_an_attribute_of_the_package(part: str) -> None:
+    assert fresh(f"import checkwise as cw; print(cw.{part}.__name__)") == f"checkwise.{part}"
+
+
+@pytest.mark.parametrize("name", ["train.build_algorithm", "testing.check_rule", "Cohort.open"])
+def test_a_name_from_the_pages_is_there_at_once(name: str) -> None:
+    assert fresh(f"import checkwise as cw; print(callable(cw.{name}))") == "True"
+
+
+def test_the_package_lists_its_names_without_loading_them() -> None:
+    code = (
+        "import sys; import checkwise as cw; names = dir(cw); "
+        f"print(sorted(set(cw.__all__) - set(names)), sorted(set({PARTS!r}) - set(names)), "
+        "'build_algorithm' in dir(cw.train), "
+        f"sorted({HEAVY!r} & {{name.partition('.')[0] for name in sys.modules}}))"
+    )
+    assert fresh(code) == "[] [] True []"
+
+
+def test_another_name_is_refused_as_in_any_module() -> None:
+    code = "import checkwise as cw; print(hasattr(cw, 'absent'), hasattr(cw.train, 'absent'))"
+    assert fresh(code) == "False False"
