@@ -43,7 +43,7 @@ COMMANDS = {
     "tables": ["tables", "written", "--out", "tables", "--only", "main"],
     "figures": ["figures", "written", "--out", "figures", "--only", "tolerance"],
     "report": ["report", "written", "-o", "page.html"],
-    "derive": ["derive", "trained", "--method", "soup"],
+    "derive": ["derive", "trained", "--method", "swad-nobn"],
     "swad": ["swad", "trained/runs/RUN"],
     "calibrate": ["calibrate", "trained/runs/RUN"],
     "lodo": ["lodo", "trained", "--dry-run"],

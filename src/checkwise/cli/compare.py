@@ -16,6 +16,7 @@ from checkwise.cli.choice import Choice
 from checkwise.cli.options import AsJson
 from checkwise.cli.plugins import Plugins, load_plugins
 from checkwise.errors import InputError
+from checkwise.extras import require
 from checkwise.metrics import METRICS
 from checkwise.report import sentences, words
 from checkwise.store.atomic import write_text
@@ -68,6 +69,7 @@ def command(
             f"Expected a rule besides the reference {reference}, but --rules has only that: "
             "add one."
         )
+    require("scipy")  # before held-out results are opened
     cohort = Cohort.open(path, role=role)
     rows = cohort.contrasts(
         names(rules),

@@ -11,6 +11,7 @@ from checkwise.cli import show
 from checkwise.cli.compare import Role, names
 from checkwise.cli.tables import Cohorts
 from checkwise.errors import InputError
+from checkwise.extras import require
 from checkwise.records import RunKey
 from checkwise.report.figures import FIGURES, write_figures
 from checkwise.study import Cohort
@@ -32,6 +33,7 @@ def command(
     show.refuse_folder(out)
     drawn = [name for name in names(only) or FIGURES if name in FIGURES]
     show.refuse_files(out, [f"{name}{kind}" for name in drawn for kind in (".pdf", ".png")])
+    require("matplotlib", "scipy")  # before held-out results are opened
     pool = Pool([Cohort.open(path, role=role) for path in paths])
     screen = show.console()
     key = _run(pool, run) if run else None

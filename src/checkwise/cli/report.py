@@ -12,6 +12,7 @@ from checkwise.cli.choice import Choice
 from checkwise.cli.compare import Delta, Norm, Reference, Role, names
 from checkwise.cli.plugins import Plugins, load_plugins
 from checkwise.errors import InputError
+from checkwise.extras import require
 from checkwise.records import Trajectory
 from checkwise.report import write_report
 from checkwise.report.facts import RULES
@@ -42,6 +43,7 @@ def command(
     choice = Choice(delta_pp=delta_pp, q=q, held_out=held_out)
     asked = names(rules)
     if is_cohort(path):
+        require("scipy")  # before held-out results are opened
         compared: dict[str, Any] = {"rules": asked} if asked else {}
         write_report(
             Cohort.open(path, role=role), output, reference=reference, **compared, **choice.params

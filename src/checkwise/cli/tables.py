@@ -12,6 +12,7 @@ import typer
 from checkwise.cli import show
 from checkwise.cli.compare import Role, check_metrics, check_named, names
 from checkwise.errors import InputError
+from checkwise.extras import require
 from checkwise.report import typeset
 from checkwise.store.atomic import write_text
 from checkwise.study import Cohort
@@ -47,6 +48,7 @@ def command(
     for name in asked:
         check_name(name, margins)
     show.refuse_files(out, [*(f"{name}{kind}" for name in asked for kind in KINDS), ALL])
+    require("scipy")  # before held-out results are opened
     pool = Pool([Cohort.open(path, role=role) for path in paths])
     made: Sequence[Table | tuple[str, str]]
     if only is not None:

@@ -7,6 +7,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor, nn
 
+from checkwise.errors import InputError
 from checkwise.extras import naming_extras
 from checkwise.train.networks.backbone import Backbone
 
