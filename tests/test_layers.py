@@ -81,13 +81,8 @@ def test_the_core_knows_neither_torch_nor_files(layer: str) -> None:
 
 def test_importing_the_package_is_light() -> None:
     code = (
-        "import sys, time; import checkwise; print(time.process_time()); "
+        "import sys; import checkwise; "
         f"print([name for name in {HEAVY!r} if name in sys.modules])"
     )
-    took = []
-    for _ in range(5):  # processor time, and the best of a few: the machine may be busy
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-        seconds, loaded = done.stdout.splitlines()
-        assert loaded == "[]"
-        took.append(float(seconds))
-    assert min(took) < 0.3
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.strip() == "[]", done.stderr
