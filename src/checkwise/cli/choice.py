@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from math import inf
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from checkwise.cli.options import Column, HeldOut, Source
 from checkwise.cli.plugins import Plugins, load_plugins
 from checkwise.cli.progress import counting
 from checkwise.errors import InputError
@@ -55,9 +56,9 @@ class Choice:
         bool,
         typer.Option("--worst-domain", help="Judge checkpoints by their worst domain, unweighted."),
     ] = False
-    held_out: Annotated[
-        list[str] | None, typer.Option(help="A domain that must not be read; repeatable.")
-    ] = None
+    held_out: HeldOut = None
+    source: Source = None
+    column: Column = None
     bins: Annotated[int, typer.Option(help="Bins of calibration errors from outputs.")] = 15
     bandwidth: Annotated[float, typer.Option(help="Width of the soft bins.")] = 0.1
     plugin: Plugins = None
@@ -103,6 +104,8 @@ class Choice:
             return load_runs(
                 path,
                 held_out=self.held_out,
+                sources=self.source,
+                columns=_columns(self.column or ()),
                 metrics=self.params.get("objectives", ()),
                 bins=self.bins,
                 bandwidth=self.bandwidth,
@@ -153,6 +156,22 @@ def _weights(text: str) -> Weights:
             raise InputError(f"Expected one weight per domain, but --weights names {name!r} twice.")
         weights[name] = value
     return weights
+
+
+def _columns(pairs: Iterable[str]) -> dict[str, str]:
+    """``NAME=COLUMN`` as a map."""
+    columns: dict[str, str] = {}
+    for pair in pairs:
+        name, separator, column = pair.partition("=")
+        if not separator or not name or not column:
+            raise InputError(
+                f"Expected --column NAME=COLUMN, but got {pair!r}: write, for example, "
+                "--column accuracy=val_accuracy."
+            )
+        if name in columns:
+            raise InputError(f"Expected one column for {name}, but --column names two: give one.")
+        columns[name] = column
+    return columns
 
 
 def _number_text(text: str, option: str) -> str:

@@ -10,6 +10,7 @@ import typer
 from checkwise.cli import show
 from checkwise.cli.choice import Choice
 from checkwise.cli.compare import Delta, Norm, Reference, Role, names
+from checkwise.cli.options import Column, HeldOut, Source
 from checkwise.cli.plugins import Plugins, load_plugins
 from checkwise.errors import InputError
 from checkwise.extras import require
@@ -32,15 +33,15 @@ def command(
     delta_pp: Delta = None,
     q: Norm = None,
     role: Role = None,
-    held_out: Annotated[
-        list[str] | None, typer.Option(help="A domain of a single run that must not be read.")
-    ] = None,
+    held_out: HeldOut = None,
+    source: Source = None,
+    column: Column = None,
     plugin: Plugins = None,
 ) -> None:
     """Write one HTML file that opens offline: the answer first, then what it rests on."""
     show.refuse_to_overwrite(path, output, make_folder=True)
     load_plugins(plugin)
-    choice = Choice(delta_pp=delta_pp, q=q, held_out=held_out)
+    choice = Choice(delta_pp=delta_pp, q=q, held_out=held_out, source=source, column=column)
     asked = names(rules)
     if is_cohort(path):
         require("scipy")  # before held-out results are opened

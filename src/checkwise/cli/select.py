@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,9 +15,10 @@ from checkwise.cli.choice import Choice, with_choice
 from checkwise.cli.options import AsJson
 from checkwise.errors import InputError
 from checkwise.records import RunKey
+from checkwise.records.source_rows import ONLY_DOMAIN
 from checkwise.selection import Guarantee, Selection, select, select_many
 from checkwise.selection.default import DEFAULT_RULE, REMEDY
-from checkwise.selection.explain import account, headline
+from checkwise.selection.explain import account, headline, validation
 from checkwise.store.atomic import write_text
 
 if TYPE_CHECKING:
@@ -149,6 +150,8 @@ def _show_many(chosen: Mapping[RunKey, Selection], usual: Mapping[RunKey, Select
     notes = Counter(note for selection in chosen.values() for note in selection.notes)
     for note, times in notes.items():
         out.print(f"note ({times} of {len(chosen)} runs): {note}")
+    for line in _validation(chosen.values()):
+        out.print(line)
     alone = sum(len(selection.feasible_steps) == 1 for selection in chosen.values())
     gap = sum(selection.gap_pp for selection in chosen.values()) / len(chosen)
     out.print(
@@ -157,6 +160,17 @@ def _show_many(chosen: Mapping[RunKey, Selection], usual: Mapping[RunKey, Select
     )
     if any(selection.reason for selection in chosen.values()):
         out.print(f"For {DEFAULT_RULE}, {REMEDY}.")
+
+
+def _validation(selections: Collection[Selection]) -> list[str]:
+    """The validation sets behind the rows: once where all runs share them."""
+    sets = Counter(validation(selection.trajectory.domains) for selection in selections)
+    if len(sets) == 1:
+        return [line for line in sets if line]
+    if len(sets) > SHOWN:
+        return [f"validation: {len(sets)} sets of domains (--json names those of every run)"]
+    named = {line or f"validation: {ONLY_DOMAIN}": times for line, times in sets.items()}
+    return [f"{line} ({times} of {len(selections)} runs)" for line, times in named.items()]
 
 
 def _disagreement(chosen: Mapping[RunKey, Selection], usual: Mapping[RunKey, Selection]) -> str:

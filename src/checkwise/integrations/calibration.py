@@ -65,14 +65,30 @@ def read(
     return Calibration(values, _names(rows, indices), _counts(lines, rows, path), tuple(notes))
 
 
+def logged(lines: Sequence[Line]) -> set[int]:
+    """The domains that the records are about, held out or not."""
+    return {
+        entry["domain_index"]
+        for line in lines
+        for entry in _entries(line, FIELD)
+        if type(entry.get("domain_index")) is int
+    }
+
+
 def target_names(lines: Sequence[Line], targets: Collection[int]) -> set[str]:
     """Names of held-out domains, to recognise one the caller gives; no value of theirs is read."""
-    entries = lines[0].fields.get(FIELD)
     return {
         str(entry.get("domain_name"))
-        for entry in (entries if isinstance(entries, list) else [])
-        if isinstance(entry, dict) and not _is_source(entry, targets)
+        for entry in _entries(lines[0], FIELD)
+        if not _is_source(entry, targets)
     }
+
+
+def _entries(line: Line, field: str) -> Iterator[dict[str, Any]]:
+    entries = line.fields.get(field)
+    for entry in entries if isinstance(entries, list) else []:
+        if isinstance(entry, dict):
+            yield entry
 
 
 def _is_source(entry: dict[str, Any], targets: Collection[int]) -> bool:
@@ -84,9 +100,8 @@ def _is_source(entry: dict[str, Any], targets: Collection[int]) -> bool:
 
 def _sources(line: Line, field: str, targets: Collection[int]) -> Iterator[dict[str, Any]]:
     """Validation entries of source domains: the only ones that leave this function."""
-    entries = line.fields.get(field)
-    for entry in entries if isinstance(entries, list) else []:
-        if isinstance(entry, dict) and entry.get("split") == "out" and _is_source(entry, targets):
+    for entry in _entries(line, field):
+        if entry.get("split") == "out" and _is_source(entry, targets):
             yield entry
 
 

@@ -33,13 +33,15 @@ def recognises(line: Line) -> bool:
 def read(lines: Sequence[Line], notes: Iterable[str], path: Path, request: Request) -> list[Found]:
     """The runs of one log: one, unless its folder was used for several configurations."""
     runs: dict[RunKey, list[Line]] = {}
+    known = envs.logged(lines) | calibration.logged(lines)
     args, key = None, None
     for line in lines:
         if key is None or envs.arguments(line, path) != args:
             args = envs.arguments(line, path)
             targets = envs.indices(args.get("test_envs"))
             if targets is None:
-                targets = envs.targets_from(request, line, path)
+                targets = envs.targets_from(request, line, path, known)
+            envs.check_targets(targets, known, line, path)
             key = envs.run_key(args, targets, seed="hparams_seed", path=path)
         runs.setdefault(key, []).append(line)
     notes = (*notes, *_unfinished(path))
@@ -81,6 +83,7 @@ def _trajectory(
             names, counts = extended.names, extended.counts
     strangers = calibration.target_names(lines, targets)
     out = envs.left_out(request, names, targets, strangers, path)
+    request.expects_log(path, [name for index, name in names.items() if index not in out])
     return assemble(
         lines,
         {metric: _without(columns, out) for metric, columns in values.items()},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from checkwise.errors import InputError
 from checkwise.integrations.found import Request
 from checkwise.integrations.jsonl import Line, number
 from checkwise.records import RunKey
+from checkwise.records.held_out import check_held_out
 
 ENV = re.compile(r"env(0|[1-9][0-9]{0,3})")
 
@@ -35,7 +36,15 @@ def arguments(line: Line, path: Path) -> dict[str, Any]:
     return args
 
 
-def targets_from(request: Request, line: Line, path: Path) -> tuple[int, ...]:
+def logged(lines: Sequence[Line]) -> set[int]:
+    """The domains that a log has a field of, by the names of the fields."""
+    names = set().union(*(line.fields for line in lines))
+    return {int(match[1]) for name in names if (match := ENV.match(name))}
+
+
+def targets_from(
+    request: Request, line: Line, path: Path, known: Collection[int]
+) -> tuple[int, ...]:
     """The held-out domains by the caller's word, for a log that does not name them."""
     named = [match for name in request.held_out if (match := ENV.fullmatch(name))]
     if not named:
@@ -43,7 +52,24 @@ def targets_from(request: Request, line: Line, path: Path) -> tuple[int, ...]:
             f"Expected args.test_envs to say which domain is the target, but {path} line "
             f"{line.number} has none: name it with held_out, as in held_out='env0'."
         )
+    check_held_out([match[0] for match in named], [f"env{i}" for i in sorted(known)], str(path))
     return tuple(sorted({int(match[1]) for match in named}))
+
+
+def check_targets(targets: Collection[int], known: Collection[int], line: Line, path: Path) -> None:
+    """Refuse targets that are no domain of the log.
+
+    A target without fields is no mistake by itself: they may have been removed. But domains are
+    numbered from 0 without gaps, so that a number beyond them all names nothing.
+    """
+    size = len({*known, *targets})
+    for target in targets:
+        if target not in known and target >= size:
+            raise InputError(
+                f"Expected args.test_envs to name a domain of the log, which has "
+                f"{', '.join(f'env{i}' for i in sorted(known))}, but got {target} in {path} line "
+                f"{line.number}: correct args.test_envs."
+            )
 
 
 def run_key(args: Mapping[str, Any], targets: Iterable[int], *, seed: str, path: Path) -> RunKey:
@@ -95,17 +121,11 @@ def left_out(
     path: Path,
 ) -> set[int]:
     """Source domains the caller wants out as well; a name nobody knows is refused."""
-    out: set[int] = set()
-    others = {f"env{index}" for index in targets} | set(target_names)
-    for wanted in request.held_out:
-        hits = {i for i, name in sources.items() if wanted in (name, f"env{i}")}
-        if not hits and wanted not in others:
-            known = [*sources.values(), *sorted(others)]
-            raise InputError(
-                f"Expected the held-out domain {wanted!r} among {', '.join(known)} in {path}: "
-                "check the name."
-            )
-        out |= hits
+    aliases = {i: (name, f"env{i}") for i, name in sources.items()}
+    others = sorted({f"env{index}" for index in targets} | set(target_names))
+    known = dict.fromkeys([*sources.values(), *others, *(alias for _, alias in aliases.values())])
+    check_held_out(request.held_out, known, str(path))
+    out = {i for i, names in aliases.items() if set(names) & set(request.held_out)}
     if sources and out == set(sources):
         raise InputError(f"No source domain of {path} is left after held_out: hold out fewer.")
     return out

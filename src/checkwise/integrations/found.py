@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from checkwise.errors import InputError
 from checkwise.records import RunKey, Trajectory
-from checkwise.records.columns import left_out
+from checkwise.records.held_out import as_names, check_sources
 
 # Called with checkpoints done and checkpoints in all.
 Progress = Callable[[int, int], None]
@@ -17,9 +17,11 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Request:
-    """What the caller wants kept out, which further metrics, and how to compute from outputs."""
+    """What the caller wants kept out or kept in, what is read, and how to compute from outputs."""
 
     held_out: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    columns: Mapping[str, str] = field(default_factory=dict)
     metrics: tuple[str, ...] = ()
     bins: int = 15
     bandwidth: float = 0.1
@@ -30,9 +32,41 @@ class Request:
         cls,
         held_out: str | Iterable[str] | None,
         metrics: str | Iterable[str],
+        *,
+        sources: str | Iterable[str] | None = None,
+        columns: Mapping[str, str] | None = None,
         **settings: Any,
     ) -> Request:
-        return cls(left_out(held_out), left_out(metrics), **settings)
+        request = cls(
+            held_out=as_names(held_out),
+            sources=as_names(sources),
+            columns=dict(columns or {}),
+            metrics=as_names(metrics),
+            **settings,
+        )
+        both = sorted(set(request.held_out) & set(request.sources))
+        if both:
+            raise InputError(
+                f"Expected {both[0]!r} to be held out or a source, but it is given as both: "
+                "choose one."
+            )
+        return request
+
+    def refuse_columns(self, path: Path) -> None:
+        """Refuse a map of columns for an input whose columns have fixed names."""
+        if self.columns:
+            raise InputError(
+                f"Expected a table for --column, but {path} is none: leave --column out."
+            )
+
+    def expects_log(self, path: Path, sources: Iterable[str]) -> None:
+        """Refuse what cannot hold for a log that itself tells sources and targets apart.
+
+        Such a log is believed where a source has a name that looks held out, so that ``sources``
+        has nothing to add.
+        """
+        self.refuse_columns(path)
+        check_sources(self.sources, sorted(sources), str(path))
 
 
 @dataclass(frozen=True)

@@ -24,4 +24,5 @@ def read(path: Path, request: Request) -> list[Found]:
             f"Expected --held-out to name what {path} was trained without, but got "
             f"{', '.join(unknown)}: its source domains are {', '.join(run.domains)}."
         )
+    request.expects_log(path, run.domains)
     return [Found(run.key, run, str(path))]

@@ -13,10 +13,9 @@ from checkwise.errors import InputError
 from checkwise.integrations.found import Found, Request, build
 from checkwise.integrations.npz import kind_of, read_outputs
 from checkwise.records import Trajectory
+from checkwise.records.held_out import Sides, check_held_out, divide
 
 STEP = re.compile(r"step[-_]?([0-9]{1,15})")
-# Folders and files of these names hold held-out data and are never opened.
-TARGETS = ("target", "targets", "heldout", "held_out", "held-out")
 WEIGHTS = (".safetensors", ".pt", ".pth", ".ckpt")
 
 
@@ -44,12 +43,13 @@ def recognises(path: Path) -> bool:
 
 def read(path: Path, request: Request) -> list[Found]:
     """The one run whose outputs the folder holds; every metric is computed from them."""
+    request.refuse_columns(path)
     folders = step_folders(path)
     files = {step: _outputs(folder) for step, folder in folders.items()}
-    _check_names(request, files, path)
+    sides = _sides(request, files, folders, path)
     # Left out here, so that not even a name of theirs reaches the trajectory.
     sources = {
-        step: {name: file for name, file in domains.items() if name not in request.held_out}
+        step: {name: file for name, file in domains.items() if name in sides.sources}
         for step, domains in files.items()
     }
     kind = kind_of(next(file for domains in sources.values() for file in domains.values()))
@@ -62,13 +62,11 @@ def read(path: Path, request: Request) -> list[Found]:
         bins=request.bins,
         bandwidth=request.bandwidth,
         progress=lambda done: request.progress and request.progress(done, len(sources)),
+        sources=sides.sources,
         paths=[*weights.values()] if any(weights.values()) else None,
     )
-    passed = sorted({file.name for folder in folders.values() for file in _held_out(folder)})
-    if passed:
-        note = f"{', '.join(passed)} held out by name: not opened"
-        trajectory = replace(trajectory, notes=(*trajectory.notes, note))
-    return [Found(None, trajectory, str(path))]
+    noted = replace(trajectory, notes=(*trajectory.notes, *sides.notes))
+    return [Found(None, noted, str(path))]
 
 
 def logits_at(path: Path, step: int, domains: Sequence[str]) -> dict[str, tuple[Any, Any]]:
@@ -86,16 +84,20 @@ def logits_at(path: Path, step: int, domains: Sequence[str]) -> dict[str, tuple[
     return found
 
 
-def _check_names(request: Request, files: Mapping[int, Mapping[str, Path]], path: Path) -> None:
-    known = sorted({name for domains in files.values() for name in domains})
-    for name in request.held_out:
-        if name not in known and name.lower() not in TARGETS:
-            raise InputError(
-                f"Expected the held-out domain {name!r} among {', '.join(known)} in {path}: "
-                "check the name."
-            )
-    if set(known) <= set(request.held_out):
+def _sides(
+    request: Request,
+    files: Mapping[int, Mapping[str, Path]],
+    folders: Mapping[int, Path],
+    path: Path,
+) -> Sides:
+    """Which files are validation, by their names."""
+    names = {name for domains in files.values() for name in domains}
+    aside = {name for folder in folders.values() for name in _set_aside(folder)}
+    check_held_out(request.held_out, sorted(names | aside), str(path))
+    left = names - set(request.held_out)
+    if not left:
         raise InputError(f"No source domain of {path} is left after held_out: hold out fewer.")
+    return divide(left, sources=request.sources, where=str(path))
 
 
 class _Outputs(Mapping[str, tuple[Any, Any]]):
@@ -120,16 +122,19 @@ class _Outputs(Mapping[str, tuple[Any, Any]]):
 
 
 def _outputs(folder: Path) -> dict[str, Path]:
-    """Domain → file, without hidden files and those named after a target."""
+    """Domain → file, without hidden files."""
     return {
         file.stem: file
         for file in sorted(folder.glob("*.npz"))
-        if not file.name.startswith(".") and file.stem.lower() not in TARGETS and file.is_file()
+        if not file.name.startswith(".") and file.is_file()
     }
 
 
-def _held_out(folder: Path) -> list[Path]:
-    return [file for file in folder.glob("*.npz") if file.stem.lower() in TARGETS]
+def _set_aside(folder: Path) -> set[str]:
+    """Folders inside a step's folder, and what lies in them: known by name, never opened."""
+    return {file.name for file in folder.iterdir() if file.is_dir()} | {
+        file.stem for file in folder.glob("*/*.npz")
+    }
 
 
 def _weights(folder: Path) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from checkwise.integrations.found import Found, Progress, Request
 from checkwise.integrations.jsonl import NoRecordsError, read_lines
 from checkwise.integrations.places import by_key
 from checkwise.records import RunKey, Trajectory
+from checkwise.records.held_out import is_target_folder
 from checkwise.store.layout import PACKED, is_held_out
 
 ACCEPTED = (
@@ -27,6 +28,8 @@ def load(
     path: str | Path,
     *,
     held_out: str | Iterable[str] | None = None,
+    sources: str | Iterable[str] | None = None,
+    columns: Mapping[str, str] | None = None,
     metrics: str | Iterable[str] = (),
     bins: int = 15,
     bandwidth: float = 0.1,
@@ -37,7 +40,11 @@ def load(
     Args:
         path: file or folder; what it is shows from its contents.
         held_out: domains to leave out before anything of theirs is read. Targets that the input
-            itself names (``test_envs``, ``role``, a ``held_out`` column) are left out anyway.
+            itself names (``test_envs``, ``role``, a ``held_out`` column) are left out anyway, and
+            so are sets beside others whose names look held out (``test``, ``ood`` …).
+        sources: sets that are validation although their names look held out.
+        columns: for tables, which column is read under which name, as
+            ``{"accuracy": "val_accuracy"}``.
         metrics: further columns to read as metrics.
         bins, bandwidth: settings of the calibration errors, where they are computed from outputs.
         progress: called with checkpoints done and in all, where outputs are evaluated.
@@ -46,7 +53,8 @@ def load(
         InputError: nothing readable lies there, or more than one run does.
     """
     settings = {"bins": bins, "bandwidth": bandwidth, "progress": progress}
-    runs = _found(Path(path), Request.of(held_out, metrics, **settings))
+    request = Request.of(held_out, metrics, sources=sources, columns=columns, **settings)
+    runs = _found(Path(path), request)
     if len(runs) > 1:
         shown = ", ".join(str(run.key or run.where) for run in runs[:3])
         raise InputError(
@@ -60,6 +68,8 @@ def load_runs(
     path: str | Path,
     *,
     held_out: str | Iterable[str] | None = None,
+    sources: str | Iterable[str] | None = None,
+    columns: Mapping[str, str] | None = None,
     metrics: str | Iterable[str] = (),
     bins: int = 15,
     bandwidth: float = 0.1,
@@ -76,7 +86,8 @@ def load_runs(
     """
     root = Path(path)
     settings = {"bins": bins, "bandwidth": bandwidth, "progress": progress}
-    return by_key(root, _found(root, Request.of(held_out, metrics, **settings)))
+    request = Request.of(held_out, metrics, sources=sources, columns=columns, **settings)
+    return by_key(root, _found(root, request))
 
 
 @dataclass(frozen=True)
@@ -205,4 +216,4 @@ def _run_folders(root: Path) -> Iterator[tuple[Path, Reader]]:
             readers = [r for r in READERS if r.recognise is _has_log]
         with os.scandir(folder) as entries:
             below = sorted((entry.name for entry in entries if entry.is_dir()), reverse=True)
-        waiting += [(folder / f, readers) for f in below if f.lower() not in predictions.TARGETS]
+        waiting += [(folder / f, readers) for f in below if not is_target_folder(f)]

@@ -51,6 +51,7 @@ def _with_targets(
 ) -> Iterator[tuple[Line, tuple[int, ...]]]:
     """Each record with its held-out domains: ``real_test_envs``, or the entry of ``test_envs``
     that the number of restarts points to."""
+    known = envs.logged(lines)
     started, before = 0, -1
     for line in lines:
         step = whole(line, "step", path)
@@ -60,7 +61,10 @@ def _with_targets(
         targets = envs.indices(args.get("real_test_envs"))
         if targets is None:
             targets = _planned(args.get("test_envs"), started, line, path)
-        yield line, targets if targets is not None else envs.targets_from(request, line, path)
+        if targets is None:
+            targets = envs.targets_from(request, line, path, known)
+        envs.check_targets(targets, known, line, path)
+        yield line, targets
 
 
 def _planned(given: Any, started: int, line: Line, path: Path) -> tuple[int, ...] | None:
@@ -82,6 +86,7 @@ def _trajectory(
     accuracy = envs.accuracies(lines, SUFFIX, targets, path)
     names = {index: f"env{index}" for index in accuracy}
     out = envs.left_out(request, names, targets, (), path)
+    request.expects_log(path, [name for index, name in names.items() if index not in out])
     remarks = [*notes, *repeats]
     pooled = {}
     if out:

@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 from checkwise.errors import InputError
 from checkwise.metrics import METRICS, to_numpy
 from checkwise.metrics.arrays import is_number, to_floats
+from checkwise.records.held_out import same_name
 from checkwise.text import is_plain, shown
 
 if TYPE_CHECKING:
+    from checkwise.records.runkey import RunKey
     from checkwise.records.trajectory import Trajectory
 
 FloatArray = NDArray[np.float64]
@@ -98,6 +100,18 @@ def plain_name(name: Any, what: str) -> str:
             f"{shown(name)}: rename it."
         )
     return str(name)
+
+
+def key(given: RunKey | None, domains: Sequence[str]) -> RunKey | None:
+    """The run's key, whose held-out domains must not be among its sources."""
+    for target in given.held_out if given else ():
+        for domain in domains:
+            if same_name(target, domain):
+                raise InputError(
+                    f"Expected source domains only, but {domain!r} is among them and run {given} "
+                    f"holds out {target!r}: remove its records, or correct the key."
+                )
+    return given
 
 
 def diverged(given: Any, steps: IntArray) -> BoolArray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,48 +11,65 @@ from numpy.typing import NDArray
 from checkwise.errors import InputError
 from checkwise.metrics import METRICS, to_numpy
 from checkwise.metrics.arrays import is_number, to_floats
+from checkwise.records import column_names
+from checkwise.records.cells import objects, text_or_none, texts
 from checkwise.records.checks import whole_numbers
+from checkwise.records.held_out import as_names
+from checkwise.records.held_out_column import without_rows
+from checkwise.records.source_rows import ONLY_DOMAIN, source_rows
 from checkwise.text import shown
 
-ONLY_DOMAIN = "validation"
-SOURCE_ROLES = ("source", "")
-TARGET_ROLES = ("target", "held-out", "held_out")
+REQUIRED = ("step", "accuracy")
+FACTS = ("step", "domain", "role", "held_out", "n", "correct", "diverged", "path")
 
 
 def read(
-    table: Any, *, held_out: str | Iterable[str] | None = None, metrics: Iterable[str] = ()
+    table: Any,
+    *,
+    held_out: str | Iterable[str] | None = None,
+    sources: str | Iterable[str] | None = None,
+    columns: Mapping[str, str] | None = None,
+    metrics: Iterable[str] = (),
 ) -> dict[str, Any]:
     """Arguments of ``Trajectory`` from a data frame or a mapping of columns.
 
     Rows of held-out domains are dropped before any value in them is looked at.
     """
     try:
-        names = [name for name in _names(table) if isinstance(name, str)]
+        header = [name for name in _names(table) if isinstance(name, str)]
     except Exception:  # someone else's iterator may raise anything
         raise InputError(
             f"Expected a table or a mapping of columns, but got {type(table).__name__}."
         ) from None
-    for required in ("step", "accuracy"):
-        if required not in names:
+    columns = columns or {}
+    reading = column_names.resolve(header, [*FACTS, *METRICS, *metrics], columns, "the table")
+    for required in REQUIRED:
+        if required not in reading:
             raise InputError(
-                f"Expected a column {required!r}, but the table has {', '.join(names) or 'none'}: "
-                "give one row per step and domain with step, accuracy and the metrics you have."
+                f"Expected a column {required!r}, but the table has {', '.join(header) or 'none'}: "
+                "give one row per step and domain with step, accuracy and the metrics you have "
+                f"({column_names.missing([required], header)})."
             )
-    wanted = [name for name in dict.fromkeys([*METRICS, *metrics]) if name in names]
-    extra = [n for n in ("n", "correct", "diverged", "path") if n in names]
-    raw = {name: _column(table, name) for name in ["step", *wanted, *extra]}
-    rows = len(raw["step"])
-    for name, column in raw.items():
+    column_names.check_rivals(header, reading, columns, "the table")
+    column_names.check_sorting(header, reading, "the table", told=bool(as_names(held_out)))
+    taken = {name: _column(table, column, name) for name, column in reading.items()}
+    rows = len(taken["step"])
+    for name, column in taken.items():
         if len(column) != rows:
             raise InputError(
-                f"Expected {rows} values in every column, as in 'step', but {name!r} has "
+                f"Expected {rows} values in every column, as in 'step', but {reading[name]!r} has "
                 f"{len(column)}: fill in the missing ones."
             )
-    domain = texts(table, "domain", names, rows, ONLY_DOMAIN)
-    keep = source_rows(domain, texts(table, "role", names, rows, "source"), held_out)
-    raw = {name: column[keep] for name, column in raw.items()}
-    domain = domain[keep]
+    kept = source_rows(taken, rows, "the table", held_out=held_out, sources=sources)
+    raw = {name: column[kept.keep] for name, column in taken.items()}
+    notes = [*kept.notes, *column_names.notes(header, reading)]
+    if "domain" in taken:
+        notes += without_rows((name for names in kept.targets for name in names), kept.domains)
+    return {**_arrays(raw, [name for name in reading if name not in FACTS]), "notes": notes}
 
+
+def _arrays(raw: Mapping[str, NDArray[Any]], wanted: Iterable[str]) -> dict[str, Any]:
+    domain = texts(raw, "domain", ONLY_DOMAIN, len(raw["step"]))
     step = whole_numbers(raw["step"], "step")
     steps, t = np.unique(step, return_inverse=True)
     domains, e = np.unique(domain, return_inverse=True)
@@ -69,7 +86,7 @@ def read(
     if "correct" in raw and "n" in raw:
         facts["correct"] = whole_numbers(raw["correct"], "number correct")[grid]
     if "path" in raw:
-        facts["paths"] = [_text_or_none(raw["path"][row]) for row in grid[:, 0].tolist()]
+        facts["paths"] = [text_or_none(raw["path"][row]) for row in grid[:, 0].tolist()]
     return facts
 
 
@@ -80,60 +97,14 @@ def _names(table: Any) -> Iterable[Any]:
     return list(table.columns if hasattr(table, "columns") else table)
 
 
-def _column(table: Any, name: str) -> NDArray[Any]:
-    array = to_numpy(table[name], f"column {name!r}")
+def _column(table: Any, column: str, name: str) -> NDArray[Any]:
+    cells = table[column]
+    if name == "held_out":  # its cells may be lists
+        return objects(cells.to_numpy() if hasattr(cells, "to_numpy") else cells)
+    array = to_numpy(cells, f"column {column!r}")
     if array.ndim != 1:
-        raise InputError(f"Expected column {name!r} to be one-dimensional, got {array.shape}.")
+        raise InputError(f"Expected column {column!r} to be one-dimensional, got {array.shape}.")
     return array
-
-
-def texts(table: Any, name: str, names: list[str], rows: int, default: str) -> NDArray[np.object_]:
-    """A column as text, ``default`` where it is absent or a cell is empty."""
-    if name not in names:
-        return np.full(rows, default, dtype=object)
-    texts = [_text_or_none(value) for value in _column(table, name).tolist()]
-    if len(texts) != rows:
-        raise InputError(
-            f"Expected {rows} values in every column, as in 'step', but {name!r} has "
-            f"{len(texts)}: fill in the missing ones."
-        )
-    return np.array([default if text is None else text for text in texts], dtype=object)
-
-
-def _text_or_none(value: Any) -> str | None:
-    if value is None or type(value).__name__ == "NAType":
-        return None
-    try:
-        return None if value != value else str(value)
-    except (TypeError, ValueError):  # such as an integer of thousands of digits
-        raise InputError(f"Expected text, but got {shown(value)}: fix that cell.") from None
-
-
-def left_out(held_out: str | Iterable[str] | None) -> tuple[str, ...]:
-    """``held_out`` as a tuple of names."""
-    if held_out is None:
-        return ()
-    return (held_out,) if isinstance(held_out, str) else tuple(str(name) for name in held_out)
-
-
-def source_rows(
-    domain: NDArray[np.object_], role: NDArray[np.object_], held_out: str | Iterable[str] | None
-) -> NDArray[np.bool_]:
-    """Which rows are neither of a target by role nor of a domain to leave out."""
-    known = sorted(set(domain.tolist()))
-    for name in left_out(held_out):
-        if name not in known:
-            raise InputError(
-                f"Expected the held-out domain {name!r} in the table, which has "
-                f"{', '.join(known)}: check the name."
-            )
-    for row, name in enumerate(role.tolist()):
-        if name not in SOURCE_ROLES + TARGET_ROLES:
-            raise InputError(f"Expected role 'source' or 'target', but got {name!r} in row {row}.")
-    keep = np.isin(role, SOURCE_ROLES) & ~np.isin(domain, left_out(held_out))
-    if not keep.any():
-        raise InputError("No source rows are left after the held-out ones: nothing to select on.")
-    return keep
 
 
 def _check_grid(
@@ -159,7 +130,7 @@ def _check_grid(
 def _booleans(column: NDArray[Any]) -> NDArray[np.bool_]:
     words = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
     try:
-        return np.array([words[(_text_or_none(value) or "").lower()] for value in column.tolist()])
+        return np.array([words[(text_or_none(value) or "").lower()] for value in column.tolist()])
     except KeyError as error:
         raise InputError(
             f"Expected true or false in column 'diverged', but got {error.args[0]!r}."

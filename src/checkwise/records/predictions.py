@@ -14,7 +14,7 @@ from checkwise.errors import InputError
 from checkwise.metrics import Report
 from checkwise.metrics.inputs import Predictions, check_bins, read
 from checkwise.records.checks import domains as domain_names
-from checkwise.records.columns import left_out
+from checkwise.records.held_out import as_names, check_held_out, divide
 from checkwise.text import shown
 
 LARGEST_STEP = 2**53
@@ -27,13 +27,15 @@ class Recorder:
     Args:
         kind: what the outputs are, "logits" or "probs"; never guessed.
         bins, bandwidth: settings of the calibration errors.
-        held_out: domains that are passed over unread.
+        held_out: domains that are passed over unread, as are those whose names look held out.
+        sources: domains that are validation although their names look held out.
     """
 
     kind: str = "logits"
     bins: int = 15
     bandwidth: float = 0.1
     held_out: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
     steps: list[int] = field(default_factory=list)
     domains: tuple[str, ...] = ()
     _rows: list[list[dict[str, float]]] = field(default_factory=list)
@@ -105,13 +107,15 @@ class Recorder:
         }
 
     def _source_domains(self, step: int, outputs: Mapping[str, Any]) -> tuple[str, ...]:
-        for name in self.held_out:
-            if name not in outputs:
-                raise InputError(
-                    f"Expected the held-out domain {name!r} among {', '.join(outputs)} "
-                    f"(step {step}): check the name."
-                )
-        names = tuple(sorted(set(domain_names(outputs)) - set(self.held_out)))
+        check_held_out(self.held_out, list(outputs), f"step {step}")
+        sides = divide(
+            set(domain_names(outputs)) - set(self.held_out),
+            sources=self.sources,
+            where=f"step {step}",
+        )
+        names = sides.sources
+        if not self.steps:
+            self._notes += sides.notes
         if not names:
             raise InputError(f"Expected at least one source domain at step {step}, but got none.")
         if self.domains and names != self.domains:
@@ -170,10 +174,11 @@ def evaluate(
     bins: int,
     bandwidth: float,
     held_out: str | Iterable[str] | None,
+    sources: str | Iterable[str] | None,
     progress: Callable[[int], None] | None,
 ) -> dict[str, Any]:
     """Arguments of ``Trajectory`` from ``{step: {domain: (outputs, labels)}}``."""
-    recorder = Recorder(kind, bins, bandwidth, left_out(held_out))
+    recorder = Recorder(kind, bins, bandwidth, as_names(held_out), as_names(sources))
     for done, step in enumerate(sorted(saved), start=1):
         recorder.add(step, saved[step])
         if progress:

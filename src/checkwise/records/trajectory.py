@@ -12,7 +12,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from checkwise.records import checks, columns, predictions
+from checkwise.records import checks, predictions
+from checkwise.records.columns import read as read_columns
 from checkwise.records.runkey import RunKey
 
 FloatArray = NDArray[np.float64]
@@ -90,7 +91,7 @@ class Trajectory:
         put("counts", checks.counts(counts, self.domains))
         put("correct", checks.correct(correct, self))
         put("paths", checks.paths(paths, self.steps))
-        put("key", key)
+        put("key", checks.key(key, self.domains))
         put("bins", bins)
         put("bandwidth", bandwidth)
         put("notes", tuple(notes))
@@ -147,6 +148,8 @@ class Trajectory:
         table: Any,
         *,
         held_out: str | Iterable[str] | None = None,
+        sources: str | Iterable[str] | None = None,
+        columns: Mapping[str, str] | None = None,
         metrics: Iterable[str] = (),
         **facts: Any,
     ) -> Self:
@@ -155,10 +158,13 @@ class Trajectory:
         Args:
             table: a data frame, or any mapping of column name → sequence. Columns ``step`` and
                 ``accuracy`` are required; ``domain`` (default: a single one named "validation"),
-                ``n``, ``correct``, ``diverged``, ``path``, ``role`` and every registered metric
-                are read where present. Other columns are not looked at.
+                ``n``, ``correct``, ``diverged``, ``path``, ``role``, ``held_out`` and every
+                registered metric are read where present. Other columns are not looked at.
             held_out: domains to leave out before anything is read. Rows whose ``role`` is
-                ``target`` are left out as well.
+                ``target``, rows of a domain that their ``held_out`` cell names, and domains whose
+                names look held out (``test``, ``ood`` …) are left out as well.
+            sources: domains that are validation although their names look held out.
+            columns: which column is read under which name, as ``{"accuracy": "val_accuracy"}``.
             metrics: further columns to read as metrics.
             facts: further fields of the trajectory (``key``, ``bins``, ``notes`` …).
 
@@ -168,7 +174,11 @@ class Trajectory:
             >>> run.domains
             ('validation',)
         """
-        return cls(**{**columns.read(table, held_out=held_out, metrics=metrics), **facts})
+        read = read_columns(
+            table, held_out=held_out, sources=sources, columns=columns, metrics=metrics
+        )
+        notes = (*facts.pop("notes", ()), *read.pop("notes"))
+        return cls(**{**read, "notes": notes, **facts})
 
     @classmethod
     def from_predictions(
@@ -179,6 +189,7 @@ class Trajectory:
         bins: int = 15,
         bandwidth: float = 0.1,
         held_out: str | Iterable[str] | None = None,
+        sources: str | Iterable[str] | None = None,
         progress: Callable[[int], None] | None = None,
         **facts: Any,
     ) -> Self:
@@ -188,7 +199,9 @@ class Trajectory:
             saved: a mapping (it may load lazily; each step is asked for once).
             kind: "logits" or "probs"; it is never guessed.
             bins, bandwidth: settings of the calibration errors.
-            held_out: domains to leave out before anything is read.
+            held_out: domains to leave out before anything is read; those whose names look held
+                out (``test``, ``ood`` …) are left out as well.
+            sources: domains that are validation although their names look held out.
             progress: called with the number of checkpoints done.
             facts: further fields of the trajectory.
 
@@ -198,6 +211,12 @@ class Trajectory:
             array([[1.]])
         """
         computed = predictions.evaluate(
-            saved, kind=kind, bins=bins, bandwidth=bandwidth, held_out=held_out, progress=progress
+            saved,
+            kind=kind,
+            bins=bins,
+            bandwidth=bandwidth,
+            held_out=held_out,
+            sources=sources,
+            progress=progress,
         )
         return cls(**{**computed, **facts})

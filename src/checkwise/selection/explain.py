@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from math import gcd, lcm
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from checkwise.records.source_rows import ONLY_DOMAIN
 from checkwise.selection.default import DEFAULT_RULE, REMEDY
 from checkwise.selection.weights import domain_weights
 
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from checkwise.selection.result import Selection
+
+NAMED = 12  # validation sets in a sentence
 
 
 def explain(selection: Selection) -> str:
@@ -45,9 +49,20 @@ def account(selection: Selection) -> str:
     return " ".join(sentence for sentence in sentences if sentence)
 
 
+def validation(domains: Sequence[str]) -> str:
+    """The validation sets by name; nothing for the one of a table that names none."""
+    if tuple(domains) == (ONLY_DOMAIN,):
+        return ""
+    more = len(domains) - NAMED
+    shown = ", ".join(domains[:NAMED])
+    return f"validation: {shown} and {more} more" if more > 0 else f"validation: {shown}"
+
+
 def _choice(s: Selection) -> str:
+    sets = validation(s.trajectory.domains)
+    said = f" ({sets})" if sets else ""
     return (
-        f"{s.rule} chose step {s.step}: {_kind(s)} {100 * s.accuracy:.2f}%, "
+        f"{s.rule} chose step {s.step}: {_kind(s)} {100 * s.accuracy:.2f}%{said}, "
         f"{s.gap_pp:.2f} points below the best of {len(s.trajectory)} checkpoints."
     )
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from checkwise.records import Trajectory
+from checkwise.records.held_out import as_names
 from checkwise.records.predictions import Recorder
 from checkwise.selection.choose import select
 from checkwise.selection.default import DEFAULT_RULE
@@ -22,6 +23,8 @@ class LiveSelector:
     Args:
         rule: a name from :func:`rules`.
         bins, bandwidth: settings of the calibration errors.
+        held_out, sources: domains that ``add`` passes over unread, and domains that are validation
+            although their names look held out (``test``, ``ood`` …).
         weights, worst_domain, params: as for :func:`select`.
 
     Example:
@@ -39,6 +42,8 @@ class LiveSelector:
         *,
         bins: int = 15,
         bandwidth: float = 0.1,
+        held_out: str | Iterable[str] | None = None,
+        sources: str | Iterable[str] | None = None,
         weights: Weights = "equal",
         worst_domain: bool = False,
         **params: Any,
@@ -47,7 +52,7 @@ class LiveSelector:
         self._rule.complete(params)
         check_weighting(weights, worst_domain)
         self._options = {"weights": weights, "worst_domain": worst_domain, **params}
-        self._recorder = Recorder("logits", bins, bandwidth)
+        self._recorder = Recorder("logits", bins, bandwidth, as_names(held_out), as_names(sources))
         self._selection: Selection | None = None
 
     def add(self, step: int, outputs: Mapping[str, Any]) -> None:

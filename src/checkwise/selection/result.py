@@ -210,6 +210,7 @@ class Selection:
             "checkpoints": len(self.trajectory),
             "diverged": self.trajectory.n_diverged,
             "domains": list(self.trajectory.domains),
+            "validation": list(self.trajectory.domains),
             "notes": list(self.notes),
             "digest": self.digest,
             "guarantee": self._guarantee_record(alpha),

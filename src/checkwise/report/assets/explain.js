@@ -7,9 +7,16 @@ function explain(selection) {
 
 function chosenIs({ run, view, setting, index }) {
   const kind = view.worst ? 'worst-domain source accuracy' : 'mean source accuracy';
+  const sets = validation(run.domains);
   return `${setting.rule.name} chose step ${run.steps[index]}: ${kind} ` +
-    `${fixed(100 * view.accuracy[index], 2)}%, ${fixed(view.gap_pp[index], 2)} points below the ` +
-    `best of ${run.steps.length} checkpoints.`;
+    `${fixed(100 * view.accuracy[index], 2)}%${sets && ` (${sets})`}, ` +
+    `${fixed(view.gap_pp[index], 2)} points below the best of ${run.steps.length} checkpoints.`;
+}
+
+function validation(domains) {
+  if (domains.length === 1 && domains[0] === 'validation') return '';
+  const more = domains.length - 12;
+  return `validation: ${domains.slice(0, 12).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
 }
 
 function feasibleAre({ eligible, setting }) {

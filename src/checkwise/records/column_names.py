@@ -1,0 +1,143 @@
+"""Which column of a table is read under which name, and which are not read at all.
+
+Columns are read under checkwise's own names, unless the caller maps a name to another column
+(``columns={"accuracy": "val_accuracy"}``, ``--column accuracy=val_accuracy``). Where a table has
+both ``accuracy`` and ``val_accuracy``, the first is usually of training, so the caller has to say
+which one is meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from checkwise.errors import InputError
+from checkwise.metrics import METRICS
+from checkwise.records.held_out import looks_held_out, words
+
+VALIDATION_WORDS = ("val", "valid", "validation", "eval", "evaluation", "dev")
+# Other words for a metric in the columns of trainers' logs.
+ALSO_CALLED = {
+    "accuracy": ("acc", "top"),
+    "nll": ("loss", "ce", "xent", "crossentropy", "logloss"),
+}
+# Columns that say what is held out: one that is spelt otherwise must not be passed over.
+SORTING = ("domain", "role", "held_out")
+DOMAIN_WORDS = ("domain", "domains", "env", "envs", "environment", "environments")
+SHOWN = 8
+
+
+def resolve(
+    header: Sequence[str], known: Iterable[str], columns: Mapping[str, str], where: str
+) -> dict[str, str]:
+    """Name → column, for those of the known names that the table has.
+
+    Example:
+        >>> resolve(["epoch", "accuracy"], ["step", "accuracy", "n"], {"step": "epoch"}, "run.csv")
+        {'step': 'epoch', 'accuracy': 'accuracy'}
+    """
+    known = list(dict.fromkeys(known))
+    for name, column in columns.items():
+        if name not in known:
+            raise InputError(
+                f"Expected --column NAME=COLUMN with a name among {', '.join(known)}, but got "
+                f"{name!r}: check the name."
+            )
+        if column not in header:
+            raise InputError(
+                f"Expected a column {column!r} for {name}, but {where} has {_shortened(header)}: "
+                "check the name."
+            )
+    taken = set(columns.values())
+    reading = {
+        name: columns.get(name, name)
+        for name in known
+        if name in columns or (name in header and name not in taken)
+    }
+    for column in reading.values():
+        if list(header).count(column) > 1:
+            raise InputError(f"Column {column!r} appears twice in {where}: keep one of them.")
+    return reading
+
+
+def check_sorting(
+    header: Iterable[str], reading: Mapping[str, str], where: str, *, told: bool
+) -> None:
+    """Refuse a column that seems to say what is held out, but under a name that is not read.
+
+    Args:
+        header: columns of the table.
+        reading: those that are read.
+        where: the table, for messages.
+        told: whether the caller has said what is held out.
+    """
+    for column in header:
+        if column in reading.values():
+            continue
+        said = words(column)
+        meant = next((n for n in SORTING if "".join(said) == "".join(words(n))), None)
+        names_target = looks_held_out(column) and said[-1:] and said[-1] in DOMAIN_WORDS
+        if meant is None and names_target and not told and not {"role", "held_out"} & set(reading):
+            meant = "held_out"
+        if meant is not None and meant not in reading:
+            raise InputError(
+                f"Expected the column `{meant}` under that name, but {where} has {column!r}: "
+                f"rename it, or add --column {meant}={column}."
+            )
+
+
+def check_rivals(
+    header: Iterable[str], reading: Mapping[str, str], columns: Mapping[str, str], where: str
+) -> None:
+    """Refuse a metric that stands beside its validation twin, until the caller says which."""
+    others = [column for column in header if column not in reading.values()]
+    for name, column in reading.items():
+        if name not in METRICS or name in columns:
+            continue
+        rival = next((other for other in others if is_validation_of(other, name)), None)
+        if rival is not None:
+            raise InputError(
+                f"Expected one column for {name}, but {where} has {column!r} and {rival!r}, and "
+                f"the first may be of training: say which one is validation, with --column "
+                f"{name}={rival} or --column {name}={column} (in Python columns={{…}})."
+            )
+
+
+def is_validation_of(column: str, metric: str) -> bool:
+    """Whether a column looks like the validation values of a metric.
+
+    Example:
+        >>> [c for c in ("val_accuracy", "valid/acc", "evalTop1", "val_loss", "train_accuracy")
+        ...  if is_validation_of(c, "accuracy")]
+        ['val_accuracy', 'valid/acc', 'evalTop1']
+    """
+    said = set(words(column))
+    spellings = [words(metric), *([other] for other in ALSO_CALLED.get(metric, ()))]
+    for spelling in spellings:
+        joined = {f"{word}{''.join(spelling)}" for word in VALIDATION_WORDS}
+        if joined & said or (said.issuperset(spelling) and said.intersection(VALIDATION_WORDS)):
+            return True
+    return False
+
+
+def missing(names: Iterable[str], header: Sequence[str]) -> str:
+    """What to do about a required column: a map to a column that looks like it, or a new name."""
+    for name in names:
+        likely = [c for c in header if is_validation_of(c, name)] if name in METRICS else []
+        likely += [c for c in header if name == "step" and words(c) in (["epoch"], ["iteration"])]
+        if likely:
+            return f"map one of yours, as in --column {name}={likely[0]}"
+    return "name the columns in the first line, or in each JSON record"
+
+
+def notes(header: Iterable[str], reading: Mapping[str, str]) -> tuple[str, ...]:
+    """What the answer says of columns read under another name, and of those left alone."""
+    mapped = [f"{name} from {column}" for name, column in reading.items() if name != column]
+    others = [column for column in header if column and column not in reading.values()]
+    said = [f"read by --column: {_shortened(mapped)}"] if mapped else []
+    return (*said, *([f"not read: {_shortened(others)}"] if others else []))
+
+
+def _shortened(names: Sequence[str]) -> str:
+    more = len(names) - SHOWN
+    shown = ", ".join(f"{name:.40}" for name in names[:SHOWN]) or "none"
+    return f"{shown} and {more} more" if more > 0 else shown

@@ -1,0 +1,168 @@
+"""Which validation sets stay out of a choice, by what they are called.
+
+A set is held out in one of three ways, and every reader uses this module for all three:
+
+1. The input says so: ``role``, a ``held_out`` column, ``test_envs``, the run's own record.
+2. The caller says so, with ``held_out=`` or ``--held-out``. The name has to be one that is there,
+   so that a slip of the pen cannot leave the target among the sources.
+3. Its name says so (:func:`looks_held_out`) and it stands beside other sets. ``sources=`` or
+   ``--source`` says that such a set is validation after all. A set that stands alone is asked
+   about: it can be a validation set under an unlucky name, or a mistake.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import unicodedata
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from checkwise.errors import InputError
+
+# Matched against the whole words of a name: `photo_test`, `TestSet`, `ood-2`, not `contest`.
+HELD_OUT_WORDS = (
+    "test", "tests", "testing", "testset", "testsets", "testdata",
+    "target", "targets", "ood", "unseen",
+    "held ?out", "hold ?out", "out of distribution", "out of domain", "out of sample",
+)  # fmt: skip
+# Folders of runs with these names are not entered. `test` is not among them: unlike a validation
+# set, a folder of that name is as often a trial run.
+TARGET_FOLDERS = ("target", "targets", "held out", "heldout")
+
+_HELD_OUT = re.compile(rf"\b(?:{'|'.join(HELD_OUT_WORDS)})\b")
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_]+")
+
+
+def words(name: str) -> list[str]:
+    """The words of a name in small letters; digits, signs and capitals separate them.
+
+    Example:
+        >>> words("OODPhoto_test-2")
+        ['ood', 'photo', 'test']
+    """
+    return [word.lower() for word in _WORD.findall(unicodedata.normalize("NFKC", name))]
+
+
+def looks_held_out(name: str) -> bool:
+    """Whether a validation set of this name is taken for a target.
+
+    Example:
+        >>> [name for name in ("Test", "ood-photo", "photo_test2", "held out", "contest", "latest")
+        ...  if looks_held_out(name)]
+        ['Test', 'ood-photo', 'photo_test2', 'held out']
+    """
+    return _HELD_OUT.search(" ".join(words(name))) is not None
+
+
+def is_target_folder(name: str) -> bool:
+    """Whether a folder of this name is passed over in the search for runs."""
+    return " ".join(words(name)) in TARGET_FOLDERS
+
+
+def as_names(given: str | Iterable[str] | None) -> tuple[str, ...]:
+    """One name or several as a tuple."""
+    if given is None:
+        return ()
+    return (given,) if isinstance(given, str) else tuple(str(name) for name in given)
+
+
+def same_name(one: str, other: str) -> bool:
+    """Whether two names differ in nothing but case, space or how a whole number was written."""
+    return _folded(one) == _folded(other)
+
+
+def _folded(name: str) -> str:
+    plain = "".join(unicodedata.normalize("NFKC", name).casefold().split())
+    return re.sub(r"^(-?\d+)\.0+$", r"\1", plain)  # pandas writes 2.0 beside a gap
+
+
+def check_spelling(name: str, known: Iterable[str], where: str) -> None:
+    """Refuse a held-out name that is a known one but for case or space."""
+    alike = [domain for domain in known if domain != name and same_name(domain, name)]
+    if alike:
+        raise InputError(
+            f"Expected the held-out domain as it is written among the domains, but got {name!r} "
+            f"beside the domain {alike[0]!r} in {where}: write both the same way."
+        )
+
+
+def check_held_out(wanted: Iterable[str], known: Collection[str], where: str) -> None:
+    """Refuse a name to hold out that matches nothing, or something only but for case or space."""
+    for name in wanted:
+        check_spelling(name, known, where)
+        if name not in known:
+            raise InputError(
+                f"Expected the held-out domain {name!r} among {', '.join(known)} in {where}: "
+                "check the name, and give several one by one."
+            )
+
+
+def check_sources(wanted: Iterable[str], known: Collection[str], where: str) -> None:
+    """Refuse a name given as validation that no set has that could be one."""
+    for name in wanted:
+        if name not in known:
+            raise InputError(
+                f"Expected --source to name a validation set of {where} "
+                f"({', '.join(sorted(known))}), but got {name!r}: check the name; a target that "
+                "the input or --held-out names cannot be a source."
+            )
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Validation sets to choose by, and those that are held out because of their names."""
+
+    sources: tuple[str, ...]
+    by_name: tuple[str, ...]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the answer says of the sets held out by name."""
+        if not self.by_name:
+            return ()
+        return (
+            f"held out because of the name: {', '.join(self.by_name)} "
+            f"(if validation, {_as_source(self.by_name[0])})",
+        )
+
+
+def _as_source(name: str) -> str:
+    return f"add --source {shlex.quote(name)}, in Python sources={name!r}"
+
+
+def divide(
+    names: Iterable[str],
+    *,
+    sources: Iterable[str] = (),
+    declared: Collection[str] = (),
+    where: str,
+) -> Sides:
+    """Part sets that nobody held out by those whose names look held out.
+
+    Args:
+        names: the sets left after what the input and the caller hold out.
+        sources: names that the caller calls validation; each has to be among ``names``.
+        declared: names that the input itself calls sources, as with ``role`` = ``source``.
+        where: the input, for messages.
+
+    Raises:
+        InputError: only sets are left whose names look held out.
+
+    Example:
+        >>> divide(["art", "photo", "test"], where="run.csv")
+        Sides(sources=('art', 'photo'), by_name=('test',))
+        >>> divide(["art", "test"], sources=["test"], where="run.csv").sources
+        ('art', 'test')
+    """
+    left = sorted(set(names))
+    check_sources(sources, left, where)
+    said = {*sources, *declared}
+    by_name = tuple(name for name in left if name not in said and looks_held_out(name))
+    if left and len(by_name) == len(left):
+        raise InputError(
+            f"Expected a validation set, but what {where} has to choose by is called "
+            f"{' and '.join(repr(name) for name in by_name)}: if that is validation and no target, "
+            f"{_as_source(by_name[0])}."
+        )
+    return Sides(tuple(name for name in left if name not in by_name), by_name)

@@ -1,0 +1,107 @@
+"""Which rows of a table a choice may rest on; of the others only domain and role are looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from checkwise.errors import InputError
+from checkwise.records.cells import Columns, texts
+from checkwise.records.held_out import (
+    as_names,
+    check_held_out,
+    check_sources,
+    divide,
+    looks_held_out,
+)
+from checkwise.records.held_out_column import targets_of
+
+ONLY_DOMAIN = "validation"
+SOURCE = "source"
+
+
+@dataclass(frozen=True)
+class SourceRows:
+    """The rows to keep, and what was held out on the way.
+
+    ``targets`` has the held-out domains that the table names for each kept row; ``domains`` every
+    domain of the table, held out or not.
+    """
+
+    keep: NDArray[np.bool_]
+    targets: tuple[tuple[str, ...], ...]
+    domains: frozenset[str]
+    notes: tuple[str, ...]
+
+
+def source_rows(
+    columns: Columns,
+    rows: int,
+    where: str,
+    *,
+    held_out: str | Iterable[str] | None,
+    sources: str | Iterable[str] | None,
+) -> SourceRows:
+    """Leave out targets by role, by the caller's word, by name, and as a run's own.
+
+    In this order, so that a row that is held out has no say in what happens to another.
+
+    Args:
+        columns: ``domain``, ``role`` and ``held_out`` as far as the table has them.
+        rows: how many rows the table has.
+        where: the table, for messages.
+        held_out: domains that the caller leaves out.
+        sources: domains that the caller calls validation, whatever their names look like.
+    """
+    domain = texts(columns, "domain", ONLY_DOMAIN, rows)
+    role = texts(columns, "role", "", rows)
+    known = frozenset(domain.tolist())
+    unwanted, validation = as_names(held_out), as_names(sources)
+    check_held_out(unwanted, sorted(known), where)
+    keep = ~_target_roles(role, where) & ~np.isin(domain, unwanted)
+    declared = set(domain[keep & (role == SOURCE)].tolist())
+    sides = divide(domain[keep].tolist(), sources=validation, declared=declared, where=where)
+    keep &= np.isin(domain, sides.sources)
+    if not keep.any():
+        raise InputError(
+            f"No source rows of {where} are left after the held-out ones: nothing to select on."
+        )
+    targets = _targets(columns, keep, known if "domain" in columns else frozenset(), where)
+    for row, names in targets.items():
+        keep[row] = domain[row] not in names
+    if not keep.any():
+        raise InputError(
+            f"Every row of {where} belongs to a held-out domain: nothing to select on."
+        )
+    check_sources(validation, set(domain[keep].tolist()), where)
+    kept = tuple(targets.get(row, ()) for row in np.flatnonzero(keep).tolist())
+    return SourceRows(keep, kept, known, sides.notes)
+
+
+def _target_roles(role: NDArray[np.object_], where: str) -> NDArray[np.bool_]:
+    for row, name in enumerate(role.tolist()):
+        if name not in (SOURCE, "") and not looks_held_out(name):
+            raise InputError(
+                f"Expected role 'source' or 'target', but got {name!r} in row {row} of {where}."
+            )
+    return np.array([name not in (SOURCE, "") for name in role.tolist()], dtype=bool)
+
+
+def _targets(
+    columns: Columns, keep: NDArray[np.bool_], domains: frozenset[str], where: str
+) -> dict[int, tuple[str, ...]]:
+    """Row → the held-out domains of its run, for the rows still in."""
+    if "held_out" not in columns:
+        return {}
+    known: dict[str, tuple[str, ...]] = {}
+    targets = {}
+    for row in np.flatnonzero(keep).tolist():
+        cell = columns["held_out"][row]
+        names = known.get(cell) if isinstance(cell, str) else None
+        targets[row] = targets_of(cell, domains, where) if names is None else names
+        if isinstance(cell, str):
+            known[cell] = targets[row]
+    return targets

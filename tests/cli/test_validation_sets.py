@@ -1,0 +1,169 @@
+"""Every answer names its validation sets; options say what is held out, and what is not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import checkwise as cw
+from checkwise.cli import main
+
+DOMAINS = """step,domain,accuracy,nll,cwece,path
+100,art,0.90,0.70,0.020,a.pt
+100,photo,0.90,0.70,0.020,a.pt
+100,test,0.10,9.99,0.500,a.pt
+200,art,0.80,0.40,0.010,b.pt
+200,photo,0.80,0.40,0.010,b.pt
+200,test,0.99,0.01,0.000,b.pt
+"""
+
+
+def answer(capsys: pytest.CaptureFixture[str], *words: object) -> str:
+    with pytest.raises(SystemExit) as stop:
+        main([str(word) for word in words])
+    assert stop.value.code == 0, capsys.readouterr().err
+    return capsys.readouterr().out
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *words: object) -> str:
+    with pytest.raises(SystemExit) as stop:
+        main([str(word) for word in words])
+    assert stop.value.code == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    return said
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "run.csv"
+    path.write_text(DOMAINS)
+    return path
+
+
+def test_the_answer_names_its_validation_sets(
+    table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = answer(capsys, "select", table)
+    assert "chose step 100" in said
+    assert "(validation: art, photo)" in said
+    assert "note: held out because of the name: test (if validation, add --source test" in said
+    found: dict[str, Any] = json.loads(answer(capsys, "select", table, "--json"))
+    assert found["validation"] == ["art", "photo"]
+    assert any("held out because of the name: test" in note for note in found["notes"])
+    assert "(validation: art, photo)" in cw.select(cw.load(table)).explain()
+
+
+def test_a_set_named_like_a_target_takes_part_when_the_user_says_so(
+    table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = answer(capsys, "select", table, "--source", "test")
+    assert "chose step 200" in said
+    assert "(validation: art, photo, test)" in said
+    assert "held out because" not in said
+
+
+def test_the_only_set_is_asked_about_with_the_line_to_type(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "run.csv"
+    path.write_text("step,domain,accuracy\n0,test,0.5\n")
+    assert "add --source test" in refusal(capsys, "select", path)
+    assert "(validation: test)" in answer(capsys, "select", path, "--source", "test")
+
+
+def test_a_table_without_domains_is_not_said_to_have_any(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "run.csv"
+    path.write_text("step,accuracy\n0,0.5\n")
+    assert "validation:" not in answer(capsys, "select", path)
+    assert json.loads(answer(capsys, "select", path, "--json"))["validation"] == ["validation"]
+
+
+def test_many_sets_are_shortened_in_words_and_whole_in_json(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = [f"d{i:02}" for i in range(20)]
+    path = tmp_path / "run.csv"
+    path.write_text("step,domain,accuracy\n" + "".join(f"0,{name},0.5\n" for name in names))
+    assert "d10, d11 and 8 more)" in answer(capsys, "select", path)
+    assert json.loads(answer(capsys, "select", path, "--json"))["validation"] == names
+
+
+def _runs(path: Path, runs: dict[str, list[str]]) -> Path:
+    rows = [f"{run},{step},{name},0.5\n" for run in runs for step in (0, 1) for name in runs[run]]
+    path.write_text("run,step,domain,accuracy\n" + "".join(rows))
+    return path
+
+
+def test_many_runs_name_their_sets_once_where_all_are_alike(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = _runs(tmp_path / "runs.csv", {"a": ["art", "photo"], "b": ["art", "photo"]})
+    said = answer(capsys, "select", path)
+    assert said.count("validation:") == 1
+    assert "\nvalidation: art, photo\n" in said
+
+
+def test_many_runs_with_different_sets_name_them_all(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sets = {"a": ["art", "photo"], "b": ["art", "sketch"], "c": ["art", "photo"]}
+    said = answer(capsys, "select", _runs(tmp_path / "runs.csv", sets))
+    assert "\nvalidation: art, photo (2 of 3 runs)\n" in said
+    assert "\nvalidation: art, sketch (1 of 3 runs)\n" in said
+    said = answer(
+        capsys, "select", _runs(tmp_path / "r.csv", {f"r{i}": [f"d{i}"] for i in range(30)})
+    )
+    assert "validation: 30 sets of domains (--json names those of every run)" in said
+
+
+KERAS = """epoch,accuracy,loss,val_accuracy,val_loss,path
+0,0.50,1.0,0.45,1.1,a.pt
+1,0.99,0.1,0.40,1.5,b.pt
+"""
+MAP = ("--column", "step=epoch", "--column", "accuracy=val_accuracy")
+
+
+def test_a_table_with_training_and_validation_columns_needs_the_map(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run.csv").write_text(KERAS)
+    for weights in ("a.pt", "b.pt"):
+        (tmp_path / weights).write_bytes(weights.encode())
+    assert "--column step=epoch" in refusal(capsys, "select", "run.csv")
+    for words in (["select"], ["export", "-o", "best.pt"], ["report", "-o", "page.html"]):
+        command, *rest = words
+        said = refusal(capsys, command, "run.csv", *rest, "--column", "step=epoch")
+        assert "--column accuracy=val_accuracy" in said
+    found = json.loads(answer(capsys, "select", "run.csv", *MAP, "--json"))
+    assert found["step"] == 0
+    assert "not read: accuracy, loss, val_loss" in found["notes"]
+    answer(capsys, "export", "run.csv", "-o", "best.pt", *MAP)
+    assert (tmp_path / "best.pt").read_bytes() == b"a.pt"
+    answer(capsys, "report", "run.csv", "-o", "page.html", *MAP)
+    assert "Step 0" in (tmp_path / "page.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--column", "accuracy"), "--column NAME=COLUMN, but got 'accuracy'"),
+        (("--column", "=x"), "--column NAME=COLUMN"),
+        (("--column", "n=a", "--column", "n=b"), "--column names two"),
+        (("--column", "acc=accuracy"), "but got 'acc'"),
+        (("--source", "sketch"), "but got 'sketch'"),
+        (("--held-out", "Art"), "beside the domain 'art'"),
+        (("--held-out", "art,photo"), "give several one by one"),
+        (("--held-out", "art", "--source", "art"), "given as both"),
+    ],
+)
+def test_options_that_match_nothing_are_refused(
+    table: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], said: str
+) -> None:
+    assert said in refusal(capsys, "select", table, *words)

@@ -1,0 +1,103 @@
+"""Names that keep a validation set out of a choice, and names that do not."""
+
+from __future__ import annotations
+
+import pytest
+
+from checkwise.errors import InputError
+from checkwise.records import RunKey, Trajectory
+from checkwise.records.held_out import (
+    check_held_out,
+    divide,
+    is_target_folder,
+    looks_held_out,
+    same_name,
+)
+
+HELD_OUT = [
+    "test", "Test", "TEST", "tests", "testing", "test_set", "testset", "TestSet", "test2", "test-1",
+    "photo_test", "photo.test", "id_test", "testA", "ood", "ood-photo", "OODPhoto", "val_ood",
+    "target", "Targets", "target domain", "heldout", "held-out", "held_out", "HeldOut", "hold-out",
+    "holdout", "unseen", "unseen_sketch", "out-of-distribution", "out_of_domain", "ｔｅｓｔ",
+]  # fmt: skip
+VALIDATION = [
+    "validation", "val", "valid", "dev", "art", "photo", "sketch", "env0", "contest", "latest",
+    "attested", "greatest", "protest", "testament", "targeted", "food", "wood", "mood", "L100",
+    "+90%", "real world", "held", "out", "", "0",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HELD_OUT)
+def test_a_name_that_says_test_target_or_unseen_looks_held_out(name: str) -> None:
+    assert looks_held_out(name)
+    assert divide(["art", name], where="run").by_name == (name,)
+
+
+@pytest.mark.parametrize("name", VALIDATION)
+def test_a_name_that_only_contains_such_letters_does_not(name: str) -> None:
+    assert not looks_held_out(name)
+    assert divide(["art", name], where="run").by_name == ()
+
+
+def test_such_a_set_beside_others_is_held_out_and_the_note_says_how_to_keep_it() -> None:
+    sides = divide(["art", "my test", "photo"], where="run.csv")
+    assert sides.sources == ("art", "photo")
+    (note,) = sides.notes
+    assert "my test" in note
+    assert "--source 'my test'" in note
+    assert divide(["art", "photo"], where="run.csv").notes == ()
+
+
+def test_a_set_that_is_called_validation_by_caller_or_input_takes_part() -> None:
+    assert divide(["art", "test"], sources=["test"], where="run").sources == ("art", "test")
+    assert divide(["art", "test"], declared=["test"], where="run").sources == ("art", "test")
+
+
+@pytest.mark.parametrize("names", [["test"], ["test", "ood"]])
+def test_where_nothing_else_is_left_the_user_is_asked(names: list[str]) -> None:
+    with pytest.raises(
+        InputError, match=r"run\.csv .*'test': if that is .*add --source (test|ood)"
+    ):
+        divide(sorted(names, reverse=True), where="run.csv")
+    assert divide(names, sources=names, where="run.csv").sources == tuple(sorted(names))
+
+
+def test_a_source_that_is_not_there_is_refused() -> None:
+    with pytest.raises(InputError, match=r"--source .*\(art, test\), but got 'Test'"):
+        divide(["art", "test"], sources=["Test"], where="run")
+
+
+@pytest.mark.parametrize("name", ["Sketch", "SKETCH", " sketch", "sketch\t", "ske tch", "ｓketch"])
+def test_a_name_that_differs_in_case_or_space_is_refused_with_the_domain_meant(name: str) -> None:
+    assert same_name(name, "sketch")
+    with pytest.raises(InputError, match=r"beside the domain 'sketch' in run\.csv"):
+        check_held_out([name], ["art", "sketch"], "run.csv")
+    # Also where both spellings are there: one of them would stay a source.
+    with pytest.raises(InputError, match="write both the same way"):
+        check_held_out(["sketch"], ["art", name, "sketch"], "run.csv")
+
+
+def test_a_name_that_is_no_domain_is_refused_with_those_that_are() -> None:
+    with pytest.raises(InputError, match=r"'sketches' among art, sketch in run\.csv"):
+        check_held_out(["sketches"], ["art", "sketch"], "run.csv")
+    check_held_out(["sketch"], ["art", "sketch"], "run.csv")
+
+
+def test_numbers_and_signs_stay_apart() -> None:
+    assert same_name("2.0", "2")
+    for one, other in [("-90%", "90%"), ("1.0.1", "1.1"), ("L10", "L100"), ("a_b", "ab")]:
+        assert not same_name(one, other)
+
+
+def test_folders_of_runs_are_passed_over_only_where_no_trial_run_has_such_a_name() -> None:
+    assert all(map(is_target_folder, ["target", "Targets", "held-out", "heldout", "held_out"]))
+    assert not any(map(is_target_folder, ["test", "ood", "target_lr", "runs"]))
+
+
+@pytest.mark.parametrize("domain", ["sketch", "Sketch", "sketch "])
+def test_no_trajectory_has_the_target_of_its_run_among_its_sources(domain: str) -> None:
+    key = RunKey("PACS", "ERM", ("sketch",), 0, 0)
+    facts = {"steps": [0], "values": {"accuracy": [[0.5, 0.6]]}}
+    assert Trajectory(**facts, domains=["art", "photo"], key=key).key == key
+    with pytest.raises(InputError, match="source domains only"):
+        Trajectory(**facts, domains=["art", domain], key=key)
