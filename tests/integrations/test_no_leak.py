@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,6 +25,7 @@ from tests.integrations.samples import (
     domainbed,
     extended,
     predictions_folder,
+    swad,
     swad_file,
     table_rows,
     write_csv,
@@ -196,6 +199,131 @@ def test_predictions(data: st.DataObject) -> None:
                 file.unlink()
                 target.rmdir()
         assert _facts(folder) == clean
+
+
+def _answer(path: Path, *options: str) -> str:
+    """What ``select --json`` prints, to the byte."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), pytest.raises(SystemExit) as stop:
+        main(["select", str(path), *options, "--json"])
+    assert stop.value.code == 0
+    return printed.getvalue()
+
+
+# How a target is told from a source: a list, joined names, a role, the caller's word, its name.
+FORMS: dict[str, tuple[Record, str, tuple[str, ...]]] = {
+    "list": ({"held_out": ["sketch"]}, "sketch", ()),
+    "list as text": ({"held_out": "['sketch', 'quick draw']"}, "sketch", ()),
+    "joined": ({"held_out": "sketch+clipart"}, "sketch", ()),
+    "caller": ({}, "sketch", ("--held-out", "sketch")),
+    "test": ({}, "test", ()),
+    "OOD": ({}, "OOD", ()),
+    "photo_test": ({}, "photo_test", ()),
+    "held-out 2": ({}, "held-out 2", ()),
+    "mapped": ({"test_domain": "sketch"}, "sketch", ("--column", "held_out=test_domain")),
+}
+
+
+def _target_rows(
+    form: str, draw: Callable[[Any], Any] | None, values: Any = POISON
+) -> list[Record]:
+    """Rows of a table in which one domain is held out, its cells poisoned if there is a draw."""
+    extra, target, _ = FORMS[form]
+    rows = []
+    for row in table_rows():
+        del row["role"]
+        row = {"test_accuracy": 0.5, **extra, **row}
+        if row["domain"] == "sketch":
+            row["domain"] = target
+            if draw is not None:
+                names = [name for name in row if name not in ("domain", *extra)]
+                _poison(draw, row, names, values)
+        elif draw is not None:
+            row["test_accuracy"] = draw(st.sampled_from([0.1, "poison", float("nan"), None]))
+        rows.append(row)
+    return rows
+
+
+@pytest.mark.parametrize("form", FORMS)
+@settings(max_examples=8, deadline=None)
+@given(data=st.data())
+def test_no_byte_of_the_answer_depends_on_held_out_rows_of_json_lines(
+    folder: Path, form: str, data: st.DataObject
+) -> None:
+    options = FORMS[form][2]
+    path = folder / "answer.jsonl"
+    clean = _answer(write_lines(path, _target_rows(form, None)), *options)
+    assert _answer(write_lines(path, _target_rows(form, data.draw)), *options) == clean
+
+
+@pytest.mark.parametrize("form", FORMS)
+@settings(max_examples=8, deadline=None)
+@given(data=st.data())
+def test_no_byte_of_the_answer_depends_on_held_out_rows_of_csv_and_parquet(
+    folder: Path, form: str, data: st.DataObject
+) -> None:
+    options = FORMS[form][2]
+    clean_rows = pd.DataFrame(_target_rows(form, None)).astype(str)
+    rows = pd.DataFrame(_target_rows(form, data.draw, CELLS)).astype(str)
+    clean_rows.to_csv(folder / "answer.csv", index=False)
+    clean = _answer(folder / "answer.csv", *options)
+    rows.to_csv(folder / "answer.csv", index=False)
+    assert _answer(folder / "answer.csv", *options) == clean
+    clean_rows.to_parquet(folder / "answer.parquet")
+    clean = _answer(folder / "answer.parquet", *options)
+    rows.to_parquet(folder / "answer.parquet")
+    assert _answer(folder / "answer.parquet", *options) == clean
+
+
+@pytest.mark.parametrize("name", ["test", "ood", "photo_test", "Held-Out"])
+def test_no_byte_of_the_answer_depends_on_held_out_files(tmp_path: Path, name: str) -> None:
+    folder = predictions_folder(tmp_path / "run")
+    files = [step / f"{name}.npz" for step in folder.glob("step-*")]
+    answers = set()
+    for content in (b"", b"poison", *map(Path.read_bytes, folder.glob("*/art.npz"))):
+        for file in files:
+            file.write_bytes(content)
+        answers.add(_answer(folder))
+    for file, other in zip(files, folder.glob("*/photo.npz"), strict=True):
+        file.unlink()
+        file.symlink_to(other)
+    answers.add(_answer(folder))
+    assert len(answers) == 1
+
+
+@settings(max_examples=10, deadline=None)
+@given(data=st.data())
+def test_no_byte_of_the_answer_depends_on_held_out_fields_of_logs(
+    folder: Path, data: st.DataObject
+) -> None:
+    path = folder / "answer.jsonl"
+    for make, names in (
+        (lambda: list(map(domainbed, STEPS)), [f"env{TARGET}_in_acc", f"env{TARGET}_out_acc"]),
+        (lambda: list(map(extended, STEPS)), [f"env{TARGET}_in_acc", f"env{TARGET}_out_acc"]),
+        (lambda: [swad(step, 1) for step in STEPS], ["env1_in", "env1_out", "test_in", "test_out"]),
+    ):
+        clean = _answer(write_lines(path, make()))
+        records = make()
+        for record in records:
+            _poison(data.draw, record, names)
+            for entry in record.get("per_domain_calibration", ()):
+                if entry["role"] == "target":
+                    _poison(data.draw, entry, ["accuracy", "nll", "ece", "classwise_ece", "n"])
+        assert _answer(write_lines(path, records)) == clean
+
+
+def test_no_byte_of_the_answer_depends_on_the_held_out_side_of_own_runs(tmp_path: Path) -> None:
+    cohort = write_cohort(tmp_path / "tiny", tiny_runs())
+    clean = _answer(cohort)
+    journals = sorted(cohort.glob("runs/*/heldout/*.jsonl"))
+    assert journals
+    for content in (b"", b"poison\n", b'{"step": "NaN"}\n'):
+        for journal in journals:
+            journal.write_bytes(content)
+        assert _answer(cohort) == clean
+    for journal in journals:
+        journal.unlink()
+    assert _answer(cohort) == clean
 
 
 @pytest.fixture
