@@ -81,8 +81,7 @@ def test_the_core_knows_neither_torch_nor_files(layer: str) -> None:
 
 def test_importing_the_package_is_light() -> None:
     code = (
-        "import sys; import checkwise; "
-        f"print([name for name in {HEAVY!r} if name in sys.modules])"
+        f"import sys; import checkwise; print([name for name in {HEAVY!r} if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.strip() == "[]", done.stderr

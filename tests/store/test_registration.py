@@ -232,7 +232,12 @@ def huge(path: Path) -> None:
         file.truncate(LARGEST + 1)
 
 
-@pytest.mark.parametrize("make", [fifo, huge, Path.mkdir])
+def link(path: Path) -> None:
+    (path.parent.parent / "elsewhere.jsonl").write_bytes(chained([ENTRY]))
+    path.symlink_to(path.parent.parent / "elsewhere.jsonl")
+
+
+@pytest.mark.parametrize("make", [fifo, huge, link, Path.mkdir])
 def test_what_is_no_log_is_refused_and_nothing_is_shown(
     make: Callable[[Path], None],
     folder: Path,

@@ -23,6 +23,7 @@ from checkwise.store.append import append_whole
 from checkwise.store.atomic import sync_folder
 from checkwise.store.journal import encode_line
 
+_PLAINLY: Final = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
 LARGEST: Final = 2**28  # bytes; ten thousand runs take about a megabyte a line
 
 
@@ -46,8 +47,9 @@ def read_chain(path: Path) -> tuple[tuple[Line, ...], bytes]:
 
 def read_log_bytes(path: Path) -> bytes:
     """The content of a log; nothing where there is none, and a refusal of what is no plain file."""
+    _refuse_link(path)
     try:
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        file = os.open(path, os.O_RDONLY | _PLAINLY)
     except FileNotFoundError:
         return b""
     except OSError as error:
@@ -165,12 +167,20 @@ def _content(file: int, path: Path) -> bytes:
 @contextmanager
 def _locked(path: Path) -> Iterator[int]:
     """The log, for one writer at a time."""
-    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o666)
+    _refuse_link(path)
+    file = os.open(path, os.O_RDWR | os.O_CREAT | _PLAINLY, 0o666)
     try:
         fcntl.flock(file, fcntl.LOCK_EX)  # closing it lets go
         yield file
     finally:
         os.close(file)
+
+
+def _refuse_link(path: Path) -> None:
+    if path.is_symlink():
+        raise InputError(
+            f"Expected a log in a plain file, but {path} is a link: put the file itself there."
+        )
 
 
 def _unreadable(path: Path, error: OSError) -> InputError:
