@@ -100,4 +100,4 @@ def test_a_probability_has_to_be_one(table: Path, capsys: pytest.CaptureFixture[
     with pytest.raises(SystemExit) as stop:
         main(["select", str(table), "--alpha", "2", "--json"])
     assert stop.value.code == 2
-    assert "alpha strictly between 0 and 1" in capsys.readouterr().err
+    assert "`alpha` to be a number above 0 and below 1" in capsys.readouterr().err

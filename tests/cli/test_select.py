@@ -226,11 +226,14 @@ def test_results_are_written_to_files(table: Path, tmp_path: Path) -> None:
         (("select", "TABLE", "--rule", "source-acc", "--q", "1"), "no parameter 'q'"),
         (("select", "TABLE", "--param", "x"), "--param NAME=VALUE"),
         *(
-            (("select", "TABLE", "--rule", "ac-random", "--param", f"seed={seed}"), "Expected seed")
+            (
+                ("select", "TABLE", "--rule", "ac-random", "--param", f"seed={seed}"),
+                "Expected `seed`",
+            )
             for seed in ("x", "", "1.5", "-1", "true")
         ),
         (("select", "TABLE", "--plugin", "absent.py"), "cannot be loaded"),
-        (("select", "TABLE", "--alpha", "2"), "alpha strictly between 0 and 1"),
+        (("select", "TABLE", "--alpha", "2"), "`alpha` to be a number above 0 and below 1"),
         (("select", "TABLE", "--wat"), "No such option"),
         (("select", "TABLE", "--out", "TABLE"), "which is the input"),
         (("select", "TABLE", "--out", "nowhere/a.json"), "the folder of nowhere/a.json to exist"),

@@ -42,7 +42,6 @@ SETTINGS: dict[str, Callable[[Any], Any]] = {
     "n_converge": lambda v: cw.loss_valley([1.0, 0.5], n_converge=v),
     "n_tolerance": lambda v: cw.loss_valley([1.0, 0.5], n_tolerance=v),
     "tolerance_ratio": lambda v: cw.loss_valley([1.0, 0.5], tolerance_ratio=v),
-    "hparams_seed": lambda v: cw.RunKey("a", "b", (), v, 0),
     "step": lambda v: cw.LiveSelector().add(v, {"v": (Z, Y)}),
 }
 
@@ -77,3 +76,9 @@ def test_infinity_is_a_norm_and_nothing_else() -> None:
     for name in ("bins", "bandwidth", "delta_pp", "alpha", "tolerance_ratio", "eta", "seed"):
         with pytest.raises(cw.InputError):
             SETTINGS[name](inf)
+
+
+@pytest.mark.parametrize("value", [v for v in ODD if not isinstance(v, int) or v is True])
+def test_a_seed_of_a_run_is_a_whole_number(value: Any) -> None:
+    with pytest.raises(cw.InputError, match="`hparams_seed` to be an integer"):
+        cw.RunKey("PACS", "ERM", ("art",), value, 0)

@@ -15,6 +15,7 @@ from checkwise.cli import show
 from checkwise.cli.choice import Choice
 from checkwise.cli.options import AsJson
 from checkwise.cli.plugins import Plugins, load_plugins
+from checkwise.cli.spreadsheet import csv_text
 from checkwise.errors import InputError
 from checkwise.extras import require
 from checkwise.metrics import METRICS
@@ -252,4 +253,4 @@ def _write(out: Path, content: dict[str, Any]) -> None:
 
         facts = {k: content[k] for k in ("role", "unfinished", "wrecked", "resamples", "seed")}
         table = pandas.DataFrame(map(frames.flat, content["contrasts"])).assign(**facts)
-        write_text(out, table.to_csv(index=False))
+        write_text(out, csv_text(table))

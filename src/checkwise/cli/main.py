@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import os
 import re
 import sys
 import warnings
@@ -34,6 +36,8 @@ from checkwise.cli import (
 )
 from checkwise.errors import CheckwiseError, CheckwiseWarning
 from checkwise.extras import missing_extra
+from checkwise.store.faults import remedy
+from checkwise.text import printable
 
 # typer carries its own copy of click or depends on it, by version; this finds either.
 _UsageError: Any = next(
@@ -115,7 +119,9 @@ def main(args: list[str] | None = None) -> None:
     debug = "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]
     try:
+        _never_stop_at_a_character()
         code = _run(arguments or ["--help"])
+        sys.stdout.flush()  # a full disk is reported here, not when Python ends
     except KeyboardInterrupt:
         _complain("interrupted")
         code = 130
@@ -126,7 +132,18 @@ def main(args: list[str] | None = None) -> None:
         if debug:
             raise
         code = _explain(error)
+    try:
+        sys.stdout.flush()
+    except OSError:
+        # What cannot be written would be tried, and complained about, once more at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(code)
+
+
+def _never_stop_at_a_character() -> None:
+    """Print what the terminal's encoding lacks as an escape."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _run(arguments: list[str]) -> int:
@@ -153,8 +170,9 @@ def _explain(error: Exception) -> int:
         _complain(str(error))
         return 2
     if isinstance(error, OSError) and error.strerror:
-        where = f" {error.filename}" if error.filename else ""
-        _complain(f"{error.strerror.lower()}:{where}")
+        where = f"{error.filename}: " if error.filename else ""
+        otherwise = "check the path and its permissions, or choose another"
+        _complain(f"{error.strerror.lower()}: {where}{remedy(error, otherwise)}.")
         return 2
     _complain(
         f"{type(error).__name__}: {error} — this is a fault in checkwise; "
@@ -179,5 +197,5 @@ def _usage(error: Any) -> str:
 
 
 def _complain(message: str) -> None:
-    one_line = " ".join(message.split())
+    one_line = printable(" ".join(message.split()))
     print(f"checkwise: {one_line}", file=sys.stderr)

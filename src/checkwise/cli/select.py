@@ -13,6 +13,7 @@ import typer
 from checkwise.cli import bound, show
 from checkwise.cli.choice import Choice, with_choice
 from checkwise.cli.options import AsJson
+from checkwise.cli.spreadsheet import csv_text
 from checkwise.errors import InputError
 from checkwise.records import RunKey
 from checkwise.records.source_rows import ONLY_DOMAIN
@@ -20,6 +21,7 @@ from checkwise.selection import Guarantee, Selection, select, select_many
 from checkwise.selection.default import DEFAULT_RULE, REMEDY
 from checkwise.selection.explain import account, headline, validation
 from checkwise.store.atomic import write_text
+from checkwise.text import printable
 
 if TYPE_CHECKING:
     import pandas
@@ -186,7 +188,7 @@ def _write(out: Path, chosen: Mapping[RunKey, Selection], alpha: float) -> None:
     if out.suffix == ".json":
         write_text(out, json.dumps(record(chosen, alpha), indent=2, allow_nan=False) + "\n")
     elif out.suffix == ".csv":
-        write_text(out, _frame(chosen).to_csv(index=False))
+        write_text(out, csv_text(_frame(chosen)))
     else:
         raise InputError(f"Expected --out to end in .json or .csv, but got {str(out)!r}.")
 
@@ -206,7 +208,7 @@ def _frame(chosen: Mapping[RunKey, Selection]) -> pandas.DataFrame:
             "gap_pp": selection.gap_pp,
             "score": selection.score,
             "eligible": len(selection.feasible_steps),
-            "path": selection.path,
+            "path": selection.path and printable(selection.path),
         }
         for key, selection in chosen.items()
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -13,6 +14,7 @@ from rich.text import Text
 from checkwise.errors import InputError
 from checkwise.store.atomic import file_to_write
 from checkwise.store.layout import is_own_folder, is_record
+from checkwise.text import printable
 
 WIDE = 200
 STANDARD_STREAMS = ("-", "/dev/stdin", "/dev/stdout", "/dev/stderr")
@@ -21,10 +23,21 @@ GAP = "  "  # between columns
 
 def console(*, stderr: bool = False) -> Console:
     """A console that neither colours nor folds what goes into a file or pipe."""
-    found = Console(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
+    found = _Screen(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
     if not found.is_terminal:
         found.width = WIDE
     return found
+
+
+class _Screen(Console):
+    """A console on which a name out of someone's file is text and nothing else."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        super().print(*(_safe(o) if isinstance(o, str) else o for o in objects), **options)
+
+
+def _safe(text: str) -> str:
+    return printable(text, keep="\n")
 
 
 def refuse_to_overwrite(source: Path, out: Path | None, *, make_folder: bool = False) -> None:
@@ -89,7 +102,8 @@ def table(
     Columns in ``left`` are folded between words where the terminal is narrow, unless they are in
     ``whole`` too. Nothing is ever cut: what does not fit runs over the terminal's edge.
     """
-    body = [list(row) for row in rows]
+    header = [_safe(name) for name in header]
+    body = [[_safe(cell) for cell in row] for row in rows]
     # Gaps are columns: rich before 14.3 widens padded columns at the edges.
     drawn = _Uncut(box=None, pad_edge=False, padding=0, header_style="bold")
     for index, name in enumerate(header):

@@ -11,6 +11,7 @@ import typer
 
 from checkwise.cli import show
 from checkwise.cli.compare import Role, check_metrics, check_named, names
+from checkwise.cli.spreadsheet import csv_text
 from checkwise.errors import InputError
 from checkwise.extras import require
 from checkwise.report import typeset
@@ -70,7 +71,7 @@ def _files(tables: Sequence[Table]) -> Iterator[tuple[str, str]]:
     for table in tables:
         contents = (
             typeset.markdown(table),
-            table.frame().to_csv(index=False),
+            csv_text(table.frame()),
             typeset.latex(table),
         )
         for kind, text in zip(KINDS, contents, strict=True):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from math import isnan
 
 from checkwise.report.measures import is_count, shown, title
 from checkwise.study.tables import Cell, Table
+from checkwise.text import printable
 
 _LATEX = {
     "&": r"\&",
@@ -97,7 +99,7 @@ def markdown(table: Table) -> str:
     """A Markdown section."""
     found = wide(table)
     lines = [
-        f"# {table.title}",
+        f"# {_escaped(table.title)}",
         "",
         _line([_escaped(text) for text in found.header]),
         "|"
@@ -105,7 +107,7 @@ def markdown(table: Table) -> str:
         + "|",
         *(_line([_escaped(text) for text in row]) for row in found.rows),
         "",
-        caption(table),
+        _escaped(caption(table)),
     ]
     return "\n".join(lines).rstrip() + "\n"
 
@@ -114,8 +116,25 @@ def _line(cells: list[str]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
+_MARKDOWN = {
+    "\\": "\\\\",
+    "|": "\\|",
+    "<": "&lt;",
+    "*": "\\*",
+    "`": "\\`",
+    "](": "]\\(",  # a link or a picture
+    "://": "&#58;//",  # an address, which some renderers link by itself
+}
+_SPECIAL = re.compile("|".join(re.escape(text) for text in _MARKDOWN))
+
+
 def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
+    """Text that Markdown shows as it is, in a cell or a line.
+
+    >>> print(_escaped("[now](https://a) | <b> `x`"))
+    [now]\\(https&#58;//a) \\| &lt;b> \\`x\\`
+    """
+    return _SPECIAL.sub(lambda found: _MARKDOWN[found[0]], printable(text))
 
 
 def latex(table: Table) -> str:
@@ -158,4 +177,4 @@ def tex(text: str) -> str:
     >>> tex("Real_World & δ = 0.5")
     'Real\\\\_World \\\\& $\\\\delta$ = 0.5'
     """
-    return "".join(_LATEX.get(letter, letter) for letter in text)
+    return "".join(_LATEX.get(letter, letter) for letter in printable(text))

@@ -7,6 +7,7 @@ import shutil
 import stat
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -28,8 +29,11 @@ def write_with(path: Path, write: Callable[[Path], None]) -> None:
         with temporary.open("rb+") as file:
             os.fsync(file.fileno())
         temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
+    except BaseException as error:
+        with suppress(OSError):  # the reason to name is the first one
+            temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            error.filename, error.filename2 = str(path), None  # not the temporary name
         raise
     sync_folder(path.parent)
 
@@ -54,8 +58,8 @@ def file_to_write(path: Path) -> Path:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write text as UTF-8."""
-    write_bytes(path, text.encode())
+    """Write text as UTF-8; halves of characters, which it has no bytes for, as escapes."""
+    write_bytes(path, text.encode(errors="backslashreplace"))
 
 
 def write_bytes(path: Path, content: bytes) -> None:

@@ -9,7 +9,14 @@ from pathlib import Path
 
 from checkwise.errors import CheckwiseError
 
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_REMEDIES = {
+    errno.ENOSPC: "free some space",
+    errno.EDQUOT: "free some space",
+    errno.EFBIG: "free some space, or raise the limit on the size of a file",
+    errno.ENAMETOOLONG: "choose a shorter name",
+    errno.EMFILE: "allow more open files (`ulimit -n`)",
+    errno.ENFILE: "close other programs, which hold too many files open",
+}
 
 
 class StoreError(CheckwiseError):
@@ -35,5 +42,5 @@ def writing(folder: Path, *, then: str = "it continues where it stopped") -> Ite
 
 
 def remedy(error: OSError, otherwise: str) -> str:
-    """What to do about a write that failed: make room, or what helps with everything else."""
-    return "free some space" if error.errno in _FULL else otherwise
+    """What to do about a file that cannot be had: by its reason, or what helps with all others."""
+    return _REMEDIES.get(error.errno or 0, otherwise)

@@ -1,0 +1,166 @@
+"""Names out of others' files reach terminals, spreadsheets and Markdown as mere text."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas
+import pytest
+
+import checkwise as cw
+from checkwise.cli import show
+from checkwise.cli.spreadsheet import csv_text
+from checkwise.report import typeset
+from checkwise.study.tables import Cell, Table
+from checkwise.text import is_plain, printable
+
+HOSTILE = (
+    "\x1b[31mred\x1b]0;title\x07",
+    "two\nlines",
+    "nul\0",
+    "half\udc80",
+    "[red]markup[/red]",
+    "=cmd|' /C calc'!A0",
+    "@SUM(1)",
+    "+1+1",
+    "-2+3",
+    "\ttab",
+    "a|b",
+    "[click](https://example.org)",
+    "![x](https://example.org/x.png)",
+    "<script>alert(1)</script>",
+    "`code`",
+    "*bold*",
+    "$x_1 & \\input{/etc/passwd}%",
+    "\u202edesrever",
+    "\u2028line",
+    "e\u0301",
+    "x" * 4000,
+)
+
+
+def run(*arguments: Any, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [sys.executable, "-m", "checkwise", *map(os.fsencode, map(str, arguments))],
+        capture_output=True,
+        cwd=cwd,
+        env={**os.environ, **env},
+        timeout=120,
+        check=False,
+    )
+
+
+def checked(output: bytes) -> str:
+    """The text, if it is UTF-8 without anything that a terminal obeys."""
+    text = output.decode()
+    assert printable(text, keep="\n") == text
+    return text
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
+def test_the_terminal_gets_no_control_characters(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    screen = show.console()
+    screen.print(f"note: {name}")
+    screen.print(show.table(("run", name), [(name, "1")], left=("run",)))
+    said = capsys.readouterr().out
+    checked(said.encode())
+    if name.startswith("[red]"):
+        assert said.count("[red]markup[/red]") == 3
+
+
+@pytest.mark.parametrize("name", [name for name in HOSTILE if "\udc80" not in name])
+def test_no_cell_of_a_csv_is_a_formula(name: str) -> None:
+    text = csv_text(pandas.DataFrame({"run": [name], name: [-0.5], "shown": ["-0.5"]}))
+    header, row = csv.reader(io.StringIO(text, newline=""))
+    assert not row[0].startswith(("=", "+", "-", "@", "\t", "\r"))
+    assert not header[1].startswith(("=", "+", "-", "@", "\t", "\r"))
+    assert row[0].removeprefix("'") == name
+    assert row[1:] == ["-0.5", "-0.5"]
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
+def test_markdown_and_latex_show_names_as_they_are(name: str) -> None:
+    cell = Cell(row=(name,), measure="target_nll", value=0.5, n=1, role="evaluation")
+    table = Table("main", name, ("domain",), (cell,), note=name)
+    lines = typeset.markdown(table).split("\n")
+    checked("\n".join(lines).encode())
+    assert len(lines) == 8
+    row = lines[4]
+    assert row.replace("\\|", "").count("|") == 5
+    for mark in ("](", "<script", "://"):
+        assert mark not in "\n".join(lines)
+    assert "\\input" not in typeset.latex(table)
+    checked(typeset.latex(table).encode())
+
+
+def rows(domain: str, algorithm: str = "ERM") -> list[dict[str, Any]]:
+    return [
+        {"step": t, "accuracy": 0.8, "nll": 1 / (t + 1), "cwece": 0.1, "domain": domain,
+         "algorithm": algorithm, "dataset": "mine"}
+        for t in range(3)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
+def test_a_hostile_name_is_refused_or_read(name: str) -> None:
+    """A domain or metric is refused where it cannot be printed on a line, and read elsewhere."""
+    facts: dict[str, Any] = {"steps": [1], "values": {"accuracy": [[0.5]]}}
+    if is_plain(name):
+        assert cw.Trajectory(domains=[name], **facts).digest
+        assert cw.RunKey(name, name, (name,), 0, 0)
+        return
+    with pytest.raises(cw.InputError, match="without control characters"):
+        cw.Trajectory(domains=[name], **facts)
+    with pytest.raises(cw.InputError, match="without control characters"):
+        cw.Trajectory(steps=[1], domains=["v"], values={"accuracy": [[0.5]], name: [[0.5]]})
+    with pytest.raises(cw.InputError, match="without control characters"):
+        cw.RunKey("PACS", name, (), 0, 0)
+
+
+def test_select_prints_hostile_names_as_text(tmp_path: Path) -> None:
+    table = tmp_path / "runs.jsonl"
+    outputs: tuple[list[Any], ...] = ([], ["--json"], ["--out", tmp_path / "out.csv"])
+    for extra in outputs:
+        for name in (HOSTILE[0], HOSTILE[3], HOSTILE[5], HOSTILE[11]):
+            table.write_text("".join(json.dumps(row) + "\n" for row in rows(name, name)))
+            done = run("select", table, *extra)
+            assert done.returncode == (0 if is_plain(name) else 2), done.stderr
+            checked(done.stdout)
+            assert checked(done.stderr).count("\n") <= 1
+
+
+def test_file_names_that_are_no_text_do_not_stop_a_command(tmp_path: Path) -> None:
+    odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/run-\xff\x1b[31m"))
+    odd.mkdir()
+    (odd / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows("photo")))
+    for arguments in (
+        ["select", odd / "log.jsonl"],
+        ["select", odd / "log.jsonl", "--json"],
+        ["select", tmp_path],
+        ["select", odd],
+        ["select", odd / "absent"],
+        ["report", odd / "log.jsonl", "-o", odd / "page.html"],
+        ["verify", odd],
+        ["status", odd],
+    ):
+        done = run(*arguments)
+        assert done.returncode in (0, 2), done.stderr
+        assert b"Traceback" not in done.stderr
+        checked(done.stdout)
+        checked(done.stderr)
+
+
+def test_an_encoding_without_the_characters_does_not_stop_a_command(tmp_path: Path) -> None:
+    table = tmp_path / "log.jsonl"
+    table.write_text("".join(json.dumps(row) + "\n" for row in rows("Zürich 雪")))
+    done = run("select", table, "--rule", "ac-nll", PYTHONIOENCODING="ascii")
+    assert done.returncode == 0, done.stderr
