@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from rich.console import Console
@@ -41,11 +41,11 @@ def lines(screen: Console) -> list[str]:
 
 def runs(done: int, records: int, failed: int = 0) -> list[RunStatus]:
     """Ten runs of 50 records: some finished, one under way, some failed."""
-    states: list[State] = ["finished"] * done + ["failed"] * failed
-    states += ["running"] + ["waiting"] * (9 - done - failed)
-    counts = [50] * done + [0] * failed + [records] + [0] * (9 - done - failed)
+    ahead = 9 - done - failed
+    states = ["finished"] * done + ["failed"] * failed + ["running"] + ["waiting"] * ahead
+    counts = [50] * done + [0] * failed + [records] + [0] * ahead
     return [
-        RunStatus(RunKey("D", "ERM", ("x",), 0, number), state, count, 50)
+        RunStatus(RunKey("D", "ERM", ("x",), 0, number), cast(State, state), count, 50)
         for number, (state, count) in enumerate(zip(states, counts, strict=True))
     ]
 

@@ -122,12 +122,12 @@ def test_a_tolerance_below_one_example_is_said(counts: list[int], delta: object,
 
 
 def test_means_over_unlike_sets_can_be_nearer_than_one_example() -> None:
-    """1/80 and 1/100 of a point apart in units of 1/400: no tie is claimed where none need be."""
+    """One answer more in a and one fewer in b are 1.25 − 1 points: within 0.5, and no tie."""
     correct = np.array([[20, 26], [21, 25]])
     run = cw.Trajectory(
         steps=[1, 2],
         domains=["a", "b"],
-        values={"accuracy": correct / [40, 50], "nll": [[1, 1], [0.5, 0.5]]},
+        values={"accuracy": correct / [40, 50], "nll": np.array([[1, 1], [0.5, 0.5]])},
         counts=[40, 50],
         correct=correct,
     )

@@ -76,6 +76,7 @@ def command(
     if out is not None and out.suffix != ".json":
         raise InputError(f"Expected --out to end in .json, but got {str(out)!r}.")
     choice = Choice(rule=rule, delta_pp=delta_pp, q=q, held_out=held_out)
+    found: tuple[Calibrated, ...]
     if predictions.recognises(path):
         found = (_of_predictions(path, choice, variant, oracle),)
     elif held_out:

@@ -158,7 +158,8 @@ def _other_half(logits: Logits, settings: Mapping[str, Any]) -> Metrics:
     values = np.asarray(z, dtype=np.float64).copy()
     for half in (first, ~first):
         values[half] = scaled(z[half], fit_temperature(z[~half], y[~half]).value)
-    found = entries({domain: (values, y)}, **settings)[domain]
+    rescaled: Any = {domain: (values, y)}
+    found = entries(rescaled, **settings)[domain]
     plain = entries(logits, **settings)[domain]
     return mean_metrics([{**found, **{name: plain[name] for name in FROM_PREDICTIONS}}])
 

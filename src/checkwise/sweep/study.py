@@ -82,8 +82,9 @@ class Study:
                 f"for which the study {self.name} lists {', '.join(listed)}, but got "
                 f"{hparams_seed}: choose one of these."
             )
+        at = self.hparams_seeds.index(hparams_seed) if listed else 0
         return {
-            name: value[self.hparams_seeds.index(hparams_seed)] if name in listed else value
+            name: value[at] if isinstance(value, tuple) else value
             for name, value in self.hparams.items()
         }
 
