@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -16,7 +17,7 @@ from PIL import Image
 
 from checkwise.data import images, manifest, open_image_folder
 from checkwise.data.images import scan
-from checkwise.errors import InputError
+from checkwise.errors import CheckwiseWarning, InputError
 
 
 def test_domains_classes_and_files_are_in_sorted_order(folder: Path) -> None:
@@ -149,7 +150,21 @@ def test_a_damaged_cache_is_decoded_again(folder: Path, own_cache: Path) -> None
     before = np.array(open_image_folder(folder, size=8).x[1])
     (stored,) = (own_cache / "images").glob("*.npy")
     stored.write_bytes(stored.read_bytes()[:-100])
-    assert np.array_equal(open_image_folder(folder, size=8).x[1], before)
+    with pytest.warns(CheckwiseWarning, match="is damaged; it is made again"):
+        assert np.array_equal(open_image_folder(folder, size=8).x[1], before)
+
+
+def test_a_damaged_list_of_hashes_is_made_again(
+    folder: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(manifest, "_COARSE_CLOCK_NS", -(10**18))  # keep what was just written
+    before = open_image_folder(folder, size=8).fingerprint
+    (stored,) = (own_cache / "manifests").glob("*.json")
+    known = json.loads(stored.read_text())
+    assert known["files"]
+    known["files"][0][-1] = "0" * 64
+    stored.write_text(json.dumps(known))
+    assert open_image_folder(folder, size=8).fingerprint == before
 
 
 def test_processes_at_once_agree(folder: Path, own_cache: Path) -> None:

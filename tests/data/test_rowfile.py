@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from checkwise.data.rowfile import RowWriter, cached_rows, open_rows
-from checkwise.errors import InputError
+from checkwise.errors import CheckwiseWarning, InputError
 
 SHAPE = (200, 6)
 TYPE = np.dtype(np.float32)
@@ -69,7 +69,8 @@ def test_a_damaged_file_is_rebuilt(tmp_path: Path, damage: Callable[[Path], obje
     cached_rows(path, SHAPE, TYPE, _fill)
     damage(path)
     assert open_rows(path, SHAPE[0]) is None
-    assert np.array_equal(cached_rows(path, SHAPE, TYPE, _fill), CONTENT)
+    with pytest.warns(CheckwiseWarning, match="is damaged; it is made again"):
+        assert np.array_equal(cached_rows(path, SHAPE, TYPE, _fill), CONTENT)
 
 
 def test_verify_finds_damage_that_the_sample_misses(tmp_path: Path) -> None:
@@ -78,7 +79,15 @@ def test_verify_finds_damage_that_the_sample_misses(tmp_path: Path) -> None:
     _flip_byte(path, 128 + 24 * 1)  # row 1 is not among the sampled rows
     assert open_rows(path, SHAPE[0]) is not None
     assert open_rows(path, SHAPE[0], verify=True) is None
-    assert np.array_equal(cached_rows(path, SHAPE, TYPE, _fill, verify=True), CONTENT)
+
+
+@pytest.mark.parametrize("position", range(128, 128 + 28 * 200, 137))
+def test_no_damaged_row_is_served(tmp_path: Path, position: int) -> None:
+    path = tmp_path / "rows.npy"
+    cached_rows(path, SHAPE, TYPE, _fill)
+    _flip_byte(path, position)
+    with pytest.warns(CheckwiseWarning, match="is damaged"):
+        assert np.array_equal(cached_rows(path, SHAPE, TYPE, _fill), CONTENT)
 
 
 def test_a_stopped_build_is_continued(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def open_features(
     *,
     name: str | None = None,
     cache: Path | str | None = None,
-    verify: bool = False,
+    verify: bool = True,
 ) -> DomainDataset:
     """Open a feature file. ``name`` defaults to the file's name without its suffix."""
     path = Path(path)

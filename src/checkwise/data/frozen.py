@@ -30,7 +30,7 @@ def frozen_features(
     workers: int | None = None,
     dtype: DTypeLike = np.float32,
     cache: Path | str | None = None,
-    verify: bool = False,
+    verify: bool = True,
     progress: Progress | None = None,
 ) -> DomainDataset:
     """Return ``dataset`` with every example replaced by its features.

@@ -47,14 +47,14 @@ def open_image_folder(
     size: int = 224,
     cache: Path | str | None = None,
     workers: int | None = None,
-    verify: bool = False,
+    verify: bool = True,
     progress: Progress | None = None,
 ) -> DomainDataset:
     """Open an image folder; the first time, decode it into the cache.
 
     The cache is keyed by what the files contain, so any process that opens equal files at the same
-    size maps the same decoded file. ``verify`` checks every cached image against its checksum
-    instead of a sample. ``workers`` threads decode (Pillow works outside Python's lock).
+    size maps the same decoded file. Every cached image is compared with its checksum; without
+    ``verify`` only a sample is. ``workers`` threads decode (Pillow works outside Python's lock).
     """
     if size < 1:
         raise InputError(

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from checkwise.data.cache import make_folder
 from checkwise.errors import InputError
@@ -62,7 +63,8 @@ def content_hashes(
             if max(stamp[1:]) < hashed_at - _COARSE_CLOCK_NS
         ]
         make_folder(manifest.parent)
-        write_text(manifest, json.dumps({"schema": SCHEMA, "files": entries}))
+        content = {"schema": SCHEMA, "files": entries, "checksum": _checksum(entries)}
+        write_text(manifest, json.dumps(content))
     return complete
 
 
@@ -70,14 +72,18 @@ def _read(manifest: Path) -> dict[str, tuple[_Stamp, str]]:
     # Only a shortcut: anything unexpected means hashing again, never an error.
     try:
         stored = json.loads(manifest.read_bytes())
-        if stored["schema"] != SCHEMA:
+        if stored["schema"] != SCHEMA or stored["checksum"] != _checksum(stored["files"]):
             return {}
         return {
             file: ((size, modified, changed), value)
             for file, size, modified, changed, value in stored["files"]
         }
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return {}
+
+
+def _checksum(entries: list[Any]) -> str:
+    return hashlib.sha256(json.dumps(entries).encode()).hexdigest()
 
 
 def _stamp(path: Path) -> _Stamp:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import os
 import shutil
+import warnings
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +22,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from checkwise.data.cache import publish, sole_builder
-from checkwise.errors import InputError
+from checkwise.errors import CheckwiseWarning, InputError
 
 Rows = NDArray[Any]
 
@@ -35,10 +36,11 @@ def cached_rows(
     dtype: np.dtype[Any],
     fill: Callable[[RowWriter], None],
     *,
-    verify: bool = False,
+    verify: bool = True,
 ) -> Rows:
     """Return the rows stored at ``path``; build them with ``fill`` where absent or damaged.
 
+    A damaged file gives a warning. Without ``verify`` only a sample of its rows is checked.
     ``fill`` writes every row the writer reports as missing. Other processes that ask for the same
     file meanwhile wait for it instead of building it again.
     """
@@ -53,6 +55,12 @@ def cached_rows(
     with sole_builder(path) as partial:
         found = stored()
         if found is None:
+            if path.exists():
+                warnings.warn(
+                    f"The cached file {path} is damaged; it is made again from the data.",
+                    CheckwiseWarning,
+                    stacklevel=2,
+                )
             with RowWriter(partial, shape, dtype) as rows:
                 fill(rows)
                 rows.finish()

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from checkwise.errors import InputError
+from checkwise.store import layout
 from checkwise.store.retention import Keep
 from checkwise.train.config import Average, Logits, NetworkConfig
 from checkwise.train.hparams import Value
@@ -124,13 +125,27 @@ def _only(spec: DataSpec, held_out: tuple[str, ...]) -> tuple[tuple[str, ...], .
 
 
 def parse_plain(values: Mapping[str, Any]) -> Study:
-    """A study from its ``as_dict``, as a cohort keeps it."""
+    """A study from its ``as_dict``, as a cohort keeps it.
+
+    Raises:
+        InputError: it is no study.
+    """
     if "data" not in values or "network" not in values:
         raise InputError(
             "Expected a cohort that keeps the study it was planned from, but its plan names no "
             "data or network: give one that `checkwise sweep` made."
         )
-    facts = dict(values)
+    try:
+        return _parsed(dict(values))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(
+            f"Expected the study that a cohort was planned for, but got a fault at {error} in its "
+            f"{layout.COHORT}: restore the file from a copy, or plan the study again with another "
+            "--out."
+        ) from None
+
+
+def _parsed(facts: dict[str, Any]) -> Study:
     facts["data"] = tuple(
         DataSpec(**{**spec, "held_out": _tuples(spec["held_out"])}) for spec in facts["data"]
     )

@@ -1,0 +1,122 @@
+"""What was changed after it was written is refused by every reader, by name and with a way out."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import checkwise as cw
+from checkwise.errors import InputError
+from checkwise.store import layout
+from checkwise.store.cohort import open_cohort
+from checkwise.store.pack import pack
+from checkwise.store.run import read_run
+from checkwise.store.verify import verify
+from checkwise.study import Cohort
+from checkwise.study.predictions import read_heldout
+from checkwise.sweep.status import cohort_status
+from checkwise.weights.checkpoints import read_checkpoint
+from checkwise.weights.logits import source_logits
+from tests.report.saved_logits import save_logits
+from tests.store.test_verify import flip
+from tests.study import cohorts
+
+
+@pytest.fixture
+def cohort(tmp_path: Path) -> Path:
+    folder = cohorts.write_cohort(tmp_path / "tiny", cohorts.tiny_runs()[:3])
+    save_logits(folder, cohorts.STEPS)
+    return folder
+
+
+def first_run(cohort: Path) -> Path:
+    return cohort / layout.RUNS / str(cohorts.key("ERM", 0))
+
+
+READERS: dict[str, Callable[[Path], object]] = {
+    "run.json": lambda cohort: cw.load(first_run(cohort)),
+    "source.jsonl": lambda cohort: Cohort.open(cohort).select("ac-nc"),
+    "heldout/sketch.jsonl": lambda cohort: Cohort.open(cohort).evaluate("ac-nc"),
+    "predictions/source/step-000100.npz": lambda cohort: source_logits(first_run(cohort), 100),
+    "predictions/heldout/sketch/step-000100.npz": lambda cohort: read_heldout(
+        first_run(cohort), "sketch", 100
+    ),
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_changed_file_of_a_finished_run_is_refused(cohort: Path, name: str) -> None:
+    READERS[name](cohort)
+    path = first_run(cohort) / name
+    content = path.read_bytes()
+    if path.suffix == ".npz":
+        flip(path)
+    else:  # still JSON: a digit becomes another
+        path.write_bytes(content.replace(b"0.25", b"0.26").replace(b'"0.1.0"', b'"0.1.1"'))
+    assert path.read_bytes() != content
+    with pytest.raises(InputError, match=rf"checksum differs in .*{path.name}.*checkwise verify"):
+        READERS[name](cohort)
+
+
+def test_files_that_were_added_are_refused(cohort: Path) -> None:
+    folder = first_run(cohort)
+    (folder / layout.CHECKPOINTS).mkdir()
+    (folder / layout.checkpoint_file(100)).write_bytes(b"weights")
+    with pytest.raises(InputError, match="was added since"):
+        read_checkpoint(folder, 100)
+
+
+def rewrite_plan(cohort: Path, change: Callable[[dict[str, object]], object]) -> None:
+    plan = json.loads((cohort / layout.COHORT).read_text())
+    change(plan)
+    (cohort / layout.COHORT).write_text(json.dumps(plan))
+
+
+def written(cohort: Path) -> None:
+    """Let a cohort written by hand have the checksum that `write_cohort` gives it."""
+    from checkwise.store.planned import write_plan
+
+    write_plan(cohort, json.loads((cohort / layout.COHORT).read_text()))
+
+
+def test_a_changed_plan_is_refused_and_one_without_a_checksum_opens(cohort: Path) -> None:
+    assert len(open_cohort(cohort).runs) == 3
+    written(cohort)
+    assert len(open_cohort(cohort).runs) == 3
+    rewrite_plan(cohort, lambda plan: plan.update(role="evaluation"))
+    for read in (open_cohort, Cohort.open, verify, lambda c: cw.load(first_run(c))):
+        with pytest.raises(InputError, match=r"cohort\.json was changed since: restore it"):
+            read(cohort)  # type: ignore[operator]
+
+
+def test_another_layout_of_the_same_plan_opens(cohort: Path) -> None:
+    written(cohort)
+    rewrite_plan(cohort, lambda plan: plan)  # all on one line
+    assert len(open_cohort(cohort).runs) == 3
+
+
+def test_a_run_in_the_place_of_another_is_refused_by_name(cohort: Path, tmp_path: Path) -> None:
+    folder = first_run(cohort)
+    other = cohort / layout.RUNS / str(cohorts.key("IRM", 0))
+    shutil.rmtree(folder)
+    shutil.copytree(other, folder)
+    told = rf"planned for .*{folder.name}, but its run\.json is of {other.name}"
+    readers: list[Callable[[Path], object]] = [
+        lambda cohort: cw.load_runs(cohort),
+        lambda cohort: Cohort.open(cohort).select("ac-nc"),
+        lambda cohort: Cohort.open(cohort).evaluate("ac-nc"),
+        lambda cohort: read_run(folder),
+        lambda cohort: pack(cohort, tmp_path / "packed.tar.xz"),
+    ]
+    for read in readers:
+        with pytest.raises(InputError, match=told):
+            read(cohort)
+    assert [f.run for f in verify(cohort) if "but its run.json is of" in f.what] == [folder.name]
+    rewrite_plan(cohort, lambda plan: plan.update(study={"steps": 301, "record_every": 100}))
+    (failed,) = [run for run in cohort_status(open_cohort(cohort)) if run.state == "failed"]
+    assert failed.key == cohorts.key("ERM", 0)
+    assert "but its run.json is of" in str(failed.reason)

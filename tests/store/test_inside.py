@@ -1,0 +1,166 @@
+"""Names from files stay inside their folder; only regular files are opened, and nothing waits."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import checkwise as cw
+from checkwise.errors import CheckwiseError, InputError
+from checkwise.records import RunKey
+from checkwise.store import inside, layout
+from checkwise.store.cohort import open_cohort, write_cohort
+from checkwise.store.lease import take
+from checkwise.store.verify import verify
+from checkwise.study import Cohort
+from tests.study import cohorts
+
+OUTSIDE = [
+    "../../x",
+    "/dev/zero",
+    "..",
+    ".",
+    "",
+    "a/b",
+    "a\\b",
+    "a\0b",
+    "x" * 256,
+    "\ud800",
+    3,
+    None,
+]
+
+
+@pytest.fixture
+def cohort(tmp_path: Path) -> Path:
+    return cohorts.write_cohort(tmp_path / "tiny", cohorts.tiny_runs()[:2])
+
+
+def first_run(cohort: Path) -> Path:
+    return cohort / layout.RUNS / str(cohorts.key("ERM", 0))
+
+
+@pytest.mark.parametrize("name", OUTSIDE, ids=repr)
+def test_a_name_that_leads_elsewhere_is_no_plain_name(name: object) -> None:
+    assert not inside.is_plain_name(name)
+
+
+@pytest.mark.parametrize("slug", OUTSIDE, ids=repr)
+def test_a_planned_folder_outside_the_cohort_is_refused(cohort: Path, slug: object) -> None:
+    plan = json.loads((cohort / layout.COHORT).read_text())
+    plan["runs"][0]["slug"] = slug
+    (cohort / layout.COHORT).write_text(json.dumps(plan))
+    with pytest.raises(InputError, match=r"cohort\.json"):
+        open_cohort(cohort)
+
+
+@pytest.mark.parametrize("name", ["/dev/zero", "../../../etc/hostname", "heldout/../run.json"])
+def test_a_mark_that_names_other_files_is_refused_unopened(cohort: Path, name: str) -> None:
+    folder = first_run(cohort)
+    mark = json.loads((folder / layout.DONE).read_text())
+    mark["files"][name] = {"bytes": 1, "sha256": "0" * 64}
+    (folder / layout.DONE).write_text(json.dumps(mark))
+    (fault,) = [fault for fault in verify(folder) if fault.kind == "damaged"]
+    assert repr(name) in fault.what
+    with pytest.raises(InputError, match="files of the run"):
+        cw.load(folder)
+
+
+def pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def link(path: Path) -> None:
+    elsewhere = path.with_name(f"{path.name}.elsewhere")
+    elsewhere.write_text("{}")
+    path.symlink_to(elsewhere)
+
+
+def device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def listening(path: Path) -> None:
+    here = Path.cwd()
+    os.chdir(path.parent)  # the name of a socket is short
+    try:
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(path.name)
+    finally:
+        os.chdir(here)
+
+
+def said(cohort: Path) -> str:
+    """All that the readers of a cohort say about it."""
+    texts = []
+    for read in (cw.load_runs, lambda path: Cohort.open(path).evaluate("ac-nc"), verify):
+        try:
+            texts.append(str(read(cohort)))  # type: ignore[operator]
+        except CheckwiseError as error:
+            texts.append(str(error))
+    return " ".join(texts)
+
+
+@pytest.mark.parametrize(
+    ("make", "kind"),
+    [(pipe, "a pipe"), (link, "a link"), (device, "a link"), (listening, "a socket")],
+)
+@pytest.mark.parametrize(
+    "name", ["cohort.json", "run.json", "done", "source.jsonl", "heldout/sketch.jsonl", "error.txt"]
+)
+def test_what_is_no_regular_file_is_refused_and_nothing_waits(
+    cohort: Path, name: str, make: Callable[[Path], None], kind: str
+) -> None:
+    if name == layout.ERROR:
+        (first_run(cohort) / layout.DONE).unlink()  # it is read of unfinished runs alone
+    path = (cohort if name == layout.COHORT else first_run(cohort)) / name
+    path.unlink(missing_ok=True)
+    make(path)
+    assert f"{path.name} is {kind}" in said(cohort)
+
+
+@pytest.mark.parametrize("place", ["runs", "run", "checkpoints"])
+def test_a_linked_folder_is_neither_read_nor_written(
+    cohort: Path, tmp_path: Path, place: str
+) -> None:
+    folder = {"runs": cohort / layout.RUNS, "run": first_run(cohort)}.get(
+        place, first_run(cohort) / layout.CHECKPOINTS
+    )
+    elsewhere = tmp_path / "elsewhere"
+    if folder.exists():
+        shutil.move(folder, elsewhere)
+    else:
+        elsewhere.mkdir()
+    folder.symlink_to(elsewhere)
+    if place == "checkpoints":
+        with pytest.raises(InputError, match="is a link"):
+            take(first_run(cohort))
+    else:
+        with pytest.raises(InputError, match="is a link"):
+            open_cohort(cohort)
+
+
+def test_domains_that_cannot_have_files_of_their_own_are_refused(tmp_path: Path) -> None:
+    def plan(*held_out: tuple[str, ...]) -> None:
+        keys = [RunKey("d", "ERM", names, 0, 0) for names in held_out]
+        write_cohort(tmp_path, name="x", roles={}, study={}, metrics={}, keys=keys)
+
+    with pytest.raises(InputError, match="share a folder"):
+        plan(("art",), ("Art",))
+    with pytest.raises(InputError, match="share a file"):
+        plan(("art", "Art"))
+    with pytest.raises(InputError, match="short enough for a folder"):
+        plan(("x" * 300,))
+
+
+def test_every_domain_has_a_file_name_of_its_own_that_fits() -> None:
+    domains = ["..", ".", "a/b", "a%2Fb", "a\\b", "é" * 200, "é" * 201, "x" * 500, "nul\0"]
+    names = [layout.file_name(domain) for domain in domains]
+    assert len(set(names)) == len(names)
+    assert all(inside.is_plain_name(f"{name}.jsonl") for name in names)

@@ -1,0 +1,82 @@
+"""Malformed files of a cohort: one line each, from every command that reads them."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from checkwise.errors import CheckwiseError
+from checkwise.store import layout, strict_json
+from tests.store import malformed
+from tests.study.cohorts import mark_again
+
+SAMPLE = 60
+
+
+@pytest.fixture(scope="module")
+def cohort(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return malformed.write(tmp_path_factory.mktemp("malformed") / "cohort")
+
+
+def sample() -> list[int]:
+    return sorted(random.Random(10).sample(range(3000), SAMPLE))
+
+
+@pytest.mark.parametrize("number", sample())
+def test_a_bad_value_is_read_or_refused_in_one_line(
+    cohort: Path, number: int, tmp_path: Path
+) -> None:
+    mutants = list(malformed.mutants(cohort))
+    mutant = mutants[number % len(mutants)]
+    path, mark = cohort / mutant.file, cohort / malformed.finished_run() / layout.DONE
+    before = path.read_bytes(), mark.read_bytes()
+    try:
+        path.write_bytes(mutant.content)
+        if mutant.file != f"{malformed.finished_run()}/{layout.DONE}":
+            mark_again(mark.parent)  # so that more than the checksum is looked at
+        refusals = _refusals(cohort, tmp_path)
+    finally:
+        path.write_bytes(before[0])
+        mark.write_bytes(before[1])
+    assert all("\n" not in said and len(said) < 1000 for said in refusals), (mutant.file, refusals)
+
+
+def _refusals(cohort: Path, out: Path) -> list[str]:
+    said = []
+    for read in malformed.readers(out).values():
+        try:
+            read(cohort)
+        except CheckwiseError as error:
+            said.append(str(error))
+    return said
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"\xef\xbb\xbf{}",
+        b"\xff",
+        b'{"a":1,"a":2}',
+        b"[NaN]",
+        b"[-Infinity]",
+        b"[" + b"9" * 5000 + b"]",
+        b"[9223372036854775808]",
+        b"[" * 10_000 + b"]" * 10_000,
+        b"[" * 40 + b"]" * 40,
+        b'["\\ud800"]',
+        b'{"\\udfff":1}',
+    ],
+    ids=lambda text: repr(text[:20]),
+)
+def test_what_checkwise_never_writes_is_no_json(text: bytes) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        strict_json.parse(text)
+
+
+def test_what_checkwise_writes_is() -> None:
+    written = {"a": [1, -(2**63) + 1, 0.1, None, True, {"é😀": "x"}]}
+    assert strict_json.parse(layout.encode_json(written).encode()) == written
+    assert strict_json.parse(b'["\\ud83d\\ude00"]') == ["😀"]
