@@ -9,7 +9,7 @@ grouped by domain (order inside a domain kept) and mapped from there.
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -23,6 +23,7 @@ from checkwise.data.dataset import DomainDataset, fingerprint
 from checkwise.data.manifest import content_hashes
 from checkwise.data.rowfile import RowWriter, cached_rows
 from checkwise.errors import InputError
+from checkwise.store.npz import Declared, declared
 
 _REQUIRED = ("features", "label", "domain")
 _ROWS_AT_ONCE = 1024
@@ -42,12 +43,6 @@ def open_features(
     domain_of, domains = _indices(path, small, "domain", "domains")
     shape, dtype = _features_header(path)
     n = shape[0]
-    for key in ("label", "domain", "filename"):
-        if key in small and small[key].shape != (n,):
-            raise InputError(
-                f"Expected one {key} for each of the {n} rows of features, but got shape "
-                f"{list(small[key].shape)} in {str(path)!r}: save `{key}` with shape [n]."
-            )
     order = np.argsort(domain_of, kind="stable")
     sizes = np.bincount(domain_of, minlength=len(domains))
     if not sizes.all():
@@ -103,6 +98,8 @@ def _small_arrays(path: Path) -> dict[str, NDArray[Any]]:
                     f"Expected the keys {', '.join(_REQUIRED)}, but got {', '.join(file.files)} in "
                     f"{str(path)!r}: add {', '.join(absent)}."
                 )
+            raw.seek(0)
+            _check_sizes(declared(raw), path)
             keys = {"label", "domain", "classes", "domains", "filename"} & set(file.files)
             return {key: file[key] for key in sorted(keys)}
     except FileNotFoundError as error:
@@ -113,6 +110,17 @@ def _small_arrays(path: Path) -> dict[str, NDArray[Any]]:
         raise
     except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
         raise _unreadable(path, error) from error
+
+
+def _check_sizes(arrays: Mapping[str, Declared], path: Path) -> None:
+    """Refuse arrays of unlike length before one of them is unpacked."""
+    rows = arrays["features"].shape[:1] or (0,)
+    for key in ("label", "domain", "filename"):
+        if key in arrays and arrays[key].shape != rows:
+            raise InputError(
+                f"Expected one {key} for each of the {rows[0]} rows of features, but got shape "
+                f"{list(arrays[key].shape)} in {str(path)!r}: save `{key}` with shape [n]."
+            )
 
 
 def _indices(

@@ -11,6 +11,7 @@ from checkwise.errors import InputError
 from checkwise.records import RunKey, Trajectory
 from checkwise.records.held_out import as_names, check_sources
 
+LARGEST_FILE = 1 << 30  # bytes of a table or log; real ones have a few million
 # Called with checkpoints done and checkpoints in all.
 Progress = Callable[[int, int], None]
 
@@ -90,9 +91,16 @@ def build(make: Callable[..., Trajectory], where: str, *args: Any, **facts: Any)
 def read_bytes(path: Path) -> bytes:
     """The whole file, or one line on why not."""
     try:
-        return path.read_bytes()
+        with path.open("rb") as file:
+            content = file.read(LARGEST_FILE + 1)
     except OSError as error:
         raise InputError(
             f"Expected a readable file, but {path} cannot be read ({error.strerror}): check its "
             "permissions."
         ) from None
+    if len(content) > LARGEST_FILE:
+        raise InputError(
+            f"Expected a table or log of at most {LARGEST_FILE >> 20} MiB, but {path} is larger: "
+            "leave out what is not source validation, or split it by run."
+        )
+    return content

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from checkwise.errors import InputError
+from checkwise.store.npz import Declared, declared
 
 OUTPUTS = ("logits", "probs")
+_SINGLE = b"\x93NUMPY"  # how a file of one array begins
 
 
 class _Needs(NamedTuple):
@@ -38,12 +40,12 @@ def kind_of(file: Path) -> str:
 @contextmanager
 def _opened(file: Path) -> Iterator[Any]:
     try:
-        # Opened here, because np.load leaves a file that is no archive open.
         with file.open("rb") as handle:
-            saved = np.load(handle, allow_pickle=False)
-            if not isinstance(saved, np.lib.npyio.NpzFile):
+            if handle.read(6) == _SINGLE:
                 raise _unexpected(file, "a single array")
-            with saved:
+            handle.seek(0)
+            _check(declared(handle), file)
+            with np.load(handle, allow_pickle=False) as saved:
                 yield saved
     except InputError:
         raise
@@ -66,11 +68,25 @@ def _kind(saved: Any, file: Path) -> str:
 def _array(saved: Any, name: str, file: Path) -> Any:
     if name not in saved.files:
         raise _unexpected(file, f"arrays {', '.join(saved.files) or '(none)'}, no {name}")
-    array = saved[name]
-    needs = ARRAYS[name]
-    if array.ndim != needs.ndim or array.dtype.kind not in needs.kinds:
-        raise _unexpected(file, f"{name} of shape {array.shape} and type {array.dtype}")
-    return array
+    return saved[name]
+
+
+def _check(arrays: Mapping[str, Declared], file: Path) -> None:
+    """Refuse what cannot be outputs and their labels, by headers alone."""
+    for name, needs in ARRAYS.items():
+        if name not in arrays:
+            continue
+        shape, dtype = arrays[name]
+        if len(shape) != needs.ndim or dtype.kind not in needs.kinds:
+            raise _unexpected(file, f"{name} of shape {shape} and type {dtype}")
+    sizes = {name: arrays[name].shape[0] for name in ARRAYS if name in arrays}
+    labels = sizes.pop("labels", None)
+    for name, rows in sizes.items():
+        if labels is not None and rows != labels:
+            raise InputError(
+                f"Expected {rows} labels, one per row of {name}, but {file} holds {labels}: save "
+                "outputs and labels of the same examples."
+            )
 
 
 def _unexpected(file: Path, came: str) -> InputError:

@@ -17,6 +17,8 @@ from checkwise.records import RunKey, Trajectory
 from checkwise.records.held_out import is_target_folder
 from checkwise.store.layout import PACKED, is_held_out
 
+DEEPEST = 32  # levels of folders that are looked through for runs
+MOST_FOLDERS = 100_000
 ACCEPTED = (
     "a run or cohort folder of checkwise, a table of metrics (.csv, .parquet, .jsonl), a "
     "predictions folder (step-000100/<domain>.npz), a DomainBed or SWAD results.jsonl, or a folder "
@@ -202,18 +204,43 @@ def _below(root: Path, request: Request) -> list[Found]:
 
 
 def _run_folders(root: Path) -> Iterator[tuple[Path, Reader]]:
-    seen: set[Path] = set()
-    waiting = [(root, READERS)]
+    """Folders with a reader for each; every folder once, to a depth and number that end."""
+    seen: set[tuple[int, int]] = set()
+    waiting = [(root, 0, READERS)]
+    too_deep: Path | None = None
     while waiting:
-        folder, readers = waiting.pop()
-        if folder.resolve() in seen:  # a link that leads back up
+        folder, depth, readers = waiting.pop()
+        status = folder.stat()
+        if (status.st_dev, status.st_ino) in seen:  # a link that leads back up
             continue
-        seen.add(folder.resolve())
+        seen.add((status.st_dev, status.st_ino))
+        if len(seen) > MOST_FOLDERS:
+            raise InputError(
+                f"Expected at most {MOST_FOLDERS:,} folders below {root}, but there are more: give "
+                "a folder nearer to the runs."
+            )
         reader = next((reader for reader in readers if reader.recognise(folder)), None)
         if reader is not None:
             yield folder, reader
             # A log's folder may hold further runs' logs, but its predictions are the same run's.
             readers = [r for r in READERS if r.recognise is _has_log]
         with os.scandir(folder) as entries:
-            below = sorted((entry.name for entry in entries if entry.is_dir()), reverse=True)
-        waiting += [(folder / f, readers) for f in below if not is_target_folder(f)]
+            below = sorted((entry.name for entry in entries if _is_folder(entry)), reverse=True)
+        if depth == DEEPEST and below:
+            too_deep = folder
+            continue
+        waiting += [(folder / f, depth + 1, readers) for f in below if not is_target_folder(f)]
+    if too_deep is not None:
+        warnings.warn(
+            f"Folders more than {DEEPEST} levels below {root} are not looked at: to read those in "
+            f"{str(too_deep)[:200]}, give that folder.",
+            CheckwiseWarning,
+            stacklevel=6,
+        )
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link to itself
+        return False

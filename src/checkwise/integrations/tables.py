@@ -18,6 +18,8 @@ from checkwise.integrations.found import Found, Request, read_bytes
 from checkwise.integrations.jsonl import Line
 from checkwise.integrations.sheet_runs import Rows, Sheet
 
+MOST_ROWS = 5_000_000
+
 
 def read_csv(path: Path, request: Request) -> list[Found]:
     """The runs of a comma-separated file whose first line names the columns."""
@@ -63,6 +65,11 @@ def read_parquet(path: Path, request: Request) -> list[Found]:
         header, length = list(schema.schema_arrow.names), schema.metadata.num_rows
     except Exception as error:
         raise _not_parquet(path, error) from None
+    if length > MOST_ROWS:  # equal rows take no room in the file
+        raise InputError(
+            f"Expected at most {MOST_ROWS:,} rows, but {path} has {length:,}: leave out what is "
+            "not source validation, or split it by run."
+        )
 
     def cells(column: str, rows: Rows) -> list[Any]:
         try:

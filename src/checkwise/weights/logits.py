@@ -16,6 +16,7 @@ from checkwise import metrics
 from checkwise.errors import InputError
 from checkwise.store import layout
 from checkwise.store.mark import finished, read_mark, read_recorded
+from checkwise.store.npz import declared
 from checkwise.store.run import read_run
 
 Logits: TypeAlias = dict[str, tuple[NDArray[np.float32], NDArray[np.int64]]]
@@ -51,7 +52,9 @@ def read_logits(folder: Path, name: str, *, what: str, advice: Callable[[], str]
     """
     path = folder / name
     try:
-        with np.load(io.BytesIO(read_recorded(folder, name)), allow_pickle=False) as arrays:
+        content = io.BytesIO(read_recorded(folder, name))
+        declared(content)
+        with np.load(content, allow_pickle=False) as arrays:
             names = sorted(n.removesuffix(".logits") for n in arrays if n.endswith(".logits"))
             return {n: (arrays[f"{n}.logits"], arrays[f"{n}.labels"]) for n in names}
     except FileNotFoundError:
