@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import io
 import tempfile
 from collections.abc import Callable, Iterator
@@ -297,13 +298,14 @@ def test_no_byte_of_the_answer_depends_on_held_out_fields_of_logs(
     folder: Path, data: st.DataObject
 ) -> None:
     path = folder / "answer.jsonl"
-    for make, names in (
-        (lambda: list(map(domainbed, STEPS)), [f"env{TARGET}_in_acc", f"env{TARGET}_out_acc"]),
-        (lambda: list(map(extended, STEPS)), [f"env{TARGET}_in_acc", f"env{TARGET}_out_acc"]),
-        (lambda: [swad(step, 1) for step in STEPS], ["env1_in", "env1_out", "test_in", "test_out"]),
+    target = [f"env{TARGET}_in_acc", f"env{TARGET}_out_acc"]
+    for log, names in (
+        (list(map(domainbed, STEPS)), target),
+        (list(map(extended, STEPS)), target),
+        ([swad(step, 1) for step in STEPS], ["env1_in", "env1_out", "test_in", "test_out"]),
     ):
-        clean = _answer(write_lines(path, make()))
-        records = make()
+        clean = _answer(write_lines(path, log))
+        records = copy.deepcopy(log)
         for record in records:
             _poison(data.draw, record, names)
             for entry in record.get("per_domain_calibration", ()):

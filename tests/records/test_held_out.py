@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from checkwise.errors import InputError
@@ -97,7 +99,7 @@ def test_folders_of_runs_are_passed_over_only_where_no_trial_run_has_such_a_name
 @pytest.mark.parametrize("domain", ["sketch", "Sketch", "sketch "])
 def test_no_trajectory_has_the_target_of_its_run_among_its_sources(domain: str) -> None:
     key = RunKey("PACS", "ERM", ("sketch",), 0, 0)
-    facts = {"steps": [0], "values": {"accuracy": [[0.5, 0.6]]}}
+    facts: dict[str, Any] = {"steps": [0], "values": {"accuracy": [[0.5, 0.6]]}}
     assert Trajectory(**facts, domains=["art", "photo"], key=key).key == key
     with pytest.raises(InputError, match="source domains only"):
         Trajectory(**facts, domains=["art", domain], key=key)

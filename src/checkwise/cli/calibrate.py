@@ -12,7 +12,7 @@ import typer
 from checkwise import __version__
 from checkwise.cli import show
 from checkwise.cli.choice import Choice
-from checkwise.cli.options import AsJson
+from checkwise.cli.options import AsJson, Source
 from checkwise.cli.train_options import Data
 from checkwise.errors import InputError
 from checkwise.integrations import predictions
@@ -54,6 +54,7 @@ def command(
         list[str] | None,
         typer.Option(help="A domain of a predictions folder that must not be read; repeatable."),
     ] = None,
+    source: Source = None,
     oracle: Annotated[
         bool, typer.Option("--oracle", help="Also fit on the target itself: not deployable.")
     ] = False,
@@ -75,14 +76,15 @@ def command(
     show.refuse_to_overwrite(path, out)
     if out is not None and out.suffix != ".json":
         raise InputError(f"Expected --out to end in .json, but got {str(out)!r}.")
-    choice = Choice(rule=rule, delta_pp=delta_pp, q=q, held_out=held_out)
+    choice = Choice(rule=rule, delta_pp=delta_pp, q=q, held_out=held_out, source=source)
     found: tuple[Calibrated, ...]
     if predictions.recognises(path):
         found = (_of_predictions(path, choice, variant, oracle),)
-    elif held_out:
+    elif held_out or source:
+        option = "--held-out" if held_out else "--source"
         raise InputError(
-            f"Expected --held-out with a predictions folder, but {path} is none: leave it out, "
-            "runs know what they hold out."
+            f"Expected {option} with a predictions folder, but {path} is none: leave it out, runs "
+            "know what they hold out."
         )
     else:
         roots = read_roots(data or ())
