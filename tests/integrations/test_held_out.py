@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -234,6 +235,22 @@ def test_predictions_in_a_folder_of_their_own_may_be_named(tmp_path: Path) -> No
     folder = predictions_folder(tmp_path)
     for name in ("target", "sketch"):
         assert load(folder, held_out=name).digest == load(folder).digest
+
+
+@pytest.mark.parametrize("name", ["test", "OOD", "held-out"])
+def test_predictions_below_a_folder_named_like_a_target_are_left_out(
+    tmp_path: Path, name: str
+) -> None:
+    _predictions(tmp_path / name, "art")
+    if name != "held-out":  # which is not even entered
+        with pytest.raises(InputError, match=f"in a folder called '{name}'.*by itself"):
+            load_runs(tmp_path)
+    assert load(tmp_path / name).domains == ("art",)
+    _predictions(tmp_path / "test_of_lr", "art")
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        assert [key.dataset for key in load_runs(tmp_path)] == ["test_of_lr"]
+    assert any(f"called '{name}'" in str(w.message) for w in said) == (name != "held-out")
 
 
 def test_outputs_in_memory_follow_the_same_rule() -> None:

@@ -14,7 +14,7 @@ from checkwise.integrations.found import Found, Progress, Request
 from checkwise.integrations.jsonl import NoRecordsError, read_lines
 from checkwise.integrations.places import by_key
 from checkwise.records import RunKey, Trajectory
-from checkwise.records.held_out import is_target_folder
+from checkwise.records.held_out import is_held_out_word, is_target_folder
 from checkwise.store.layout import PACKED, is_held_out
 
 DEEPEST = 32  # levels of folders that are looked through for runs
@@ -24,6 +24,10 @@ ACCEPTED = (
     "predictions folder (step-000100/<domain>.npz), a DomainBed or SWAD results.jsonl, or a folder "
     "of such runs"
 )
+
+
+class HeldOutFolderError(InputError):
+    """Predictions that the name of a folder above them holds out."""
 
 
 def load(
@@ -181,11 +185,12 @@ def _reader(path: Path) -> Reader:
 def _below(root: Path, request: Request) -> list[Found]:
     """Every run in a folder and the folders in it."""
     found: list[Found] = []
-    empty: list[NoRecordsError] = []
+    empty: list[InputError] = []
     for folder, reader in _run_folders(root):
         try:
+            _check_place(root, folder, reader)
             found += reader.read(folder, request)
-        except NoRecordsError as error:
+        except (NoRecordsError, HeldOutFolderError) as error:
             empty.append(error)
     if not found and empty:
         raise empty[0]
@@ -201,6 +206,18 @@ def _below(root: Path, request: Request) -> list[Found]:
             stacklevel=5,
         )
     return found
+
+
+def _check_place(root: Path, folder: Path, reader: Reader) -> None:
+    """Refuse predictions in a folder called after a target; logs name their own targets."""
+    if reader.read is not predictions.read:
+        return
+    for name in folder.relative_to(root).parts:
+        if is_held_out_word(name):
+            raise HeldOutFolderError(
+                f"Expected predictions on validation sets, but those in {folder} lie in a folder "
+                f"called {name!r}: if they are validation, give that folder by itself."
+            )
 
 
 def _run_folders(root: Path) -> Iterator[tuple[Path, Reader]]:

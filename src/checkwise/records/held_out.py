@@ -55,6 +55,11 @@ def looks_held_out(name: str) -> bool:
     return _HELD_OUT.search(" ".join(words(name))) is not None
 
 
+def is_held_out_word(name: str) -> bool:
+    """Whether a name is nothing but such a word, as `test` or `Held-Out`."""
+    return _HELD_OUT.fullmatch(" ".join(words(name))) is not None
+
+
 def is_target_folder(name: str) -> bool:
     """Whether a folder of this name is passed over in the search for runs."""
     return " ".join(words(name)) in TARGET_FOLDERS
