@@ -34,6 +34,7 @@ def run(
         {"nll": nll, "cwece": cwece, "ece": cwece},
         target,
         {"nll": target_nll, "cwece": (0.01, 0.04, 0.03, 0.02), "ece": (0.01, 0.04, 0.03, 0.02)},
+        domains=("cartoon", "photo"),
     )
 
 
