@@ -85,3 +85,13 @@ def test_steps_have_to_increase() -> None:
     live.add(10, outputs(0, 1.0))
     with pytest.raises(cw.InputError, match="a step after 10, but got 10"):
         live.add(10, outputs(0, 1.0))
+
+
+def test_nothing_is_droppable_under_a_rule_that_is_not_prunable() -> None:
+    live = cw.LiveSelector("wald", threshold_pp=60)
+    right, labels = np.array([[2.0, 0.0], [0.0, 1.0]]), [0, 1]
+    live.add(100, {"val": (-right, labels)})  # below the threshold, so not eligible
+    live.add(200, {"val": (right, labels)})
+    assert live.selection is not None
+    assert live.selection.feasible_steps == (200,)
+    assert live.droppable == ()
