@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 TORCH_INDEX ?=
 BIN := .venv/bin
 
-.PHONY: install demo test test-pandas2 check bench docs clean
+.PHONY: install demo test test-oldest check bench docs clean
 
 install: .venv/.installed
 
@@ -20,13 +20,21 @@ demo: install
 test: install
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
-# The oldest supported pandas, without torch: records, selection, readers and the command line.
-test-pandas2: .venv-pandas2/.installed
-	.venv-pandas2/bin/python -m pytest -n 2 -q tests/records tests/selection tests/integrations tests/cli/test_select.py
+# The oldest supported versions of everything but torch: the core, the command line, statistics.
+# Old libraries warn about what newer ones of their own dependencies have deprecated.
+test-oldest: .venv-oldest/.installed
+	.venv-oldest/bin/python -m pytest -n 2 -q -W ignore::DeprecationWarning $(OLDEST_TESTS)
 
-.venv-pandas2/.installed: pyproject.toml
-	$(PYTHON) -m venv .venv-pandas2
-	.venv-pandas2/bin/pip install --quiet -e . 'pandas==2.2.*' pytest pytest-xdist hypothesis
+OLDEST_TESTS := tests/metrics tests/records tests/selection tests/integrations \
+	tests/cli/test_select.py tests/cli/test_rules.py tests/cli/test_module.py \
+	tests/study/test_statistics.py tests/study/test_bootstrap.py tests/study/test_clusters.py \
+	tests/test_oldest.py
+
+.venv-oldest/.installed: pyproject.toml tests/oldest.txt
+	$(PYTHON) -m venv .venv-oldest
+	.venv-oldest/bin/pip install --quiet --upgrade pip
+	.venv-oldest/bin/pip install --quiet -e '.[study]' -c tests/oldest.txt \
+		pytest pytest-xdist hypothesis scikit-learn
 	touch $@
 
 check: install
@@ -46,4 +54,4 @@ docs: install
 	$(BIN)/python -m pytest -q tests/docs
 
 clean:
-	rm -rf .venv .venv-pandas2 out
+	rm -rf .venv .venv-oldest out

@@ -16,6 +16,7 @@ LAYERS = [
     "text",
     "errors",
     "extras",
+    "offered",
     "metrics",
     "records",
     "selection",

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from checkwise.errors import InputError
+from checkwise.errors import InputError, MissingExtraError
 from checkwise.train.algorithms import build_algorithm
 from checkwise.train.networks import (
     Backbone,
@@ -269,5 +269,5 @@ def test_a_timm_model_is_cut_only_where_the_parts_reproduce_it(
 
 def test_a_missing_timm_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "timm", None)
-    with pytest.raises(InputError, match=r"pip install 'checkwise\[timm\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install 'checkwise\[timm\]'"):
         timm_backbone("resnet18")

@@ -18,7 +18,8 @@ from checkwise.cli.progress import counting
 from checkwise.errors import InputError
 from checkwise.integrations import load_runs
 from checkwise.records import RunKey, Trajectory
-from checkwise.selection import DEFAULT_RULE
+from checkwise.selection import DEFAULT_RULE, get_rule
+from checkwise.selection.registry import find_metrics
 from checkwise.selection.weights import Weights
 
 
@@ -100,6 +101,8 @@ class Choice:
     def load_runs(self, path: Path) -> dict[RunKey, Trajectory]:
         """Every run at a path, with a progress bar where outputs have to be evaluated."""
         load_plugins(self.plugin)
+        if self.rule is not None:
+            find_metrics(get_rule(self.rule), self.params)
         with counting("evaluating checkpoints") as progress:
             return load_runs(
                 path,

@@ -5,11 +5,13 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from checkwise.cli import show
 from checkwise.cli.options import AsJson
 from checkwise.cli.plugins import Plugins, load_plugins
+from checkwise.offered import Origin, offered
 from checkwise.selection import rules
 from checkwise.selection.result import plain
 from checkwise.weights.methods import methods
@@ -29,15 +31,19 @@ def command(plugin: Plugins = None, as_json: AsJson = False) -> None:
         }
         for rule in rules().values()
     ]
+    unused = {n: origin for n, origin in offered("rules").items() if n not in rules()}
     others: list[dict[str, Any]] = [
         {"name": method.name, "summary": method.summary, "needs": sorted(method.needs)}
         for method in methods().values()
         if not method.is_rule
     ]
     if as_json:
-        print(json.dumps({"schema": 1, "rules": facts, "methods": others}, allow_nan=False))
+        listed = {"schema": 1, "rules": facts, "methods": others}
+        listed["offered"] = [{"name": n, **asdict(origin)} for n, origin in unused.items()]
+        print(json.dumps(listed, allow_nan=False))
         return
     _show_rules(facts)
+    _show_offered(unused)
     _show_methods(others)
 
 
@@ -64,6 +70,13 @@ def _show_rules(facts: Sequence[Mapping[str, Any]]) -> None:
     out.print(show.table(heads, lines, left=heads))
     out.print("All need accuracy. bound: the accuracy bound of docs/guarantees.md applies.")
     out.print()
+
+
+def _show_offered(unused: Mapping[str, Origin]) -> None:
+    """Names that installed packages offer: nothing is imported to list them."""
+    if unused:
+        named = ", ".join(f"{name} ({origin})" for name, origin in unused.items())
+        show.console().print(f"Offered by installed packages, loaded when named: {named}.\n")
 
 
 def _show_methods(others: Sequence[Mapping[str, Any]]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from checkwise.errors import InputError
+from checkwise.metrics import is_metric
 from checkwise.records import RunKey, Trajectory
 from checkwise.records.held_out import as_names, check_sources
 
@@ -51,6 +52,8 @@ class Request:
                 f"Expected {both[0]!r} to be held out or a source, but it is given as both: "
                 "choose one."
             )
+        for name in request.metrics:
+            is_metric(name)  # an installed distribution may offer it
         return request
 
     def refuse_columns(self, path: Path) -> None:

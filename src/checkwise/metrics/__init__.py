@@ -23,7 +23,14 @@ from checkwise.metrics.functions import (
     nll,
     worst_class_accuracy,
 )
-from checkwise.metrics.registry import METRICS, Metric, evaluate_registered, get_metric, metric
+from checkwise.metrics.registry import (
+    METRICS,
+    Metric,
+    evaluate_registered,
+    get_metric,
+    is_metric,
+    metric,
+)
 from checkwise.metrics.report import Report
 
 __all__ = [
@@ -41,6 +48,7 @@ __all__ = [
     "get_metric",
     "hard_cwece",
     "hard_ece",
+    "is_metric",
     "metric",
     "nll",
     "per_example",

@@ -13,6 +13,7 @@ from checkwise.metrics import inputs
 from checkwise.metrics.examples import per_example
 from checkwise.metrics.functions import evaluate
 from checkwise.metrics.probabilities import probabilities
+from checkwise.offered import Origin, register_offered
 from checkwise.text import shown
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -30,6 +31,7 @@ class Metric:
         scale: factor for display, 1 or 100.
         summary: one line.
         function: f(probs [n, C] float64, labels [n]) -> float, or None for a built-in metric.
+        origin: the installed distribution that offered it, if one did.
     """
 
     name: str
@@ -37,6 +39,7 @@ class Metric:
     scale: int
     summary: str
     function: Function | None = None
+    origin: Origin | None = None
 
     def __call__(self, *, logits: Any = None, probs: Any = None, labels: Any) -> float:
         """The metric's value on one set of predictions, as a fraction.
@@ -100,15 +103,20 @@ def metric(name: str, *, direction: Direction, scale: int = 1) -> Callable[[Func
 
 
 def get_metric(name: str) -> Metric:
-    """The metric of that name.
+    """The metric of that name, from an installed distribution where none is registered.
 
     Example:
         >>> get_metric("nll").direction
         'lower'
     """
-    if name not in METRICS:
+    if not is_metric(name):
         raise InputError(f"Expected one of {', '.join(METRICS)}, but got {name!r}.")
     return METRICS[name]
+
+
+def is_metric(name: str) -> bool:
+    """Whether a metric of that name is registered or can be had from an installed distribution."""
+    return name in METRICS or register_offered("metrics", name, METRICS)
 
 
 def evaluate_registered(

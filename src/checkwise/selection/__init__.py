@@ -4,7 +4,7 @@ from checkwise.selection.choose import select, select_many
 from checkwise.selection.default import DEFAULT_RULE, usable_rules
 from checkwise.selection.guarantees import Guarantee, source_accuracy_radius, worst_domain_radius
 from checkwise.selection.live import LiveSelector
-from checkwise.selection.registry import Rule, get_rule, rule, rules
+from checkwise.selection.registry import Rule, get_rule, is_rule, rule, rules
 from checkwise.selection.result import Selection
 from checkwise.selection.table import Table
 from checkwise.selection.valley import LossValley, loss_valley
@@ -18,6 +18,7 @@ __all__ = [
     "Selection",
     "Table",
     "get_rule",
+    "is_rule",
     "loss_valley",
     "rule",
     "rules",

@@ -12,7 +12,7 @@ from checkwise.records.held_out import as_names
 from checkwise.records.predictions import Recorder
 from checkwise.selection.choose import select
 from checkwise.selection.default import DEFAULT_RULE
-from checkwise.selection.registry import get_rule
+from checkwise.selection.registry import find_metrics, get_rule
 from checkwise.selection.result import Selection
 from checkwise.selection.weights import Weights, check_weighting
 
@@ -49,7 +49,7 @@ class LiveSelector:
         **params: Any,
     ):
         self._rule = get_rule(rule)
-        self._rule.complete(params)
+        find_metrics(self._rule, self._rule.complete(params))
         check_weighting(weights, worst_domain)
         self._options = {"weights": weights, "worst_domain": worst_domain, **params}
         self._recorder = Recorder("logits", bins, bandwidth, as_names(held_out), as_names(sources))

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 from checkwise.errors import InputError
+from checkwise.metrics import is_metric
+from checkwise.offered import Origin, register_offered
 from checkwise.selection import controls, pure
 from checkwise.selection.constrained import OBJECTIVES, accuracy_constrained
 from checkwise.selection.ranking import Ranking
@@ -37,6 +39,7 @@ class Rule:
         ties_by_accuracy: equal scores go to the higher accuracy before the earlier step.
         stackable: ``rank`` accepts a stack of runs.
         fixed: parameters that make this rule of a family (its objectives, its metric).
+        origin: the installed distribution that offered it, if one did.
     """
 
     name: str
@@ -48,6 +51,7 @@ class Rule:
     ties_by_accuracy: bool = True
     stackable: bool = True
     fixed: Mapping[str, Any] = field(default_factory=dict)
+    origin: Origin | None = None
 
     @property
     def defaults(self) -> dict[str, Any]:
@@ -88,7 +92,7 @@ _RULES: dict[str, Rule] = {}
 
 
 def rules() -> Mapping[str, Rule]:
-    """Every registered rule by name.
+    """Every registered rule by name; what installed distributions offer is not imported for it.
 
     Example:
         >>> rules()["ac-nc"].needs
@@ -98,12 +102,27 @@ def rules() -> Mapping[str, Rule]:
 
 
 def get_rule(name: str | Rule) -> Rule:
-    """A rule by name; an unknown name lists the known ones."""
+    """A rule by name, from an installed distribution where none is registered.
+
+    An unknown name lists the known ones.
+    """
     if isinstance(name, Rule):
         return name
-    if name not in _RULES:
+    if not is_rule(name):
         raise InputError(f"Expected one of the rules {', '.join(_RULES)}, but got {name!r}.")
     return _RULES[name]
+
+
+def is_rule(name: str) -> bool:
+    """Whether a rule of that name is registered or can be had from an installed distribution."""
+    return name in _RULES or register_offered("rules", name, _RULES)
+
+
+def find_metrics(rule: Rule, params: Mapping[str, Any]) -> None:
+    """Have the metrics that a rule ranks by at hand before outputs are measured."""
+    objectives = params.get("objectives", ())
+    for name in (*rule.needs, *(() if isinstance(objectives, str) else objectives)):
+        is_metric(name)
 
 
 def register(rule: Rule) -> Rule:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from checkwise.errors import NoGuaranteeError
+from checkwise.metrics import METRICS
 from checkwise.records import RunKey, Trajectory
 from checkwise.selection.explain import coarse, explain
 from checkwise.selection.guarantees import (
@@ -214,7 +215,19 @@ class Selection:
             "notes": list(self.notes),
             "digest": self.digest,
             "guarantee": self._guarantee_record(alpha),
+            **self._offered(),
         }
+
+    def _offered(self) -> dict[str, Any]:
+        """Which installed distributions the rule and its metrics came from, if any did."""
+        measured = [METRICS[name] for name in self.looked_at if name in METRICS]
+        named = [("rule", self.rule_used), *(("metric", metric) for metric in measured)]
+        used = [
+            {"kind": kind, "name": one.name, **asdict(one.origin)}
+            for kind, one in named
+            if one.origin is not None
+        ]
+        return {"offered_by": used} if used else {}
 
     def _guarantee_record(self, alpha: float) -> dict[str, Any]:
         try:

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Final, Literal, TypeAlias
 
 from checkwise.errors import InputError
-from checkwise.selection import Rule, get_rule, rules
+from checkwise.selection import Rule, get_rule, is_rule, rules
 from checkwise.selection.constrained import accuracy_constrained
 from checkwise.study.scopes import Scope
 from checkwise.weights import pair, recalibrated
@@ -82,6 +82,8 @@ def find_row(name: str) -> Row:
         summary = "mean over the feasible set: a uniform draw, in expectation"
         method = Method(name, summary, frozenset[Need]({"logs"}))
         return Row(method, get_rule(EXPECTED[name]), expected=True)
+    if name not in methods():
+        is_rule(name)  # an installed distribution may offer it
     known = methods()
     if name not in known:
         others = ", ".join(n for n in known if n not in rules())

@@ -1,0 +1,169 @@
+"""Rules and metrics of installed distributions: real entry points, each in a fresh process."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+RULES = """
+import checkwise as cw
+print("imported")
+
+@cw.rule("newest", needs=("top2-error",))
+def newest(table):
+    "The last checkpoint."
+    return table["step"][-1]
+"""
+METRICS = """
+import numpy as np
+import checkwise as cw
+
+@cw.metric("top2-error", direction="lower")
+def top2_error(probs, labels):
+    "Share of labels outside the two most probable classes."
+    return 1 - np.mean((np.argsort(-probs, axis=1)[:, :2] == labels[:, None]).any(axis=1))
+"""
+
+
+def install(
+    folder: Path, name: str, entry_points: str, version: str = "1.2", **modules: str
+) -> None:
+    """A distribution as pip leaves it: metadata, entry points, modules."""
+    info = folder / f"{name.replace('-', '_')}-{version}.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    (info / "entry_points.txt").write_text(entry_points)
+    for module, code in modules.items():
+        (folder / f"{module}.py").write_text(code)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    folder = tmp_path / "site"
+    points = "[checkwise.rules]\nnewest = late:newest\n[checkwise.metrics]\ntop2-error = top2\n"
+    install(folder, "late-rules", points, late=RULES, top2=METRICS)
+    return folder
+
+
+@pytest.fixture
+def predictions(tmp_path: Path) -> Path:
+    random = np.random.default_rng(0)
+    labels = random.integers(0, 4, 30)
+    for step in (100, 200):
+        folder = tmp_path / "run" / f"step-{step:06d}"
+        folder.mkdir(parents=True)
+        logits = np.eye(4)[labels] + random.normal(size=(30, 4))
+        np.savez(folder / "val.npz", logits=logits, labels=labels)
+    return tmp_path / "run"
+
+
+def fresh(site: Path, *words: str | Path) -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join([str(site), *sys.path])
+    return subprocess.run(
+        [sys.executable, *map(str, words)],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+    )
+
+
+def checkwise(site: Path, *words: str | Path) -> subprocess.CompletedProcess[str]:
+    return fresh(site, "-m", "checkwise", *words)
+
+
+def test_a_rule_and_its_metric_are_found_by_name_and_recorded(
+    site: Path, predictions: Path
+) -> None:
+    done = checkwise(site, "select", predictions, "--rule", "newest", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    imported, _, answer = done.stdout.partition("\n")
+    chosen = json.loads(answer)
+    assert (imported, chosen["step"]) == ("imported", 200)
+    assert chosen["offered_by"] == [
+        {"kind": "rule", "name": "newest", "distribution": "late-rules", "version": "1.2"},
+        {"kind": "metric", "name": "top2-error", "distribution": "late-rules", "version": "1.2"},
+    ]
+
+
+def test_an_objective_is_found_by_name(site: Path, predictions: Path) -> None:
+    asked = ("select", predictions, "--rule", "ac", "--objectives", "top2-error", "--json")
+    (used,) = json.loads(checkwise(site, *asked).stdout)["offered_by"]
+    assert (used["kind"], used["distribution"]) == ("metric", "late-rules")
+
+
+def test_nothing_is_imported_for_names_that_are_known(site: Path, predictions: Path) -> None:
+    done = checkwise(site, "select", predictions, "--json")
+    assert "imported" not in done.stdout
+    assert "offered_by" not in json.loads(done.stdout)
+
+
+def test_rules_lists_what_is_offered_without_importing_it(site: Path) -> None:
+    done = checkwise(site, "rules")
+    assert "imported" not in done.stdout
+    assert "loaded when named: newest (late-rules 1.2)." in done.stdout
+    code = (
+        "import checkwise as cw; listed = 'newest' in cw.rules(); "
+        "print(listed, cw.selection.get_rule('newest').origin)"
+    )
+    assert fresh(site, "-c", code).stdout.split("\n")[:2] == ["imported", "False late-rules 1.2"]
+
+
+def test_a_live_selector_measures_the_metric_of_a_distribution(site: Path) -> None:
+    code = (
+        "import checkwise as cw; live = cw.LiveSelector('ac', objectives=['top2-error']); "
+        "live.add(1, {'val': ([[2.0, 1.0, 0.0]], [2])}); "
+        "print(live.trajectory.values['top2-error'].tolist())"
+    )
+    assert fresh(site, "-c", code).stdout.strip() == "[[1.0]]"
+
+
+def test_a_built_in_name_stays_what_it_is(tmp_path: Path, predictions: Path) -> None:
+    points = "[checkwise.rules]\nac-nc = shadow\n"
+    install(tmp_path / "site", "shadow", points, shadow="raise SystemExit(3)")
+    done = checkwise(tmp_path / "site", "select", predictions, "--rule", "ac-nc", "--json")
+    assert (done.returncode, json.loads(done.stdout)["rule"]) == (0, "ac-nc")
+
+
+BROKEN = {
+    "raise RuntimeError('no\\nluck')": "cannot be loaded: RuntimeError: no luck.",
+    "import absent_package": "cannot be loaded: ModuleNotFoundError: No module named",
+    "raise SystemExit(3)": "cannot be loaded: SystemExit: 3.",
+    "x = 1": "registers no rule of that name: decorate it with @cw.rule('odd')",
+    "import checkwise as cw\ncw.rule('ac-nc')(lambda table: 0)": "'ac-nc' exists already",
+}
+
+
+@pytest.mark.parametrize("module", BROKEN)
+def test_a_broken_one_is_one_line_that_names_the_distribution(
+    module: str, tmp_path: Path, predictions: Path
+) -> None:
+    install(tmp_path / "site", "odd-rules", "[checkwise.rules]\nodd = odd\n", "0.3", odd=module)
+    done = checkwise(tmp_path / "site", "select", predictions, "--rule", "odd")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "Expected odd-rules 0.3 to register the rule 'odd', but " in done.stderr
+    assert BROKEN[module] in done.stderr
+
+
+def test_two_distributions_with_one_name_are_refused(site: Path, predictions: Path) -> None:
+    install(site, "other", "[checkwise.rules]\nnewest = late:newest\n", "2")
+    done = checkwise(site, "select", predictions, "--rule", "newest")
+    assert done.returncode == 2
+    assert "late-rules 1.2" in done.stderr
+    assert "other 2" in done.stderr
+
+
+def test_a_name_that_nobody_offers_lists_the_known_ones(site: Path, predictions: Path) -> None:
+    done = checkwise(site, "select", predictions, "--rule", "newst")
+    assert done.returncode == 2
+    assert "Expected one of the rules source-acc, ac-nc" in done.stderr
+
+
+def test_compare_finds_a_rule_of_a_distribution(site: Path) -> None:
+    code = "from checkwise.study.rows import find_row; print(find_row('newest').rule.origin)"
+    assert fresh(site, "-c", code).stdout.split("\n")[1] == "late-rules 1.2"

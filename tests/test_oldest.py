@@ -1,0 +1,29 @@
+"""The lower bounds that are stated are the versions that ``make test-oldest`` installs."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+# Tools that check the source, and an extra that has to match the build of torch.
+UNTESTED = {"mypy", "pandas-stubs", "ruff", "timm"}
+
+
+def requirements() -> list[str]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"].values()
+    return [*project["dependencies"], *(line for lines in extras for line in lines)]
+
+
+def test_every_dependency_has_a_lower_bound_and_nothing_else() -> None:
+    others = [line for line in requirements() if not re.fullmatch(r"[a-z0-9-]+>=[0-9.]+", line)]
+    assert others == ["checkwise[train,backbone,study]"]
+
+
+def test_the_oldest_set_is_the_lower_bounds() -> None:
+    bounds = dict(line.split(">=") for line in requirements() if ">=" in line)
+    lines = (ROOT / "tests" / "oldest.txt").read_text().splitlines()
+    oldest = dict(line.split("==") for line in lines if not line.startswith("#"))
+    assert oldest == {name: bounds[name] for name in bounds if name not in UNTESTED}
