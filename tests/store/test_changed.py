@@ -90,7 +90,7 @@ def test_a_changed_plan_is_refused_and_one_without_a_checksum_opens(cohort: Path
     rewrite_plan(cohort, lambda plan: plan.update(role="evaluation"))
     for read in (open_cohort, Cohort.open, verify, lambda c: cw.load(first_run(c))):
         with pytest.raises(InputError, match=r"cohort\.json was changed since: restore it"):
-            read(cohort)  # type: ignore[operator]
+            read(cohort)
 
 
 def test_another_layout_of_the_same_plan_opens(cohort: Path) -> None:

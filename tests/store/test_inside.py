@@ -101,7 +101,7 @@ def said(cohort: Path) -> str:
     texts = []
     for read in (cw.load_runs, lambda path: Cohort.open(path).evaluate("ac-nc"), verify):
         try:
-            texts.append(str(read(cohort)))  # type: ignore[operator]
+            texts.append(str(read(cohort)))
         except CheckwiseError as error:
             texts.append(str(error))
     return " ".join(texts)

@@ -67,4 +67,5 @@ class RunKey:
                 f"Expected a run's key with a list of held-out domains, but got "
                 f"{reprlib.repr(values)}."
             )
-        return cls(**{name: values.get(name) for name in cls.__dataclass_fields__})
+        facts: dict[str, Any] = {name: values.get(name) for name in cls.__dataclass_fields__}
+        return cls(**facts)

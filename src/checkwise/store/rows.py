@@ -60,6 +60,8 @@ def _number(
     entry: Mapping[str, Any], name: str, step: int, where: str, *, whole: bool = False
 ) -> float:
     value = entry.get(name)
+    if type(value) is float and not whole:
+        return value
     kind = int if whole else int | float
     if isinstance(value, bool) or not isinstance(value, kind):
         raise InputError(

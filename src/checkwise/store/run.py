@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import reprlib
 from collections.abc import Mapping, Sequence
@@ -118,7 +119,7 @@ def read_trajectory(folder: Path) -> Trajectory:
         key=run.key,
         bins=run.config.get("bins"),
         bandwidth=run.config.get("bandwidth"),
-        paths=[_weights(folder, line.get("step")) for line in lines],
+        paths=_weights(folder, [line.get("step") for line in lines]),
         notes=notes,
     )
 
@@ -194,6 +195,14 @@ def versions() -> dict[str, str]:
     return found
 
 
-def _weights(folder: Path, step: Any) -> str | None:
-    path = folder / layout.checkpoint_file(step) if isinstance(step, int) else None
-    return str(path) if path is not None and path.is_file() else None
+def _weights(folder: Path, steps: Sequence[Any]) -> list[str | None]:
+    """Where the weights of every step are; None where they were not kept."""
+    place = folder / layout.CHECKPOINTS
+    if not place.is_dir():
+        return [None] * len(steps)
+    with os.scandir(place) as entries:
+        kept = {layout.step_of(Path(entry.name)) for entry in entries if entry.is_file()}
+    return [
+        str(folder / layout.checkpoint_file(step)) if type(step) is int and step in kept else None
+        for step in steps
+    ]

@@ -65,7 +65,9 @@ def _run_faults(folder: Path) -> Iterator[Fault]:
     try:
         yield from _finished_faults(folder) if finished(folder) else _unfinished_faults(folder)
     except (InputError, OSError) as error:
-        yield Fault(folder.name, "damaged", str(error).rstrip("."), RETRAIN)
+        what, _, do = str(error).rstrip(".").rpartition(": ")
+        sent_here = not what or "checkwise verify" in do
+        yield Fault(folder.name, "damaged", what or do, RETRAIN if sent_here else do)
 
 
 def _finished_faults(folder: Path) -> Iterator[Fault]:
