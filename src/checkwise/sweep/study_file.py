@@ -13,6 +13,7 @@ from checkwise.errors import InputError
 from checkwise.store.retention import KEEPS, Keep
 from checkwise.sweep.study import OWN, DataSpec, Role, Study
 from checkwise.sweep.tables import Key, Table, near
+from checkwise.text import is_plain
 from checkwise.train.config import (
     AVERAGES,
     LOGITS,
@@ -27,6 +28,7 @@ from checkwise.train.config import (
 )
 from checkwise.train.hparams import Value
 
+LARGEST_FILE = 1 << 20  # bytes; a study file has a few thousand
 ROLES = ("development", "evaluation")
 
 
@@ -48,9 +50,14 @@ def read_study(source: Path | str) -> Study:
             )
         path = known[str(source)]
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
+        with path.open("rb") as opened:
+            content = opened.read(LARGEST_FILE + 1)
+        if len(content) > LARGEST_FILE:
+            raise ValueError(f"more than {LARGEST_FILE >> 20} MiB")
+        values = tomllib.loads(content.decode())
+    # Also an integer of thousands of digits, or brackets nested too deep to follow.
+    except (OSError, ValueError, RecursionError) as error:
+        reason = getattr(error, "strerror", None) or " ".join(str(error).split())[:120]
         raise InputError(
             f"Expected a study file in TOML, but got: {reason} in {path}: correct it."
         ) from None
@@ -70,14 +77,14 @@ def parse_study(
         return Table(found, name, file, asked)
 
     top = table("", values)
-    name = top.text("name", means="what the study is called")
+    name = top.name("name", means="what the study is called")
     role = cast(
         Role,
         top.text(
             "role", among=ROLES, means="results of the two roles are never pooled unless asked for"
         ),
     )
-    top.described("description", "a string", means="for people; not read", shown="none")
+    top.optional_text("description", means="for people; not read")
     data = _data(top.raw("data"), role, folder, table, file)
     network = _network(table("network", top.raw("network", {})))
     runs = table("runs", top.raw("runs", {}))
@@ -207,7 +214,7 @@ def _data_set(table: Table, role: Role, folder: Path) -> DataSpec:
         "root", means="where the data lie, from the file's folder; `--data NAME=PATH` comes first"
     )
     place = None if root is None else folder / Path(root).expanduser()
-    name = table.text(
+    name = table.name(
         "name",
         _own_name(place) if dataset in OWN else dataset,
         shown="`dataset`; for your own data the name of `root`, and required without one",
@@ -250,9 +257,12 @@ def _held_out(table: Table) -> tuple[tuple[str, ...], ...] | None:
     )
     if value == "each":
         return None
-    sets = [[entry] if isinstance(entry, str) else entry for entry in value or ()]
-    fits = isinstance(value, list) and all(
-        isinstance(names, list) and names and all(isinstance(name, str) for name in names)
+    entries = value if isinstance(value, list) else []
+    sets = [[entry] if isinstance(entry, str) else entry for entry in entries]
+    fits = all(
+        isinstance(names, list)
+        and names
+        and all(isinstance(name, str) and is_plain(name) for name in names)
         for names in sets
     )
     if not fits or not sets or len({tuple(names) for names in sets}) != len(sets):

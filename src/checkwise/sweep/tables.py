@@ -9,7 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from checkwise.errors import InputError
+from checkwise.text import is_plain
+from checkwise.text import shown as value_shown
 
+LONGEST_NAME = 100
 LARGEST = 100_000_000  # no schedule, width or seed is larger; a slip of the key is
 
 
@@ -34,8 +37,8 @@ class Table:
     def __init__(self, values: Any, name: str, file: str, asked: list[Key] | None = None) -> None:
         if not isinstance(values, Mapping):
             raise InputError(
-                f"Expected a table [{name}], but got {values!r:.60} in {file}: write [{name}] and "
-                "its keys below it."
+                f"Expected a table [{name}], but got {value_shown(values)} in {file}: write "
+                f"[{name}] and its keys below it."
             )
         self._values = dict(values)
         self._name = name
@@ -59,6 +62,17 @@ class Table:
             raise self.refuse(key, "a string", value)
         if among is not None and value not in among:
             raise self.refuse(key, f"one of {', '.join(among)}", value, near(value, among))
+        if value and not is_plain(value):
+            raise self.refuse(key, "a string on one line without control characters", value)
+        return value
+
+    def name(
+        self, key: str, default: str | None = None, *, means: str, shown: str | None = None
+    ) -> str:
+        """A string that can be part of a file's name and of a line."""
+        value = self.text(key, default, means=means, shown=shown)
+        if not value or len(value) > LONGEST_NAME or "/" in value or "\\" in value:
+            raise self.refuse(key, f'a name of 1 to {LONGEST_NAME} characters without "/"', value)
         return value
 
     def optional_text(self, key: str, *, means: str, shown: str = "none") -> str | None:
@@ -114,7 +128,9 @@ class Table:
         """A list of unlike whole numbers."""
         wanted = "a list of different whole numbers, such as [0, 1, 2]"
         value = self._get(key, list(default), wanted, means)
-        fits = isinstance(value, list) and all(type(v) is int and v >= 0 for v in value)
+        fits = isinstance(value, list) and all(
+            type(seed) is int and 0 <= seed <= LARGEST for seed in value
+        )
         if not fits or not value or len(set(value)) != len(value):
             raise self.refuse(key, wanted, value)
         return tuple(value)
@@ -132,7 +148,8 @@ class Table:
         value = self._get(key, None if default is None else list(default), wanted, means)
         if default is not None and value == []:
             return ()
-        if not isinstance(value, list) or not value or len(set(map(str, value))) != len(value):
+        different = isinstance(value, list) and len(set(map(value_shown, value))) == len(value)
+        if not different or not value:
             raise self.refuse(key, wanted, value)
         for name in value:
             if name not in among:
@@ -154,14 +171,14 @@ class Table:
             if key not in self._known:
                 raise InputError(
                     f"Expected keys among {', '.join(self._known)} in [{self._name}], but got "
-                    f"{key!r} in {self._file}: {near(key, self._known)}."
+                    f"{value_shown(key)} in {self._file}: {near(key, self._known)}."
                 )
 
     def refuse(
         self, key: str, wanted: str, value: object, advice: str = "correct it"
     ) -> InputError:
         """The error for a value that does not fit."""
-        found = "nothing" if value is None else f"{value!r:.60}"
+        found = "nothing" if value is None else value_shown(value)
         where = f"`{key}` of [{self._name}]" if self._name else f"`{key}`"
         if value is None:
             advice = "add it"
@@ -181,5 +198,6 @@ class Table:
 
 def near(name: object, known: Iterable[str]) -> str:
     """Advice that names the nearest known name."""
-    found = difflib.get_close_matches(str(name), list(known), n=1)
+    text = name if isinstance(name, str) else value_shown(name)
+    found = difflib.get_close_matches(text[:LONGEST_NAME], list(known), n=1)
     return f"did you mean {found[0]!r}?" if found else "remove or correct it"

@@ -18,6 +18,7 @@ from numpy.random import RandomState
 
 from checkwise.data.seeds import seed_hash
 from checkwise.errors import InputError
+from checkwise.text import shown
 
 Kind: TypeAlias = Literal["images", "digits", "features"]
 Value: TypeAlias = float | int
@@ -49,12 +50,12 @@ class Hyperparameter:
         """`value` as this hyperparameter's own type, or an InputError that says what it may be."""
         whole = isinstance(self.default, int)
         if not isinstance(value, bool) and isinstance(value, Real):
-            number = float(value)
+            number = float(value) if abs(value) < 2**1023 else math.inf
             if self.low <= number < self.high and (not whole or number.is_integer()):
                 return int(number) if whole else number
         raise InputError(
             f"Expected hyperparameter `{self.name}` to be {'an integer' if whole else 'a number'} "
-            f"in [{self.low:g}, {self.high:g}), but got {value!r}: give one in that range."
+            f"in [{self.low:g}, {self.high:g}), but got {shown(value)}: give one in that range."
         )
 
 
