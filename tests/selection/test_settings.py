@@ -36,7 +36,7 @@ SETTINGS: dict[str, Callable[[Any], Any]] = {
     "seed": lambda v: cw.select(RUN, "ac-random", seed=v),
     "weight": lambda v: cw.select(RUN, "ac-nll", weights={"a": v, "b": 1}),
     "weights": lambda v: cw.select(RUN, "ac-nll", weights=v),
-    "worst_domain": lambda v: cw.select(RUN, "ac-nll", worst_domain=[v]),
+    "worst_domain": lambda v: cw.select(RUN, "ac-nll", worst_domain=[v]),  # type: ignore[arg-type]
     "n_checkpoints": lambda v: cw.source_accuracy_radius(v, [10]),
     "alpha": lambda v: cw.source_accuracy_radius(5, [10], alpha=v),
     "n_converge": lambda v: cw.loss_valley([1.0, 0.5], n_converge=v),
@@ -64,10 +64,11 @@ def test_a_tolerance_is_read_as_written(value: Any) -> None:
 
 @pytest.mark.parametrize("value", [0.25, np.float32(0.25), Decimal("0.25"), Fraction(1, 4)])
 def test_numbers_of_any_kind_are_taken(value: Any) -> None:
-    same = metrics.evaluate(logits=Z, labels=Y, bins=np.int32(10), bandwidth=value)
+    ten: Any = np.int32(10)
+    same = metrics.evaluate(logits=Z, labels=Y, bins=ten, bandwidth=value)
     assert same == metrics.evaluate(logits=Z, labels=Y, bins=10, bandwidth=0.25)
-    radius = cw.source_accuracy_radius(np.int64(5), [10], alpha=value)
-    assert radius == cw.source_accuracy_radius(5, [10], alpha=0.25)
+    radius = cw.source_accuracy_radius(ten, [10], alpha=value)
+    assert radius == cw.source_accuracy_radius(10, [10], alpha=0.25)
     assert cw.loss_valley([1.0, 0.5], tolerance_ratio=value)
 
 

@@ -140,7 +140,13 @@ class Recorder:
         try:
             found = read(**{"logits": None, "probs": None, self.kind: entry[0]}, labels=entry[1])
             self._same(self._counts, name, len(found.labels), "examples", step)
-            self._same(self._labels, name, hashlib.sha256(found.labels).hexdigest(), "labels", step)
+            self._same(
+                self._labels,
+                name,
+                hashlib.sha256(found.labels.tobytes()).hexdigest(),
+                "labels",
+                step,
+            )
             self._same(self._classes, name, found.classes, "classes", step)
             if self.kind == "logits" and _blown_up(found):
                 return None

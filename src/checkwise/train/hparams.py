@@ -50,7 +50,10 @@ class Hyperparameter:
         """`value` as this hyperparameter's own type, or an InputError that says what it may be."""
         whole = isinstance(self.default, int)
         if not isinstance(value, bool) and isinstance(value, Real):
-            number = float(value) if abs(value) < 2**1023 else math.inf
+            try:
+                number = float(value)
+            except OverflowError:  # an integer beyond floats
+                number = math.inf
             if self.low <= number < self.high and (not whole or number.is_integer()):
                 return int(number) if whole else number
         raise InputError(
