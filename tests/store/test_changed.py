@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import checkwise as cw
+from checkwise.cli.main import main
 from checkwise.errors import InputError
 from checkwise.store import layout
 from checkwise.store.cohort import open_cohort
@@ -68,6 +69,22 @@ def test_files_that_were_added_are_refused(cohort: Path) -> None:
     (folder / layout.checkpoint_file(100)).write_bytes(b"weights")
     with pytest.raises(InputError, match="was added since"):
         read_checkpoint(folder, 100)
+
+
+def test_changed_weights_are_not_exported(
+    cohort: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = first_run(cohort)
+    weights = folder / layout.checkpoint_file(200)
+    weights.parent.mkdir()
+    weights.write_bytes(b"weights")
+    cohorts.mark_again(folder)
+    weights.write_bytes(b"weighty")
+    with pytest.raises(SystemExit) as stop:
+        main(["export", str(folder), "--rule", "ac-nc", "-o", str(tmp_path / "best")])
+    assert stop.value.code == 2
+    assert "checksum differs" in capsys.readouterr().err
+    assert not (tmp_path / "best").exists()
 
 
 def rewrite_plan(cohort: Path, change: Callable[[dict[str, object]], object]) -> None:

@@ -13,7 +13,10 @@ from checkwise.cli.choice import Choice, with_choice
 from checkwise.errors import InputError
 from checkwise.records import Trajectory
 from checkwise.selection import Selection, select
+from checkwise.store import layout
 from checkwise.store.atomic import copy_file, write_text
+from checkwise.store.inside import has_file
+from checkwise.store.mark import read_recorded
 
 
 @with_choice
@@ -66,4 +69,8 @@ def _weights(selection: Selection, run: Path) -> Path:
             f"Expected the weights of step {selection.step}, which was chosen, but there is no "
             f"file {selection.path}: keep it, and give paths that hold in the current folder."
         )
-    return Path(selection.path)
+    path = Path(selection.path)
+    folder = path.parent.parent
+    if path.parent.name == layout.CHECKPOINTS and has_file(folder, layout.RUN):
+        read_recorded(folder, f"{layout.CHECKPOINTS}/{path.name}")
+    return path
