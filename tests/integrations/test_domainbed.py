@@ -49,6 +49,23 @@ def test_the_last_record_of_a_re_run_wins_and_is_said(tmp_path: Path) -> None:
     assert "steps after 100 come from an earlier attempt" in note
 
 
+def test_a_re_run_to_the_end_leaves_nothing_of_the_earlier_attempt(tmp_path: Path) -> None:
+    again = [domainbed(step, env0_out_acc=0.25) for step in STEPS]
+    write_lines(tmp_path / "results.jsonl", [*map(domainbed, STEPS), *again])
+    note = next(note for note in load(tmp_path).notes if "re-run" in note)
+    assert "3 of 3 steps" in note
+    assert "earlier attempt" not in note
+
+
+@pytest.mark.parametrize("name", ["seed", "holdout_fraction", "uda_holdout_fraction", "task"])
+def test_a_re_run_with_another_setting_is_refused(name: str, tmp_path: Path) -> None:
+    args = domainbed(0)["args"]
+    other = domainbed(0, args=args | {name: "another"})
+    write_lines(tmp_path / "results.jsonl", [*map(domainbed, STEPS), other])
+    with pytest.raises(InputError, match=rf"line 1 has {name} = .* and line 4 has 'another'"):
+        load(tmp_path)
+
+
 def test_a_re_run_with_other_hyperparameters_is_refused(tmp_path: Path) -> None:
     other = domainbed(0, hparams={"lr": 1e-3, "batch_size": 32})
     write_lines(tmp_path / "results.jsonl", [*map(domainbed, STEPS), other])

@@ -182,3 +182,22 @@ def test_held_out_predictions_are_never_opened() -> None:
     sealed = Sealed(outputs(1), sketch=(None, None))
     run = cw.Trajectory.from_predictions({0: sealed}, held_out="sketch")
     assert run.digest == cw.Trajectory.from_predictions({0: outputs(1)}).digest
+
+
+@pytest.mark.parametrize("change", ["steps", "accuracy", "nll", "counts", "domains"])
+def test_the_digest_changes_with_anything_that_selection_can_read(change: str) -> None:
+    facts: dict[str, Any] = {
+        "steps": [1, 2],
+        "domains": ["val"],
+        "values": {"accuracy": np.c_[[0.5, 0.75]], "nll": np.c_[[0.7, 0.4]]},
+        "counts": [8],
+    }
+    other: dict[str, Any] = {
+        "steps": {"steps": [1, 3]},
+        "domains": {"domains": ["other"]},
+        "counts": {"counts": [16]},
+        "accuracy": {"values": facts["values"] | {"accuracy": np.c_[[0.5, 0.875]]}},
+        "nll": {"values": facts["values"] | {"nll": np.c_[[0.7, 0.3]]}},
+    }[change]
+    assert cw.Trajectory(**facts).digest == cw.Trajectory(**facts).digest
+    assert cw.Trajectory(**facts).digest != cw.Trajectory(**facts | other).digest

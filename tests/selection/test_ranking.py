@@ -38,3 +38,14 @@ def test_what_is_not_eligible_follows_by_accuracy_whatever_its_score() -> None:
         values={"accuracy": np.c_[[0.5, 0.9, 0.7, 0.899]], "nll": np.c_[[0.1, 0.9, 0.2, 0.8]]},
     )
     assert cw.select(run, "ac-nll").table["step"].tolist() == [4, 2, 3, 1]
+
+
+def test_an_exact_tie_is_no_near_tie() -> None:
+    run = cw.Trajectory(
+        steps=[1, 2, 3],
+        domains=["val"],
+        values={"accuracy": np.c_[[0.9, 0.9, 0.9]], "nll": np.c_[[0.4, 0.4, 0.5]]},
+    )
+    chosen = cw.select(run, "ac-nll")
+    assert (chosen.step, chosen.ties, chosen.near_ties) == (1, (2,), ())
+    assert "less than 1e-9" not in chosen.explain()

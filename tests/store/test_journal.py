@@ -83,3 +83,14 @@ def test_short_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         for step in range(3):
             journal.append({"step": step})
     assert read_journal(tmp_path / "j.jsonl") == [{"step": step} for step in range(3)]
+
+
+def test_a_line_has_reached_the_disk_when_append_returns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda file: synced.append(os.fstat(file).st_size))
+    with Journal(tmp_path / "a.jsonl") as journal:
+        synced.clear()
+        journal.append({"step": 1})
+        assert synced == [journal.length]

@@ -78,6 +78,15 @@ def test_a_stale_lease_of_another_machine_is_taken_over(
         mine.check()
 
 
+def test_of_two_machines_that_take_a_stale_lease_over_the_later_keeps_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_foreign(tmp_path, age=400)
+    monkeypatch.setattr(leases.time, "sleep", lambda seconds: write_foreign(tmp_path, age=0))
+    assert take(tmp_path) is None
+    assert json.loads((tmp_path / "lease").read_text())["token"] == "theirs"
+
+
 def test_a_lease_taken_over_by_another_machine_is_noticed(tmp_path: Path) -> None:
     mine = take(tmp_path)
     assert mine is not None
