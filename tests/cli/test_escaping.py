@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,13 @@ import pandas
 import pytest
 
 import checkwise as cw
-from checkwise.cli import show
+from checkwise.cli import main, show
 from checkwise.cli.spreadsheet import csv_text
+from checkwise.metrics.arrays import is_number
 from checkwise.report import typeset
 from checkwise.study.tables import Cell, Table
 from checkwise.text import is_plain, printable
+from tests.study.cohorts import tiny_runs, write_cohort
 
 HOSTILE = (
     "\x1b[31mred\x1b]0;title\x07",
@@ -164,3 +167,45 @@ def test_an_encoding_without_the_characters_does_not_stop_a_command(tmp_path: Pa
     table.write_text("".join(json.dumps(row) + "\n" for row in rows("Zürich 雪")))
     done = run("select", table, "--rule", "ac-nll", PYTHONIOENCODING="ascii")
     assert done.returncode == 0, done.stderr
+
+
+def hostile_cohort(path: Path) -> Path:
+    """The tiny cohort, its algorithms called what an attacker would call them."""
+    names = {"ERM": "=cmd|' /C calc'!A0", "IRM": "[x](https://a.example) <b>\u202e`[red]"}
+    runs = [
+        replace(run, key=replace(run.key, algorithm=names.get(run.key.algorithm, "@SUM(1)|*x*")))
+        for run in tiny_runs()
+    ]
+    return write_cohort(path, runs, name="\u202e[red]|=1+1")
+
+
+def test_names_of_a_cohort_are_text_in_everything_that_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cohort = hostile_cohort(tmp_path / "cohort")
+    for arguments in (
+        ["status", cohort],
+        ["verify", cohort],
+        ["select", cohort],
+        ["select", cohort, "--out", tmp_path / "chosen.csv"],
+        ["compare", cohort, "--by", "algorithm", "--out", tmp_path / "compared.csv"],
+        ["tables", cohort, "--out", tmp_path / "tables"],
+        ["report", cohort, "-o", tmp_path / "page.html"],
+    ):
+        with pytest.raises(SystemExit) as ended:
+            main([str(argument) for argument in arguments])
+        said = capsys.readouterr()
+        assert ended.value.code in (0, 1) or arguments[0] == "status", said.err
+        checked(said.out.encode())
+        checked(said.err.encode())
+    for path in [*tmp_path.glob("*.csv"), *(tmp_path / "tables").glob("*.csv")]:
+        for row in csv.reader(io.StringIO(path.read_text(), newline="")):
+            for cell in row:
+                assert not cell.startswith(("=", "+", "-", "@")) or is_number(cell), (path, cell)
+    for path in (tmp_path / "tables").glob("*.md"):
+        text = checked(path.read_bytes())
+        assert "](https" not in text
+        assert "<b>" not in text
+    for path in (tmp_path / "tables").glob("*.tex"):
+        checked(path.read_bytes())
+    assert "<b>\u202e" not in (tmp_path / "page.html").read_text()
