@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from checkwise.cli.main import _explain
-from checkwise.store.atomic import write_bytes
+from checkwise.store.atomic import write_bytes, write_with
 
 
 @pytest.fixture
@@ -78,12 +78,21 @@ def test_standard_output_on_a_full_disk_is_one_line(table: Path) -> None:
 @pytest.mark.parametrize(
     ("number", "said"),
     [
-        (errno.ENOSPC, "no space left on device: out.csv: free some space."),
-        (errno.EDQUOT, "out.csv: free some space."),
+        (
+            errno.ENOSPC,
+            "no space left on device: out.csv: free some space, or choose another place.",
+        ),
+        (errno.EDQUOT, "out.csv: free some space, or choose another place."),
         (errno.EROFS, "read-only file system: out.csv: check the path and its permissions"),
         (errno.EACCES, "permission denied: out.csv: check the path and its permissions"),
-        (errno.ENAMETOOLONG, "file name too long: out.csv: choose a shorter name."),
-        (errno.EMFILE, "too many open files: out.csv: allow more open files (`ulimit -n`)."),
+        (
+            errno.ENAMETOOLONG,
+            "file name too long: out.csv: choose a shorter name, or choose another place.",
+        ),
+        (
+            errno.EMFILE,
+            "too many open files: out.csv: allow more open files (`ulimit -n`), or choose",
+        ),
     ],
 )
 def test_every_reason_has_a_remedy(
@@ -102,3 +111,14 @@ def test_a_failed_write_names_the_file_asked_for(
     monkeypatch.setattr(Path, "write_bytes", refuse)
     with pytest.raises(OSError, match=r"No space left on device: '.*/out\.csv'"):
         write_bytes(tmp_path / "out.csv", b"x")
+
+
+def test_the_fault_of_the_disk_is_named_though_the_writer_raised_another(tmp_path: Path) -> None:
+    def stumble(_: Path) -> None:
+        try:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        finally:
+            raise AttributeError("'Stream' object has no attribute 'pos'")  # as matplotlib does
+
+    with pytest.raises(OSError, match=r"No space left on device: '.*/figure\.pdf'"):
+        write_with(tmp_path / "figure.pdf", stumble)

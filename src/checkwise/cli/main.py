@@ -170,9 +170,10 @@ def _explain(error: Exception) -> int:
         _complain(str(error))
         return 2
     if isinstance(error, OSError) and error.strerror:
-        where = f"{error.filename}: " if error.filename else ""
-        otherwise = "check the path and its permissions, or choose another"
-        _complain(f"{error.strerror.lower()}: {where}{remedy(error, otherwise)}.")
+        advice = remedy(error, "check the path and its permissions")
+        if error.filename:
+            advice = f"{error.filename}: {advice}, or choose another place"
+        _complain(f"{error.strerror.lower()}: {advice}.")
         return 2
     _complain(
         f"{type(error).__name__}: {error} — this is a fault in checkwise; "

@@ -32,9 +32,11 @@ def write_with(path: Path, write: Callable[[Path], None]) -> None:
     except BaseException as error:
         with suppress(OSError):  # the reason to name is the first one
             temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            error.filename, error.filename2 = str(path), None  # not the temporary name
-        raise
+        fault = _disk_fault(error)
+        if fault is None:
+            raise
+        fault.filename, fault.filename2 = str(path), None  # not the temporary name
+        raise fault from None
     sync_folder(path.parent)
 
 
@@ -87,3 +89,11 @@ def _copy(source: Path, path: Path) -> None:
 
 def _write(path: Path, content: bytes) -> None:
     path.write_bytes(content)
+
+
+def _disk_fault(error: BaseException) -> OSError | None:
+    """The fault of the disk behind an error; some writers stumble over it and raise another."""
+    seen: BaseException | None = error
+    while seen is not None and not isinstance(seen, OSError):
+        seen = seen.__context__
+    return seen
