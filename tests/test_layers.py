@@ -17,6 +17,7 @@ LAYERS = [
     "errors",
     "extras",
     "offered",
+    "plugins",
     "metrics",
     "records",
     "selection",

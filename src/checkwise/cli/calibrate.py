@@ -13,6 +13,7 @@ from checkwise import __version__
 from checkwise.cli import show
 from checkwise.cli.choice import Choice
 from checkwise.cli.options import AsJson, Source
+from checkwise.cli.plugins import TrainingPlugins, load_plugins
 from checkwise.cli.train_options import Data
 from checkwise.errors import InputError
 from checkwise.integrations import predictions
@@ -62,6 +63,7 @@ def command(
         Path | None, typer.Option("--out", "-o", help="Also write what was fitted, as .json.")
     ] = None,
     data: Data = None,
+    plugin: TrainingPlugins = None,
     as_json: AsJson = False,
 ) -> None:
     """Fit a temperature on source validation and show every metric before and after it.
@@ -73,6 +75,7 @@ def command(
     from checkwise.study.calibrated import calibrate_all
     from checkwise.sweep.datasets import read_roots
 
+    load_plugins(plugin)
     show.refuse_to_overwrite(path, out)
     if out is not None and out.suffix != ".json":
         raise InputError(f"Expected --out to end in .json, but got {str(out)!r}.")

@@ -12,6 +12,7 @@ import typer
 
 from checkwise.cli import show
 from checkwise.cli.options import AsJson
+from checkwise.cli.plugins import TrainingPlugins, load_plugins
 from checkwise.cli.progress import counting
 from checkwise.cli.train_options import Data
 from checkwise.errors import InputError
@@ -39,9 +40,11 @@ def command(
     ] = None,
     data: Data = None,
     force: Force = False,
+    plugin: TrainingPlugins = None,
     as_json: AsJson = False,
 ) -> None:
     """Make models other than single checkpoints: averages and ensembles, evaluated like them."""
+    load_plugins(plugin)
     names = [name.strip() for given in method for name in given.split(",") if name.strip()]
     _derive(path, names, data, force, as_json, minibatches=minibatches, delta_pp=delta_pp)
 
@@ -57,9 +60,11 @@ def swad(
     minibatches: Minibatches = None,
     data: Data = None,
     force: Force = False,
+    plugin: TrainingPlugins = None,
     as_json: AsJson = False,
 ) -> None:
     """Average the checkpoints in the loss valley of every run: short for derive --method swad."""
+    load_plugins(plugin)
     suffixes = {"faithful": "", "as-described": "-as-described"}
     if mode not in suffixes:
         raise InputError(f"Expected --mode faithful or as-described, but got {mode!r}.")

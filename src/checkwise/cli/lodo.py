@@ -10,6 +10,7 @@ import typer
 
 from checkwise.cli import show
 from checkwise.cli.options import AsJson
+from checkwise.cli.plugins import TrainingPlugins, load_plugins
 from checkwise.cli.progress import counting, watching_runs
 from checkwise.cli.sweep import report
 from checkwise.cli.train_options import (
@@ -41,6 +42,7 @@ def command(
     delta_pp: Annotated[
         str | None, typer.Option(help="Tolerance of ac-lodo in points. [default: 0.5]")
     ] = None,
+    plugin: TrainingPlugins = None,
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> int:
@@ -49,6 +51,7 @@ def command(
     An inner run leaves out a target and one further domain; how it does on the further domain is
     the validation signal. Safe to interrupt and to repeat. Results on targets stay closed.
     """
+    from checkwise.plugins import check_loaded
     from checkwise.store.cohort import open_cohort
     from checkwise.study import Cohort
     from checkwise.study.lodo import inner_path
@@ -59,12 +62,14 @@ def command(
     from checkwise.sweep.run import prepare_caches, run_sweep
     from checkwise.sweep.study import parse_plain
 
+    plugins = load_plugins(plugin)
     outer = open_cohort(path)
     study = parse_plain(outer.study).narrowed(
         algorithms=tuple(algorithm or ()),
         hparams_seeds=tuple(hparams_seed or ()),
         trial_seeds=tuple(trial_seed or ()),
     )
+    check_loaded(study.plugins, path)
     given = read_roots(data or ())
     roots = all_roots(study, given)
     inner = inner_study(study, roots)
@@ -84,6 +89,7 @@ def command(
             launcher,
             workers=workers or os.cpu_count() or 1,
             roots=roots,
+            plugins=plugins,
             watch=watch,
         )
     if outcome.interrupted or outcome.count("finished") < len(outcome.runs):

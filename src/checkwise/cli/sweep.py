@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from checkwise.cli import show
+from checkwise.cli.plugins import TrainingPlugins, load_plugins
 from checkwise.cli.progress import counting, remaining_text, watching_runs
 from checkwise.cli.train_options import (
     Algorithms,
@@ -41,6 +42,7 @@ def command(
     resume_seconds: Annotated[
         float, typer.Option(min=0, help="Least time between saved states of a run.")
     ] = 20.0,
+    plugin: TrainingPlugins = None,
     dry_run: DryRun = False,
 ) -> int:
     """Train the runs of STUDY that are not finished in DIR. Safe to interrupt and to repeat."""
@@ -51,11 +53,16 @@ def command(
     from checkwise.sweep.run import prepare_caches, run_sweep
     from checkwise.sweep.study_file import read_study
 
-    chosen = read_study(study).narrowed(
-        algorithms=tuple(algorithm or ()),
-        held_out=tuple(held_out or ()),
-        hparams_seeds=tuple(hparams_seed or ()),
-        trial_seeds=tuple(trial_seed or ()),
+    plugins = load_plugins(plugin)
+    chosen = (
+        read_study(study)
+        .with_plugins(plugins)
+        .narrowed(
+            algorithms=tuple(algorithm or ()),
+            held_out=tuple(held_out or ()),
+            hparams_seeds=tuple(hparams_seed or ()),
+            trial_seeds=tuple(trial_seed or ()),
+        )
     )
     given = read_roots(data or ())
     processes = workers or os.cpu_count() or 1
@@ -80,6 +87,7 @@ def command(
             workers=processes,
             roots=roots,
             resume_seconds=resume_seconds,
+            plugins=plugins,
             watch=watch,
         )
     return report(outcome, out)

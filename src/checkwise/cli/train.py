@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from checkwise.cli import show
+from checkwise.cli.plugins import TrainingPlugins, load_plugins
 from checkwise.cli.progress import counting, watching_records
 from checkwise.cli.train_options import Data, StudyName
 
@@ -28,6 +29,7 @@ def command(
     resume_seconds: Annotated[
         float, typer.Option(min=0, help="Least time between saved states.")
     ] = 20.0,
+    plugin: TrainingPlugins = None,
 ) -> int:
     """Train one run with the settings of STUDY; the same command continues it."""
     from checkwise.errors import InputError
@@ -49,7 +51,8 @@ def command(
     from checkwise.train.build import prepare
     from checkwise.train.loop import train_run
 
-    chosen = read_study(study)
+    plugins = load_plugins(plugin)
+    chosen = read_study(study).with_plugins(plugins)
     check_algorithm(algorithm)
     spec = chosen.data[0]
     roots = all_roots(chosen, read_roots(data or ()))

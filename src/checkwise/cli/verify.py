@@ -27,15 +27,26 @@ def command(
             "held-out results were opened.",
         ),
     ] = None,
+    plugin: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--plugin",
+            help="Also check that this file or module is the one that runs were trained with; "
+            "repeatable.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> int:
     """Check every file of DIR against its checksum, and that nothing is missing."""
     from checkwise.store.verify import verify
+    from checkwise.store.verify_plugins import verify_plugins
     from checkwise.study.registered import registered_as
 
     asked = None if registered is None else registered_as(path, registered)
     with counting("verifying") as step:
         faults = verify(path, progress=step)
+    changed, notes = verify_plugins(path, plugin or ())
+    faults = [*faults, *changed]
     if as_json:
         content = {"schema": 1, "faults": [asdict(fault) for fault in faults]}
         if asked is not None:
@@ -45,6 +56,8 @@ def command(
         out = show.console()
         for fault in faults:
             out.print(f"{fault.run}: {fault.what}: {fault.do}.")
+        for note in notes:
+            out.print(note)
         out.print(f"{len(faults)} fault(s)." if faults else "Everything is as it was written.")
         if asked is not None:
             out.print(f"{registered}: {_said(*asked)}")

@@ -7,7 +7,7 @@ from pathlib import Path
 from checkwise.errors import InputError
 from checkwise.integrations.found import Found, Request
 from checkwise.store import layout
-from checkwise.store.run import read_trajectory
+from checkwise.store.run import plugin_hint, read_run, read_trajectory, unknown_metrics
 
 
 def recognises(path: Path) -> bool:
@@ -25,4 +25,11 @@ def read(path: Path, request: Request) -> list[Found]:
             f"{', '.join(unknown)}: its source domains are {', '.join(run.domains)}."
         )
     request.expects_log(path, run.domains)
+    absent = [name for name in request.metrics if name not in run.metrics]
+    recorded = read_run(path) if absent else None
+    if recorded is not None and set(absent) & set(unknown_metrics(recorded)):
+        raise InputError(
+            f"Expected the plugin that defines {', '.join(absent)}, which {path} was trained with, "
+            f"but it was not given: run the same command again and {plugin_hint(recorded)}."
+        )
     return [Found(run.key, run, str(path))]

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from checkwise.errors import InputError
+from checkwise.metrics import METRICS
 from checkwise.records import RunKey, Trajectory
 from checkwise.store import layout, rows, strict_json
 from checkwise.store.atomic import write_text
@@ -113,6 +114,9 @@ def read_trajectory(folder: Path) -> Trajectory:
     if not lines:
         raise InputError(f"Expected at least one record, but got none in {path}: let it train.")
     notes = () if finished(folder) else ("the run is not finished",)
+    unknown = unknown_metrics(run)
+    if unknown:
+        notes += (f"{', '.join(unknown)} left out: {plugin_hint(run)}",)
     return trajectory_of(
         lines,
         path=path,
@@ -121,7 +125,22 @@ def read_trajectory(folder: Path) -> Trajectory:
         bandwidth=run.config.get("bandwidth"),
         paths=_weights(folder, [line.get("step") for line in lines]),
         notes=notes,
+        without=unknown,
     )
+
+
+def unknown_metrics(run: RunRecord) -> tuple[str, ...]:
+    """Metrics of plugins that the journals carry and this process knows nothing about."""
+    recorded = run.config.get("metrics")
+    names = recorded if isinstance(recorded, Mapping) else ()
+    return tuple(name for name in names if name not in METRICS)
+
+
+def plugin_hint(run: RunRecord) -> str:
+    """What to type for the metrics of a run's plugins."""
+    recorded = run.config.get("plugins")
+    names = recorded if isinstance(recorded, Mapping) else ()
+    return "add " + (" ".join(f"--plugin {name}" for name in names) or "--plugin FILE.py")
 
 
 def read_records(folder: Path, name: str) -> list[dict[str, Any]]:
@@ -129,8 +148,13 @@ def read_records(folder: Path, name: str) -> list[dict[str, Any]]:
     return parse_journal(read_recorded(folder, name), folder / name)
 
 
-def trajectory_of(lines: Sequence[Mapping[str, Any]], *, path: Path, **facts: Any) -> Trajectory:
-    """A trajectory from the lines of ``source.jsonl``; ``path`` is for messages."""
+def trajectory_of(
+    lines: Sequence[Mapping[str, Any]], *, path: Path, without: Sequence[str] = (), **facts: Any
+) -> Trajectory:
+    """A trajectory from the lines of ``source.jsonl``; ``path`` is for messages.
+
+    Metrics in ``without`` are left out: nobody here knows whether lower or higher is better.
+    """
     steps = rows.steps_of(lines, path)
     diverged = rows.diverged_of(lines)
     domains = _domains(lines[0], path)
@@ -148,6 +172,7 @@ def trajectory_of(lines: Sequence[Mapping[str, Any]], *, path: Path, **facts: An
     }
     first = columns[domains[0]]
     table = {name: np.stack([columns[d][name] for d in domains], axis=1) for name in first}
+    table = {name: column for name, column in table.items() if name not in without}
     counts, correct = table.pop("n"), table.pop("correct")
     if (counts != counts[0]).any():
         raise InputError(f"Expected the same n at every step, but it changes in {path}.")

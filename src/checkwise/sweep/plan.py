@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from checkwise.errors import InputError
+from checkwise.plugins import check_loaded
 from checkwise.records import RunKey
 from checkwise.store.cohort import CohortRecord, is_cohort, open_cohort, write_cohort
 from checkwise.sweep.datasets import open_spec
@@ -55,6 +56,7 @@ def check_place(study: Study, out: Path) -> CohortRecord | None:
     """The cohort of this study that is in ``out``; None where one can be made there."""
     if is_cohort(out):
         cohort = open_cohort(out)
+        check_loaded(parse_plain(cohort.study).plugins, out)
         differing = _differences(study, parse_plain(cohort.study))
         if differing:
             raise InputError(
@@ -123,6 +125,8 @@ def run_config(study: Study, key: RunKey, data: TrainingData) -> RunConfig:
         augment=study.augment,
         device=data.device,
         averages=study.averages,
+        plugins=study.plugins,
+        metrics=study.metrics,
         init_seed=shared_init_seed(key.dataset, key.algorithm, held_out)
         if study.shared_init
         else None,

@@ -15,6 +15,7 @@ import numpy as np
 from checkwise import metrics
 from checkwise.data.manifest import Progress
 from checkwise.errors import CheckwiseError
+from checkwise.plugins import Plugin
 from checkwise.store.cohort import CohortRecord
 from checkwise.sweep.datasets import open_spec
 from checkwise.sweep.executors.base import Executor
@@ -60,9 +61,12 @@ def run_sweep(
     workers: int,
     roots: Mapping[str, str],
     resume_seconds: float = RESUME_SECONDS,
+    plugins: Sequence[Plugin] = (),
     watch: Callable[[Sequence[RunStatus]], None] = lambda runs: None,
 ) -> Outcome:
     """Train what is not finished; ``watch`` is called about twice a second.
+
+    Whoever starts workers hands ``plugins`` on to them, in the job.
 
     SIGINT and SIGTERM ask the workers to save their state and end. Raises the first worker's error
     where one could not go on (a full disk, unreadable data).
@@ -72,6 +76,7 @@ def run_sweep(
         attempt=secrets.token_hex(8),
         roots=dict(roots),
         resume_seconds=resume_seconds,
+        plugins={plugin.source: plugin.sha256 for plugin in plugins},
     )
     open_runs = [run for run in cohort_status(cohort) if run.state != "finished"]
     interrupted = False

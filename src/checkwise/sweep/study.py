@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from checkwise.errors import InputError
+from checkwise.metrics import METRICS
+from checkwise.plugins import Plugin
 from checkwise.store import layout
 from checkwise.store.retention import Keep
 from checkwise.train.config import Average, Logits, NetworkConfig
@@ -62,6 +64,8 @@ class Study:
     averages: tuple[Average, ...] = ()
     shared_init: bool = False
     hparams: Mapping[str, Value | tuple[Value, ...]] = field(default_factory=dict)
+    plugins: Mapping[str, str] = field(default_factory=dict)
+    metrics: Mapping[str, str] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON; where the data lie on this machine is no part of a study."""
@@ -69,10 +73,16 @@ class Study:
         for spec in facts["data"]:
             del spec["root"]
         # Left out where unused, so that cohorts planned before these existed can be continued.
-        for name in ("averages", "shared_init"):
+        for name in ("averages", "shared_init", "plugins", "metrics"):
             if not facts[name]:
                 del facts[name]
         return facts
+
+    def with_plugins(self, plugins: Iterable[Plugin]) -> Study:
+        """The study as it is trained with plugins: their content, and the metrics they add."""
+        own = {m.name: m.direction for m in METRICS.values() if m.function is not None}
+        named = {plugin.name: plugin.sha256 for plugin in plugins}
+        return replace(self, plugins=named, metrics=own if named else {})
 
     def overrides(self, hparams_seed: int) -> dict[str, Value]:
         """The hyperparameters that the study fixes for runs with this seed."""

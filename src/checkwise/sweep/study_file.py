@@ -92,7 +92,12 @@ def parse_study(
     records = table("records", top.raw("records", {}))
     given_hparams = top.raw("hparams", {})
     top.finish()
-    names = runs.names("algorithms", among=algorithms(), means="one run for each")
+    names = runs.names(
+        "algorithms",
+        among=algorithms(),
+        means="one run for each",
+        others="; one of your own comes with --plugin FILE.py",
+    )
     seeds = runs.seeds(
         "hparams_seeds",
         (0,),
@@ -307,10 +312,11 @@ def _network(table: Table) -> NetworkConfig:
 
 
 def _hparams(values: Any, seeds: int, file: str) -> dict[str, Value | tuple[Value, ...]]:
-    from checkwise.train.hparams import TABLE, known_names
+    from checkwise.train.hparams import known_names
+    from checkwise.train.hparams import table as hparam_rows
 
     table = Table(values, "hparams", file)
-    rows = {row.name: row for row in TABLE}
+    rows = {row.name: row for row in hparam_rows()}
     found: dict[str, Value | tuple[Value, ...]] = {}
     for name in known_names():
         value = table.raw(name)

@@ -142,8 +142,12 @@ class Table:
         *,
         means: str,
         among: Sequence[str],
+        others: str = "",
     ) -> tuple[str, ...]:
-        """A list of different names, each of ``among``; empty only where that is the default."""
+        """A list of different names, each of ``among``; empty only where that is the default.
+
+        ``others`` says where names come from that are not among these.
+        """
         wanted = f"a list of different names among {', '.join(among)}"
         value = self._get(key, None if default is None else list(default), wanted, means)
         if default is not None and value == []:
@@ -153,7 +157,8 @@ class Table:
             raise self.refuse(key, wanted, value)
         for name in value:
             if name not in among:
-                raise self.refuse(key, f"names among {', '.join(among)}", name, near(name, among))
+                advice = near(name, among) + others
+                raise self.refuse(key, f"names among {', '.join(among)}", name, advice)
         return tuple(value)
 
     def raw(self, key: str, default: Any = None) -> Any:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from checkwise.errors import CheckwiseError
+from checkwise.plugins import check_loaded, load_plugin
 from checkwise.records import RunKey
 from checkwise.store import layout
 from checkwise.store.atomic import write_text
@@ -33,7 +34,8 @@ class Job:
 
     ``attempt`` is drawn anew for every sweep: a run that failed in this attempt is not tried again
     by its other workers. With ``wait`` a worker stays until the runs that others train are done,
-    ready to take over from one that dies.
+    ready to take over from one that dies. A worker first loads ``plugins``, which maps the source
+    of each to the SHA-256 that its file has to have.
     """
 
     cohort: str
@@ -41,6 +43,7 @@ class Job:
     roots: Mapping[str, str] = field(default_factory=dict)
     resume_seconds: float = RESUME_SECONDS
     wait: bool = True
+    plugins: Mapping[str, str] = field(default_factory=dict)
 
 
 def work(job: Job, *, stop: Callable[[], bool] = lambda: False) -> None:
@@ -50,8 +53,11 @@ def work(job: Job, *, stop: Callable[[], bool] = lambda: False) -> None:
     reason in ``error.txt`` and does not keep the others from being trained. A full disk, a
     read-only folder (``StoreError``) or unreadable data end the worker.
     """
+    for source, sha256 in job.plugins.items():
+        load_plugin(source, sha256=sha256)
     cohort = open_cohort(job.cohort)
     study = parse_plain(cohort.study)
+    check_loaded(study.plugins, job.cohort)
     data = _Data(study, job.roots)
     while not stop():
         waiting = False

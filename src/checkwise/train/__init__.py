@@ -12,12 +12,14 @@ from checkwise.extras import naming_extras
 
 if TYPE_CHECKING:
     from checkwise.data.seeds import seed_hash
-    from checkwise.train.algorithms import Algorithm, algorithms, build_algorithm
-    from checkwise.train.hparams import default_hparams, draw_hparams, hparams_for
+    from checkwise.train.algorithms import Algorithm, algorithm, algorithms, build_algorithm
+    from checkwise.train.hparams import Hyperparameter, default_hparams, draw_hparams, hparams_for
     from checkwise.train.seeds import training_seed
 
 __all__ = [
     "Algorithm",
+    "Hyperparameter",
+    "algorithm",
     "algorithms",
     "build_algorithm",
     "default_hparams",
@@ -29,6 +31,8 @@ __all__ = [
 
 _HOME = {
     "Algorithm": "algorithms",
+    "Hyperparameter": "hparams",
+    "algorithm": "algorithms",
     "algorithms": "algorithms",
     "build_algorithm": "algorithms",
     "default_hparams": "hparams",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from checkwise.errors import InputError
@@ -49,7 +49,8 @@ class RunConfig:
     ``keep_delta_pp`` is a decimal in percentage points, as text so that it means what was written.
     ``averages`` names averages of the weights that are kept during training. ``init_seed`` is the
     seed of the first weights where several runs share them; None where they follow from
-    ``training_seed``, like everything else.
+    ``training_seed``, like everything else. ``plugins`` maps every plugin that the run was given to
+    the SHA-256 of its file, ``metrics`` what they add to the journals to "lower" or "higher".
     """
 
     key: RunKey
@@ -71,14 +72,16 @@ class RunConfig:
     threads: int = 1
     averages: tuple[Average, ...] = ()
     init_seed: int | None = None
+    plugins: Mapping[str, str] = field(default_factory=dict)
+    metrics: Mapping[str, str] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         facts = {**asdict(self), "key": self.key.as_dict(), "hparams": dict(self.hparams)}
         facts["averages"] = list(self.averages)
         # Left out where unused, so that runs begun before these existed can be continued.
-        for name in ("averages", "init_seed"):
-            if facts[name] in ([], None):
+        for name in ("averages", "init_seed", "plugins", "metrics"):
+            if facts[name] in ([], {}, None):
                 del facts[name]
         data = {"dataset": self.key.dataset, "fingerprint": facts.pop("fingerprint")}
         return {"data": data, **facts}

@@ -108,34 +108,30 @@ def heldout_entry(outputs: Outputs, domain: str, config: RunConfig) -> dict[str,
     """What a line of ``heldout/<domain>.jsonl`` says about one model."""
     diverged = outputs.diverged("heldout", domain)
     logits, labels = outputs.of("heldout")[domain]
-    entry = measure(logits, labels, diverged=diverged, bins=config.bins, bandwidth=config.bandwidth)
+    entry = _measure(logits, labels, diverged, config)
     return {"diverged": diverged, "split": "in", **entry}
 
 
 def _measured(
     outputs: Outputs, role: Role, diverged: bool, config: RunConfig
 ) -> dict[str, dict[str, Any]]:
-    return {
-        domain: measure(z, y, diverged=diverged, bins=config.bins, bandwidth=config.bandwidth)
-        for domain, (z, y) in outputs.of(role).items()
-    }
+    return {domain: _measure(z, y, diverged, config) for domain, (z, y) in outputs.of(role).items()}
 
 
-def measure(
-    logits: NDArray[np.float32],
-    labels: NDArray[np.int64],
-    *,
-    diverged: bool,
-    bins: int,
-    bandwidth: float,
+def _measure(
+    logits: NDArray[np.float32], labels: NDArray[np.int64], diverged: bool, config: RunConfig
 ) -> dict[str, Any]:
-    """Every metric of one part; null where the checkpoint diverged."""
+    """Every metric of one part, those of plugins last; null where the checkpoint diverged."""
+    names = (*NAMES, *config.metrics)
     if diverged:
-        return {"n": len(labels), "correct": None, **dict.fromkeys(NAMES)}
-    report = metrics.evaluate(logits=logits, labels=labels, bins=bins, bandwidth=bandwidth)
-    found: Mapping[str, float] = report.values()
+        return {"n": len(labels), "correct": None, **dict.fromkeys(names)}
+    report = metrics.evaluate(
+        logits=logits, labels=labels, bins=config.bins, bandwidth=config.bandwidth
+    )
+    own = metrics.evaluate_registered(logits=logits, labels=labels) if config.metrics else {}
+    found: Mapping[str, float] = {**report.values(), **own}
     return {
         "n": int(report.n),
         "correct": int(report.correct),
-        **{name: float(found[name]) for name in NAMES},
+        **{name: float(found[name]) for name in names},
     }

@@ -113,9 +113,34 @@ MEANINGS: Final[dict[str, str]] = {
 }
 
 
+_OWN: list[Hyperparameter] = []
+
+
+def table() -> tuple[Hyperparameter, ...]:
+    """The table, and below it what algorithms of one's own read."""
+    return (*TABLE, *_OWN)
+
+
+def forget_hparams(algorithm: str) -> None:
+    """Forget what an algorithm of one's own reads."""
+    _OWN[:] = [row for row in _OWN if row.algorithms != (algorithm,)]
+
+
+def register_hparams(rows: Iterable[Hyperparameter]) -> None:
+    """Add what an algorithm of one's own reads."""
+    for row in rows:
+        if row.name in known_names():
+            raise InputError(
+                f"Expected a new name for a hyperparameter, but {row.name!r} exists: choose "
+                "another, or read that one by naming it in `reads`."
+            )
+        row.checked(row.default)
+        _OWN.append(row)
+
+
 def known_names() -> tuple[str, ...]:
     """Every hyperparameter name, in the order of the table."""
-    return tuple(dict.fromkeys(row.name for row in TABLE))
+    return tuple(dict.fromkeys(row.name for row in table()))
 
 
 def default_hparams(kind: Kind, algorithm: str) -> dict[str, Value]:
@@ -176,4 +201,4 @@ def _rows(kind: Kind, algorithm: str) -> list[Hyperparameter]:
             f"Expected the kind of data to be one of {', '.join(KINDS)}, but got {kind!r}: "
             "choose the one your inputs are."
         )
-    return [row for row in TABLE if row.applies_to(kind, algorithm)]
+    return [row for row in table() if row.applies_to(kind, algorithm)]

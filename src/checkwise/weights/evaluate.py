@@ -17,6 +17,7 @@ from checkwise.data import MinibatchSampler
 from checkwise.data.manifest import Progress
 from checkwise.data.seeds import seed_hash
 from checkwise.errors import InputError
+from checkwise.plugins import check_loaded
 from checkwise.records import RunKey
 from checkwise.store.cohort import CohortRecord
 from checkwise.store.run import read_run
@@ -156,6 +157,7 @@ def open_run(cohort: CohortRecord, key: RunKey, data: TrainingData) -> OpenRun:
     """A run of a cohort on its data; other data than it was trained on are refused."""
     folder = cohort.runs[key]
     recorded = read_run(folder).config
+    check_loaded(parse_plain(cohort.study).plugins, folder)
     config = run_config(parse_plain(cohort.study), key, data)
     config = replace(config, device=recorded["device"], threads=recorded["threads"])
     check_same(config, recorded, folder)

@@ -1,31 +1,26 @@
-"""Training algorithms by name: a new one is a file, a line in `ALGORITHMS` and a test."""
+"""Training algorithms by name; one more that ships is a file, a line in `ALGORITHMS` and a test."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from typing import Final
 
 from torch import nn
 
 from checkwise.errors import InputError
 from checkwise.train.algorithms.base import Algorithm, Forward, Minibatch
-from checkwise.train.algorithms.coral import CORAL
-from checkwise.train.algorithms.erm import ERM
-from checkwise.train.algorithms.groupdro import GroupDRO
-from checkwise.train.algorithms.irm import IRM
-from checkwise.train.algorithms.vrex import VREx
-from checkwise.train.hparams import TABLE, known_names, unknown_name
+from checkwise.train.algorithms.registry import ALGORITHMS, algorithm
+from checkwise.train.hparams import known_names, table, unknown_name
 
-ALGORITHMS: Final[dict[str, type[Algorithm]]] = {
-    "ERM": ERM,
-    "CORAL": CORAL,
-    "GroupDRO": GroupDRO,
-    "IRM": IRM,
-    "VREx": VREx,
-}
-
-__all__ = ["ALGORITHMS", "Algorithm", "Forward", "Minibatch", "algorithms", "build_algorithm"]
+__all__ = [
+    "ALGORITHMS",
+    "Algorithm",
+    "Forward",
+    "Minibatch",
+    "algorithm",
+    "algorithms",
+    "build_algorithm",
+]
 
 
 def algorithms() -> tuple[str, ...]:
@@ -38,7 +33,7 @@ def check_algorithm(name: str) -> None:
     if name not in ALGORITHMS:
         raise InputError(
             f"Expected an algorithm among {', '.join(ALGORITHMS)}, but got {name!r}: choose one "
-            "of these names."
+            "of these names, or add --plugin with the file that defines it."
         )
 
 
@@ -67,6 +62,6 @@ def build_algorithm(
             "give `lr`, for example 5e-5 for images and 1e-3 for features."
         )
     kind = ALGORITHMS[name]
-    rows = {row.name: row for row in TABLE if row.name in ("lr", "weight_decay", *kind.reads)}
+    rows = {row.name: row for row in table() if row.name in ("lr", "weight_decay", *kind.reads)}
     read = {key: row.checked(hparams.get(key, row.default)) for key, row in rows.items()}
     return kind(featurizer, classifier, read)
