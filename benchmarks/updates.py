@@ -19,7 +19,7 @@ from collections.abc import Callable
 
 import torch
 
-from checkwise.train.algorithms import algorithms, build_algorithm
+from checkwise.train.algorithms import algorithm_names, build_algorithm
 from checkwise.train.networks import mlp_head
 
 DOMAINS, ROWS, FEATURES, HIDDEN = 3, 32, 1280, 256
@@ -88,7 +88,7 @@ def main() -> None:
     torch.set_num_threads(1)
     print(f"{'':22}{'update':>9}{'products':>10}{'ratio':>7}{'Adam':>8}{'rest':>8}   (µs)")
     for classes in (7, 65):
-        for name in algorithms():
+        for name in algorithm_names():
             took = interleaved(works(name, classes))
             rest = took["update"] - took["products"] - took["adam"]
             print(

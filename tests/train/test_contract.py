@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from checkwise.errors import InputError
-from checkwise.train.algorithms import ALGORITHMS, Algorithm, algorithms, build_algorithm
+from checkwise.train.algorithms import ALGORITHMS, Algorithm, algorithm_names, build_algorithm
 from tests.train.networks_for_tests import HPARAMS, minibatches, small
 
-every_algorithm = pytest.mark.parametrize("name", algorithms())
+every_algorithm = pytest.mark.parametrize("name", algorithm_names())
 
 
 def _leaves(state: Any) -> list[Any]:

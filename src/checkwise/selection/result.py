@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from checkwise.errors import NoGuaranteeError
-from checkwise.metrics import METRICS
+from checkwise.metrics import METRICS, Metric
 from checkwise.records import RunKey, Trajectory
 from checkwise.selection.explain import coarse, explain
 from checkwise.selection.guarantees import (
@@ -221,7 +221,8 @@ class Selection:
     def _offered(self) -> dict[str, Any]:
         """Which installed distributions the rule and its metrics came from, if any did."""
         measured = [METRICS[name] for name in self.looked_at if name in METRICS]
-        named = [("rule", self.rule_used), *(("metric", metric) for metric in measured)]
+        named: list[tuple[str, Rule | Metric]] = [("rule", self.rule_used)]
+        named += [("metric", metric) for metric in measured]
         used = [
             {"kind": kind, "name": one.name, **asdict(one.origin)}
             for kind, one in named

@@ -113,10 +113,10 @@ def read_trajectory(folder: Path) -> Trajectory:
     lines = read_records(folder, layout.SOURCE)
     if not lines:
         raise InputError(f"Expected at least one record, but got none in {path}: let it train.")
-    notes = () if finished(folder) else ("the run is not finished",)
+    notes = [] if finished(folder) else ["the run is not finished"]
     unknown = unknown_metrics(run)
     if unknown:
-        notes += (f"{', '.join(unknown)} left out: {plugin_hint(run)}",)
+        notes.append(f"{', '.join(unknown)} left out: {plugin_hint(run)}")
     return trajectory_of(
         lines,
         path=path,
@@ -124,7 +124,7 @@ def read_trajectory(folder: Path) -> Trajectory:
         bins=run.config.get("bins"),
         bandwidth=run.config.get("bandwidth"),
         paths=_weights(folder, [line.get("step") for line in lines]),
-        notes=notes,
+        notes=tuple(notes),
         without=unknown,
     )
 

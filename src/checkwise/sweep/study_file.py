@@ -71,7 +71,7 @@ def parse_study(
 
     ``asked`` collects every key that the file may have, for the reference page.
     """
-    from checkwise.train.algorithms import algorithms
+    from checkwise.train.algorithms import algorithm_names
 
     def table(name: str, found: Any) -> Table:
         return Table(found, name, file, asked)
@@ -94,7 +94,7 @@ def parse_study(
     top.finish()
     names = runs.names(
         "algorithms",
-        among=algorithms(),
+        among=algorithm_names(),
         means="one run for each",
         others="; one of your own comes with --plugin FILE.py",
     )

@@ -12,7 +12,7 @@ from checkwise.extras import naming_extras
 
 if TYPE_CHECKING:
     from checkwise.data.seeds import seed_hash
-    from checkwise.train.algorithms import Algorithm, algorithm, algorithms, build_algorithm
+    from checkwise.train.algorithms import Algorithm, algorithm, algorithm_names, build_algorithm
     from checkwise.train.hparams import Hyperparameter, default_hparams, draw_hparams, hparams_for
     from checkwise.train.seeds import training_seed
 
@@ -20,7 +20,7 @@ __all__ = [
     "Algorithm",
     "Hyperparameter",
     "algorithm",
-    "algorithms",
+    "algorithm_names",
     "build_algorithm",
     "default_hparams",
     "draw_hparams",
@@ -33,7 +33,7 @@ _HOME = {
     "Algorithm": "algorithms",
     "Hyperparameter": "hparams",
     "algorithm": "algorithms",
-    "algorithms": "algorithms",
+    "algorithm_names": "algorithms",
     "build_algorithm": "algorithms",
     "default_hparams": "hparams",
     "draw_hparams": "hparams",

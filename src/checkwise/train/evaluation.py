@@ -108,28 +108,46 @@ def heldout_entry(outputs: Outputs, domain: str, config: RunConfig) -> dict[str,
     """What a line of ``heldout/<domain>.jsonl`` says about one model."""
     diverged = outputs.diverged("heldout", domain)
     logits, labels = outputs.of("heldout")[domain]
-    entry = _measure(logits, labels, diverged, config)
+    entry = _entry(logits, labels, diverged, config)
     return {"diverged": diverged, "split": "in", **entry}
 
 
 def _measured(
     outputs: Outputs, role: Role, diverged: bool, config: RunConfig
 ) -> dict[str, dict[str, Any]]:
-    return {domain: _measure(z, y, diverged, config) for domain, (z, y) in outputs.of(role).items()}
+    return {domain: _entry(z, y, diverged, config) for domain, (z, y) in outputs.of(role).items()}
 
 
-def _measure(
+def _entry(
     logits: NDArray[np.float32], labels: NDArray[np.int64], diverged: bool, config: RunConfig
 ) -> dict[str, Any]:
-    """Every metric of one part, those of plugins last; null where the checkpoint diverged."""
-    names = (*NAMES, *config.metrics)
+    return measure(
+        logits,
+        labels,
+        diverged=diverged,
+        bins=config.bins,
+        bandwidth=config.bandwidth,
+        own=tuple(config.metrics),
+    )
+
+
+def measure(
+    logits: NDArray[np.float32],
+    labels: NDArray[np.int64],
+    *,
+    diverged: bool,
+    bins: int,
+    bandwidth: float,
+    own: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Every metric of one part, ``own`` ones last; null where the checkpoint diverged."""
+    names = (*NAMES, *own)
     if diverged:
         return {"n": len(labels), "correct": None, **dict.fromkeys(names)}
-    report = metrics.evaluate(
-        logits=logits, labels=labels, bins=config.bins, bandwidth=config.bandwidth
-    )
-    own = metrics.evaluate_registered(logits=logits, labels=labels) if config.metrics else {}
-    found: Mapping[str, float] = {**report.values(), **own}
+    report = metrics.evaluate(logits=logits, labels=labels, bins=bins, bandwidth=bandwidth)
+    found: Mapping[str, float] = report.values()
+    if own:
+        found = {**found, **metrics.evaluate_registered(logits=logits, labels=labels)}
     return {
         "n": int(report.n),
         "correct": int(report.correct),

@@ -18,12 +18,12 @@ __all__ = [
     "Forward",
     "Minibatch",
     "algorithm",
-    "algorithms",
+    "algorithm_names",
     "build_algorithm",
 ]
 
 
-def algorithms() -> tuple[str, ...]:
+def algorithm_names() -> tuple[str, ...]:
     """The names `build_algorithm` knows."""
     return tuple(ALGORITHMS)
 

@@ -1,0 +1,79 @@
+"""Algorithms of one's own: what registering asks for, and what it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from torch import Tensor, nn
+
+import checkwise as cw
+from checkwise.errors import InputError
+from checkwise.train.algorithms.base import Forward
+from checkwise.train.algorithms.registry import unregister
+from checkwise.train.hparams import TABLE, known_names, table
+
+ROW = cw.train.Hyperparameter("mine_weight", 2.0, lambda random: random.uniform(0, 1), high=10)
+
+
+class Mine(cw.train.Algorithm):
+    def objective(self, forward: Forward) -> tuple[Tensor, dict[str, Tensor]]:
+        loss = self.hparams["mine_weight"] * forward.logits.square().mean()
+        return loss, {"loss": loss}
+
+
+@pytest.fixture
+def registered() -> Iterator[None]:
+    cw.train.algorithm("Mine", hparams=[ROW])(Mine)
+    yield
+    unregister("Mine")
+
+
+@pytest.mark.usefixtures("registered")
+def test_it_is_built_with_its_hyperparameters() -> None:
+    assert "Mine" in cw.train.algorithm_names()
+    networks = nn.Linear(3, 2), nn.Linear(2, 2)
+    assert cw.train.build_algorithm("Mine", *networks, {"lr": 0.1}).hparams["mine_weight"] == 2.0
+    given = {"lr": 0.1, "mine_weight": 3}
+    assert cw.train.build_algorithm("Mine", *networks, given).hparams["mine_weight"] == 3.0
+    with pytest.raises(InputError, match=r"`mine_weight` to be a number in \[0, 10\)"):
+        cw.train.build_algorithm("Mine", *networks, {"lr": 0.1, "mine_weight": 10})
+
+
+@pytest.mark.usefixtures("registered")
+def test_seeds_draw_its_hyperparameters_and_nobody_else_reads_them() -> None:
+    drawn = [
+        cw.train.draw_hparams("features", "Mine", hparams_seed=seed, trial_seed=0)["mine_weight"]
+        for seed in (0, 1, 1, 2)
+    ]
+    assert drawn[0] == 2.0
+    assert drawn[1] == drawn[2] != drawn[3]
+    assert "mine_weight" not in cw.train.default_hparams("features", "ERM")
+
+
+def test_a_forgotten_algorithm_leaves_nothing() -> None:
+    cw.train.algorithm("Mine", hparams=[ROW])(Mine)
+    unregister("Mine")
+    assert "Mine" not in cw.train.algorithm_names()
+    assert table() == TABLE
+    assert "mine_weight" not in known_names()
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "hparams", "message"),
+    [
+        ("ERM", Mine, [], "'ERM' exists already"),
+        ("my algorithm", Mine, [], "letters, digits and underscores"),
+        ("../Mine", Mine, [], "letters, digits and underscores"),
+        ("Other", nn.Linear, [], "a subclass of cw.train.Algorithm"),
+        ("Other", Mine, [cw.train.Hyperparameter("lr", 1.0, lambda r: 1.0)], "'lr' exists"),
+        ("Other", Mine, [cw.train.Hyperparameter("x", 5.0, lambda r: 1.0, high=1)], "in \\[0, 1"),
+    ],
+)
+def test_what_cannot_be_registered_is_refused(
+    name: str, kind: Any, hparams: list[Any], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        cw.train.algorithm(name, hparams=hparams)(kind)
+    assert "Other" not in cw.train.algorithm_names()
