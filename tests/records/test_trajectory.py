@@ -192,12 +192,12 @@ def test_the_digest_changes_with_anything_that_selection_can_read(change: str) -
         "values": {"accuracy": np.c_[[0.5, 0.75]], "nll": np.c_[[0.7, 0.4]]},
         "counts": [8],
     }
-    other: dict[str, Any] = {
+    others: dict[str, dict[str, Any]] = {
         "steps": {"steps": [1, 3]},
         "domains": {"domains": ["other"]},
         "counts": {"counts": [16]},
         "accuracy": {"values": facts["values"] | {"accuracy": np.c_[[0.5, 0.875]]}},
         "nll": {"values": facts["values"] | {"nll": np.c_[[0.7, 0.3]]}},
-    }[change]
+    }
     assert cw.Trajectory(**facts).digest == cw.Trajectory(**facts).digest
-    assert cw.Trajectory(**facts).digest != cw.Trajectory(**facts | other).digest
+    assert cw.Trajectory(**facts).digest != cw.Trajectory(**facts | others[change]).digest

@@ -82,7 +82,7 @@ def test_of_two_machines_that_take_a_stale_lease_over_the_later_keeps_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_foreign(tmp_path, age=400)
-    monkeypatch.setattr(leases.time, "sleep", lambda seconds: write_foreign(tmp_path, age=0))
+    monkeypatch.setattr(time, "sleep", lambda seconds: write_foreign(tmp_path, age=0))
     assert take(tmp_path) is None
     assert json.loads((tmp_path / "lease").read_text())["token"] == "theirs"
 
