@@ -31,7 +31,8 @@ METRICS = (
 class WrittenRun:
     """What one run should say; metrics not given are 0.25 everywhere.
 
-    ``correct`` and ``n`` are the same in every source domain.
+    ``correct`` and ``n`` are the same in every source domain. Held-out journals do not name the
+    metrics in ``target_lacks``.
     """
 
     key: RunKey
@@ -45,6 +46,7 @@ class WrittenRun:
     domains: Sequence[str] = ("art", "photo")
     diverged: Sequence[int] = ()
     target_diverged: Sequence[int] = ()
+    target_lacks: Sequence[str] = ()
     finished: bool = True
     extra: Mapping[str, Any] = field(default_factory=dict)
 
@@ -94,7 +96,8 @@ def _write_run(folder: Path, run: WrittenRun) -> None:
         for t, step in enumerate(run.steps):
             diverged = step in run.target_diverged
             values = _values(run.target_correct[t], run.target_n, run.target, t, diverged)
-            held.append({"step": step, "diverged": diverged, "split": "in", **values})
+            kept = {name: v for name, v in values.items() if name not in run.target_lacks}
+            held.append({"step": step, "diverged": diverged, "split": "in", **kept})
         _write(folder / "heldout" / f"{domain}.jsonl", _jsonl(held))
     if run.finished:
         files = {
