@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import checkwise as cw
+from checkwise.errors import InputError
 from checkwise.selection.default import PREFERRED
 
 
@@ -154,3 +155,11 @@ def test_the_first_checkpoint_is_named_without_a_verdict_on_learning(
     words = cw.select(run, "ac-nll").explain()
     assert said in words
     assert "learning" not in words
+
+
+@pytest.mark.parametrize("given", ["run.csv", {"step": [1], "accuracy": [0.5]}, None])
+def test_what_is_no_trajectory_is_told_how_to_become_one(given: Any) -> None:
+    with pytest.raises(InputError, match=r"Expected a Trajectory.*checkwise\.load"):
+        cw.select(given)
+    with pytest.raises(InputError, match="Expected"):
+        cw.select_many(given)

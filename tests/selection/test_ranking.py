@@ -48,4 +48,23 @@ def test_an_exact_tie_is_no_near_tie() -> None:
     )
     chosen = cw.select(run, "ac-nll")
     assert (chosen.step, chosen.ties, chosen.near_ties) == (1, (2,), ())
-    assert "less than 1e-9" not in chosen.explain()
+    assert "cannot be told" not in chosen.explain()
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e-4, 1e-2, 1.0])
+@pytest.mark.parametrize("q", [1, 2, float("inf")])
+def test_a_choice_that_only_the_offset_decides_is_named(scale: float, q: float) -> None:
+    # Two checkpoints of opposed order: each is best in one objective and worst in the other.
+    run = cw.Trajectory(
+        steps=[100, 200],
+        domains=["val"],
+        values={
+            "accuracy": np.c_[[0.9, 0.9]],
+            "nll": np.c_[[0.3296, 0.3363]],
+            "cwece": np.c_[[0.005 + 0.1 * scale, 0.005]],
+        },
+    )
+    chosen = cw.select(run, "ac-nc", q=q)
+    assert {*chosen.ties, *chosen.near_ties, chosen.step} == {100, 200}
+    assert "cannot be told from" in chosen.explain() or "Exactly tied" in chosen.explain()
+    assert cw.select(run, "ac-nll").near_ties == ()

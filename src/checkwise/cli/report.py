@@ -60,7 +60,8 @@ def _only_run(choice: Choice, path: Path) -> Trajectory:
     if len(runs) != 1:
         shown = ", ".join(str(key) for key in list(runs)[:3])
         raise InputError(
-            f"Expected one run or a cohort, but {path} holds {len(runs)} runs ({shown}, …): name "
-            "one of them."
+            f"Expected one run or a cohort, but {path} holds {len(runs)} runs ({shown}"
+            f"{', …' * (len(runs) > 3)}): give the folder of one of them; of several runs in one "
+            "file, write a page from Python with `load_runs` and `write_report`."
         )
     return next(iter(runs.values()))

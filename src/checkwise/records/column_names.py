@@ -134,6 +134,9 @@ def notes(header: Iterable[str], reading: Mapping[str, str]) -> tuple[str, ...]:
     mapped = [f"{name} from {column}" for name, column in reading.items() if name != column]
     others = [column for column in header if column and column not in reading.values()]
     said = [f"read by --column: {_shortened(mapped)}"] if mapped else []
+    losses = [column for column in others if is_validation_of(column, "nll")]
+    if losses and "nll" not in reading:
+        said.append(f"if {losses[0]:.40} is the plain cross-entropy, add --column nll={losses[0]}")
     return (*said, *([f"not read: {_shortened(others)}"] if others else []))
 
 

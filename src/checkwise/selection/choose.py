@@ -44,6 +44,7 @@ def select(
         >>> select(run).step, select(run, "source-acc").step, select(run, "pure-nll").step
         (200, 100, 300)
     """
+    _check_trajectory(trajectory)
     options: dict[str, Any] = {"weights": weights, "worst_domain": worst_domain}
     asked = default_rule(trajectory, params, **options) if rule is None else Default(get_rule(rule))
     found = asked.rule
@@ -72,6 +73,13 @@ def select_many(
         >>> {key: chosen.step for key, chosen in select_many({"a": run}, "source-acc").items()}
         {'a': 2}
     """
+    if not isinstance(runs, Mapping):
+        raise InputError(
+            f"Expected runs by name, but got {type(runs).__name__}: pass a dict of trajectories "
+            "(`load_runs` gives one), or choose in one run with `select`."
+        )
+    for run in runs.values():
+        _check_trajectory(run)
     options: dict[str, Any] = {"weights": weights, "worst_domain": worst_domain}
     if rule is not None:
         return _select_all(runs, Default(get_rule(rule)), params, options)
@@ -84,6 +92,16 @@ def select_many(
     for asked, alike in groups.values():
         chosen |= _select_all(alike, asked, params, options)
     return {key: chosen[key] for key in runs}
+
+
+def _check_trajectory(run: object) -> None:
+    if isinstance(run, Trajectory):
+        return
+    several = "; choose in each of several runs with `select_many`" if isinstance(run, dict) else ""
+    raise InputError(
+        f"Expected a Trajectory, but got {type(run).__name__}: read a file or folder with "
+        f"`checkwise.load`, and a table with `Trajectory.from_frame`{several}."
+    )
 
 
 def _select_all(

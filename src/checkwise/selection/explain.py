@@ -150,8 +150,8 @@ def _ties(s: Selection) -> str:
         said = f"Exactly tied with {_steps(s.ties)}; broken by {by}."
     if s.near_ties:
         said += (
-            f" {_steps(s.near_ties).capitalize()} differ in score by less than 1e-9: the choice "
-            "among them is decided by rounding and the offset eta, not by the data."
+            f" By score it cannot be told from {_steps(s.near_ties)}: the choice among them is "
+            "decided by rounding and the offset eta, not by the data."
         )
     return said.strip()
 

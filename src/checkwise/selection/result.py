@@ -104,8 +104,14 @@ class Selection:
 
     @cached_property
     def near_ties(self) -> tuple[int, ...]:
-        """Other steps whose score differs by less than 1e-9: rounding or η decided."""
-        close = np.abs(self.ranking.score - self.score) < NEAR
+        """Other steps whose score differs by no more than rounding and η can make: they decided.
+
+        η takes η/range off the largest rescaled value of each objective, so a small range makes
+        its part large.
+        """
+        largest = [v[self.ranking.eligible].max() for v in self.ranking.normalised.values()]
+        offset = sum(1.0 - float(value) for value in largest if value > 0)
+        close = np.abs(self.ranking.score - self.score) < NEAR + offset
         return self._steps_with(close & (self.ranking.score != self.score))
 
     def _steps_with(self, marked: Any) -> tuple[int, ...]:

@@ -74,8 +74,8 @@ function tiesAre(selection) {
   const said = [];
   if (ties.length) said.push(`Exactly tied with ${steps(ties, 'step')}; broken by ${by}.`);
   if (near.length) {
-    said.push(`${steps(near, 'Step')} differ in score by less than 1e-9: the choice among them ` +
-      'is decided by rounding and the offset eta, not by the data.');
+    said.push(`By score it cannot be told from ${steps(near, 'step')}: the choice among them is ` +
+      'decided by rounding and the offset eta, not by the data.');
   }
   return said.join(' ');
 }

@@ -249,13 +249,18 @@ function ranked({ score, eligible, view, setting }) {
     (eligible[a] ? score[a] - score[b] : 0) || tie(a) - tie(b) || a - b);
 }
 
-/** Other eligible checkpoints with exactly the chosen score, and within 1e-9 of it. */
-function tiesOf({ score, eligible, index }) {
+/** Other eligible checkpoints with exactly the chosen score, and within rounding and η of it. */
+function tiesOf({ score, eligible, index, normalised = [] }) {
+  let offset = 0;
+  for (const values of normalised) {
+    const largest = Math.max(...values.filter((_, t) => eligible[t]));
+    if (largest > 0) offset += 1 - largest;
+  }
   const others = [...score.keys()].filter((t) => eligible[t] && t !== index);
   const chosen = score[index];
   return {
     ties: others.filter((t) => score[t] === chosen),
-    near: others.filter((t) => score[t] !== chosen && Math.abs(score[t] - chosen) < NEAR),
+    near: others.filter((t) => score[t] !== chosen && Math.abs(score[t] - chosen) < NEAR + offset),
   };
 }
 

@@ -128,8 +128,8 @@ function renderSureness(page, selection, width) {
     (size === 1 ? ': the rule had nothing to decide.' : '.')];
   if (['constrained', 'pure', 'wald'].includes(setting.rule.kind)) {
     const close = ties.length + near.length;
-    said.push(close ? `${close} of them score within 1e-9 of the choice: a near-tie.`
-      : size > 1 ? 'No other comes within 1e-9 of its score.' : '');
+    said.push(close ? `${close} of them cannot be told from the choice by score: a near-tie.`
+      : size > 1 ? 'No other has the same score within rounding.' : '');
   }
   const drawn = [];
   if (setting.rule.takes.includes('delta_pp')) {
