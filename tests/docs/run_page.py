@@ -1,4 +1,6 @@
-"""Runs the code of one page as a reader would: ``python run_page.py PAGE``, in an empty folder.
+"""Runs the code of one page as a reader would, in an empty folder.
+
+``python -m tests.docs.run_page PAGE``
 
 Python blocks run in order in this interpreter, every command in a process of its own. Where a page
 shows what a command prints, that is what it has to print; `…` ends what is shown of a line.
@@ -8,10 +10,11 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+
+from tests.docs.command_server import CommandServer
 
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PROMPT = "$ checkwise "
@@ -21,13 +24,18 @@ def run_page(page: Path) -> None:
     """Run every block; ends with the first fault."""
     text = page.read_text()
     names: dict[str, object] = {"__name__": "page"}
-    for block in BLOCK.finditer(text):
-        line = text.count("\n", 0, block.start(2))
-        if block[1] == "python":
-            exec(compile("\n" * line + block[2], str(page), "exec"), names)
-            continue
-        for command, shown in commands(block[2]):
-            run_command(command, shown)
+    with CommandServer() as server:
+        for block in BLOCK.finditer(text):
+            line = text.count("\n", 0, block.start(2))
+            if block[1] == "python":
+                exec(compile("\n" * line + block[2], str(page), "exec"), names)
+                continue
+            for command, shown in commands(block[2]):
+                code, output, errors = server.run(shlex.split(command, comments=True))
+                if code:
+                    sys.exit(f"`checkwise {command}` ended with {code}: {errors}")
+                if shown and not prints(output, shown):
+                    sys.exit(f"`checkwise {command}` printed\n{output}\nbut shown is\n{shown}")
 
 
 def commands(code: str) -> Iterator[tuple[str, list[str]]]:
@@ -35,18 +43,6 @@ def commands(code: str) -> Iterator[tuple[str, list[str]]]:
     for part in code.split(PROMPT)[1:]:
         command, *shown = part.rstrip("\n").split("\n")
         yield command, shown
-
-
-def run_command(command: str, shown: list[str]) -> None:
-    """One command in a new process."""
-    arguments = shlex.split(command, comments=True)
-    done = subprocess.run(
-        [sys.executable, "-m", "checkwise", *arguments], capture_output=True, text=True
-    )
-    if done.returncode:
-        sys.exit(f"`checkwise {command}` ended with {done.returncode}: {done.stderr}")
-    if shown and not prints(done.stdout, shown):
-        sys.exit(f"`checkwise {command}` printed\n{done.stdout}\nbut the page shows\n{shown}")
 
 
 def prints(output: str, shown: list[str]) -> bool:

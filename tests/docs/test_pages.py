@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import subprocess
 import sys
@@ -25,8 +26,9 @@ def test_the_code_on_a_page_runs(page: Path, tmp_path: Path) -> None:
     if BLOCK.search(page.read_text()) is None:
         return
     done = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("run_page.py")), str(page)],
+        [sys.executable, "-m", "tests.docs.run_page", str(page)],
         cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)])},
         capture_output=True,
         text=True,
     )
@@ -37,10 +39,10 @@ BROKEN = {
     "a part that nobody imported": ("python", "import checkwise\ncheckwise.cli.app"),
     "a name of another page": ("python", "run"),
     "a rule that only Python knows": (
-        "console",
-        "$ checkwise rules\n```\n\n```python\nimport checkwise as cw\n"
+        "python",
+        "import checkwise as cw\nopen('run.csv', 'w').write('step,accuracy\\n1,0.5\\n')\n"
         "@cw.rule('mine')\ndef mine(table): return table['step'][0]\n```\n\n"
-        "```console\n$ checkwise preregister . --rule mine",
+        "```console\n$ checkwise select run.csv --rule mine",
     ),
     "a command that fails": ("console", "$ checkwise select nowhere"),
     "another output than is shown": ("console", "$ checkwise --version\ncheckwise 9"),
