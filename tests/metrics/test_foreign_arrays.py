@@ -13,7 +13,6 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 import scipy.sparse
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -22,6 +21,8 @@ import checkwise as cw
 from checkwise import metrics
 from checkwise.metrics.arrays import to_floats
 from checkwise.weights.temperature import fit_temperature, scaled
+
+torch = pytest.importorskip("torch")
 
 Z = np.random.default_rng(0).normal(size=(6, 3))
 Y = np.array([0, 1, 2, 0, 1, 2])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from inspect import signature
+
 import numpy as np
 import pytest
 import scipy.stats
@@ -14,6 +16,9 @@ from checkwise.study.bootstrap import (
     percentile_interval,
     resampled_means,
 )
+
+# Before scipy 1.15 it has another name.
+GENERATOR = "rng" if "rng" in signature(scipy.stats.bootstrap).parameters else "random_state"
 
 
 @pytest.mark.parametrize("n", [2, 3, 30, 135])
@@ -28,7 +33,7 @@ def test_intervals_equal_scipys_on_the_same_draws(n: int) -> None:
             confidence_level=0.95,
             method="percentile",
             vectorized=True,
-            rng=np.random.default_rng(20260908),
+            **{GENERATOR: np.random.default_rng(20260908)},
         ).confidence_interval
         assert low[column] == pytest.approx(theirs.low, abs=1e-12)
         assert high[column] == pytest.approx(theirs.high, abs=1e-12)
@@ -67,7 +72,7 @@ def test_bca_equals_scipys_on_the_same_draws(n: int) -> None:
         axis=-1,
         n_resamples=10_000,
         method="BCa",
-        rng=np.random.default_rng(20260924),
+        **{GENERATOR: np.random.default_rng(20260924)},
     ).confidence_interval
     np.testing.assert_allclose(low, theirs.low, rtol=0, atol=1e-12)
     np.testing.assert_allclose(high, theirs.high, rtol=0, atol=1e-12)
