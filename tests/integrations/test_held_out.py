@@ -100,7 +100,9 @@ def test_lists_and_joined_names_are_one_run(tmp_path: Path) -> None:
     [
         "Sketch", "SKETCH", ["Sketch"], "art+Sketch", "Sketch;art", "sk etch",
         "sketch;quickdraw", "sketch, Art", "['sketch' 'art']", "sketch and art", "[sketch]",
-        "{'sketch'}", ["sketch;quickdraw"], True, False, 2, 1.0, "yes", [2],
+        "{'sketch'}", "sketch.", "sketch_", "sketch\u200b", "\ufeffsketch", "sketch-art",
+        "sketch:art", "sketch other", "domain sketch", "<sketch>", "“sketch”",
+        ["sketch;quickdraw"], True, False, 2, 1.0, "yes", [2],
     ],
     ids=repr,
 )  # fmt: skip
@@ -353,3 +355,42 @@ def test_one_name_cannot_be_both(tmp_path: Path) -> None:
     path = write_csv(tmp_path / "run.csv", _rows())
     with pytest.raises(InputError, match="'art' to be held out or a source"):
         load(path, held_out="art", sources="art")
+
+
+@pytest.mark.parametrize("name", ["run", "dataset", "algorithm", "path"])
+@pytest.mark.parametrize("column", ["held_out", "role", "domain"])
+def test_a_column_that_says_what_is_held_out_is_read_as_nothing_else(
+    tmp_path: Path, name: str, column: str
+) -> None:
+    rows = [row | {"role": "source"} for row in _rows("sketch")]
+    with pytest.raises(InputError, match=f"Expected the column {column!r} to say what is held"):
+        _jsonl(tmp_path, rows, columns={name: column})
+
+
+@pytest.mark.parametrize("empty", [None, ""])
+@pytest.mark.parametrize("read", [_csv, _jsonl])
+def test_a_held_out_column_with_gaps_is_refused(tmp_path: Path, read: Read, empty: Any) -> None:
+    rows = [row | ({"held_out": empty} if row["step"] else {}) for row in _rows("sketch")]
+    with pytest.raises(InputError, match="Expected `held_out` in every row"):
+        read(tmp_path, rows)
+
+
+@pytest.mark.parametrize("column", ["split", "set", "subset", "kind", "domain_type", "roles"])
+@pytest.mark.parametrize("cell", ["test", "ood", "target"])
+def test_a_column_whose_cells_mark_a_target_is_not_passed_over(
+    tmp_path: Path, column: str, cell: str
+) -> None:
+    rows = [row | {column: cell if row["domain"] == "sketch" else "val"} for row in _rows()]
+    with pytest.raises(InputError, match="marked in the column `role`"):
+        _jsonl(tmp_path, rows)
+    assert _jsonl(tmp_path, rows, held_out="sketch").domains == ("art", "photo")
+
+
+@pytest.mark.parametrize(
+    "column", ["is_target", "is_ood", "ood", "unseen", "holdout", "target_name", "test_domain_idx"]
+)
+def test_a_column_named_for_targets_is_not_passed_over(tmp_path: Path, column: str) -> None:
+    with pytest.raises(InputError, match=f"but .* has {column!r}"):
+        _jsonl(tmp_path, [row | {column: 1} for row in _rows()])
+    metrics = [row | {"test_accuracy": 0.5, "target_nll": 0.1} for row in _rows()]
+    assert _jsonl(tmp_path, metrics).domains == ("art", "photo", "sketch")

@@ -21,6 +21,10 @@ HELD_OUT = [
     "photo_test", "photo.test", "id_test", "testA", "ood", "ood-photo", "OODPhoto", "val_ood",
     "target", "Targets", "target domain", "heldout", "held-out", "held_out", "HeldOut", "hold-out",
     "holdout", "unseen", "unseen_sketch", "out-of-distribution", "out_of_domain", "ｔｅｓｔ",
+    "OoD", "OoD2", "TESTset", "TESTdata", "OODphoto", "OODv2", "HELDout", "TARGETdom", "tEsT",
+    "oodval", "oodtest", "testood", "testdomain", "testenvs", "targetdomain", "unseendomain",
+    "testsplit", "outofdistribution", "OutOfDist", "out-domain", "holdouts", "left-out", "o.o.d.",
+    "te\u00adst",
 ]  # fmt: skip
 VALIDATION = [
     "validation", "val", "valid", "dev", "art", "photo", "sketch", "env0", "contest", "latest",

@@ -65,6 +65,9 @@ def _only_sources(sheet: Sheet, request: Request, everything: Rows) -> SourceRow
     header, where = sheet.header(everything), str(sheet.path)
     reading = _reading(header, request, sheet.path)
     column_names.check_sorting(header, reading, where, told=bool(request.held_out))
+    if not request.held_out and not {"role", "held_out"} & set(reading):
+        for column in (column for column in header if column not in reading.values()):
+            column_names.check_parts(column, sheet.cells(column, everything), where)
     sorting = {name: reading[name] for name in column_names.SORTING if name in reading}
     return source_rows(
         sheet.columns(sorting, everything),

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from checkwise.errors import InputError
 from checkwise.metrics import METRICS
-from checkwise.records.held_out import looks_held_out, words
+from checkwise.records.held_out import is_held_out_word, looks_held_out, words
 
 VALIDATION_WORDS = ("val", "valid", "validation", "eval", "evaluation", "dev")
 # Other words for a metric in the columns of trainers' logs.
@@ -23,6 +23,11 @@ ALSO_CALLED = {
 # Columns that say what is held out: one that is spelt otherwise must not be passed over.
 SORTING = ("domain", "role", "held_out")
 DOMAIN_WORDS = ("domain", "domains", "env", "envs", "environment", "environments")
+# Words beside `target` or `test` in the name of a column that says which rows or domains are held
+# out; `test_accuracy` and `target_nll` are metrics.
+NAMING_WORDS = (*DOMAIN_WORDS, "is", "name", "names", "id", "ids", "idx", "index", "set", "flag")
+# Columns whose cells may say it: `split` = `test`.
+PART_WORDS = ("split", "splits", "set", "subset", "part", "partition", "kind", "type", "roles")
 SHOWN = 8
 
 
@@ -46,6 +51,12 @@ def resolve(
             raise InputError(
                 f"Expected a column {column!r} for {name}, but {where} has {_shortened(header)}: "
                 "check the name."
+            )
+    for name, column in columns.items():
+        if column in SORTING and name != column:
+            raise InputError(
+                f"Expected the column {column!r} to say what is held out, but --column reads it as "
+                f"{name} in {where}: copy it under another name, and map that."
             )
     taken = set(columns.values())
     reading = {
@@ -75,13 +86,30 @@ def check_sorting(
             continue
         said = words(column)
         meant = next((n for n in SORTING if "".join(said) == "".join(words(n))), None)
-        names_target = looks_held_out(column) and said[-1:] and said[-1] in DOMAIN_WORDS
+        other = [word for word in said if word not in NAMING_WORDS]
+        names_target = (
+            looks_held_out(column)
+            and looks_held_out(" ".join(other))
+            and (all(looks_held_out(word) for word in other) or is_held_out_word(" ".join(other)))
+        )
         if meant is None and names_target and not told and not {"role", "held_out"} & set(reading):
             meant = "held_out"
         if meant is not None and meant not in reading:
             raise InputError(
                 f"Expected the column `{meant}` under that name, but {where} has {column!r}: "
                 f"rename it, or add --column {meant}={column}."
+            )
+
+
+def check_parts(column: str, cells: Iterable[object], where: str) -> None:
+    """Refuse a column such as `split` that is not read and calls some of its rows held out."""
+    if words(column)[-1:] and words(column)[-1] in PART_WORDS:
+        held = [cell for cell in cells if isinstance(cell, str) and looks_held_out(cell)]
+        if held:
+            raise InputError(
+                f"Expected held-out rows to be marked in the column `role`, but {column!r} says "
+                f"{held[0]!r:.60} in {where}: remove these rows, or rename the column `role` with "
+                "the values source and target."
             )
 
 

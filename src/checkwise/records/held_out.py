@@ -24,12 +24,18 @@ from checkwise.errors import InputError
 HELD_OUT_WORDS = (
     "test", "tests", "testing", "testset", "testsets", "testdata",
     "target", "targets", "ood", "unseen",
-    "held ?out", "hold ?out", "out of distribution", "out of domain", "out of sample",
+    "held ?outs?", "hold ?outs?", "left ?out",
+    "out of distribution", "out of dist", "out of domain", "out of sample", "out domain",
 )  # fmt: skip
 # Folders of runs with these names are not entered. `test` is not among them: unlike a validation
 # set, a folder of that name is as often a trial run.
 TARGET_FOLDERS = ("target", "targets", "held out", "heldout")
 
+# The same where letters of any case run together: `TESTset`, `OoD2`, `oodval`, `outofdomain`.
+_RUN_TOGETHER = re.compile(
+    r"(?:tests?|testing|targets?)(?:sets?|data|dom|domains?|envs?|splits?|sites?|ood)?"
+    r"|(?:ood|unseen|heldout|holdout|leftout|outofd|outofsample|outdomain)[^\W\d_]*"
+)
 _HELD_OUT = re.compile(rf"\b(?:{'|'.join(HELD_OUT_WORDS)})\b")
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_]+")
 
@@ -41,7 +47,7 @@ def words(name: str) -> list[str]:
         >>> words("OODPhoto_test-2")
         ['ood', 'photo', 'test']
     """
-    return [word.lower() for word in _WORD.findall(unicodedata.normalize("NFKC", name))]
+    return [word.lower() for word in _WORD.findall(_visible(name))]
 
 
 def looks_held_out(name: str) -> bool:
@@ -52,7 +58,10 @@ def looks_held_out(name: str) -> bool:
         ...  if looks_held_out(name)]
         ['Test', 'ood-photo', 'photo_test2', 'held out']
     """
-    return _HELD_OUT.search(" ".join(words(name))) is not None
+    if _HELD_OUT.search(" ".join(words(name))):
+        return True
+    letters = re.findall(r"[^\W\d_]+", re.sub(r"\b(\w)\.", r"\1", _visible(name)).casefold())
+    return any(_RUN_TOGETHER.fullmatch(run) for run in letters)
 
 
 def is_held_out_word(name: str) -> bool:
@@ -77,14 +86,32 @@ def same_name(one: str, other: str) -> bool:
     return _folded(one) == _folded(other)
 
 
+def nearly_same_name(one: str, other: str) -> bool:
+    """The same, also passing over other signs and leading zeros; a sign before a digit counts."""
+    return bool(_letters(one)) and _letters(one) == _letters(other)
+
+
 def _folded(name: str) -> str:
-    plain = "".join(unicodedata.normalize("NFKC", name).casefold().split())
+    plain = "".join(_visible(name).casefold().split())
     return re.sub(r"^(-?\d+)\.0+$", r"\1", plain)  # pandas writes 2.0 beside a gap
 
 
+def _letters(name: str) -> str:
+    kept = re.sub(r"[^\w+-]|_|[+-](?!\d)", "", _folded(name))
+    return re.sub(r"(?<!\d)0+(?=\d)", "", kept)
+
+
+def _visible(name: str) -> str:
+    """A name without the characters that nobody sees, in one form."""
+    plain = unicodedata.normalize("NFKC", name)
+    return "".join(sign for sign in plain if unicodedata.category(sign) != "Cf")
+
+
 def check_spelling(name: str, known: Iterable[str], where: str) -> None:
-    """Refuse a held-out name that is a known one but for case or space."""
-    alike = [domain for domain in known if domain != name and same_name(domain, name)]
+    """Refuse a held-out name that is a known one but for case, space or other signs."""
+    known = tuple(known)
+    same = same_name if name in known else nearly_same_name
+    alike = [domain for domain in known if domain != name and same(domain, name)]
     if alike:
         raise InputError(
             f"Expected the held-out domain as it is written among the domains, but got {name!r} "

@@ -41,7 +41,7 @@ def targets_of(cell: Any, domains: Collection[str], where: str) -> tuple[str, ..
     if isinstance(cell, np.ndarray | np.generic):
         cell = cell.tolist()
     if isinstance(cell, list | tuple | set):
-        parts = [targets_of(part, domains, where) for part in cell]
+        parts = [_listed(part, domains, where) for part in cell]
         return tuple(dict.fromkeys(name for names in parts for name in names))
     if isinstance(cell, bool | dict):
         raise _unreadable(cell, where)
@@ -49,16 +49,30 @@ def targets_of(cell: Any, domains: Collection[str], where: str) -> tuple[str, ..
     return _named(text, domains, where) if text else ()
 
 
+def _listed(part: Any, domains: Collection[str], where: str) -> tuple[str, ...]:
+    """One entry of a list: a name as it stands, though a domain's name may be a word of it."""
+    if isinstance(part, str) and part and part not in domains and _as_list(part) is None:
+        check_spelling(part, domains, where)
+        if not any(sign in part for sign in SEPARATORS if sign):
+            return (part,)
+    return targets_of(part, domains, where)
+
+
 def _named(text: str, domains: Collection[str], where: str) -> tuple[str, ...]:
-    check_spelling(text, domains, where)
+    listed = _as_list(text)
+    if listed is None:
+        check_spelling(text, domains, where)
     if text in domains:
         return (text,)
-    listed = _as_list(text)
     names = _parts(text, domains) if listed is None else targets_of(listed, domains, where)
     for name in names:
         check_spelling(name, domains, where)
     pieces = [piece.strip() for piece in _SIGNS.split(text)]
-    lost = [d for d in domains if d not in names and any(same_name(d, p) for p in pieces)]
+    lost = [
+        d
+        for d in domains
+        if d not in names and (any(same_name(d, p) for p in pieces) or _is_word_of(d, text))
+    ]
     if lost or _is_flag(text, domains):
         raise _unreadable(text, where)
     return names
@@ -70,6 +84,13 @@ def _parts(text: str, domains: Collection[str]) -> tuple[str, ...]:
         if len(parts) > 1 and all(part in domains for part in parts):
             return tuple(dict.fromkeys(parts))
     return tuple(part.strip() for part in text.split("+") if part.strip())
+
+
+def _is_word_of(domain: str, text: str) -> bool:
+    """Whether a domain's name stands among the words of a cell."""
+    wanted, said = (re.findall(r"[^\W_]+", name.casefold()) for name in (domain, text))
+    ends = range(len(wanted), len(said) + 1)
+    return bool(wanted) and any(said[end - len(wanted) : end] == wanted for end in ends)
 
 
 def _as_list(text: str) -> list[Any] | None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checkwise.errors import InputError
-from checkwise.records.cells import Columns, texts
+from checkwise.records.cells import Columns, text_or_none, texts
 from checkwise.records.held_out import (
     as_names,
     check_held_out,
@@ -104,4 +104,10 @@ def _targets(
         targets[row] = targets_of(cell, domains, where) if names is None else names
         if isinstance(cell, str):
             known[cell] = targets[row]
+    empty = [row for row in targets if text_or_none(columns["held_out"][row]) in (None, "")]
+    if empty and len(empty) < len(targets):
+        raise InputError(
+            f"Expected `held_out` in every row, but it is empty in row {empty[0]} of {where} and "
+            "not in others: fill it in, so that no run reads its target there."
+        )
     return targets
