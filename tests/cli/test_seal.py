@@ -12,8 +12,11 @@ import pytest
 
 import checkwise
 from checkwise.cli import main
+from checkwise.errors import InputError
+from checkwise.store.heldout import read_heldout
 from checkwise.store.registration import LOG, OPENED, read_log, register
 from checkwise.study import Cohort
+from checkwise.study.lodo import inner_path
 from checkwise.study.tables import TABLES
 from tests.study.cohorts import tiny_runs, write_cohort
 from tests.study.test_rows import pair, save_logits
@@ -62,11 +65,15 @@ REFUSED = [
     "compare COHORT --out TMP/none/table.csv",
     "compare COHORT --out TMP/table.xlsx",
     "compare COHORT --out COHORT/cohort.json",
+    "compare COHORT --out /proc/table.csv",
+    f"compare COHORT --out TMP/{'x' * 240}.csv",
     "compare COHORT --plugin TMP/none.py",
     "compare COHORT --banana",
     "compare COHORT COHORT",
     "tables COHORT",
     "tables COHORT --out COHORT",
+    "tables COHORT --out /proc/out",
+    "tables COHORT --out TMP/astray --only main",
     "tables COHORT --out TMP/out --only banana",
     "tables COHORT --out TMP/out --only main,banana",
     "tables COHORT --out TMP/out --only main,equivalence",
@@ -82,10 +89,13 @@ REFUSED = [
     "figures COHORT --out TMP/out --only kendall,banana",
     "figures COHORT --out TMP/out --run banana",
     "figures COHORT --out COHORT/runs",
+    "figures COHORT --out /proc/out",
     "figures COHORT TMP/none --out TMP/out",
     "report COHORT",
     "report COHORT -o COHORT/cohort.json",
     "report COHORT -o TMP",
+    "report COHORT -o /proc/page.html",
+    "report COHORT -o /proc/out/page.html",
     "report COHORT -o TMP/page.html --rules banana",
     "report COHORT -o TMP/page.html --rules ac-nc,banana",
     "report COHORT -o TMP/page.html --rules ac-nc,swad",
@@ -105,6 +115,7 @@ REFUSED = [
     "calibrate COHORT --rule banana",
     "calibrate COHORT --delta-pp wide",
     "calibrate COHORT --data banana",
+    "calibrate COHORT -o /proc/fitted.json",
     "calibrate RUN --variant banana",
     "calibrate TMP/none",
     "preregister COHORT --rule banana",
@@ -120,12 +131,22 @@ def test_a_refused_command_leaves_the_log_as_it_is(
     register(folder, {"rule": "ac-nc"})
     (tmp_path / "linked").mkdir()
     (tmp_path / "linked" / "main.md").symlink_to(folder / "cohort.json")
+    (tmp_path / "astray").mkdir()
+    (tmp_path / "astray" / "main.md").symlink_to("/proc/main.md")
     before = (folder / LOG).read_bytes()
     one = next((folder / "runs").iterdir())
     words = line.replace("COHORT", str(folder)).replace("TMP", str(tmp_path))
     assert run(*words.replace("RUN", str(one)).split()) == 2
     assert capsys.readouterr().err.count("\n") == 1
     assert (folder / LOG).read_bytes() == before
+
+
+def test_trying_the_output_place_leaves_nothing_there(folder: Path, tmp_path: Path) -> None:
+    names = sorted(place.name for place in tmp_path.iterdir())
+    page = tmp_path / "new" / "deep" / "page.html"
+    assert run("report", folder, "-o", page, "--rules", "banana") == 2
+    assert run("tables", folder, "--out", tmp_path / "out", "--role", "evaluation") == 2
+    assert sorted(place.name for place in tmp_path.iterdir()) == names
 
 
 SHOWING = [
@@ -177,6 +198,45 @@ def test_what_shows_none_leaves_no_mark(line: str, folder: Path, tmp_path: Path)
     words = line.replace("COHORT", str(folder)).replace("RUN", str(one))
     run(*words.replace("TMP", str(tmp_path)).split())
     assert not (folder / LOG).exists()
+
+
+@pytest.mark.parametrize("options", [[], ["--oracle"], ["--json"]])
+def test_a_run_outside_a_cohort_shows_source_results_only(
+    options: list[str], folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lone = tmp_path / "lone"
+    shutil.copytree(next((folder / "runs").iterdir()), lone)
+    assert run("calibrate", lone, *options) == 0
+    shown = capsys.readouterr().out
+    assert "source" in shown
+    assert 'sketch": {"before' not in shown
+    assert "held-out domains" not in shown
+    assert "not deployable" not in shown
+    assert shown.count("Held-out results are shown only for a run inside its cohort") == 1
+    with pytest.raises(InputError, match="inside a cohort"):
+        read_heldout(lone, "sketch")
+
+
+@pytest.mark.parametrize("linked", [False, True], ids=["beside", "a link"])
+def test_opening_inner_runs_marks_their_outer_cohort_too(linked: bool, tmp_path: Path) -> None:
+    outer = write_cohort(tmp_path / "all", tiny_runs()[:3])
+    place = outer
+    if linked:
+        (tmp_path / "links").mkdir()
+        place = tmp_path / "links" / "study"
+        place.symlink_to(outer)
+    other = write_cohort(tmp_path / "other", tiny_runs()[:3])
+    inner = with_logits(inner_path(place))
+    assert run("compare", inner) == 0
+    for cohort in (inner, outer):
+        assert [entry["kind"] for entry in read_log(cohort)] == [OPENED]
+    assert not (other / LOG).exists()
+
+
+def test_opening_a_cohort_leaves_its_inner_runs_closed(folder: Path) -> None:
+    inner = with_logits(inner_path(folder))
+    assert run("compare", folder) == 0
+    assert not (inner / LOG).exists()
 
 
 @pytest.mark.parametrize("name", sorted(TABLES))

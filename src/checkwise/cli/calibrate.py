@@ -176,7 +176,7 @@ def record(found: Sequence[Calibrated]) -> dict[str, Any]:
                 "state": each.calibration.state,
                 "errors": each.calibration.errors,
                 "from_weights": each.again,
-                "notes": list(each.calibration.notes),
+                "notes": [*each.calibration.notes, *([each.closed] if each.closed else [])],
                 "places": {
                     place: {
                         "before": dict(before),
@@ -222,8 +222,8 @@ def _present(found: Sequence[Calibrated]) -> None:
         "Accuracy and calibration errors are ×100. Predictions are those of the unscaled logits. "
         "What was fitted on the same examples flatters the temperature."
     )
-    if WHERE["held out"] not in places and found[0].selection.run is not None:
-        out.print('No held-out logits were saved; train with logits = "all" to see them.')
+    if WHERE["held out"] not in places and found[0].closed:
+        out.print(found[0].closed)
     notes = [f"{each.name}: {note}" for each in found for note in each.calibration.notes]
     for note in notes[:SHOWN]:
         out.print(f"note: {note}")

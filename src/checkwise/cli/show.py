@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from checkwise.errors import InputError
-from checkwise.store.atomic import file_to_write
+from checkwise.store.atomic import check_writable, file_to_write
 from checkwise.store.layout import is_own_folder, is_record
 from checkwise.text import printable
 
@@ -41,7 +41,7 @@ def _safe(text: str) -> str:
 
 
 def refuse_to_overwrite(source: Path, out: Path | None, *, make_folder: bool = False) -> None:
-    """A result must not replace what it was made from or other records, nor lack its folder."""
+    """A result must not replace what it was made from or other records, and can be written."""
     if out is None:
         return
     if str(out) in STANDARD_STREAMS:
@@ -56,6 +56,7 @@ def refuse_to_overwrite(source: Path, out: Path | None, *, make_folder: bool = F
         raise InputError(f"Expected another file to write than {out}, which records a run.")
     if not make_folder and not out.absolute().parent.is_dir():
         raise InputError(f"Expected the folder of {out} to exist: make it first.")
+    check_writable(out)
 
 
 def refuse_folder(out: Path) -> None:
@@ -73,7 +74,7 @@ def refuse_folder(out: Path) -> None:
 
 
 def refuse_files(out: Path, names: Iterable[str]) -> None:
-    """Files in a folder of results must not be links to records, nor pipes, devices or folders."""
+    """Files of results can be written and are no links to records, pipes, devices or folders."""
     for name in names:
         file_to_write(out / name)
         if (out / name).is_symlink() and is_record(out / name):
@@ -81,6 +82,7 @@ def refuse_files(out: Path, names: Iterable[str]) -> None:
                 f"Expected another file to write than {out / name}, which is a link to a run's "
                 "records: remove the link or choose another folder."
             )
+        check_writable(out / name)
 
 
 def width(header: Sequence[str], rows: Sequence[Sequence[str]]) -> int:

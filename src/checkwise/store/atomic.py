@@ -23,7 +23,7 @@ def write_with(path: Path, write: Callable[[Path], None]) -> None:
     crash leaves either the old file or the new one. A link stays and its target is written.
     """
     path = file_to_write(Path(path))
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{uuid.uuid4().hex[:8]}.tmp")
+    temporary = _temporary(path)
     try:
         write(temporary)
         with temporary.open("rb+") as file:
@@ -38,6 +38,31 @@ def write_with(path: Path, write: Callable[[Path], None]) -> None:
         fault.filename, fault.filename2 = str(path), None  # not the temporary name
         raise fault from None
     sync_folder(path.parent)
+
+
+def check_writable(path: Path) -> None:
+    """Find out whether ``path`` can be written, before the work for it; nothing is left behind.
+
+    Folders that are missing are made for this and removed again.
+
+    Raises:
+        OSError: a folder or a file cannot be made there.
+    """
+    path = file_to_write(Path(path))
+    missing = [folder for folder in path.absolute().parents if not folder.exists()]
+    temporary = _temporary(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.touch(exist_ok=False)
+    except OSError as error:
+        error.filename = str(path)
+        raise
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        for folder in missing:
+            with suppress(OSError):  # not made, or another process has put something there
+                folder.rmdir()
 
 
 def file_to_write(path: Path) -> Path:
@@ -81,6 +106,10 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _temporary(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}.{uuid.uuid4().hex[:8]}.tmp")
 
 
 def _copy(source: Path, path: Path) -> None:

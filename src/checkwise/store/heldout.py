@@ -26,11 +26,23 @@ def unseal(place: Path) -> None:
     """Mark the cohort around a run, or around a file of one, as opened.
 
     For results on unseen domains that lie in no file, such as those made again from weights.
+
+    Raises:
+        InputError: there is no cohort to mark.
     """
-    for path in {place.absolute(), place.resolve()}:  # a run may be a link to its folder
-        cohort = next((folder for folder in path.parents if is_cohort(folder)), None)
-        if cohort is not None:
-            mark_opened(cohort)
+    cohorts = _cohorts_around(place)
+    if not cohorts:
+        raise InputError(
+            f"Expected held-out results inside a cohort, but {place} is in none: give the run "
+            "where `checkwise sweep` trained it."
+        )
+    for cohort in cohorts:
+        _mark(cohort)
+
+
+def in_cohort(place: Path) -> bool:
+    """Whether a run, or a file of one, lies in a cohort, so that opening it can leave a mark."""
+    return bool(_cohorts_around(place))
 
 
 def read_heldout(folder: Path, domain: str) -> dict[str, NDArray[Any]]:
@@ -69,6 +81,19 @@ def read_logits(
     """
     name = layout.heldout_predictions_file(domain, step)
     return _opened(Path(folder) / name, lambda: read(Path(folder), name))
+
+
+def _cohorts_around(place: Path) -> set[Path]:
+    paths = {place.absolute(), place.resolve()}  # a run may be a link to its folder
+    nearest = (next(filter(is_cohort, path.parents), None) for path in paths)
+    return {cohort for cohort in nearest if cohort is not None}
+
+
+def _mark(cohort: Path) -> None:
+    """Mark a cohort, and the one whose inner runs it holds: they show the targets of both."""
+    for outer in layout.outer_cohorts(cohort):
+        _mark(outer)
+    mark_opened(cohort)
 
 
 def _opened(path: Path, read: Callable[[], Content]) -> Content:

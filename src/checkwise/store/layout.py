@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import reprlib
 from collections.abc import Mapping
@@ -33,6 +34,7 @@ ERROR: Final = "error.txt"
 DONE: Final = "done"
 DERIVED: Final = "derived"
 PACKED: Final = ".tar.xz"
+INNER: Final = "-lodo"  # ends the name of the folder of inner runs, beside their cohort
 _OF_A_COHORT: Final = (COHORT, REGISTRATIONS, DERIVED)
 _OF_A_RUN: Final = (
     RUN,
@@ -103,6 +105,21 @@ def step_of(path: Path) -> int | None:
     """The step in a file's name, if it has one."""
     found = re.fullmatch(r"step-(\d+)\.\w+", path.name)
     return int(found[1]) if found else None
+
+
+def inner_path(cohort: Path) -> Path:
+    """Where the inner runs of a cohort are: beside it, so that no reader of it takes them along."""
+    cohort = Path(cohort)
+    return cohort.with_name(f"{cohort.resolve().name}{INNER}")
+
+
+def outer_cohorts(inner: Path) -> list[Path]:
+    """Cohorts whose inner runs are here: the one beside it, and links to one of that name."""
+    if not inner.name.endswith(INNER):
+        return []
+    # os.path: a neighbour that may not be looked into is no cohort, and no error.
+    cohorts = [place for place in inner.parent.iterdir() if os.path.isfile(place / COHORT)]
+    return [cohort for cohort in cohorts if inner_path(cohort) == inner]
 
 
 def is_record(path: Path) -> bool:

@@ -39,7 +39,8 @@ class Calibrated:
     every held-out domain to metrics before and after. ``oracle`` maps held-out domains to the
     temperature fitted on them, which no one could deploy, and the metrics it gives. ``again`` says
     that logits were made from saved weights. ``sizes`` has examples and errors of every source
-    domain, ``digest`` is that of their logits and labels.
+    domain, ``digest`` is that of their logits and labels. ``closed`` says why no held-out domain is
+    among the places.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Calibrated:
     sizes: Mapping[str, tuple[int, int]]
     digest: str
     again: bool = False
+    closed: str = ""
 
 
 def calibrate_selection(
@@ -61,6 +63,7 @@ def calibrate_selection(
     oracle: bool = False,
     held_out: Callable[[], Logits] = dict,
     again: bool = False,
+    closed: str = "",
 ) -> Calibrated:
     """Fit a temperature for a chosen checkpoint on its source-validation logits, and compare.
 
@@ -83,7 +86,7 @@ def calibrate_selection(
             limit = calibrate(held)
             best[domain] = (limit.mean, _after(limit, held, settings))
     sizes = {d: (len(y), int((z.argmax(axis=1) != y).sum())) for d, (z, y) in source.items()}
-    return Calibrated(name, selection, fitted, places, best, sizes, _digest(source), again)
+    return Calibrated(name, selection, fitted, places, best, sizes, _digest(source), again, closed)
 
 
 def calibrate_run(
@@ -108,6 +111,7 @@ def calibrate_run(
         oracle=oracle,
         held_out=found.held_out,
         again=found.again,
+        closed=found.closed,
     )
 
 

@@ -20,16 +20,11 @@ from checkwise.metrics import METRICS
 from checkwise.records import RunKey, Trajectory
 from checkwise.store import cohort as stored
 from checkwise.store import heldout, layout
+from checkwise.store.layout import inner_path
 from checkwise.store.run import read_run
 
 # What has to be the same in inner and outer runs for a step to mean the same.
 _SHARED = ("hparams", "steps", "record_every", "holdout", "network", "data", "augment")
-
-
-def inner_path(cohort: Path) -> Path:
-    """Where the inner runs of a cohort are: beside it, so that no reader of it takes them along."""
-    cohort = Path(cohort)
-    return cohort.with_name(f"{cohort.resolve().name}-lodo")
 
 
 class PseudoTargets:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from checkwise.errors import InputError
 from checkwise.records import RunKey
@@ -17,18 +17,23 @@ from checkwise.weights.logits import Logits, has_source_logits, source_logits
 if TYPE_CHECKING:
     from checkwise.train.build import TrainingData
 
+NOT_SAVED: Final = 'No held-out logits were saved; train with logits = "all" to see them.'
+OUTSIDE: Final = "Held-out results are shown only for a run inside its cohort; this one is in none."
+
 
 @dataclass(frozen=True, eq=False)
 class CheckpointOutputs:
     """Logits on the source-validation splits, and on held-out domains where there are any.
 
     Calling ``held_out`` opens the latter, which marks the cohort. ``again`` says that both were
-    computed from the weights because none were saved.
+    computed from the weights because none were saved. ``closed`` says why there are none on
+    held-out domains.
     """
 
     source: Logits
     held_out: Callable[[], Logits]
     again: bool = False
+    closed: str = ""
 
 
 class OutputsOf:
@@ -75,7 +80,9 @@ class OutputsOf:
 def _saved(folder: Path, key: RunKey, step: int) -> CheckpointOutputs:
     source = source_logits(folder, step)
     if not (folder / layout.PREDICTIONS / "heldout").is_dir():
-        return CheckpointOutputs(source, dict)
+        return CheckpointOutputs(source, dict, closed=NOT_SAVED)
+    if not heldout.in_cohort(folder):
+        return CheckpointOutputs(source, dict, closed=OUTSIDE)
     targets = Targets(folder, key.held_out)
     return CheckpointOutputs(
         source, lambda: {name: targets.logits(name, step)[name] for name in key.held_out}

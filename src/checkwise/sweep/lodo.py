@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from checkwise.errors import InputError
+from checkwise.store.layout import INNER
 from checkwise.sweep.datasets import check_held_out, domains_of
 from checkwise.sweep.study import DataSpec, Study
 
@@ -22,7 +23,7 @@ def inner_study(study: Study, roots: Mapping[str, str]) -> Study:
     """
     data = tuple(_inner(spec, domains_of(spec, roots)) for spec in study.data)
     return replace(
-        study, name=f"{study.name}-lodo", data=data, keep="none", logits="none", averages=()
+        study, name=f"{study.name}{INNER}", data=data, keep="none", logits="none", averages=()
     )
 
 
