@@ -101,6 +101,7 @@ def test_selection_does_not_change_with_what_is_held_out(run: Path, spoil: str) 
 
 
 def test_held_out_results_come_back_as_arrays(run: Path) -> None:
+    (run.parent / "cohort.json").write_text("{}")  # what is opened is marked in a cohort
     found = read_heldout(run, "30")
     assert found["step"].tolist() == [0, 3, 6, 9, 12]
     assert np.array_equal(found["accuracy"], found["correct"] / found["n"])
