@@ -14,9 +14,9 @@ import checkwise
 from checkwise.cli import main
 from checkwise.errors import InputError
 from checkwise.store.heldout import read_heldout
+from checkwise.store.layout import inner_path
 from checkwise.store.registration import LOG, OPENED, read_log, register
 from checkwise.study import Cohort
-from checkwise.study.lodo import inner_path
 from checkwise.study.tables import TABLES
 from tests.study.cohorts import tiny_runs, write_cohort
 from tests.study.test_rows import pair, save_logits

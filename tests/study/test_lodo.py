@@ -15,8 +15,9 @@ from checkwise.cli import main
 from checkwise.errors import InputError
 from checkwise.records import RunKey
 from checkwise.store.cohort import open_cohort
+from checkwise.store.layout import inner_path
 from checkwise.study import Cohort
-from checkwise.study.lodo import PseudoTargets, inner_path
+from checkwise.study.lodo import PseudoTargets
 from checkwise.sweep.lodo import inner_study
 from checkwise.sweep.study import DataSpec, Study
 from checkwise.sweep.study_file import read_study

@@ -11,7 +11,7 @@ import pytest
 
 from checkwise.cli import main
 from checkwise.store.cohort import open_cohort
-from checkwise.study.lodo import inner_path
+from checkwise.store.layout import inner_path
 from checkwise.sweep.lodo import inner_study
 from checkwise.sweep.plan import make_cohort
 from checkwise.sweep.study import parse_plain

@@ -53,8 +53,8 @@ def command(
     """
     from checkwise.plugins import check_loaded
     from checkwise.store.cohort import open_cohort
+    from checkwise.store.layout import inner_path
     from checkwise.study import Cohort
-    from checkwise.study.lodo import inner_path
     from checkwise.sweep.checks import check_sweep
     from checkwise.sweep.datasets import all_roots, read_roots
     from checkwise.sweep.lodo import inner_study

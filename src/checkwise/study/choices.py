@@ -16,7 +16,8 @@ from checkwise.errors import InputError
 from checkwise.records import RunKey, Trajectory
 from checkwise.selection import Rule, Selection, get_rule, select, select_many
 from checkwise.store.cohort import open_cohort
-from checkwise.study.lodo import PseudoTargets, inner_path, training_seconds
+from checkwise.store.layout import inner_path
+from checkwise.study.lodo import PseudoTargets, training_seconds
 from checkwise.study.outcome import Outcome, outcome_at, timed
 from checkwise.study.rows import Row
 from checkwise.study.runs import Runs
