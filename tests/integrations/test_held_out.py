@@ -375,7 +375,7 @@ def test_a_held_out_column_with_gaps_is_refused(tmp_path: Path, read: Read, empt
         read(tmp_path, rows)
 
 
-@pytest.mark.parametrize("column", ["split", "set", "subset", "kind", "domain_type", "roles"])
+@pytest.mark.parametrize("column", ["split", "set", "subset", "kind", "domain_type", "domain_role"])
 @pytest.mark.parametrize("cell", ["test", "ood", "target"])
 def test_a_column_whose_cells_mark_a_target_is_not_passed_over(
     tmp_path: Path, column: str, cell: str

@@ -27,7 +27,18 @@ DOMAIN_WORDS = ("domain", "domains", "env", "envs", "environment", "environments
 # out; `test_accuracy` and `target_nll` are metrics.
 NAMING_WORDS = (*DOMAIN_WORDS, "is", "name", "names", "id", "ids", "idx", "index", "set", "flag")
 # Columns whose cells may say it: `split` = `test`.
-PART_WORDS = ("split", "splits", "set", "subset", "part", "partition", "kind", "type", "roles")
+PART_WORDS = (
+    "split",
+    "splits",
+    "set",
+    "subset",
+    "part",
+    "partition",
+    "kind",
+    "type",
+    "role",
+    "roles",
+)
 SHOWN = 8
 
 
