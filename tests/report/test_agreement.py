@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from math import fsum
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,14 @@ import pytest
 from checkwise.errors import NoGuaranteeError
 from checkwise.records import RunKey, Trajectory
 from checkwise.report import sentences
-from checkwise.report.page_data import bootstrap_facts, quantiles
+from checkwise.report.page_data import quantiles
 from checkwise.report.payload import key_facts, metric_facts, payload
 from checkwise.selection import Selection, select, select_many
-from checkwise.study import Differences, percentile_interval
+from checkwise.study import Contrast, Differences
+from checkwise.study.cluster_t import cluster_means
+from checkwise.study.clusters import clusters
 from checkwise.study.paired import by_units, contrasts
+from checkwise.study.units import UnitInterval
 from checkwise.study.verdict import verdict
 from tests.report.random_runs import Case, arguments, cases
 from tests.report.scripts import needs_node, run_script
@@ -46,7 +50,7 @@ CHOOSE = """
 """
 METRICS = ("nll", "brier", "ece", "cwece", "hard_ece", "hard_cwece", "worst_class_accuracy")
 FILES = ("exact.js", "runs.js", "rules.js", "explain.js")
-COMPARING = ("bootstrap.js", "units.js", "compare.js")
+COMPARING = ("units.js", "compare.js")
 
 
 def in_the_page(found: list[Case], folder: Path) -> list[dict[str, Any]]:
@@ -185,8 +189,7 @@ def test_540_runs_fit_and_are_chosen_from_alike(tmp_path: Path) -> None:
     """How soon the page answers is measured by ``benchmarks/report_page.py``."""
     runs = many_runs()
     held = [{name: run.values[name][:, 0] for name in METRICS} for run in runs.values()]
-    keys = [run.key for run in runs.values() if run.key is not None]
-    data = {**payload(runs, held), "bootstrap": bootstrap_facts(), "quantiles": quantiles(keys)}
+    data = {**payload(runs, held), "quantiles": quantiles(len(runs))}
     assert len(json.dumps(data)) < 5.3e6  # the rest of such a page takes less than 0.6 MB
     body = """
       const runs = await unpack(given);
@@ -202,16 +205,14 @@ def test_540_runs_fit_and_are_chosen_from_alike(tmp_path: Path) -> None:
         assert indices == [selection.index for selection in chosen.values()]
 
 
-def test_intervals_are_the_librarys(tmp_path: Path) -> None:
+def test_medians_are_numpys(tmp_path: Path) -> None:
     random = np.random.default_rng(3)
-    columns = [random.normal(size=n).tolist() for n in (2, 3, 30, 31)]
-    body = """return given.columns.map((values) =>
-      percentileIntervals([values], given.bootstrap)[0]);"""
-    given = {"columns": columns, "bootstrap": bootstrap_facts()}
-    answers = run_script(("bootstrap.js",), body, given, tmp_path)
-    for values, found in zip(columns, answers, strict=True):
-        low, high = percentile_interval(np.array(values)[:, None])
-        assert found == pytest.approx([float(low[0]), float(high[0])], rel=1e-12, abs=1e-15)
+    columns = [np.sort(random.normal(size=n)).tolist() for n in (1, 2, 3, 30, 31)]
+    body = "return given.map((values) => [50, 75].map((p) => percentile(values, p)));"
+    for values, found in zip(
+        columns, run_script(("exact.js",), body, columns, tmp_path), strict=True
+    ):
+        assert found == pytest.approx(np.percentile(values, [50, 75]).tolist(), rel=1e-12)
 
 
 def designs(number: int = 120) -> list[tuple[list[RunKey], list[float]]]:
@@ -239,9 +240,11 @@ def designs(number: int = 120) -> list[tuple[list[RunKey], list[float]]]:
 def test_intervals_by_unit_and_what_they_allow_are_the_librarys(tmp_path: Path) -> None:
     body = """return given.designs.map(({ keys, values }) => {
       const zeros = values.map(() => 0);
-      const one = contrast(values, zeros, given.metric, keys);
-      addIntervals([one], given);
-      return { units: one.units, verdict: verdictOf(one), said: effect(one) + cautionOf(one) };
+      const one = contrast(values, zeros, given.metric, keys, given.quantiles);
+      return {
+        units: one.units, shown: shownInterval(one), verdict: verdictOf(one),
+        said: effect(one) + cautionOf(one),
+      };
     });"""
     made = designs()
     given = {
@@ -249,25 +252,50 @@ def test_intervals_by_unit_and_what_they_allow_are_the_librarys(tmp_path: Path) 
             {"keys": [key_facts(key) for key in keys], "values": values} for keys, values in made
         ],
         "metric": metric_facts("nll"),
-        "bootstrap": bootstrap_facts(),
-        "quantiles": quantiles([key for keys, _ in made for key in keys]),
+        "quantiles": quantiles(max(len(keys) for keys, _ in made)),
     }
-    kinds = set()
+    kinds, sentences_compared, without = set(), 0, 0
     for (keys, values), page in zip(
         made, run_script((*FILES, *COMPARING), body, given, tmp_path), strict=True
     ):
-        mine = np.array(values)[:, None]
-        table = Differences("a", "b", tuple(keys), ("target_nll",), mine, np.zeros_like(mine))
-        (row,) = by_units(table, contrasts(table))
-        found = verdict(row)
-        for unit, expected in row.units.items():
-            assert page["units"].get(unit, {"groups": 0})["groups"] in (expected.groups, 0)
-            if expected.groups > 1 and len(values) > 1:
-                ends = [page["units"][unit][end] for end in ("low", "high")]
-                assert ends == pytest.approx([expected.low, expected.high], rel=1e-9, abs=1e-12)
-        assert page["verdict"]["direction"] == found.direction
-        assert page["verdict"]["scope"] == found.scope
-        assert page["verdict"]["against"] == list(found.against)
-        assert page["said"] == sentences.effect(row) + sentences.caution(row)
-        kinds.add((found.direction, found.scope, bool(found.against)))
+        row = compared(keys, values)
+        for unit, expected in {"run": over_runs(keys, values), **row.units}.items():
+            found = page["units"][unit]
+            assert found["groups"] == expected.groups
+            ends = [np.nan if found[end] is None else found[end] for end in ("low", "high")]
+            assert ends == pytest.approx(
+                [expected.low, expected.high], rel=1e-9, abs=1e-12, nan_ok=True
+            )
+        shown = row.units["block"]
+        by_runs = verdict(
+            replace(row, low=page["units"]["run"]["low"], high=page["units"]["run"]["high"])
+        )
+        unclear = shown.groups < 2 or shown.includes_zero
+        assert page["verdict"]["direction"] == ("unclear" if unclear else by_runs.direction)
+        assert page["verdict"]["scope"] == by_runs.scope
+        if shown.groups < 2:
+            without += 1
+            assert page["shown"] == "no interval from one block"
+        elif unclear == ("run" in by_runs.against):
+            sentences_compared += 1
+            same_ends = replace(row, low=shown.low, high=shown.high)
+            assert page["said"] == sentences.effect(same_ends) + sentences.caution(same_ends)
+        kinds.add((by_runs.direction, by_runs.scope, bool(by_runs.against)))
     assert len(kinds) >= 8
+    assert sentences_compared > 60
+    assert without > 2
+
+
+def compared(keys: list[RunKey], values: list[float]) -> Contrast:
+    """The library's contrast of these differences, with the intervals by every unit."""
+    mine = np.array(values)[:, None]
+    table = Differences("a", "b", tuple(keys), ("target_nll",), mine, np.zeros_like(mine))
+    (row,) = by_units(table, contrasts(table))
+    return row
+
+
+def over_runs(keys: list[RunKey], values: list[float]) -> UnitInterval:
+    """The cluster-t interval with every run as its own cluster: Student's interval of a mean."""
+    means = cluster_means(np.array(values)[:, None], clusters(keys, "run"))
+    low, high = means.interval()
+    return UnitInterval(means.clusters, float(low[0]), float(high[0]), np.nan)

@@ -13,15 +13,13 @@ import pytest
 
 import checkwise as cw
 from checkwise.records import RunKey
-from checkwise.report import write_report
-from checkwise.study import Cohort
+from checkwise.report import sentences, write_report
+from checkwise.study import Cohort, Contrast
 from tests.report.chromium import Browser, browser, needs_chromium
 from tests.report.test_page import HOSTILE
 from tests.study.cohorts import demo_like, tiny_runs, write_cohort
 
 pytestmark = needs_chromium
-
-TARGETS = ("target_accuracy", "target_nll", "target_ece", "target_cwece")
 
 
 @pytest.fixture(scope="module")
@@ -167,16 +165,15 @@ def test_comparisons_are_pythons(page: Browser, cohort: Cohort, controls: dict[s
     rule = controls.get("rule", "ac-nc")
     shared: dict[str, Any] = {"worst_domain": True} if "worst" in controls else {}
     asked: dict[str, Any] = {"delta_pp": "1.5", "q": 1} if "slider" in controls else {}
-    expected = cohort.compare(["ac-nc", "ac-mean", "pure-nll"], **asked, **shared)
+    expected = cohort.contrasts(["ac-nc", "ac-mean", "pure-nll"], **asked, **shared)
     found = saved(page, "#rules-target")
     for name in ("ac-nc", "ac-mean", "pure-nll"):
-        agree(found[name], expected[expected["rule"] == name])
-    page.wait("!document.getElementById('split-table').innerText.includes('…')")
+        agree(found[name], [row for row in expected if row.rule == name])
     given: dict[str, Any] = asked if rule == "ac-nc" else {}
-    split = cohort.compare([rule], by=["algorithm"], **given, **shared)
+    split = cohort.contrasts([rule], by=["algorithm"], **given, **shared)
     by_algorithm = saved(page, "#split-table")
     for algorithm in ("CORAL", "ERM", "GroupDRO", "IRM", "VREx"):
-        agree(by_algorithm[algorithm], split[split["algorithm"] == algorithm])
+        agree(by_algorithm[algorithm], [row for row in split if row.group == (algorithm,)])
 
 
 def saved(page: Browser, place: str) -> dict[str, dict[str, str]]:
@@ -192,20 +189,40 @@ def saved(page: Browser, place: str) -> dict[str, dict[str, str]]:
     return {line[0]: dict(zip(head, line, strict=True)) for line in lines}
 
 
-def agree(found: dict[str, str], expected: Any) -> None:
-    for row in expected.to_dict("records"):
-        if row["metric"] in TARGETS:
-            for part in ("mean", "low", "high", "median"):
-                got = float(found[f"{row['metric']}_{part}"])
-                assert got == pytest.approx(row[part], rel=1e-9, abs=1e-12)
-            for part in ("wins", "ties", "losses", "n", "missing"):
-                assert int(found[f"{row['metric']}_{part}"]) == row[part]
+def agree(found: dict[str, str], expected: list[Contrast]) -> None:
+    """The same means and counts, and the library's cluster-t interval by block."""
+    for row in expected:
+        block = row.units["block"]
+        numbers = {"mean": row.mean, "median": row.median, "low": block.low, "high": block.high}
+        for part, value in numbers.items():
+            got = float(found[f"{row.metric}_{part}"])
+            assert got == pytest.approx(value, rel=1e-9, abs=1e-12)
+        for part in ("wins", "ties", "losses", "n", "missing"):
+            assert int(found[f"{row.metric}_{part}"]) == getattr(row, part)
 
 
-def test_the_answer_at_the_settings_of_the_report_is_the_answer_above(page: Browser) -> None:
+def test_the_answer_at_the_settings_of_the_report_is_the_answer_above(
+    page: Browser, cohort: Cohort
+) -> None:
     open_held_out(page)
+    rows = [
+        replace(row, low=row.units["block"].low, high=row.units["block"].high)
+        for row in cohort.contrasts(["ac-nc"])
+    ]
     live = page.text("#live-answer").replace("ac-nc (δ 0.5, L∞)", "ac-nc")
-    assert live == page.text(".top .answer")
+    assert live == sentences.answer(rows)
+    assert page.text("#live-intervals").startswith(
+        "Intervals here are 95% cluster-t intervals over 3 blocks; the runs of a block share both"
+    )
+
+
+def test_one_block_of_runs_has_no_interval_and_says_so(tab: Browser, tmp_path: Path) -> None:
+    folder = demo_like(tmp_path / "one", runs_per_algorithm=1)
+    tab.open(write_report(folder, tmp_path / "r.html"))
+    open_held_out(tab)
+    assert "no interval from one block" in tab.text("#live-answer")
+    assert "one block, which gives no interval" in tab.text("#live-intervals")
+    assert "no interval from one block" in tab.text("#rules-target")
 
 
 def test_tables_sort_and_a_run_opens_from_its_row(page: Browser) -> None:

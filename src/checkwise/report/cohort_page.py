@@ -189,6 +189,7 @@ def _live_targets() -> Markup:
         el("h3", "At the settings chosen above"),
         el("p", id="live-answer", class_="answer", aria_live="polite"),
         el("p", id="live-note", class_="note"),
+        el("p", id="live-intervals", class_="note"),
         el("div", id="rules-target", data_result="rules"),
         el(
             "p",
@@ -263,9 +264,10 @@ def _method(facts: CohortFacts) -> Markup:
             f"Tolerance {facts.delta_pp} points. Accuracy and calibration errors are ×100, NLL is "
             "unscaled. ECE and CwECE are soft-bin squared gaps and not comparable with hard-bin "
             "values. Every run weighs the same.",
-            f"Intervals: 95% percentile bootstrap over run pairs, {RESAMPLES:,} resamples, seed "
-            f"{SEED}; what the page computes for other settings uses the same draws. Runs that "
-            "share seeds and splits are not independent, so the true uncertainty is larger than "
-            "these intervals.",
+            f"Intervals as reported: 95% percentile bootstrap over run pairs, {RESAMPLES:,} "
+            f"resamples, seed {SEED}. Runs that share seeds and splits are not independent, so the "
+            "true uncertainty is larger than these intervals.",
+            "Intervals at the settings that you choose: 95% cluster-t over blocks. The runs of a "
+            "block share both seeds.",
         ),
     )

@@ -19,7 +19,6 @@ SCRIPTS = (
     "runs.js",
     "rules.js",
     "explain.js",
-    "bootstrap.js",
     "units.js",
     "dom.js",
     "plot.js",

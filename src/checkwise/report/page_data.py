@@ -1,4 +1,4 @@
-"""What the script of the page starts from: runs, held-out results, settings, draws."""
+"""What the script of the page starts from: runs, held-out results, settings, quantiles."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from checkwise.report.payload import BUDGET, payload
 from checkwise.selection.constrained import OBJECTIVES
 from checkwise.selection.result import plain
 from checkwise.study import Cohort
-from checkwise.study.bootstrap import LEVEL, RESAMPLES, SEED
-from checkwise.study.clusters import UNITS, clusters
+from checkwise.study.bootstrap import LEVEL
 
 FloatArray = NDArray[np.float64]
 
@@ -26,7 +25,7 @@ SETTINGS = {"delta_pp": "0.5", "q": "inf", "threshold_pp": "80"}
 def cohort_data(
     cohort: Cohort, rule: str, reference: str, params: Mapping[str, Any], *, budget: int = BUDGET
 ) -> dict[str, Any]:
-    """The data of a cohort's page; runs in the order of their keys, as draws assume."""
+    """The data of a cohort's page; runs in the order of their keys."""
     keys = sorted(cohort.usable)
     runs = {str(key): cohort.usable[key] for key in keys}
     held_out = [_targets(cohort, key) for key in keys]
@@ -34,8 +33,7 @@ def cohort_data(
     return {
         **data,
         "start": _start(data, rule, reference, params),
-        "bootstrap": bootstrap_facts(),
-        "quantiles": quantiles(keys),
+        "quantiles": quantiles(len(keys)),
     }
 
 
@@ -99,21 +97,9 @@ def _usual(known: Sequence[str] | Mapping[str, Any]) -> str:
     return next(name for name in ("ac-nc", "ac-nll", REFERENCE) if name in known)
 
 
-def bootstrap_facts() -> dict[str, Any]:
-    """The generator's state before the first draw; ``bootstrap.js`` draws from there."""
-    state: Any = np.random.default_rng(SEED).bit_generator.state
-    return {
-        "resamples": RESAMPLES,
-        "level": LEVEL,
-        "seed": SEED,
-        "generator": {name: str(state["state"][name]) for name in ("state", "inc")},
-    }
-
-
-def quantiles(keys: Sequence[RunKey]) -> list[float]:
+def quantiles(runs: int) -> list[float]:
     """Of Student's t at the level of the intervals: with 1, 2, … degrees of freedom."""
     from scipy.special import stdtrit
 
-    most = max(clusters(keys, unit).count for unit in UNITS if unit != "run")
     share = (1 + LEVEL) / 2
-    return [float(stdtrit(df, share)) for df in range(1, most)]
+    return [float(stdtrit(df, share)) for df in range(1, runs)]

@@ -1,7 +1,6 @@
 // All runs at the current settings: source side always, held-out side once it is open.
 
 const MAIN_TARGETS = ['accuracy', 'nll', 'ece', 'cwece'];
-const FEW = 10;
 
 function renderCohort(page, setting) {
   const chosen = selectAll(page.runs, setting);
@@ -61,7 +60,7 @@ function renderRuns(page, chosen, usual) {
 /** All rules at the current settings, one after the other so that the page stays quick. */
 function renderRules(page, setting, usual, open) {
   const mine = page.work;
-  const { start: first, held } = page.data;
+  const { start: first, held, quantiles } = page.data;
   const metrics = held ? held.metrics.filter((m) => MAIN_TARGETS.includes(m)) : [];
   const offered = page.data.rules.filter((rule) =>
     rule.name !== first.reference && usable(page, rule, setting) && rule.name !== 'ac');
@@ -83,8 +82,7 @@ function renderRules(page, setting, usual, open) {
     const row = { rule, source: chosen && sourceFacts(chosen, usual), contrasts: [] };
     if (open && chosen) {
       row.contrasts = metrics.map((m) =>
-        contrast(targetsOf(chosen, m, rule.expected), theirs[m], page.metrics[m], keys));
-      addIntervals(row.contrasts, page.data);
+        contrast(targetsOf(chosen, m, rule.expected), theirs[m], page.metrics[m], keys, quantiles));
     }
     rows.push(row);
     setTimeout(next, 0);
@@ -141,13 +139,18 @@ function contrastColumn(metric, at) {
   };
 }
 
+/** n = 30 · 9 blocks */
+function sizesOf({ n, units }) {
+  return `n = ${n}` + (n > 1 ? ` · ${counted(units[SHOWN_UNIT].groups, SHOWN_UNIT)}` : '');
+}
+
 function contrastTable(page, place, { label, name, caption, rows, metrics, kind }) {
   const lost = (row) => row.contrasts.find((c) => c.metric.name === 'accuracy')?.lose_1pp ?? NaN;
   sortableTable(place, {
     caption, name, rows, kind,
     columns: [
       { label, value: (r) => r.label,
-        cell: (r) => [r.label, h('small', {}, `n = ${r.contrasts[0].n}`)] },
+        cell: (r) => [r.label, h('small', {}, sizesOf(r.contrasts[0]))] },
       ...metrics.map((m, at) => contrastColumn(page.metrics[m], at)),
       { label: 'lose ≥ 1 point', value: lost,
         cell: (r) => (Number.isNaN(lost(r)) ? '–' : `${fixed(100 * lost(r), 0)}%`) },
@@ -159,7 +162,7 @@ function renderTargetRules(page, setting, rows, metrics) {
   contrastTable(page, byId('rules-target'), {
     label: 'rule', name: 'rules-heldout', metrics,
     caption: `All rules at these settings − ${page.data.start.reference}, paired by run, with 95% ` +
-      'intervals over runs; small figures: runs better / equal / worse',
+      'cluster-t intervals over blocks; small figures: runs better / equal / worse',
     rows: rows.filter((row) => row.contrasts.length).map((row) =>
       ({ label: row.rule.name, contrasts: row.contrasts })),
     kind: (row) => (row.label === setting.rule.name ? 'chosen' : null),
@@ -168,20 +171,19 @@ function renderTargetRules(page, setting, rows, metrics) {
 
 /** The current rule on the held-out domains: in words, split, and run by run. */
 function renderTargets(page, setting, chosen, usual) {
-  const { held, start: first } = page.data;
+  const { held, start: first, quantiles } = page.data;
   const metrics = held.metrics.filter((m) => MAIN_TARGETS.includes(m));
   const of = (at) => metrics.map((m) => contrast(
     targetsOf(at.map((i) => chosen[i]), m, false), targetsOf(at.map((i) => usual[i]), m, false),
-    page.metrics[m], at.map((i) => page.runs[i].key)));
+    page.metrics[m], at.map((i) => page.runs[i].key), quantiles));
   const every = of(page.runs.map((_, i) => i));
-  addIntervals(every, page.data);
   const pick = (name) => every.find((c) => c.metric.name === name);
   const [nll, accuracy] = [pick('nll'), pick('accuracy')];
   byId('live-answer').textContent = setting.rule.name === first.reference
     ? `${first.reference} is what the others are compared with.`
     : `Against ${first.reference}, ${settingText(setting)} ${effect(nll)} on ` +
       `${counted(nll.n, 'run')}` +
-      `${Number.isNaN(nll.low) ? ', too few for an interval' : ''}${cautionOf(nll)}; ` +
+      `${Number.isNaN(nll.low) ? `, ${shownInterval(nll)}` : cautionOf(nll)}; ` +
       `it ${effect(accuracy)}${cautionOf(accuracy)}.`;
   const asReported = isStart(page, setting);
   byId('live-note').textContent = asReported
@@ -189,6 +191,7 @@ function renderTargets(page, setting, chosen, usual) {
     : 'These are not the settings that the report was written with: this is exploration, and the ' +
       'best of many settings looks better than it is.';
   byId('live-note').classList.toggle('caution', !asReported);
+  byId('live-intervals').textContent = aboutIntervals(nll);
   const by = byId('split').value;
   const groups = new Map();
   page.runs.forEach((run, i) => {
@@ -197,17 +200,10 @@ function renderTargets(page, setting, chosen, usual) {
   });
   const rows = [...groups.keys()].sort()
     .map((label) => ({ label, contrasts: of(groups.get(label)) }));
-  const few = Math.min(...rows.map((row) => row.contrasts[0].n)) < FEW;
-  const table = () => contrastTable(page, byId('split-table'), {
+  contrastTable(page, byId('split-table'), {
     label: byId('split').selectedOptions[0].textContent, name: `by-${by}`, rows, metrics,
-    caption: `${settingText(setting)} − ${first.reference}, paired by run, with 95% intervals ` +
-      'over runs' +
-      (few ? `. Intervals from fewer than ${FEW} runs are too narrow: hints, not results` : ''),
-  });
-  table();
-  later(page, () => {
-    for (const row of rows) addIntervals(row.contrasts, page.data);
-    table();
+    caption: `${settingText(setting)} − ${first.reference}, paired by run, with 95% cluster-t ` +
+      'intervals over blocks',
   });
   if (byId('differences').parentElement.open) renderDifferences(page, every, metrics);
 }

@@ -19,8 +19,8 @@ function targetsOf(chosen, metric, expected) {
   });
 }
 
-/** Differences to the reference in one metric, on the reported scale; `keys` are the runs'. */
-function contrast(mine, theirs, metric, keys) {
+/** Differences to the reference in one metric, on the reported scale, with cluster-t intervals. */
+function contrast(mine, theirs, metric, keys, quantiles) {
   const values = [];
   const kept = [];
   mine.forEach((value, i) => {
@@ -33,8 +33,10 @@ function contrast(mine, theirs, metric, keys) {
   const n = values.length;
   const better = metric.higher ? values : values.map((v) => -v);
   const sorted = Float64Array.from(values).sort();
+  const units = n < 2 ? {} : unitIntervals(values, kept.map((i) => keys[i]), quantiles);
+  const { low, high } = units[SHOWN_UNIT] ?? { low: NaN, high: NaN };
   return {
-    metric, values, n, low: NaN, high: NaN, kept, keys: kept.map((i) => keys[i]), units: {},
+    metric, values, n, kept, units, low, high,
     missing: mine.length - n,
     mean: n ? fsum(values) / n : NaN,
     median: n ? percentile(sorted, 50) : NaN,
@@ -44,15 +46,6 @@ function contrast(mine, theirs, metric, keys) {
     lose_1pp: n && metric.name === 'accuracy'
       ? values.filter((v) => v <= -LOSS_PP + 1e-9).length / n : NaN,
   };
-}
-
-/** Fill in the intervals of contrasts: over runs, from Python's own draws, and by every unit. */
-function addIntervals(contrasts, { bootstrap, quantiles }) {
-  for (const one of contrasts) {
-    if (one.n < 2) continue;
-    [[one.low, one.high]] = percentileIntervals([one.values], bootstrap);
-    one.units = unitIntervals(one.values, one.keys, quantiles);
-  }
 }
 
 /** What a rule did where it looks. */
@@ -77,7 +70,8 @@ function shown(value, metric, signed = false) {
 }
 
 function shownInterval(one) {
-  if (Number.isNaN(one.low)) return one.n === 1 ? 'no interval from one run' : one.n ? '…' : 'no runs';
+  if (one.n < 2) return one.n ? 'no interval from one run' : 'no runs';
+  if (Number.isNaN(one.low)) return 'no interval from one block';
   return `[${shown(one.low, one.metric)}, ${shown(one.high, one.metric)}]`;
 }
 

@@ -37,6 +37,15 @@ function fsum(values) {
   return high;
 }
 
+/** NumPy's linear percentile of sorted values. */
+function percentile(sorted, percent) {
+  const at = (percent / 100) * (sorted.length - 1);
+  const under = Math.floor(at);
+  const share = at - under;
+  const [a, b] = [sorted[under], sorted[Math.min(under + 1, sorted.length - 1)]];
+  return share < 0.5 ? a + (b - a) * share : b - (b - a) * (1 - share);
+}
+
 /** The decimal a user wrote, exactly: {text, value, num, den}, or null where it is no number. */
 function decimal(text) {
   const found = /^\s*\+?(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d{1,3}))?\s*$/.exec(text);

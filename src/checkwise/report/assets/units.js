@@ -1,63 +1,71 @@
-// Intervals with groups of runs as the unit, and what a difference may be called: the same
-// criterion as checkwise.study.units and checkwise.study.verdict.
+// Cluster-t intervals of a mean over runs that share seeds, splits or held-out domains, and what they
+// allow a difference to be called: the closed form and the criterion of checkwise.study.
 
+const SHOWN_UNIT = 'block'; // the interval in sentences and tables
 const ENOUGH_GROUPS = 3;
 const SEED_UNITS = ['block', 'draw', 'trial'];
 const DOMAIN_UNITS = ['domain', 'block_domain'];
 const GROUPS = {
-  block: 'blocks', draw: 'draws', trial: 'splits', domain: 'domains',
+  run: 'runs', block: 'blocks', draw: 'draws', trial: 'splits', domain: 'domains',
   block_domain: 'blocks × domains',
 };
 const both = (key) => `${key.hparams_seed} ${key.trial_seed}`;
 const UNIT_LABELS = {
+  run: (key, i) => String(i),
   block: both,
   draw: (key) => (key.hparams_seed === 0 ? '0' : both(key)),
   trial: (key) => String(key.trial_seed),
   domain: (key) => JSON.stringify([key.dataset, key.held_out]),
 };
 
-/** The cluster-t interval of the mean by each unit; `quantiles[G − 2]` is Student's with G − 1. */
+/** G/(G−1) Σ_g (Σ_{i in g} (v_i − mean))² / n², with the number of clusters G. */
+function clusterVariance(values, mean, labels) {
+  const sums = new Map();
+  values.forEach((value, i) => {
+    sums.set(labels[i], (sums.get(labels[i]) ?? 0) + (value - mean));
+  });
+  const groups = sums.size;
+  if (groups < 2) return { groups, variance: NaN };
+  if (values.every((value) => value === values[0])) return { groups, variance: 0 };
+  const squares = [...sums.values()].reduce((total, sum) => total + sum * sum, 0);
+  return { groups, variance: (groups / (groups - 1)) * squares / values.length ** 2 };
+}
+
+/** The interval of the mean by each unit; `quantiles[G − 2]` is Student's with G − 1 degrees. */
 function unitIntervals(values, keys, quantiles) {
-  const n = values.length;
-  const mean = fsum(values) / n;
-  const alike = values.every((value) => value === values[0]);
-  const variance = (label) => {
-    const sums = new Map();
-    values.forEach((value, i) => {
-      const name = label(keys[i]);
-      sums.set(name, (sums.get(name) ?? 0) + (value - mean));
-    });
-    const groups = sums.size;
-    if (groups < 2) return { groups, variance: NaN };
-    const squares = [...sums.values()].reduce((total, sum) => total + sum * sum, 0);
-    return { groups, variance: alike ? 0 : (groups / (groups - 1)) * squares / (n * n) };
-  };
-  const found = Object.fromEntries(
-    Object.entries(UNIT_LABELS).map(([unit, label]) => [unit, variance(label)]));
-  const { block, domain } = found;
-  const shared = variance((key) => `${UNIT_LABELS.block(key)} ${UNIT_LABELS.domain(key)}`);
-  found.block_domain = {
+  const mean = fsum(values) / values.length;
+  const labels = Object.fromEntries(
+    Object.entries(UNIT_LABELS).map(([unit, label]) => [unit, keys.map(label)]));
+  const by = Object.fromEntries(
+    Object.entries(labels).map(([unit, own]) => [unit, clusterVariance(values, mean, own)]));
+  const { block, domain } = by;
+  const crossed = keys.map((_, i) => `${labels.block[i]} ${labels.domain[i]}`);
+  const shared = clusterVariance(values, mean, crossed);
+  by.block_domain = {
     groups: Math.min(block.groups, domain.groups),
     variance: Math.max(
       block.variance + domain.variance - shared.variance, block.variance, domain.variance),
   };
-  return Object.fromEntries(Object.entries(found).map(([unit, one]) => {
-    const half = (quantiles[one.groups - 2] ?? NaN) * Math.sqrt(one.variance);
-    return [unit, { groups: one.groups, low: mean - half, high: mean + half }];
+  return Object.fromEntries(Object.entries(by).map(([unit, { groups, variance }]) => {
+    const half = (quantiles[groups - 2] ?? NaN) * Math.sqrt(variance);
+    return [unit, { groups, low: mean - half, high: mean + half }];
   }));
 }
 
+const includesZero = ({ low, high }) => !(low > 0 || high < 0);
+
 /** Better, worse or unclear; how far that reaches; which units include zero. */
-function verdictOf(one) {
-  const units = one.units ?? {};
-  const deciding = Object.keys(units).filter((unit) => units[unit].groups >= ENOUGH_GROUPS);
-  const against = deciding.filter((unit) => !(units[unit].low > 0 || units[unit].high < 0));
-  if (Number.isNaN(one.low) || (one.low <= 0 && one.high >= 0)) against.unshift('run');
-  const unclear = ['run', ...SEED_UNITS].some((unit) => against.includes(unit));
+function verdictOf({ units, mean, metric }) {
+  const names = Object.keys(units);
+  const deciding = names.filter((unit) => units[unit].groups >= ENOUGH_GROUPS);
+  // The interval that is shown counts, however few its clusters are.
+  const against = names.filter((unit) =>
+    (unit === SHOWN_UNIT || deciding.includes(unit)) && includesZero(units[unit]));
+  const unclear = !names.length || ['run', ...SEED_UNITS].some((unit) => against.includes(unit));
   const everywhere = deciding.includes('domain') &&
     !DOMAIN_UNITS.some((unit) => against.includes(unit));
   return {
-    direction: unclear ? 'unclear' : one.mean > 0 === one.metric.higher ? 'better' : 'worse',
+    direction: unclear ? 'unclear' : mean > 0 === metric.higher ? 'better' : 'worse',
     scope: !SEED_UNITS.some((unit) => deciding.includes(unit)) ? 'these runs'
       : everywhere ? 'new domains' : 'these domains',
     against,
@@ -68,15 +76,23 @@ function verdictOf(one) {
 function cautionOf(one) {
   if (Number.isNaN(one.low)) return '';
   const { direction, scope, against } = verdictOf(one);
-  if (against.includes('run')) return ', an interval that includes zero';
+  if (against.includes(SHOWN_UNIT)) return ', an interval that includes zero';
   if (direction === 'unclear') {
-    const implied = against.includes('block') || against.includes('domain');
-    const names = against.filter((unit) => !(implied && unit === 'block_domain'))
-      .map((unit) => GROUPS[unit]);
+    const names = against.filter((unit) =>
+      !(unit === 'block_domain' && against.includes('domain'))).map((unit) => GROUPS[unit]);
     return `, which ${listed(names)} do not bear out`;
   }
   if (scope === 'these runs') return ' (shown for these runs, not for new seeds)';
   if (scope !== 'these domains') return '';
   const domains = one.units.domain.groups === 1 ? 'this domain' : 'these domains';
   return ` (shown for ${domains}, not for new ones)`;
+}
+
+/** Which intervals the page computes here, and over how many clusters; or why there are none. */
+function aboutIntervals({ units, n }) {
+  if (n < 2) return 'One run gives no interval.';
+  const { groups } = units[SHOWN_UNIT];
+  if (groups < 2) return 'All runs share both seeds and form one block, which gives no interval.';
+  return `Intervals here are 95% cluster-t intervals over ${groups} blocks; the runs of a block ` +
+    'share both seeds. The answer at the top resamples single runs, so its intervals differ.';
 }
