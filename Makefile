@@ -25,9 +25,9 @@ test: install
 test-oldest: .venv-oldest/.installed
 	.venv-oldest/bin/python -m pytest -n 2 -q -W ignore::DeprecationWarning $(OLDEST_TESTS)
 
-OLDEST_TESTS := tests/metrics tests/records tests/selection tests/integrations \
+OLDEST_TESTS := tests/metrics tests/records tests/selection tests/readers \
 	tests/cli/test_select.py tests/cli/test_rules.py tests/cli/test_module.py \
-	tests/study/test_statistics.py tests/study/test_bootstrap.py tests/study/test_clusters.py \
+	tests/statistics/test_statistics.py tests/statistics/test_bootstrap.py tests/statistics/test_clusters.py \
 	tests/test_oldest.py
 
 .venv-oldest/.installed: pyproject.toml tests/oldest.txt

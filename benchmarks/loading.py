@@ -10,7 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from checkwise.integrations import load_runs
+from checkwise.readers import load_runs
 
 RUNS, RECORDS, TARGET_SECONDS = 540, 51, 5.0
 

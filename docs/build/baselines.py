@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pandas
+
 from page import fill
 
 PAGE = Path(__file__).parents[1] / "baselines.md"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pandas
 
-from checkwise.report.measures import shown, title
 from checkwise.study.pool import BOTH
-from checkwise.study.tables import Cell, Table
+from checkwise.tables import Cell, Table
+from checkwise.tables.measures import shown, title
 
 PAPER = Path(__file__).parents[1] / "study" / "data" / "paper.csv"
 DATA_OF = {"development": "PACS", "evaluation": "OfficeHome", BOTH: "both"}

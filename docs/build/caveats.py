@@ -10,8 +10,8 @@ from logit_tables import read
 from result_tables import Results
 from verdicts import ACCURACY, NLL, SECONDARY
 
-from checkwise.study.hparams import hparam
-from checkwise.study.multiplicity import holm
+from checkwise.statistics.multiplicity import holm
+from checkwise.tables.learning_rate import hparam
 
 PILOT_RATE = 1e-3  # what hyperparameter seed 0 is trained with, and the pilot was
 

@@ -10,9 +10,8 @@ from contrast import DEVELOPMENT, EVALUATION, Claim, change
 from result_tables import Results
 from verdicts import ACCURACY, MARGIN, NLL
 
-from checkwise.study.clusters import clusters
-from checkwise.study.equivalence import equivalence
-from checkwise.study.units import SEED_UNITS
+from checkwise.statistics.equivalence import equivalence
+from checkwise.study.units import SEED_UNITS, clusters
 
 
 def claims(results: Results) -> str:

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkwise.report.measures import number, shown
-from checkwise.report.sentences import group_names
+from checkwise.page.sentences import group_names
 from checkwise.selection.explain import listed
+from checkwise.statistics.bootstrap import SEED
 from checkwise.study import Contrast
-from checkwise.study.bootstrap import SEED
 from checkwise.study.paired import by_units, contrasts, scale
 from checkwise.study.pool import Pool
-from checkwise.study.tables import Cell
 from checkwise.study.units import UnitInterval
 from checkwise.study.verdict import verdict
+from checkwise.tables import Cell
+from checkwise.tables.measures import number, shown
 
 TARGETS = ("target_accuracy", "target_ece", "target_cwece", "target_nll")
 RULE, REFERENCE = "ac-nc", "source-acc"

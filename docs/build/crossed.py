@@ -7,9 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from checkwise.records import RunKey
-from checkwise.study.bootstrap import bootstrap_interval
-from checkwise.study.clusters import clusters
-from checkwise.study.units import SEED_UNITS, unit_means
+from checkwise.statistics.bootstrap import bootstrap_interval
+from checkwise.study.units import SEED_UNITS, clusters, unit_means
 
 PART = "crossed-coverage"
 STUDIES, RESAMPLES, LEVEL, SEED = 2_000, 2_000, 0.95, 20261116

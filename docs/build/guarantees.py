@@ -8,9 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from page import fill
 
 import checkwise as cw
+from page import fill
 
 PAGE = Path(__file__).parents[1] / "guarantees.md"
 PART = "simulation"

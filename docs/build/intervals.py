@@ -12,12 +12,11 @@ from typing import NamedTuple
 
 import crossed
 import numpy as np
-from page import fill
 
-from checkwise.study.bootstrap import bootstrap_interval
-from checkwise.study.cluster_t import cluster_means
-from checkwise.study.clusters import Clusters, numbered
-from checkwise.study.wild import sign_patterns, wild_p_value
+from checkwise.statistics.bootstrap import bootstrap_interval
+from checkwise.statistics.clusters import Clusters, cluster_means, numbered
+from checkwise.statistics.wild import sign_patterns, wild_p_value
+from page import fill
 
 PAGE = Path(__file__).parents[1] / "statistics.md"
 PART = "coverage"

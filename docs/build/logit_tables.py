@@ -18,7 +18,7 @@ from typing import Any
 from checkwise.store.registration import source_hashes
 from checkwise.study import Cohort
 from checkwise.study.pool import Pool
-from checkwise.study.tables import Cell, Table, build
+from checkwise.tables import Cell, Table, build
 
 FILE = Path(__file__).parents[1] / "study" / "data" / "logits.json"
 NAMES = ("temperature", "temperature-changes", "cross-fit", "binning", "risk-coverage")

@@ -14,9 +14,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from checkwise.report import write_report
-from checkwise.report.facts import cohort_facts
-from checkwise.report.picture import trajectory_picture
+from checkwise.page import write_report
+from checkwise.page.facts import cohort_facts
+from checkwise.page.picture import trajectory_picture
 from checkwise.study import Cohort
 
 DOCS = Path(__file__).parents[1]

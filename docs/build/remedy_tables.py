@@ -12,7 +12,7 @@ from result_tables import Results
 
 from checkwise.study.pool import Pool
 from checkwise.study.setting import Setting
-from checkwise.study.tables import build
+from checkwise.tables import build
 
 HARD = ("target_accuracy", "target_nll", "target_hard_ece", "target_hard_cwece")
 NEAR = ("0.1", "0.5", "1.0")

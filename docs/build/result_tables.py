@@ -11,11 +11,11 @@ from contrast import REFERENCE, RULE, TARGETS, change
 from packed import DATA
 
 from checkwise.records import RunKey
-from checkwise.report.measures import title
 from checkwise.study import Cohort
-from checkwise.study.hparams import hparam
 from checkwise.study.pool import Pool
-from checkwise.study.tables import Table, build
+from checkwise.tables import Table, build
+from checkwise.tables.learning_rate import hparam
+from checkwise.tables.measures import title
 
 SHOWN = ("target_nll", "target_accuracy")
 PROXIES = {"source accuracy": "source-acc", "AC utility": "ac-nc"}

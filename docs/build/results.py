@@ -11,10 +11,10 @@ import remedy_tables as remedies
 import result_tables as tables
 from claims import claims
 from packed import packed_cohorts
-from page import fill
 from verdicts import registered_contrast, verdict
 
-from checkwise.report.figures import write_figures
+from checkwise.figures import write_figures
+from page import fill
 
 PAGE = Path(__file__).parents[1] / "study" / "results.md"
 IMAGES = PAGE.parent / "images"

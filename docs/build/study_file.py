@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 
 from checkwise.sweep.study_file import parse_study, shipped
-from checkwise.sweep.tables import Key
+from checkwise.sweep.toml_table import Key
 from checkwise.train.config import NETWORK_KINDS
 from checkwise.train.hparams import KINDS, MEANINGS, TABLE, known_names
 

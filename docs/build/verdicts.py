@@ -8,11 +8,11 @@ import numpy as np
 from beside import grid
 from contrast import EVALUATION, Change, change
 
-from checkwise.report.measures import title
-from checkwise.study.multiplicity import holm
+from checkwise.statistics.multiplicity import holm
 from checkwise.study.pool import Pool
 from checkwise.study.registered import choice_of, registered
 from checkwise.study.setting import Setting
+from checkwise.tables.measures import title
 
 MARGIN = 0.5
 NLL, ACCURACY, SECONDARY = "target_nll", "target_accuracy", ("target_cwece", "target_ece")

@@ -14,7 +14,6 @@ Example:
 
 from typing import TYPE_CHECKING, Any
 
-from checkwise import metrics
 from checkwise.errors import (
     CheckwiseError,
     CheckwiseWarning,
@@ -41,25 +40,43 @@ from checkwise.selection import (
 )
 
 if TYPE_CHECKING:
-    from checkwise import data, integrations, report, store, study, sweep, testing, train, weights
-    from checkwise.integrations import load, load_runs
+    from checkwise import (
+        calibrators,
+        data,
+        figures,
+        page,
+        readers,
+        statistics,
+        store,
+        study,
+        sweep,
+        tables,
+        testing,
+        train,
+        weights,
+    )
+    from checkwise.readers import load, load_runs
     from checkwise.study import Cohort
 
 __version__ = "0.1.0"
 
 # Loaded when first asked for: names with heavier imports, and the parts that hold the rest.
 _LATER = {
-    "load": "checkwise.integrations",
-    "load_runs": "checkwise.integrations",
+    "load": "checkwise.readers",
+    "load_runs": "checkwise.readers",
     "Cohort": "checkwise.study",
 }
 _PARTS = (
+    "calibrators",
     "data",
-    "integrations",
-    "report",
+    "figures",
+    "page",
+    "readers",
+    "statistics",
     "store",
     "study",
     "sweep",
+    "tables",
     "testing",
     "train",
     "weights",
@@ -80,22 +97,26 @@ __all__ = [
     "RunKey",
     "Selection",
     "Trajectory",
+    "calibrators",
     "data",
-    "integrations",
+    "figures",
     "load",
     "load_runs",
     "loss_valley",
     "metric",
     "metrics",
-    "report",
+    "page",
+    "readers",
     "rule",
     "rules",
     "select",
     "select_many",
     "source_accuracy_radius",
+    "statistics",
     "store",
     "study",
     "sweep",
+    "tables",
     "testing",
     "train",
     "weights",

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import checkwise as cw
+from checkwise.calibrators.temperature import fit_temperature
 from checkwise.cli import main
-from checkwise.weights.temperature import fit_temperature
 from tests.study.cohorts import tiny_runs, write_cohort
 from tests.study.test_rows import pair, save_logits
 

@@ -10,8 +10,8 @@ from typing import Any
 import pandas
 import pytest
 
-from checkwise.cli import compare, main, show
-from checkwise.store.atomic import write_text
+from checkwise.cli import compare, main, printing
+from checkwise.store.files import write_text
 from checkwise.study import Cohort
 from tests.study.cohorts import tiny_runs, write_cohort
 
@@ -61,7 +61,7 @@ def test_no_number_is_cut(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(show, "WIDE", width)
+    monkeypatch.setattr(printing, "WIDE", width)
     assert run("compare", folder, "--rules", "ac-nc,pure-nll") == 0
     table, _, _ = capsys.readouterr().out.partition("\n\n")
     assert max(len(line) for line in table.splitlines()) <= width
@@ -74,7 +74,7 @@ def test_no_number_is_cut(
 def test_a_table_too_wide_for_any_terminal_is_whole(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(show, "WIDE", 40)
+    monkeypatch.setattr(printing, "WIDE", 40)
     assert run("compare", folder, "--by", "algorithm") == 0
     table, _, _ = capsys.readouterr().out.partition("\n\n")
     assert "…" not in table

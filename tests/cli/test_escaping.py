@@ -16,11 +16,10 @@ import pandas
 import pytest
 
 import checkwise as cw
-from checkwise.cli import main, show
-from checkwise.cli.spreadsheet import csv_text
+from checkwise.cli import main, printing
+from checkwise.cli.printing import csv_text
 from checkwise.metrics.arrays import is_number
-from checkwise.report import typeset
-from checkwise.study.tables import Cell, Table
+from checkwise.tables import Cell, Table, typeset
 from checkwise.text import is_plain, printable
 from tests.study.cohorts import tiny_runs, write_cohort
 
@@ -71,9 +70,9 @@ def checked(output: bytes) -> str:
 def test_the_terminal_gets_no_control_characters(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    screen = show.console()
+    screen = printing.console()
     screen.print(f"note: {name}")
-    screen.print(show.table(("run", name), [(name, "1")], left=("run",)))
+    screen.print(printing.table(("run", name), [(name, "1")], left=("run",)))
     said = capsys.readouterr().out
     checked(said.encode())
     if name.startswith("[red]"):

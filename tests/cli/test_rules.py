@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 import checkwise as cw
-from checkwise.cli import main, show
+from checkwise.cli import main, printing
 from checkwise.weights.methods import methods
 
 
@@ -31,7 +31,7 @@ def test_rules_are_listed_for_machines(capsys: pytest.CaptureFixture[str]) -> No
 def test_no_word_is_cut(
     width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(show, "WIDE", width)
+    monkeypatch.setattr(printing, "WIDE", width)
     text = listed(capsys)
     assert max(len(line) for line in text.splitlines()) <= width
     assert "…" not in text

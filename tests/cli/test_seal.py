@@ -17,7 +17,7 @@ from checkwise.store.heldout import read_heldout
 from checkwise.store.layout import inner_path
 from checkwise.store.registration import LOG, OPENED, read_log, register
 from checkwise.study import Cohort
-from checkwise.study.tables import TABLES
+from checkwise.tables import TABLES
 from tests.study.cohorts import tiny_runs, write_cohort
 from tests.study.test_rows import pair, save_logits
 

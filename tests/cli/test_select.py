@@ -13,7 +13,7 @@ import pandas
 import pytest
 
 import checkwise as cw
-from checkwise.cli import main, show
+from checkwise.cli import main, printing
 
 TABLE = """step,accuracy,nll,cwece,n
 100,0.900,0.70,0.020,1000
@@ -277,7 +277,7 @@ def test_bad_input_is_one_line_and_exit_code_2(
 
 def test_a_standard_stream_is_no_file_to_write(table: Path) -> None:
     with pytest.raises(cw.InputError, match="not written to a standard stream"):
-        show.refuse_to_overwrite(table, Path("/dev/stdout"))
+        printing.refuse_to_overwrite(table, Path("/dev/stdout"))
 
 
 def test_a_packed_cohort_has_to_be_unpacked(
@@ -328,7 +328,7 @@ def test_metrics_that_do_not_fit_are_named_and_no_number_is_cut(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(show, "WIDE", width)
+    monkeypatch.setattr(printing, "WIDE", width)
     assert run("select", predictions(tmp_path / "run")) == 0
     shown, _, _ = capsys.readouterr().out.partition("\n\n")
     table, _, without = shown.partition("… and ")

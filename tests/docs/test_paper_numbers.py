@@ -14,9 +14,9 @@ import pytest
 from checkwise.study import Cohort
 from checkwise.study.pool import Pool
 from checkwise.study.setting import Setting
-from checkwise.study.tables import TABLES, build
-from checkwise.study.tables.cells import MAIN
-from checkwise.study.tables.methods import HARD, WC
+from checkwise.tables import TABLES, build
+from checkwise.tables.cells import MAIN
+from checkwise.tables.methods import HARD, WC
 from tests.docs.paper_places import numbers, places, printed_rows
 from tests.docs.test_pages import ROOT
 from tests.requirements import SHARED, requires

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from checkwise.report import sentences
-from checkwise.study.tables import Cell, Table
+from checkwise.page import sentences
+from checkwise.tables import Cell, Table
 from tests.docs.test_pages import ROOT, builder
 
 PAGE = ROOT / "docs" / "study" / "results.md"

@@ -19,8 +19,8 @@ from hypothesis.extra import numpy as hnp
 
 import checkwise as cw
 from checkwise import metrics
+from checkwise.calibrators.temperature import fit_temperature, scaled
 from checkwise.metrics.arrays import to_floats
-from checkwise.weights.temperature import fit_temperature, scaled
 
 torch = pytest.importorskip("torch")
 

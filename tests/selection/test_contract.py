@@ -11,7 +11,7 @@ import pytest
 
 import checkwise as cw
 from checkwise.selection import Table
-from checkwise.selection.registry import unregister
+from checkwise.selection.rules import unregister
 from checkwise.testing import check_rule
 
 PARAMS: dict[str, dict[str, Any]] = {

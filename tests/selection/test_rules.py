@@ -11,7 +11,7 @@ import pytest
 
 import checkwise as cw
 from checkwise.selection import Table
-from checkwise.selection.controls import random as draw
+from checkwise.selection.baselines import random as draw
 
 
 def run(accuracy: list[float], **metrics: list[float]) -> cw.Trajectory:

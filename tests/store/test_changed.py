@@ -14,15 +14,15 @@ from checkwise.cli.main import main
 from checkwise.errors import InputError
 from checkwise.store import layout
 from checkwise.store.cohort import open_cohort
+from checkwise.store.logits import source_logits
 from checkwise.store.pack import pack
 from checkwise.store.run import read_run
 from checkwise.store.verify import verify
 from checkwise.study import Cohort
-from checkwise.study.predictions import read_heldout
+from checkwise.study.heldout import read_heldout
 from checkwise.sweep.status import cohort_status
 from checkwise.weights.checkpoints import read_checkpoint
-from checkwise.weights.logits import source_logits
-from tests.report.saved_logits import save_logits
+from tests.figures.saved_logits import save_logits
 from tests.store.test_verify import flip
 from tests.study import cohorts
 

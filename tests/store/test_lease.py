@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from checkwise.store import lease as leases
-from checkwise.store.faults import LeaseLostError
+from checkwise.store.files import LeaseLostError
 from checkwise.store.lease import holder, take
 
 HOLD = "import sys, time; from pathlib import Path; from checkwise.store.lease import take; "

@@ -10,12 +10,12 @@ import pytest
 from checkwise.cli import main
 from checkwise.errors import InputError
 from checkwise.records import RunKey
+from checkwise.store.logits import source_logits
 from checkwise.store.mark import mark_done
 from checkwise.store.pack import pack, unpack
 from checkwise.study import Cohort
-from checkwise.study.targets import Targets
-from checkwise.weights.logits import source_logits
-from tests.report.saved_logits import save_logits
+from checkwise.study.heldout import Targets
+from tests.figures.saved_logits import save_logits
 from tests.study.cohorts import tiny_runs, write_cohort
 
 PACKED = "the logits were left behind when it was packed"

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from checkwise.report import write_report
-from checkwise.report.facts import cohort_facts
+from checkwise.page import write_report
+from checkwise.page.facts import cohort_facts
 from checkwise.study import Cohort
 from checkwise.study.machines import machines
 from tests.study.cohorts import mark_again, tiny_runs, write_cohort

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from checkwise.errors import InputError
-from checkwise.report import write_report
+from checkwise.page import write_report
 from checkwise.store.pack import pack, unpack
 from checkwise.store.registration import LOG, OPENED, mark_opened, read_log, register
 from checkwise.study import Cohort, Setting

@@ -10,8 +10,7 @@ import pytest
 import scipy.stats
 
 from checkwise.records import RunKey
-from checkwise.study.cluster_t import two_way_means
-from checkwise.study.clusters import numbered
+from checkwise.statistics.clusters import numbered, two_way_means
 from checkwise.study.paired import Contrast, Differences, by_units, contrasts
 from checkwise.study.units import UnitInterval, unit_intervals
 from checkwise.study.verdict import verdict

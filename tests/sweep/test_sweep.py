@@ -16,7 +16,7 @@ from checkwise.cli import main
 from checkwise.errors import InputError
 from checkwise.store import layout
 from checkwise.store.cohort import open_cohort
-from checkwise.store.faults import StoreError
+from checkwise.store.files import StoreError
 from checkwise.store.mark import finished
 from checkwise.store.verify import verify
 from checkwise.sweep import worker

@@ -19,7 +19,7 @@ from checkwise import metrics
 from checkwise.data import split
 from checkwise.errors import InputError
 from checkwise.store import layout
-from checkwise.store.faults import LeaseLostError, StoreError
+from checkwise.store.files import LeaseLostError, StoreError
 from checkwise.store.lease import take
 from checkwise.store.run import read_trajectory
 from checkwise.train.algorithms import Algorithm

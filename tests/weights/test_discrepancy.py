@@ -15,8 +15,8 @@ from checkwise.errors import InputError
 from checkwise.store.cohort import open_cohort
 from checkwise.weights import lyu, mixup, read_record, read_source
 from checkwise.weights.derive import derive
-from checkwise.weights.discrepancy import coral, mmd
 from checkwise.weights.evaluate import OpenRun, open_data, open_run
+from checkwise.weights.lyu import coral, mmd
 from tests.weights.cohorts import copied, run_folders
 
 

@@ -12,7 +12,7 @@ import pytest
 import checkwise as cw
 from checkwise.errors import InputError
 from checkwise.records import Trajectory
-from checkwise.weights.pair import RULES, with_training_terms
+from checkwise.study.protocols import RULES, with_training_terms
 
 
 def run(accuracy: list[float]) -> Trajectory:

@@ -10,20 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from checkwise import __version__
-from checkwise.cli import show
-from checkwise.cli.choice import Choice
-from checkwise.cli.options import AsJson, Source
-from checkwise.cli.plugins import TrainingPlugins, load_plugins
-from checkwise.cli.train_options import Data
+from checkwise.cli import printing
+from checkwise.cli.options import AsJson, Data, Source, TrainingPlugins, load_plugins
+from checkwise.cli.rule_options import Choice
 from checkwise.errors import InputError
-from checkwise.integrations import predictions
 from checkwise.metrics import METRICS
+from checkwise.readers import predictions_folder
 from checkwise.selection import DEFAULT_RULE, select
 from checkwise.selection.result import plain
-from checkwise.store.atomic import write_text
+from checkwise.store.files import write_text
 
 if TYPE_CHECKING:
-    from checkwise.study.calibrated import Calibrated
+    from checkwise.study.recalibration import Calibrated
 
 SCHEMA = 1
 SHOWN = 5
@@ -72,16 +70,16 @@ def command(
     the weights of the chosen checkpoint and the data, from which logits are then made again. Of a
     predictions folder only the validation sets are read.
     """
-    from checkwise.study.calibrated import calibrate_all
+    from checkwise.study.recalibration import calibrate_all
     from checkwise.sweep.datasets import read_roots
 
     load_plugins(plugin)
-    show.refuse_to_overwrite(path, out)
+    printing.refuse_to_overwrite(path, out)
     if out is not None and out.suffix != ".json":
         raise InputError(f"Expected --out to end in .json, but got {str(out)!r}.")
     choice = Choice(rule=rule, delta_pp=delta_pp, q=q, held_out=held_out, source=source)
     found: tuple[Calibrated, ...]
-    if predictions.recognises(path):
+    if predictions_folder.recognises(path):
         found = (_of_predictions(path, choice, variant, oracle),)
     elif held_out or source:
         option = "--held-out" if held_out else "--source"
@@ -100,11 +98,11 @@ def command(
         return
     _present(found)
     if out is not None:
-        show.console().print(f"What was fitted is in {out}.")
+        printing.console().print(f"What was fitted is in {out}.")
 
 
 def _of_predictions(path: Path, choice: Choice, variant: str, oracle: bool) -> Calibrated:
-    from checkwise.study.calibrated import calibrate_selection
+    from checkwise.study.recalibration import calibrate_selection
 
     if oracle:
         raise InputError(
@@ -113,7 +111,7 @@ def _of_predictions(path: Path, choice: Choice, variant: str, oracle: bool) -> C
         )
     (run,) = choice.load_runs(path).values()
     selection = select(run, choice.rule, **choice.params)
-    source = predictions.logits_at(path, selection.step, run.domains)
+    source = predictions_folder.logits_at(path, selection.step, run.domains)
     return calibrate_selection(selection, source, name=str(path), variant=variant)
 
 
@@ -196,7 +194,7 @@ def record(found: Sequence[Calibrated]) -> dict[str, Any]:
 
 
 def _present(found: Sequence[Calibrated]) -> None:
-    out = show.console()
+    out = printing.console()
     rule = " or ".join(dict.fromkeys(each.selection.rule for each in found))
     places = _places(found)
     rows = [
@@ -206,7 +204,9 @@ def _present(found: Sequence[Calibrated]) -> None:
         if all(name in before for before, _ in pairs)
     ]
     out.print(
-        show.table(("on", "metric", "before", "after", "better in"), rows, left=("on", "metric"))
+        printing.table(
+            ("on", "metric", "before", "after", "better in"), rows, left=("on", "metric")
+        )
     )
     out.print()
     values = sorted(each.calibration.mean for each in found)

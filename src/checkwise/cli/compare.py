@@ -11,18 +11,17 @@ from typing import Annotated, Any
 
 import typer
 
-from checkwise.cli import show
-from checkwise.cli.choice import Choice
-from checkwise.cli.options import AsJson
-from checkwise.cli.plugins import Plugins, load_plugins
-from checkwise.cli.spreadsheet import csv_text
+from checkwise.cli import printing
+from checkwise.cli.options import AsJson, Plugins, load_plugins
+from checkwise.cli.printing import csv_text
+from checkwise.cli.rule_options import Choice
 from checkwise.errors import InputError
 from checkwise.extras import require
 from checkwise.metrics import METRICS
-from checkwise.report import sentences, words
-from checkwise.store.atomic import write_text
+from checkwise.page import sentences, words
+from checkwise.statistics.bootstrap import LEVEL, RESAMPLES, SEED
+from checkwise.store.files import write_text
 from checkwise.study import Cohort, Contrast, frames
-from checkwise.study.bootstrap import LEVEL, RESAMPLES, SEED
 from checkwise.study.cohort import MAIN_METRICS, REFERENCE
 from checkwise.study.registered import registrations
 
@@ -60,7 +59,7 @@ def command(
     as_json: AsJson = False,
 ) -> None:
     """Compare rules on held-out domains: paired differences with 95% intervals over runs."""
-    show.refuse_to_overwrite(path, out)
+    printing.refuse_to_overwrite(path, out)
     _check_suffix(out)
     load_plugins(plugin)
     check_named(metrics, "--metrics")
@@ -101,9 +100,9 @@ def command(
     if not by:
         _say(rows)
     for rule, found in known.items():
-        show.console().print(f"{rule}: {found}")
+        printing.console().print(f"{rule}: {found}")
     if out is not None:
-        show.console().print(f"Written to {out}.")
+        printing.console().print(f"Written to {out}.")
 
 
 def names(text: str | None) -> list[str]:
@@ -127,7 +126,7 @@ def check_metrics(given: Sequence[str]) -> None:
 
 def present(cohort: Cohort, rows: Sequence[Contrast], by: Sequence[str] = ()) -> None:
     """The table, and what was left out of it."""
-    out = show.console()
+    out = printing.console()
     header = (*by, "rule", "metric", "n", "mean", "95% interval", "median", "better/equal/worse")
     header = (*header, "lose ≥ 1 point")
     lines = [
@@ -144,9 +143,9 @@ def present(cohort: Cohort, rows: Sequence[Contrast], by: Sequence[str] = ()) ->
         )
         for row in rows
     ]
-    if show.width(header, lines) > out.width:
+    if printing.width(header, lines) > out.width:
         header = (*header[:-2], "better/\nequal/\nworse", "lose ≥\n1 point")
-    out.print(show.table(header, lines, left=(*by, "rule", "metric")))
+    out.print(printing.table(header, lines, left=(*by, "rule", "metric")))
     out.print()
     _costs(rows)
     left_out = f"{len(cohort.unfinished)} unfinished and {len(cohort.wrecked)} diverged runs"
@@ -167,11 +166,11 @@ def _costs(rows: Sequence[Contrast]) -> None:
         return
     lines = [(name, first[name].needs, _seconds(first[name])) for name in reversed(first)]
     header = ("rule", "needs", "seconds a run")
-    show.console().print(show.table(header, lines, left=header[:2]))
-    show.console().print()
+    printing.console().print(printing.table(header, lines, left=header[:2]))
+    printing.console().print()
     flattered = [row.metric for row in rows if row.in_sample]
     if flattered:
-        show.console().print(
+        printing.console().print(
             f"{', '.join(dict.fromkeys(flattered))} of recalibrated rows are on the examples that "
             "the temperature was fitted on."
         )
@@ -199,10 +198,10 @@ def _say(rows: Sequence[Contrast]) -> None:
         mine = [row for row in rows if row.rule == rule]
         if {"target_nll", "target_accuracy"} <= {row.metric for row in mine}:
             for line in (sentences.answer(mine), *sentences.by_unit(mine)):
-                show.console().print(line)
+                printing.console().print(line)
             said = said or bool(sentences.by_unit(mine))
     if said:
-        show.console().print(sentences.WHY_GROUPS)
+        printing.console().print(sentences.WHY_GROUPS)
 
 
 def record(

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from checkwise.cli import compare, show, sweep
-from checkwise.cli.train_options import Workers
+from checkwise.cli import compare, printing, sweep
+from checkwise.cli.options import Workers
 
 STUDY = "demo"
 RULES = ("ac-nc", "ac-nll", "ac-mean")
@@ -23,11 +23,11 @@ def command(
     Finished runs are used again, so a second call only compares.
     """
     from checkwise.extras import require
-    from checkwise.report import sentences, write_report
+    from checkwise.page import sentences, write_report
     from checkwise.study import Cohort
 
     require("torch", "scipy")
-    console = show.console()
+    console = printing.console()
     console.print(
         "Training on rotated digits, with one rotation held out of every run. source-acc then "
         "takes the checkpoint with the best validation accuracy; ac-nc takes, among those within "

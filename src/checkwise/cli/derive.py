@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from checkwise.cli import show
-from checkwise.cli.options import AsJson
-from checkwise.cli.plugins import TrainingPlugins, load_plugins
+from checkwise.cli import printing
+from checkwise.cli.options import AsJson, Data, TrainingPlugins, load_plugins
 from checkwise.cli.progress import counting
-from checkwise.cli.train_options import Data
 from checkwise.errors import InputError
 
 if TYPE_CHECKING:
@@ -113,14 +111,14 @@ def _derive(
 
 
 def _present(path: Path, outcomes: dict[str, Outcome]) -> None:
-    out = show.console()
+    out = printing.console()
     rows = []
     for name, outcome in outcomes.items():
         for record in outcome.records:
             accuracy, nll = _source(path, record)
             rows.append((name, str(record.run), _what(record), accuracy, nll))
     header = ("method", "run", "made of", "source accuracy", "source NLL")
-    out.print(show.table(header, rows, left=("method", "run", "made of")))
+    out.print(printing.table(header, rows, left=("method", "run", "made of")))
     for (name, note), count in _notes(outcomes).items():
         out.print(f"{name}: {note}" + (f" ({count} runs)." if count > 1 else "."))
     made = sum(len(outcome.made) for outcome in outcomes.values())

@@ -8,13 +8,13 @@ from typing import Annotated
 
 import typer
 
-from checkwise.cli import show
-from checkwise.cli.choice import Choice, with_choice
+from checkwise.cli import printing
+from checkwise.cli.rule_options import Choice, with_choice
 from checkwise.errors import InputError
 from checkwise.records import Trajectory
 from checkwise.selection import Selection, select
 from checkwise.store import layout
-from checkwise.store.atomic import copy_file, write_text
+from checkwise.store.files import copy_file, write_text
 from checkwise.store.inside import has_file
 from checkwise.store.mark import read_recorded
 
@@ -27,9 +27,9 @@ def command(
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
 ) -> None:
     """Copy the weights of the chosen checkpoint; FILE.json beside them says why."""
-    show.refuse_to_overwrite(run, output)
+    printing.refuse_to_overwrite(run, output)
     why = output.with_name(output.name + ".json")
-    show.refuse_to_overwrite(run, why)
+    printing.refuse_to_overwrite(run, why)
     runs = choice.load_runs(run)
     if len(runs) > 1:
         raise InputError(f"Expected one run in {run}, but found {len(runs)}: name one of them.")
@@ -44,8 +44,8 @@ def command(
     copy_file(weights, output)
     reasons = {**selection.as_dict(), "explanation": selection.explain()}
     write_text(why, json.dumps(reasons, indent=2, allow_nan=False) + "\n")
-    show.console().print(selection.explain())
-    show.console().print(f"Weights copied to {output}; {why.name} says why.")
+    printing.console().print(selection.explain())
+    printing.console().print(f"Weights copied to {output}; {why.name} says why.")
 
 
 def _refuse_weights(trajectory: Trajectory, out: Path) -> None:

@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
-from checkwise.cli import show
+from checkwise.cli import printing
 from checkwise.cli.compare import Role, names
 from checkwise.cli.tables import Cohorts
 from checkwise.errors import InputError
 from checkwise.extras import require
+from checkwise.figures import FIGURES, write_figures
 from checkwise.records import RunKey
-from checkwise.report.figures import FIGURES, write_figures
 from checkwise.study import Cohort
 from checkwise.study.pool import Pool
 
@@ -30,12 +30,12 @@ def command(
     role: Role = None,
 ) -> None:
     """Draw the figures of a study; those that need logits say so where there are none."""
-    show.refuse_folder(out)
+    printing.refuse_folder(out)
     drawn = [name for name in names(only) or FIGURES if name in FIGURES]
-    show.refuse_files(out, [f"{name}{kind}" for name in drawn for kind in (".pdf", ".png")])
+    printing.refuse_files(out, [f"{name}{kind}" for name in drawn for kind in (".pdf", ".png")])
     require("matplotlib", "scipy")  # before held-out results are opened
     pool = Pool([Cohort.open(path, role=role) for path in paths])
-    screen = show.console()
+    screen = printing.console()
     key = _run(pool, run) if run else None
     for name, reason in write_figures(pool, out, only=names(only), run=key):
         screen.print(f"{out / name}.pdf, .png" if reason is None else f"Without {name}: {reason}")

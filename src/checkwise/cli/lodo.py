@@ -8,20 +8,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from checkwise.cli import show
-from checkwise.cli.options import AsJson
-from checkwise.cli.plugins import TrainingPlugins, load_plugins
-from checkwise.cli.progress import counting, watching_runs
-from checkwise.cli.sweep import report
-from checkwise.cli.train_options import (
+from checkwise.cli import printing
+from checkwise.cli.options import (
     Algorithms,
+    AsJson,
     Data,
     DryRun,
     ExecutorName,
     HparamsSeeds,
+    TrainingPlugins,
     TrialSeeds,
     Workers,
+    load_plugins,
 )
+from checkwise.cli.progress import counting, watching_runs
+from checkwise.cli.sweep import report
 
 if TYPE_CHECKING:
     from checkwise.study import Cohort
@@ -105,7 +106,7 @@ def command(
 
 
 def _show_plan(inner: Study, place: Path) -> None:
-    out = show.console()
+    out = printing.console()
     sets = sum(len(spec.held_out or ()) for spec in inner.data)
     runs = sets * len(inner.algorithms) * len(inner.hparams_seeds) * len(inner.trial_seeds)
     out.print(f"{inner.name}: {runs} inner runs of {inner.steps} updates, to be kept in {place}")
@@ -124,7 +125,7 @@ def _rows(cohort: Cohort, params: dict[str, Any]) -> list[tuple[str, str, Any]]:
 
 
 def _present(cohort: Cohort, params: dict[str, Any], path: Path) -> None:
-    out = show.console()
+    out = printing.console()
     header = ("scope", "rule", "models", "median step", "source accuracy", "gap")
     lines = [
         (
@@ -137,7 +138,7 @@ def _present(cohort: Cohort, params: dict[str, Any], path: Path) -> None:
         )
         for scope, rule, table in _rows(cohort, params)
     ]
-    out.print(show.table(header, lines, left=("scope", "rule")))
+    out.print(printing.table(header, lines, left=("scope", "rule")))
     out.print(f"On unseen domains: checkwise compare {path} --rules {','.join(RULES)}")
 
 

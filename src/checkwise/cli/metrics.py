@@ -9,10 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from checkwise import metrics
-from checkwise.cli import show
-from checkwise.cli.options import AsJson
-from checkwise.cli.plugins import Plugins, load_plugins
-from checkwise.integrations.npz import read_outputs
+from checkwise.cli import printing
+from checkwise.cli.options import AsJson, Plugins, load_plugins
+from checkwise.readers.predictions_file import read_outputs
 
 
 def command(
@@ -45,17 +44,17 @@ def command(
             }
         print(json.dumps(facts, allow_nan=False))
         return
-    out = show.console()
+    out = printing.console()
     out.print(f"{report.n} examples, {report.classes} classes, from {kind}")
     rows = [(name, _scaled(name, value)) for name, value in values.items()]
-    out.print(show.table(("metric", "value"), rows, left=("metric",)))
+    out.print(printing.table(("metric", "value"), rows, left=("metric",)))
     if per_class:
         names = list(report.per_class)
         body = [
             (str(c), *(f"{report.per_class[name][c]:.6g}" for name in names))
             for c in range(report.classes)
         ]
-        out.print(show.table(("class", *names), body))
+        out.print(printing.table(("class", *names), body))
 
 
 def _scaled(name: str, value: float) -> str:

@@ -1,10 +1,13 @@
-"""Options that every command spells the same."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from checkwise.plugins import Plugin, load_plugin
 
 HeldOut = Annotated[
     list[str] | None, typer.Option(help="A domain that must not be read; repeatable.")
@@ -18,3 +21,46 @@ Column = Annotated[
     typer.Option(help="NAME=COLUMN: the column of a table to read as NAME; repeatable."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+
+
+Plugins = Annotated[
+    list[str] | None,
+    typer.Option("--plugin", help="A Python file or module with rules or metrics of your own."),
+]
+TrainingPlugins = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--plugin",
+        help="A Python file or module with algorithms or metrics of your own; repeatable.",
+    ),
+]
+
+
+def load_plugins(names: list[str] | None) -> tuple[Plugin, ...]:
+    """Import files or modules whose decorators register what is in them."""
+    return tuple(load_plugin(name) for name in names or ())
+
+
+StudyName = Annotated[
+    str, typer.Argument(metavar="STUDY", help="A study file, or the name of a shipped study.")
+]
+Data = Annotated[
+    list[str] | None,
+    typer.Option("--data", help="NAME=PATH of a data set; repeatable. Or set CHECKWISE_DATA."),
+]
+CohortFolder = Annotated[Path, typer.Argument(metavar="DIR", help="A cohort, or one run of it.")]
+ExecutorName = Annotated[str, typer.Option("--executor", help="Where workers run.")]
+Workers = Annotated[
+    int | None, typer.Option("--workers", min=1, help="Processes. [default: one per core]")
+]
+Algorithms = Annotated[
+    list[str] | None, typer.Option("--algorithm", help="Only this algorithm; repeatable.")
+]
+HparamsSeeds = Annotated[
+    list[int] | None,
+    typer.Option("--hparams-seed", help="Only this hyperparameter seed; repeatable."),
+]
+TrialSeeds = Annotated[
+    list[int] | None, typer.Option("--trial-seed", help="Only this trial seed; repeatable.")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan, train nothing.")]

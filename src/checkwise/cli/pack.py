@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from checkwise.cli import show
+from checkwise.cli import printing
 from checkwise.errors import InputError
 from checkwise.store import pack as packing
 
@@ -20,12 +20,12 @@ def pack(
     """Put the journals of COHORT into one file, without weights and predictions."""
     if not output.name.endswith(packing.SUFFIX):
         raise InputError(f"Expected -o to end in {packing.SUFFIX}, but got {str(output)!r}.")
-    show.refuse_to_overwrite(cohort, output)
+    printing.refuse_to_overwrite(cohort, output)
     if output.exists() and not force:
         raise InputError(f"{output} exists already: choose another name or add --force.")
     runs = packing.pack(cohort, output)
     size = output.stat().st_size / 1e6
-    show.console().print(f"{runs} runs packed into {output} ({size:.2f} MB).")
+    printing.console().print(f"{runs} runs packed into {output} ({size:.2f} MB).")
 
 
 def unpack(
@@ -34,4 +34,4 @@ def unpack(
 ) -> None:
     """Make a cohort's folder from a packed one: select, compare, tables and report work on it."""
     packing.unpack(file, out)
-    show.console().print(f"Unpacked into {out}.")
+    printing.console().print(f"Unpacked into {out}.")

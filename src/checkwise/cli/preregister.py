@@ -9,8 +9,7 @@ from typing import Annotated
 
 import typer
 
-from checkwise.cli import show
-from checkwise.cli.choice import Choice
+from checkwise.cli import printing
 from checkwise.cli.compare import (
     CohortPath,
     Delta,
@@ -21,8 +20,8 @@ from checkwise.cli.compare import (
     check_named,
     names,
 )
-from checkwise.cli.options import AsJson
-from checkwise.cli.plugins import Plugins, load_plugins
+from checkwise.cli.options import AsJson, Plugins, load_plugins
+from checkwise.cli.rule_options import Choice
 from checkwise.errors import InputError
 from checkwise.metrics import METRICS
 from checkwise.selection import DEFAULT_RULE, rules
@@ -33,7 +32,7 @@ from checkwise.study import Setting
 from checkwise.study.cohort import MAIN_METRICS, REFERENCE
 from checkwise.study.registered import SCOPE, Registered, choice_of, registered_last, with_shared
 from checkwise.study.rows import find_row
-from checkwise.study.tables import TABLES
+from checkwise.tables import TABLES
 
 
 def command(
@@ -125,7 +124,7 @@ def _check(
 
 
 def _say(path: Path, rule: str, line: Line, found: Registered) -> None:
-    out = show.console()
+    out = printing.console()
     out.print(f"{rule}: {found}")
     journals = len(line.content["journals"])
     out.print(f"{journals} source journals are part of the record in {path}/{LOG}.")

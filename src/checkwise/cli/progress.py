@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from checkwise.cli import show
+from checkwise.cli import printing
 
 if TYPE_CHECKING:
     from checkwise.sweep.status import RunStatus
@@ -70,7 +70,7 @@ class Screen:
     """Draws a bar, or prints a line once a minute where there is no terminal."""
 
     def __init__(self, console: Console | None = None, clock: Clock = time.monotonic) -> None:
-        self._console = show.console(stderr=True) if console is None else console
+        self._console = printing.console(stderr=True) if console is None else console
         self._clock = clock
         self._said = clock()
         self._bar = Progress(

@@ -7,16 +7,15 @@ from typing import Annotated, Any
 
 import typer
 
-from checkwise.cli import show
-from checkwise.cli.choice import Choice
+from checkwise.cli import printing
 from checkwise.cli.compare import Delta, Norm, Reference, Role, names
-from checkwise.cli.options import Column, HeldOut, Source
-from checkwise.cli.plugins import Plugins, load_plugins
+from checkwise.cli.options import Column, HeldOut, Plugins, Source, load_plugins
+from checkwise.cli.rule_options import Choice
 from checkwise.errors import InputError
 from checkwise.extras import require
+from checkwise.page import write_report
+from checkwise.page.facts import RULES
 from checkwise.records import Trajectory
-from checkwise.report import write_report
-from checkwise.report.facts import RULES
 from checkwise.store.cohort import is_cohort
 from checkwise.study import Cohort
 from checkwise.study.cohort import REFERENCE
@@ -39,7 +38,7 @@ def command(
     plugin: Plugins = None,
 ) -> None:
     """Write one HTML file that opens offline: the answer first, then what it rests on."""
-    show.refuse_to_overwrite(path, output, make_folder=True)
+    printing.refuse_to_overwrite(path, output, make_folder=True)
     load_plugins(plugin)
     choice = Choice(delta_pp=delta_pp, q=q, held_out=held_out, source=source, column=column)
     asked = names(rules)
@@ -52,7 +51,7 @@ def command(
     else:
         run = _only_run(choice, path)
         write_report(run, output, rule=asked[0] if asked else None, **choice.params)
-    show.console().print(f"The page is {output.resolve()}")
+    printing.console().print(f"The page is {output.resolve()}")
 
 
 def _only_run(choice: Choice, path: Path) -> Trajectory:

@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from checkwise.cli import show
-from checkwise.cli.options import AsJson
-from checkwise.cli.plugins import Plugins, load_plugins
-from checkwise.offered import Origin, offered
+from checkwise.cli import printing
+from checkwise.cli.options import AsJson, Plugins, load_plugins
+from checkwise.entry_points import Origin, offered
 from checkwise.selection import rules
 from checkwise.selection.result import plain
 from checkwise.weights.methods import methods
@@ -48,7 +47,7 @@ def command(plugin: Plugins = None, as_json: AsJson = False) -> None:
 
 
 def _show_rules(facts: Sequence[Mapping[str, Any]]) -> None:
-    out = show.console()
+    out = printing.console()
     rows = [
         (
             fact["name"],
@@ -59,7 +58,7 @@ def _show_rules(facts: Sequence[Mapping[str, Any]]) -> None:
         for fact in facts
     ]
     header = ("rule", "needs", "bound", "chooses")
-    out.print(show.table(header, rows, left=header, whole=header[:3]))
+    out.print(printing.table(header, rows, left=header, whole=header[:3]))
     out.print()
     alike: dict[str, list[str]] = {}
     for fact in facts:
@@ -67,7 +66,7 @@ def _show_rules(facts: Sequence[Mapping[str, Any]]) -> None:
         alike.setdefault(given, []).append(fact["name"])
     lines = [(" ".join(names), given or "none") for given, names in alike.items()]
     heads = ("parameters of", "with defaults")
-    out.print(show.table(heads, lines, left=heads))
+    out.print(printing.table(heads, lines, left=heads))
     out.print("All need accuracy. bound: the accuracy bound of docs/guarantees.md applies.")
     out.print()
 
@@ -76,14 +75,14 @@ def _show_offered(unused: Mapping[str, Origin]) -> None:
     """Names that installed packages offer: nothing is imported to list them."""
     if unused:
         named = ", ".join(f"{name} ({origin})" for name, origin in unused.items())
-        show.console().print(f"Offered by installed packages, loaded when named: {named}.\n")
+        printing.console().print(f"Offered by installed packages, loaded when named: {named}.\n")
 
 
 def _show_methods(others: Sequence[Mapping[str, Any]]) -> None:
-    out = show.console()
+    out = printing.console()
     lines = [(other["name"], " ".join(other["needs"]), other["summary"]) for other in others]
     heads = ("method of compare", "needs", "deploys")
-    out.print(show.table(heads, lines, left=heads, whole=heads[:2]))
+    out.print(printing.table(heads, lines, left=heads, whole=heads[:2]))
     out.print("Behind any rule: +ts, +ts-multi, +ts-weighted scale its logits (needs logits).")
 
 

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from checkwise.cli import bound, show
-from checkwise.cli.choice import Choice, with_choice
+from checkwise.cli import bound, printing
 from checkwise.cli.options import AsJson
-from checkwise.cli.spreadsheet import csv_text
+from checkwise.cli.printing import csv_text
+from checkwise.cli.rule_options import Choice, with_choice
 from checkwise.errors import InputError
 from checkwise.records import RunKey
 from checkwise.records.source_rows import ONLY_DOMAIN
 from checkwise.selection import Guarantee, Selection, select, select_many
 from checkwise.selection.default import DEFAULT_RULE, REMEDY
 from checkwise.selection.explain import account, headline, validation
-from checkwise.store.atomic import write_text
+from checkwise.store.files import write_text
 from checkwise.text import printable
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def command(
     as_json: AsJson = False,
 ) -> None:
     """Choose a checkpoint of every run in PATH, using source validation only."""
-    show.refuse_to_overwrite(path, out)
+    printing.refuse_to_overwrite(path, out)
     level = ALPHA if alpha is None else alpha
     stated = guarantee or alpha is not None
     runs = choice.load_runs(path)
@@ -64,9 +64,9 @@ def command(
     else:
         _show_many(chosen, select_many(runs, "source-acc", **choice.weighting))
         if stated:
-            show.console().print(f"\n{bound.said_of_many(chosen.values(), level)}")
+            printing.console().print(f"\n{bound.said_of_many(chosen.values(), level)}")
     if out is not None and not as_json:
-        show.console().print(f"Written to {out}.")
+        printing.console().print(f"Written to {out}.")
 
 
 def record(chosen: Mapping[RunKey, Selection], alpha: float) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def record(chosen: Mapping[RunKey, Selection], alpha: float) -> dict[str, Any]:
 
 
 def _show_one(selection: Selection, alpha: float, stated: bool) -> None:
-    out = show.console()
+    out = printing.console()
     out.print(headline(selection))
     for note in selection.trajectory.notes:
         out.print(f"note: {note}")
@@ -91,10 +91,10 @@ def _show_one(selection: Selection, alpha: float, stated: bool) -> None:
     header, rows = _ranking(selection, metrics)
     beside = [name for name in metrics if name not in selection.looked_at]
     without: list[str] = []
-    while beside and show.width(header, rows) > out.width:
+    while beside and printing.width(header, rows) > out.width:
         without.insert(0, beside.pop())
         header, rows = _ranking(selection, [name for name in metrics if name not in without])
-    out.print(show.table(header, rows, bold=0))
+    out.print(printing.table(header, rows, bold=0))
     hidden = len(selection.trajectory) - len(rows)
     left_out = [f"{hidden} more"] * (hidden > 0) + [", ".join(without)] * bool(without)
     if left_out:
@@ -129,7 +129,7 @@ def _ranking(
 
 
 def _show_many(chosen: Mapping[RunKey, Selection], usual: Mapping[RunKey, Selection]) -> None:
-    out = show.console()
+    out = printing.console()
     lines = Counter(headline(selection) for selection in chosen.values())
     for line, times in lines.items():
         out.print(line if len(lines) == 1 else f"{times} of {len(chosen)} runs: {line}")
@@ -147,7 +147,7 @@ def _show_many(chosen: Mapping[RunKey, Selection], usual: Mapping[RunKey, Select
         )
         for key, selection in sorted(chosen.items())
     ]
-    out.print(show.table(header, rows, left=("run", "rule")))
+    out.print(printing.table(header, rows, left=("run", "rule")))
     out.print()
     notes = Counter(note for selection in chosen.values() for note in selection.notes)
     for note, times in notes.items():

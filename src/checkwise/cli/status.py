@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from collections import Counter
 
-from checkwise.cli import show
-from checkwise.cli.options import AsJson
-from checkwise.cli.train_options import CohortFolder
+from checkwise.cli import printing
+from checkwise.cli.options import AsJson, CohortFolder
 
 
 def command(path: CohortFolder, as_json: AsJson = False) -> None:
@@ -37,7 +36,7 @@ def command(path: CohortFolder, as_json: AsJson = False) -> None:
         }
         print(json.dumps(content, allow_nan=False))
         return
-    out = show.console()
+    out = printing.console()
     summary = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
     out.print(f"{cohort.name} ({cohort.role}): {len(runs)} runs, {summary}")
     open_runs = [run for run in runs if run.state not in ("finished", "waiting")]
@@ -47,4 +46,4 @@ def command(path: CohortFolder, as_json: AsJson = False) -> None:
             for run in open_runs
         ]
         header = ("run", "state", "records", "reason")
-        out.print(show.table(header, rows, left=("run", "state", "reason")))
+        out.print(printing.table(header, rows, left=("run", "state", "reason")))

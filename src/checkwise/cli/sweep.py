@@ -8,19 +8,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from checkwise.cli import show
-from checkwise.cli.plugins import TrainingPlugins, load_plugins
-from checkwise.cli.progress import counting, remaining_text, watching_runs
-from checkwise.cli.train_options import (
+from checkwise.cli import printing
+from checkwise.cli.options import (
     Algorithms,
     Data,
     DryRun,
     ExecutorName,
     HparamsSeeds,
     StudyName,
+    TrainingPlugins,
     TrialSeeds,
     Workers,
+    load_plugins,
 )
+from checkwise.cli.progress import counting, remaining_text, watching_runs
 
 if TYPE_CHECKING:
     from checkwise.sweep.run import Outcome
@@ -95,7 +96,7 @@ def command(
 
 def report(outcome: Outcome, out: Path) -> int:
     """Say how a sweep ended; the exit code is 0 only where every run is finished."""
-    console = show.console()
+    console = printing.console()
     done, failed = outcome.count("finished"), outcome.count("failed")
     console.print(f"{done} of {len(outcome.runs)} runs finished in {out}.")
     if failed:
@@ -120,7 +121,7 @@ def _show_plan(
     from checkwise.errors import InputError
     from checkwise.sweep.estimate import estimate
 
-    console = show.console()
+    console = printing.console()
     console.print(
         f"{study.name}: {runs} runs of {study.steps} updates, a record every "
         f"{study.record_every}; {study.network.kind} network, weights kept: {study.keep}"

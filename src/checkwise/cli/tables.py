@@ -9,16 +9,15 @@ from typing import Annotated
 
 import typer
 
-from checkwise.cli import show
+from checkwise.cli import printing
 from checkwise.cli.compare import Role, check_metrics, check_named, names
-from checkwise.cli.spreadsheet import csv_text
+from checkwise.cli.printing import csv_text
 from checkwise.errors import InputError
 from checkwise.extras import require
-from checkwise.report import typeset
-from checkwise.store.atomic import write_text
+from checkwise.store.files import write_text
 from checkwise.study import Cohort
 from checkwise.study.pool import Pool
-from checkwise.study.tables import Table, build, build_all, check_name, usual_names
+from checkwise.tables import Table, build, build_all, check_name, typeset, usual_names
 
 KINDS = (".md", ".csv", ".tex")
 ALL = "tables.md"
@@ -41,14 +40,14 @@ def command(
     role: Role = None,
 ) -> None:
     """Write the tables of a study, each as .md, .csv and .tex, and all of them as tables.md."""
-    show.refuse_folder(out)
+    printing.refuse_folder(out)
     margins = dict(_margin(text) for text in margin or [])
     if only is not None:
         check_named(only, "--only", "one table")
     asked = usual_names(margins) if only is None else names(only)
     for name in asked:
         check_name(name, margins)
-    show.refuse_files(out, [*(f"{name}{kind}" for name in asked for kind in KINDS), ALL])
+    printing.refuse_files(out, [*(f"{name}{kind}" for name in asked for kind in KINDS), ALL])
     require("scipy")  # before held-out results are opened
     pool = Pool([Cohort.open(path, role=role) for path in paths])
     made: Sequence[Table | tuple[str, str]]
@@ -60,7 +59,7 @@ def command(
     out.mkdir(parents=True, exist_ok=True)
     for name, text in _files(tables):
         write_text(out / name, text)
-    screen = show.console()
+    screen = printing.console()
     screen.print(f"{len(tables)} tables of {len(pool)} runs ({pool.name}) are in {out}.")
     for name, reason in (each for each in made if not isinstance(each, Table)):
         screen.print(f"Without {name}: {reason}")

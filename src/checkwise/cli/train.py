@@ -10,10 +10,9 @@ from typing import Annotated
 
 import typer
 
-from checkwise.cli import show
-from checkwise.cli.plugins import TrainingPlugins, load_plugins
+from checkwise.cli import printing
+from checkwise.cli.options import Data, StudyName, TrainingPlugins, load_plugins
 from checkwise.cli.progress import counting, watching_records
-from checkwise.cli.train_options import Data, StudyName
 
 
 def command(
@@ -34,7 +33,7 @@ def command(
     """Train one run with the settings of STUDY; the same command continues it."""
     from checkwise.errors import InputError
     from checkwise.records import RunKey
-    from checkwise.store.faults import writing
+    from checkwise.store.files import writing
     from checkwise.store.lease import take
     from checkwise.store.verify import record_steps
     from checkwise.sweep.datasets import (
@@ -74,7 +73,7 @@ def command(
         lease = take(out)
     if lease is None:
         raise InputError(f"Expected a run that nobody trains, but another process trains {out}.")
-    console = show.console()
+    console = printing.console()
     shown = ", ".join(f"{name} {value:g}" for name, value in config.hparams.items())
     console.print(f"{key}: {shown}")
     planned = len(record_steps(config.steps, config.record_every))

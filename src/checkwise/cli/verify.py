@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from checkwise.cli import show
-from checkwise.cli.options import AsJson
+from checkwise.cli import printing
+from checkwise.cli.options import AsJson, CohortFolder
 from checkwise.cli.progress import counting
-from checkwise.cli.train_options import CohortFolder
 
 if TYPE_CHECKING:
     from checkwise.study.registered import Registered
@@ -38,8 +37,7 @@ def command(
     as_json: AsJson = False,
 ) -> int:
     """Check every file of DIR against its checksum, and that nothing is missing."""
-    from checkwise.store.verify import verify
-    from checkwise.store.verify_plugins import verify_plugins
+    from checkwise.store.verify import verify, verify_plugins
     from checkwise.study.registered import registered_as
 
     asked = None if registered is None else registered_as(path, registered)
@@ -53,7 +51,7 @@ def command(
             content["registered"] = {"digest": registered, "rule": asked[0], **asdict(asked[1])}
         print(json.dumps(content, allow_nan=False))
     else:
-        out = show.console()
+        out = printing.console()
         for fault in faults:
             out.print(f"{fault.run}: {fault.what}: {fault.do}.")
         for note in notes:

@@ -4,8 +4,8 @@ from checkwise.data.augment import augment
 from checkwise.data.cache import cache_dir
 from checkwise.data.dataset import DomainDataset, from_arrays
 from checkwise.data.duplicates import Duplicates, RemovedRow
+from checkwise.data.feature_cache import frozen_features
 from checkwise.data.features import open_features
-from checkwise.data.frozen import frozen_features
 from checkwise.data.images import open_image_folder
 from checkwise.data.registry import (
     DATASETS,

@@ -8,12 +8,12 @@ from typing import Any, Literal
 
 import numpy as np
 
+from checkwise.entry_points import Origin, register_offered
 from checkwise.errors import InputError
 from checkwise.metrics import inputs
 from checkwise.metrics.examples import per_example
 from checkwise.metrics.functions import evaluate
 from checkwise.metrics.probabilities import probabilities
-from checkwise.offered import Origin, register_offered
 from checkwise.text import shown
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -1,12 +1,12 @@
 """Trajectory in, Selection out; nothing here knows torch, files or held-out results."""
 
-from checkwise.selection.choose import select, select_many
+from checkwise.selection.columns import Table
 from checkwise.selection.default import DEFAULT_RULE, usable_rules
 from checkwise.selection.guarantees import Guarantee, source_accuracy_radius, worst_domain_radius
 from checkwise.selection.live import LiveSelector
-from checkwise.selection.registry import Rule, get_rule, is_rule, rule, rules
 from checkwise.selection.result import Selection
-from checkwise.selection.table import Table
+from checkwise.selection.rules import Rule, get_rule, is_rule, rule, rules
+from checkwise.selection.select import select, select_many
 from checkwise.selection.valley import LossValley, loss_valley
 
 __all__ = [

@@ -8,8 +8,8 @@ from typing import Any
 
 from checkwise.errors import MissingMetricError
 from checkwise.records import Trajectory
-from checkwise.selection.registry import Rule, get_rule, rules
-from checkwise.selection.weights import Weights, check_weighting
+from checkwise.selection.rules import Rule, get_rule, rules
+from checkwise.selection.standing import Weights, check_weighting
 
 DEFAULT_RULE = "ac-nc"
 # Best first; the last needs nothing but accuracy.

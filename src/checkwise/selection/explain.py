@@ -11,7 +11,7 @@ import numpy as np
 
 from checkwise.records.source_rows import ONLY_DOMAIN
 from checkwise.selection.default import DEFAULT_RULE, REMEDY
-from checkwise.selection.weights import domain_weights
+from checkwise.selection.standing import domain_weights
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,11 +10,11 @@ import numpy as np
 from checkwise.records import Trajectory
 from checkwise.records.held_out import as_names
 from checkwise.records.predictions import Recorder
-from checkwise.selection.choose import select
 from checkwise.selection.default import DEFAULT_RULE
-from checkwise.selection.registry import find_metrics, get_rule
 from checkwise.selection.result import Selection
-from checkwise.selection.weights import Weights, check_weighting
+from checkwise.selection.rules import find_metrics, get_rule
+from checkwise.selection.select import select
+from checkwise.selection.standing import Weights, check_weighting
 
 
 class LiveSelector:

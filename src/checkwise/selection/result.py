@@ -14,16 +14,16 @@ import numpy as np
 from checkwise.errors import NoGuaranteeError
 from checkwise.metrics import METRICS, Metric
 from checkwise.records import RunKey, Trajectory
+from checkwise.selection.columns import View, view_of
+from checkwise.selection.constrained import Ranking, positions
 from checkwise.selection.explain import coarse, explain
 from checkwise.selection.guarantees import (
     Guarantee,
     source_accuracy_radius,
     worst_domain_radius,
 )
-from checkwise.selection.ranking import Ranking, positions
-from checkwise.selection.registry import Rule
-from checkwise.selection.table import View, view_of
-from checkwise.selection.weights import Weights, decimal, domain_weights
+from checkwise.selection.rules import Rule
+from checkwise.selection.standing import Weights, decimal, domain_weights
 
 if TYPE_CHECKING:
     import pandas

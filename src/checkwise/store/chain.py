@@ -19,9 +19,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from checkwise.errors import CheckwiseWarning, InputError
-from checkwise.store.append import append_whole
-from checkwise.store.atomic import sync_folder
-from checkwise.store.journal import encode_line
+from checkwise.store.files import sync_folder
+from checkwise.store.journal import append_whole, encode_line
 
 _PLAINLY: Final = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
 LARGEST: Final = 2**28  # bytes; ten thousand runs take about a megabyte a line

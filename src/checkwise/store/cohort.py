@@ -12,7 +12,7 @@ from typing import Any
 from checkwise.errors import InputError
 from checkwise.records import RunKey
 from checkwise.store import layout
-from checkwise.store.faults import writing
+from checkwise.store.files import writing
 from checkwise.store.inside import check_folder, has_file, is_plain_name
 from checkwise.store.mark import finished
 from checkwise.store.planned import read_plan, write_plan

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from numpy.typing import NDArray
 
 from checkwise.errors import InputError
-from checkwise.store import layout, rows, strict_json
+from checkwise.store import journal, layout, strict_json
 from checkwise.store.cohort import is_cohort
 from checkwise.store.inside import has_file, read_file
 from checkwise.store.registration import mark_opened
@@ -115,8 +115,8 @@ def _columns(folder: Path, domain: str) -> dict[str, NDArray[Any]]:
         ) from None
     if not lines:
         raise InputError(f"Expected at least one record, but got none in {path}: let it train.")
-    steps, diverged = rows.steps_of(lines, path), rows.diverged_of(lines)
-    columns = rows.metric_columns(lines, diverged, steps, str(path))
+    steps, diverged = journal.steps_of(lines, path), journal.diverged_of(lines)
+    columns = journal.metric_columns(lines, diverged, steps, str(path))
     return {"step": steps, "diverged": diverged, **columns}
 
 

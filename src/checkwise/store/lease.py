@@ -23,7 +23,7 @@ from typing import Any, Self
 
 from checkwise.errors import InputError
 from checkwise.store import strict_json
-from checkwise.store.faults import LeaseLostError, writing
+from checkwise.store.files import LeaseLostError, writing
 from checkwise.store.inside import check_tree, has_file, read_file
 from checkwise.store.layout import LEASE
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from checkwise.errors import InputError
 from checkwise.store import inside, layout
-from checkwise.store.atomic import write_text
+from checkwise.store.files import write_text
 
 RETRAIN = "remove the run's folder and run the same `checkwise sweep` again to train it anew"
 

@@ -12,7 +12,7 @@ import tarfile
 from pathlib import Path, PurePosixPath
 
 from checkwise.store import layout
-from checkwise.store.atomic import write_with
+from checkwise.store.files import write_with
 from checkwise.store.inside import has_file, read_file
 from checkwise.store.registration import LOG
 from checkwise.store.unpack import unpack

@@ -13,7 +13,7 @@ from typing import Any, Final
 from checkwise.errors import InputError
 from checkwise.records import RunKey
 from checkwise.store import inside, layout
-from checkwise.store.atomic import write_text
+from checkwise.store.files import write_text
 
 CHECKSUM: Final = "checksum"
 

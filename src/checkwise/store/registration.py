@@ -18,7 +18,7 @@ from checkwise.errors import CheckwiseWarning, InputError
 from checkwise.store import layout
 from checkwise.store.chain import Line, append_line, broken, decoded, read_chain, read_log_bytes
 from checkwise.store.cohort import is_cohort, open_cohort
-from checkwise.store.faults import StoreError, remedy, writing
+from checkwise.store.files import StoreError, remedy, writing
 from checkwise.store.inside import has_file
 from checkwise.store.mark import fingerprint
 

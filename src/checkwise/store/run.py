@@ -16,8 +16,8 @@ import numpy as np
 from checkwise.errors import InputError
 from checkwise.metrics import METRICS
 from checkwise.records import RunKey, Trajectory
-from checkwise.store import layout, rows, strict_json
-from checkwise.store.atomic import write_text
+from checkwise.store import journal, layout, strict_json
+from checkwise.store.files import write_text
 from checkwise.store.inside import has_file, read_file
 from checkwise.store.journal import parse_journal
 from checkwise.store.mark import RETRAIN, check_recorded, finished, read_recorded
@@ -155,8 +155,8 @@ def trajectory_of(
 
     Metrics in ``without`` are left out: nobody here knows whether lower or higher is better.
     """
-    steps = rows.steps_of(lines, path)
-    diverged = rows.diverged_of(lines)
+    steps = journal.steps_of(lines, path)
+    diverged = journal.diverged_of(lines)
     domains = _domains(lines[0], path)
     for line in lines:
         if _domains(line, path) != domains:
@@ -165,7 +165,7 @@ def trajectory_of(
                 f"differs in {path}: the file is damaged; `checkwise verify` says what to do."
             )
     columns = {
-        domain: rows.metric_columns(
+        domain: journal.metric_columns(
             [line["domains"][domain] for line in lines], diverged, steps, f"{domain!r} of {path}"
         )
         for domain in domains

@@ -19,8 +19,7 @@ from typing import Final
 
 from checkwise.errors import CheckwiseError, InputError
 from checkwise.store import layout
-from checkwise.store.atomic import sync_folder
-from checkwise.store.faults import writing
+from checkwise.store.files import sync_folder, writing
 from checkwise.store.registration import LOG, mark_opened
 from checkwise.store.whole import check_whole
 

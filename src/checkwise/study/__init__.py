@@ -1,6 +1,6 @@
 """Rules × runs → paired tables with intervals; the only reader of held-out results."""
 
-from checkwise.study.bootstrap import percentile_interval
+from checkwise.statistics.bootstrap import percentile_interval
 from checkwise.study.cohort import Cohort
 from checkwise.study.outcome import Outcome
 from checkwise.study.paired import Contrast, Differences

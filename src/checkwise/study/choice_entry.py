@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from checkwise.selection.result import plain
-from checkwise.selection.weights import Weights, check_weighting, decimal
+from checkwise.selection.standing import Weights, check_weighting, decimal
 from checkwise.study.cohort import REFERENCE
 from checkwise.study.scopes import Scope, check_scope
 from checkwise.study.setting import Setting

@@ -12,20 +12,19 @@ from typing import Any
 import numpy as np
 
 from checkwise import metrics
+from checkwise.calibrators.variants import calibrate
 from checkwise.errors import InputError
 from checkwise.records import RunKey, Trajectory
 from checkwise.selection import Rule, Selection, get_rule, select, select_many
 from checkwise.store.cohort import open_cohort
 from checkwise.store.layout import inner_path
+from checkwise.store.logits import mean_metrics, source_logits
 from checkwise.study.lodo import PseudoTargets, training_seconds
 from checkwise.study.outcome import Outcome, outcome_at, timed
 from checkwise.study.rows import Row
-from checkwise.study.runs import Runs
+from checkwise.study.runs import Runs, Validations
 from checkwise.study.scopes import Scope, blocks, pooled
 from checkwise.study.setting import Setting
-from checkwise.study.validations import Validations
-from checkwise.weights.calibration import calibrate
-from checkwise.weights.logits import mean_metrics, source_logits
 
 
 def choices(

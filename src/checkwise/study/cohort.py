@@ -13,11 +13,12 @@ import numpy as np
 from checkwise.errors import InputError
 from checkwise.records import RunKey, Trajectory
 from checkwise.selection import DEFAULT_RULE
+from checkwise.statistics.bootstrap import LEVEL, RESAMPLES, SEED, check_draws
 from checkwise.store import cohort as stored
 from checkwise.study import frames
-from checkwise.study.bootstrap import LEVEL, RESAMPLES, SEED, check_draws
 from checkwise.study.choices import choices
 from checkwise.study.derived import derived_outcomes, with_targets
+from checkwise.study.heldout import Targets
 from checkwise.study.outcome import KEY_COLUMNS, Outcome, key_columns
 from checkwise.study.paired import (
     Contrast,
@@ -30,7 +31,6 @@ from checkwise.study.paired import (
 from checkwise.study.runs import Runs
 from checkwise.study.scopes import check_scope
 from checkwise.study.setting import Setting, settings
-from checkwise.study.targets import Targets
 
 if TYPE_CHECKING:
     import pandas

@@ -12,7 +12,7 @@ import numpy as np
 from checkwise.errors import InputError
 from checkwise.metrics import METRICS
 from checkwise.records import RunKey, Trajectory
-from checkwise.selection.table import view_of
+from checkwise.selection.columns import view_of
 from checkwise.store import heldout, layout
 from checkwise.study.outcome import Outcome
 from checkwise.study.scopes import blocks

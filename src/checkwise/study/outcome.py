@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from checkwise.calibrators.variants import Calibration
 from checkwise.records import RunKey, Trajectory
-from checkwise.selection.table import view_of
-from checkwise.weights.calibration import Calibration
+from checkwise.selection.columns import view_of
 
 KEY_COLUMNS = ("dataset", "algorithm", "held_out", "hparams_seed", "trial_seed")
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from checkwise.errors import InputError, MissingMetricError
 from checkwise.metrics import METRICS
 from checkwise.records import RunKey
-from checkwise.study.bootstrap import LEVEL, RESAMPLES, SEED, percentile_interval
-from checkwise.study.losses import spread
+from checkwise.statistics.bootstrap import LEVEL, RESAMPLES, SEED, percentile_interval
+from checkwise.statistics.spread import spread
 from checkwise.study.outcome import Outcome
 from checkwise.study.units import UnitInterval, unit_intervals
 

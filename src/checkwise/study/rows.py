@@ -16,8 +16,8 @@ from typing import Final, Literal, TypeAlias
 from checkwise.errors import InputError
 from checkwise.selection import Rule, get_rule, is_rule, rules
 from checkwise.selection.constrained import accuracy_constrained
+from checkwise.study import protocols
 from checkwise.study.scopes import Scope
-from checkwise.weights import pair, recalibrated
 from checkwise.weights.methods import Method, Need, methods
 
 Validation: TypeAlias = Literal["source", "lodo", "training terms", "recalibrated"]
@@ -119,9 +119,9 @@ def _scaled(name: str, base: str, suffix: str) -> Row:
 
 
 _ROWS = {
-    "wald-recalibrated": lambda m: Row(m, recalibrated.RULE, "recalibrated", "pooled"),
-    "pair-last10": lambda m: Row(m, pair.RULES[m.name], "training terms"),
-    "pair-valfilter": lambda m: Row(m, pair.RULES[m.name], "training terms"),
+    "wald-recalibrated": lambda m: Row(m, protocols.RULE, "recalibrated", "pooled"),
+    "pair-last10": lambda m: Row(m, protocols.RULES[m.name], "training terms"),
+    "pair-valfilter": lambda m: Row(m, protocols.RULES[m.name], "training terms"),
     "lodo-acc": lambda m: Row(m, get_rule("source-acc"), "lodo"),
     "ac-lodo": lambda m: Row(m, AC_LODO, "lodo"),
     "hparams-acc": lambda m: Row(m, get_rule("source-acc"), scope="hparams-acc"),

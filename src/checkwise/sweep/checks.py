@@ -13,8 +13,8 @@ from checkwise.sweep.executors.base import Executor
 from checkwise.sweep.plan import check_place
 from checkwise.sweep.study import DataSpec, Study
 from checkwise.train.build import check_kind, check_sources
-from checkwise.train.frozen import backbone_named
 from checkwise.train.networks import frozen_part
+from checkwise.train.networks.extract import backbone_named
 
 
 def check_sweep(

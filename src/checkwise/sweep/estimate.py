@@ -18,8 +18,8 @@ from checkwise.sweep.datasets import EMBEDDED, open_spec, root_of
 from checkwise.sweep.plan import run_config
 from checkwise.sweep.study import DataSpec, Study
 from checkwise.train.build import build_run, prepare
-from checkwise.train.frozen import backbone_named
 from checkwise.train.networks import frozen_part
+from checkwise.train.networks.extract import backbone_named
 
 FEASIBLE_SHARE = 0.4  # of the checkpoints, as measured on frozen features
 EXTRACTED_PER_SECOND = 40  # images a core takes through the frozen backbone

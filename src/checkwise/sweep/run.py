@@ -23,8 +23,8 @@ from checkwise.sweep.status import RunStatus, cohort_status
 from checkwise.sweep.study import Study
 from checkwise.sweep.worker import Job
 from checkwise.train.build import default_device
-from checkwise.train.frozen import freeze
 from checkwise.train.loop import RESUME_SECONDS
+from checkwise.train.networks.extract import freeze
 
 POLL_SECONDS = 0.5
 

@@ -12,7 +12,7 @@ from typing import Any, cast
 from checkwise.errors import InputError
 from checkwise.store.retention import KEEPS, Keep
 from checkwise.sweep.study import OWN, DataSpec, Role, Study
-from checkwise.sweep.tables import Key, Table, near
+from checkwise.sweep.toml_table import Key, Table, near
 from checkwise.text import is_plain
 from checkwise.train.config import (
     AVERAGES,

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
 import random
+import signal
+import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
@@ -13,9 +18,8 @@ from checkwise.errors import CheckwiseError
 from checkwise.plugins import check_loaded, load_plugin
 from checkwise.records import RunKey
 from checkwise.store import layout
-from checkwise.store.atomic import write_text
 from checkwise.store.cohort import open_cohort
-from checkwise.store.faults import LeaseLostError, StoreError, writing
+from checkwise.store.files import LeaseLostError, StoreError, write_text, writing
 from checkwise.store.inside import open_file
 from checkwise.store.lease import take
 from checkwise.store.mark import finished
@@ -142,3 +146,30 @@ class _Data:
             )
             self._name = name
         return self._ready
+
+
+def main() -> None:
+    """Work until there is nothing left to do, or until asked to stop."""
+    job = Job(**json.loads(sys.argv[1]))
+    asked = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: asked.set())
+    threading.Thread(target=_await_end_of_input, args=(asked,), daemon=True).start()
+    try:
+        work(job, stop=asked.is_set)
+    except CheckwiseError as error:
+        print(" ".join(str(error).split()), file=sys.stderr, flush=True)
+        os._exit(2)
+    # The thread above still reads standard input; an ordinary exit would wait for its lock.
+    sys.stderr.flush()
+    os._exit(0)
+
+
+def _await_end_of_input(asked: threading.Event) -> None:
+    while os.read(0, 4096):
+        pass
+    asked.set()
+
+
+if __name__ == "__main__":
+    main()

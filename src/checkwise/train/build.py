@@ -13,7 +13,6 @@ from checkwise.errors import InputError
 from checkwise.train.algorithms import Algorithm, build_algorithm
 from checkwise.train.config import NetworkConfig, RunConfig
 from checkwise.train.evaluation import Part
-from checkwise.train.frozen import backbone_named, freeze
 from checkwise.train.hparams import Kind
 from checkwise.train.inputs import Indices, Inputs, build_inputs
 from checkwise.train.networks import (
@@ -23,6 +22,7 @@ from checkwise.train.networks import (
     mlp_head,
     trainable_part,
 )
+from checkwise.train.networks.extract import backbone_named, freeze
 
 _TAKES = {"digits": ("digits",), "mlp": ("features",), "linear": ("features",)}
 

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from checkwise.store import layout
-from checkwise.store.faults import writing
+from checkwise.store.files import writing
 from checkwise.store.inside import has_file
 from checkwise.store.journal import Journal, read_journal
 from checkwise.store.lease import Lease
@@ -35,11 +35,11 @@ from checkwise.store.run import read_run, write_continued_run, write_run
 from checkwise.train import resume
 from checkwise.train.averages import Averages
 from checkwise.train.build import TrainingData, build_run, evaluated_parts, source_domains
+from checkwise.train.checkpoint_files import predictions_files, write_predictions, write_weights
 from checkwise.train.config import RunConfig, check_same
 from checkwise.train.evaluation import Evaluator, Outputs, heldout_entry, source_entry
 from checkwise.train.hooks import Hook
 from checkwise.train.machine import machine
-from checkwise.train.outputs import predictions_files, write_predictions, write_weights
 
 Outcome: TypeAlias = Literal["finished", "stopped"]
 

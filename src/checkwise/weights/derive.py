@@ -16,7 +16,7 @@ from checkwise.store.inside import has_file
 from checkwise.store.mark import finished
 from checkwise.store.run import read_records
 from checkwise.train.build import TrainingData
-from checkwise.weights import derived, ensemble, feasible, kept, lyu, mixup, swad
+from checkwise.weights import derived, ensemble, feasible_mean, lyu, mixup, swad, training_mean
 from checkwise.weights.batchnorm import MINIBATCHES
 from checkwise.weights.checkpoints import encode
 from checkwise.weights.evaluate import OpenRun, open_data, open_run
@@ -48,14 +48,18 @@ RECIPES: dict[str, Recipe] = {
         swad.plan, swad.make, {**_SWAD, "mode": "as-described", "minibatches": 0}
     ),
     "source-acc-bn": Recipe(swad.plan_alone, swad.make, _BN),
-    "ac-nc-mean-weights": Recipe(feasible.plan, feasible.make_weights, {**_FEASIBLE, **_BN}),
-    "ac-nc-top3-weights": Recipe(
-        feasible.plan, feasible.make_weights, {**_FEASIBLE, "top": 3, **_BN}
+    "ac-nc-mean-weights": Recipe(
+        feasible_mean.plan, feasible_mean.make_weights, {**_FEASIBLE, **_BN}
     ),
-    "ac-nc-mean-probs": Recipe(feasible.plan, feasible.make_probabilities, _FEASIBLE),
-    "ac-nc-top3-probs": Recipe(feasible.plan, feasible.make_probabilities, {**_FEASIBLE, "top": 3}),
-    "sma": Recipe(kept.plan, kept.make, {"average": "sma", **_BN}),
-    "dense-swad": Recipe(kept.plan, kept.make, {"average": "dense-swad", **_BN}),
+    "ac-nc-top3-weights": Recipe(
+        feasible_mean.plan, feasible_mean.make_weights, {**_FEASIBLE, "top": 3, **_BN}
+    ),
+    "ac-nc-mean-probs": Recipe(feasible_mean.plan, feasible_mean.make_probabilities, _FEASIBLE),
+    "ac-nc-top3-probs": Recipe(
+        feasible_mean.plan, feasible_mean.make_probabilities, {**_FEASIBLE, "top": 3}
+    ),
+    "sma": Recipe(training_mean.plan, training_mean.make, {"average": "sma", **_BN}),
+    "dense-swad": Recipe(training_mean.plan, training_mean.make, {"average": "dense-swad", **_BN}),
     "eoa": Recipe(
         ensemble.plan_eoa,
         ensemble.make_eoa,

@@ -17,8 +17,7 @@ from typing import Any
 from checkwise.errors import InputError
 from checkwise.records import RunKey
 from checkwise.store import layout, strict_json
-from checkwise.store.atomic import write_bytes, write_text
-from checkwise.store.faults import writing
+from checkwise.store.files import write_bytes, write_text, writing
 from checkwise.store.inside import check_folder, check_tree, has_file, read_file
 from checkwise.store.mark import fingerprint
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from checkwise.selection import select
-from checkwise.selection.table import Table
+from checkwise.selection.columns import Table
 from checkwise.selection.valley import loss_valley
 from checkwise.weights.averaging import average
 from checkwise.weights.checkpoints import read_checkpoint

@@ -29,7 +29,7 @@ class LocalExecutor:
 
 class _Processes:
     def __init__(self, job: Job, workers: int) -> None:
-        command = [sys.executable, "-m", "checkwise.sweep.child", json.dumps(asdict(job))]
+        command = [sys.executable, "-m", "checkwise.sweep.worker", json.dumps(asdict(job))]
         self._workers = [_start(command) for _ in range(workers)]
         self._failures: list[str] = []
 

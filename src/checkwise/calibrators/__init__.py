@@ -1,0 +1,1 @@
+"""Logits in, a transform out: temperatures fitted on source-validation logits."""

@@ -1,0 +1,120 @@
+"""Target accuracy against a diagnostic target distance, one point per rule."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from checkwise.figures import style
+from checkwise.records import RunKey
+from checkwise.study.pool import Pool, Rule, label
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+METRICS = ("nll", "ece", "cwece")
+RULES: tuple[Rule, ...] = (
+    "source-acc",
+    "ac-nc",
+    "ac-ne",
+    "ac-nec",
+    "ac-nll",
+    "ac-cwece",
+    "ac-ece",
+    "pure-nll",
+    "pure-ece",
+    "pure-cwece",
+)
+OFFSET = 1e-12
+NEAR_PP = 3.0
+
+
+@dataclass(frozen=True)
+class Point:
+    """One rule: mean target accuracy (percent) and mean target distance over ``n`` runs."""
+
+    rule: str
+    accuracy: float
+    distance: float
+    n: int
+    role: str
+
+
+def target_distance(pool: Pool, key: RunKey) -> NDArray[np.float64]:
+    """L2 norm of target NLL, ECE and CwECE, each min–max over all checkpoints of the run."""
+    target = pool.target(key)
+    errors = np.stack([target[name] for name in METRICS])
+    low = np.nanmin(errors, axis=1, keepdims=True)
+    high = np.nanmax(errors, axis=1, keepdims=True)
+    return np.asarray(np.sqrt((((errors - low) / (high - low + OFFSET)) ** 2).sum(axis=0)))
+
+
+def facts(pool: Pool, rules: Sequence[Rule] = RULES) -> tuple[Point, ...]:
+    """A point per rule, over the runs in which every rule's choice has finite target values."""
+    distances = {key: target_distance(pool, key) for key in pool.keys}
+    rows = {
+        key: {int(step): t for t, step in enumerate(pool.trajectory(key).steps.tolist())}
+        for key in pool.keys
+    }
+    chosen = {}
+    for rule in rules:
+        found = pool.outcomes(rule)
+        chosen[label(rule)] = np.array(
+            [
+                np.mean([distances[key][rows[key][step]] for step in found[key].steps])
+                for key in pool.keys
+            ]
+        )
+    there = np.isfinite(np.stack(list(chosen.values()))).all(axis=0)
+    return tuple(
+        Point(
+            label(rule),
+            100 * float(pool.columns(rule)["target_accuracy"][there].mean()),
+            float(chosen[label(rule)][there].mean()),
+            int(there.sum()),
+            pool.everything().role,
+        )
+        for rule in rules
+    )
+
+
+def draw(points: Sequence[Point]) -> Figure:
+    """All rules, and beside them those within a few points of the best accuracy."""
+    best = max(point.accuracy for point in points)
+    near = [point for point in points if point.accuracy >= best - NEAR_PP]
+    panels = [("all rules", points)]
+    if 1 < len(near) < len(points):
+        panels.append(("high accuracy", near))
+    figure = style.new(0.4 + 0.8 * len(panels), 2.8)
+    for place, (title, shown) in enumerate(panels):
+        axes = style.plain(
+            figure.add_subplot(1, len(panels), place + 1),
+            xlabel="Mean target distance (smaller is more reliable)",
+            ylabel="Mean target accuracy (%)",
+            title=title,
+        )
+        _scatter(axes, shown, [point.rule for point in points])
+        if place == 0:
+            style.legend_below(figure, axes, 5)
+    first = points[0]
+    figure.suptitle(
+        f"{first.n} runs, {first.role}; a diagnostic, not a selection score", fontsize=8
+    )
+    return figure
+
+
+def _scatter(axes: Axes, points: Sequence[Point], rules: Sequence[str]) -> None:
+    for point in points:
+        axes.scatter(
+            [point.distance],
+            [point.accuracy],
+            s=26,
+            color=style.colour(point.rule),
+            marker=style.MARKERS[rules.index(point.rule) % len(style.MARKERS)],
+            label=point.rule,
+        )

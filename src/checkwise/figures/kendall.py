@@ -1,0 +1,106 @@
+"""Source–target rank agreement over all checkpoints, by data set and algorithm."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from checkwise.figures import style
+from checkwise.statistics.bootstrap import percentile_interval
+from checkwise.study.pool import Pool
+from checkwise.tables.ranks import METRICS, all_checkpoints
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+NAMES = {"accuracy": "Accuracy", "nll": "NLL", "ece": "ECE", "cwece": "CwECE"}
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Mean τ_b of one metric over the runs of one data set and algorithm, with its interval."""
+
+    dataset: str
+    algorithm: str
+    metric: str
+    mean: float
+    low: float
+    high: float
+    n: int
+
+
+@dataclass(frozen=True)
+class KendallFacts:
+    """All cells, the mean over each panel (metric → mean over every run), the data's role."""
+
+    cells: tuple[Agreement, ...]
+    panel_means: dict[str, float]
+    role: str
+
+
+def facts(pool: Pool) -> KendallFacts:
+    """τ_b of source and target for the four metrics."""
+    tau = all_checkpoints(pool)
+    cells = []
+    for group in pool.groups(["dataset", "algorithm"]):
+        for metric in METRICS:
+            values = tau[metric][group.keep]
+            values = values[np.isfinite(values)]
+            if not len(values):
+                continue
+            low, high = percentile_interval(values[:, None])
+            cells.append(
+                Agreement(
+                    group.labels[0],
+                    group.labels[1],
+                    metric,
+                    float(values.mean()),
+                    float(low[0]),
+                    float(high[0]),
+                    len(values),
+                )
+            )
+    means = {m: float(np.nanmean(v)) for m, v in tau.items() if np.isfinite(v).any()}
+    return KendallFacts(tuple(cells), means, pool.everything().role)
+
+
+def draw(found: KendallFacts) -> Figure:
+    """One panel per metric; a bar over runs for each cell, shading up to the panel mean."""
+    figure = style.new(2.0, 2.6)
+    algorithms = list(dict.fromkeys(cell.algorithm for cell in found.cells))
+    datasets = list(dict.fromkeys(cell.dataset for cell in found.cells))
+    for panel, metric in enumerate(found.panel_means):
+        axes = style.plain(
+            figure.add_subplot(1, len(found.panel_means), panel + 1),
+            title=NAMES[metric],
+            xlabel="τ_b",
+        )
+        axes.axvspan(0, found.panel_means[metric], color=style.GREY, alpha=0.18, lw=0)
+        axes.axvline(0, color=style.GREY, lw=0.8)
+        for d, dataset in enumerate(datasets):
+            mine = [c for c in found.cells if c.metric == metric and c.dataset == dataset]
+            ends = np.array([[c.mean - c.low, c.high - c.mean] for c in mine]).T
+            offset = 0.22 * (d - (len(datasets) - 1) / 2)
+            axes.errorbar(
+                [c.mean for c in mine],
+                [algorithms.index(c.algorithm) + offset for c in mine],
+                xerr=np.nan_to_num(ends),
+                fmt=style.MARKERS[d],
+                ms=3.5,
+                lw=0.8,
+                color=style.COLOURS[d],
+                label=dataset,
+            )
+        axes.set_yticks(
+            range(len(algorithms)), algorithms if panel == 0 else [""] * len(algorithms)
+        )
+        axes.set_ylim(len(algorithms) - 0.4, -0.6)
+    style.legend_below(figure, axes, len(datasets))
+    figure.suptitle(
+        f"Source and target order over all checkpoints, {found.role}\n"
+        "shaded: from 0 to the mean over all runs of the panel",
+        fontsize=8,
+    )
+    return figure

@@ -1,0 +1,81 @@
+"""``write_report``: one self-contained file for a cohort or for a single run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from checkwise.errors import InputError
+from checkwise.figures.run_facts import run_facts
+from checkwise.page.cohort_page import cohort_page
+from checkwise.page.facts import RULES, cohort_facts
+from checkwise.page.page_data import at_run, cohort_data, run_data
+from checkwise.page.payload import BUDGET
+from checkwise.page.run_page import run_page
+from checkwise.records import Trajectory
+from checkwise.store.cohort import is_cohort
+from checkwise.store.files import write_text, writing
+from checkwise.store.layout import RUN
+from checkwise.store.run import read_trajectory
+from checkwise.study import Cohort
+from checkwise.study.cohort import REFERENCE
+
+
+def write_report(
+    source: Cohort | Trajectory | str | Path,
+    out: str | Path,
+    *,
+    budget: int = BUDGET,
+    **asked: Any,
+) -> Path:
+    """Write the page and return where it is.
+
+    Args:
+        source: a cohort, a run, or the folder of either.
+        out: the file to write; it appears whole or not at all.
+        budget: bytes of numbers in the page; where metrics of every domain do not fit, the less
+            used ones are kept as means over domains.
+        asked: for a cohort ``rules`` (the first leads) and ``reference``, for a run ``rule``; and
+            parameters of the rules such as ``delta_pp``.
+    """
+    if isinstance(source, str | Path):
+        source = _open(Path(source))
+    if isinstance(source, Trajectory):
+        page = _run(source, **asked)
+    else:
+        page = _cohort(source, budget=budget, **asked)
+    out = Path(out)
+    with writing(out.parent):
+        out.parent.mkdir(parents=True, exist_ok=True)
+        write_text(out, page)
+    return out
+
+
+def _cohort(
+    cohort: Cohort,
+    rules: Sequence[str] = RULES,
+    reference: str = REFERENCE,
+    *,
+    budget: int,
+    **params: Any,
+) -> str:
+    facts = cohort_facts(cohort, rules, reference, **params)
+    data = cohort_data(cohort, facts.rules[0], reference, params, budget=budget)
+    return cohort_page(facts, at_run(data, facts.example.name))
+
+
+def _run(run: Trajectory, rule: str | None = None, **params: Any) -> str:
+    facts = run_facts(run, rule, **params)
+    return run_page(facts, run_data(run, facts.title, facts.rule, params))
+
+
+def _open(path: Path) -> Cohort | Trajectory:
+    if is_cohort(path):
+        return Cohort.open(path)
+    if (path / RUN).is_file():
+        return read_trajectory(path)
+    raise InputError(
+        f"Expected the folder of a cohort or of one of its runs, but {path} is neither: read logs "
+        "and tables with checkwise.load and pass the trajectory."
+    )

@@ -1,0 +1,218 @@
+"""What the page says about a cohort, collected before anything is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from checkwise.errors import InputError, NoGuaranteeError
+from checkwise.figures.run_facts import TrajectoryFacts, median_run, trajectory_facts
+from checkwise.records import RunKey
+from checkwise.selection import Guarantee, Selection, select_many
+from checkwise.selection.guarantees import CONDITIONS, NOT_PROMISED
+from checkwise.study import Cohort, Contrast, Differences
+from checkwise.study.cohort import MAIN_METRICS, REFERENCE
+from checkwise.study.machines import machines
+from checkwise.study.paired import by_units, contrasts, scale
+from checkwise.study.registered import Registered, registrations
+from checkwise.study.rows import Row
+from checkwise.study.setting import settings
+
+RULES = ("ac-nc", "ac-nll", "ac-mean")
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A rule's differences over all runs, with every run's value for the plot."""
+
+    contrast: Contrast
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class SourceFacts:
+    """What a rule did on the source side, where it looks."""
+
+    rule: str
+    runs: int
+    differ: int
+    mean_gap_pp: float
+    median_eligible: float
+    alone: int
+
+
+@dataclass(frozen=True)
+class BoundFacts:
+    """The accuracy bound over the runs, in points; None where it cannot be stated."""
+
+    smallest: float
+    median: float
+    largest: float
+    alpha: float
+    conditions: tuple[str, ...] = CONDITIONS
+    not_promised: tuple[str, ...] = NOT_PROMISED
+
+
+@dataclass(frozen=True)
+class CohortFacts:
+    """Everything on the page of a cohort. The first rule is the one the headline is about."""
+
+    name: str
+    role: str
+    reference: str
+    rules: tuple[str, ...]
+    delta_pp: str
+    runs: int
+    unfinished: int
+    wrecked: int
+    diverged: int
+    datasets: tuple[str, ...]
+    algorithms: tuple[str, ...]
+    levels: dict[str, dict[str, float]]
+    spreads: dict[str, tuple[Spread, ...]]
+    by_algorithm: dict[str, tuple[Contrast, ...]]
+    by_dataset: dict[str, tuple[Contrast, ...]]
+    source: tuple[SourceFacts, ...]
+    bound: BoundFacts | None
+    no_bound: str
+    example: TrajectoryFacts
+    example_eligible: int
+    registered: Registered
+    machines: Mapping[str, int]
+
+    def contrasts(self, rule: str) -> list[Contrast]:
+        """A rule's contrasts over all runs, one per metric."""
+        return [spread.contrast for spread in self.spreads[rule]]
+
+
+def cohort_facts(
+    cohort: Cohort,
+    rules: Sequence[str] = RULES,
+    reference: str = REFERENCE,
+    **params: Any,
+) -> CohortFacts:
+    """Choose, evaluate and compare; ``rules[0]`` leads."""
+    cohort.check_one_role()
+    compared = tuple(rule for rule in rules if rule != reference)
+    if not compared:
+        raise InputError(f"Expected a rule besides the reference {reference}, but got none.")
+    chosen = _choices(cohort, (reference, *compared), params)
+    if compared[0] not in chosen:
+        raise InputError(
+            f"Expected the first rule to choose a checkpoint from source validation, but "
+            f"{compared[0]} does not: put one that does before it, such as ac-nc."
+        )
+    tables = cohort.differences(compared, reference, metrics=MAIN_METRICS, **params)
+    leading = chosen[compared[0]]
+    usual = chosen.get(reference, {})
+    keys = sorted(leading)
+    sizes = [len(leading[key].feasible_steps) for key in keys]
+    example = keys[median_run(sizes)]
+    bound, no_bound = _bound([leading[key] for key in keys])
+    return CohortFacts(
+        name=cohort.name,
+        role=cohort.role,
+        reference=reference,
+        rules=compared,
+        delta_pp=str(leading[example].params.get("delta_pp", "0")),
+        runs=len(keys),
+        unfinished=len(cohort.unfinished),
+        wrecked=len(cohort.wrecked),
+        diverged=cohort.n_diverged,
+        datasets=tuple(sorted({key.dataset for key in keys})),
+        algorithms=tuple(sorted({key.algorithm for key in keys})),
+        levels=_levels(tables, reference),
+        spreads={table.rule: _spreads(table) for table in tables},
+        by_algorithm=_split(tables[0], "algorithm"),
+        by_dataset=_split(tables[0], "dataset"),
+        source=tuple(_source(rule, chosen[rule], usual) for rule in chosen),
+        bound=bound,
+        no_bound=no_bound,
+        example=trajectory_facts(
+            cohort.usable[example],
+            leading[example],
+            [usual[example]] if usual else [],
+            str(example),
+        ),
+        example_eligible=len(leading[example].feasible_steps),
+        registered=registrations(
+            cohort.path, compared[:1], params, reference=reference, metrics=MAIN_METRICS
+        )[compared[0]],
+        machines=machines(cohort.runs.folder(key) for key in keys),
+    )
+
+
+def _choices(
+    cohort: Cohort, rules: Sequence[str], params: dict[str, Any]
+) -> dict[str, dict[RunKey, Selection]]:
+    """Selections of the rules that choose a checkpoint of the run itself, from its validation."""
+    return {
+        setting.label: select_many(cohort.usable, setting.found, **setting.params)
+        for setting in settings(rules, params)
+        if _reads_only_source(setting.row)
+    }
+
+
+def _reads_only_source(row: Row) -> bool:
+    own = row.rule is not None and row.validation == "source" and row.scope == "run"
+    return own and not row.expected and row.scaling is None
+
+
+def _levels(tables: Sequence[Differences], reference: str) -> dict[str, dict[str, float]]:
+    """Mean of every metric under every rule, on the reported scale, over the runs it has."""
+
+    def means(table: Differences, values: Any) -> dict[str, float]:
+        kept = np.isfinite(table.theirs) & np.isfinite(table.mine)
+        return {
+            metric: scale(metric) * float(values[kept[:, m], m].mean())
+            for m, metric in enumerate(table.metrics)
+        }
+
+    first = tables[0]
+    return {reference: means(first, first.theirs)} | {t.rule: means(t, t.mine) for t in tables}
+
+
+def _spreads(table: Differences) -> tuple[Spread, ...]:
+    values = table.values
+    return tuple(
+        Spread(contrast, tuple(values[np.isfinite(values[:, m]), m].tolist()))
+        for m, contrast in enumerate(by_units(table, contrasts(table)))
+    )
+
+
+def _split(table: Differences, by: str) -> dict[str, tuple[Contrast, ...]]:
+    found = {}
+    for group in sorted({getattr(key, by) for key in table.keys}):
+        keep = np.array([getattr(key, by) == group for key in table.keys])
+        part = table.among(keep)
+        found[group] = tuple(by_units(part, contrasts(part, group=(group,))))
+    return found
+
+
+def _source(
+    rule: str, chosen: dict[RunKey, Selection], usual: dict[RunKey, Selection]
+) -> SourceFacts:
+    sizes = [len(selection.feasible_steps) for selection in chosen.values()]
+    return SourceFacts(
+        rule=rule,
+        runs=len(chosen),
+        differ=sum(s.step != usual[key].step for key, s in chosen.items() if key in usual),
+        mean_gap_pp=float(np.mean([s.gap_pp for s in chosen.values()])),
+        median_eligible=float(np.median(sizes)),
+        alone=sum(size == 1 for size in sizes),
+    )
+
+
+def _bound(selections: Sequence[Selection]) -> tuple[BoundFacts | None, str]:
+    try:
+        bounds: list[Guarantee] = [selection.guarantee() for selection in selections]
+    except NoGuaranteeError as error:
+        return None, str(error)
+    points = [bound.bound_pp for bound in bounds]
+    return (
+        BoundFacts(min(points), float(np.median(points)), max(points), bounds[0].alpha),
+        "",
+    )

@@ -1,0 +1,102 @@
+"""Sections of the page that both kinds share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from checkwise.figures.run_facts import TrajectoryFacts
+from checkwise.page.assets import assets
+from checkwise.page.explorer import embedded, script_hash
+from checkwise.page.markup import Child, Markup, el, join
+from checkwise.page.trajectory_plot import legend, trajectory_plot
+from checkwise.selection.explain import counted
+
+WIDE, NARROW = 860, 350
+
+
+def document(title: str, *body: Child, data: Mapping[str, Any]) -> str:
+    """A whole page: nothing in it is fetched from anywhere, and only its own script runs."""
+    style = assets("colours.css", "page.css", "drawing.css", "explore.css")
+    policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src {script_hash()}"
+    head = el(
+        "head",
+        el("meta", charset="utf-8"),
+        el("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        el("meta", http_equiv="Content-Security-Policy", content=policy),
+        el("meta", name="color-scheme", content="light dark"),
+        el("title", title),
+        el("style", Markup(style)),
+    )
+    page = el("html", head, el("body", el("main", *body), embedded(data)), lang="en")
+    return f"<!doctype html>\n{page}\n"
+
+
+def masthead(name: str, chip: str | None = None) -> Markup:
+    """The line at the top."""
+    return el(
+        "header",
+        el("span", "checkwise", class_="wordmark"),
+        el("span", name, class_="study"),
+        el("span", chip, class_="chip") if chip else None,
+    )
+
+
+def section(kind: str, label: str, heading: str, *children: Child, id: str | None = None) -> Markup:
+    """A part of the page; ``kind`` keeps source and held-out visibly apart."""
+    return el(
+        "section",
+        el("p", label, class_="side") if label else None,
+        el("h2", heading),
+        *children,
+        class_=kind,
+        id=id,
+    )
+
+
+def trajectory_figure(facts: TrajectoryFacts, *caption: Child) -> Markup:
+    """The plot for wide and narrow screens, with its legend."""
+    lost = sum(value != value for value in facts.accuracy)
+    are = "is" if lost == 1 else "are"
+    note = f" {counted(lost, 'diverged checkpoint')} {are} marked ×." if lost else ""
+    return el(
+        "figure",
+        legend(facts),
+        trajectory_plot(facts, WIDE),
+        trajectory_plot(facts, NARROW),
+        el(
+            "figcaption",
+            *caption,
+            " Ticks at the edge are checkpoints out of view, early ones mostly.",
+            note,
+        ),
+    )
+
+
+def bound_section(
+    sentence: str, conditions: Sequence[str], not_promised: Sequence[str], no_bound: str
+) -> Markup:
+    """What is promised about accuracy, under which conditions, and what is not."""
+    if no_bound:
+        return section("bound", "", "No accuracy bound", el("p", no_bound))
+    return section(
+        "bound",
+        "",
+        "What is promised about accuracy",
+        el("p", sentence),
+        el(
+            "div",
+            el("div", el("h3", "Only if"), _list(conditions)),
+            el("div", el("h3", "Not promised"), _list(not_promised)),
+            class_="columns",
+        ),
+    )
+
+
+def _list(items: Sequence[str]) -> Markup:
+    return el("ul", (el("li", item[:1].upper() + item[1:] + ".") for item in items))
+
+
+def paragraphs(*texts: str) -> Markup:
+    """Plain paragraphs."""
+    return join(*(el("p", text) for text in texts))

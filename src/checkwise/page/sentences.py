@@ -1,0 +1,170 @@
+"""What a comparison says, in sentences: the same on the command line and on the page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isnan
+
+from checkwise.page.words import ends, interval, number, title, unit
+from checkwise.selection.explain import counted, listed
+from checkwise.study import Contrast
+from checkwise.study.verdict import Scope, Verdict, verdict
+
+GROUPS = {
+    "run": "runs",
+    "block": "blocks",
+    "draw": "draws",
+    "trial": "splits",
+    "domain": "domains",
+    "block_domain": "blocks × domains",
+}
+WHY_GROUPS = (
+    "Runs that share both seeds (a block), hyperparameters (a draw), data splits or the held-out "
+    "domain are not independent. A difference counts as found only if the intervals over blocks, "
+    "draws and splits all exclude zero, and for new domains only if those over domains do too."
+)
+
+
+def group_names(units: Sequence[str]) -> list[str]:
+    """What people call the groups of some units; blocks × domains only where neither is named."""
+    return [GROUPS[unit] for unit in _own(units)]
+
+
+def named_groups(unit_name: str, groups: int) -> str:
+    """``9 blocks``, ``1 draw``; two lines at once have no number of their own."""
+    name = GROUPS[unit_name]
+    return name if unit_name == "block_domain" else counted(groups, name.removesuffix("s"))
+
+
+def _own(units: Sequence[str]) -> list[str]:
+    """Units that say something of their own: what a line shares, both lines together share too."""
+    implied = "block" in units or "domain" in units
+    return [unit for unit in units if not (implied and unit == "block_domain")]
+
+
+def effect(contrast: Contrast) -> str:
+    """One difference as a clause: ``lowered target NLL by 0.021 [0.004, 0.040]``."""
+    metric = contrast.metric
+    points = " points" if unit(metric, contrast.scale) == "points" else ""
+    if verdict(contrast).direction == "unclear":
+        mean = number(contrast.mean, metric, signed=True)
+        brackets = "" if isnan(contrast.low) else f" {interval(contrast)}"
+        return f"changed {title(metric)} by {mean}{points}{brackets}"
+    fell = contrast.mean < 0
+    low, high = (-contrast.high, -contrast.low) if fell else (contrast.low, contrast.high)
+    size = number(abs(contrast.mean), metric)
+    moved = "lowered" if fell else "raised"
+    return f"{moved} {title(metric)} by {size}{points} {ends(low, high, metric)}"
+
+
+def answer(rows: Sequence[Contrast]) -> str:
+    """The main result of one rule: NLL first, then what accuracy did."""
+    nll, accuracy = pick(rows, "target_nll"), pick(rows, "target_accuracy")
+    few = ", too few for an interval" if isnan(nll.low) else ""
+    return (
+        f"Against {nll.reference}, {nll.rule} {effect(nll)} on {counted(nll.n, 'run')}"
+        f"{few}{caution(nll)}; it {effect(accuracy)}{caution(accuracy)}."
+    )
+
+
+def caution(contrast: Contrast) -> str:
+    """What narrows a difference, as the end of its clause; empty where nothing does."""
+    if isnan(contrast.low):
+        return ""
+    found = verdict(contrast)
+    if "run" in found.against:
+        return ", an interval that includes zero"
+    if found.direction == "unclear":
+        return f", which {listed(group_names(found.against))} do not bear out"
+    if found.scope == "these runs":
+        return " (shown for these runs, not for new seeds)"
+    if found.scope == "these domains":
+        return f" (shown for {_domains(contrast)}, not for new ones)"
+    return ""
+
+
+def badge(contrast: Contrast) -> str:
+    """The verdict in a few words: ``better on these domains``, ``not borne out by draws``."""
+    found = verdict(contrast)
+    if "run" in found.against:
+        return "includes zero"
+    if found.direction == "unclear":
+        return f"not borne out by {listed(group_names(found.against), 'or')}"
+    return f"{found.direction}{_where(contrast, found.scope)}"
+
+
+def headline(rows: Sequence[Contrast]) -> str:
+    """The same without numbers, in one line, also when it is bad news."""
+    nll, accuracy = pick(rows, "target_nll"), pick(rows, "target_accuracy")
+    if nll.n < 2:
+        return f"{nll.rule}: too few runs to tell"
+    found = verdict(nll), verdict(accuracy)
+    said = {
+        ("better", "better"): "lower NLL and higher accuracy",
+        ("better", "unclear"): "lower NLL, no clear change in accuracy",
+        ("better", "worse"): "lower NLL, but lower accuracy",
+        ("unclear", "better"): "higher accuracy, no clear change in NLL",
+        ("unclear", "unclear"): "no clear difference in NLL or accuracy",
+        ("unclear", "worse"): "lower accuracy, no clear gain in NLL",
+        ("worse", "better"): "higher accuracy, but higher NLL",
+        ("worse", "unclear"): "higher NLL, no clear change in accuracy",
+        ("worse", "worse"): "higher NLL and lower accuracy",
+    }[found[0].direction, found[1].direction]
+    return f"{nll.rule}{_where(nll, _narrowest(found))}: {said}"
+
+
+def _narrowest(found: Sequence[Verdict]) -> Scope:
+    """How far all that is claimed reaches."""
+    claimed = [each.scope for each in found if each.direction != "unclear"]
+    order: tuple[Scope, ...] = ("these runs", "these domains", "new domains")
+    return min(claimed, key=order.index, default="new domains")
+
+
+def _where(contrast: Contrast, scope: Scope) -> str:
+    if scope == "these runs":
+        return f" on these {counted(contrast.n, 'run')}"
+    return f" on {_domains(contrast)}" if scope == "these domains" else ""
+
+
+def _domains(contrast: Contrast) -> str:
+    return "this domain" if contrast.units["domain"].groups == 1 else "these domains"
+
+
+def by_unit(rows: Sequence[Contrast]) -> list[str]:
+    """The intervals with groups of runs as the unit, a line a metric; then what is too few."""
+    nll, accuracy = pick(rows, "target_nll"), pick(rows, "target_accuracy")
+    if nll.n < 2:
+        return []
+    lines = [_unit_line(row) for row in (nll, accuracy)]
+    few = [f"{GROUPS[name]} ({nll.units[name].groups})" for name in _own(verdict(nll).too_few)]
+    if few:
+        lines.append(f"There are too few {listed(few)} to say whether others would give the same.")
+    return [line for line in lines if line]
+
+
+def _unit_line(row: Contrast) -> str:
+    said = [
+        f"{named_groups(name, found.groups)} {ends(found.low, found.high, row.metric)}"
+        for name, found in row.units.items()
+        if found.decides
+    ]
+    if not said:
+        return ""
+    points = " points" if unit(row.metric, row.scale) == "points" else ""
+    mean = number(row.mean, row.metric, signed=True)
+    return f"{title(row.metric)} {mean}{points}, by unit: {', '.join(said)}."
+
+
+def spread(rows: Sequence[Contrast]) -> str:
+    """How the runs divide, and how many pay for it in accuracy."""
+    nll, accuracy = pick(rows, "target_nll"), pick(rows, "target_accuracy")
+    return (
+        f"NLL was lower in {nll.wins}, equal in {nll.ties} and higher in {nll.losses} of "
+        f"{counted(nll.n, 'run')} (median {number(nll.median, nll.metric, signed=True)}); "
+        f"{100 * accuracy.lose_1pp:.0f}% of runs lost at least one point of target accuracy."
+    )
+
+
+def pick(rows: Sequence[Contrast], metric: str) -> Contrast:
+    """The contrast of one metric."""
+    return next(row for row in rows if row.metric == metric)

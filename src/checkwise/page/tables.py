@@ -1,0 +1,198 @@
+"""The tables of the page: numbers aligned, every cell with its uncertainty."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import isnan
+
+from checkwise.metrics import METRICS
+from checkwise.page.facts import CohortFacts, SourceFacts
+from checkwise.page.markup import Child, Markup, el, join
+from checkwise.page.sentences import named_groups
+from checkwise.page.words import NAMES, ends, interval, number, title, unit
+from checkwise.study import Contrast
+from checkwise.study.paired import higher_is_better
+from checkwise.study.verdict import verdict
+
+FEW = 10
+COUNTS = "small figures: runs better / equal / worse"
+
+
+def paired_table(facts: CohortFacts) -> Markup:
+    """Rules × metrics: the reference's level, then every rule's paired difference."""
+    first = facts.contrasts(facts.rules[0])
+    head = [
+        "rule",
+        *(_head(contrast) for contrast in first),
+        "runs that lose ≥ 1 point",
+    ]
+    level = [
+        el("td", number(facts.levels[facts.reference][c.metric], c.metric), class_="num")
+        for c in first
+    ]
+    rows = [
+        el(
+            "tr",
+            el("th", facts.reference, el("small", "mean level"), scope="row"),
+            level,
+            el("td", "–", class_="num"),
+            class_="reference",
+        )
+    ]
+    rows += [_paired_row(rule, facts.contrasts(rule)) for rule in facts.rules]
+    caption = (
+        f"Differences to {facts.reference}, paired by run, with 95% intervals over runs; {COUNTS}"
+    )
+    return _table(head, rows, caption)
+
+
+def split_table(rule: str, by: str, groups: Mapping[str, Sequence[Contrast]]) -> Markup:
+    """The leading rule, one row per ``by`` (algorithm, dataset)."""
+    first = next(iter(groups.values()))
+    head = [by, *(_head(c) for c in first), "runs that lose ≥ 1 point"]
+    rows = [_paired_row(name, contrasts) for name, contrasts in groups.items()]
+    few = min(row[0].n for row in groups.values()) < FEW
+    caution = f". Intervals from fewer than {FEW} runs are too narrow: hints, not results" * few
+    return _table(head, rows, f"{rule} by {by}; {COUNTS}{caution}")
+
+
+def unit_table(contrasts: Sequence[Contrast]) -> Markup:
+    """One rule's differences with groups of runs as the unit: one row per unit."""
+    head = ["counted by", *(_head(contrast) for contrast in contrasts)]
+    rows = [
+        el(
+            "tr",
+            el("th", named_groups(name, contrasts[0].units[name].groups), scope="row"),
+            [_unit_cell(contrast, name) for contrast in contrasts],
+        )
+        for name in contrasts[0].units
+    ]
+    return _table(head, rows, "95% intervals with groups of runs as the unit")
+
+
+def _unit_cell(contrast: Contrast, name: str) -> Markup:
+    found = contrast.units[name]
+    if not found.decides:
+        return el("td", "too few", class_="num")
+    shown = ends(found.low, found.high, contrast.metric)
+    zero = el("small", "includes zero" if found.includes_zero else "excludes zero")
+    return el("td", el("span", shown, class_="ci"), zero, class_="num")
+
+
+def source_table(rows: Sequence[SourceFacts], reference: str) -> Markup:
+    """What each rule did where it looks."""
+    head = [
+        "rule",
+        "mean gap (points)",
+        "median feasible set",
+        f"differs from {reference}",
+        "only one eligible",
+    ]
+    body = [
+        el(
+            "tr",
+            el("th", row.rule, scope="row"),
+            el("td", f"{row.mean_gap_pp:.2f}", class_="num"),
+            el("td", f"{row.median_eligible:g}", class_="num"),
+            el("td", "–" if row.rule == reference else f"{row.differ} of {row.runs}", class_="num"),
+            el("td", f"{row.alone} of {row.runs}", class_="num"),
+        )
+        for row in rows
+    ]
+    return _table(head, body, "Choices on source validation")
+
+
+def ranked_table(
+    columns: Sequence[str], rows: Sequence[Sequence[object]], shown: Sequence[str]
+) -> Markup:
+    """Checkpoints of one run, best first, with the columns in ``shown``."""
+    inside = columns.index("feasible")
+    body = [
+        el(
+            "tr",
+            (
+                el("td", _cell(name, row[columns.index(name)], bool(row[inside])), class_="num")
+                for name in shown
+            ),
+            class_="chosen" if i == 0 else None if row[inside] else "dim",
+        )
+        for i, row in enumerate(rows)
+    ]
+    return _table(
+        [_column(name) for name in shown],
+        body,
+        "Best first; only feasible checkpoints are ranked by score",
+    )
+
+
+def _column(name: str) -> str:
+    if name in METRICS:
+        times = " (%)" if name in ("accuracy", "worst_class_accuracy") else " ×100"
+        return NAMES.get(name, name) + (times if METRICS[name].scale == 100 else "")
+    return {"gap_pp": "gap (points)"}.get(name, name)
+
+
+def _cell(name: str, value: object, feasible: bool) -> str:
+    if not isinstance(value, float):
+        return str(value)
+    if isnan(value) or (name == "score" and not feasible):
+        return "–"
+    if name in METRICS:
+        return f"{METRICS[name].scale * value:.{2 if name == 'accuracy' else 3}f}"
+    return f"{value:.2f}" if name == "gap_pp" else f"{value:.4f}"
+
+
+def _head(contrast: Contrast) -> Markup:
+    words = unit(contrast.metric, contrast.scale)
+    arrow = "higher is better" if higher_is_better(contrast.metric) else "lower is better"
+    return el(
+        "span",
+        title(contrast.metric) + (f" ({words})" if words else ""),
+        el("small", arrow),
+    )
+
+
+def _paired_row(label: str, contrasts: Sequence[Contrast]) -> Markup:
+    lost = next((c.lose_1pp for c in contrasts if not isnan(c.lose_1pp)), float("nan"))
+    n = contrasts[0].n
+    return el(
+        "tr",
+        el("th", label, el("small", f"n = {n}"), scope="row"),
+        [_paired_cell(contrast) for contrast in contrasts],
+        el("td", "–" if isnan(lost) else f"{100 * lost:.0f}%", class_="num"),
+    )
+
+
+def _paired_cell(contrast: Contrast) -> Markup:
+    found = verdict(contrast).direction
+    median, trimmed = (
+        number(value, contrast.metric, signed=True) for value in (contrast.median, contrast.trimmed)
+    )
+    return el(
+        "td",
+        None if found == "unclear" else join(el("em", found, class_=found), " "),
+        el(
+            "b",
+            number(contrast.mean, contrast.metric, signed=True),
+            title=f"median {median}, 5%-trimmed mean {trimmed}",
+        ),
+        el("span", interval(contrast), class_="ci"),
+        el(
+            "small",
+            f"{contrast.wins} / {contrast.ties} / {contrast.losses}",
+            f" · {contrast.missing} missing" if contrast.missing else None,
+        ),
+        class_="num",
+    )
+
+
+def _table(head: Sequence[str | Markup], rows: Sequence[Child], caption: str) -> Markup:
+    cells = [
+        el("th", name, scope="col", class_="num" if i else None) for i, name in enumerate(head)
+    ]
+    table = el("table", el("thead", el("tr", cells)), el("tbody", *rows))
+    # The caption stays in view where a narrow screen scrolls the table.
+    return join(
+        el("p", caption, class_="caption"),
+        el("div", table, class_="scroll", tabindex="0", role="region", aria_label=caption),
+    )

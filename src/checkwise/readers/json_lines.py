@@ -1,0 +1,112 @@
+"""Lines of JSON as a killed process leaves them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from checkwise.errors import InputError
+from checkwise.readers.request import read_bytes
+
+
+class Line(NamedTuple):
+    """One record and the line of the file it stands on."""
+
+    number: int
+    fields: dict[str, Any]
+
+
+class NoRecordsError(InputError):
+    """A log without one complete record: a run that has only just started."""
+
+
+def read_lines(path: Path) -> tuple[list[Line], tuple[str, ...]]:
+    """Every record of a file, and a note when its last line was cut off.
+
+    A line that is not JSON anywhere else is refused: nobody can tell what it said.
+    """
+    # Split on newlines only; str.splitlines would also cut at U+2028 inside a string.
+    raw = _decoded(path).split("\n")
+    filled = [index for index, text in enumerate(raw) if text and not text.isspace()]
+    lines: list[Line] = []
+    notes: tuple[str, ...] = ()
+    for index in filled:
+        try:
+            fields = json.loads(raw[index])
+        # Also an integer of thousands of digits, or brackets nested too deep to follow.
+        except (ValueError, RecursionError):
+            if index == filled[0] and len(filled) > 1 and _is_json("\n".join(raw)):
+                raise InputError(
+                    f"Expected one JSON record per line, but {path} is one JSON value over several "
+                    "lines: write a line for each record, as pandas does with "
+                    "to_json(path, orient='records', lines=True)."
+                ) from None
+            if index != filled[-1]:
+                raise InputError(
+                    f"Expected one JSON record per line, but {path} line {index + 1} is not JSON: "
+                    "if a run was cut off there and started again, remove that line."
+                ) from None
+            notes = (f"the last line ({index + 1}) was cut off and is not read",)
+            break
+        if not isinstance(fields, dict):
+            raise InputError(
+                f"Expected one JSON object per line, but {path} line {index + 1} holds "
+                f"{type(fields).__name__} {raw[index]:.40}: give one record per line."
+            )
+        lines.append(Line(index + 1, fields))
+    if not lines:
+        raise NoRecordsError(
+            f"Expected one JSON record per line, but {path} holds no complete record: "
+            "wait for the first checkpoint, or check that this is the right file."
+        )
+    return lines, notes
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _decoded(path: Path) -> str:
+    data = read_bytes(path)
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        last_line = data.rstrip(b"\n").rfind(b"\n") + 1
+        if last_line and error.start >= last_line:
+            # A character cut in two: leave a line that cannot parse, to be reported as torn.
+            return data[:last_line].decode("utf-8-sig") + "{"
+        line = data.count(b"\n", 0, error.start) + 1
+        raise InputError(
+            f"Expected UTF-8 text, but {path} line {line} is something else: "
+            "save the file as UTF-8."
+        ) from None
+
+
+def number(line: Line, name: str, path: Path, fields: dict[str, Any] | None = None) -> float:
+    """A field as a float; what is missing or no number is refused by line and name."""
+    value = (line.fields if fields is None else fields).get(name)
+    if type(value) is float:
+        return value
+    if type(value) is int and abs(value) < 2**53:
+        return float(value)
+    came = "nothing" if value is None else repr(value)[:40]
+    raise InputError(
+        f"Expected a number as {name}, but got {came} in {path} line {line.number}: "
+        "remove that record, or log it at every step."
+    )
+
+
+def whole(line: Line, name: str, path: Path, fields: dict[str, Any] | None = None) -> int:
+    """A field as a whole number of 0 or more."""
+    value = number(line, name, path, fields)
+    if not 0 <= value < 2**53 or value != int(value):
+        raise InputError(
+            f"Expected a whole number of 0 or more as {name}, but got {value:g} in {path} "
+            f"line {line.number}: remove that record."
+        )
+    return int(value)

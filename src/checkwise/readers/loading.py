@@ -1,0 +1,262 @@
+"""From a path to trajectories, whatever lies there."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from checkwise.errors import CheckwiseWarning, InputError
+from checkwise.readers import domainbed, own_runs, possible, predictions_folder, swad, table_files
+from checkwise.readers.json_lines import NoRecordsError, read_lines
+from checkwise.readers.request import Found, Progress, Request, by_key
+from checkwise.records import RunKey, Trajectory
+from checkwise.records.held_out import is_held_out_word, is_target_folder
+from checkwise.store.layout import PACKED, is_held_out
+
+DEEPEST = 32  # levels of folders that are looked through for runs
+MOST_FOLDERS = 100_000
+ACCEPTED = (
+    "a run or cohort folder of checkwise, a table of metrics (.csv, .parquet, .jsonl), a "
+    "predictions folder (step-000100/<domain>.npz), a DomainBed or SWAD results.jsonl, or a folder "
+    "of such runs"
+)
+
+
+class HeldOutFolderError(InputError):
+    """Predictions that the name of a folder above them holds out."""
+
+
+def load(
+    path: str | Path,
+    *,
+    held_out: str | Iterable[str] | None = None,
+    sources: str | Iterable[str] | None = None,
+    columns: Mapping[str, str] | None = None,
+    metrics: str | Iterable[str] = (),
+    bins: int = 15,
+    bandwidth: float = 0.1,
+    progress: Progress | None = None,
+) -> Trajectory:
+    """Read one run: run folder, predictions folder, CSV, Parquet, JSON lines, DomainBed, SWAD.
+
+    Args:
+        path: file or folder; what it is shows from its contents.
+        held_out: domains to leave out before anything of theirs is read. Targets that the input
+            itself names (``test_envs``, ``role``, a ``held_out`` column) are left out anyway, and
+            so are sets beside others whose names look held out (``test``, ``ood`` …).
+        sources: sets that are validation although their names look held out.
+        columns: for tables, which column is read under which name, as
+            ``{"accuracy": "val_accuracy"}``.
+        metrics: further columns to read as metrics.
+        bins, bandwidth: settings of the calibration errors, where they are computed from outputs.
+        progress: called with checkpoints done and in all, where outputs are evaluated.
+
+    Raises:
+        InputError: nothing readable lies there, or more than one run does.
+    """
+    settings = {"bins": bins, "bandwidth": bandwidth, "progress": progress}
+    request = Request.of(held_out, metrics, sources=sources, columns=columns, **settings)
+    runs = _found(Path(path), request)
+    if len(runs) > 1:
+        shown = ", ".join(str(run.key or run.where) for run in runs[:3])
+        raise InputError(
+            f"Expected one run, but {path} holds {len(runs)} ({shown}{', …' * (len(runs) > 3)}): "
+            "read them with load_runs, or choose in each with `checkwise select`."
+        )
+    return runs[0].trajectory
+
+
+def load_runs(
+    path: str | Path,
+    *,
+    held_out: str | Iterable[str] | None = None,
+    sources: str | Iterable[str] | None = None,
+    columns: Mapping[str, str] | None = None,
+    metrics: str | Iterable[str] = (),
+    bins: int = 15,
+    bandwidth: float = 0.1,
+    progress: Progress | None = None,
+) -> dict[RunKey, Trajectory]:
+    """Read every run of a sweep folder, a log that holds several, or a table with run columns.
+
+    A run that does not say which it is (a predictions folder, a table without run columns) goes
+    by its place: ``RunKey(dataset=<path below the folder>, algorithm="run", …)``. Runs of one
+    configuration in several folders are told apart by them: ``RunKey(dataset="<folder>/PACS", …)``.
+
+    Raises:
+        InputError: nothing readable lies there, or one folder holds a configuration twice.
+    """
+    root = Path(path)
+    settings = {"bins": bins, "bandwidth": bandwidth, "progress": progress}
+    request = Request.of(held_out, metrics, sources=sources, columns=columns, **settings)
+    return by_key(root, _found(root, request))
+
+
+@dataclass(frozen=True)
+class Reader:
+    """One kind of input: how to tell it, and how to read it."""
+
+    recognise: Callable[[Path], bool]
+    read: Callable[[Path, Request], list[Found]]
+
+
+def _has_log(path: Path) -> bool:
+    return (path / domainbed.LOG).is_file()
+
+
+def _read_folder_log(path: Path, request: Request) -> list[Found]:
+    if predictions_folder.recognises(path):
+        raise InputError(
+            f"Expected one account of a run, but {path} holds {domainbed.LOG} and step folders "
+            "with predictions: move the step folders into a folder of their own."
+        )
+    return _read_jsonl(path / domainbed.LOG, request)
+
+
+def _read_jsonl(path: Path, request: Request) -> list[Found]:
+    lines, notes = read_lines(path)
+    if domainbed.recognises(lines[0]):
+        return domainbed.read(lines, notes, path, request)
+    if swad.recognises(lines[0]):
+        return swad.read(lines, notes, path, request)
+    return table_files.read_records(lines, notes, path, request)
+
+
+def _is_file(*suffixes: str) -> Callable[[Path], bool]:
+    return lambda path: path.is_file() and path.suffix.lower() in suffixes
+
+
+# In order; the first that recognises a path reads it.
+READERS: list[Reader] = [
+    Reader(own_runs.recognises, own_runs.read),
+    Reader(_has_log, _read_folder_log),
+    Reader(predictions_folder.recognises, predictions_folder.read),
+    Reader(_is_file(".jsonl", ".ndjson", ".json"), _read_jsonl),
+    Reader(_is_file(".csv"), table_files.read_csv),
+    Reader(_is_file(".parquet", ".pq"), table_files.read_parquet),
+]
+
+
+def _found(path: Path, request: Request) -> list[Found]:
+    runs = _read(path, request)
+    doubt = possible.complaint(runs)
+    if doubt is not None:
+        warnings.warn(doubt, CheckwiseWarning, stacklevel=3)
+    return runs
+
+
+def _read(path: Path, request: Request) -> list[Found]:
+    try:
+        if not path.exists():
+            raise InputError(
+                f"Expected {ACCEPTED}, but there is nothing at {path}: check the path."
+            )
+        if is_held_out(path):
+            raise InputError(
+                f"Expected what selection may read, but {path} holds results on a held-out domain: "
+                "give the folder of the run."
+            )
+        if path.is_file():
+            return _reader(path).read(path, request)
+        return _below(path, request)
+    except (OSError, ValueError) as error:
+        # A folder that cannot be listed, a name with a null byte.
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"Expected a readable path, but got {path!s:.200} ({error}).") from None
+
+
+def _reader(path: Path) -> Reader:
+    for reader in READERS:
+        if reader.recognise(path):
+            return reader
+    if path.name.endswith(PACKED):
+        raise InputError(
+            f"Expected {ACCEPTED}, but {path} is an archive: make a cohort of it with "
+            f"`checkwise unpack {path} --out FOLDER`, then give the folder."
+        )
+    raise InputError(f"Expected {ACCEPTED}, but {path} is none of these: check the path.")
+
+
+def _below(root: Path, request: Request) -> list[Found]:
+    """Every run in a folder and the folders in it."""
+    found: list[Found] = []
+    empty: list[InputError] = []
+    for folder, reader in _run_folders(root):
+        try:
+            _check_place(root, folder, reader)
+            found += reader.read(folder, request)
+        except (NoRecordsError, HeldOutFolderError) as error:
+            empty.append(error)
+    if not found and empty:
+        raise empty[0]
+    if not found:
+        raise InputError(
+            f"Expected {ACCEPTED}, but the folder {root} holds none of these: check the path, "
+            "or name the file."
+        )
+    if empty:
+        warnings.warn(
+            f"{len(empty)} of {len(found) + len(empty)} runs in {root} are left out: {empty[0]}",
+            CheckwiseWarning,
+            stacklevel=5,
+        )
+    return found
+
+
+def _check_place(root: Path, folder: Path, reader: Reader) -> None:
+    """Refuse predictions in a folder called after a target; logs name their own targets."""
+    if reader.read is not predictions_folder.read:
+        return
+    for name in folder.relative_to(root).parts:
+        if is_held_out_word(name):
+            raise HeldOutFolderError(
+                f"Expected predictions on validation sets, but those in {folder} lie in a folder "
+                f"called {name!r}: if they are validation, give that folder by itself."
+            )
+
+
+def _run_folders(root: Path) -> Iterator[tuple[Path, Reader]]:
+    """Folders with a reader for each; every folder once, to a depth and number that end."""
+    seen: set[tuple[int, int]] = set()
+    waiting = [(root, 0, READERS)]
+    too_deep: Path | None = None
+    while waiting:
+        folder, depth, readers = waiting.pop()
+        status = folder.stat()
+        if (status.st_dev, status.st_ino) in seen:  # a link that leads back up
+            continue
+        seen.add((status.st_dev, status.st_ino))
+        if len(seen) > MOST_FOLDERS:
+            raise InputError(
+                f"Expected at most {MOST_FOLDERS:,} folders below {root}, but there are more: give "
+                "a folder nearer to the runs."
+            )
+        reader = next((reader for reader in readers if reader.recognise(folder)), None)
+        if reader is not None:
+            yield folder, reader
+            # A log's folder may hold further runs' logs, but its predictions are the same run's.
+            readers = [r for r in READERS if r.recognise is _has_log]
+        with os.scandir(folder) as entries:
+            below = sorted((entry.name for entry in entries if _is_folder(entry)), reverse=True)
+        if depth == DEEPEST and below:
+            too_deep = folder
+            continue
+        waiting += [(folder / f, depth + 1, readers) for f in below if not is_target_folder(f)]
+    if too_deep is not None:
+        warnings.warn(
+            f"Folders more than {DEEPEST} levels below {root} are not looked at: to read those in "
+            f"{str(too_deep)[:200]}, give that folder.",
+            CheckwiseWarning,
+            stacklevel=6,
+        )
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link to itself
+        return False

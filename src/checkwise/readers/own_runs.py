@@ -1,0 +1,35 @@
+"""Runs that checkwise trained itself: only ``run.json`` and ``source.jsonl`` are opened."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from checkwise.errors import InputError
+from checkwise.readers.request import Found, Request
+from checkwise.store import layout
+from checkwise.store.run import plugin_hint, read_run, read_trajectory, unknown_metrics
+
+
+def recognises(path: Path) -> bool:
+    """Whether a folder is a run of a cohort that has begun to record."""
+    return (path / layout.RUN).is_file() and (path / layout.SOURCE).is_file()
+
+
+def read(path: Path, request: Request) -> list[Found]:
+    """The one run of the folder; its held-out results lie elsewhere and stay closed."""
+    run = read_trajectory(path)
+    unknown = sorted(set(request.held_out) - set(run.key.held_out if run.key else ()))
+    if unknown:
+        raise InputError(
+            f"Expected --held-out to name what {path} was trained without, but got "
+            f"{', '.join(unknown)}: its source domains are {', '.join(run.domains)}."
+        )
+    request.expects_log(path, run.domains)
+    absent = [name for name in request.metrics if name not in run.metrics]
+    recorded = read_run(path) if absent else None
+    if recorded is not None and set(absent) & set(unknown_metrics(recorded)):
+        raise InputError(
+            f"Expected the plugin that defines {', '.join(absent)}, which {path} was trained with, "
+            f"but it was not given: run the same command again and {plugin_hint(recorded)}."
+        )
+    return [Found(run.key, run, str(path))]

@@ -1,0 +1,149 @@
+"""A folder of saved outputs: ``step-000100/<domain>.npz`` with logits (or probs) and labels."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from checkwise.errors import InputError
+from checkwise.readers.predictions_file import kind_of, read_outputs
+from checkwise.readers.request import Found, Request, build
+from checkwise.records import Trajectory
+from checkwise.records.held_out import Sides, check_held_out, divide
+
+STEP = re.compile(r"step[-_]?([0-9]{1,15})")
+WEIGHTS = (".safetensors", ".pt", ".pth", ".ckpt")
+
+
+def step_folders(path: Path) -> dict[int, Path]:
+    """Step → folder, in order of steps; two folders of one step are refused."""
+    found: dict[int, Path] = {}
+    for name in sorted(os.listdir(path)):
+        match = STEP.fullmatch(name)
+        if match is None or not (path / name).is_dir():
+            continue
+        folder, step = path / name, int(match[1])
+        if step in found:
+            raise InputError(
+                f"Expected one folder per step, but {path} holds {found[step].name} and "
+                f"{folder.name}: remove one."
+            )
+        found[step] = folder
+    return dict(sorted(found.items()))
+
+
+def recognises(path: Path) -> bool:
+    """Whether a folder has a step folder with saved outputs."""
+    return path.is_dir() and any(_outputs(folder) for folder in step_folders(path).values())
+
+
+def read(path: Path, request: Request) -> list[Found]:
+    """The one run whose outputs the folder holds; every metric is computed from them."""
+    request.refuse_columns(path)
+    folders = step_folders(path)
+    files = {step: _outputs(folder) for step, folder in folders.items()}
+    sides = _sides(request, files, folders, path)
+    # Left out here, so that not even a name of theirs reaches the trajectory.
+    sources = {
+        step: {name: file for name, file in domains.items() if name in sides.sources}
+        for step, domains in files.items()
+    }
+    kind = kind_of(next(file for domains in sources.values() for file in domains.values()))
+    weights = {step: _weights(folder) for step, folder in folders.items()}
+    trajectory = build(
+        Trajectory.from_predictions,
+        str(path),
+        {step: _Outputs(domains, kind) for step, domains in sources.items()},
+        kind=kind,
+        bins=request.bins,
+        bandwidth=request.bandwidth,
+        progress=lambda done: request.progress and request.progress(done, len(sources)),
+        sources=sides.sources,
+        paths=[*weights.values()] if any(weights.values()) else None,
+    )
+    noted = replace(trajectory, notes=(*trajectory.notes, *sides.notes))
+    return [Found(None, noted, str(path))]
+
+
+def logits_at(path: Path, step: int, domains: Sequence[str]) -> dict[str, tuple[Any, Any]]:
+    """The logits and labels of one step on these domains; no other file is opened."""
+    files = _outputs(step_folders(path)[step])
+    found: dict[str, tuple[Any, Any]] = {}
+    for domain in domains:
+        kind, outputs, labels = read_outputs(files[domain])
+        if kind != "logits":
+            raise InputError(
+                f"Expected logits, but {files[domain]} holds {kind}: save `logits`, which a "
+                "temperature divides."
+            )
+        found[domain] = (outputs, labels)
+    return found
+
+
+def _sides(
+    request: Request,
+    files: Mapping[int, Mapping[str, Path]],
+    folders: Mapping[int, Path],
+    path: Path,
+) -> Sides:
+    """Which files are validation, by their names."""
+    names = {name for domains in files.values() for name in domains}
+    aside = {name for folder in folders.values() for name in _set_aside(folder)}
+    check_held_out(request.held_out, sorted(names | aside), str(path))
+    left = names - set(request.held_out)
+    if not left:
+        raise InputError(f"No source domain of {path} is left after held_out: hold out fewer.")
+    return divide(left, sources=request.sources, where=str(path))
+
+
+class _Outputs(Mapping[str, tuple[Any, Any]]):
+    """The domains of one step; a file is opened when its domain is asked for."""
+
+    def __init__(self, files: Mapping[str, Path], kind: str) -> None:
+        self._files = files
+        self._kind = kind
+
+    def __getitem__(self, domain: str) -> tuple[Any, Any]:
+        _, outputs, labels = read_outputs(self._files[domain], self._kind)
+        return outputs, labels
+
+    def __contains__(self, domain: object) -> bool:
+        return domain in self._files  # the inherited one would open the file
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._files)
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+
+def _outputs(folder: Path) -> dict[str, Path]:
+    """Domain → file, without hidden files."""
+    return {
+        file.stem: file
+        for file in sorted(folder.glob("*.npz"))
+        if not file.name.startswith(".") and file.is_file()
+    }
+
+
+def _set_aside(folder: Path) -> set[str]:
+    """Folders inside a step's folder, and what lies in them: known by name, never opened."""
+    return {file.name for file in folder.iterdir() if file.is_dir()} | {
+        file.stem for file in folder.glob("*/*.npz")
+    }
+
+
+def _weights(folder: Path) -> str | None:
+    """The weights saved with a step, by name only: one file of the first suffix that occurs."""
+    candidates = [folder, folder.parent]
+    for place, pattern in zip(candidates, ("*", f"{folder.name}.*"), strict=True):
+        for suffix in WEIGHTS:
+            files = sorted(f for f in place.glob(pattern) if f.suffix == suffix and f.is_file())
+            named = [file for file in files if file.stem in ("weights", "model")]
+            if len(files) == 1 or named:
+                return str((named or files)[-1])
+    return None

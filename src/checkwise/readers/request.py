@@ -1,0 +1,163 @@
+"""What a reader is asked for, what it found, and where in a file or folder it stands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from checkwise.errors import InputError
+from checkwise.metrics import is_metric
+from checkwise.records import RunKey, Trajectory
+from checkwise.records.held_out import as_names, check_sources
+
+LARGEST_FILE = 1 << 30  # bytes of a table or log; real ones have a few million
+# Called with checkpoints done and checkpoints in all.
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the caller wants kept out or kept in, what is read, and how to compute from outputs."""
+
+    held_out: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    columns: Mapping[str, str] = field(default_factory=dict)
+    metrics: tuple[str, ...] = ()
+    bins: int = 15
+    bandwidth: float = 0.1
+    progress: Progress | None = None
+
+    @classmethod
+    def of(
+        cls,
+        held_out: str | Iterable[str] | None,
+        metrics: str | Iterable[str],
+        *,
+        sources: str | Iterable[str] | None = None,
+        columns: Mapping[str, str] | None = None,
+        **settings: Any,
+    ) -> Request:
+        request = cls(
+            held_out=as_names(held_out),
+            sources=as_names(sources),
+            columns=dict(columns or {}),
+            metrics=as_names(metrics),
+            **settings,
+        )
+        both = sorted(set(request.held_out) & set(request.sources))
+        if both:
+            raise InputError(
+                f"Expected {both[0]!r} to be held out or a source, but it is given as both: "
+                "choose one."
+            )
+        for name in request.metrics:
+            is_metric(name)  # an installed distribution may offer it
+        return request
+
+    def refuse_columns(self, path: Path) -> None:
+        """Refuse a map of columns for an input whose columns have fixed names."""
+        if self.columns:
+            raise InputError(
+                f"Expected a table for --column, but {path} is none: leave --column out."
+            )
+
+    def expects_log(self, path: Path, sources: Iterable[str]) -> None:
+        """Refuse what cannot hold for a log that itself tells sources and targets apart.
+
+        Such a log is believed where a source has a name that looks held out, so that ``sources``
+        has nothing to add.
+        """
+        self.refuse_columns(path)
+        check_sources(self.sources, sorted(sources), str(path))
+
+
+@dataclass(frozen=True)
+class Found:
+    """One run and the place it came from; the key is None where the input does not tell it."""
+
+    key: RunKey | None
+    trajectory: Trajectory
+    where: str
+
+
+def build(make: Callable[..., Trajectory], where: str, *args: Any, **facts: Any) -> Trajectory:
+    """``make(*args, **facts)`` whose refusal also names the file or run it is about."""
+    try:
+        return make(*args, **facts)
+    except InputError as error:
+        named = where in str(error)
+        raise InputError(str(error) if named else f"{error} ({where})") from None
+
+
+def read_bytes(path: Path) -> bytes:
+    """The whole file, or one line on why not."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(LARGEST_FILE + 1)
+    except OSError as error:
+        raise InputError(
+            f"Expected a readable file, but {path} cannot be read ({error.strerror}): check its "
+            "permissions."
+        ) from None
+    if len(content) > LARGEST_FILE:
+        raise InputError(
+            f"Expected a table or log of at most {LARGEST_FILE >> 20} MiB, but {path} is larger: "
+            "leave out what is not source validation, or split it by run."
+        )
+    return content
+
+
+def by_key(root: Path, runs: Iterable[Found]) -> dict[RunKey, Trajectory]:
+    """Every run under its key; where several share one, ``dataset`` begins with their folder."""
+    groups: dict[RunKey, list[Found]] = {}
+    for run in runs:
+        key = run.key or RunKey(_place(root, run), "run", (), 0, 0)
+        groups.setdefault(key, []).append(run)
+    named: dict[RunKey, Trajectory] = {}
+    for key, alike in groups.items():
+        prefixes = _prefixes(root, key, alike)
+        for run, prefix in zip(alike, prefixes, strict=True):
+            trajectory, own = run.trajectory, key
+            if prefix:
+                own = replace(key, dataset=f"{prefix}/{key.dataset}")
+                note = f"{len(alike)} runs are {key}: their folders tell them apart"
+                trajectory = replace(trajectory, notes=(*trajectory.notes, note))
+            if own in named or (prefix and own in groups):
+                raise _refusal(key, alike)
+            named[own] = trajectory
+    return named
+
+
+def _place(root: Path, run: Found) -> str:
+    below = Path(run.where).relative_to(root).as_posix()
+    if below != ".":
+        return below
+    return root.stem if root.is_file() else root.resolve().name
+
+
+def _prefixes(root: Path, key: RunKey, alike: Sequence[Found]) -> list[str]:
+    """As much of each run's folder below ``root`` as sets it apart; nothing for a single run."""
+    if len(alike) == 1:
+        return [""]
+    folders = [_folder(root, run) for run in alike]
+    if len(set(folders)) < len(folders):
+        raise _refusal(key, alike)
+    deepest = max(map(len, folders))
+    depth = next(d for d in range(deepest + 1) if len({f[:d] for f in folders}) == len(folders))
+    return ["/".join(folder[:depth]) or root.resolve().name for folder in folders]
+
+
+def _folder(root: Path, run: Found) -> tuple[str, ...]:
+    place = Path(re.sub(r" line \d+$", "", run.where))
+    folder = place.parent if place.is_file() else place
+    return folder.relative_to(root).parts if folder.is_relative_to(root) else ()
+
+
+def _refusal(key: RunKey, alike: Sequence[Found]) -> InputError:
+    return InputError(
+        f"Expected one run per configuration, but {alike[0].where} and {alike[1].where} are both "
+        f"{key}: keep one (move the other away), or read each by its own path."
+    )

@@ -1,0 +1,108 @@
+"""SWAD's logs: several runs one after another in a file, with a validation loss.
+
+``tr_outloss`` is the mean over source domains of the validation NLL, so rules on NLL work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from checkwise.errors import InputError
+from checkwise.readers import environments, restarts
+from checkwise.readers.domainbed import assemble
+from checkwise.readers.json_lines import Line, number, whole
+from checkwise.readers.request import Found, Request
+from checkwise.records import RunKey, Trajectory
+
+SUFFIX = "_out"
+LOSS = "tr_outloss"
+
+
+def recognises(line: Line) -> bool:
+    """Whether a log's first record is one of SWAD's."""
+    return LOSS in line.fields or any(
+        name.endswith(SUFFIX) and environments.ENV.fullmatch(name.removesuffix(SUFFIX))
+        for name in line.fields
+    )
+
+
+def read(lines: Sequence[Line], notes: Iterable[str], path: Path, request: Request) -> list[Found]:
+    """The runs of one log, each with its own held-out domains."""
+    runs: dict[RunKey, list[Line]] = {}
+    for line, targets in _with_targets(lines, path, request):
+        # SWAD draws no hyperparameters; its `seed` is what tells two such runs apart.
+        key = environments.run_key(
+            environments.arguments(line, path), targets, seed="seed", path=path
+        )
+        runs.setdefault(key, []).append(line)
+    return [
+        Found(
+            key,
+            # Only the last line of the file can be cut off, so only its run is told.
+            _trajectory(key, own, tuple(notes) if own[-1] is lines[-1] else (), path, request),
+            f"{path} line {own[0].number}",
+        )
+        for key, own in runs.items()
+    ]
+
+
+def _with_targets(
+    lines: Sequence[Line], path: Path, request: Request
+) -> Iterator[tuple[Line, tuple[int, ...]]]:
+    """Each record with its held-out domains: ``real_test_envs``, or the entry of ``test_envs``
+    that the number of restarts points to."""
+    known = environments.logged(lines)
+    started, before = 0, -1
+    for line in lines:
+        step = whole(line, "step", path)
+        started += step <= before
+        before = step
+        args = environments.arguments(line, path)
+        targets = environments.indices(args.get("real_test_envs"))
+        if targets is None:
+            targets = _planned(args.get("test_envs"), started, line, path)
+        if targets is None:
+            targets = environments.targets_from(request, line, path, known)
+        environments.check_targets(targets, known, line, path)
+        yield line, targets
+
+
+def _planned(given: Any, started: int, line: Line, path: Path) -> tuple[int, ...] | None:
+    if not isinstance(given, list) or not any(isinstance(entry, list) for entry in given):
+        return environments.indices(given)
+    if started >= len(given):
+        raise InputError(
+            f"Expected {len(given)} runs as in args.test_envs, but the steps of {path} start again "
+            f"in line {line.number}: remove the lines of the attempt that does not count."
+        )
+    return environments.indices(given[started])
+
+
+def _trajectory(
+    key: RunKey, lines: Sequence[Line], notes: Iterable[str], path: Path, request: Request
+) -> Trajectory:
+    lines, repeats = restarts.latest(lines, path)
+    targets = {int(name.removeprefix("env")) for name in key.held_out}
+    accuracy = environments.accuracies(lines, SUFFIX, targets, path)
+    names = {index: f"env{index}" for index in accuracy}
+    out = environments.left_out(request, names, targets, (), path)
+    request.expects_log(path, [name for index, name in names.items() if index not in out])
+    remarks = [*notes, *repeats]
+    pooled = {}
+    if out:
+        remarks.append(f"{LOSS} is a mean that includes the domains left out and is not read")
+    elif all(line.fields.get(LOSS) is not None for line in lines):
+        pooled["nll"] = [number(line, LOSS, path) for line in lines]
+    else:
+        remarks.append(f"{LOSS} is missing in some records and is not read")
+    return assemble(
+        lines,
+        {"accuracy": {i: column for i, column in accuracy.items() if i not in out}},
+        path,
+        domains=[name for index, name in names.items() if index not in out],
+        pooled=pooled,
+        key=key,
+        notes=remarks,
+    )

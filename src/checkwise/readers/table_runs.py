@@ -1,0 +1,156 @@
+"""From an open table to its runs: targets go first, then the columns that are read, then runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from checkwise.errors import InputError
+from checkwise.metrics import METRICS
+from checkwise.readers.request import Found, Request, build
+from checkwise.records import RunKey, Trajectory, column_names
+from checkwise.records.cells import objects, texts
+from checkwise.records.columns import FACTS, REQUIRED
+from checkwise.records.held_out_column import without_rows
+from checkwise.records.source_rows import SourceRows, source_rows
+
+RUN_COLUMNS = ("run", "dataset", "algorithm", "hparams_seed", "trial_seed")
+# Columns by which a journal of checkwise on a held-out domain is known; it names no domain.
+HELD_OUT_JOURNAL = {"step", "diverged", "split", "n", "correct"}
+
+Rows = NDArray[np.int64]
+Columns = dict[str, NDArray[np.object_]]
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A table of which nothing is looked at but the cells that are asked for.
+
+    ``header`` gives the columns that some rows have, ``cells`` one column of these rows.
+    """
+
+    path: Path
+    rows: int
+    header: Callable[[Rows], Sequence[str]]
+    cells: Callable[[str, Rows], Sequence[Any]]
+    notes: tuple[str, ...] = ()
+
+    def columns(self, reading: Mapping[str, str], rows: Rows) -> Columns:
+        """Name → cells, for names that stand for columns of the table."""
+        return {name: objects(self.cells(column, rows)) for name, column in reading.items()}
+
+
+def read(sheet: Sheet, request: Request) -> list[Found]:
+    """The runs of a table."""
+    everything = np.arange(sheet.rows)
+    if not sheet.rows:
+        raise InputError(f"Expected at least one row, but {sheet.path} holds only column names.")
+    sources = _only_sources(sheet, request, everything)
+    rows = np.flatnonzero(sources.keep)
+    header = sheet.header(rows)
+    reading = check_header(header, request, sheet.path)
+    column_names.check_rivals(header, reading, request.columns, str(sheet.path))
+    notes = (*sheet.notes, *sources.notes, *column_names.notes(header, reading))
+    skipped = ("role", "held_out")  # both have done their work
+    columns = sheet.columns({n: c for n, c in reading.items() if n not in skipped}, rows)
+    return _runs(columns, sources, request, sheet.path, notes)
+
+
+def _only_sources(sheet: Sheet, request: Request, everything: Rows) -> SourceRows:
+    header, where = sheet.header(everything), str(sheet.path)
+    reading = _reading(header, request, sheet.path)
+    column_names.check_sorting(header, reading, where, told=bool(request.held_out))
+    if not request.held_out and not {"role", "held_out"} & set(reading):
+        for column in (column for column in header if column not in reading.values()):
+            column_names.check_parts(column, sheet.cells(column, everything), where)
+    sorting = {name: reading[name] for name in column_names.SORTING if name in reading}
+    return source_rows(
+        sheet.columns(sorting, everything),
+        sheet.rows,
+        where,
+        held_out=request.held_out,
+        sources=request.sources,
+    )
+
+
+def _reading(header: Sequence[str], request: Request, path: Path) -> dict[str, str]:
+    for name in request.metrics:
+        # A registered metric may be missing: the rule that wants it says what to do.
+        if name not in header and name not in METRICS and name not in request.columns:
+            raise InputError(f"Expected a column {name!r}, but {path} has none: check the name.")
+    known = [*FACTS, *RUN_COLUMNS, *METRICS, *request.metrics]
+    return column_names.resolve(header, known, request.columns, str(path))
+
+
+def check_header(header: Sequence[str], request: Request, path: Path) -> dict[str, str]:
+    """Name → column for what is read of a table, which has to be one of validation metrics."""
+    reading = _reading(header, request, path)
+    absent = [name for name in REQUIRED if name not in reading]
+    if absent:
+        shown = ", ".join(header[:12])[:200] or "nothing"
+        raise InputError(
+            f"Expected columns step and accuracy (and domain, nll, ece, cwece, n where you have "
+            f"them), but {path} has {shown}: {column_names.missing(absent, header)}."
+        )
+    if set(header) >= HELD_OUT_JOURNAL and "domain" not in reading:
+        raise InputError(
+            f"Expected source validation, but {path} has the columns of checkwise's results on a "
+            "held-out domain (diverged, split): give the folder of the run; in a table of your own "
+            "rename `split`."
+        )
+    return reading
+
+
+def _runs(
+    columns: Columns,
+    sources: SourceRows,
+    request: Request,
+    path: Path,
+    notes: tuple[str, ...],
+) -> list[Found]:
+    """Rows of source domains, split by the columns that tell runs apart."""
+    labels = [name for name in RUN_COLUMNS if name in columns]
+    parts = [texts(columns, name, "", len(sources.targets)).tolist() for name in labels]
+    groups: dict[tuple[tuple[str, ...], ...], list[int]] = {}
+    for row, targets in enumerate(sources.targets):
+        groups.setdefault((targets, tuple(part[row] for part in parts)), []).append(row)
+    keyed = bool(labels) or any(sources.targets)
+    found = []
+    for (targets, label), members in groups.items():
+        key = _key(dict(zip(labels, label, strict=True)), targets, path) if keyed else None
+        named = "/".join(part for part in (*label, "+".join(targets)) if part)
+        where = f"{path}, run {named}" if keyed else str(path)
+        taken = {n: column[members] for n, column in columns.items() if n not in labels}
+        absent = without_rows(targets, sources.domains) if "domain" in columns else ()
+        trajectory = build(
+            Trajectory.from_frame, where, taken,
+            sources=set(texts(taken, "domain", "", 0).tolist()),  # sorted out already
+            metrics=request.metrics, key=key, notes=(*notes, *absent),
+        )  # fmt: skip
+        found.append(Found(key, trajectory, where))
+    return found
+
+
+def _key(named: Mapping[str, str], targets: tuple[str, ...], path: Path) -> RunKey:
+    if set(named) == {"run"} and not targets:
+        return RunKey(named["run"], "run", (), 0, 0)
+    seeds = {}
+    for name in ("hparams_seed", "trial_seed"):
+        text = named.get(name) or "0"
+        try:
+            seeds[name] = int(text.removesuffix(".0"))  # pandas writes 0.0 beside a gap
+        except ValueError:
+            raise InputError(
+                f"Expected a whole number as {name}, but got {text!r:.40} in {path}: fix that cell."
+            ) from None
+    return RunKey(
+        dataset=named.get("dataset") or named.get("run") or path.stem,
+        algorithm=named.get("algorithm") or "unknown",
+        held_out=targets,
+        **seeds,
+    )

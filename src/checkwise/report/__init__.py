@@ -1,5 +1,0 @@
-"""One self-contained page: the answer in words, then what it rests on."""
-
-from checkwise.report.page import write_report
-
-__all__ = ["write_report"]

@@ -1,0 +1,74 @@
+"""Rules to compare AC with: accuracy alone, chance, or no tolerance at all."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+
+from checkwise.errors import InputError
+from checkwise.metrics.settings import whole
+from checkwise.selection.columns import Table
+from checkwise.selection.constrained import Ranking
+
+LARGEST_SEED = 2**63 - 1
+RANDOM_SEED = 20260926
+
+
+def source_accuracy(table: Table) -> Ranking:
+    """The highest mean source accuracy; the earliest where several share it."""
+    best = table.within(0)
+    return Ranking(np.where(best, 0.0, table["gap_pp"]), best)
+
+
+def early(table: Table, *, delta_pp: object = 0.5) -> Ranking:
+    """The earliest feasible checkpoint."""
+    return Ranking(table["step"].astype(np.float64), table.within(delta_pp))
+
+
+def random(table: Table, *, delta_pp: object = 0.5, seed: int = RANDOM_SEED) -> Ranking:
+    """One uniform draw from the feasible set, the same for a run every time.
+
+    The k-th feasible checkpoint is drawn with k = hash(seed, run) mod |Θ|.
+    """
+    whole(seed, "seed", most=LARGEST_SEED)
+    feasible = np.atleast_2d(table.within(delta_pp))
+    score = np.ones(feasible.shape)
+    for row, identity in enumerate(table.identities):
+        among = np.flatnonzero(feasible[row])
+        score[row, among[draw(seed, identity) % len(among)]] = 0.0
+    return Ranking(score.reshape(table["step"].shape), feasible.reshape(table["step"].shape))
+
+
+def draw(seed: int, identity: str) -> int:
+    """A large number that looks random, the same for a run every time."""
+    return int.from_bytes(hashlib.sha256(f"{int(seed)}|{identity}".encode()).digest())
+
+
+def pure(table: Table, *, metric: str) -> Ranking:
+    """The smallest error over the whole trajectory, whatever the accuracy.
+
+    Uniform predictions are perfectly calibrated, so ECE and CwECE alone tend to choose step 0.
+    """
+    return Ranking(table.error(metric), ~table["diverged"])
+
+
+def wald(table: Table, *, threshold_pp: object = None) -> Ranking:
+    """The lowest mean source-domain ECE among checkpoints above an absolute accuracy.
+
+    Wald et al. (2021), without recalibrating the candidates first. With the threshold set to the
+    best accuracy minus δ this is ac-ece.
+    """
+    if threshold_pp is None:
+        raise InputError(
+            "Rule wald needs threshold_pp, the least accuracy in points (for example 80); "
+            "for a tolerance below the best accuracy use ac-ece."
+        )
+    eligible = table.at_least(threshold_pp)
+    if not np.all(eligible.any(axis=-1)):
+        best = 100 * np.nanmax(table["accuracy"], axis=-1).min()
+        raise InputError(
+            f"No checkpoint reaches threshold_pp = {threshold_pp}: the best mean source accuracy "
+            f"is {best:.2f} points; choose a lower threshold."
+        )
+    return Ranking(table.error("ece"), eligible)

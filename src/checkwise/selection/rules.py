@@ -1,0 +1,283 @@
+"""The rules: what each needs, promises and takes, and how to add one's own."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from checkwise.entry_points import Origin, register_offered
+from checkwise.errors import InputError
+from checkwise.metrics import is_metric
+from checkwise.selection import baselines
+from checkwise.selection.columns import Table
+from checkwise.selection.constrained import OBJECTIVES, Ranking, accuracy_constrained
+from checkwise.selection.standing import decimal
+
+Rank = Callable[..., Ranking]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A way to choose one checkpoint from source-validation columns.
+
+    Args:
+        name: what users type.
+        summary: one line for ``checkwise rules``.
+        rank: ``rank(table, **params)`` scores every checkpoint of one run, or of a stack of runs.
+        needs: metrics the run has to carry besides accuracy.
+        constrained: the choice is always within ``delta_pp`` of the best accuracy, so the
+            source-accuracy bound applies.
+        prunable: checkpoints that fall below the tolerance can be deleted for good, because no
+            later record can make them eligible or change the choice among the rest.
+        ties_by_accuracy: equal scores go to the higher accuracy before the earlier step.
+        stackable: ``rank`` accepts a stack of runs.
+        fixed: parameters that make this rule of a family (its objectives, its metric).
+        origin: the installed distribution that offered it, if one did.
+    """
+
+    name: str
+    summary: str
+    rank: Rank
+    needs: tuple[str, ...] = ()
+    constrained: bool = False
+    prunable: bool = False
+    ties_by_accuracy: bool = True
+    stackable: bool = True
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    origin: Origin | None = None
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """Parameters a caller may set, with their defaults."""
+        parameters = inspect.signature(self.rank).parameters.values()
+        return {
+            p.name: p.default
+            for p in parameters
+            if p.kind is p.KEYWORD_ONLY and p.name not in self.fixed
+        }
+
+    @property
+    def takes_any(self) -> bool:
+        """Whether the rule accepts parameters it does not name (``**params``)."""
+        parameters = inspect.signature(self.rank).parameters.values()
+        return any(p.kind is p.VAR_KEYWORD for p in parameters)
+
+    def complete(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """All parameters with defaults filled in; refuses ones the rule does not take."""
+        unknown = [name for name in params if name not in self.defaults]
+        if unknown and not self.takes_any:
+            takes = ", ".join(self.defaults) or "none"
+            raise InputError(
+                f"Rule {self.name} has no parameter {unknown[0]!r}; it takes: {takes}."
+            )
+        complete = {**self.defaults, **params}
+        for name, value in complete.items():
+            if value is inspect.Parameter.empty:
+                raise InputError(f"Rule {self.name} needs the parameter {name!r}.")
+        if "delta_pp" in complete and decimal(complete["delta_pp"], "delta_pp") < 0:
+            raise InputError(
+                f"Expected delta_pp of 0 or more points, but got {complete['delta_pp']}."
+            )
+        return complete
+
+
+_RULES: dict[str, Rule] = {}
+
+
+def rules() -> Mapping[str, Rule]:
+    """Every registered rule by name; what installed distributions offer is not imported for it.
+
+    Example:
+        >>> rules()["ac-nc"].needs
+        ('nll', 'cwece')
+    """
+    return MappingProxyType(_RULES)
+
+
+def get_rule(name: str | Rule) -> Rule:
+    """A rule by name, from an installed distribution where none is registered.
+
+    An unknown name lists the known ones.
+    """
+    if isinstance(name, Rule):
+        return name
+    if not is_rule(name):
+        raise InputError(f"Expected one of the rules {', '.join(_RULES)}, but got {name!r}.")
+    return _RULES[name]
+
+
+def is_rule(name: str) -> bool:
+    """Whether a rule of that name is registered or can be had from an installed distribution."""
+    return name in _RULES or register_offered("rules", name, _RULES)
+
+
+def find_metrics(rule: Rule, params: Mapping[str, Any]) -> None:
+    """Have the metrics that a rule ranks by at hand before outputs are measured."""
+    objectives = params.get("objectives", ())
+    for name in (*rule.needs, *(() if isinstance(objectives, str) else objectives)):
+        is_metric(name)
+
+
+def register(rule: Rule) -> Rule:
+    """Add a rule; names are taken once."""
+    if rule.name in _RULES:
+        raise InputError(f"A rule named {rule.name!r} exists already: choose another name.")
+    _RULES[rule.name] = rule
+    return rule
+
+
+def unregister(name: str) -> None:
+    """Forget a rule (for tests and notebooks that define one again)."""
+    _RULES.pop(name, None)
+
+
+def rule(
+    name: str,
+    *,
+    needs: tuple[str, ...] = (),
+    constrained: bool = False,
+    prunable: bool = False,
+) -> Callable[[Callable[..., int]], Rule]:
+    """Register a function ``choose(table, **params) -> step`` as a rule.
+
+    ``table`` maps documented column names to arrays over the checkpoints of one run (see
+    :class:`Table`); the function returns one of ``table["step"]``.
+
+    Example:
+        >>> @rule("latest", constrained=True)
+        ... def latest(table, *, delta_pp=0.5):
+        ...     "The latest feasible checkpoint."
+        ...     return table["step"][table.within(delta_pp)][-1]
+        >>> latest.defaults
+        {'delta_pp': 0.5}
+        >>> unregister("latest")
+    """
+
+    def add(choose: Callable[..., int]) -> Rule:
+        if constrained and "delta_pp" not in inspect.signature(choose).parameters:
+            raise InputError(
+                f"Rule {name!r} says it is constrained, so it needs a parameter `delta_pp`."
+            )
+        summary = (inspect.getdoc(choose) or "A user's rule.").splitlines()[0]
+        return register(
+            Rule(
+                name,
+                summary,
+                rank=_ranks(choose, name, constrained=constrained),
+                needs=needs,
+                constrained=constrained,
+                prunable=prunable,
+                stackable=False,
+            )
+        )
+
+    return add
+
+
+def _ranks(choose: Callable[..., int], name: str, *, constrained: bool) -> Rank:
+    """A ranking that puts the chosen step first."""
+
+    def rank(table: Table, **params: Any) -> Ranking:
+        step = choose(table, **params)
+        at = table["step"] == step
+        if not np.any(at):
+            raise InputError(
+                f"Rule {name!r} has to return a step of the run, but returned {step!r}; "
+                f"the steps are {table['step'].tolist()}."
+            )
+        if table["diverged"][at].any():
+            raise InputError(f"Rule {name!r} chose step {step}, which diverged.")
+        eligible = table.within(params["delta_pp"]) if constrained else ~table["diverged"]
+        if not eligible[at].all():
+            raise InputError(
+                f"Rule {name!r} says it is constrained, but chose step {step}, which is not "
+                f"within {params['delta_pp']} points of the best accuracy."
+            )
+        return Ranking(np.where(at, 0.0, 1.0), eligible)
+
+    # The signature tells which parameters exist; the leading table is not one of them.
+    parameters = [
+        p.replace(kind=p.KEYWORD_ONLY) if p.kind is p.POSITIONAL_OR_KEYWORD and i else p
+        for i, p in enumerate(inspect.signature(choose).parameters.values())
+    ]
+    rank.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return rank
+
+
+def _register_built_in() -> None:
+    register(
+        Rule(
+            "source-acc",
+            "highest mean source accuracy, earliest on ties",
+            baselines.source_accuracy,
+            constrained=True,
+            prunable=True,
+        )
+    )
+    for suffix, objectives in OBJECTIVES.items():
+        register(
+            Rule(
+                f"ac-{suffix}",
+                f"within delta_pp of the best accuracy, smallest {' + '.join(objectives)}",
+                partial(accuracy_constrained, objectives=objectives),
+                needs=objectives,
+                constrained=True,
+                prunable=True,
+                fixed={"objectives": objectives},
+            )
+        )
+    register(
+        Rule(
+            "ac",
+            "within delta_pp of the best accuracy, smallest of the objectives you name",
+            accuracy_constrained,
+            constrained=True,
+            prunable=True,
+        )
+    )
+    register(
+        Rule(
+            "ac-early",
+            "within delta_pp of the best accuracy, earliest",
+            baselines.early,
+            constrained=True,
+            prunable=True,
+        )
+    )
+    register(
+        Rule(
+            "ac-random",
+            "within delta_pp of the best accuracy, one reproducible draw",
+            baselines.random,
+            constrained=True,
+            prunable=True,
+        )
+    )
+    for metric in ("ece", "cwece", "nll"):
+        register(
+            Rule(
+                f"pure-{metric}",
+                f"smallest {metric} over the whole run, whatever the accuracy",
+                partial(baselines.pure, metric=metric),
+                needs=(metric,),
+                ties_by_accuracy=False,
+                fixed={"metric": metric},
+            )
+        )
+    register(
+        Rule(
+            "wald",
+            "smallest ece among checkpoints with at least threshold_pp accuracy",
+            baselines.wald,
+            needs=("ece",),
+        )
+    )
+
+
+_register_built_in()

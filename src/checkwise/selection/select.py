@@ -1,0 +1,188 @@
+"""``select``: one run and a rule in, one checkpoint with reasons out."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Any, TypeVar
+
+from checkwise.errors import CheckwiseError, InputError, MissingMetricError
+from checkwise.records import Trajectory
+from checkwise.selection.columns import Table
+from checkwise.selection.constrained import choose
+from checkwise.selection.default import REMEDY, Default, default_rule, unsplit, usable_rules
+from checkwise.selection.result import Selection
+from checkwise.selection.rules import Rule, get_rule
+from checkwise.selection.standing import Weights
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+def select(
+    trajectory: Trajectory,
+    rule: str | Rule | None = None,
+    *,
+    weights: Weights = "equal",
+    worst_domain: bool = False,
+    **params: Any,
+) -> Selection:
+    """Choose one checkpoint of a run.
+
+    Args:
+        trajectory: the run.
+        rule: a name from :func:`rules`; without one ac-nc, or the best rule that the metrics of
+            the run allow (``reason`` of the selection then says why).
+        weights: how much each domain counts: "equal", "sample", or a weight per domain.
+        worst_domain: judge every checkpoint by its worst domain instead of the mean; a minimum
+            has no weights, so they have to be "equal" then.
+        params: parameters of the rule, such as ``delta_pp`` and ``q``.
+
+    Example:
+        >>> run = Trajectory(steps=[100, 200, 300], domains=["val"],
+        ...                  values={"accuracy": [[0.900], [0.895], [0.80]],
+        ...                          "nll": [[0.7], [0.4], [0.3]],
+        ...                          "cwece": [[0.02], [0.01], [0.01]]})
+        >>> select(run).step, select(run, "source-acc").step, select(run, "pure-nll").step
+        (200, 100, 300)
+    """
+    _check_trajectory(trajectory)
+    options: dict[str, Any] = {"weights": weights, "worst_domain": worst_domain}
+    asked = default_rule(trajectory, params, **options) if rule is None else Default(get_rule(rule))
+    found = asked.rule
+    complete = found.complete(params)
+    check_needs(trajectory, found, complete, weights, worst_domain)
+    table = Table.of(trajectory, **options)
+    ranking = found.rank(table, **_without_fixed(found, complete))
+    index = choose(ranking, table["order"], ties_by_accuracy=found.ties_by_accuracy)
+    return Selection(
+        trajectory, found, complete, weights, worst_domain, int(index), ranking, asked.reason
+    )
+
+
+def select_many(
+    runs: Mapping[Key, Trajectory],
+    rule: str | Rule | None = None,
+    *,
+    weights: Weights = "equal",
+    worst_domain: bool = False,
+    **params: Any,
+) -> dict[Key, Selection]:
+    """Choose one checkpoint of every run: :func:`select` for each, computed together.
+
+    Example:
+        >>> run = Trajectory(steps=[1, 2], domains=["val"], values={"accuracy": [[0.5], [0.6]]})
+        >>> {key: chosen.step for key, chosen in select_many({"a": run}, "source-acc").items()}
+        {'a': 2}
+    """
+    if not isinstance(runs, Mapping):
+        raise InputError(
+            f"Expected runs by name, but got {type(runs).__name__}: pass a dict of trajectories "
+            "(`load_runs` gives one), or choose in one run with `select`."
+        )
+    for run in runs.values():
+        _check_trajectory(run)
+    options: dict[str, Any] = {"weights": weights, "worst_domain": worst_domain}
+    if rule is not None:
+        return _select_all(runs, Default(get_rule(rule)), params, options)
+    groups: dict[tuple[str, str], tuple[Default, dict[Key, Trajectory]]] = {}
+    for key, run in runs.items():
+        asked = _named(key, default_rule, run, params, **options)
+        _, alike = groups.setdefault((asked.rule.name, asked.reason), (asked, {}))
+        alike[key] = run
+    chosen: dict[Key, Selection] = {}
+    for asked, alike in groups.values():
+        chosen |= _select_all(alike, asked, params, options)
+    return {key: chosen[key] for key in runs}
+
+
+def _check_trajectory(run: object) -> None:
+    if isinstance(run, Trajectory):
+        return
+    several = "; choose in each of several runs with `select_many`" if isinstance(run, dict) else ""
+    raise InputError(
+        f"Expected a Trajectory, but got {type(run).__name__}: read a file or folder with "
+        f"`checkwise.load`, and a table with `Trajectory.from_frame`{several}."
+    )
+
+
+def _select_all(
+    runs: Mapping[Key, Trajectory],
+    asked: Default,
+    params: Mapping[str, Any],
+    options: Mapping[str, Any],
+) -> dict[Key, Selection]:
+    """One rule on every run: runs that can be stacked are ranked together."""
+    rule = asked.rule
+    if not rule.stackable:
+        return {
+            key: _named(key, select, run, rule, **options, **params) for key, run in runs.items()
+        }
+    complete = rule.complete(params)
+    chosen: dict[Key, Selection] = {}
+    for keys in _alike(runs):
+        group = [runs[key] for key in keys]
+        for key, run in zip(keys, group, strict=True):
+            _named(key, check_needs, run, rule, complete, **options)
+        table = Table.stack(group, **options)
+        ranking = rule.rank(table, **_without_fixed(rule, complete))
+        indices = choose(ranking, table["order"], ties_by_accuracy=rule.ties_by_accuracy)
+        for r, (key, run) in enumerate(zip(keys, group, strict=True)):
+            chosen[key] = Selection(
+                run,
+                rule,
+                complete,
+                options["weights"],
+                options["worst_domain"],
+                int(indices[r]),
+                ranking.row(r),
+                asked.reason,
+            )
+    return {key: chosen[key] for key in runs}
+
+
+def check_needs(
+    trajectory: Trajectory,
+    rule: Rule,
+    params: Mapping[str, Any],
+    weights: Weights,
+    worst_domain: bool,
+) -> None:
+    """Refuse a rule whose metrics the run does not carry, and say which rules work."""
+    objectives = params.get("objectives", ())
+    if isinstance(objectives, str):
+        raise InputError(f"Expected objectives as a list of metrics, but got {objectives!r}.")
+    needs = [*rule.needs, *objectives]
+    absent = [name for name in needs if name not in trajectory.metrics]
+    if absent:
+        raise MissingMetricError(
+            f"Rule {rule.name} needs {', '.join(absent)}, but this run carries only "
+            f"{', '.join(trajectory.metrics)}. Rules that work: "
+            f"{', '.join(usable_rules(trajectory.metrics))}. To get the rest, {REMEDY}."
+        )
+    pooled = [name for name in needs if name in unsplit(trajectory, weights, worst_domain)]
+    if pooled:
+        raise MissingMetricError(
+            f"This run carries {', '.join(pooled)} only as an equal mean over domains: other "
+            "weights or the worst domain need it per domain."
+        )
+
+
+def _without_fixed(rule: Rule, params: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in params.items() if name not in rule.fixed}
+
+
+def _alike(runs: Mapping[Key, Trajectory]) -> list[list[Key]]:
+    """Keys grouped by what can be stacked: equally many checkpoints, the same metrics."""
+    groups: dict[tuple[int, tuple[str, ...]], list[Key]] = {}
+    for key, run in runs.items():
+        groups.setdefault((len(run), tuple(sorted(run.metrics))), []).append(key)
+    return list(groups.values())
+
+
+def _named(key: object, call: Any, *args: Any, **kwargs: Any) -> Any:
+    """Run a check for one run of many; a refusal says which run."""
+    try:
+        return call(*args, **kwargs)
+    except MissingMetricError as error:
+        raise MissingMetricError(f"Run {key}: {error}") from None
+    except CheckwiseError as error:
+        raise InputError(f"Run {key}: {error}") from None

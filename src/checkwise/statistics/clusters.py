@@ -1,0 +1,147 @@
+"""Means over groups of runs that share something, with standard errors by group."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from checkwise.errors import InputError
+from checkwise.extras import naming_extras
+from checkwise.statistics.bootstrap import LEVEL, checked
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Clusters:
+    """A cluster number from 0 to G − 1 for every run."""
+
+    of: IntArray
+    count: int
+    name: str
+
+    def sums(self, values: FloatArray) -> FloatArray:
+        """Sum of ``values`` [n, …] over each cluster, [G, …]."""
+        total = np.zeros((self.count, *values.shape[1:]))
+        np.add.at(total, self.of, values)
+        return total
+
+    @property
+    def sizes(self) -> IntArray:
+        """Runs per cluster."""
+        return np.bincount(self.of, minlength=self.count).astype(np.int64)
+
+    def crossed(self, other: Clusters) -> Clusters:
+        """Runs that share their cluster here and in ``other``."""
+        pairs = zip(self.of.tolist(), other.of.tolist(), strict=True)
+        return numbered(list(pairs), f"{self.name} and {other.name}")
+
+    def among(self, keep: NDArray[np.bool_]) -> Clusters:
+        """The clusters that are left among the marked runs."""
+        return numbered(self.of[keep].tolist(), self.name)
+
+
+def numbered(labels: Sequence[Hashable], name: str) -> Clusters:
+    """Clusters from any labels, numbered in order of appearance."""
+    number: dict[Hashable, int] = {}
+    of = np.array([number.setdefault(label, len(number)) for label in labels], dtype=np.int64)
+    return Clusters(of, len(number), name)
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterMeans:
+    """Means of K columns over runs in G clusters, with errors that respect the clusters.
+
+    Args:
+        n, clusters: runs and clusters.
+        mean: [K], every run weighing the same.
+        error: [K] standard errors, CR1: √(G/(G−1) Σ_g (Σ_{i in g} residual_i)²) / n. With equally
+            large clusters this is the standard error of a mean of G cluster means.
+    """
+
+    n: int
+    clusters: int
+    mean: FloatArray
+    error: FloatArray
+
+    @property
+    def df(self) -> int:
+        """Degrees of freedom."""
+        return self.clusters - 1
+
+    def interval(self, level: float = LEVEL) -> tuple[FloatArray, FloatArray]:
+        """Ends of the t interval; nan with fewer than two clusters."""
+        if not 0 < level < 1:
+            raise InputError(f"Expected a level strictly between 0 and 1, but got {level}.")
+        half = self.quantile((1 + level) / 2) * self.error
+        return self.mean - half, self.mean + half
+
+    def p_value(self, null: float = 0.0) -> FloatArray:
+        """Two-sided p-value of mean = ``null``; nan without any spread."""
+        return 2 * np.minimum(self.p_above(null), self.p_below(null))
+
+    def p_above(self, null: float) -> FloatArray:
+        """One-sided p-value: small where the mean is clearly above ``null``."""
+        return self._below(-self._statistic(null))
+
+    def p_below(self, null: float) -> FloatArray:
+        """One-sided p-value: small where the mean is clearly below ``null``."""
+        return self._below(self._statistic(null))
+
+    @naming_extras()
+    def quantile(self, share: float) -> float:
+        """Of Student's t with this many degrees of freedom."""
+        from scipy.special import stdtrit
+
+        return float(stdtrit(self.df, share)) if self.df else float("nan")
+
+    @naming_extras()
+    def _below(self, statistic: FloatArray) -> FloatArray:
+        from scipy.special import stdtr  # scipy.stats would take a second to import
+
+        nothing = np.full(statistic.shape, np.nan)
+        return np.asarray(stdtr(self.df, statistic)) if self.df else nothing
+
+    def _statistic(self, null: float) -> FloatArray:
+        flat = ~(self.error > 0)
+        return np.where(flat, np.nan, (self.mean - null) / np.where(flat, 1.0, self.error))
+
+
+def cluster_means(values: FloatArray, groups: Clusters) -> ClusterMeans:
+    """Mean and cluster-robust standard error of every column of ``values`` [n, K].
+
+    Example:
+        >>> from checkwise.study.units import numbered
+        >>> found = cluster_means(np.array([[1.0], [3.0], [5.0], [7.0]]), numbered("aabb", "pair"))
+        >>> found.mean, found.error, found.df
+        (array([4.]), array([2.]), 1)
+    """
+    table = checked(values)
+    n, G = len(table), groups.count
+    mean = table.mean(axis=0) if n else np.full(table.shape[1], np.nan)
+    if G < 2:
+        return ClusterMeans(n, G, mean, np.full(table.shape[1], np.nan))
+    sums = groups.sums(table - mean)
+    error = np.sqrt(G / (G - 1) * (sums**2).sum(axis=0)) / n
+    # Differences that are all alike leave rounding, not spread.
+    error[np.ptp(table, axis=0) == 0] = 0.0
+    return ClusterMeans(n, G, mean, error)
+
+
+def two_way_means(values: FloatArray, first: Clusters, second: Clusters) -> ClusterMeans:
+    """The same where runs share along two lines at once, such as seeds and held-out domain.
+
+    The variance is that of the first line plus that of the second minus that of the runs that share
+    both, and at least the larger of the two; the degrees of freedom are those of the fewer
+    clusters.
+    """
+    one, other = cluster_means(values, first), cluster_means(values, second)
+    shared = cluster_means(values, first.crossed(second))
+    variance = one.error**2 + other.error**2 - shared.error**2
+    larger = np.maximum(one.error, other.error)
+    error = np.maximum(np.sqrt(np.maximum(variance, 0.0)), larger)
+    return ClusterMeans(one.n, min(one.clusters, other.clusters), one.mean, error)

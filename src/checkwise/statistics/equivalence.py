@@ -1,0 +1,119 @@
+"""Equivalence within a margin, and the smallest effect that a design can detect."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from checkwise.errors import InputError
+from checkwise.statistics.clusters import ClusterMeans, Clusters, cluster_means
+
+FloatArray = NDArray[np.float64]
+
+ALPHA = 0.05
+
+
+@dataclass(frozen=True)
+class Equivalence:
+    """Two one-sided t-tests of one mean difference against ±margin.
+
+    Args:
+        margin: largest difference that would not matter, on the scale of the differences.
+        n, clusters: runs and clusters; the tests have clusters − 1 degrees of freedom.
+        mean, low, high: the difference and its 1 − 2α interval, which lies inside ±margin exactly
+            when ``p_equivalent`` is at most α.
+        p_equivalent: of |difference| ≥ margin.
+        p_noninferior: of being worse by at least the margin.
+        alpha: level of each test.
+    """
+
+    margin: float
+    n: int
+    clusters: int
+    mean: float
+    low: float
+    high: float
+    p_equivalent: float
+    p_noninferior: float
+    alpha: float
+
+    @property
+    def equivalent(self) -> bool:
+        """Shown to differ by less than the margin."""
+        return self.p_equivalent <= self.alpha
+
+    @property
+    def noninferior(self) -> bool:
+        """Shown to be worse by less than the margin, if at all."""
+        return self.p_noninferior <= self.alpha
+
+
+def equivalence(
+    values: FloatArray,
+    groups: Clusters,
+    margin: float,
+    *,
+    higher_is_better: bool,
+    alpha: float = ALPHA,
+) -> Equivalence:
+    """Test the mean of ``values`` [n] against ±``margin``.
+
+    Example:
+        >>> from checkwise.study.units import numbered
+        >>> found = equivalence(np.array([-0.1, 0.0, 0.1, 0.0]), numbered(range(4), "run"), 0.5,
+        ...                     higher_is_better=True)
+        >>> found.equivalent, found.noninferior
+        (True, True)
+    """
+    if not margin > 0:
+        raise InputError(
+            f"Expected a margin above 0 (the largest difference that would not matter), but got "
+            f"{margin}."
+        )
+    found = cluster_means(np.asarray(values, dtype=np.float64)[:, None], groups)
+    low, high = found.interval(1 - 2 * alpha)
+    above, below = (_sure(p) for p in (found.p_above(-margin), found.p_below(margin)))
+    if found.error[0] == 0:  # no spread: the mean is all there is
+        above, below = float(found.mean[0] <= -margin), float(found.mean[0] >= margin)
+    return Equivalence(
+        margin=margin,
+        n=found.n,
+        clusters=found.clusters,
+        mean=float(found.mean[0]),
+        low=float(low[0]),
+        high=float(high[0]),
+        p_equivalent=max(above, below),
+        p_noninferior=above if higher_is_better else below,
+        alpha=alpha,
+    )
+
+
+def _sure(p: FloatArray) -> float:
+    """Nothing is shown where there is no p-value."""
+    return 1.0 if np.isnan(p[0]) else float(p[0])
+
+
+POWER = 0.8
+
+
+def minimum_detectable_effect(
+    means: ClusterMeans, *, alpha: float = 0.05, power: float = POWER
+) -> FloatArray:
+    """(t_{1−α/2} + t_{power}) × standard error, for every column, with G − 1 degrees of freedom.
+
+    A true difference of this size would be resolved at level α with that probability, if the
+    spread over clusters is what it was here. nan with fewer than two clusters.
+
+    Example:
+        >>> from checkwise.statistics.clusters import cluster_means
+        >>> from checkwise.study.units import numbered
+        >>> runs = np.random.default_rng(0).normal(size=(400, 1))
+        >>> means = cluster_means(runs, numbered(range(400), "run"))
+        >>> minimum_detectable_effect(means).round(2)  # about 2.8 standard errors
+        array([0.14])
+    """
+    if not 0 < alpha < 1 or not 0 < power < 1:
+        raise InputError(f"Expected alpha and power between 0 and 1, but got {alpha} and {power}.")
+    return (means.quantile(1 - alpha / 2) + means.quantile(power)) * means.error

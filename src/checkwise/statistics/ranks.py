@@ -1,0 +1,119 @@
+"""Rank correlation, and how far an order on the source carries over to the target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from checkwise.errors import InputError
+
+FloatArray = NDArray[np.float64]
+
+
+def kendall(x: FloatArray, y: FloatArray) -> FloatArray:
+    """Kendall's τ_b along the last axis; nan where either side is constant.
+
+    >>> kendall(np.array([1.0, 2.0, 3.0]), np.array([1.0, 3.0, 2.0])).round(3)
+    np.float64(0.333)
+    """
+    sx, sy = _signs(x), _signs(y)
+    together = (sx * sy).sum(axis=(-2, -1), dtype=np.float64)
+    untied = np.sqrt(
+        (sx != 0).sum(axis=(-2, -1), dtype=np.float64)
+        * (sy != 0).sum(axis=(-2, -1), dtype=np.float64)
+    )
+    with np.errstate(invalid="ignore"):
+        return np.asarray(together / untied)[()]
+
+
+def spearman(x: FloatArray, y: FloatArray) -> float:
+    """Spearman's ρ with average ranks for ties; nan where either side is constant.
+
+    >>> spearman(np.array([1.0, 2.0, 2.0]), np.array([1.0, 3.0, 4.0])).__round__(3)
+    0.866
+    """
+    rx, ry = (_ranks(values) for values in (x, y))
+    rx, ry = rx - rx.mean(), ry - ry.mean()
+    scale = np.sqrt((rx**2).sum() * (ry**2).sum())
+    return float((rx * ry).sum() / scale) if scale > 0 else float("nan")
+
+
+def _signs(values: FloatArray) -> NDArray[np.int8]:
+    values = np.asarray(values, dtype=np.float64)
+    first, second = values[..., :, None], values[..., None, :]
+    return (first > second).astype(np.int8) - (first < second).astype(np.int8)
+
+
+def _ranks(values: FloatArray) -> FloatArray:
+    values = np.asarray(values, dtype=np.float64)
+    below = (values[None, :] < values[:, None]).sum(axis=1)
+    equal = (values[None, :] == values[:, None]).sum(axis=1)
+    return np.asarray(below + (equal + 1) / 2)
+
+
+@dataclass(frozen=True, eq=False)
+class Transfer:
+    """One metric over the checkpoints of one run.
+
+    Args:
+        fitted: ψ at every checkpoint, by least squares among non-decreasing functions. Where it is
+            flat it is not strictly increasing, and no pair there meets the condition.
+        omega: largest difference between two residuals.
+        pairs: pairs of checkpoints whose source values differ.
+        certain: pairs that meet the condition ψ(u_i) − ψ(u_j) > ω.
+        kept: pairs that have the same order on the target.
+    """
+
+    fitted: FloatArray
+    omega: float
+    pairs: int
+    certain: int
+    kept: int
+
+
+def transfer(source: FloatArray, target: FloatArray) -> Transfer:
+    """Fit ψ and count the pairs; both are utilities [T], larger is better.
+
+    Example:
+        >>> found = transfer(np.array([1.0, 2.0, 3.0]), np.array([0.1, 0.5, 0.9]))
+        >>> found.omega, found.pairs, found.certain, found.kept
+        (0.0, 3, 3, 3)
+    """
+    u, v = (np.asarray(values, dtype=np.float64) for values in (source, target))
+    if u.shape != v.shape or u.ndim != 1 or not (np.isfinite(u).all() and np.isfinite(v).all()):
+        raise InputError(
+            f"Expected finite source and target values of the same checkpoints, but got shapes "
+            f"{u.shape} and {v.shape}: leave diverged checkpoints out."
+        )
+    fitted = isotonic(u, v)
+    residual = v - fitted
+    omega = float(np.ptp(residual)) if len(u) else 0.0
+    better = u[:, None] > u[None, :]
+    certain = better & (fitted[:, None] - fitted[None, :] > omega)
+    kept = better & (v[:, None] > v[None, :])
+    return Transfer(fitted, omega, int(better.sum()), int(certain.sum()), int(kept.sum()))
+
+
+def isotonic(x: FloatArray, y: FloatArray) -> FloatArray:
+    """The non-decreasing function of x nearest to y in squares, at every x.
+
+    Equal x share one value; neighbours that are out of order are averaged until none is left.
+
+    >>> isotonic(np.array([1.0, 2.0, 3.0]), np.array([1.0, 3.0, 2.0]))
+    array([1. , 2.5, 2.5])
+    """
+    distinct, of = np.unique(x, return_inverse=True)
+    weight = np.bincount(of, minlength=len(distinct)).astype(np.float64)
+    level = np.bincount(of, weights=y, minlength=len(distinct)) / weight
+    blocks: list[tuple[float, float, int]] = []  # level, weight, how many distinct x
+    for value, w in zip(level.tolist(), weight.tolist(), strict=True):
+        count = 1
+        while blocks and blocks[-1][0] >= value:
+            before, heavy, many = blocks.pop()
+            value = (before * heavy + value * w) / (heavy + w)
+            w, count = w + heavy, count + many
+        blocks.append((value, w, count))
+    levels = np.concatenate([np.full(many, value) for value, _, many in blocks])
+    return np.asarray(levels[of])

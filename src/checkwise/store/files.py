@@ -1,0 +1,166 @@
+"""Whole files: they appear complete or not at all, and a fault of the disk is named."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import stat
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from checkwise.errors import CheckwiseError, InputError
+
+_KINDS: Final = {stat.S_IFDIR: "folder", stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket"}
+
+
+def write_with(path: Path, write: Callable[[Path], None]) -> None:
+    """Let ``write`` fill a temporary file beside ``path``, then put it in place.
+
+    The temporary file is flushed to disk before the rename, and the folder after it, so that a
+    crash leaves either the old file or the new one. A link stays and its target is written.
+    """
+    path = file_to_write(Path(path))
+    temporary = _temporary(path)
+    try:
+        write(temporary)
+        with temporary.open("rb+") as file:
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException as error:
+        with suppress(OSError):  # the reason to name is the first one
+            temporary.unlink(missing_ok=True)
+        fault = _disk_fault(error)
+        if fault is None:
+            raise
+        fault.filename, fault.filename2 = str(path), None  # not the temporary name
+        raise fault from None
+    sync_folder(path.parent)
+
+
+def check_writable(path: Path) -> None:
+    """Find out whether ``path`` can be written, before the work for it; nothing is left behind.
+
+    Folders that are missing are made for this and removed again.
+
+    Raises:
+        OSError: a folder or a file cannot be made there.
+    """
+    path = file_to_write(Path(path))
+    missing = [folder for folder in path.absolute().parents if not folder.exists()]
+    temporary = _temporary(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.touch(exist_ok=False)
+    except OSError as error:
+        error.filename = str(path)
+        raise
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        for folder in missing:
+            with suppress(OSError):  # not made, or another process has put something there
+                folder.rmdir()
+
+
+def file_to_write(path: Path) -> Path:
+    """Where writing to ``path`` ends up, behind links.
+
+    Raises:
+        InputError: something is there that is no regular file; a rename would put a file in its
+            place.
+    """
+    try:
+        kind = stat.S_IFMT(path.stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        kind = stat.S_IFREG
+    if kind != stat.S_IFREG:
+        raise InputError(
+            f"Expected a file to write, but {path} is a {_KINDS.get(kind, 'device')}: choose "
+            "another."
+        )
+    return Path(os.path.realpath(path)) if path.is_symlink() else path
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write text as UTF-8; halves of characters, which it has no bytes for, as escapes."""
+    write_bytes(path, text.encode(errors="backslashreplace"))
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write bytes."""
+    write_with(path, lambda temporary: _write(temporary, content))
+
+
+def copy_file(source: Path, path: Path) -> None:
+    """Copy the content of a file."""
+    write_with(path, lambda temporary: _copy(source, temporary))
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames and new names in a folder last."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _temporary(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}.{uuid.uuid4().hex[:8]}.tmp")
+
+
+def _copy(source: Path, path: Path) -> None:
+    shutil.copyfile(source, path)
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+
+
+def _disk_fault(error: BaseException) -> OSError | None:
+    """The fault of the disk behind an error; some writers stumble over it and raise another."""
+    seen: BaseException | None = error
+    while seen is not None and not isinstance(seen, OSError):
+        seen = seen.__context__
+    return seen
+
+
+_REMEDIES = {
+    errno.ENOSPC: "free some space",
+    errno.EDQUOT: "free some space",
+    errno.EFBIG: "free some space, or raise the limit on the size of a file",
+    errno.ENAMETOOLONG: "choose a shorter name",
+    errno.EMFILE: "allow more open files (`ulimit -n`)",
+    errno.ENFILE: "close other programs, which hold too many files open",
+}
+
+
+class StoreError(CheckwiseError):
+    """A folder cannot be written; what is in it is whole and the same command continues it."""
+
+
+class LeaseLostError(CheckwiseError):
+    """Another process has taken this run over; nothing more may be written to it."""
+
+
+@contextmanager
+def writing(folder: Path, *, then: str = "it continues where it stopped") -> Iterator[None]:
+    """Say in one line that ``folder`` is full or cannot be written, and how to go on."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise StoreError(
+            f"Expected to write to {folder}, but got: {reason.lower()}; "
+            f"{remedy(error, 'make the folder writable')} and run the same command "
+            f"again: {then}."
+        ) from error
+
+
+def remedy(error: OSError, otherwise: str) -> str:
+    """What to do about a file that cannot be had: by its reason, or what helps with all others."""
+    return _REMEDIES.get(error.errno or 0, otherwise)

@@ -1,0 +1,194 @@
+"""Held-out results of a cohort: the only place where a target is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from checkwise.calibrators.variants import Calibration, Logits, calibrate
+from checkwise.errors import InputError
+from checkwise.metrics import METRICS
+from checkwise.metrics.examples import PerExample, per_example
+from checkwise.metrics.probabilities import probabilities
+from checkwise.records import RunKey
+from checkwise.store import heldout, layout
+from checkwise.store.cohort import is_cohort, open_cohort
+from checkwise.store.logits import has_source_logits, read_logits, remedy, source_logits
+from checkwise.store.run import read_run
+from checkwise.study.outcome import Outcome, mean_at
+
+if TYPE_CHECKING:
+    from checkwise.train.build import TrainingData
+
+
+class Targets:
+    """The held-out results of one run, each read when first needed; journals are then kept."""
+
+    def __init__(self, folder: Path, domains: tuple[str, ...]):
+        self._folder = folder
+        self._domains = domains
+        self._read: dict[str, Mapping[str, NDArray[Any]]] = {}
+
+    def on(self, outcome: Outcome, *, oracle: bool = False) -> Outcome:
+        """The outcome with the target metrics at its steps, after its recalibration if it has one.
+
+        With ``oracle`` the temperature is fitted on each target itself: a limit, not a method.
+        """
+        targets = {name: self._at(name, outcome.steps) for name in self._domains}
+        if oracle or outcome.calibration is not None:
+            targets = {
+                name: self._scaled(name, outcome.steps[0], outcome.calibration)
+                if np.isfinite(values["nll"])
+                else values
+                for name, values in targets.items()
+            }
+        return replace(outcome, targets=targets)
+
+    def logits(self, domain: str, step: int) -> Logits:
+        """Saved logits and labels of one held-out domain, by its name."""
+        what = f"logits on the held-out domain {domain!r} at step {step}"
+        return heldout.read_logits(
+            self._folder,
+            domain,
+            step,
+            read=lambda folder, name: read_logits(
+                folder, name, what=what, advice=lambda: remedy(folder, heldout=True)
+            ),
+        )
+
+    def journals(self) -> dict[str, Mapping[str, NDArray[Any]]]:
+        """Every record of every held-out domain."""
+        for domain in self._domains:
+            if domain not in self._read:
+                self._read[domain] = heldout.read_heldout(self._folder, domain)
+        return dict(self._read)
+
+    def _at(self, domain: str, steps: tuple[int, ...]) -> dict[str, float]:
+        journal = self.journals()[domain]
+        rows = np.searchsorted(journal["step"], steps)
+        found = journal["step"][np.minimum(rows, len(journal["step"]) - 1)] == steps
+        if not found.all():
+            raise InputError(
+                f"Expected held-out results of {domain} at step {steps[int(found.argmin())]}, but "
+                f"{self._folder / 'heldout'} has none for it: run `checkwise verify` on the cohort."
+            )
+        names = [name for name in METRICS if name in journal]
+        return {name: mean_at(journal[name], rows) for name in names}
+
+    def _scaled(self, domain: str, step: int, calibration: Calibration | None) -> dict[str, float]:
+        logits = self.logits(domain, step)
+        config = read_run(self._folder).config
+        fitted = calibrate(logits) if calibration is None else calibration
+        found = fitted.metrics(logits, bins=config["bins"], bandwidth=config["bandwidth"])[domain]
+        return {name: float(found[name]) for name in METRICS if name in found}
+
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """Logits [n, C] and labels [n] of one checkpoint on one domain."""
+
+    step: int
+    domain: str
+    logits: NDArray[np.float32]
+    labels: NDArray[np.int64]
+
+    @property
+    def probabilities(self) -> FloatArray:
+        """Softmax of the logits."""
+        return probabilities(self.logits)
+
+    @property
+    def examples(self) -> PerExample:
+        """Confidence, correctness and NLL of every example."""
+        return per_example(logits=self.logits, labels=self.labels)
+
+
+def has_heldout(folder: Path, domain: str, step: int) -> bool:
+    """Whether the held-out logits of a step were saved."""
+    return heldout.has_logits(folder, domain, step)
+
+
+def read_heldout(folder: Path, domain: str, step: int) -> Predictions:
+    """Held-out logits of one step."""
+    logits, labels = Targets(folder, (domain,)).logits(domain, step)[domain]
+    return Predictions(step, domain, logits, labels)
+
+
+NOT_SAVED: Final = 'No held-out logits were saved; train with logits = "all" to see them.'
+OUTSIDE: Final = "Held-out results are shown only for a run inside its cohort; this one is in none."
+
+
+@dataclass(frozen=True, eq=False)
+class CheckpointOutputs:
+    """Logits on the source-validation splits, and on held-out domains where there are any.
+
+    Calling ``held_out`` opens the latter, which marks the cohort. ``again`` says that both were
+    computed from the weights because none were saved. ``closed`` says why there are none on
+    held-out domains.
+    """
+
+    source: Logits
+    held_out: Callable[[], Logits]
+    again: bool = False
+    closed: str = ""
+
+
+class OutputsOf:
+    """Finds or makes the outputs of checkpoints; a data set is opened once for all runs.
+
+    Args:
+        roots: where data sets lie, for runs without saved logits.
+    """
+
+    def __init__(self, roots: Mapping[str, str] | None = None):
+        self._roots = dict(roots or {})
+        self._data: dict[str, TrainingData] = {}
+
+    def __call__(self, folder: Path, key: RunKey, step: int) -> CheckpointOutputs:
+        """The outputs of one checkpoint of a run."""
+        if has_source_logits(folder) or not (folder / layout.checkpoint_file(step)).is_file():
+            return _saved(folder, key, step)
+        return self._again(folder, key, step)
+
+    def _again(self, folder: Path, key: RunKey, step: int) -> CheckpointOutputs:
+        from checkwise.weights.checkpoints import read_checkpoint
+        from checkwise.weights.evaluate import open_data, open_run
+
+        place = folder.absolute().parents[1]
+        if not is_cohort(place):
+            raise InputError(
+                f"Expected saved logits, or a run inside its cohort, but {folder} has neither: "
+                "give the run where `checkwise sweep` trained it."
+            )
+        cohort = open_cohort(place)
+        if key.dataset not in self._data:
+            self._data = {key.dataset: open_data(cohort, key.dataset, self._roots)}
+        run = open_run(cohort, key, self._data[key.dataset])
+        outputs: Any = run.outputs(read_checkpoint(folder, step))
+
+        def held_out() -> Logits:
+            heldout.unseal(folder)
+            made: Logits = outputs.of("heldout")
+            return made
+
+        return CheckpointOutputs(outputs.of("source"), held_out, again=True)
+
+
+def _saved(folder: Path, key: RunKey, step: int) -> CheckpointOutputs:
+    source = source_logits(folder, step)
+    if not (folder / layout.PREDICTIONS / "heldout").is_dir():
+        return CheckpointOutputs(source, dict, closed=NOT_SAVED)
+    if not heldout.in_cohort(folder):
+        return CheckpointOutputs(source, dict, closed=OUTSIDE)
+    targets = Targets(folder, key.held_out)
+    return CheckpointOutputs(
+        source, lambda: {name: targets.logits(name, step)[name] for name in key.held_out}
+    )

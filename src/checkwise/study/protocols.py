@@ -1,0 +1,144 @@
+"""PAIR-s style selection from logged training losses and penalties, for VREx and IRM.
+
+After Chen et al. (2023), who score a model by a preference over its objectives. Here the
+objectives of a checkpoint are the means, over the updates since the last record, of the
+cross-entropy (``nll``) and of the penalty before its weight. The score, smaller is better, is
+
+    loss_weight · nll + |penalty|
+
+with loss_weight = 1e-6, as released: the preference leans to the penalty. The absolute value is
+there because IRM's estimate of a squared gradient can be negative.
+
+- ``pair-last10``: among the last ten records, those whose score lies in the best tenth of the run's
+  score range; of these the highest validation accuracy. Where none of the ten does, the filter is
+  dropped and the highest validation accuracy of the ten is taken.
+- ``pair-valfilter``: among the records within ``delta_pp`` points of the best validation accuracy
+  (the feasible set of the ac- rules), the best score.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from checkwise.calibrators.variants import Logits, calibrate
+from checkwise.errors import InputError
+from checkwise.records import Trajectory
+from checkwise.selection import Rule, Table
+from checkwise.selection.baselines import wald
+from checkwise.selection.constrained import Ranking
+from checkwise.store import layout
+from checkwise.store.run import read_records
+
+ALGORITHMS = ("VREx", "IRM")
+LOSS, PENALTY = "train_nll", "train_penalty"
+LAST = 10
+TOP = 0.1
+
+
+def with_training_terms(run: Trajectory, folder: Path) -> Trajectory:
+    """The run with the logged loss and penalty of every checkpoint as further columns.
+
+    A checkpoint whose terms were not finite counts as diverged.
+    """
+    lines = read_records(Path(folder), layout.SOURCE)
+    terms = [line.get("train") or {} for line in lines]
+    if not all("penalty" in term and "nll" in term for term in terms):
+        raise InputError(
+            f"Expected the loss and penalty of every update, but got none in {folder}: PAIR needs "
+            f"runs of {' or '.join(ALGORITHMS)} that checkwise trained."
+        )
+    loss = np.array([_number(term["nll"]) for term in terms])
+    penalty = np.array([_number(term["penalty"]) for term in terms])
+    lost = ~(np.isfinite(loss) & np.isfinite(penalty))
+    further = {LOSS: loss, PENALTY: penalty}
+    return replace(run, pooled={**run.pooled, **further}, diverged=run.diverged | lost)
+
+
+def preference_score(table: Table, loss_weight: float) -> NDArray[np.float64]:
+    """loss_weight · nll + |penalty|."""
+    return np.asarray(loss_weight * table[LOSS] + np.abs(table[PENALTY]))
+
+
+def last10(table: Table, *, loss_weight: float = 1e-6) -> Ranking:
+    """Highest validation accuracy among the last ten records with a score near the run's best."""
+    score, usable = preference_score(table, loss_weight), ~table["diverged"]
+    best, worst = score[usable].min(), score[usable].max()
+    late = np.zeros(len(score), dtype=bool)
+    late[np.flatnonzero(usable)[-LAST:]] = True
+    near = late & (score <= best + TOP * (worst - best))
+    return Ranking(table["order"].astype(np.float64), near if near.any() else late)
+
+
+def valfilter(table: Table, *, loss_weight: float = 1e-6, delta_pp: object = 0.5) -> Ranking:
+    """Best score among the records within ``delta_pp`` of the best validation accuracy."""
+    return Ranking(preference_score(table, loss_weight), table.within(delta_pp))
+
+
+RULES = {
+    "pair-last10": Rule(
+        "pair-last10",
+        "of the last ten checkpoints with a low penalty, the highest accuracy (VREx, IRM)",
+        last10,
+        needs=(LOSS, PENALTY),
+        stackable=False,
+    ),
+    "pair-valfilter": Rule(
+        "pair-valfilter",
+        "within delta_pp of the best accuracy, the lowest penalty (VREx, IRM)",
+        valfilter,
+        needs=(LOSS, PENALTY),
+        stackable=False,
+    ),
+}
+
+
+def _number(value: Any) -> float:
+    return float("nan") if value is None else float(value)
+
+
+def wald_recalibrated(
+    table: Table, *, threshold_pp: object = None, delta_pp: object = 0.5
+) -> Ranking:
+    """The lowest mean source ECE, after recalibration, among accurate checkpoints."""
+    if threshold_pp is not None:
+        return wald(table, threshold_pp=threshold_pp)
+    return Ranking(table.error("ece"), table.within(delta_pp))
+
+
+RULE = Rule(
+    "wald-recalibrated",
+    "smallest ece after temperature scaling each candidate above an accuracy",
+    wald_recalibrated,
+    needs=("ece",),
+    stackable=False,
+)
+
+
+def with_recalibrated_ece(
+    run: Trajectory,
+    logits_at: Callable[[int], Logits],
+    options: Mapping[str, Any] | None = None,
+    *,
+    threshold_pp: object = None,
+    delta_pp: object = 0.5,
+) -> Trajectory:
+    """The run with the ECE of every candidate as it is after scaling; others keep theirs.
+
+    ``options`` says how domains count when candidates are found: ``weights``, ``worst_domain``.
+    """
+    candidates = wald_recalibrated(
+        Table.of(run, **(options or {})), threshold_pp=threshold_pp, delta_pp=delta_pp
+    ).eligible
+    ece = run.values["ece"].copy()
+    bins, bandwidth = run.bins or 15, run.bandwidth or 0.1
+    for t in candidates.nonzero()[0].tolist():
+        logits = logits_at(int(run.steps[t]))
+        found = calibrate(logits).metrics(logits, bins=bins, bandwidth=bandwidth)
+        ece[t] = [found[domain]["ece"] for domain in run.domains]
+    return replace(run, values={**run.values, "ece": ece})

@@ -1,0 +1,189 @@
+"""A class-wise calibration error without the bias that few examples per bin bring.
+
+A bin's observed frequency differs from its confidence by chance alone, so plain binned errors are
+above zero for perfectly calibrated predictions. Kumar, Liang and Ma (2019) subtract an estimate of
+that part from every squared gap.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import isclose
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from checkwise import metrics
+from checkwise.calibrators.variants import Logits
+from checkwise.errors import InputError
+from checkwise.metrics.probabilities import probabilities
+from checkwise.records import RunKey, Trajectory
+from checkwise.selection import select_many
+from checkwise.store import layout
+from checkwise.store.logits import saved_at, source_logits
+from checkwise.study.paired import between
+from checkwise.study.pool import Pool
+from checkwise.tables.cells import MAIN, paired_cells
+from checkwise.tables.part_runs import columns_of, part_of
+from checkwise.tables.table import Cell, Table, table
+
+
+def debiased_cwece(
+    logits: NDArray[np.floating], labels: NDArray[np.integer], bins: int = 15
+) -> float:
+    """Squared gaps in hard bins ((b − 1)/B, b/B], less the variance of each bin's frequency.
+
+    (1/C) Σ_c Σ_b |B_cb|/n ((ȳ_cb − p̄_cb)² − ȳ_cb (1 − ȳ_cb)/(|B_cb| − 1)), one class against the
+    rest over all n examples. A bin with fewer than two examples gives 0. Can be negative.
+
+    Args:
+        logits: [n, C] raw scores.
+        labels: [n] class indices.
+        bins: B.
+
+    Example:
+        >>> round(debiased_cwece(np.log([[0.75, 0.25], [0.75, 0.25]]), np.array([0, 1])), 6)
+        -0.1875
+    """
+    p = probabilities(logits)
+    n, classes = p.shape
+    bin_of = np.clip(np.ceil(bins * p).astype(np.int64) - 1, 0, bins - 1)
+    cell = bin_of + bins * np.arange(classes)
+    cells = bins * classes
+    count = np.bincount(cell.ravel(), minlength=cells)
+    mass = np.bincount(cell.ravel(), weights=p.ravel(), minlength=cells)
+    seen = np.bincount(cell[np.arange(n), labels], minlength=cells)
+    there = count > 1
+    count, mass, seen = count[there], mass[there], seen[there]
+    frequency = seen / count
+    chance = frequency * (1 - frequency) / (count - 1)
+    gaps = (frequency - mass / count) ** 2 - chance
+    return float((count / n * gaps).sum() / classes)
+
+
+BoolArray = NDArray[np.bool_]
+
+USUAL: Final = (15, 0.1)  # B and h
+OTHERS: Final = ((10, 0.1), (30, 0.1), (15, 0.05), (15, 0.2))
+SOFT: Final = {f"B = {b}, h = {h:g}": (b, h) for b, h in (USUAL, *OTHERS)}
+HARD: Final = f"{USUAL[0]} hard bins"
+DEBIASED: Final = f"{USUAL[0]} hard bins, debiased"
+VARIANTS: Final = (*SOFT, HARD, DEBIASED)
+# What other builds of the metrics may differ by; the same build repeats itself to 1e-9 or better.
+RELATIVE: Final = 1e-5
+ABSOLUTE: Final = 1e-6
+
+
+def rebinned(folder: Path, run: Trajectory, keep: BoolArray) -> Trajectory:
+    """The marked checkpoints with NLL and one class-wise error per variant, by its name.
+
+    Every file of logits is read once.
+
+    Raises:
+        InputError: the logits are not those that the records were made of: they do not give the
+            recorded number correct, NLL and CwECE.
+    """
+    recorded = part_of(run, keep, ("nll", "cwece"))
+    found = [_remeasured(folder, recorded, t) for t in range(len(recorded))]
+    values = {
+        name: np.array([[domain[name] for domain in domains] for domains in found])
+        for name in ("nll", *VARIANTS)
+    }
+    part = part_of(run, keep, ())
+    return replace(part, values={"accuracy": part.values["accuracy"], **values})
+
+
+def _remeasured(folder: Path, run: Trajectory, t: int) -> list[dict[str, float]]:
+    """Every variant at one checkpoint, by domain."""
+    logits = source_logits(folder, int(run.steps[t]))
+    if set(logits) != set(run.domains):
+        raise _foreign(folder, run, t, f"domains {', '.join(logits)}")
+    return [_errors(folder, run, t, e, logits) for e in range(len(run.domains))]
+
+
+def _errors(folder: Path, run: Trajectory, t: int, e: int, logits: Logits) -> dict[str, float]:
+    z, y = logits[run.domains[e]]
+    soft = {
+        name: metrics.evaluate(logits=z, labels=y, bins=bins, bandwidth=bandwidth)
+        for name, (bins, bandwidth) in SOFT.items()
+    }
+    usual = next(iter(soft.values()))
+    setting = (run.bins or USUAL[0], run.bandwidth or USUAL[1])
+    as_recorded = next((soft[name] for name, other in SOFT.items() if other == setting), None)
+    if as_recorded is None:
+        as_recorded = metrics.evaluate(logits=z, labels=y, bins=setting[0], bandwidth=setting[1])
+    if unlike := _unlike(run, t, e, as_recorded):
+        raise _foreign(folder, run, t, unlike)
+    return {
+        "nll": usual.nll,
+        **{name: report.cwece for name, report in soft.items()},
+        HARD: usual.hard_cwece,
+        DEBIASED: debiased_cwece(z, y, USUAL[0]),
+    }
+
+
+def _unlike(run: Trajectory, t: int, e: int, found: metrics.Report) -> str:
+    """What logits give that the journal says otherwise; empty where they agree."""
+    where = f"of {run.domains[e]!r}, recorded as"
+    if run.correct is not None and found.correct != run.correct[t, e]:
+        return f"{found.correct} correct {where} {run.correct[t, e]},"
+    for name, value in (("nll", found.nll), ("cwece", found.cwece)):
+        recorded = float(run.values[name][t, e])
+        if not isclose(value, recorded, rel_tol=RELATIVE, abs_tol=ABSOLUTE):
+            return f"{name} {value:.6g} {where} {recorded:.6g},"
+    return ""
+
+
+def _foreign(folder: Path, run: Trajectory, t: int, what: str) -> InputError:
+    step = int(run.steps[t])
+    return InputError(
+        f"Expected the logits that the journal of {run.key} was made of, but got at step {step} "
+        f"{what} in {folder / layout.source_predictions_file(step)}: `checkwise verify` says what "
+        "to do."
+    )
+
+
+REFERENCES = ("ac-nc", "source-acc")
+
+
+def binning(pool: Pool) -> Table:
+    """ac-nc with class-wise errors of other settings − ac-nc as recorded, and − source-acc."""
+    runs = _measured(pool)
+    keep = np.array([key in runs for key in pool.keys])
+    cells: list[Cell] = []
+    for variant in VARIANTS if runs else ():
+        mine = columns_of(pool, select_many(runs, "ac", objectives=("nll", variant)))
+        for scope in pool.scopes():
+            used = scope.keep & keep
+            for reference in REFERENCES:
+                theirs, row = pool.columns(reference), (variant, reference)
+                moved = (mine["step"] != theirs["step"])[used]
+                count = float(moved.sum())
+                cells.append(Cell(row, "choices_changed", count, len(moved), scope.role))
+                found = between(variant, reference, pool.keys, MAIN, mine, theirs)
+                cells += paired_cells(found.among(used), row, scope.role)
+    return table(
+        "binning",
+        "ac-nc ranked by NLL and another class-wise calibration error − the reference",
+        ("error", "reference"),
+        cells,
+        note=f"{len(runs)} of {len(pool)} runs have the source logits of every feasible "
+        "checkpoint. The reference ac-nc is ranked by the recorded CwECE, and target results are "
+        "the recorded ones. Hard bins: absolute gaps, frequent classes weigh more; debiased: "
+        "squared gaps less their share of chance, classes weigh alike.",
+        signed=True,
+    )
+
+
+def _measured(pool: Pool) -> dict[RunKey, Trajectory]:
+    """Runs with saved logits: their feasible checkpoints, all that ac-nc compares."""
+    chosen = select_many({key: pool.trajectory(key) for key in pool.keys}, "ac-nc")
+    found = {}
+    for key in pool.keys:
+        run, folder = pool.trajectory(key), pool.folder(key)
+        feasible = chosen[key].ranking.eligible
+        if saved_at(folder, run.steps[feasible].tolist()):
+            found[key] = rebinned(folder, run, feasible)
+    return found

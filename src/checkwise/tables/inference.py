@@ -1,0 +1,110 @@
+"""The main contrast under every assumption about which runs are independent, and its weak spots."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from checkwise.records import RunKey
+from checkwise.statistics.bootstrap import RESAMPLES, SEED, bootstrap_interval
+from checkwise.statistics.clusters import Clusters, cluster_means
+from checkwise.statistics.equivalence import equivalence, minimum_detectable_effect
+from checkwise.statistics.wild import sign_patterns, wild_interval
+from checkwise.study.paired import Differences, higher_is_better, scale
+from checkwise.study.pool import Pool
+from checkwise.study.units import UNITS, By, clusters
+from checkwise.tables.cells import MAIN
+from checkwise.tables.table import Cell, Table, table
+
+FloatArray = NDArray[np.float64]
+Ends = tuple[FloatArray, FloatArray]
+
+
+def inference(pool: Pool) -> Table:
+    """One contrast, all intervals: over runs, and over clusters of runs that share draws."""
+    cells = []
+    for scope in pool.scopes():
+        found = pool.differences("ac-nc", "source-acc", MAIN, scope.keep)
+        for measure in MAIN:
+            keys, values = finite(found, measure)
+            for unit in UNITS:
+                cells += _intervals(measure, unit, values, clusters(keys, unit), scope.role)
+    return table(
+        "inference",
+        "ac-nc − source-acc under several assumptions about which runs are independent",
+        ("metric", "clusters of", "clusters", "interval"),
+        cells,
+        note=(
+            "Runs share hyperparameter draws and splits. "
+            + "".join(f"{name}: {what}. " for name, what in UNITS.items())
+            + "The wild bootstrap is unbounded with five clusters or fewer. Detectable: a true "
+            "change that would be found with 80% probability."
+        ),
+        signed=True,
+    )
+
+
+def _intervals(
+    measure: str, unit: str, values: FloatArray, groups: Clusters, role: str
+) -> list[Cell]:
+    means, n, factor = cluster_means(values, groups), len(values), scale(measure)
+    patterns = len(sign_patterns(groups.count)) if groups.count > 1 else 0
+    made: list[tuple[str, Ends, int | None, int]] = [
+        ("t", means.interval(), None, 0),
+        ("wild", wild_interval(values, groups), SEED, patterns),
+    ]
+    if unit == "run":
+        made.append(("percentile", bootstrap_interval(values), SEED, RESAMPLES))
+        made.append(("bca", bootstrap_interval(values, method="bca"), SEED, RESAMPLES))
+    cells = []
+    for method, (low, high), seed, resamples in made:
+        row = (measure, unit, str(groups.count), method)
+        mean, ends = float(means.mean[0]), (float(low[0]), float(high[0]))
+        cells.append(Cell(row, "change", mean, n, role, factor, *ends, seed, resamples=resamples))
+        if method == "t":
+            least, p = minimum_detectable_effect(means), means.p_value()
+            cells.append(Cell(row, "detectable", float(least[0]), n, role, factor))
+            cells.append(Cell(row, "p", float(p[0]), n, role))
+    return cells
+
+
+def equivalences(pool: Pool, margins: Mapping[str, float], by: By = "block") -> Table:
+    """Is the change smaller than the margin you name? One row per metric with a margin."""
+    cells = []
+    for scope in pool.scopes():
+        for measure, margin in margins.items():
+            found = pool.differences("ac-nc", "source-acc", [measure], scope.keep)
+            keys, values = finite(found, measure)
+            groups = clusters(keys, by)
+            tested = equivalence(
+                values[:, 0], groups, margin, higher_is_better=higher_is_better(measure)
+            )
+            row, n = (measure, f"{margin:g}", str(groups.count)), tested.n
+            factor = scale(measure)
+            ends = (tested.low, tested.high)
+            cells.append(
+                Cell(row, "change_90", tested.mean, n, scope.role, factor, *ends, level=0.9)
+            )
+            for name, value in (
+                ("p_equivalent", tested.p_equivalent),
+                ("p_noninferior", tested.p_noninferior),
+            ):
+                cells.append(Cell(row, name, value, n, scope.role))
+    return table(
+        "equivalence",
+        "Is ac-nc − source-acc smaller than a margin? Two one-sided t tests",
+        ("metric", "margin", "clusters"),
+        cells,
+        note="The interval is the 90% t interval over clusters of runs with the same seeds.",
+        signed=True,
+    )
+
+
+def finite(found: Differences, measure: str) -> tuple[list[RunKey], FloatArray]:
+    """The runs with a finite difference, and their differences as a column."""
+    column = found.values[:, found.metrics.index(measure)]
+    keep = np.isfinite(column)
+    kept = [key for key, there in zip(found.keys, keep.tolist(), strict=True) if there]
+    return kept, column[keep][:, None]

@@ -1,0 +1,74 @@
+"""The hyperparameters that runs were trained with, as their ``run.json`` records them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from checkwise.errors import InputError
+from checkwise.store import layout
+from checkwise.store.run import read_run
+from checkwise.study.pool import Group, Pool
+from checkwise.tables.cells import MAIN, Pair, changes, choice_cells
+from checkwise.tables.table import Cell, Table, table
+
+
+def hparams_of(folder: Path) -> Mapping[str, Any]:
+    """Every hyperparameter of one run by name; it is part of what is known before any target.
+
+    Raises:
+        InputError: the run does not say, as one that was read from foreign logs.
+    """
+    config = read_run(folder).config
+    found = config.get("hparams") if isinstance(config, Mapping) else None
+    if not isinstance(found, Mapping):
+        raise InputError(
+            "Expected the hyperparameters of the run under config → hparams, but got "
+            f"{found!r:.60} in {folder / layout.RUN}: use runs that checkwise trained."
+        )
+    return found
+
+
+def hparam(pool: Pool, name: str) -> list[float]:
+    """One hyperparameter of every run, in key order.
+
+    Raises:
+        InputError: a run does not have it as a finite number.
+    """
+    return [_number(pool.folder(key), name) for key in pool.keys]
+
+
+def _number(folder: Path, name: str) -> float:
+    value = hparams_of(folder).get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+        raise InputError(
+            f"Expected the hyperparameter {name} as a number, but got {value!r:.60} in "
+            f"{folder / layout.RUN}: use runs that record it."
+        )
+    return float(value)
+
+
+def by_rate(pool: Pool) -> list[Group]:
+    """Runs by data set and learning rate, ascending; rates equal to three digits are one."""
+    rates = [f"{rate:.3g}" for rate in hparam(pool, "lr")]
+    labels = [(key.dataset, rate) for key, rate in zip(pool.keys, rates, strict=True)]
+    return pool.split(labels, sorted(set(labels), key=lambda label: (label[0], float(label[1]))))
+
+
+def learning_rate(pool: Pool) -> Table:
+    """Changes per data set and learning rate."""
+    cells: list[Cell] = []
+    for group in by_rate(pool):
+        cells += changes(pool, [Pair((), "ac-nc", "source-acc")], ("gap_pp", *MAIN), [group])
+        cells += choice_cells(pool.columns("ac-nc"), pool.columns("source-acc"), group)
+    return table(
+        "learning-rate",
+        "ac-nc − source-acc against the learning rate",
+        ("dataset", "learning rate"),
+        cells,
+        note="A rate that was drawn comes with the weight decay, batch size and split of its draw: "
+        "a trend need not be the rate's.",
+        signed=True,
+    )

@@ -1,0 +1,83 @@
+"""What rules would have chosen had training stopped earlier."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from checkwise.records import Trajectory
+from checkwise.selection import get_rule, select_many
+from checkwise.study.paired import between
+from checkwise.study.pool import Group, Pool
+from checkwise.tables.cells import MAIN, choice_cells, paired_cells
+from checkwise.tables.part_runs import columns_of, part_of
+from checkwise.tables.table import Cell, Table, table
+
+FloatArray = NDArray[np.float64]
+
+PERCENTS: Final = (10, 20, 40, 60, 100)  # of the last step that a run recorded
+
+
+def within(run: Trajectory, percent: int) -> NDArray[np.bool_]:
+    """The checkpoints that the run had left when this share of its steps was done."""
+    return np.asarray(100 * run.steps <= percent * run.steps[-1])
+
+
+def choices_within(
+    pool: Pool, rules: Sequence[str], percent: int
+) -> dict[str, Mapping[str, FloatArray]]:
+    """Columns of every rule, choosing only among the first checkpoints of each run.
+
+    A run is nan where it had no checkpoint yet, or none that did not diverge.
+    """
+    if percent == 100:
+        return {rule: pool.columns(rule) for rule in rules}
+    needs = {name for rule in rules for name in get_rule(rule).needs}
+    runs = {}
+    for key in pool.keys:
+        run = pool.trajectory(key)
+        keep = within(run, percent)
+        if (keep & ~run.diverged).any():
+            runs[key] = part_of(run, keep, needs)
+    nothing = {"step": np.full(len(pool), np.nan)}
+    return {rule: nothing | columns_of(pool, select_many(runs, rule)) for rule in rules}
+
+
+def horizon_labels(pool: Pool) -> tuple[str, ...]:
+    """What the horizons are called: steps where all runs are equally long, else percentages."""
+    last = {int(pool.trajectory(key).steps[-1]) for key in pool.keys}
+    ends = {percent * max(last) // 100 for percent in PERCENTS}
+    if len(last) == 1 and len(ends) == len(PERCENTS):
+        return tuple(str(end) for end in sorted(ends))
+    return tuple(f"{percent}%" for percent in PERCENTS)
+
+
+RULE, REFERENCE = "ac-nc", "source-acc"
+
+
+def length(pool: Pool) -> Table:
+    """Changes per data set where both rules choose among the first part of every run."""
+    made = {percent: choices_within(pool, (RULE, REFERENCE), percent) for percent in PERCENTS}
+    cells: list[Cell] = []
+    for data in pool.groups(["dataset"]):
+        for percent, label in zip(PERCENTS, horizon_labels(pool), strict=True):
+            mine, theirs = made[percent][RULE], made[percent][REFERENCE]
+            keep = data.keep & np.isfinite(mine["step"])
+            if not keep.any():
+                continue
+            group = Group((*data.labels, label), data.role, keep)
+            found = between(RULE, REFERENCE, pool.keys, ("gap_pp", *MAIN), mine, theirs)
+            cells += paired_cells(found.among(keep), group.labels, group.role)
+            cells += choice_cells(mine, theirs, group)
+    return table(
+        "length",
+        "ac-nc − source-acc had training stopped after this step (or share of all steps)",
+        ("dataset", "until"),
+        cells,
+        note="With a constant learning rate the first part of a run is what a shorter run would "
+        "have been.",
+        signed=True,
+    )

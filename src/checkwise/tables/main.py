@@ -1,0 +1,115 @@
+"""The main results: means per data set, paired changes, where they come from and who loses."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from checkwise.statistics.spread import spread
+from checkwise.study.pool import Group, Pool
+from checkwise.study.setting import Setting
+from checkwise.tables.cells import MAIN, WHD, Pair, changes, means
+from checkwise.tables.table import Cell, Table, table
+
+REFERENCE = "source-acc"
+RULE = "ac-nc"
+PENALISED = ("IRM", "VREx")
+_LEVELS = ("gap_pp", *MAIN)
+
+
+def main(pool: Pool) -> Table:
+    """Means per data set."""
+    return table(
+        "main",
+        "Target results of ac-nc and source-acc, means over runs",
+        ("dataset", "rule"),
+        means(pool, (REFERENCE, RULE), _LEVELS, pool.groups(["dataset"])),
+    )
+
+
+def main_changes(pool: Pool) -> Table:
+    """The paired row, for data of either role and for both."""
+    return table(
+        "main-changes",
+        "ac-nc − source-acc, paired by run",
+        (),
+        changes(pool, [Pair((), RULE, REFERENCE)], (*_LEVELS, WHD), pool.scopes()),
+        note="An accuracy interval that contains zero does not show that accuracy is preserved.",
+        signed=True,
+    )
+
+
+def by_algorithm(pool: Pool) -> Table:
+    """Changes per data set and algorithm."""
+    groups = pool.groups(["dataset", "algorithm"])
+    return table(
+        "by-algorithm",
+        "ac-nc − source-acc per data set and algorithm",
+        ("dataset", "algorithm"),
+        changes(pool, [Pair((), RULE, REFERENCE)], (*_LEVELS, WHD), groups),
+        signed=True,
+    )
+
+
+def without_penalties(pool: Pool) -> Table:
+    """The paired row with and without algorithms whose penalties can wreck a run."""
+    plain = np.array([key.algorithm not in PENALISED for key in pool.keys])
+    groups = [
+        Group((name,), scope.role, keep)
+        for scope in pool.scopes()
+        for name, keep in (
+            ("all algorithms", scope.keep),
+            ("without IRM and VREx", scope.keep & plain),
+        )
+        if keep.any()
+    ]
+    return table(
+        "without-penalties",
+        "ac-nc − source-acc with and without IRM and VREx",
+        ("among",),
+        changes(pool, [Pair((), RULE, REFERENCE)], _LEVELS, groups),
+        note="Penalties of the default range can wreck a head; such runs are kept in every table.",
+        signed=True,
+    )
+
+
+def losses(pool: Pool) -> Table:
+    """How target accuracy changes are spread over runs."""
+    half, tenth, one = (Setting(RULE, {"delta_pp": d}) for d in ("0.5", "0.1", "1.0"))
+    pairs = [
+        Pair(("ac-nc − source-acc",), RULE, REFERENCE),
+        Pair(("δ = 0.1 − δ = 0.5",), tenth, half),
+        Pair(("δ = 1.0 − δ = 0.5",), one, half),
+    ]
+    groups = [
+        *pool.groups(["dataset"]),
+        *(Group(("all",), scope.role, scope.keep) for scope in pool.scopes()),
+    ]
+    cells = [cell for group in groups for pair in pairs for cell in _losses(pool, pair, group)]
+    return table(
+        "losses",
+        "Runs that gain or lose target accuracy, in points of accuracy",
+        ("dataset", "contrast"),
+        cells,
+        note="The tolerance bounds the loss of source accuracy, not of target accuracy.",
+    )
+
+
+def _losses(pool: Pool, pair: Pair, group: Group) -> list[Cell]:
+    values = pool.differences(pair.rule, pair.reference, ["target_accuracy"], group.keep).values
+    found = spread(values[np.isfinite(values)], higher_is_better=True)
+    row, n = (*group.labels, *pair.row), found.n
+    share = found.lose_point / n if n else float("nan")
+    return [
+        *(
+            Cell(row, name, float(count), n, group.role)
+            for name, count in (
+                ("gain", found.wins),
+                ("equal", found.ties),
+                ("lose", found.losses),
+                ("lose_1pp", found.lose_point),
+            )
+        ),
+        Cell(row, "lose_1pp_share", 100 * share, n, group.role, 100),
+        Cell(row, "percentile_5", found.tail, n, group.role, 100),
+        Cell(row, "worst", found.worst, n, group.role, 100),
+    ]

@@ -1,0 +1,127 @@
+"""Numbers of a table and the heads of their columns, as people read them."""
+
+from __future__ import annotations
+
+from math import isinf, isnan
+
+from checkwise.tables import Cell
+
+COUNTS = frozenset(
+    (
+        *("gain", "equal", "lose", "lose_1pp", "runs", "feasible_total", "singletons", "multi"),
+        *("differs", "nondominated_one", "nondominated_many", "pairs", "pairs_opposed"),
+        *("disagree", "same_checkpoint", "choices_changed", "checkpoints", "valid", "step"),
+        *("sign_changes", "nll_above_100", "cells_improved", "cells"),
+        *("step_source_acc", "step_ac_nc"),
+    )
+)
+TITLES = {
+    "gap_pp": "Gap (pp)",
+    "eligible": "Candidates",
+    "whd": "WHD",
+    "whd_cells": "WHD (cells resampled)",
+    "step": "Mean step",
+    "step_source_acc": "Mean step, source-acc",
+    "step_ac_nc": "Mean step, ac-nc",
+    "step_0_share": "At step 0 (%)",
+    "lose_1pp": "Lose ≥ 1 point",
+    "lose_1pp_share": "Lose ≥ 1 point (%)",
+    "percentile_5": "5th percentile",
+    "feasible_total": "Feasible checkpoints",
+    "differs": "Differ from source-acc",
+    "differs_share": "Differ, of multi (%)",
+    "nondominated_one": "One nondominated",
+    "nondominated_many": "Several nondominated",
+    "pairs_opposed": "Opposed pairs",
+    "rho": "Spearman ρ",
+    "tau": "Kendall τ",
+    "omega": "Mean ω",
+    "kept_share": "Order kept (%)",
+    "certain_share": "Certain (%)",
+    "detectable": "Detectable change",
+    "change_90": "Change [90% interval]",
+    "p": "p",
+    "p_equivalent": "p, equivalent",
+    "p_noninferior": "p, non-inferior",
+    "p_holm": "p, Holm",
+    "p_max_t": "p, max-t",
+    "own_change": "Change in this run",
+    "change_without": "Mean without it",
+    "moved_errors": "Moved (standard errors)",
+    "nll_above_100": "NLL > 100",
+    "risk_area": "Area under risk–coverage",
+}
+_NAMES = {
+    "accuracy": "acc.",
+    "nll": "NLL",
+    "ece": "ECE",
+    "cwece": "CwECE",
+    "brier": "Brier",
+    "hard_ece": "hard ECE",
+    "hard_cwece": "hard CwECE",
+    "worst_class_accuracy": "WC",
+}
+_DECIMALS = {"accuracy": 2, "worst_class_accuracy": 2, "eligible": 2, "whd": 2, "whd_cells": 2}
+_UNSIGNED = ("p", "p_holm", "p_max_t", "p_equivalent", "p_noninferior", "detectable", "eligible")
+
+
+def shown(cell: Cell, *, signed: bool = False) -> str:
+    """A number with its interval."""
+    text = number(cell, cell.value, signed=signed)
+    if isnan(cell.low):
+        return text
+    return f"{text} [{number(cell, cell.low)}, {number(cell, cell.high)}]"
+
+
+def number(cell: Cell, value: float, *, signed: bool = False) -> str:
+    """A value with the decimals of its measure and a real minus sign; never a negative zero."""
+    if isnan(value):
+        return "–"
+    if isinf(value):
+        return "∞" if value > 0 else "−∞"
+    if is_count(cell.measure):
+        return f"{value:.0f}"
+    text = f"{abs(value):.{_places(cell.measure)}f}"
+    if float(text) == 0:
+        return text
+    plus = "+" if signed and cell.measure not in _UNSIGNED else ""
+    return ("−" if value < 0 else plus) + text
+
+
+def is_count(measure: str) -> bool:
+    """Whether a measure is a number of things."""
+    return measure in COUNTS or measure.startswith("improved_")
+
+
+def _places(measure: str) -> int:
+    if measure.endswith("_share"):
+        return 1
+    if measure.startswith("tau_"):
+        return 3
+    if measure.startswith(("range_", "p_")) or measure in ("p", "gap_pp") or "nll" in measure:
+        return 4
+    return _DECIMALS.get(measure, _DECIMALS.get(measure.partition("_")[2], 3))
+
+
+def title(measure: str) -> str:
+    """A measure as a column head."""
+    if measure in TITLES:
+        return TITLES[measure]
+    for end, words in (("_median", " median"), ("_trimmed", " 5%-trimmed")):
+        if measure.endswith(end):
+            return title(measure.removesuffix(end)) + words
+    for start, words in (
+        ("range_source_", "Source range of "),
+        ("range_target_", "Target range of "),
+        ("source_", "Source "),
+        ("target_", "Target "),
+        ("regret_", "Regret in "),
+        ("tau_", "τ_b of "),
+        ("improved_", "Cells improved in "),
+    ):
+        if measure.startswith(start):
+            name = measure.removeprefix(start)
+            return words + _NAMES.get(name, name)
+    if measure.startswith("risk_"):
+        return f"Error at {measure.removeprefix('risk_')}% coverage (%)"
+    return measure.replace("_", " ").capitalize()

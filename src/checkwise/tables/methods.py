@@ -1,0 +1,191 @@
+"""Methods beyond choosing a checkpoint: averaging, recalibration, other validation protocols.
+
+Each table needs results that other commands make first (`checkwise swad`, `checkwise lodo`, saved
+logits, VREx's training terms); without them it is refused with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from checkwise.errors import InputError
+from checkwise.records import RunKey
+from checkwise.statistics.bootstrap import SEED, percentile_interval
+from checkwise.study.outcome import Outcome
+from checkwise.study.paired import scale
+from checkwise.study.pool import Pool
+from checkwise.tables.cells import MAIN, WHD, Pair, changes, means
+from checkwise.tables.table import Cell, Table, table
+
+FloatArray = NDArray[np.float64]
+
+HARD = ("target_accuracy", "target_nll", "target_hard_ece", "target_hard_cwece")
+AVERAGED = ("swad", "swad-nobn", "swad-as-described")
+LODO = ("source-acc", "ac-nc", "lodo-acc", "ac-lodo")
+WC = "target_worst_class_accuracy"
+HUGE_NLL = 100.0
+
+
+def swad(pool: Pool) -> Table:
+    """Averaged weights beside chosen checkpoints; single runs can carry the mean NLL."""
+    present = [name for name in AVERAGED if _there(pool, name)]
+    if not present:
+        pool.outcomes(AVERAGED[0])  # says what is lacking
+    rules = ("source-acc", "ac-nc", *present)
+    groups = pool.groups(["dataset"])
+    cells = list(means(pool, rules, MAIN, groups))
+    for group in groups:
+        for rule in rules:
+            nll = pool.columns(rule)["target_nll"][group.keep]
+            nll = nll[np.isfinite(nll)]
+            row, count = (*group.labels, rule), float((nll > HUGE_NLL).sum())
+            cells.append(Cell(row, "nll_above_100", count, len(nll), group.role))
+    return table(
+        "swad",
+        "Averaging the checkpoints of the loss valley, beside choosing one",
+        ("dataset", "rule"),
+        cells,
+        note="swad re-estimates BatchNorm statistics; swad-nobn keeps those of its first endpoint.",
+    )
+
+
+def temperature(pool: Pool) -> Table:
+    """Source-fitted temperature scaling; data set × algorithm cells weigh equally."""
+    rules = ("source-acc", "source-acc+ts", "ac-nc", "ac-nc+ts")
+    cells = []
+    columns = {rule: pool.columns(rule) for rule in rules}
+    for scope in pool.scopes():
+        groups = [g.keep & scope.keep for g in pool.groups(["dataset", "algorithm"])]
+        groups = [keep for keep in groups if keep.any()]
+        for rule in rules:
+            for measure in MAIN:
+                by_cell = [_finite_mean(columns[rule][measure][keep]) for keep in groups]
+                mean, factor = scale(measure) * float(np.mean(by_cell)), scale(measure)
+                row, n = (rule,), int(scope.keep.sum())
+                cells.append(Cell(row, measure, mean, n, scope.role, factor))
+                if rule.endswith("+ts") and measure != "target_accuracy":
+                    raw = columns[rule.removesuffix("+ts")][measure]
+                    before = [_finite_mean(raw[keep]) for keep in groups]
+                    better = sum(b < a for a, b in zip(before, by_cell, strict=True))
+                    name = measure.replace("target_", "improved_")
+                    cells.append(Cell(row, name, better, len(groups), scope.role, unit="cells"))
+    return table(
+        "temperature",
+        "One temperature fitted on source validation after choosing",
+        ("rule",),
+        cells,
+        note="Means of data set × algorithm cells; improved: cells that scaling improves.",
+    )
+
+
+def temperature_changes(pool: Pool) -> Table:
+    """Does choosing still matter after scaling? And with the best temperature in hindsight?"""
+    pairs = [
+        Pair((f"(ac-nc − source-acc) after {what}",), f"ac-nc+{suffix}", f"source-acc+{suffix}")
+        for suffix, what in (("ts", "scaling"), ("ts-oracle", "oracle scaling (not deployable)"))
+    ]
+    return table(
+        "temperature-changes",
+        "ac-nc − source-acc after temperature scaling, paired by run",
+        ("contrast",),
+        changes(pool, pairs, MAIN, pool.scopes()),
+        signed=True,
+    )
+
+
+def pair_s(pool: Pool) -> Table:
+    """PAIR-s style selection on VREx's runs."""
+    rules = ("source-acc", "pair-last10", "pair-valfilter", "ac-nc")
+    vrex = [g for g in pool.groups(["dataset", "algorithm"]) if g.labels[1] == "VREx"]
+    if not vrex:
+        raise InputError("Expected runs of VREx, but there are none: PAIR needs its penalty.")
+    return table(
+        "pair",
+        "Selection in the style of PAIR, VREx only",
+        ("dataset", "algorithm", "rule"),
+        means(pool, rules, (*MAIN, WHD, WC), vrex),
+        note="Not a reproduction of PAIR under its own training.",
+    )
+
+
+def lodo(pool: Pool) -> Table:
+    """Leave-one-domain-out validation, every run by itself; hard-bin metrics."""
+    keys = pool.outcomes("lodo-acc").keys()
+    groups = [
+        group
+        for group in pool.groups(["algorithm", "dataset"])
+        if any(pool.keys[i] in keys for i in np.flatnonzero(group.keep).tolist())
+    ]
+    return table(
+        "lodo",
+        "Leave-one-domain-out validation beside source validation",
+        ("algorithm", "dataset", "rule"),
+        means(pool, LODO, HARD, groups),
+        note="Hard-bin metrics: never beside the soft-bin ones of other tables.",
+    )
+
+
+def lodo_changes(pool: Pool) -> Table:
+    """Contrasts in both scopes; seed blocks are resampled jointly over cells, which weigh alike."""
+    cells: list[Cell] = []
+    for scope, name in (("run", "fixed"), ("hparams-acc", "selected")):
+        made = {rule: pool.outcomes(rule, scope=scope) for rule in LODO}
+        for rule, reference in (("ac-nc", "lodo-acc"), ("ac-lodo", "lodo-acc")):
+            blocks = seed_blocks(made[rule], made[reference], HARD, by_trial=scope != "run")
+            low, high = percentile_interval(blocks)
+            for k, measure in enumerate(HARD):
+                factor = scale(measure)
+                value = factor * float(blocks[:, k].mean()) if len(blocks) else float("nan")
+                ends = (factor * float(low[k]), factor * float(high[k]))
+                role = pool.everything().role
+                row, n = (name, f"{rule} − {reference}"), len(blocks)
+                cells.append(Cell(row, measure, value, n, role, factor, *ends, SEED, "blocks"))
+    return table(
+        "lodo-changes",
+        "Leave-one-domain-out contrasts",
+        ("hyperparameters", "contrast"),
+        cells,
+        note="Over seed blocks; with three trial blocks intervals only describe these trials.",
+        signed=True,
+    )
+
+
+def seed_blocks(
+    mine: Mapping[RunKey, Outcome],
+    theirs: Mapping[RunKey, Outcome],
+    measures: Sequence[str],
+    *,
+    by_trial: bool,
+) -> FloatArray:
+    """Differences [blocks, measures]: means over held-out domains, then over cells.
+
+    A block is a (hparams seed, trial seed), or a trial seed; only those count that every
+    data set × algorithm has.
+    """
+    found: dict[tuple[int, int], dict[tuple[str, str], list[list[float]]]] = {}
+    for key in mine.keys() & theirs.keys():
+        block = (0 if by_trial else key.hparams_seed, key.trial_seed)
+        cell = found.setdefault(block, {}).setdefault((key.dataset, key.algorithm), [])
+        cell.append([mine[key].value(m) - theirs[key].value(m) for m in measures])
+    every = {cell for cells in found.values() for cell in cells}
+    complete = [cells for _, cells in sorted(found.items()) if set(cells) == every]
+    rows = [
+        np.mean([np.mean(cells[cell], axis=0) for cell in sorted(cells)], axis=0)
+        for cells in complete
+    ]
+    return np.array(rows, dtype=np.float64).reshape(len(rows), len(measures))
+
+
+def _finite_mean(values: FloatArray) -> float:
+    kept = values[np.isfinite(values)]
+    return float(kept.mean()) if len(kept) else float("nan")
+
+
+def _there(pool: Pool, name: str) -> bool:
+    try:
+        return bool(pool.outcomes(name))
+    except InputError:
+        return False

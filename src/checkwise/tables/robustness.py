@@ -1,0 +1,156 @@
+"""What each single run does to a mean difference, and which runs carry it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from checkwise.records import RunKey
+from checkwise.statistics.bootstrap import SEED
+from checkwise.statistics.clusters import Clusters, cluster_means
+from checkwise.statistics.multiplicity import holm, max_t
+from checkwise.statistics.wild import sign_patterns
+from checkwise.study.paired import scale
+from checkwise.study.pool import Pool
+from checkwise.study.units import By, clusters
+from checkwise.tables.cells import MAIN
+from checkwise.tables.inference import finite
+from checkwise.tables.table import Cell, Table, table
+
+FloatArray = NDArray[np.float64]
+
+# Leaving a run out moves a mean of well-behaved values by far less than its standard error.
+NOTABLE = 0.5
+
+
+@dataclass(frozen=True)
+class Influence:
+    """One run left out.
+
+    Args:
+        run: which.
+        value: its own difference.
+        mean: over all runs.
+        without: the mean of the others.
+        moved: ``without`` − ``mean``, in standard errors of the mean over all runs.
+        sign_changes: whether the others' mean has the opposite sign.
+    """
+
+    run: RunKey
+    value: float
+    mean: float
+    without: float
+    moved: float
+    sign_changes: bool
+
+    @property
+    def notable(self) -> bool:
+        """Whether the conclusion leans on this run."""
+        return self.sign_changes or abs(self.moved) >= NOTABLE
+
+
+def influence(keys: Sequence[RunKey], values: FloatArray) -> list[Influence]:
+    """Leave out every run in turn; the most influential first.
+
+    Example:
+        >>> keys = [RunKey("PACS", "ERM", ("art",), 0, t) for t in range(4)]
+        >>> first = influence(keys, np.array([0.1, -8.0, 0.1, 0.1]))[0]
+        >>> str(first.run), round(first.mean, 3), round(first.without, 3), first.sign_changes
+        ('PACS-ERM-art-h0-t1', -1.925, 0.1, True)
+    """
+    x = np.asarray(values, dtype=np.float64)
+    n = len(x)
+    if n < 2:
+        return []
+    mean = float(x.mean())
+    without = (x.sum() - x) / (n - 1)
+    error = float(x.std(ddof=1)) / np.sqrt(n)
+    moved = without - mean
+    order = np.argsort(-np.abs(moved), kind="stable")
+    return [
+        Influence(
+            run=keys[i],
+            value=float(x[i]),
+            mean=mean,
+            without=float(without[i]),
+            moved=float(moved[i] / error) if error > 0 else 0.0,
+            sign_changes=bool(without[i] * mean < 0),
+        )
+        for i in order.tolist()
+    ]
+
+
+RULES = ("ac-nc", "ac-ne", "ac-nec", "ac-nll", "ac-cwece", "ac-ece", "ac-early", "pure-nll")
+NAMED = 3  # runs per metric in the influence table, besides the notable ones
+
+
+def multiplicity(pool: Pool, by: By = "block") -> Table:
+    """Many rules against the reference, with p-values corrected for their number."""
+    cells = []
+    for scope in pool.scopes():
+        for measure in MAIN:
+            every = [pool.differences(r, "source-acc", [measure], scope.keep) for r in RULES]
+            values = np.concatenate([each.values for each in every], axis=1)
+            there = np.isfinite(values).all(axis=1)
+            keys = [key for key, kept in zip(every[0].keys, there.tolist(), strict=True) if kept]
+            cells += _corrected(measure, values[there], clusters(keys, by), scope.role)
+    return table(
+        "multiplicity",
+        f"{len(RULES)} rules − source-acc: p-values corrected for comparing that many",
+        ("metric", "rule", "clusters"),
+        cells,
+        note="p and Holm: t tests over clusters, which are runs with the same seeds unless said "
+        "otherwise. max-t: the largest |t| of any rule when the signs of whole clusters are "
+        "flipped; that is another test, and its p can be smaller than the t test's.",
+        signed=True,
+    )
+
+
+def _corrected(measure: str, values: FloatArray, groups: Clusters, role: str) -> list[Cell]:
+    means, n = cluster_means(values, groups), len(values)
+    p = means.p_value()
+    corrected = {"p": p, "p_holm": holm(p), "p_max_t": max_t(values, groups)}
+    patterns = len(sign_patterns(groups.count)) if groups.count > 1 else 0
+    cells = []
+    for k, rule in enumerate(RULES):
+        row = (measure, rule, str(groups.count))
+        cells.append(Cell(row, "change", float(means.mean[k]), n, role, scale(measure)))
+        for name, column in corrected.items():
+            seed = SEED if name == "p_max_t" else None
+            value = float(column[k])
+            cells.append(Cell(row, name, value, n, role, seed=seed, resamples=patterns))
+    return cells
+
+
+def influences(pool: Pool) -> Table:
+    """The runs whose absence moves a mean change most."""
+    cells = []
+    for scope in pool.scopes():
+        found = pool.differences("ac-nc", "source-acc", MAIN, scope.keep)
+        for measure in MAIN:
+            keys, values = finite(found, measure)
+            ranked = influence(keys, values[:, 0])
+            shown = [*ranked[:NAMED], *(run for run in ranked[NAMED:] if run.notable)]
+            for run in shown:
+                row, n, factor = (measure, str(run.run)), len(values), scale(measure)
+                for name, value, by in (
+                    ("own_change", run.value, factor),
+                    ("change", run.mean, factor),
+                    ("change_without", run.without, factor),
+                    ("moved_errors", run.moved, 1),
+                    ("sign_changes", float(run.sign_changes), 1),
+                ):
+                    cells.append(Cell(row, name, value, n, scope.role, by))
+    return table(
+        "influence",
+        "ac-nc − source-acc with one run left out: the runs that move the mean most",
+        ("metric", "run"),
+        cells,
+        note="Moved: the mean without the run − the mean of all, in standard errors of the latter. "
+        "Runs are notable that move the mean by half a standard error either way or change its "
+        "sign.",
+        signed=True,
+    )

@@ -1,0 +1,180 @@
+"""Tables of a study as Markdown and LaTeX (booktabs), and the numbers behind them as CSV."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from math import isnan
+
+from checkwise.tables import Cell, Table
+from checkwise.tables.measures import is_count, shown, title
+from checkwise.text import printable
+
+_LATEX = {
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "\\": r"\textbackslash{}",
+    "−": "$-$",
+    "≥": r"$\ge$",
+    "Θ": r"$\Theta$",
+    "δ": r"$\delta$",
+    "Δ": r"$\Delta$",
+    "η": r"$\eta$",
+    "ψ": r"$\psi$",
+    "ρ": r"$\rho$",
+    "τ": r"$\tau$",
+    "ω": r"$\omega$",
+    "×": r"$\times$",
+    "∞": r"$\infty$",
+    "–": "--",
+    "…": r"\dots{}",
+    "<": "$<$",
+    ">": "$>$",
+    "|": "$|$",
+}
+
+
+@dataclass(frozen=True)
+class Wide:
+    """A table as it is printed: one row per label and role, one column per measure."""
+
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    labels: int
+
+
+def wide(table: Table) -> Wide:
+    """Measures side by side; ``n`` as a range where it differs between them."""
+    measures = list(dict.fromkeys(cell.measure for cell in table.cells))
+    grouped: dict[tuple[tuple[str, ...], str], dict[str, Cell]] = {}
+    for cell in table.cells:
+        grouped.setdefault((cell.row, cell.role), {})[cell.measure] = cell
+    rows = []
+    for (labels, role), found in grouped.items():
+        sizes = sorted({cell.n for cell in found.values() if cell.unit == "runs"})
+        n = "–".join(str(size) for size in dict.fromkeys((sizes[0], sizes[-1]))) if sizes else ""
+        cells = [shown(found[m], signed=table.signed) if m in found else "" for m in measures]
+        named = [title(text) if text.startswith("target_") else text for text in labels]
+        rows.append((*named, *cells, n, role))
+    header = (*table.labels, *(title(measure) for measure in measures), "runs", "role")
+    return Wide(header, tuple(rows), len(table.labels))
+
+
+def caption(table: Table) -> str:
+    """What goes below a table: scales, seeds, the note."""
+    scales: dict[str, set[int]] = {}
+    for cell in table.cells:
+        if not is_count(cell.measure):
+            scales.setdefault(cell.measure, set()).add(cell.scale)
+    hundred = [title(measure) for measure, found in scales.items() if found == {100}]
+    mixed = [title(measure) for measure, found in scales.items() if len(found) > 1]
+    parts = [f"Multiplied by 100: {', '.join(hundred)}."] if hundred else []
+    parts += [f"{name}: multiplied by 100 for all metrics but NLL." for name in mixed]
+    drawn = sorted({(c.seed, c.resamples) for c in table.cells if c.seed is not None})
+    parts += [f"Draws: {resamples:,} with seed {seed}." for seed, resamples in drawn if resamples]
+    levels = {cell.level for cell in table.cells if not isnan(cell.low)}
+    parts += [f"Intervals: {100 * level:.0f}%." for level in sorted(levels)]
+    for unit in dict.fromkeys(cell.unit for cell in table.cells if cell.unit != "runs"):
+        parts.append(f"Over {unit} (up to {_most(table, unit)}): {_of(table, unit)}.")
+    return " ".join([*parts, table.note]).strip()
+
+
+def _most(table: Table, unit: str) -> int:
+    return max(cell.n for cell in table.cells if cell.unit == unit)
+
+
+def _of(table: Table, unit: str) -> str:
+    named = dict.fromkeys(title(cell.measure) for cell in table.cells if cell.unit == unit)
+    return ", ".join(named)
+
+
+def markdown(table: Table) -> str:
+    """A Markdown section."""
+    found = wide(table)
+    lines = [
+        f"# {_escaped(table.title)}",
+        "",
+        _line([_escaped(text) for text in found.header]),
+        "|"
+        + "|".join(":--" if i < found.labels else "--:" for i in range(len(found.header)))
+        + "|",
+        *(_line([_escaped(text) for text in row]) for row in found.rows),
+        "",
+        _escaped(caption(table)),
+    ]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _line(cells: list[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+_MARKDOWN = {
+    "\\": "\\\\",
+    "|": "\\|",
+    "<": "&lt;",
+    "*": "\\*",
+    "`": "\\`",
+    "](": "]\\(",  # a link or a picture
+    "://": "&#58;//",  # an address, which some renderers link by itself
+}
+_SPECIAL = re.compile("|".join(re.escape(text) for text in _MARKDOWN))
+
+
+def _escaped(text: str) -> str:
+    """Text that Markdown shows as it is, in a cell or a line.
+
+    >>> print(_escaped("[now](https://a) | <b> `x`"))
+    [now]\\(https&#58;//a) \\| &lt;b> \\`x\\`
+    """
+    return _SPECIAL.sub(lambda found: _MARKDOWN[found[0]], printable(text))
+
+
+def latex(table: Table) -> str:
+    """A booktabs table; needs ``\\usepackage{booktabs}``."""
+    found = wide(table)
+    columns = "l" * found.labels + "r" * (len(found.header) - found.labels - 1) + "l"
+    lines = [
+        r"\begin{table}[htbp]",
+        r"\centering",
+        rf"\caption{{{tex(table.title)}. {tex(caption(table))}}}",
+        rf"\label{{tab:{table.name}}}",
+        r"\small",
+        rf"\begin{{tabular}}{{@{{}}{columns}@{{}}}}",
+        r"\toprule",
+        " & ".join(tex(text) for text in found.header) + r" \\",
+        r"\midrule",
+        *_body(found),
+        r"\bottomrule",
+        r"\end{tabular}",
+        r"\end{table}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _body(found: Wide) -> list[str]:
+    """Rows, with a rule where the first of several labels changes."""
+    lines: list[str] = []
+    before = ""
+    for row in found.rows:
+        if lines and found.labels > 1 and row[0] != before:
+            lines.append(r"\midrule")
+        before = row[0]
+        lines.append(" & ".join(tex(text) for text in row) + r" \\")
+    return lines
+
+
+def tex(text: str) -> str:
+    """Text that LaTeX prints as it is.
+
+    >>> tex("Real_World & δ = 0.5")
+    'Real\\\\_World \\\\& $\\\\delta$ = 0.5'
+    """
+    return "".join(_LATEX.get(letter, letter) for letter in printable(text))

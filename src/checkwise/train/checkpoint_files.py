@@ -1,0 +1,71 @@
+"""Weights and logits of one checkpoint as files that appear whole."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from checkwise.extras import naming_extras
+from checkwise.store import layout
+from checkwise.store.files import write_bytes
+from checkwise.train.config import Logits
+from checkwise.train.evaluation import Outputs
+
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+@naming_extras()
+def write_weights(folder: Path, step: int, state: Mapping[str, Tensor]) -> None:
+    """The deployable weights of a step as safetensors."""
+    from safetensors.torch import save
+
+    path = folder / layout.checkpoint_file(step)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    tensors = {name: tensor.cpu().contiguous() for name, tensor in state.items()}
+    write_bytes(path, save(tensors, metadata={"step": str(step)}))
+
+
+def write_predictions(folder: Path, step: int, outputs: Outputs, logits: Logits) -> None:
+    """Logits and labels by domain: ``<domain>.logits`` and ``<domain>.labels`` in an npz.
+
+    Source and held-out domains go to separate files.
+    """
+    held_out = outputs.of("heldout")
+    parts = (outputs.of("source"), *({domain: held_out[domain]} for domain in held_out))
+    for name, part in zip(predictions_files(step, logits, tuple(held_out)), parts, strict=False):
+        _write(folder / name, part)
+
+
+def predictions_files(step: int, logits: Logits, held_out: Sequence[str]) -> list[str]:
+    """The files of a step's predictions: the source domains' first, then each held-out domain's."""
+    if logits == "none":
+        return []
+    source = layout.source_predictions_file(step)
+    if logits == "source":
+        return [source]
+    return [source, *(layout.heldout_predictions_file(domain, step) for domain in held_out)]
+
+
+def _write(path: Path, parts: Mapping[str, tuple[NDArray[np.float32], NDArray[np.int64]]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    arrays: dict[str, NDArray[np.generic]] = {}
+    for domain, (z, y) in parts.items():
+        arrays[f"{domain}.logits"], arrays[f"{domain}.labels"] = z, y
+    write_bytes(path, _npz(arrays))
+
+
+def _npz(arrays: Mapping[str, NDArray[np.generic]]) -> bytes:
+    """An npz without the time of writing, so that equal arrays give equal files."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, array in arrays.items():
+            content = io.BytesIO()
+            np.lib.format.write_array(content, np.ascontiguousarray(array), allow_pickle=False)
+            archive.writestr(zipfile.ZipInfo(f"{name}.npy", _EPOCH), content.getvalue())
+    return buffer.getvalue()

@@ -1,0 +1,201 @@
+"""Calibrations of several source domains, and selection after recalibrating."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import checkwise as cw
+from checkwise.calibrators.temperature import fit_temperature
+from checkwise.calibrators.variants import Likeness, Logits, calibrate, entries
+from checkwise.errors import InputError
+from checkwise.records import RunKey, Trajectory
+from checkwise.store.logits import source_logits
+from checkwise.store.run import write_run
+from checkwise.study.protocols import RULE, with_recalibrated_ece
+
+SETTINGS: dict[str, Any] = {"bins": 15, "bandwidth": 0.1}
+
+
+def pair(stretch: float, rights: int, n: int = 8, shift: float = 0.0) -> tuple[Any, Any]:
+    """n examples with logit ``stretch`` for the first class, of which ``rights`` belong to it."""
+    z = np.zeros((n, 3), dtype=np.float32)
+    z[:, 0] = stretch
+    z[:, 2] = -50.0 + shift + np.where(np.arange(n) % 2, 1, -1)  # a class that never is
+    return z, np.array([0] * rights + [1] * (n - rights))
+
+
+def graded(stretch: float, rights: int, n: int = 8) -> tuple[Any, Any]:
+    """The same n labels always; the first ``rights`` are predicted rightly, by ``stretch``."""
+    y = np.arange(n) % 2
+    guess = np.where(np.arange(n) < rights, y, 1 - y)
+    return (stretch * np.eye(2)[guess]).astype(np.float32), y
+
+
+DOMAINS: Logits = {"a": pair(2.0, 6), "b": pair(2.0, 7, shift=20.0)}
+
+
+def test_the_three_variants_by_hand() -> None:
+    # p(first) has to be 6/8 in a and 7/8 in b, so T_a = 2 / log 3 and T_b = 2 / log 7.
+    t_a, t_b = 2 / np.log(3), 2 / np.log(7)
+    assert calibrate(DOMAINS, "pooled").mean == pytest.approx(2 / np.log(13 / 3))
+    assert calibrate(DOMAINS, "per-domain").mean == pytest.approx((t_a + t_b) / 2)
+    weighted = calibrate(DOMAINS, "weighted")
+    # Logits tell the domains apart, so each example gets its own domain's temperature.
+    np.testing.assert_allclose(weighted.temperature(DOMAINS["a"][0]), t_a, rtol=1e-6)
+    np.testing.assert_allclose(weighted.temperature(DOMAINS["b"][0]), t_b, rtol=1e-6)
+    between = np.concatenate([z for z, _ in DOMAINS.values()]).mean(axis=0, keepdims=True)
+    np.testing.assert_allclose(weighted.temperature(between), (t_a + t_b) / 2, rtol=1e-6)
+
+
+def test_one_source_domain_makes_all_variants_equal() -> None:
+    alone = {"a": DOMAINS["a"]}
+    fitted = [
+        calibrate(alone, v).metrics(alone, **SETTINGS)["a"]["nll"]
+        for v in ("pooled", "per-domain", "weighted")
+    ]
+    assert fitted == pytest.approx([fitted[0]] * 3)
+
+
+def test_a_domain_without_an_optimum_has_no_say_in_the_mean() -> None:
+    separable: Logits = {**DOMAINS, "c": pair(2.0, 8)}
+    found = calibrate(separable, "per-domain")
+    assert found.mean == pytest.approx(calibrate(DOMAINS, "per-domain").mean)
+    assert found.notes[0].startswith("c: no finite temperature is best")
+    assert calibrate({"c": pair(2.0, 8)}, "per-domain").mean == 1.0
+
+
+def test_shares_are_those_of_a_linear_discriminant() -> None:
+    sklearn = pytest.importorskip("sklearn.discriminant_analysis")
+    random = np.random.default_rng(0)
+    logits: Logits = {
+        str(d): (
+            (random.normal(d, 1 + 0.1 * d, size=(300, 4)) * np.arange(4)).astype(np.float32),
+            np.zeros(300, np.int64),
+        )
+        for d in range(3)
+    }
+    ours = Likeness.of(logits)
+    x = np.concatenate([z - z.mean(axis=1, keepdims=True) for z, _ in logits.values()])
+    names = np.repeat(sorted(logits), 300)
+    theirs = sklearn.LinearDiscriminantAnalysis(solver="lsqr", shrinkage=0.1, priors=[1 / 3] * 3)
+    theirs.fit(x, names)
+    # Theirs standardises each domain before shrinking; the order of likeness is what must agree.
+    ours_best = ours.shares(np.concatenate([z for z, _ in logits.values()])).argmax(axis=1)
+    assert (ours_best == theirs.predict_proba(x).argmax(axis=1)).mean() > 0.97
+    np.testing.assert_allclose(ours.shares(logits["1"][0]).sum(axis=1), 1)
+
+
+@pytest.mark.parametrize("variant", ["pooled", "per-domain", "weighted"])
+def test_predictions_do_not_change(variant: str) -> None:
+    random = np.random.default_rng(1)
+    logits: Logits = {}
+    for name in "abc":
+        z = random.normal(0, 5, (200, 6)).astype(np.float32)
+        y = (z / 3 + random.gumbel(size=z.shape)).argmax(axis=1)  # drawn from softmax(z / 3)
+        logits[name] = z, y
+    before = entries(logits, **SETTINGS)
+    after = calibrate(logits, variant).metrics(logits, **SETTINGS)
+    for name in logits:
+        for metric in ("n", "correct", "accuracy", "worst_class_accuracy"):
+            assert before[name][metric] == after[name][metric]
+        assert after[name]["nll"] < before[name]["nll"]
+
+
+def test_an_unknown_variant_is_refused() -> None:
+    with pytest.raises(InputError, match="Expected a variant among pooled, per-domain, weighted"):
+        calibrate(DOMAINS, "isotonic")
+
+
+def save(folder: Path, step: int, logits: Logits) -> None:
+    path = folder / "predictions" / "source" / f"step-{step:06d}.npz"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    arrays: dict[str, Any] = {
+        f"{d}.{kind}": a
+        for d, p in logits.items()
+        for kind, a in zip(("logits", "labels"), p, strict=True)
+    }
+    np.savez(path, **arrays)
+
+
+def test_saved_source_logits_are_read_and_faults_named(tmp_path: Path) -> None:
+    write_run(tmp_path, RunKey("PACS", "ERM", ("sketch",), 0, 0), {})
+    with pytest.raises(InputError, match=r'no step-000100.npz .* train with `logits = "source"`'):
+        source_logits(tmp_path, 100)
+    save(tmp_path, 100, DOMAINS)
+    assert sorted(source_logits(tmp_path, 100)) == ["a", "b"]
+    save(tmp_path, 100, {"sketch": DOMAINS["a"]})
+    with pytest.raises(InputError, match="Expected source domains only, but got a held-out one"):
+        source_logits(tmp_path, 100)
+    (tmp_path / "predictions/source/step-000100.npz").write_bytes(b"PK nonsense")
+    with pytest.raises(InputError, match="the file is damaged"):
+        source_logits(tmp_path, 100)
+
+
+def recorded(saved: dict[int, Logits]) -> Trajectory:
+    return Trajectory.from_predictions(saved)
+
+
+def test_wald_recalibrated_by_hand() -> None:
+    # Both steps are right as often; step 1 is overconfident by a constant factor, which scaling
+    # takes away entirely, while step 2 errs in opposite directions in the two domains.
+    saved: dict[int, Logits] = {
+        1: {"a": graded(6.0, 6), "b": graded(6.0, 6)},
+        2: {"a": graded(1.386, 7), "b": graded(1.386, 5)},
+    }
+    run = recorded(saved)
+    plain = cw.select(run, "ac-ece")
+    assert plain.step == 2
+    again = with_recalibrated_ece(run, saved.__getitem__)
+    chosen = cw.select(again, RULE)
+    assert chosen.step == 1
+    assert again.values["ece"][0] == pytest.approx([0, 0], abs=1e-12)
+    t = fit_temperature(*(np.concatenate(p) for p in zip(*saved[2].values(), strict=True))).value
+    z, y = saved[2]["a"]
+    expected = cw.metrics.ece(logits=z.astype(float) / t, labels=y)
+    assert again.values["ece"][1, 0] == pytest.approx(expected)
+    # With an absolute threshold the candidates are all that reach it.
+    assert cw.select(again, RULE, threshold_pp=75).step == 1
+    with pytest.raises(InputError, match="No checkpoint reaches threshold_pp = 90"):
+        with_recalibrated_ece(run, saved.__getitem__, threshold_pp=90)
+
+
+def test_only_candidates_are_opened() -> None:
+    saved: dict[int, Logits] = {1: {"a": graded(6.0, 6)}, 2: {"a": graded(0.9, 2)}}
+    opened: list[int] = []
+
+    def at(step: int) -> Logits:
+        opened.append(step)
+        return saved[step]
+
+    with_recalibrated_ece(recorded(saved), at)
+    assert opened == [1]
+
+
+def test_without_recalibration_and_with_a_relative_threshold_wald_is_ac_ece() -> None:
+    random = np.random.default_rng(4)
+    for _ in range(20):
+        accuracy = random.integers(80, 100, (12, 2)) / 100
+        run = Trajectory(
+            steps=np.arange(12),
+            domains=["a", "b"],
+            counts=[100, 100],
+            values={"accuracy": accuracy, "ece": random.uniform(size=(12, 2))},
+        )
+        assert cw.select(run, RULE).step == cw.select(run, "ac-ece").step
+        best = 100 * accuracy.mean(axis=1).max()
+        threshold = f"{best - 0.5:.4f}"
+        assert cw.select(run, "wald", threshold_pp=threshold).step == cw.select(run, "ac-ece").step
+
+
+def test_the_recalibrated_run_keeps_everything_else() -> None:
+    saved: dict[int, Logits] = {1: {"a": graded(6.0, 6)}, 2: {"a": graded(0.9, 6)}}
+    run = recorded(saved)
+    again = with_recalibrated_ece(run, partial(saved.__getitem__))
+    back = replace(again, values={**again.values, "ece": run.values["ece"]})
+    assert back.digest == run.digest

@@ -1,0 +1,182 @@
+"""The facts behind figures, by hand or against the metrics; drawing them is repeatable."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from checkwise.errors import InputError
+from checkwise.figures import (
+    FIGURES,
+    algorithms,
+    confident_errors,
+    distance,
+    kendall,
+    occlusion,
+    reliability,
+    risk_coverage,
+    shared_errors,
+    style,
+    tolerance,
+    trajectory,
+    write_figures,
+)
+from checkwise.metrics import evaluate
+from checkwise.study import Cohort
+from checkwise.study.heldout import Predictions
+from checkwise.study.pool import Pool
+from checkwise.tables import build
+from tests.figures.saved_logits import made, save_logits
+from tests.figures.test_learning_rate import with_rates
+from tests.study.cohorts import key, tiny_runs, write_cohort
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Pool:
+    return Pool([Cohort.open(write_cohort(tmp_path / "tiny", tiny_runs()))])
+
+
+def predictions(seed: int, scale: float = 2.0) -> Predictions:
+    logits, labels = made(seed, 300, 5, scale)
+    return Predictions(100, "art", logits, labels)
+
+
+def two(p: list[list[float]], labels: list[int]) -> Predictions:
+    return Predictions(0, "d", np.log(np.array(p)).astype(np.float32), np.array(labels))
+
+
+def test_the_trajectory_marks_both_choices(tiny: Pool) -> None:
+    found = trajectory.facts(tiny, key("ERM", 0))
+    assert [(mark.rule, mark.step) for mark in found.marks] == [("source-acc", 100), ("ac-nc", 200)]
+    assert found.feasible == (True, True, False)
+    assert found.delta_pp == 0.5
+
+
+def test_the_target_distance_is_over_all_checkpoints(tiny: Pool) -> None:
+    # NLL 1.5, 1.2, 1.0 → 1, 0.4, 0; CwECE 0.04, 0.03, 0.02 → 1, 0.5, 0; ECE is constant → 0.
+    found = distance.target_distance(tiny, key("ERM", 0))
+    assert found.tolist() == pytest.approx([np.sqrt(2), np.hypot(0.4, 0.5), 0.0])
+    points = {point.rule: point for point in distance.facts(tiny, ["source-acc", "ac-nc"])}
+    assert points["source-acc"].accuracy == pytest.approx(50)
+    assert points["ac-nc"].accuracy == pytest.approx((62 + 49 + 40) / 3)
+    assert points["ac-nc"].n == 3
+
+
+def test_changes_per_algorithm(tiny: Pool) -> None:
+    found = {(c.algorithm, c.rule, c.metric): c for c in algorithms.facts(tiny)}
+    change = found["ERM", "NC, D2", "target_nll"]
+    assert change.mean == pytest.approx(-0.2)
+    assert change.n == 2
+    assert len(found) == 2 * 2 * 2
+
+
+def test_rank_agreement_is_that_of_the_table(tiny: Pool) -> None:
+    found = kendall.facts(tiny)
+    table = build("kendall", tiny)
+    for cell in found.cells:
+        theirs = table.cell(cell.dataset, cell.algorithm, measure=f"tau_{cell.metric}")
+        assert cell.mean == pytest.approx(theirs.value)
+        assert cell.n == theirs.n
+
+
+def test_the_tolerance_sweep_starts_at_the_reference(tiny: Pool) -> None:
+    found = tolerance.facts(tiny)
+    assert found[0].delta_pp == 0
+    assert found[0].candidates == 1
+    assert list(found[0].changes["target_nll"]) == [0, 0, 0]
+    half = next(each for each in found if each.delta_pp == 0.5)
+    assert half.candidates == pytest.approx(5 / 3)
+    assert half.changes["target_nll"][0] == pytest.approx(-0.4 / 3)
+
+
+def test_confident_errors_carry_their_counts_and_coverage() -> None:
+    sure = two([[0.95, 0.05], [0.95, 0.05], [0.6, 0.4], [0.05, 0.95]], [0, 1, 1, 1])
+    (found,) = confident_errors.facts({"ac-nc": sure})
+    assert (found.errors, found.count, found.n) == (1, 3, 4)
+    assert found.rate == pytest.approx(1 / 3)
+    assert found.coverage == 0.75
+
+
+def test_shared_errors_keep_each_ones_own_wrong_confidence() -> None:
+    first = two([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1]], [1, 2, 1])
+    second = two([[0.5, 0.3, 0.2], [0.2, 0.7, 0.1], [0.1, 0.8, 0.1]], [1, 2, 1])
+    found = shared_errors.facts(first, second)
+    assert found.shared == 2
+    assert found.same.tolist() == [True, False]
+    assert [side.round(6).tolist() for side in found.true_label] == [[0.2, 0.1], [0.3, 0.1]]
+    assert [side.round(6).tolist() for side in found.wrong] == [[0.7, 0.6], [0.5, 0.7]]
+    assert found.share_lowered() == 0.5
+    assert found.share_lowered(same_only=True) == 1.0
+
+
+def test_shared_errors_need_the_same_examples() -> None:
+    with pytest.raises(InputError, match="same examples in the same order"):
+        shared_errors.facts(two([[0.7, 0.3]], [0]), two([[0.7, 0.3]], [1]))
+
+
+def test_diagrams_add_up_to_the_metrics() -> None:
+    given = predictions(1)
+    found = reliability.facts({"ac-nc": given})
+    report = evaluate(logits=given.logits, labels=given.labels)
+    assert found.soft["ac-nc"].error == pytest.approx(report.ece, rel=1e-6)
+    assert found.hard["ac-nc"].error == pytest.approx(report.hard_ece, rel=1e-6)
+    assert found.hard["ac-nc"].weight.sum() == pytest.approx(1)
+
+
+def test_risk_at_full_coverage_is_the_error_rate() -> None:
+    given = predictions(2)
+    found = risk_coverage.facts({"ac-nc": given})["ac-nc"]
+    report = evaluate(logits=given.logits, labels=given.labels)
+    assert found.at(1.0) == pytest.approx(1 - report.accuracy)
+
+
+def test_occlusion_keeps_the_class_of_the_whole_image() -> None:
+    # Class 0 looks at the upper left patch, class 1 at the lower right one.
+    image = np.zeros((1, 32, 32))
+    image[0, :16, :16] = 1.0
+    image[0, 16:, 16:] = 0.5
+
+    def predict(x: np.ndarray) -> np.ndarray:
+        return np.stack([4 * x[:, 0, :16, :16].mean((1, 2)), 4 * x[:, 0, 16:, 16:].mean((1, 2))], 1)
+
+    found = occlusion.facts(predict, image, label=1)
+    assert found.predicted == 0
+    p = 1 / (1 + np.exp(-2.0))
+    assert [name for name, _ in found.top] == [0, 1]
+    assert [share for _, share in found.top] == pytest.approx([p, 1 - p])
+    assert found.confidence[0, 0] == pytest.approx(p - 1 / (1 + np.exp(2.0)))
+    assert found.confidence[0, 1] == pytest.approx(0)
+    assert found.confidence[1, 1] < 0  # evidence against the prediction
+    assert found.nll[1, 1] > 0 > found.nll[0, 0]
+    shown = np.repeat(image.transpose(1, 2, 0), 3, axis=2)
+    occlusion.draw({"ac-nc": found}, shown, classes={0: "a", 1: "b"}, exemplar=shown)
+    with pytest.raises(InputError, match="multiples of 16"):
+        occlusion.facts(predict, np.zeros((1, 30, 32)), label=1)
+
+
+def test_every_figure_is_written_where_there_are_logits(tmp_path: Path) -> None:
+    path = write_cohort(tmp_path / "tiny", with_rates(1e-3, 3e-4, 1e-3, 3e-4))
+    save_logits(path, (100, 200, 300))
+    cohort = Cohort.open(path)
+    assert dict(write_figures(cohort, tmp_path / "out")) == dict.fromkeys(FIGURES)
+    written = {file.name for file in (tmp_path / "out").iterdir()}
+    assert written == {f"{name}.{kind}" for name in FIGURES for kind in ("pdf", "png")}
+    assert (tmp_path / "out" / "kendall.pdf").read_bytes()[:4] == b"%PDF"
+
+
+def test_figures_without_logits_say_why(tiny: Pool, tmp_path: Path) -> None:
+    names = ["trajectory", "reliability"]
+    with pytest.raises(InputError, match="saved held-out logits"):
+        list(write_figures(tiny, tmp_path, only=names))
+    with pytest.raises(InputError, match="figures among trajectory"):
+        list(write_figures(tiny, tmp_path, only=["pie"]))
+
+
+def test_saving_twice_gives_the_same_bytes(tiny: Pool, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        style.save(trajectory.draw(trajectory.facts(tiny)), tmp_path / name, "trajectory")
+    for kind in ("pdf", "png"):
+        one, other = (tmp_path / name / f"trajectory.{kind}" for name in ("a", "b"))
+        assert one.read_bytes() == other.read_bytes()

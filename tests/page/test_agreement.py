@@ -1,0 +1,300 @@
+"""The page's scripts choose what the library chooses, to the last bit."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from math import fsum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from checkwise.errors import NoGuaranteeError
+from checkwise.page import sentences
+from checkwise.page.page_data import quantiles
+from checkwise.page.payload import key_facts, metric_facts, payload
+from checkwise.records import RunKey, Trajectory
+from checkwise.selection import Selection, select, select_many
+from checkwise.statistics.clusters import cluster_means
+from checkwise.study import Contrast, Differences
+from checkwise.study.paired import by_units, contrasts
+from checkwise.study.units import UnitInterval, clusters
+from checkwise.study.verdict import verdict
+from tests.page.random_runs import Case, arguments, cases
+from tests.page.scripts import needs_node, run_script
+
+pytestmark = needs_node
+
+CHOOSE = """
+  const rules = Object.fromEntries(given.data.rules.map((rule) => [rule.name, rule]));
+  return (await unpack(given.data)).map((run, i) => {
+    const s = given.settings[i];
+    const selection = select(run, {
+      ...s, rule: rules[s.rule], delta: decimal(s.delta), threshold: decimal(s.threshold),
+      q: Number(s.q.replace('inf', 'Infinity')),
+    });
+    const { ties, near } = tiesOf(selection);
+    const order = ranked(selection);
+    return {
+      index: selection.index,
+      eligible: selection.eligible,
+      score: Array.from(selection.score, (x) => (Number.isNaN(x) ? null : x)),
+      accuracy: Array.from(selection.view.accuracy, (x) => (Number.isNaN(x) ? null : x)),
+      gap_pp: Array.from(selection.view.gap_pp, (x) => (Number.isNaN(x) ? null : x)),
+      order, ties, near, words: explain(selection), bound: guarantee(selection),
+    };
+  });
+"""
+METRICS = ("nll", "brier", "ece", "cwece", "hard_ece", "hard_cwece", "worst_class_accuracy")
+FILES = ("exact.js", "runs.js", "rules.js", "explain.js")
+COMPARING = ("units.js", "compare.js")
+
+
+def in_the_page(found: list[Case], folder: Path) -> list[dict[str, Any]]:
+    data = payload({str(i): case.run for i, case in enumerate(found)}, budget=10**9)
+    given = {"data": data, "settings": [case.setting for case in found]}
+    answers: list[dict[str, Any]] = run_script(FILES, CHOOSE, given, folder)
+    return answers
+
+
+def test_thousands_of_random_trajectories(tmp_path: Path) -> None:
+    found = cases(3000)
+    kinds = {case.setting["rule"] for case in found}
+    assert len(kinds) >= 14
+    assert sum(bool(case.chosen.ties) for case in found) > 100
+    assert sum(bool(case.chosen.near_ties) for case in found) > 5
+    for case, page in zip(found, in_the_page(found, tmp_path), strict=True):
+        chosen = case.chosen
+        assert page["index"] == chosen.index, case.setting
+        assert page["eligible"] == chosen.ranking.eligible.tolist()
+        inside = chosen.ranking.eligible
+        assert same(page["score"], np.where(inside, chosen.ranking.score, np.nan), inside)
+        assert same(page["accuracy"], chosen.view.standing.accuracy)
+        assert same(page["gap_pp"], chosen.view.standing.gap_pp)
+        assert page["order"] == np.argsort(chosen.rank).tolist()
+        steps = case.run.steps
+        assert steps[page["ties"]].tolist() == list(chosen.ties)
+        assert steps[page["near"]].tolist() == list(chosen.near_ties)
+        assert page["words"] == chosen.explain()
+        assert page["bound"].get("none", "") == no_bound(chosen)
+        if not no_bound(chosen):
+            bound_pp = chosen.guarantee().bound_pp
+            assert page["bound"]["bound_pp"] == pytest.approx(bound_pp, rel=1e-12)
+
+
+def no_bound(chosen: Selection) -> str:
+    """Why there is no bound; empty if there is one."""
+    try:
+        chosen.guarantee()
+    except NoGuaranteeError as error:
+        return str(error)
+    return ""
+
+
+def test_the_choice_by_tolerance_is_that_of_every_tolerance(tmp_path: Path) -> None:
+    takes = [c for c in cases(1500, seed=5) if "delta_pp" in c.chosen.params]
+    body = """
+      const rules = Object.fromEntries(given.data.rules.map((rule) => [rule.name, rule]));
+      return (await unpack(given.data)).map((run, i) => {
+        const s = given.settings[i];
+        const q = Number(s.q.replace('inf', 'Infinity'));
+        return sweep(run, { ...s, q, rule: rules[s.rule] }, 3);
+      });"""
+    data = payload({str(i): case.run for i, case in enumerate(takes)}, budget=10**9)
+    given = {"data": data, "settings": [case.setting for case in takes]}
+    for case, pieces in zip(takes, run_script(FILES, body, given, tmp_path), strict=True):
+        assert [p["to"] for p in pieces[:-1]] == [p["from"] for p in pieces[1:]]
+        for piece in pieces:
+            rule, params, options = arguments(case.setting)
+            middle = (piece["from"] + piece["to"]) / 2
+            if piece["to"] - piece["from"] > 1e-6:  # nearer ones are one and the same in places
+                chosen = select(case.run, rule, **{**params, "delta_pp": repr(middle)}, **options)
+                assert chosen.index == piece["index"]
+
+
+def same(found: list[float | None], expected: Any, among: Any = None) -> bool:
+    """Equal to the last bit; null stands for nan."""
+    mine = np.array([np.nan if x is None else x for x in found])
+    keep = slice(None) if among is None else among
+    return np.array_equal(mine[keep], np.asarray(expected)[keep], equal_nan=True)
+
+
+def test_sums_and_formats_are_pythons(tmp_path: Path) -> None:
+    random = np.random.default_rng(1)
+    sums = [
+        (random.normal(size=k) * 10.0 ** random.integers(-12, 12, k)).tolist()
+        for k in random.integers(1, 12, 2000)
+    ]
+    sums += [[1e16, 1.0, -1e16], [0.1] * 10, [2.0**53, 1.0, 1e-9], [1.0, 2.0**-53, 2.0**-106]]
+    numbers = [x for row in sums[:400] for x in row]
+    numbers += [0.125, 0.375, 2.5, -0.5, 0.0, 99.995, 0.40625, 1e-5, 123456.0, 9999.5, 0.00012345]
+    body = """return {
+      sums: given.sums.map(fsum),
+      fixed: given.numbers.map((x) => fixed(x, 2)),
+      general: given.numbers.map((x) => general(x, 4)),
+      ratios: given.ratios.map(([a, b]) => ratio(BigInt(a), BigInt(b))),
+    };"""
+    ratios = [
+        (str(int(a)), str(int(b) + 1)) for a, b in random.integers(0, 2**62, (500, 2)).tolist()
+    ]
+    given = {"sums": sums, "numbers": numbers, "ratios": ratios}
+    page = run_script(("exact.js",), body, given, tmp_path)
+    assert page["sums"] == [fsum(row) for row in sums]
+    assert page["fixed"] == [f"{x:.2f}" for x in numbers]
+    assert page["general"] == [f"{x:.4g}" for x in numbers]
+    assert page["ratios"] == [int(a) / int(b) for a, b in ratios]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("0.5", ["1", "2"]), (".25", ["1", "4"]), ("5e-1", ["1", "2"]), ("2", ["2", "1"])],
+)
+def test_a_tolerance_is_the_decimal_that_was_written(
+    tmp_path: Path, text: str, expected: list[str]
+) -> None:
+    body = """const d = decimal(given); const g = gcd(d.num, d.den);
+      return [String(d.num / g), String(d.den / g)];"""
+    assert run_script(("exact.js",), body, text, tmp_path) == expected
+
+
+@pytest.mark.parametrize("text", ["", ".", "-1", "0,5", "half", "1e", "Infinity", "0x10", "1_0"])
+def test_what_is_no_tolerance_is_refused(tmp_path: Path, text: str) -> None:
+    assert run_script(("exact.js",), "return decimal(given);", text, tmp_path) is None
+
+
+def many_runs(number: int = 540, checkpoints: int = 51, domains: int = 3) -> dict[str, Trajectory]:
+    """As many runs as the largest study has, with every metric."""
+    random = np.random.default_rng(0)
+    counts = np.array([401, 467, 785])[:domains]
+    found = {}
+    for i in range(number):
+        share = 0.9 + 0.01 * random.normal(size=(checkpoints, domains))
+        correct = np.clip(np.rint(share * counts), 0, counts).astype(np.int64)
+        values = {name: random.random((checkpoints, domains)) for name in METRICS}
+        found[str(i)] = Trajectory(
+            steps=np.arange(0, 100 * checkpoints, 100),
+            domains=[f"domain {e}" for e in range(domains)],
+            values={**values, "accuracy": correct / counts},
+            counts=counts,
+            correct=correct,
+            key=RunKey("PACS", "ERM", ("sketch",), i // 9, i % 9),
+        )
+    return found
+
+
+def test_540_runs_fit_and_are_chosen_from_alike(tmp_path: Path) -> None:
+    """How soon the page answers is measured by ``benchmarks/report_page.py``."""
+    runs = many_runs()
+    held = [{name: run.values[name][:, 0] for name in METRICS} for run in runs.values()]
+    data = {**payload(runs, held), "quantiles": quantiles(len(runs))}
+    assert len(json.dumps(data)) < 5.3e6  # the rest of such a page takes less than 0.6 MB
+    body = """
+      const runs = await unpack(given);
+      const rule = given.rules.find((one) => one.name === 'ac-nc');
+      return ['0.1', '2'].map((delta) => {
+        const asked = { rule, delta: decimal(delta), q: Infinity };
+        return selectAll(runs, { ...asked, weights: 'equal', worst: false }).map((s) => s.index);
+      });
+    """
+    found = run_script((*FILES, *COMPARING), body, data, tmp_path)
+    for delta, indices in zip(("0.1", "2"), found, strict=True):
+        chosen = select_many(runs, "ac-nc", delta_pp=delta)
+        assert indices == [selection.index for selection in chosen.values()]
+
+
+def test_medians_are_numpys(tmp_path: Path) -> None:
+    random = np.random.default_rng(3)
+    columns = [np.sort(random.normal(size=n)).tolist() for n in (1, 2, 3, 30, 31)]
+    body = "return given.map((values) => [50, 75].map((p) => percentile(values, p)));"
+    for values, found in zip(
+        columns, run_script(("exact.js",), body, columns, tmp_path), strict=True
+    ):
+        assert found == pytest.approx(np.percentile(values, [50, 75]).tolist(), rel=1e-12)
+
+
+def designs(number: int = 120) -> list[tuple[list[RunKey], list[float]]]:
+    """Runs of many designs, with differences that share more or less along every line."""
+    random = np.random.default_rng(8)
+    made = []
+    for _ in range(number):
+        seeds, trials, domains = (int(n) for n in random.integers(1, 6, 3))
+        keys = [
+            RunKey("PACS", algorithm, (f"domain {d}",), h, t)
+            for algorithm in ("ERM", "IRM")
+            for d in range(domains)
+            for h in range(seeds)
+            for t in range(trials)
+        ]
+        values = random.normal(random.choice([0.0, -0.3, 0.8]), 0.3, len(keys))
+        for unit in ("hparams_seed", "trial_seed", "held_out"):
+            shared = {label: random.normal() for label in sorted({getattr(k, unit) for k in keys})}
+            share = random.choice([0.0, 0.05, 0.5])
+            values += share * np.array([shared[getattr(key, unit)] for key in keys])
+        made.append((sorted(keys), values.tolist()))
+    return [*made, (made[-1][0], [0.25] * len(made[-1][0]))]
+
+
+def test_intervals_by_unit_and_what_they_allow_are_the_librarys(tmp_path: Path) -> None:
+    body = """return given.designs.map(({ keys, values }) => {
+      const zeros = values.map(() => 0);
+      const one = contrast(values, zeros, given.metric, keys, given.quantiles);
+      return {
+        units: one.units, shown: shownInterval(one), verdict: verdictOf(one),
+        said: effect(one) + cautionOf(one),
+      };
+    });"""
+    made = designs()
+    given = {
+        "designs": [
+            {"keys": [key_facts(key) for key in keys], "values": values} for keys, values in made
+        ],
+        "metric": metric_facts("nll"),
+        "quantiles": quantiles(max(len(keys) for keys, _ in made)),
+    }
+    kinds, sentences_compared, without = set(), 0, 0
+    for (keys, values), page in zip(
+        made, run_script((*FILES, *COMPARING), body, given, tmp_path), strict=True
+    ):
+        row = compared(keys, values)
+        for unit, expected in {"run": over_runs(keys, values), **row.units}.items():
+            found = page["units"][unit]
+            assert found["groups"] == expected.groups
+            ends = [np.nan if found[end] is None else found[end] for end in ("low", "high")]
+            assert ends == pytest.approx(
+                [expected.low, expected.high], rel=1e-9, abs=1e-12, nan_ok=True
+            )
+        shown = row.units["block"]
+        by_runs = verdict(
+            replace(row, low=page["units"]["run"]["low"], high=page["units"]["run"]["high"])
+        )
+        unclear = shown.groups < 2 or shown.includes_zero
+        assert page["verdict"]["direction"] == ("unclear" if unclear else by_runs.direction)
+        assert page["verdict"]["scope"] == by_runs.scope
+        if shown.groups < 2:
+            without += 1
+            assert page["shown"] == "no interval from one block"
+        elif unclear == ("run" in by_runs.against):
+            sentences_compared += 1
+            same_ends = replace(row, low=shown.low, high=shown.high)
+            assert page["said"] == sentences.effect(same_ends) + sentences.caution(same_ends)
+        kinds.add((by_runs.direction, by_runs.scope, bool(by_runs.against)))
+    assert len(kinds) >= 8
+    assert sentences_compared > 60
+    assert without > 2
+
+
+def compared(keys: list[RunKey], values: list[float]) -> Contrast:
+    """The library's contrast of these differences, with the intervals by every unit."""
+    mine = np.array(values)[:, None]
+    table = Differences("a", "b", tuple(keys), ("target_nll",), mine, np.zeros_like(mine))
+    (row,) = by_units(table, contrasts(table))
+    return row
+
+
+def over_runs(keys: list[RunKey], values: list[float]) -> UnitInterval:
+    """The cluster-t interval with every run as its own cluster: Student's interval of a mean."""
+    means = cluster_means(np.array(values)[:, None], clusters(keys, "run"))
+    low, high = means.interval()
+    return UnitInterval(means.clusters, float(low[0]), float(high[0]), np.nan)

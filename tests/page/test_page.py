@@ -1,0 +1,216 @@
+"""The page: whole, self-contained, and inert whatever names the data has."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import checkwise as cw
+from checkwise.errors import CheckwiseError, InputError
+from checkwise.page import sentences, words, write_report
+from checkwise.page.facts import cohort_facts
+from checkwise.page.markup import Markup, el
+from checkwise.page.svg import ticks
+from checkwise.records import RunKey
+from checkwise.study import Cohort
+from tests.study.cohorts import demo_like, tiny_runs, write_cohort
+
+HOSTILE = "<img src=x onerror=alert(1)>\"'&</style><script>alert(2)</script>"
+VOID = ("meta", "br", "hr", "img", "input")
+
+
+class Reader(HTMLParser):
+    """Collects elements and text, and checks that every element is closed."""
+
+    def __init__(self, page: str):
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[str] = []
+        self.scripts: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.text = ""
+        self.feed(page)
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append(tag)
+        self.attributes += attrs
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] == "script":
+            self.scripts.append(data)
+        else:
+            self.text += data
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return demo_like(tmp_path_factory.mktemp("demo"), runs_per_algorithm=2)
+
+
+@pytest.fixture(scope="module")
+def page(folder: Path) -> str:
+    return write_report(folder, folder / "pages" / "report.html").read_text("utf-8")
+
+
+def test_the_page_is_whole_and_fetches_nothing(page: str) -> None:
+    found = Reader(page)
+    assert page.startswith("<!doctype html>")
+    assert not {"link", "img", "iframe", "object", "use"} & set(found.seen)
+    data, script = found.scripts
+    assert json.loads(data)["schema"] == 1
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'" in [
+        value for name, value in found.attributes if name == "content"
+    ]
+    assert not [a for a in found.attributes if a[0] in ("src", "href", "srcset", "action")]
+    assert not [a for a in found.attributes if a[0].startswith("on")]
+    assert "http://" not in page
+    assert "https://" not in page
+    assert "url(" not in page
+    assert "@import" not in page
+
+
+def test_the_answer_stands_first_with_its_numbers(page: str, folder: Path) -> None:
+    facts = cohort_facts(Cohort.open(folder))
+    rows = facts.contrasts("ac-nc")
+    text = Reader(page).text
+    assert sentences.answer(rows) in text
+    assert text.index(sentences.answer(rows)) < text.index("Explore the choices")
+    for row in rows:
+        assert words.interval(row) in text
+    assert "10 runs (CORAL, ERM, GroupDRO, IRM, VREx; RotatedMNIST), none left out" in text
+    assert "development data" in text
+    assert "not independent" in text
+    first = next(row for row in rows if row.metric == "target_nll")
+    assert {unit: found.groups for unit, found in first.units.items()} == {
+        "block": 2,
+        "draw": 1,
+        "trial": 2,
+        "domain": 2,
+        "block_domain": 2,
+    }
+    assert "2 blockstoo few" in text
+    assert sentences.headline(rows) in text
+    assert "ac-nc on these 10 runs:" in sentences.headline(rows)
+
+
+def test_source_and_held_out_are_apart(page: str) -> None:
+    source, rest = page.split('<section class="source"')[1].split("</section>", 1)
+    held = rest.split('<details class="heldout"')[1]
+    assert "Source validation · all that the rules read" in source
+    assert "target" not in Reader(f"<p{source}</p>").text
+    assert "Held-out domains · opened to evaluate, never to choose" in held
+    assert "target NLL" in held
+
+
+def test_held_out_results_are_closed_and_open_without_a_script(page: str) -> None:
+    held = page.split('<details class="heldout"')[1]
+    assert " open" not in held[: held.index(">")]
+    assert "Open held-out results" in held[: held.index("</summary>")]
+    assert "has seen them" in held[: held.index("</summary>")]
+
+
+def test_every_checkpoint_of_the_example_is_drawn(page: str) -> None:
+    plot = page.split('class="plot wide"')[1].split("</svg>")[0]
+    accuracy = plot.split("Source NLL")[0]
+    assert accuracy.count("<circle") + accuracy.count('class="off"') == 51
+    assert "tolerance: 0.5 points" in plot
+
+
+def test_the_bound_comes_with_its_conditions(page: str) -> None:
+    text = Reader(page).text
+    assert "at most" in text
+    assert "voids the bound" in text
+    assert "no rule that reads source data alone is best for every target" in text
+
+
+def test_left_out_runs_are_counted_on_the_page(tmp_path: Path) -> None:
+    folder = write_cohort(tmp_path / "c", tiny_runs())
+    text = Reader(write_report(folder, tmp_path / "r.html").read_text("utf-8")).text
+    assert "3 runs (ERM, IRM; PACS), 1 unfinished left out; 1 diverged checkpoint." in text
+    assert "no interval from one run" in text
+
+
+def test_names_are_data(tmp_path: Path) -> None:
+    run = replace(tiny_runs()[0], key=RunKey(HOSTILE, HOSTILE, ("sketch",), 0, 0))
+    run = replace(run, domains=(HOSTILE, "photo"))
+    folder = write_cohort(tmp_path / "c", [run], name=HOSTILE)
+    found = Reader(write_report(folder, tmp_path / "r.html").read_text("utf-8"))
+    assert HOSTILE in found.text
+    assert "img" not in found.seen
+    assert len(found.scripts) == 2
+
+    lone = cw.Trajectory.from_frame(
+        {"step": [0, 1], "accuracy": [0.5, 0.6], "path": [None, HOSTILE]},
+        notes=(HOSTILE,),
+        key=RunKey(HOSTILE, "ERM", (HOSTILE,), 0, 0),
+    )
+    found = Reader(write_report(lone, tmp_path / "run.html").read_text("utf-8"))
+    assert HOSTILE in found.text
+    assert "img" not in found.seen
+    assert len(found.scripts) == 2
+
+
+def test_a_single_run_is_told_without_any_target(folder: Path, tmp_path: Path) -> None:
+    run = Cohort.open(folder).runs
+    key = next(iter(run))
+    selection = cw.select(run[key])
+    page = write_report(folder / "runs" / str(key), tmp_path / "run.html").read_text("utf-8")
+    text = Reader(page).text
+    assert f"Step {selection.step}" in text
+    assert selection.explain() in text
+    assert "All 51 checkpoints and metrics" in text
+    assert 'class="heldout"' not in page
+
+
+def test_a_diverged_checkpoint_is_marked_and_said(tmp_path: Path) -> None:
+    folder = write_cohort(tmp_path / "c", tiny_runs()[2:3])
+    run = next(iter(Cohort.open(folder).runs.values()))
+    text = Reader(write_report(run, tmp_path / "r.html").read_text("utf-8")).text
+    assert "×" in text
+    assert "1 diverged checkpoint is marked ×." in text
+
+
+@pytest.mark.parametrize("checkpoints", [1, 2])
+def test_tiny_runs_can_be_drawn(tmp_path: Path, checkpoints: int) -> None:
+    run = cw.Trajectory(
+        steps=np.arange(checkpoints),
+        domains=("val",),
+        values={name: np.full((checkpoints, 1), 0.5) for name in ("accuracy", "nll", "cwece")},
+    )
+    Reader(write_report(run, tmp_path / "r.html").read_text("utf-8"))
+
+
+def test_a_folder_that_is_no_cohort_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is neither: read logs and tables with"):
+        write_report(tmp_path, tmp_path / "r.html")
+
+
+def test_a_page_that_cannot_be_written_says_where(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CheckwiseError, match="file"):
+        write_report(folder, tmp_path / "file" / "r.html")
+
+
+def test_markup_escapes_what_is_not_markup() -> None:
+    assert el("p", "<b>", Markup("<i></i>"), title='"') == (
+        '<p title="&quot;">&lt;b&gt;<i></i></p>'
+    )
+
+
+def test_ticks_are_round_and_inside() -> None:
+    assert ticks(-0.26, 0.21, 4) == [-0.2, 0.0, 0.2]
+    assert ticks(3, 3) == [3]

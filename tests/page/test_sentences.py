@@ -1,0 +1,155 @@
+"""Differences in sentences: honest in every direction, and never further than the units reach."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from checkwise.page import sentences
+from checkwise.study import Contrast
+from checkwise.study.units import UnitInterval
+
+NAN = float("nan")
+GROUPS = {"block": 9, "draw": 7, "trial": 3, "domain": 4, "block_domain": 4}
+
+
+def contrast(metric: str, mean: float, low: float, high: float, n: int = 30) -> Contrast:
+    """A difference whose intervals by unit are those over runs."""
+    return Contrast(
+        rule="ac-nc",
+        reference="source-acc",
+        metric=metric,
+        scale=1 if metric == "target_nll" else 100,
+        n=n,
+        mean=mean,
+        low=low,
+        high=high,
+        median=mean,
+        trimmed=mean,
+        wins=20,
+        ties=4,
+        losses=6,
+        lose_1pp=0.1 if metric == "target_accuracy" else NAN,
+        missing=0,
+        units={unit: UnitInterval(groups, low, high, 0.5) for unit, groups in GROUPS.items()},
+    )
+
+
+def but(row: Contrast, *units: str, low: float = -0.05, high: float = 0.008) -> Contrast:
+    """The same, with other ends by some units."""
+    changed = {unit: replace(row.units[unit], low=low, high=high) for unit in units}
+    return replace(row, units={**row.units, **changed})
+
+
+def few(row: Contrast, **groups: int) -> Contrast:
+    """The same, with fewer groups of some units."""
+    changed = {unit: replace(row.units[unit], groups=n) for unit, n in groups.items()}
+    return replace(row, units={**row.units, **changed})
+
+
+GAIN = contrast("target_nll", -0.021, -0.04, -0.004)
+HARM = contrast("target_nll", 0.021, 0.004, 0.04)
+EVEN = contrast("target_accuracy", -0.1, -0.5, 0.3)
+DROP = contrast("target_accuracy", -0.9, -1.5, -0.3)
+
+
+def test_a_gain_is_told_with_its_interval_and_what_accuracy_did() -> None:
+    assert sentences.answer([EVEN, GAIN]) == (
+        "Against source-acc, ac-nc lowered target NLL by 0.021 [0.004, 0.040] on 30 runs; it "
+        "changed target accuracy by −0.10 points [−0.50, 0.30], an interval that includes zero."
+    )
+    assert sentences.headline([EVEN, GAIN]) == "ac-nc: lower NLL, no clear change in accuracy"
+
+
+def test_bad_news_is_told_as_plainly() -> None:
+    assert sentences.answer([DROP, HARM]) == (
+        "Against source-acc, ac-nc raised target NLL by 0.021 [0.004, 0.040] on 30 runs; it "
+        "lowered target accuracy by 0.90 points [0.30, 1.50]."
+    )
+    assert sentences.headline([DROP, HARM]) == "ac-nc: higher NLL and lower accuracy"
+
+
+@pytest.mark.parametrize(
+    ("units", "named"),
+    [
+        (("block",), "blocks"),
+        (("draw",), "draws"),
+        (("trial",), "splits"),
+        (("draw", "trial"), "draws and splits"),
+        (("draw", "trial", "domain", "block_domain"), "draws, splits and domains"),
+        (("draw", "block_domain"), "draws and blocks × domains"),
+    ],
+)
+def test_what_some_unit_does_not_bear_out_is_not_claimed(
+    units: tuple[str, ...], named: str
+) -> None:
+    shaky = but(GAIN, *units)
+    assert sentences.headline([EVEN, shaky]) == "ac-nc: no clear difference in NLL or accuracy"
+    assert sentences.answer([EVEN, shaky]).startswith(
+        "Against source-acc, ac-nc changed target NLL by −0.021 [−0.040, −0.004] on 30 runs, which "
+        f"{named} do not bear out; it changed"
+    )
+    assert sentences.badge(shaky) == f"not borne out by {named.replace(' and ', ' or ')}"
+
+
+@pytest.mark.parametrize(
+    "row", [but(GAIN, "domain", "block_domain"), few(GAIN, domain=2, block_domain=2)]
+)
+def test_what_only_domains_do_not_bear_out_is_said_of_these_domains(row: Contrast) -> None:
+    expected = "ac-nc on these domains: lower NLL, no clear change in accuracy"
+    assert sentences.headline([EVEN, row]) == expected
+    assert "on 30 runs (shown for these domains, not for new ones); it" in sentences.answer(
+        [EVEN, row]
+    )
+    assert sentences.badge(row) == "better on these domains"
+    one = few(GAIN, domain=1, block_domain=1)
+    assert sentences.headline([EVEN, one]).startswith("ac-nc on this domain: lower NLL")
+
+
+def test_the_headline_reaches_no_further_than_the_narrower_of_its_claims() -> None:
+    narrow = but(DROP, "domain", "block_domain", low=-2.0, high=0.2)
+    assert sentences.headline([narrow, HARM]) == (
+        "ac-nc on these domains: higher NLL and lower accuracy"
+    )
+    unclear = but(DROP, "draw", "domain", low=-2.0, high=0.2)
+    assert sentences.headline([unclear, HARM]) == "ac-nc: higher NLL, no clear change in accuracy"
+
+
+def test_intervals_by_unit_are_listed_with_their_numbers_of_groups() -> None:
+    assert sentences.by_unit([EVEN, but(GAIN, "draw")]) == [
+        "target NLL −0.021, by unit: 9 blocks [−0.040, −0.004], 7 draws [−0.050, 0.008], "
+        "3 splits [−0.040, −0.004], 4 domains [−0.040, −0.004], blocks × domains [−0.040, −0.004].",
+        "target accuracy −0.10 points, by unit: 9 blocks [−0.50, 0.30], 7 draws [−0.50, 0.30], "
+        "3 splits [−0.50, 0.30], 4 domains [−0.50, 0.30], blocks × domains [−0.50, 0.30].",
+    ]
+
+
+def test_units_with_too_few_groups_are_named_and_decide_nothing() -> None:
+    one_draw = few(but(GAIN, "draw"), draw=1)
+    assert sentences.headline([EVEN, one_draw]) == "ac-nc: lower NLL, no clear change in accuracy"
+    assert sentences.by_unit([EVEN, one_draw])[-1] == (
+        "There are too few draws (1) to say whether others would give the same."
+    )
+    seeds = few(but(GAIN, "block", "draw", "trial"), block=2, draw=1, trial=2, block_domain=2)
+    said = "ac-nc on these 30 runs: lower NLL, no clear change in accuracy"
+    assert sentences.headline([EVEN, seeds]) == said
+    assert "on 30 runs (shown for these runs, not for new seeds); it" in sentences.answer(
+        [EVEN, seeds]
+    )
+    lines = sentences.by_unit([EVEN, seeds])
+    assert lines[0] == "target NLL −0.021, by unit: 4 domains [−0.040, −0.004]."
+    assert lines[-1] == (
+        "There are too few blocks (2), draws (1) and splits (2) to say whether others would give "
+        "the same."
+    )
+
+
+def test_one_run_has_no_interval_and_says_so() -> None:
+    rows = [replace(row, low=NAN, high=NAN, n=1, units={}) for row in (EVEN, GAIN)]
+    assert sentences.answer(rows) == (
+        "Against source-acc, ac-nc changed target NLL by −0.021 on 1 run, too few for an interval; "
+        "it changed target accuracy by −0.10 points."
+    )
+    assert sentences.headline(rows) == "ac-nc: too few runs to tell"
+    assert sentences.by_unit(rows) == []

@@ -1,0 +1,185 @@
+"""Reading ends: deep and wide folders, links in circles, and small files that unpack to a lot."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import checkwise as cw
+from checkwise.data.features import open_features
+from checkwise.readers import loading, request, table_files
+from checkwise.store.npz import declared
+
+
+def log(folder: Path) -> None:
+    rows = [{"step": t, "accuracy": 0.5 + t / 100, "nll": 1.0} for t in range(3)]
+    (folder / "results.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def test_a_walk_over_nested_folders_ends_and_says_where(tmp_path: Path) -> None:
+    (tmp_path / "/".join("d" * 200)).mkdir(parents=True)
+    with pytest.warns(cw.CheckwiseWarning, match="more than 32 levels below"):  # noqa: SIM117
+        with pytest.raises(cw.InputError, match="holds none of these"):
+            cw.load_runs(tmp_path)
+    near = tmp_path / "a"
+    near.mkdir()
+    log(near)
+    with pytest.warns(cw.CheckwiseWarning, match="more than 32 levels below"):
+        assert len(cw.load_runs(tmp_path)) == 1
+
+
+def test_a_walk_over_many_folders_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "MOST_FOLDERS", 50)
+    for i in range(60):
+        (tmp_path / f"{i}").mkdir()
+    with pytest.raises(cw.InputError, match="at most 50 folders below"):
+        cw.load_runs(tmp_path)
+
+
+def test_links_in_circles_are_followed_once(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    log(run)
+    (run / "up").symlink_to(tmp_path)
+    (tmp_path / "again").symlink_to(run)
+    (tmp_path / "itself").symlink_to("itself")
+    assert len(cw.load_runs(tmp_path)) == 1
+
+
+def member(shape: tuple[int, ...], kind: str = "<f4", values: int = 0) -> bytes:
+    """An array file that declares more than it holds."""
+    head = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        head, {"descr": kind, "fortran_order": False, "shape": shape}
+    )
+    return head.getvalue() + bytes(values)
+
+
+def archive(path: Path, **members: bytes) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, content in members.items():
+            file.writestr(f"{name}.npy", content)
+    return path
+
+
+# Array → shape, type and how many bytes of zeros follow.
+BOMBS: dict[str, dict[str, tuple[tuple[int, ...], str, int]]] = {
+    "rows that are not there": {"logits": ((10**9, 10), "<f4", 0), "labels": ((10**9,), "<i8", 0)},
+    "a product beyond 64 bits": {
+        "logits": ((2**40, 2**40), "<f4", 0),
+        "labels": ((2**40,), "<i8", 0),
+    },
+    "fewer labels than rows": {
+        "logits": ((25_000_000, 2), "<f4", 200_000_000),
+        "labels": ((2,), "<i8", 16),
+    },
+    "zeros": {
+        "logits": ((20_000_000, 2), "<f4", 160_000_000),
+        "labels": ((20_000_000,), "<i8", 160_000_000),
+    },
+}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("members", BOMBS.values(), ids=BOMBS)
+def test_a_small_file_that_unpacks_to_a_lot_is_refused_unread(
+    members: dict[str, tuple[tuple[int, ...], str, int]], tmp_path: Path
+) -> None:
+    folder = tmp_path / "step-000100"
+    folder.mkdir()
+    arrays = {name: member(*facts) for name, facts in members.items()}
+    path = archive(folder / "photo.npz", **arrays)
+    assert path.stat().st_size < 2**20
+
+    # The peak of this process alone; getrusage would count the one that started it.
+    script = (
+        "import re, sys\nfrom checkwise.cli import main\nfrom checkwise.metrics import kernel\n"
+        "def peak():\n"
+        "    return int(re.search(r'VmHWM:\\s+(\\d+)', open('/proc/self/status').read())[1])\n"
+        "used = peak()\n"
+        "try:\n    main(sys.argv[1:])\n"
+        "except SystemExit as end:\n"
+        "    assert peak() - used < 100_000, peak() - used\n"
+        "    raise\n"
+    )
+    for command in (["metrics", path], ["select", tmp_path]):
+        done = subprocess.run(
+            [sys.executable, "-c", script, *map(str, command)],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 2, done.stderr
+        assert done.stderr.count("\n") == 1
+
+
+def test_honest_archives_are_read_whatever_they_are_called(tmp_path: Path) -> None:
+    path = tmp_path / "x.npz"
+    np.savez_compressed(path, a=np.zeros((1000, 10)), b=np.arange(3), c=np.array("text"))
+    with path.open("rb") as file:
+        shapes = {name: array.shape for name, array in declared(file).items()}
+    assert shapes == {"a": (1000, 10), "b": (3,), "c": ()}
+
+
+def test_feature_files_are_looked_at_first(tmp_path: Path) -> None:
+    path = archive(
+        tmp_path / "features.npz",
+        features=member((10**9, 10)),
+        label=member((10**9,), "<i8"),
+        domain=member((10**9,), "<i8"),
+    )
+    with pytest.raises(cw.InputError, match="does not fit its"):
+        open_features(path, cache=tmp_path / "cache")
+    path = archive(
+        tmp_path / "features.npz",
+        features=member((3, 2), values=24),
+        label=member((60_000_000,), "<i8", values=480_000_000),
+        domain=member((3,), "<i8", values=24),
+    )
+    with pytest.raises(cw.InputError, match=r"would unpack to|one label for each"):
+        open_features(path, cache=tmp_path / "cache")
+
+
+def test_a_table_of_too_many_rows_is_refused_unread(tmp_path: Path) -> None:
+    rows = table_files.MOST_ROWS + 1
+    path = tmp_path / "runs.parquet"
+    column = pa.DictionaryArray.from_arrays(pa.nulls(rows, pa.int32()).fill_null(0), ["x"])
+    pq.write_table(pa.table({"step": column, "accuracy": column}), path, compression="zstd")
+    assert path.stat().st_size < 2**20
+    with pytest.raises(cw.InputError, match="at most 5,000,000 rows"):
+        cw.load(path)
+
+
+def test_a_file_beyond_the_limit_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(request, "LARGEST_FILE", 1 << 20)
+    path = tmp_path / "runs.csv"
+    path.write_text("step,accuracy\n" + "1,0.5\n" * 200_000)
+    with pytest.raises(cw.InputError, match="at most 1 MiB"):
+        cw.load(path)
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "csv", "parquet"])
+@pytest.mark.parametrize("column", ["accuracy", "step", "n", "nll"])
+def test_true_is_no_number(suffix: str, column: str, tmp_path: Path) -> None:
+    row = {"step": 1, "accuracy": 0.5, "n": 10, "nll": 0.5, column: True}
+    path = tmp_path / f"runs.{suffix}"
+    if suffix == "jsonl":
+        path.write_text(json.dumps(row) + "\n")
+    elif suffix == "csv":
+        path.write_text(",".join(row) + "\n" + ",".join(map(str, row.values())) + "\n")
+    else:
+        pq.write_table(pa.table({name: [value] for name, value in row.items()}), path)
+    with pytest.raises(cw.InputError, match=r"but got (True|'True'|bool)"):
+        cw.load(path)

@@ -1,0 +1,379 @@
+"""Removing, scrambling or poisoning anything of a target leaves the trajectory as it was."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import io
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import checkwise as cw
+from checkwise.cli import main
+from checkwise.readers import load_runs
+from checkwise.records import RunKey
+from tests.readers.samples import (
+    STEPS,
+    TARGET,
+    Record,
+    domainbed,
+    extended,
+    predictions_folder,
+    swad,
+    swad_file,
+    table_rows,
+    write_csv,
+    write_lines,
+)
+from tests.study.cohorts import tiny_runs, write_cohort
+
+GONE = object()
+POISON = st.sampled_from(
+    [
+        GONE,
+        None,
+        float("nan"),
+        float("inf"),
+        -1,
+        0.0,
+        1.0,
+        1e300,
+        10**300,
+        "poison",
+        "",
+        True,
+        [],
+        {},
+    ]
+) | st.floats(0, 1)
+CELLS = st.sampled_from(["", "nan", "inf", "-1", "0.0", "1e300", "poison", "True"]) | st.floats(
+    0, 1
+)
+
+Facts = dict[RunKey, tuple[Any, ...]]
+
+
+def _facts(path: Path) -> Facts:
+    """Everything a selection or its printout could take from an input."""
+    return {
+        key: (run.digest, run.identity, run.domains, run.notes, cw.select(run, "ac-random").step)
+        for key, run in load_runs(path).items()
+    }
+
+
+def _poison(
+    draw: Callable[[Any], Any], record: Record, names: list[str], values: Any = POISON
+) -> None:
+    for name in names:
+        value = draw(values)
+        if value is GONE:
+            record.pop(name, None)
+        else:
+            record[name] = value
+
+
+@pytest.fixture(scope="module")
+def folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as name:
+        yield Path(name)
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_domainbed(folder: Path, data: st.DataObject) -> None:
+    clean = _facts(write_lines(folder / "log.jsonl", map(domainbed, STEPS)))
+    records = [domainbed(step) for step in STEPS]
+    for record in records:
+        _poison(data.draw, record, [f"env{TARGET}_in_acc", f"env{TARGET}_out_acc"])
+    assert _facts(write_lines(folder / "log.jsonl", records)) == clean
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_extended(folder: Path, data: st.DataObject) -> None:
+    clean = _facts(write_lines(folder / "log.jsonl", map(extended, STEPS)))
+    records = [extended(step) for step in STEPS]
+    for record in records:
+        _poison(data.draw, record, [f"env{TARGET}_in_acc", f"env{TARGET}_out_acc"])
+        for field in ("per_domain_calibration", "per_domain_class_calibration"):
+            sources = [entry for entry in record[field] if entry["role"] == "source"]
+            targets = [entry for entry in record[field] if entry["role"] == "target"]
+            for entry in targets:
+                # One of the two that make it a target stays.
+                kept = data.draw(st.sampled_from(["domain_index", "role"]))
+                others = [name for name in entry if name != kept]
+                _poison(data.draw, entry, data.draw(st.lists(st.sampled_from(others))))
+            if data.draw(st.booleans()):
+                targets = data.draw(st.lists(st.sampled_from(["junk", None, 3, []]), max_size=2))
+            record[field] = data.draw(st.permutations(sources + targets))
+    assert _facts(write_lines(folder / "log.jsonl", records)) == clean
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_swad(folder: Path, data: st.DataObject) -> None:
+    clean = _facts(write_lines(folder / "log.jsonl", swad_file()))
+    records = swad_file()
+    for record in records:
+        (target,) = record["args"]["real_test_envs"]
+        names = ["test_in", "test_out", f"env{target}_in", f"env{target}_out"]
+        _poison(data.draw, record, names)
+    assert _facts(write_lines(folder / "log.jsonl", records)) == clean
+
+
+def _with_targets(data: st.DataObject, values: Any) -> list[Record]:
+    rows = []
+    for row in table_rows():
+        if row["role"] == "target":
+            names = [name for name in row if name not in ("role", "domain")]
+            _poison(data.draw, row, names, values)
+        rows.append(row)
+    return rows
+
+
+def _without_targets() -> list[Record]:
+    return [row for row in table_rows() if row["role"] == "source"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_csv(folder: Path, data: st.DataObject) -> None:
+    clean = _facts(write_csv(folder / "run.csv", _without_targets()))
+    assert _facts(write_csv(folder / "run.csv", _with_targets(data, CELLS))) == clean
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_json_lines(folder: Path, data: st.DataObject) -> None:
+    clean = _facts(write_lines(folder / "run.jsonl", _without_targets()))
+    assert _facts(write_lines(folder / "run.jsonl", _with_targets(data, POISON))) == clean
+
+
+@settings(max_examples=30, deadline=None)
+@given(data=st.data())
+def test_parquet(folder: Path, data: st.DataObject) -> None:
+    pd.DataFrame(_without_targets()).to_parquet(folder / "run.parquet")
+    clean = _facts(folder / "run.parquet")
+    rows = _with_targets(data, CELLS)
+    # A text in one row makes its whole column text.
+    pd.DataFrame(rows).astype(str).to_parquet(folder / "run.parquet")
+    assert _facts(folder / "run.parquet") == clean
+
+
+@settings(max_examples=30, deadline=None)
+@given(data=st.data())
+def test_a_table_whose_runs_name_their_targets(folder: Path, data: st.DataObject) -> None:
+    def rows(poisoned: bool) -> list[Record]:
+        made = []
+        for held_out in ("sketch", "art"):
+            for row in table_rows():
+                row = {"held_out": held_out, "trial_seed": 3} | row
+                del row["role"]
+                if row["domain"] == held_out and poisoned:
+                    names = [name for name in row if name not in ("held_out", "domain")]
+                    _poison(data.draw, row, names, CELLS)
+                if row["domain"] != held_out or poisoned:
+                    made.append(row)
+        return made
+
+    clean = _facts(write_csv(folder / "runs.csv", rows(poisoned=False)))
+    assert _facts(write_csv(folder / "runs.csv", rows(poisoned=True))) == clean
+
+
+@settings(max_examples=15, deadline=None)
+@given(data=st.data())
+def test_predictions(data: st.DataObject) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = predictions_folder(Path(name) / "run")
+        clean = _facts(folder)
+        for target in folder.glob("step-*/target"):
+            file = target / "sketch.npz"
+            file.write_bytes(data.draw(st.binary(max_size=40)))
+            if data.draw(st.booleans()):
+                file.unlink()
+                target.rmdir()
+        assert _facts(folder) == clean
+
+
+def _answer(path: Path, *options: str) -> str:
+    """What ``select --json`` prints, to the byte."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), pytest.raises(SystemExit) as stop:
+        main(["select", str(path), *options, "--json"])
+    assert stop.value.code == 0
+    return printed.getvalue()
+
+
+# How a target is told from a source: a list, joined names, a role, the caller's word, its name.
+FORMS: dict[str, tuple[Record, str, tuple[str, ...]]] = {
+    "list": ({"held_out": ["sketch"]}, "sketch", ()),
+    "list as text": ({"held_out": "['sketch', 'quick draw']"}, "sketch", ()),
+    "joined": ({"held_out": "sketch+clipart"}, "sketch", ()),
+    "caller": ({}, "sketch", ("--held-out", "sketch")),
+    "test": ({}, "test", ()),
+    "OOD": ({}, "OOD", ()),
+    "photo_test": ({}, "photo_test", ()),
+    "held-out 2": ({}, "held-out 2", ()),
+    "mapped": ({"test_domain": "sketch"}, "sketch", ("--column", "held_out=test_domain")),
+}
+
+
+def _target_rows(
+    form: str, draw: Callable[[Any], Any] | None, values: Any = POISON
+) -> list[Record]:
+    """Rows of a table in which one domain is held out, its cells poisoned if there is a draw."""
+    extra, target, _ = FORMS[form]
+    rows = []
+    for row in table_rows():
+        del row["role"]
+        row = {"test_accuracy": 0.5, **extra, **row}
+        if row["domain"] == "sketch":
+            row["domain"] = target
+            if draw is not None:
+                names = [name for name in row if name not in ("domain", *extra)]
+                _poison(draw, row, names, values)
+        elif draw is not None:
+            row["test_accuracy"] = draw(st.sampled_from([0.1, "poison", float("nan"), None]))
+        rows.append(row)
+    return rows
+
+
+@pytest.mark.parametrize("form", FORMS)
+@settings(max_examples=8, deadline=None)
+@given(data=st.data())
+def test_no_byte_of_the_answer_depends_on_held_out_rows_of_json_lines(
+    folder: Path, form: str, data: st.DataObject
+) -> None:
+    options = FORMS[form][2]
+    path = folder / "answer.jsonl"
+    clean = _answer(write_lines(path, _target_rows(form, None)), *options)
+    assert _answer(write_lines(path, _target_rows(form, data.draw)), *options) == clean
+
+
+@pytest.mark.parametrize("form", FORMS)
+@settings(max_examples=8, deadline=None)
+@given(data=st.data())
+def test_no_byte_of_the_answer_depends_on_held_out_rows_of_csv_and_parquet(
+    folder: Path, form: str, data: st.DataObject
+) -> None:
+    options = FORMS[form][2]
+    clean_rows = pd.DataFrame(_target_rows(form, None)).astype(str)
+    rows = pd.DataFrame(_target_rows(form, data.draw, CELLS)).astype(str)
+    clean_rows.to_csv(folder / "answer.csv", index=False)
+    clean = _answer(folder / "answer.csv", *options)
+    rows.to_csv(folder / "answer.csv", index=False)
+    assert _answer(folder / "answer.csv", *options) == clean
+    clean_rows.to_parquet(folder / "answer.parquet")
+    clean = _answer(folder / "answer.parquet", *options)
+    rows.to_parquet(folder / "answer.parquet")
+    assert _answer(folder / "answer.parquet", *options) == clean
+
+
+@pytest.mark.parametrize("name", ["test", "ood", "photo_test", "Held-Out"])
+def test_no_byte_of_the_answer_depends_on_held_out_files(tmp_path: Path, name: str) -> None:
+    folder = predictions_folder(tmp_path / "run")
+    files = [step / f"{name}.npz" for step in folder.glob("step-*")]
+    answers = set()
+    for content in (b"", b"poison", *map(Path.read_bytes, folder.glob("*/art.npz"))):
+        for file in files:
+            file.write_bytes(content)
+        answers.add(_answer(folder))
+    for file, other in zip(files, folder.glob("*/photo.npz"), strict=True):
+        file.unlink()
+        file.symlink_to(other)
+    answers.add(_answer(folder))
+    assert len(answers) == 1
+
+
+@settings(max_examples=10, deadline=None)
+@given(data=st.data())
+def test_no_byte_of_the_answer_depends_on_held_out_fields_of_logs(
+    folder: Path, data: st.DataObject
+) -> None:
+    path = folder / "answer.jsonl"
+    target = [f"env{TARGET}_in_acc", f"env{TARGET}_out_acc"]
+    for log, names in (
+        (list(map(domainbed, STEPS)), target),
+        (list(map(extended, STEPS)), target),
+        ([swad(step, 1) for step in STEPS], ["env1_in", "env1_out", "test_in", "test_out"]),
+    ):
+        clean = _answer(write_lines(path, log))
+        records = copy.deepcopy(log)
+        for record in records:
+            _poison(data.draw, record, names)
+            for entry in record.get("per_domain_calibration", ()):
+                if entry["role"] == "target":
+                    _poison(data.draw, entry, ["accuracy", "nll", "ece", "classwise_ece", "n"])
+        assert _answer(write_lines(path, records)) == clean
+
+
+def test_no_byte_of_the_answer_depends_on_the_held_out_side_of_own_runs(tmp_path: Path) -> None:
+    cohort = write_cohort(tmp_path / "tiny", tiny_runs())
+    clean = _answer(cohort)
+    journals = sorted(cohort.glob("runs/*/heldout/*.jsonl"))
+    assert journals
+    for content in (b"", b"poison\n", b'{"step": "NaN"}\n'):
+        for journal in journals:
+            journal.write_bytes(content)
+        assert _answer(cohort) == clean
+    for journal in journals:
+        journal.unlink()
+    assert _answer(cohort) == clean
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Path:
+    cohort = write_cohort(tmp_path / "tiny", tiny_runs())
+    return sorted(cohort.glob("runs/*/heldout/*.jsonl"))[0]
+
+
+def _refuses(path: Path, out: Path) -> None:
+    with pytest.raises(cw.InputError, match="held-out domain"):
+        cw.load(path)
+    with pytest.raises(cw.InputError, match="held-out domain"):
+        cw.load_runs(path)
+    for words in (["select", path], ["export", path, "-o", out], ["report", path, "-o", out]):
+        with pytest.raises(SystemExit) as stop:
+            main([str(word) for word in words])
+        assert stop.value.code == 2
+    assert not out.exists()
+
+
+def test_a_held_out_journal_is_no_validation(journal: Path, tmp_path: Path) -> None:
+    link = tmp_path / "validation.jsonl"
+    link.symlink_to(journal)
+    for path in (journal, link, journal.parent):
+        _refuses(path, tmp_path / "out")
+
+
+def test_whatever_lies_below_a_runs_held_out_folder_is_refused(
+    journal: Path, tmp_path: Path
+) -> None:
+    plain = write_csv(tmp_path / "run.csv", _without_targets())
+    cw.load_runs(plain)
+    inside = journal.with_suffix(".csv")
+    inside.write_bytes(plain.read_bytes())
+    _refuses(inside, tmp_path / "out")
+
+
+def test_a_copied_held_out_journal_is_known_by_its_content(journal: Path, tmp_path: Path) -> None:
+    copied = tmp_path / "copied.jsonl"
+    copied.write_bytes(journal.read_bytes())
+    _refuses(copied, tmp_path / "out")
+    rows = pd.read_json(copied, lines=True)
+    rows.to_csv(tmp_path / "copied.csv", index=False)
+    _refuses(tmp_path / "copied.csv", tmp_path / "out")
+    rows.drop(columns="split").to_csv(tmp_path / "own.csv", index=False)
+    assert len(cw.load(tmp_path / "own.csv")) == len(rows)
+
+
+def test_a_folder_of_ones_own_may_be_called_heldout(tmp_path: Path) -> None:
+    (tmp_path / "heldout").mkdir()
+    assert cw.load_runs(write_csv(tmp_path / "heldout" / "run.csv", _without_targets()))

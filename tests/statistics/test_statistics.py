@@ -1,0 +1,96 @@
+"""Ranks, transfer, spread, influence and risk against outside references or by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.stats
+from sklearn.isotonic import IsotonicRegression
+
+from checkwise.errors import InputError
+from checkwise.records import RunKey
+from checkwise.statistics.ranks import isotonic, kendall, spearman, transfer
+from checkwise.statistics.risk_coverage import risk_coverage
+from checkwise.statistics.spread import spread
+from checkwise.tables.robustness import influence
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_rank_correlations_equal_scipys_with_ties(seed: int) -> None:
+    x, y = np.random.default_rng(seed).integers(0, 9, (2, 30)).astype(float)
+    assert kendall(x, y) == pytest.approx(scipy.stats.kendalltau(x, y).statistic)
+    assert spearman(x, y) == pytest.approx(scipy.stats.spearmanr(x, y).statistic)
+
+
+def test_kendall_works_along_the_last_axis() -> None:
+    x, y = np.random.default_rng(0).normal(size=(2, 5, 12))
+    each = [kendall(x[i], y[i]) for i in range(5)]
+    np.testing.assert_allclose(kendall(x, y), each)
+
+
+def test_a_constant_side_has_no_rank_correlation() -> None:
+    assert np.isnan(kendall(np.ones(4), np.arange(4.0)))
+    assert np.isnan(spearman(np.arange(4.0), np.ones(4)))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_isotonic_fits_equal_scikit_learns(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    x = random.integers(0, 12, 30).astype(float)
+    y = x + random.normal(0, 4, 30)
+    theirs = IsotonicRegression().fit_transform(x, y)
+    np.testing.assert_allclose(isotonic(x, y), theirs, atol=1e-12)
+
+
+def test_pairs_that_meet_the_condition_keep_their_order() -> None:
+    random = np.random.default_rng(0)
+    for _ in range(20):
+        u = random.normal(size=15)
+        v = u**3 + random.normal(0, 0.3, 15)
+        found = transfer(u, v)
+        residual = v - found.fitted
+        assert found.omega == pytest.approx(residual.max() - residual.min())
+        assert found.certain <= found.kept <= found.pairs == 15 * 14 // 2
+
+
+def test_transfer_refuses_diverged_checkpoints() -> None:
+    with pytest.raises(InputError, match="leave diverged checkpoints out"):
+        transfer(np.array([1.0, np.nan]), np.array([1.0, 2.0]))
+
+
+def test_the_tail_counts_from_the_worse_side() -> None:
+    changes = np.array([-0.3, 0.1, 1.0, 2.5, 0.0])  # of an error: positive is worse
+    found = spread(changes, higher_is_better=False)
+    assert (found.wins, found.ties, found.losses, found.lose_point) == (1, 1, 3, 2)
+    assert found.worst == -2.5
+    assert found.tail == pytest.approx(np.percentile(-changes, 5))
+
+
+def test_one_run_that_carries_a_mean_is_named_first() -> None:
+    keys = [RunKey("OfficeHome", "IRM", ("Art",), 0, t) for t in range(50)]
+    values = np.full(50, 0.01)
+    values[7] = -73.0
+    first, second = influence(keys, values)[:2]
+    assert first.run == keys[7]
+    assert first.notable
+    assert first.sign_changes
+    assert first.without == pytest.approx(0.01)
+    assert not second.notable
+
+
+def test_leaving_each_run_out_is_what_it_says() -> None:
+    values = np.random.default_rng(0).normal(size=6)
+    keys = [RunKey("A", "B", ("c",), 0, t) for t in range(6)]
+    for found in influence(keys, values):
+        rest = np.delete(values, keys.index(found.run))
+        assert found.without == pytest.approx(rest.mean())
+        assert found.value == values[keys.index(found.run)]
+
+
+def test_risk_is_the_error_rate_among_the_surest() -> None:
+    confidence = np.array([0.5, 0.9, 0.8, 0.9])
+    found = risk_coverage(confidence, np.array([False, True, True, False]))
+    assert found.coverage.tolist() == [0.5, 0.75, 1.0]
+    assert found.risk.tolist() == pytest.approx([0.5, 1 / 3, 0.5])
+    assert found.area == pytest.approx((0.5 * 2 + 1 / 3 + 0.5) / 4)
+    assert found.at(1.0) == 0.5

@@ -1,0 +1,56 @@
+"""Tables from saved logits: risk at equal coverage and cross-fitted selection."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from checkwise.errors import InputError
+from checkwise.statistics.risk_coverage import risk_coverage
+from checkwise.study import Cohort
+from checkwise.study.heldout import read_heldout
+from checkwise.study.pool import Pool
+from checkwise.tables import build
+from checkwise.tables.logits import available, crossfitted_steps
+from tests.figures.saved_logits import save_logits
+from tests.study.cohorts import key, tiny_runs, write_cohort
+
+
+@pytest.fixture
+def pool(tmp_path: Path) -> Pool:
+    path = write_cohort(tmp_path / "tiny", tiny_runs())
+    save_logits(path, (100, 200, 300))
+    return Pool([Cohort.open(path)])
+
+
+def test_risk_is_averaged_over_runs(pool: Pool) -> None:
+    table = build("risk-coverage", pool)
+    risks = []
+    for run in pool.keys:
+        step = pool.outcomes("ac-nc")[run].steps[0]
+        examples = read_heldout(pool.folder(run), "sketch", step).examples
+        risks.append(risk_coverage(examples.confidence, examples.correct).at(0.8))
+    found = table.cell("PACS", "ac-nc", measure="risk_80")
+    assert found.value == pytest.approx(100 * np.mean(risks))
+    assert found.n == 3
+    change = table.cell("PACS", "ac-nc − source-acc", measure="risk_area")
+    assert change.low <= change.value <= change.high
+
+
+def test_cross_fitting_gives_two_choices_and_repeats_them(pool: Pool) -> None:
+    run = pool.trajectory(key("ERM", 0))
+    folder = pool.folder(key("ERM", 0))
+    assert available(folder, run)
+    first = crossfitted_steps(folder, run)
+    assert first == crossfitted_steps(folder, run)
+    assert set(first) <= {100, 200, 300}
+    table = build("cross-fit", pool)
+    found = table.cell("cross-fitted ac-nc − source-acc", measure="target_nll")
+    assert found.n == 3
+
+
+def test_absent_logits_say_how_to_keep_them(pool: Pool) -> None:
+    with pytest.raises(InputError, match="held-out domain 'sketch' at step 400"):
+        read_heldout(pool.folder(key("ERM", 0)), "sketch", 400)

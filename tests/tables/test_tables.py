@@ -1,0 +1,259 @@
+"""Tables of a tiny cohort, worked out by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from checkwise.errors import InputError
+from checkwise.records import RunKey
+from checkwise.study import Cohort
+from checkwise.study.pool import BOTH, Pool
+from checkwise.tables import SLOW, TABLES, build, build_all
+from checkwise.tables.cells import worst_domains
+from tests.study.cohorts import WrittenRun, demo_like, tiny_runs, write_cohort
+
+STEPS = (0, 100, 200, 300)
+
+
+def run(
+    key: RunKey,
+    correct: tuple[int, ...],
+    nll: tuple[float, ...],
+    cwece: tuple[float, ...],
+    target: tuple[int, ...],
+    target_nll: tuple[float, ...],
+) -> WrittenRun:
+    return WrittenRun(
+        key,
+        STEPS,
+        correct,
+        {"nll": nll, "cwece": cwece, "ece": cwece},
+        target,
+        {"nll": target_nll, "cwece": (0.01, 0.04, 0.03, 0.02), "ece": (0.01, 0.04, 0.03, 0.02)},
+        domains=("cartoon", "photo"),
+    )
+
+
+def two_domains() -> list[WrittenRun]:
+    """One data set, one algorithm, two held-out domains, one seed: a single WHD block.
+
+    art: Θ = {100, 200} with opposed NLL and CwECE. sketch: Θ = {100, 200, 300}; ac-nc takes 300.
+    """
+    return [
+        run(
+            RunKey("Tiny", "ERM", ("art",), 0, 0),
+            (20, 180, 179, 100),
+            (2.0, 0.6, 0.5, 0.4),
+            (0.0, 0.010, 0.030, 0.005),
+            (10, 60, 66, 50),
+            (2.3, 1.0, 0.8, 0.9),
+        ),
+        run(
+            RunKey("Tiny", "ERM", ("sketch",), 0, 0),
+            (20, 180, 179, 179),
+            (2.0, 0.6, 0.5, 0.4),
+            (0.0, 0.030, 0.020, 0.010),
+            (10, 50, 52, 49),
+            (2.3, 2.0, 1.5, 1.2),
+        ),
+    ]
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Pool:
+    return Pool([Cohort.open(write_cohort(tmp_path / "pair", two_domains(), role="evaluation"))])
+
+
+def test_means_per_data_set(pair: Pool) -> None:
+    chosen = {key.held_out[0]: o.steps for key, o in pair.outcomes("ac-nc").items()}
+    assert chosen["sketch"] == (300,)
+    assert chosen["art"] == (200,)  # D∞(200) = 0.02/(0.02 + η) < D∞(100) = 0.1/(0.1 + η)
+    table = build("main", pair)
+    value = {c.measure: c.value for c in table.cells if c.row == ("Tiny", "ac-nc")}
+    assert value["target_accuracy"] == pytest.approx((66 + 49) / 2)
+    assert value["target_nll"] == pytest.approx((0.8 + 1.2) / 2)
+    assert value["target_cwece"] == pytest.approx(2.5)
+    assert value["gap_pp"] == pytest.approx(0.5)
+    assert table.value("Tiny", "source-acc", measure="target_accuracy") == pytest.approx(55)
+    assert {c.role for c in table.cells} == {"evaluation"}
+
+
+def test_paired_changes_with_both_units_of_whd(pair: Pool) -> None:
+    table = build("by-algorithm", pair)
+    accuracy = table.cell("Tiny", "ERM", measure="target_accuracy")  # +6 and −1
+    assert accuracy.value == pytest.approx(2.5)
+    assert [accuracy.low, accuracy.high] == pytest.approx([-1, 6])
+    assert (accuracy.n, accuracy.scale, accuracy.seed) == (2, 100, 20260908)
+    nll = table.cell("Tiny", "ERM", measure="target_nll")  # −0.2 and −0.8
+    assert nll.value == pytest.approx(-0.5)
+    assert table.value("Tiny", "ERM", measure="target_nll_median") == pytest.approx(-0.5)
+    whd = table.cell("Tiny", "ERM", measure="whd")  # min(66, 49) − min(60, 50)
+    assert whd.value == pytest.approx(-1)
+    assert (whd.n, whd.unit) == (1, "blocks")
+    assert table.cell("Tiny", "ERM", measure="whd_cells").unit == "cells"
+
+
+def test_the_mean_of_the_feasible_set_has_the_whd_of_its_expected_accuracy(pair: Pool) -> None:
+    found = worst_domains(pair.outcomes("ac-mean"))
+    assert found.values.tolist() == pytest.approx([(0.50 + 0.52 + 0.49) / 3])
+
+
+def test_an_incomplete_block_has_no_worst_domain(tmp_path: Path) -> None:
+    runs = two_domains()
+    lone = replace(runs[0], key=RunKey("Tiny", "ERM", ("art",), 0, 1))
+    pool = Pool([Cohort.open(write_cohort(tmp_path / "c", [*runs, lone]))])
+    assert worst_domains(pool.outcomes("ac-nc")).blocks == (("Tiny", "ERM", 0, 0),)
+
+
+def test_losses_count_runs(pair: Pool) -> None:
+    table = build("losses", pair)
+    value = {c.measure: c.value for c in table.cells if c.row == ("all", "ac-nc − source-acc")}
+    assert (value["gain"], value["equal"], value["lose"], value["lose_1pp"]) == (1, 0, 1, 1)
+    assert value["lose_1pp_share"] == pytest.approx(50)
+    assert value["percentile_5"] == pytest.approx(-1 + 0.05 * 7)
+
+
+def test_composition_counts_feasible_sets(pair: Pool) -> None:
+    value = {c.measure: c.value for c in build("composition", pair).cells if c.row == ("Tiny",)}
+    assert value["feasible_total"] == 5
+    assert (value["singletons"], value["multi"]) == (0, 2)
+    assert (value["pairs"], value["pairs_opposed"]) == (1, 1)
+    assert (value["nondominated_one"], value["nondominated_many"]) == (1, 1)
+    assert (value["differs"], value["differs_share"]) == (2, 100)
+
+
+def test_disagreement_counts_runs(pair: Pool) -> None:
+    table = build("disagreement", pair)
+    # art: nll → 200, cwece → 100; sketch: both 300.
+    assert table.value("Tiny", "ac-nll / ac-cwece", measure="disagree") == 1
+    assert table.value("Tiny", "source-acc / ac-nc", measure="disagree") == 2
+
+
+def test_pure_selection_reports_steps(pair: Pool) -> None:
+    table = build("pure", pair)
+    assert table.value("Tiny", "pure-cwece", measure="step_0_share") == 100
+    assert table.value("Tiny", "pure-nll", measure="step") == 300
+    assert table.value("Tiny", "source-acc", measure="step") == 100
+
+
+def test_plateau_ranges_are_inside_the_feasible_set(pair: Pool) -> None:
+    value = {c.measure: c.value for c in build("plateau", pair).cells}
+    assert value["eligible"] == 2.5
+    assert value["range_source_accuracy"] == pytest.approx(0.5)  # points
+    assert value["range_source_nll"] == pytest.approx((0.1 + 0.2) / 2)
+    assert value["range_source_cwece"] == pytest.approx(0.02)  # not scaled
+    assert value["range_target_nll"] == pytest.approx((0.2 + 0.8) / 2)
+
+
+def test_tolerance_widens_the_set(pair: Pool) -> None:
+    table = build("tolerance", pair)
+    assert [table.value(f"δ = {d}", measure="eligible") for d in ("0.1", "0.5", "1.0")] == [
+        1,
+        2.5,
+        2.5,
+    ]
+    change = build("tolerance-changes", pair).cell("δ = 0.1 − δ = 0.5", measure="target_accuracy")
+    assert change.value == pytest.approx(-2.5)
+    assert change.seed == 20260924
+
+
+def test_rank_correlation_needs_three_feasible_checkpoints(pair: Pool) -> None:
+    table = build("rank-correlation", pair)
+    # sketch alone is valid: utility −(1, .5, 0) against target NLL 2.0, 1.5, 1.2 and CwECE falling.
+    assert table.value("Tiny", "AC utility", measure="rho") == pytest.approx(1)
+    assert table.value("Tiny", "AC utility", measure="valid") == 1
+    assert table.value("Tiny", "AC utility", measure="checkpoints") == 5  # over all runs
+    # Source accuracy (180, 179, 179) against target accuracy (50, 52, 49): ties get mean ranks.
+    rho = table.value("Tiny", "source accuracy", measure="rho")
+    assert rho == pytest.approx(0.0)
+
+
+def test_regret_is_the_shortfall_to_the_best_in_hindsight(pair: Pool) -> None:
+    table = build("regret", pair)
+    row = ("Tiny", "any checkpoint", "ac-nc")
+    assert table.value(*row, measure="regret_accuracy") == pytest.approx((0 + 3) / 2)
+    assert table.value(*row, measure="regret_nll") == pytest.approx(0.0)
+    assert table.value("Tiny", "in Θ", "source-acc", measure="regret_nll") == pytest.approx(0.5)
+    assert "not deployable" in table.title
+
+
+def test_ranking_is_judged_where_there_is_something_to_rank(tmp_path: Path) -> None:
+    pool = Pool([Cohort.open(write_cohort(tmp_path / "tiny", tiny_runs()))])
+    table = build("ranking-value", pool)
+    every = table.cell("all", "ac-nc − ac-mean", measure="target_nll")
+    ranked = table.cell("|Θ| > 1", "ac-nc − ac-mean", measure="target_nll")
+    assert (every.n, ranked.n) == (3, 2)
+    assert every.value == pytest.approx((-0.15 - 0.05 + 0) / 3)
+    assert ranked.value == pytest.approx((-0.15 - 0.05) / 2)
+
+
+def test_sensitivity_counts_choices_that_change(pair: Pool) -> None:
+    table = build("sensitivity", pair)
+    # Without η the opposed pair ties and the higher accuracy wins: step 100 instead of 200.
+    assert table.value("η = 0", measure="choices_changed") == 1
+    assert table.value("Pareto filter", measure="choices_changed") == 0
+
+
+def test_inference_prints_the_number_of_clusters(tmp_path: Path) -> None:
+    pool = Pool([Cohort.open(demo_like(tmp_path / "demo"))])
+    table = build("inference", pool)
+    rows = {(c.row[1], c.row[2]) for c in table.cells}
+    assert rows == {("run", "30"), ("block", "6"), ("draw", "1"), ("trial", "6"), ("domain", "3")}
+    run_t = table.cell("target_nll", "run", "30", "t", measure="change")
+    percentile = build("main-changes", pool).cell(measure="target_nll")
+    assert run_t.value == pytest.approx(percentile.value)
+    assert run_t.seed is None
+
+
+def test_equivalence_needs_a_margin(pair: Pool) -> None:
+    with pytest.raises(InputError, match="margin for the equivalence table"):
+        build("equivalence", pair)
+    table = build("equivalence", pair, margins={"target_accuracy": 0.5})
+    assert table.cells[0].row == ("target_accuracy", "0.5", "1")
+    assert table.cells[0].level == 0.9
+
+
+def test_roles_are_pooled_only_with_a_word(tmp_path: Path) -> None:
+    development = write_cohort(tmp_path / "dev", tiny_runs())
+    evaluation = write_cohort(tmp_path / "eval", two_domains(), name="pair", role="evaluation")
+    cohorts = [Cohort.open(development), Cohort.open(evaluation)]
+    table = build("main-changes", cohorts)
+    sizes = {c.role: c.n for c in table.cells if c.measure == "target_accuracy"}
+    assert sizes == {"evaluation": 2, "development": 3, BOTH: 5}
+    by_role = {c.row[0]: c.role for c in build("main", cohorts).cells}
+    assert by_role == {"PACS": "development", "Tiny": "evaluation"}
+
+
+def test_a_run_belongs_to_one_cohort(tmp_path: Path) -> None:
+    first = Cohort.open(write_cohort(tmp_path / "a", tiny_runs()))
+    second = Cohort.open(write_cohort(tmp_path / "b", tiny_runs()))
+    with pytest.raises(InputError, match="each run in one cohort"):
+        Pool([first, second])
+
+
+def test_every_table_is_made_and_every_number_carries_its_facts(tmp_path: Path) -> None:
+    pool = Pool([Cohort.open(demo_like(tmp_path / "demo"))])
+    made = list(build_all(pool, margins={"target_accuracy": 0.5}))
+    lacking = [each[0] for each in made if isinstance(each, tuple)]
+    assert lacking == ["swad", "temperature", "temperature-changes", "pair", "lodo", "lodo-changes"]
+    tables = [each for each in made if not isinstance(each, tuple)]
+    names = [name for name in TABLES if name not in (*SLOW, *lacking)]
+    assert [table.name for table in tables] == [*names, "equivalence"]
+    for each in tables:
+        frame = each.frame()
+        assert {"n", "scale", "seed", "role", "unit", "level"} <= set(frame)
+        assert (frame["role"] == "development").all()
+        assert frame["scale"].isin([1, 100]).all()
+        drawn = frame["low"].notna() & np.isfinite(frame["low"]) & frame["seed"].notna()
+        assert (frame.loc[drawn, "resamples"] > 0).all()
+
+
+def test_unknown_tables_and_absent_logits_are_refused(pair: Pool) -> None:
+    with pytest.raises(InputError, match="one of the tables main, main-changes"):
+        build("mian", pair)
+    with pytest.raises(InputError, match="no saved logits"):
+        build("risk-coverage", pair)
