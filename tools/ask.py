@@ -40,13 +40,14 @@ def run(arguments: list[str]) -> tuple[int | str, str]:
 def main() -> None:
     for question in json.load(sys.stdin):
         code, text = run(question["arguments"])
-        answer = Path(question["answer"])
-        answer.parent.mkdir(parents=True, exist_ok=True)
         if code != 0:
             # The words of a refusal may change; that the command refuses may not.
-            answer.write_text(json.dumps({"exit": code}) + "\n")
-        elif question["prints_json"]:
-            answer.write_text(SECONDS.sub('"seconds": 0', text))
+            text = json.dumps({"exit": code}) + "\n"
+        elif not question["prints_json"]:
+            continue
+        answer = Path(question["answer"])
+        answer.parent.mkdir(parents=True, exist_ok=True)
+        answer.write_text(SECONDS.sub('"seconds": 0', text))
 
 
 if __name__ == "__main__":

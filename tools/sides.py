@@ -48,7 +48,7 @@ def answers(side: Side, *, folder: Path, shared: Path | None, keep: Path | None)
         return _ask(side, folder, shared)
     place = keep / f"{side.commit[:12]}-{_digest(shared)}"
     if place.is_dir():
-        print(f"{side.label}: answers from {place}")
+        print(f"{side.label}: answers from {place}", flush=True)
         return place
     keep.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=keep) as partial:
