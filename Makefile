@@ -50,6 +50,7 @@ docs: install
 	$(BIN)/python docs/build/guarantees.py
 	$(BIN)/python docs/build/intervals.py
 	$(BIN)/python docs/build/results.py
+	$(BIN)/python docs/build/rules.py
 	$(BIN)/python docs/build/study_file.py
 	$(BIN)/python -m pytest -q tests/docs
 

@@ -76,6 +76,14 @@ def test_the_simulated_bound_is_what_the_page_shows() -> None:
     assert builder("guarantees").table() in (ROOT / "docs" / "guarantees.md").read_text()
 
 
+def test_the_rule_on_the_page_is_the_one_that_the_library_is_tested_against() -> None:
+    rules = builder("rules")
+    assert builder("page").part(rules.PAGE, rules.PART) == rules.listing(), (
+        "run docs/build/rules.py"
+    )
+    assert "def accuracy_constrained(" in rules.listing()
+
+
 def test_the_reference_of_study_files_is_what_the_code_gives() -> None:
     reference = builder("study_file")
     assert reference.page() == reference.PAGE.read_text(), "run docs/build/study_file.py"
