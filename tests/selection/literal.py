@@ -1,4 +1,4 @@
-"""The accuracy-constrained rule as the paper writes it, in fractions and loops; rules.md shows it."""
+"""The accuracy-constrained rule as the paper writes it, with fractions and loops."""
 
 from __future__ import annotations
 
