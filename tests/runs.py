@@ -11,8 +11,8 @@ import torch
 
 from checkwise.data import DomainDataset, from_arrays, open_dataset
 from checkwise.records import RunKey
+from checkwise.store.done import kept_files
 from checkwise.store.lease import take
-from checkwise.store.mark import kept_files
 from checkwise.train.build import TrainingData, prepare
 from checkwise.train.config import NetworkConfig, RunConfig
 from checkwise.train.hparams import hparams_for

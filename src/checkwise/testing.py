@@ -11,7 +11,7 @@ import numpy as np
 
 from checkwise.metrics import Metric, get_metric
 from checkwise.records import RunKey, Trajectory
-from checkwise.selection import Rule, Table, get_rule, select
+from checkwise.selection import Columns, Rule, get_rule, select
 
 __all__ = ["check_metric", "check_rule"]
 
@@ -150,7 +150,7 @@ def _turned(run: Trajectory) -> Trajectory:
 
 def _pruned(run: Trajectory, tolerance: Fraction) -> Trajectory:
     assert run.correct is not None
-    keep = Table.of(run).within(tolerance)
+    keep = Columns.of(run).within(tolerance)
     return replace(
         run,
         steps=run.steps[keep],

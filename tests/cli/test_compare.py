@@ -11,7 +11,7 @@ import pandas
 import pytest
 
 from checkwise.cli import compare, main, printing
-from checkwise.store.files import write_text
+from checkwise.store.atomic_write import write_text
 from checkwise.study import Cohort
 from tests.study.cohorts import tiny_runs, write_cohort
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from checkwise.cli.main import _explain
-from checkwise.store.files import write_bytes, write_with
+from checkwise.store.atomic_write import write_bytes, write_with
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import checkwise as cw
-from checkwise.selection import Table
+from checkwise.selection import Columns
 from checkwise.selection.rules import unregister
 from checkwise.testing import check_rule
 
@@ -35,7 +35,7 @@ def test_a_rule_that_changes_its_mind_is_caught(name: str) -> None:
     calls = count()
 
     @cw.rule(name)
-    def fickle(table: Table) -> int:
+    def fickle(table: Columns) -> int:
         steps = table["step"][~table["diverged"]]
         return int(steps[next(calls) % len(steps)])
 
@@ -45,7 +45,7 @@ def test_a_rule_that_changes_its_mind_is_caught(name: str) -> None:
 
 def test_a_rule_that_is_not_prunable_is_caught(name: str) -> None:
     @cw.rule(name, needs=("nll",), prunable=True)
-    def lowest(table: Table) -> int:
+    def lowest(table: Columns) -> int:
         errors = np.where(table["diverged"], np.inf, table["nll"])
         return int(table["step"][errors.argmin()])
 
@@ -74,7 +74,7 @@ def test_choices_that_cannot_be_are_refused(name: str, choose: Any, message: str
 
 def test_a_constrained_rule_is_held_to_its_word(name: str) -> None:
     @cw.rule(name, constrained=True)
-    def first(table: Table, *, delta_pp: float = 0.5) -> int:
+    def first(table: Columns, *, delta_pp: float = 0.5) -> int:
         return int(table["step"][0])
 
     run = cw.Trajectory(steps=[1, 2], domains=["a"], values={"accuracy": [[0.5], [0.6]]})

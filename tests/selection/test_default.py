@@ -9,7 +9,7 @@ import pytest
 
 import checkwise as cw
 from checkwise.errors import InputError
-from checkwise.selection.default import PREFERRED
+from checkwise.selection.default_rule import PREFERRED
 
 
 def run_with(*metrics: str, **facts: Any) -> cw.Trajectory:

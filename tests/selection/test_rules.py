@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import checkwise as cw
-from checkwise.selection import Table
+from checkwise.selection import Columns
 from checkwise.selection.baselines import random as draw
 
 
@@ -147,7 +147,7 @@ def test_random_is_feasible_reproducible_and_covers_the_set() -> None:
 
 def test_random_without_a_key_does_not_depend_on_which_metrics_are_there() -> None:
     bare = run(PLAIN.values["accuracy"][:, 0].tolist())
-    assert draw(Table.of(bare)).score.tolist() == draw(Table.of(PLAIN)).score.tolist()
+    assert draw(Columns.of(bare)).score.tolist() == draw(Columns.of(PLAIN)).score.tolist()
 
 
 def test_pure_rules_ignore_accuracy_and_take_the_earliest_tie() -> None:

@@ -95,7 +95,7 @@ def rewrite_plan(cohort: Path, change: Callable[[dict[str, object]], object]) ->
 
 def written(cohort: Path) -> None:
     """Let a cohort written by hand have the checksum that `write_cohort` gives it."""
-    from checkwise.store.planned import write_plan
+    from checkwise.store.cohort_plan import write_plan
 
     write_plan(cohort, json.loads((cohort / layout.COHORT).read_text()))
 

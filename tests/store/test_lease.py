@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from checkwise.store import lease as leases
-from checkwise.store.files import LeaseLostError
-from checkwise.store.lease import holder, take
+from checkwise.store.lease import LeaseLostError, holder, take
 
 HOLD = "import sys, time; from pathlib import Path; from checkwise.store.lease import take; "
 HOLD += "lease = take(Path(sys.argv[1])); print('held', flush=True); time.sleep(60)"

@@ -18,8 +18,9 @@ import checkwise as cw
 from checkwise.cli import main
 from checkwise.store import unpack as unpacking
 from checkwise.store.cohort import write_cohort
-from checkwise.store.pack import pack, unpack
+from checkwise.store.pack import pack
 from checkwise.store.registration import LOG, OPENED, REGISTRATION, read_log, register
+from checkwise.store.unpack import unpack
 from checkwise.store.verify import verify
 from tests.runs import config, train
 
@@ -238,7 +239,8 @@ KILLING = """
 import json, os, random, signal, sys, time
 from pathlib import Path
 from checkwise.store import cohort as stored, registration
-from checkwise.store.pack import unpack
+from checkwise.store.done import finished
+from checkwise.store.unpack import unpack
 
 file, place = Path(sys.argv[1]), Path(sys.argv[2])
 began = time.monotonic()
@@ -257,7 +259,7 @@ for number in range(30):
     seen["killed"] += killed
     if out.exists():
         assert [e["kind"] for e in registration.read_log(out)] == ["opened"]
-        assert all(stored.finished(f) for f in stored.open_cohort(out).runs.values())
+        assert all(finished(f) for f in stored.open_cohort(out).runs.values())
         seen["whole"] += 1
         assert not list(place.glob(".*/*"))
     else:

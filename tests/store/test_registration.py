@@ -17,7 +17,7 @@ import pytest
 
 from checkwise.cli import main
 from checkwise.errors import CheckwiseWarning, InputError
-from checkwise.store.chain import LARGEST
+from checkwise.store.hash_chain import LARGEST
 from checkwise.store.registration import LOG, OPENED, mark_opened, read_lines, read_log, register
 from checkwise.study import Cohort, Setting
 from checkwise.study.registered import choice_of, registered, registered_as

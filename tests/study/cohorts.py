@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from checkwise.records import RunKey
-from checkwise.store.mark import mark_done
+from checkwise.store.done import mark_done
 
 VERSIONS = {"checkwise": "0.1.0", "torch": "0", "numpy": "0", "python": "3.11"}
 METRICS = (

@@ -10,9 +10,10 @@ import pytest
 from checkwise.cli import main
 from checkwise.errors import InputError
 from checkwise.records import RunKey
+from checkwise.store.done import mark_done
 from checkwise.store.logits import source_logits
-from checkwise.store.mark import mark_done
-from checkwise.store.pack import pack, unpack
+from checkwise.store.pack import pack
+from checkwise.store.unpack import unpack
 from checkwise.study import Cohort
 from checkwise.study.heldout import Targets
 from tests.figures.saved_logits import save_logits

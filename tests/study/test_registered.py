@@ -10,8 +10,9 @@ import pytest
 
 from checkwise.errors import InputError
 from checkwise.page import write_report
-from checkwise.store.pack import pack, unpack
+from checkwise.store.pack import pack
 from checkwise.store.registration import LOG, OPENED, mark_opened, read_log, register
+from checkwise.store.unpack import unpack
 from checkwise.study import Cohort, Setting
 from checkwise.study.registered import choice_of, registered, registrations
 from tests.study.cohorts import tiny_runs, write_cohort

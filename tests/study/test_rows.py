@@ -12,7 +12,7 @@ import pytest
 
 from checkwise.errors import InputError
 from checkwise.records import RunKey
-from checkwise.store.mark import mark_done
+from checkwise.store.done import mark_done
 from checkwise.study import Cohort
 from checkwise.study.rows import find_row
 from checkwise.study.scopes import blocks, pooled

@@ -15,9 +15,9 @@ import pytest
 from checkwise.cli import main
 from checkwise.errors import InputError
 from checkwise.store import layout
+from checkwise.store.atomic_write import StoreError
 from checkwise.store.cohort import open_cohort
-from checkwise.store.files import StoreError
-from checkwise.store.mark import finished
+from checkwise.store.done import finished
 from checkwise.store.verify import verify
 from checkwise.sweep import worker
 from checkwise.sweep.datasets import all_roots, read_roots

@@ -12,7 +12,7 @@ import torch
 
 from checkwise.errors import InputError
 from checkwise.store import layout
-from checkwise.store.mark import finished
+from checkwise.store.done import finished
 from checkwise.train.config import RunConfig
 from tests.runs import config, contents, train
 

@@ -19,8 +19,8 @@ from checkwise import metrics
 from checkwise.data import split
 from checkwise.errors import InputError
 from checkwise.store import layout
-from checkwise.store.files import LeaseLostError, StoreError
-from checkwise.store.lease import take
+from checkwise.store.atomic_write import StoreError
+from checkwise.store.lease import LeaseLostError, take
 from checkwise.store.run import read_trajectory
 from checkwise.train.algorithms import Algorithm
 from checkwise.train.build import build_run, prepare

@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 import checkwise as cw
 from checkwise.errors import InputError
 from checkwise.store.cohort import open_cohort
-from checkwise.store.mark import mark_done
+from checkwise.store.done import mark_done
 from checkwise.store.verify import verify
 from checkwise.train.evaluation import Outputs, Part
 from checkwise.weights import methods, read_record, read_source, swad

@@ -18,7 +18,7 @@ from checkwise.metrics import METRICS
 from checkwise.readers import predictions_folder
 from checkwise.selection import DEFAULT_RULE, select
 from checkwise.selection.result import plain
-from checkwise.store.files import write_text
+from checkwise.store.atomic_write import write_text
 
 if TYPE_CHECKING:
     from checkwise.study.recalibration import Calibrated

@@ -20,7 +20,7 @@ from checkwise.extras import require
 from checkwise.metrics import METRICS
 from checkwise.page import sentences, words
 from checkwise.statistics.bootstrap import LEVEL, RESAMPLES, SEED
-from checkwise.store.files import write_text
+from checkwise.store.atomic_write import write_text
 from checkwise.study import Cohort, Contrast, frames
 from checkwise.study.cohort import MAIN_METRICS, REFERENCE
 from checkwise.study.registered import registrations

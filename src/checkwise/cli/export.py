@@ -14,9 +14,9 @@ from checkwise.errors import InputError
 from checkwise.records import Trajectory
 from checkwise.selection import Selection, select
 from checkwise.store import layout
-from checkwise.store.files import copy_file, write_text
-from checkwise.store.inside import has_file
-from checkwise.store.mark import read_recorded
+from checkwise.store.atomic_write import copy_file, write_text
+from checkwise.store.done import read_recorded
+from checkwise.store.safe_read import has_file
 
 
 @with_choice

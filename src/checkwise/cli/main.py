@@ -36,7 +36,7 @@ from checkwise.cli import (
 )
 from checkwise.errors import CheckwiseError, CheckwiseWarning
 from checkwise.extras import missing_extra
-from checkwise.store.files import remedy
+from checkwise.store.atomic_write import remedy
 from checkwise.text import printable
 
 # typer carries its own copy of click or depends on it, by version; this finds either.

@@ -10,6 +10,7 @@ import typer
 from checkwise.cli import printing
 from checkwise.errors import InputError
 from checkwise.store import pack as packing
+from checkwise.store import unpack as unpacking
 
 
 def pack(
@@ -33,5 +34,5 @@ def unpack(
     out: Annotated[Path, typer.Option("--out", help="The cohort's folder to make.")],
 ) -> None:
     """Make a cohort's folder from a packed one: select, compare, tables and report work on it."""
-    packing.unpack(file, out)
+    unpacking.unpack(file, out)
     printing.console().print(f"Unpacked into {out}.")

@@ -26,7 +26,7 @@ from checkwise.errors import InputError
 from checkwise.metrics import METRICS
 from checkwise.selection import DEFAULT_RULE, rules
 from checkwise.selection.constrained import check_objectives
-from checkwise.store.chain import Line
+from checkwise.store.hash_chain import Line
 from checkwise.store.registration import LOG, register
 from checkwise.study import Setting
 from checkwise.study.cohort import MAIN_METRICS, REFERENCE

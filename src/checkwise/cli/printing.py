@@ -13,7 +13,7 @@ from rich.text import Text
 
 from checkwise.errors import InputError
 from checkwise.metrics.arrays import is_number
-from checkwise.store.files import check_writable, file_to_write
+from checkwise.store.atomic_write import check_writable, file_to_write
 from checkwise.store.layout import is_own_folder, is_record
 from checkwise.text import printable
 

@@ -18,9 +18,9 @@ from checkwise.errors import InputError
 from checkwise.records import RunKey
 from checkwise.records.source_rows import ONLY_DOMAIN
 from checkwise.selection import Guarantee, Selection, select, select_many
-from checkwise.selection.default import DEFAULT_RULE, REMEDY
+from checkwise.selection.default_rule import DEFAULT_RULE, REMEDY
 from checkwise.selection.explain import account, headline, validation
-from checkwise.store.files import write_text
+from checkwise.store.atomic_write import write_text
 from checkwise.text import printable
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from checkwise.cli.compare import Role, check_metrics, check_named, names
 from checkwise.cli.printing import csv_text
 from checkwise.errors import InputError
 from checkwise.extras import require
-from checkwise.store.files import write_text
+from checkwise.store.atomic_write import write_text
 from checkwise.study import Cohort
 from checkwise.study.pool import Pool
 from checkwise.tables import Table, build, build_all, check_name, typeset, usual_names

@@ -33,7 +33,7 @@ def command(
     """Train one run with the settings of STUDY; the same command continues it."""
     from checkwise.errors import InputError
     from checkwise.records import RunKey
-    from checkwise.store.files import writing
+    from checkwise.store.atomic_write import writing
     from checkwise.store.lease import take
     from checkwise.store.verify import record_steps
     from checkwise.sweep.datasets import (

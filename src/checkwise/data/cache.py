@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from checkwise.errors import InputError
-from checkwise.store.files import sync_folder
+from checkwise.store.atomic_write import sync_folder
 
 
 def cache_dir(override: Path | str | None = None) -> Path:

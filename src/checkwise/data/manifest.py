@@ -19,7 +19,7 @@ from typing import Any
 
 from checkwise.data.cache import make_folder
 from checkwise.errors import InputError
-from checkwise.store.files import write_text
+from checkwise.store.atomic_write import write_text
 
 Progress = Callable[[int, int], None]
 """Called with (done, total) of the current pass now and then, always from one thread."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from checkwise.extras import naming_extras
-from checkwise.store.files import write_with
+from checkwise.store.atomic_write import write_with
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

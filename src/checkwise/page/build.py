@@ -14,8 +14,8 @@ from checkwise.page.page_data import at_run, cohort_data, run_data
 from checkwise.page.payload import BUDGET
 from checkwise.page.run_page import run_page
 from checkwise.records import Trajectory
+from checkwise.store.atomic_write import write_text, writing
 from checkwise.store.cohort import is_cohort
-from checkwise.store.files import write_text, writing
 from checkwise.store.layout import RUN
 from checkwise.store.run import read_trajectory
 from checkwise.study import Cohort

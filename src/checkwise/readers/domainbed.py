@@ -15,7 +15,7 @@ import numpy as np
 from checkwise.errors import InputError
 from checkwise.readers import environments, paper_log, restarts
 from checkwise.readers.json_lines import Line
-from checkwise.readers.request import Found, Request, build
+from checkwise.readers.request import LoadedRun, Request, build
 from checkwise.records import RunKey, Trajectory
 
 LOG = "results.jsonl"
@@ -30,7 +30,9 @@ def recognises(line: Line) -> bool:
     )
 
 
-def read(lines: Sequence[Line], notes: Iterable[str], path: Path, request: Request) -> list[Found]:
+def read(
+    lines: Sequence[Line], notes: Iterable[str], path: Path, request: Request
+) -> list[LoadedRun]:
     """The runs of one log: one, unless its folder was used for several configurations."""
     runs: dict[RunKey, list[Line]] = {}
     known = environments.logged(lines) | paper_log.logged(lines)
@@ -50,7 +52,7 @@ def read(lines: Sequence[Line], notes: Iterable[str], path: Path, request: Reque
         # Weights in the folder are those of the run that wrote there last.
         weights = path.parent if run == key else None
         trajectory = _trajectory(run, own, notes, path, weights, request)
-        found.append(Found(run, trajectory, f"{path} line {own[0].number}"))
+        found.append(LoadedRun(run, trajectory, f"{path} line {own[0].number}"))
     return found
 
 

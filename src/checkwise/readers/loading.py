@@ -9,9 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from checkwise.errors import CheckwiseWarning, InputError
-from checkwise.readers import domainbed, own_runs, possible, predictions_folder, swad, table_files
+from checkwise.readers import (
+    domainbed,
+    impossible_accuracies,
+    predictions_folder,
+    run_folder,
+    swad,
+    table_files,
+)
 from checkwise.readers.json_lines import NoRecordsError, read_lines
-from checkwise.readers.request import Found, Progress, Request, by_key
+from checkwise.readers.request import LoadedRun, Progress, Request
+from checkwise.readers.run_keys import by_key
 from checkwise.records import RunKey, Trajectory
 from checkwise.records.held_out import is_held_out_word, is_target_folder
 from checkwise.store.layout import PACKED, is_held_out
@@ -100,14 +108,14 @@ class Reader:
     """One kind of input: how to tell it, and how to read it."""
 
     recognise: Callable[[Path], bool]
-    read: Callable[[Path, Request], list[Found]]
+    read: Callable[[Path, Request], list[LoadedRun]]
 
 
 def _has_log(path: Path) -> bool:
     return (path / domainbed.LOG).is_file()
 
 
-def _read_folder_log(path: Path, request: Request) -> list[Found]:
+def _read_folder_log(path: Path, request: Request) -> list[LoadedRun]:
     if predictions_folder.recognises(path):
         raise InputError(
             f"Expected one account of a run, but {path} holds {domainbed.LOG} and step folders "
@@ -116,7 +124,7 @@ def _read_folder_log(path: Path, request: Request) -> list[Found]:
     return _read_jsonl(path / domainbed.LOG, request)
 
 
-def _read_jsonl(path: Path, request: Request) -> list[Found]:
+def _read_jsonl(path: Path, request: Request) -> list[LoadedRun]:
     lines, notes = read_lines(path)
     if domainbed.recognises(lines[0]):
         return domainbed.read(lines, notes, path, request)
@@ -131,7 +139,7 @@ def _is_file(*suffixes: str) -> Callable[[Path], bool]:
 
 # In order; the first that recognises a path reads it.
 READERS: list[Reader] = [
-    Reader(own_runs.recognises, own_runs.read),
+    Reader(run_folder.recognises, run_folder.read),
     Reader(_has_log, _read_folder_log),
     Reader(predictions_folder.recognises, predictions_folder.read),
     Reader(_is_file(".jsonl", ".ndjson", ".json"), _read_jsonl),
@@ -140,15 +148,15 @@ READERS: list[Reader] = [
 ]
 
 
-def _found(path: Path, request: Request) -> list[Found]:
+def _found(path: Path, request: Request) -> list[LoadedRun]:
     runs = _read(path, request)
-    doubt = possible.complaint(runs)
+    doubt = impossible_accuracies.complaint(runs)
     if doubt is not None:
         warnings.warn(doubt, CheckwiseWarning, stacklevel=3)
     return runs
 
 
-def _read(path: Path, request: Request) -> list[Found]:
+def _read(path: Path, request: Request) -> list[LoadedRun]:
     try:
         if not path.exists():
             raise InputError(
@@ -181,9 +189,9 @@ def _reader(path: Path) -> Reader:
     raise InputError(f"Expected {ACCEPTED}, but {path} is none of these: check the path.")
 
 
-def _below(root: Path, request: Request) -> list[Found]:
+def _below(root: Path, request: Request) -> list[LoadedRun]:
     """Every run in a folder and the folders in it."""
-    found: list[Found] = []
+    found: list[LoadedRun] = []
     empty: list[InputError] = []
     for folder, reader in _run_folders(root):
         try:

@@ -11,7 +11,7 @@ from typing import Any
 
 from checkwise.errors import InputError
 from checkwise.readers.predictions_file import kind_of, read_outputs
-from checkwise.readers.request import Found, Request, build
+from checkwise.readers.request import LoadedRun, Request, build
 from checkwise.records import Trajectory
 from checkwise.records.held_out import Sides, check_held_out, divide
 
@@ -41,7 +41,7 @@ def recognises(path: Path) -> bool:
     return path.is_dir() and any(_outputs(folder) for folder in step_folders(path).values())
 
 
-def read(path: Path, request: Request) -> list[Found]:
+def read(path: Path, request: Request) -> list[LoadedRun]:
     """The one run whose outputs the folder holds; every metric is computed from them."""
     request.refuse_columns(path)
     folders = step_folders(path)
@@ -66,7 +66,7 @@ def read(path: Path, request: Request) -> list[Found]:
         paths=[*weights.values()] if any(weights.values()) else None,
     )
     noted = replace(trajectory, notes=(*trajectory.notes, *sides.notes))
-    return [Found(None, noted, str(path))]
+    return [LoadedRun(None, noted, str(path))]
 
 
 def logits_at(path: Path, step: int, domains: Sequence[str]) -> dict[str, tuple[Any, Any]]:

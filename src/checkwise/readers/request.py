@@ -1,10 +1,9 @@
-"""What a reader is asked for, what it found, and where in a file or folder it stands."""
+"""What every reader gets and gives back: a request in, loaded runs out."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +74,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Found:
+class LoadedRun:
     """One run and the place it came from; the key is None where the input does not tell it."""
 
     key: RunKey | None
@@ -108,56 +107,3 @@ def read_bytes(path: Path) -> bytes:
             "leave out what is not source validation, or split it by run."
         )
     return content
-
-
-def by_key(root: Path, runs: Iterable[Found]) -> dict[RunKey, Trajectory]:
-    """Every run under its key; where several share one, ``dataset`` begins with their folder."""
-    groups: dict[RunKey, list[Found]] = {}
-    for run in runs:
-        key = run.key or RunKey(_place(root, run), "run", (), 0, 0)
-        groups.setdefault(key, []).append(run)
-    named: dict[RunKey, Trajectory] = {}
-    for key, alike in groups.items():
-        prefixes = _prefixes(root, key, alike)
-        for run, prefix in zip(alike, prefixes, strict=True):
-            trajectory, own = run.trajectory, key
-            if prefix:
-                own = replace(key, dataset=f"{prefix}/{key.dataset}")
-                note = f"{len(alike)} runs are {key}: their folders tell them apart"
-                trajectory = replace(trajectory, notes=(*trajectory.notes, note))
-            if own in named or (prefix and own in groups):
-                raise _refusal(key, alike)
-            named[own] = trajectory
-    return named
-
-
-def _place(root: Path, run: Found) -> str:
-    below = Path(run.where).relative_to(root).as_posix()
-    if below != ".":
-        return below
-    return root.stem if root.is_file() else root.resolve().name
-
-
-def _prefixes(root: Path, key: RunKey, alike: Sequence[Found]) -> list[str]:
-    """As much of each run's folder below ``root`` as sets it apart; nothing for a single run."""
-    if len(alike) == 1:
-        return [""]
-    folders = [_folder(root, run) for run in alike]
-    if len(set(folders)) < len(folders):
-        raise _refusal(key, alike)
-    deepest = max(map(len, folders))
-    depth = next(d for d in range(deepest + 1) if len({f[:d] for f in folders}) == len(folders))
-    return ["/".join(folder[:depth]) or root.resolve().name for folder in folders]
-
-
-def _folder(root: Path, run: Found) -> tuple[str, ...]:
-    place = Path(re.sub(r" line \d+$", "", run.where))
-    folder = place.parent if place.is_file() else place
-    return folder.relative_to(root).parts if folder.is_relative_to(root) else ()
-
-
-def _refusal(key: RunKey, alike: Sequence[Found]) -> InputError:
-    return InputError(
-        f"Expected one run per configuration, but {alike[0].where} and {alike[1].where} are both "
-        f"{key}: keep one (move the other away), or read each by its own path."
-    )

@@ -13,7 +13,7 @@ from checkwise.errors import InputError
 from checkwise.readers import environments, restarts
 from checkwise.readers.domainbed import assemble
 from checkwise.readers.json_lines import Line, number, whole
-from checkwise.readers.request import Found, Request
+from checkwise.readers.request import LoadedRun, Request
 from checkwise.records import RunKey, Trajectory
 
 SUFFIX = "_out"
@@ -28,7 +28,9 @@ def recognises(line: Line) -> bool:
     )
 
 
-def read(lines: Sequence[Line], notes: Iterable[str], path: Path, request: Request) -> list[Found]:
+def read(
+    lines: Sequence[Line], notes: Iterable[str], path: Path, request: Request
+) -> list[LoadedRun]:
     """The runs of one log, each with its own held-out domains."""
     runs: dict[RunKey, list[Line]] = {}
     for line, targets in _with_targets(lines, path, request):
@@ -38,7 +40,7 @@ def read(lines: Sequence[Line], notes: Iterable[str], path: Path, request: Reque
         )
         runs.setdefault(key, []).append(line)
     return [
-        Found(
+        LoadedRun(
             key,
             # Only the last line of the file can be cut off, so only its run is told.
             _trajectory(key, own, tuple(notes) if own[-1] is lines[-1] else (), path, request),

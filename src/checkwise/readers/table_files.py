@@ -15,13 +15,13 @@ from typing import Any
 from checkwise.errors import InputError
 from checkwise.readers import table_runs
 from checkwise.readers.json_lines import Line
-from checkwise.readers.request import Found, Request, read_bytes
+from checkwise.readers.request import LoadedRun, Request, read_bytes
 from checkwise.readers.table_runs import Rows, Sheet
 
 MOST_ROWS = 5_000_000
 
 
-def read_csv(path: Path, request: Request) -> list[Found]:
+def read_csv(path: Path, request: Request) -> list[LoadedRun]:
     """The runs of a comma-separated file whose first line names the columns."""
     try:
         text = read_bytes(path).decode("utf-8-sig")
@@ -55,7 +55,7 @@ def read_csv(path: Path, request: Request) -> list[Found]:
     return table_runs.read(Sheet(path, len(table), lambda rows: header, cells), request)
 
 
-def read_parquet(path: Path, request: Request) -> list[Found]:
+def read_parquet(path: Path, request: Request) -> list[LoadedRun]:
     """The runs of a Parquet file; columns nobody asked for stay on disk."""
     import pyarrow.parquet as pq
 
@@ -91,7 +91,7 @@ def _not_parquet(path: Path, error: Exception) -> InputError:
 
 def read_records(
     lines: Sequence[Line], notes: Iterable[str], path: Path, request: Request
-) -> list[Found]:
+) -> list[LoadedRun]:
     """The runs of a file of JSON lines, each one row."""
 
     def header(rows: Rows) -> list[str]:

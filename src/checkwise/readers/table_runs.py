@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from checkwise.errors import InputError
 from checkwise.metrics import METRICS
-from checkwise.readers.request import Found, Request, build
+from checkwise.readers.request import LoadedRun, Request, build
 from checkwise.records import RunKey, Trajectory, column_names
-from checkwise.records.cells import objects, texts
-from checkwise.records.columns import FACTS, REQUIRED
+from checkwise.records.cells import CellColumns, objects, texts
+from checkwise.records.from_frame import FACTS, REQUIRED
 from checkwise.records.held_out_column import without_rows
 from checkwise.records.source_rows import SourceRows, source_rows
 
@@ -24,7 +24,6 @@ RUN_COLUMNS = ("run", "dataset", "algorithm", "hparams_seed", "trial_seed")
 HELD_OUT_JOURNAL = {"step", "diverged", "split", "n", "correct"}
 
 Rows = NDArray[np.int64]
-Columns = dict[str, NDArray[np.object_]]
 
 
 @dataclass(frozen=True)
@@ -40,12 +39,12 @@ class Sheet:
     cells: Callable[[str, Rows], Sequence[Any]]
     notes: tuple[str, ...] = ()
 
-    def columns(self, reading: Mapping[str, str], rows: Rows) -> Columns:
+    def columns(self, reading: Mapping[str, str], rows: Rows) -> CellColumns:
         """Name → cells, for names that stand for columns of the table."""
         return {name: objects(self.cells(column, rows)) for name, column in reading.items()}
 
 
-def read(sheet: Sheet, request: Request) -> list[Found]:
+def read(sheet: Sheet, request: Request) -> list[LoadedRun]:
     """The runs of a table."""
     everything = np.arange(sheet.rows)
     if not sheet.rows:
@@ -107,12 +106,12 @@ def check_header(header: Sequence[str], request: Request, path: Path) -> dict[st
 
 
 def _runs(
-    columns: Columns,
+    columns: CellColumns,
     sources: SourceRows,
     request: Request,
     path: Path,
     notes: tuple[str, ...],
-) -> list[Found]:
+) -> list[LoadedRun]:
     """Rows of source domains, split by the columns that tell runs apart."""
     labels = [name for name in RUN_COLUMNS if name in columns]
     parts = [texts(columns, name, "", len(sources.targets)).tolist() for name in labels]
@@ -132,7 +131,7 @@ def _runs(
             sources=set(texts(taken, "domain", "", 0).tolist()),  # sorted out already
             metrics=request.metrics, key=key, notes=(*notes, *absent),
         )  # fmt: skip
-        found.append(Found(key, trajectory, where))
+        found.append(LoadedRun(key, trajectory, where))
     return found
 
 

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from checkwise.errors import InputError
 from checkwise.text import shown
 
-Columns = Mapping[str, NDArray[Any]]
+CellColumns = Mapping[str, NDArray[Any]]
 
 
-def texts(columns: Columns, name: str, default: str, rows: int) -> NDArray[np.object_]:
+def texts(columns: CellColumns, name: str, default: str, rows: int) -> NDArray[np.object_]:
     """A column as text, ``default`` where it is absent or a cell is empty."""
     if name not in columns:
         return np.full(rows, default, dtype=object)

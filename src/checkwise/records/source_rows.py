@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checkwise.errors import InputError
-from checkwise.records.cells import Columns, text_or_none, texts
+from checkwise.records.cells import CellColumns, text_or_none, texts
 from checkwise.records.held_out import (
     as_names,
     check_held_out,
@@ -38,7 +38,7 @@ class SourceRows:
 
 
 def source_rows(
-    columns: Columns,
+    columns: CellColumns,
     rows: int,
     where: str,
     *,
@@ -91,7 +91,7 @@ def _target_roles(role: NDArray[np.object_], where: str) -> NDArray[np.bool_]:
 
 
 def _targets(
-    columns: Columns, keep: NDArray[np.bool_], domains: frozenset[str], where: str
+    columns: CellColumns, keep: NDArray[np.bool_], domains: frozenset[str], where: str
 ) -> dict[int, tuple[str, ...]]:
     """Row → the held-out domains of its run, for the rows still in."""
     if "held_out" not in columns:

@@ -12,8 +12,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from checkwise.records import checks, predictions
-from checkwise.records.columns import read as read_columns
+from checkwise.records import checks, from_predictions
+from checkwise.records.from_frame import read as read_columns
 from checkwise.records.runkey import RunKey
 
 FloatArray = NDArray[np.float64]
@@ -210,7 +210,7 @@ class Trajectory:
             >>> Trajectory.from_predictions({0: {"val": (z, [0, 1])}}).values["accuracy"]
             array([[1.]])
         """
-        computed = predictions.evaluate(
+        computed = from_predictions.evaluate(
             saved,
             kind=kind,
             bins=bins,

@@ -1,7 +1,7 @@
 """Trajectory in, Selection out; nothing here knows torch, files or held-out results."""
 
-from checkwise.selection.columns import Table
-from checkwise.selection.default import DEFAULT_RULE, usable_rules
+from checkwise.selection.columns import Columns
+from checkwise.selection.default_rule import DEFAULT_RULE, usable_rules
 from checkwise.selection.guarantees import Guarantee, source_accuracy_radius, worst_domain_radius
 from checkwise.selection.live import LiveSelector
 from checkwise.selection.result import Selection
@@ -11,12 +11,12 @@ from checkwise.selection.valley import LossValley, loss_valley
 
 __all__ = [
     "DEFAULT_RULE",
+    "Columns",
     "Guarantee",
     "LiveSelector",
     "LossValley",
     "Rule",
     "Selection",
-    "Table",
     "get_rule",
     "is_rule",
     "loss_valley",

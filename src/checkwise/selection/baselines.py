@@ -8,25 +8,25 @@ import numpy as np
 
 from checkwise.errors import InputError
 from checkwise.metrics.settings import whole
-from checkwise.selection.columns import Table
+from checkwise.selection.columns import Columns
 from checkwise.selection.constrained import Ranking
 
 LARGEST_SEED = 2**63 - 1
 RANDOM_SEED = 20260926
 
 
-def source_accuracy(table: Table) -> Ranking:
+def source_accuracy(table: Columns) -> Ranking:
     """The highest mean source accuracy; the earliest where several share it."""
     best = table.within(0)
     return Ranking(np.where(best, 0.0, table["gap_pp"]), best)
 
 
-def early(table: Table, *, delta_pp: object = 0.5) -> Ranking:
+def early(table: Columns, *, delta_pp: object = 0.5) -> Ranking:
     """The earliest feasible checkpoint."""
     return Ranking(table["step"].astype(np.float64), table.within(delta_pp))
 
 
-def random(table: Table, *, delta_pp: object = 0.5, seed: int = RANDOM_SEED) -> Ranking:
+def random(table: Columns, *, delta_pp: object = 0.5, seed: int = RANDOM_SEED) -> Ranking:
     """One uniform draw from the feasible set, the same for a run every time.
 
     The k-th feasible checkpoint is drawn with k = hash(seed, run) mod |Θ|.
@@ -45,7 +45,7 @@ def draw(seed: int, identity: str) -> int:
     return int.from_bytes(hashlib.sha256(f"{int(seed)}|{identity}".encode()).digest())
 
 
-def pure(table: Table, *, metric: str) -> Ranking:
+def pure(table: Columns, *, metric: str) -> Ranking:
     """The smallest error over the whole trajectory, whatever the accuracy.
 
     Uniform predictions are perfectly calibrated, so ECE and CwECE alone tend to choose step 0.
@@ -53,7 +53,7 @@ def pure(table: Table, *, metric: str) -> Ranking:
     return Ranking(table.error(metric), ~table["diverged"])
 
 
-def wald(table: Table, *, threshold_pp: object = None) -> Ranking:
+def wald(table: Columns, *, threshold_pp: object = None) -> Ranking:
     """The lowest mean source-domain ECE among checkpoints above an absolute accuracy.
 
     Wald et al. (2021), without recalibrating the candidates first. With the threshold set to the

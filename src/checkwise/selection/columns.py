@@ -27,7 +27,7 @@ IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
 
-class Table(Mapping[str, NDArray[Any]]):
+class Columns(Mapping[str, NDArray[Any]]):
     """Columns of one run, each [T], or of R runs with equally many checkpoints, each [R, T].
 
     Columns: ``step``, ``accuracy`` (fraction), ``gap_pp`` (points below the best), ``order``
@@ -38,7 +38,7 @@ class Table(Mapping[str, NDArray[Any]]):
     Example:
         >>> run = Trajectory(steps=[100, 200], domains=["val"],
         ...                  values={"accuracy": [[0.9], [0.895]], "nll": [[0.7], [0.4]]})
-        >>> table = Table.of(run)
+        >>> table = Columns.of(run)
         >>> table["nll"], table.within(0.5)
         (array([0.7, 0.4]), array([ True,  True]))
     """
@@ -53,7 +53,7 @@ class Table(Mapping[str, NDArray[Any]]):
     @classmethod
     def of(
         cls, run: Trajectory, *, weights: Weights = "equal", worst_domain: bool = False
-    ) -> Table:
+    ) -> Columns:
         """The columns of one run."""
         view = view_of(run, weights, worst_domain)
         return cls([run], [view], view.columns)
@@ -61,7 +61,7 @@ class Table(Mapping[str, NDArray[Any]]):
     @classmethod
     def stack(
         cls, runs: Sequence[Trajectory], *, weights: Weights = "equal", worst_domain: bool = False
-    ) -> Table:
+    ) -> Columns:
         """The columns of many runs that have equally many checkpoints and the same metrics."""
         views = [view_of(run, weights, worst_domain) for run in runs]
         columns = {

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from checkwise.errors import InputError
 from checkwise.metrics.settings import number
-from checkwise.selection.columns import Table
+from checkwise.selection.columns import Columns
 from checkwise.text import shown
 
 FloatArray = NDArray[np.float64]
@@ -36,7 +36,7 @@ OBJECTIVES: dict[str, tuple[str, ...]] = {
 
 
 def accuracy_constrained(
-    table: Table,
+    table: Columns,
     *,
     objectives: Sequence[str],
     delta_pp: object = 0.5,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from checkwise.records.source_rows import ONLY_DOMAIN
-from checkwise.selection.default import DEFAULT_RULE, REMEDY
+from checkwise.selection.default_rule import DEFAULT_RULE, REMEDY
 from checkwise.selection.standing import domain_weights
 
 if TYPE_CHECKING:

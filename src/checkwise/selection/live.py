@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from checkwise.records import Trajectory
+from checkwise.records.from_predictions import Recorder
 from checkwise.records.held_out import as_names
-from checkwise.records.predictions import Recorder
-from checkwise.selection.default import DEFAULT_RULE
+from checkwise.selection.default_rule import DEFAULT_RULE
 from checkwise.selection.result import Selection
 from checkwise.selection.rules import find_metrics, get_rule
 from checkwise.selection.select import select

@@ -15,7 +15,7 @@ from checkwise.entry_points import Origin, register_offered
 from checkwise.errors import InputError
 from checkwise.metrics import is_metric
 from checkwise.selection import baselines
-from checkwise.selection.columns import Table
+from checkwise.selection.columns import Columns
 from checkwise.selection.constrained import OBJECTIVES, Ranking, accuracy_constrained
 from checkwise.selection.standing import decimal
 
@@ -147,7 +147,7 @@ def rule(
     """Register a function ``choose(table, **params) -> step`` as a rule.
 
     ``table`` maps documented column names to arrays over the checkpoints of one run (see
-    :class:`Table`); the function returns one of ``table["step"]``.
+    :class:`Columns`); the function returns one of ``table["step"]``.
 
     Example:
         >>> @rule("latest", constrained=True)
@@ -183,7 +183,7 @@ def rule(
 def _ranks(choose: Callable[..., int], name: str, *, constrained: bool) -> Rank:
     """A ranking that puts the chosen step first."""
 
-    def rank(table: Table, **params: Any) -> Ranking:
+    def rank(table: Columns, **params: Any) -> Ranking:
         step = choose(table, **params)
         at = table["step"] == step
         if not np.any(at):

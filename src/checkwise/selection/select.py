@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 from checkwise.errors import CheckwiseError, InputError, MissingMetricError
 from checkwise.records import Trajectory
-from checkwise.selection.columns import Table
+from checkwise.selection.columns import Columns
 from checkwise.selection.constrained import choose
-from checkwise.selection.default import REMEDY, Default, default_rule, unsplit, usable_rules
+from checkwise.selection.default_rule import REMEDY, Default, default_rule, unsplit, usable_rules
 from checkwise.selection.result import Selection
 from checkwise.selection.rules import Rule, get_rule
 from checkwise.selection.standing import Weights
@@ -50,7 +50,7 @@ def select(
     found = asked.rule
     complete = found.complete(params)
     check_needs(trajectory, found, complete, weights, worst_domain)
-    table = Table.of(trajectory, **options)
+    table = Columns.of(trajectory, **options)
     ranking = found.rank(table, **_without_fixed(found, complete))
     index = choose(ranking, table["order"], ties_by_accuracy=found.ties_by_accuracy)
     return Selection(
@@ -122,7 +122,7 @@ def _select_all(
         group = [runs[key] for key in keys]
         for key, run in zip(keys, group, strict=True):
             _named(key, check_needs, run, rule, complete, **options)
-        table = Table.stack(group, **options)
+        table = Columns.stack(group, **options)
         ranking = rule.rank(table, **_without_fixed(rule, complete))
         indices = choose(ranking, table["order"], ties_by_accuracy=rule.ties_by_accuracy)
         for r, (key, run) in enumerate(zip(keys, group, strict=True)):

@@ -12,13 +12,10 @@ from typing import Any
 from checkwise.errors import InputError
 from checkwise.records import RunKey
 from checkwise.store import layout
-from checkwise.store.files import writing
-from checkwise.store.inside import check_folder, has_file, is_plain_name
-from checkwise.store.mark import finished
-from checkwise.store.planned import read_plan, write_plan
+from checkwise.store.atomic_write import writing
+from checkwise.store.cohort_plan import read_plan, write_plan
 from checkwise.store.run import versions
-
-__all__ = ["CohortRecord", "finished", "is_cohort", "open_cohort", "write_cohort"]
+from checkwise.store.safe_read import check_folder, has_file, is_plain_name
 
 
 @dataclass(frozen=True)

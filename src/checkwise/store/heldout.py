@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from checkwise.errors import InputError
 from checkwise.store import journal, layout, strict_json
 from checkwise.store.cohort import is_cohort
-from checkwise.store.inside import has_file, read_file
 from checkwise.store.registration import mark_opened
 from checkwise.store.run import read_records
+from checkwise.store.safe_read import has_file, read_file
 
 Content = TypeVar("Content")
 

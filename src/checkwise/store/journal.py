@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from checkwise.errors import InputError
 from checkwise.store import strict_json
-from checkwise.store.files import sync_folder
-from checkwise.store.inside import has_file, read_file
-from checkwise.store.mark import Fingerprint
+from checkwise.store.atomic_write import sync_folder
+from checkwise.store.done import Fingerprint
+from checkwise.store.safe_read import has_file, read_file
 
 
 def append_whole(file: int, content: bytes, *, at: int) -> None:

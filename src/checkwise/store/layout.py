@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from checkwise.errors import InputError
-from checkwise.store import inside, strict_json
+from checkwise.store import safe_read, strict_json
 
 SCHEMA: Final = 1
 LARGEST_JSON: Final = 2**28  # bytes; the mark of a run with a million files is smaller
@@ -174,7 +174,7 @@ def read_json(path: Path) -> dict[str, Any]:
 def read_document(path: Path) -> Document:
     """The same with what tells its file from a changed one; read once while the file stays."""
     try:
-        return _document(path, inside.identity(path.parent, path.name))
+        return _document(path, safe_read.identity(path.parent, path.name))
     except FileNotFoundError:
         raise InputError(
             f"Expected a file {path.name}, but there is none in {path.parent}: check the path."
@@ -189,8 +189,8 @@ def read_document(path: Path) -> Document:
 
 
 @lru_cache(maxsize=1024)
-def _document(path: Path, _: inside.Identity) -> Document:
-    with inside.open_file(path.parent, path.name) as file:
+def _document(path: Path, _: safe_read.Identity) -> Document:
+    with safe_read.open_file(path.parent, path.name) as file:
         raw = file.read(LARGEST_JSON + 1)
     if len(raw) > LARGEST_JSON:
         raise unreadable(path, f"more than {LARGEST_JSON / 1e6:.0f} MB")

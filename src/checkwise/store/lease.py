@@ -21,15 +21,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from checkwise.errors import InputError
+from checkwise.errors import CheckwiseError, InputError
 from checkwise.store import strict_json
-from checkwise.store.files import LeaseLostError, writing
-from checkwise.store.inside import check_tree, has_file, read_file
+from checkwise.store.atomic_write import writing
 from checkwise.store.layout import LEASE
+from checkwise.store.safe_read import check_tree, has_file, read_file
 
 STALE_SECONDS = 300.0
 BEAT_SECONDS = 30.0
 SETTLE_SECONDS = 1.0
+
+
+class LeaseLostError(CheckwiseError):
+    """Another process has taken this run over; nothing more may be written to it."""
 
 
 class Lease:

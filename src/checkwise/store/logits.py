@@ -14,7 +14,7 @@ import numpy as np
 from checkwise.calibrators.variants import Logits
 from checkwise.errors import InputError
 from checkwise.store import layout
-from checkwise.store.mark import finished, read_mark, read_recorded
+from checkwise.store.done import finished, read_mark, read_recorded
 from checkwise.store.npz import declared
 from checkwise.store.run import read_run
 

@@ -2,7 +2,7 @@
 
 A line is a registration (a rule, its parameters, the tables that will be shown, the hashes of the
 source journals) or the mark of the first opening. Each follows from the one before it (see
-:mod:`checkwise.store.chain`).
+:mod:`checkwise.store.hash_chain`).
 """
 
 from __future__ import annotations
@@ -16,11 +16,18 @@ from typing import Any, Final
 
 from checkwise.errors import CheckwiseWarning, InputError
 from checkwise.store import layout
-from checkwise.store.chain import Line, append_line, broken, decoded, read_chain, read_log_bytes
+from checkwise.store.atomic_write import StoreError, remedy, writing
 from checkwise.store.cohort import is_cohort, open_cohort
-from checkwise.store.files import StoreError, remedy, writing
-from checkwise.store.inside import has_file
-from checkwise.store.mark import fingerprint
+from checkwise.store.done import fingerprint
+from checkwise.store.hash_chain import (
+    Line,
+    append_line,
+    broken,
+    decoded,
+    read_chain,
+    read_log_bytes,
+)
+from checkwise.store.safe_read import has_file
 
 LOG: Final = layout.REGISTRATIONS
 REGISTRATION: Final = "registration"

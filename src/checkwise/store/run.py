@@ -17,11 +17,11 @@ from checkwise.errors import InputError
 from checkwise.metrics import METRICS
 from checkwise.records import RunKey, Trajectory
 from checkwise.store import journal, layout, strict_json
-from checkwise.store.files import write_text
-from checkwise.store.inside import has_file, read_file
+from checkwise.store.atomic_write import write_text
+from checkwise.store.cohort_plan import check_planned
+from checkwise.store.done import RETRAIN, check_recorded, finished, read_recorded
 from checkwise.store.journal import parse_journal
-from checkwise.store.mark import RETRAIN, check_recorded, finished, read_recorded
-from checkwise.store.planned import check_planned
+from checkwise.store.safe_read import has_file, read_file
 
 
 @dataclass(frozen=True)

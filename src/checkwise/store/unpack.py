@@ -19,9 +19,9 @@ from typing import Final
 
 from checkwise.errors import CheckwiseError, InputError
 from checkwise.store import layout
-from checkwise.store.files import sync_folder, writing
+from checkwise.store.atomic_write import sync_folder, writing
+from checkwise.store.pack import check_whole
 from checkwise.store.registration import LOG, mark_opened
-from checkwise.store.whole import check_whole
 
 _BUILDING: Final = ".unpacking"
 # What `pack` writes, and nothing else.

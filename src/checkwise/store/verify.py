@@ -11,11 +11,11 @@ from checkwise.errors import InputError
 from checkwise.plugins import find_plugin
 from checkwise.store import layout
 from checkwise.store.cohort import open_cohort
-from checkwise.store.inside import has_file
+from checkwise.store.done import RETRAIN, fingerprint, finished, kept_files, read_mark
 from checkwise.store.journal import read_journal
-from checkwise.store.mark import RETRAIN, fingerprint, finished, kept_files, read_mark
 from checkwise.store.registration import LOG, read_log
 from checkwise.store.run import RunRecord, last_failure, read_run
+from checkwise.store.safe_read import has_file
 
 MOST_RECORDS = 10**7
 RESTORE = f"restore the file from a copy, or {RETRAIN}"

@@ -15,6 +15,7 @@ from checkwise.records import RunKey, Trajectory
 from checkwise.selection import DEFAULT_RULE
 from checkwise.statistics.bootstrap import LEVEL, RESAMPLES, SEED, check_draws
 from checkwise.store import cohort as stored
+from checkwise.store.done import finished
 from checkwise.study import frames
 from checkwise.study.choices import choices
 from checkwise.study.derived import derived_outcomes, with_targets
@@ -60,7 +61,7 @@ class Cohort:
                 f"Expected runs with the role {self.role!r} in {record.path}, but there are none: "
                 f"its role is {record.role}."
             )
-        folders = {key: folder for key, folder in planned.items() if stored.finished(folder)}
+        folders = {key: folder for key, folder in planned.items() if finished(folder)}
         self.unfinished: tuple[RunKey, ...] = tuple(key for key in planned if key not in folders)
         self.runs: Runs = Runs(folders)
         self._targets = {key: Targets(folder, key.held_out) for key, folder in folders.items()}

@@ -20,6 +20,7 @@ from checkwise.metrics import METRICS
 from checkwise.records import RunKey, Trajectory
 from checkwise.store import cohort as stored
 from checkwise.store import heldout, layout
+from checkwise.store.done import finished
 from checkwise.store.layout import inner_path
 from checkwise.store.run import read_run
 
@@ -46,7 +47,7 @@ class PseudoTargets:
         return [
             "+".join(sorted((*self._outer.held_out, name)))
             for name in names
-            if (folder := self._folders[name]) is None or not stored.finished(folder)
+            if (folder := self._folders[name]) is None or not finished(folder)
         ]
 
     @property

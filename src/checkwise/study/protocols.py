@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from checkwise.calibrators.variants import Logits, calibrate
 from checkwise.errors import InputError
 from checkwise.records import Trajectory
-from checkwise.selection import Rule, Table
+from checkwise.selection import Columns, Rule
 from checkwise.selection.baselines import wald
 from checkwise.selection.constrained import Ranking
 from checkwise.store import layout
@@ -60,12 +60,12 @@ def with_training_terms(run: Trajectory, folder: Path) -> Trajectory:
     return replace(run, pooled={**run.pooled, **further}, diverged=run.diverged | lost)
 
 
-def preference_score(table: Table, loss_weight: float) -> NDArray[np.float64]:
+def preference_score(table: Columns, loss_weight: float) -> NDArray[np.float64]:
     """loss_weight · nll + |penalty|."""
     return np.asarray(loss_weight * table[LOSS] + np.abs(table[PENALTY]))
 
 
-def last10(table: Table, *, loss_weight: float = 1e-6) -> Ranking:
+def last10(table: Columns, *, loss_weight: float = 1e-6) -> Ranking:
     """Highest validation accuracy among the last ten records with a score near the run's best."""
     score, usable = preference_score(table, loss_weight), ~table["diverged"]
     best, worst = score[usable].min(), score[usable].max()
@@ -75,7 +75,7 @@ def last10(table: Table, *, loss_weight: float = 1e-6) -> Ranking:
     return Ranking(table["order"].astype(np.float64), near if near.any() else late)
 
 
-def valfilter(table: Table, *, loss_weight: float = 1e-6, delta_pp: object = 0.5) -> Ranking:
+def valfilter(table: Columns, *, loss_weight: float = 1e-6, delta_pp: object = 0.5) -> Ranking:
     """Best score among the records within ``delta_pp`` of the best validation accuracy."""
     return Ranking(preference_score(table, loss_weight), table.within(delta_pp))
 
@@ -103,7 +103,7 @@ def _number(value: Any) -> float:
 
 
 def wald_recalibrated(
-    table: Table, *, threshold_pp: object = None, delta_pp: object = 0.5
+    table: Columns, *, threshold_pp: object = None, delta_pp: object = 0.5
 ) -> Ranking:
     """The lowest mean source ECE, after recalibration, among accurate checkpoints."""
     if threshold_pp is not None:
@@ -133,7 +133,7 @@ def with_recalibrated_ece(
     ``options`` says how domains count when candidates are found: ``weights``, ``worst_domain``.
     """
     candidates = wald_recalibrated(
-        Table.of(run, **(options or {})), threshold_pp=threshold_pp, delta_pp=delta_pp
+        Columns.of(run, **(options or {})), threshold_pp=threshold_pp, delta_pp=delta_pp
     ).eligible
     ece = run.values["ece"].copy()
     bins, bandwidth = run.bins or 15, run.bandwidth or 0.1

@@ -21,8 +21,8 @@ from checkwise.calibrators.variants import FROM_PREDICTIONS, Calibration, Logits
 from checkwise.errors import InputError
 from checkwise.selection import Selection, select
 from checkwise.store import layout
+from checkwise.store.done import finished
 from checkwise.store.logits import mean_metrics
-from checkwise.store.mark import finished
 from checkwise.store.run import read_trajectory
 from checkwise.study.cohort import Cohort
 from checkwise.study.heldout import OutputsOf

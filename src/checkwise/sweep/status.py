@@ -10,10 +10,10 @@ from checkwise.errors import InputError
 from checkwise.records import RunKey
 from checkwise.store import layout
 from checkwise.store.cohort import CohortRecord
-from checkwise.store.inside import has_file, read_file
+from checkwise.store.done import finished
 from checkwise.store.lease import holder
-from checkwise.store.mark import finished
 from checkwise.store.run import last_failure, read_run
+from checkwise.store.safe_read import has_file, read_file
 from checkwise.store.verify import planned_steps
 
 State: TypeAlias = Literal["finished", "running", "interrupted", "failed", "waiting"]

@@ -18,11 +18,11 @@ from checkwise.errors import CheckwiseError
 from checkwise.plugins import check_loaded, load_plugin
 from checkwise.records import RunKey
 from checkwise.store import layout
+from checkwise.store.atomic_write import StoreError, write_text, writing
 from checkwise.store.cohort import open_cohort
-from checkwise.store.files import LeaseLostError, StoreError, write_text, writing
-from checkwise.store.inside import open_file
-from checkwise.store.lease import take
-from checkwise.store.mark import finished
+from checkwise.store.done import finished
+from checkwise.store.lease import LeaseLostError, take
+from checkwise.store.safe_read import open_file
 from checkwise.sweep.datasets import open_spec
 from checkwise.sweep.plan import run_config
 from checkwise.sweep.study import Study, parse_plain

@@ -20,7 +20,7 @@ from torch import Tensor
 from checkwise.extras import naming_extras
 from checkwise.selection.valley import ValleySearch
 from checkwise.store import layout
-from checkwise.store.files import write_bytes
+from checkwise.store.atomic_write import write_bytes
 from checkwise.train.algorithms import Algorithm
 from checkwise.train.config import SMA_START, Average
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from checkwise.extras import naming_extras
 from checkwise.store import layout
-from checkwise.store.files import write_bytes
+from checkwise.store.atomic_write import write_bytes
 from checkwise.train.config import Logits
 from checkwise.train.evaluation import Outputs
 

@@ -18,11 +18,8 @@ import torch
 from torch import Tensor
 
 from checkwise.store import layout
-from checkwise.store.files import writing
-from checkwise.store.inside import has_file
-from checkwise.store.journal import Journal, read_journal
-from checkwise.store.lease import Lease
-from checkwise.store.mark import (
+from checkwise.store.atomic_write import writing
+from checkwise.store.done import (
     Fingerprint,
     damaged,
     fingerprint,
@@ -30,8 +27,11 @@ from checkwise.store.mark import (
     finished,
     mark_done,
 )
+from checkwise.store.journal import Journal, read_journal
+from checkwise.store.lease import Lease
 from checkwise.store.retention import drop_weights, kept_steps
 from checkwise.store.run import read_run, write_continued_run, write_run
+from checkwise.store.safe_read import has_file
 from checkwise.train import resume
 from checkwise.train.averages import Averages
 from checkwise.train.build import TrainingData, build_run, evaluated_parts, source_domains

@@ -16,9 +16,9 @@ from torch import Tensor
 
 from checkwise.errors import InputError
 from checkwise.store import layout
-from checkwise.store.files import write_bytes
-from checkwise.store.inside import has_file, open_file, read_file
-from checkwise.store.mark import Fingerprint, damaged, fingerprint, fingerprint_of
+from checkwise.store.atomic_write import write_bytes
+from checkwise.store.done import Fingerprint, damaged, fingerprint, fingerprint_of
+from checkwise.store.safe_read import has_file, open_file, read_file
 from checkwise.train.config import RunConfig
 
 

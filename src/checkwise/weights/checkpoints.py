@@ -10,9 +10,9 @@ from torch import Tensor
 from checkwise.errors import InputError
 from checkwise.extras import naming_extras
 from checkwise.store import layout
-from checkwise.store.inside import has_file
-from checkwise.store.mark import read_recorded
+from checkwise.store.done import read_recorded
 from checkwise.store.run import read_run
+from checkwise.store.safe_read import has_file
 
 
 def read_checkpoint(folder: Path, step: int) -> dict[str, Tensor]:

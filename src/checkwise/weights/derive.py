@@ -12,9 +12,9 @@ from checkwise.errors import InputError
 from checkwise.records import RunKey
 from checkwise.store import layout
 from checkwise.store.cohort import CohortRecord, is_cohort, open_cohort
-from checkwise.store.inside import has_file
-from checkwise.store.mark import finished
+from checkwise.store.done import finished
 from checkwise.store.run import read_records
+from checkwise.store.safe_read import has_file
 from checkwise.train.build import TrainingData
 from checkwise.weights import derived, ensemble, feasible_mean, lyu, mixup, swad, training_mean
 from checkwise.weights.batchnorm import MINIBATCHES

@@ -17,9 +17,9 @@ from typing import Any
 from checkwise.errors import InputError
 from checkwise.records import RunKey
 from checkwise.store import layout, strict_json
-from checkwise.store.files import write_bytes, write_text, writing
-from checkwise.store.inside import check_folder, check_tree, has_file, read_file
-from checkwise.store.mark import fingerprint
+from checkwise.store.atomic_write import write_bytes, write_text, writing
+from checkwise.store.done import fingerprint
+from checkwise.store.safe_read import check_folder, check_tree, has_file, read_file
 
 RECORD = "record.json"
 SOURCE = "source.json"

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from checkwise.errors import InputError
-from checkwise.selection import Table
+from checkwise.selection import Columns
 from checkwise.selection.constrained import distance, rescale
 from checkwise.weights.checkpoints import read_checkpoint
 from checkwise.weights.evaluate import OpenRun
@@ -83,7 +83,7 @@ def plan(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
             f"Expected at least 2 source domains to compare, but {run.key} has one: use a rule "
             "that needs only one."
         )
-    table = Table.of(run.trajectory)
+    table = Columns.of(run.trajectory)
     usable = ~table["diverged"]
     loss = np.where(usable, table["nll"], np.inf)
     low = loss <= (1 + float(params["ratio"])) * loss.min()

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from checkwise.selection import select
-from checkwise.selection.columns import Table
+from checkwise.selection.columns import Columns
 from checkwise.selection.valley import loss_valley
 from checkwise.weights.averaging import average
 from checkwise.weights.checkpoints import read_checkpoint
@@ -19,7 +19,7 @@ VALLEY = {"n_converge": 3, "n_tolerance": 6, "tolerance_ratio": 0.3}
 def plan(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
     """Which steps to average, from the mean source-validation NLL of every record."""
     (run,) = runs
-    table = Table.of(run.trajectory)
+    table = Columns.of(run.trajectory)
     kept = ~table["diverged"]
     steps = table["step"][kept].tolist()
     valley = loss_valley(

@@ -7,7 +7,7 @@ from typing import Any
 
 from checkwise.errors import InputError
 from checkwise.store import layout
-from checkwise.store.inside import has_file
+from checkwise.store.safe_read import has_file
 from checkwise.weights.checkpoints import read_average
 from checkwise.weights.derived import digest_of
 from checkwise.weights.evaluate import OpenRun

@@ -7,14 +7,14 @@ from decimal import Decimal
 
 import numpy as np
 
-from checkwise.readers.request import Found
+from checkwise.readers.request import LoadedRun
 from checkwise.records import Trajectory
 
 _DIGITS = 12  # beyond these a decimal is what dividing by 100 left of a shorter one
 _MANTISSAS = (8, 11, 24, 53)  # bits of bfloat16, float16, float32 and float64
 
 
-def complaint(runs: Sequence[Found]) -> str | None:
+def complaint(runs: Sequence[LoadedRun]) -> str | None:
     """One line about the first such accuracy and how many there are; None where there is none."""
     found = [(run, places) for run in runs if (places := impossible(run.trajectory))]
     if not found:

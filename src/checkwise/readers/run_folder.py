@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from checkwise.errors import InputError
-from checkwise.readers.request import Found, Request
+from checkwise.readers.request import LoadedRun, Request
 from checkwise.store import layout
 from checkwise.store.run import plugin_hint, read_run, read_trajectory, unknown_metrics
 
@@ -15,7 +15,7 @@ def recognises(path: Path) -> bool:
     return (path / layout.RUN).is_file() and (path / layout.SOURCE).is_file()
 
 
-def read(path: Path, request: Request) -> list[Found]:
+def read(path: Path, request: Request) -> list[LoadedRun]:
     """The one run of the folder; its held-out results lie elsewhere and stay closed."""
     run = read_trajectory(path)
     unknown = sorted(set(request.held_out) - set(run.key.held_out if run.key else ()))
@@ -32,4 +32,4 @@ def read(path: Path, request: Request) -> list[Found]:
             f"Expected the plugin that defines {', '.join(absent)}, which {path} was trained with, "
             f"but it was not given: run the same command again and {plugin_hint(recorded)}."
         )
-    return [Found(run.key, run, str(path))]
+    return [LoadedRun(run.key, run, str(path))]

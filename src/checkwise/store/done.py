@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from checkwise.errors import InputError
-from checkwise.store import inside, layout
-from checkwise.store.files import write_text
+from checkwise.store import layout, safe_read
+from checkwise.store.atomic_write import write_text
 
 RETRAIN = "remove the run's folder and run the same `checkwise sweep` again to train it anew"
 
@@ -28,7 +28,7 @@ class Mark:
 
 def finished(folder: Path) -> bool:
     """Whether a run has its mark."""
-    return inside.has_file(Path(folder), layout.DONE)
+    return safe_read.has_file(Path(folder), layout.DONE)
 
 
 def mark_done(
@@ -54,17 +54,17 @@ def read_mark(folder: Path) -> Mark:
     Raises:
         InputError: it is damaged, or names files that are not the run's own.
     """
-    return _mark(Path(folder), inside.identity(folder, layout.DONE))
+    return _mark(Path(folder), safe_read.identity(folder, layout.DONE))
 
 
 @lru_cache(maxsize=1024)
-def _mark(folder: Path, _: inside.Identity) -> Mark:
+def _mark(folder: Path, _: safe_read.Identity) -> Mark:
     path = folder / layout.DONE
     content = layout.read_json(path)
     last_step = layout.expect(content, "last_step", int, path)
     files = layout.expect(content, "files", dict, path)
     for name, noted in files.items():
-        if not inside.is_plain_path(name) or not _is_fingerprint(noted):
+        if not safe_read.is_plain_path(name) or not _is_fingerprint(noted):
             raise InputError(
                 f"Expected files of the run with their size and SHA-256, but got {name!r:.80} in "
                 f"{path}: {RETRAIN}."
@@ -77,7 +77,7 @@ def read_recorded(folder: Path, name: str) -> bytes:
 
     Every reader of journals, predictions and weights comes through here.
     """
-    content = inside.read_file(folder, name)
+    content = safe_read.read_file(folder, name)
     check_recorded(folder, name, fingerprint_of(content))
     return content
 
@@ -121,7 +121,7 @@ def kept_files(folder: Path) -> list[str]:
 
 def fingerprint(folder: Path, name: str) -> Fingerprint:
     """Size and SHA-256 of a file."""
-    with inside.open_file(folder, name) as file:
+    with safe_read.open_file(folder, name) as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
         return {"bytes": file.tell(), "sha256": digest}
 

@@ -14,7 +14,7 @@ import pytest
 import checkwise as cw
 from checkwise.errors import CheckwiseError, InputError
 from checkwise.records import RunKey
-from checkwise.store import inside, layout
+from checkwise.store import layout, safe_read
 from checkwise.store.cohort import open_cohort, write_cohort
 from checkwise.store.lease import take
 from checkwise.store.verify import verify
@@ -48,7 +48,7 @@ def first_run(cohort: Path) -> Path:
 
 @pytest.mark.parametrize("name", OUTSIDE, ids=repr)
 def test_a_name_that_leads_elsewhere_is_no_plain_name(name: object) -> None:
-    assert not inside.is_plain_name(name)
+    assert not safe_read.is_plain_name(name)
 
 
 @pytest.mark.parametrize("slug", OUTSIDE, ids=repr)
@@ -163,4 +163,4 @@ def test_every_domain_has_a_file_name_of_its_own_that_fits() -> None:
     domains = ["..", ".", "a/b", "a%2Fb", "a\\b", "é" * 200, "é" * 201, "x" * 500, "nul\0"]
     names = [layout.file_name(domain) for domain in domains]
     assert len(set(names)) == len(names)
-    assert all(inside.is_plain_name(f"{name}.jsonl") for name in names)
+    assert all(safe_read.is_plain_name(f"{name}.jsonl") for name in names)

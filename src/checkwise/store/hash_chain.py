@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from checkwise.errors import CheckwiseWarning, InputError
-from checkwise.store.files import sync_folder
+from checkwise.store.atomic_write import sync_folder
 from checkwise.store.journal import append_whole, encode_line
 
 _PLAINLY: Final = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW

@@ -143,10 +143,6 @@ class StoreError(CheckwiseError):
     """A folder cannot be written; what is in it is whole and the same command continues it."""
 
 
-class LeaseLostError(CheckwiseError):
-    """Another process has taken this run over; nothing more may be written to it."""
-
-
 @contextmanager
 def writing(folder: Path, *, then: str = "it continues where it stopped") -> Iterator[None]:
     """Say in one line that ``folder`` is full or cannot be written, and how to go on."""

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from checkwise.errors import InputError
 from checkwise.records import RunKey
-from checkwise.store import inside, layout
-from checkwise.store.files import write_text
+from checkwise.store import layout, safe_read
+from checkwise.store.atomic_write import write_text
 
 CHECKSUM: Final = "checksum"
 
@@ -46,7 +46,7 @@ def check_planned(folder: Path, key: RunKey) -> None:
     """Refuse a run that is another one than the cohort around it planned for this folder."""
     place = folder.resolve()
     cohort = place.parent.parent
-    if place.parent.name != layout.RUNS or not inside.has_file(cohort, layout.COHORT):
+    if place.parent.name != layout.RUNS or not safe_read.has_file(cohort, layout.COHORT):
         return
     planned = read_plan(cohort).runs.get(place.name, key)
     if planned != key:
@@ -70,7 +70,7 @@ def _plan(path: Path, _: str) -> Plan:
     runs: dict[str, RunKey] = {}
     for entry in layout.expect(content, "runs", list, path):
         slug: Any = entry.get("slug") if isinstance(entry, dict) else None
-        if not inside.is_plain_name(slug) or slug in runs:
+        if not safe_read.is_plain_name(slug) or slug in runs:
             raise InputError(
                 f"Expected a folder of its own inside {layout.RUNS}/ for every run, but got "
                 f"{slug!r:.80} in {path}: restore the file from a copy, or plan the study again "

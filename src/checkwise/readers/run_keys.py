@@ -1,0 +1,65 @@
+"""One key per run of a folder: runs that share a configuration are told apart by their folders."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from checkwise.errors import InputError
+from checkwise.readers.request import LoadedRun
+from checkwise.records import RunKey, Trajectory
+
+
+def by_key(root: Path, runs: Iterable[LoadedRun]) -> dict[RunKey, Trajectory]:
+    """Every run under its key; where several share one, ``dataset`` begins with their folder."""
+    groups: dict[RunKey, list[LoadedRun]] = {}
+    for run in runs:
+        key = run.key or RunKey(_place(root, run), "run", (), 0, 0)
+        groups.setdefault(key, []).append(run)
+    named: dict[RunKey, Trajectory] = {}
+    for key, alike in groups.items():
+        prefixes = _prefixes(root, key, alike)
+        for run, prefix in zip(alike, prefixes, strict=True):
+            trajectory, own = run.trajectory, key
+            if prefix:
+                own = replace(key, dataset=f"{prefix}/{key.dataset}")
+                note = f"{len(alike)} runs are {key}: their folders tell them apart"
+                trajectory = replace(trajectory, notes=(*trajectory.notes, note))
+            if own in named or (prefix and own in groups):
+                raise _refusal(key, alike)
+            named[own] = trajectory
+    return named
+
+
+def _place(root: Path, run: LoadedRun) -> str:
+    below = Path(run.where).relative_to(root).as_posix()
+    if below != ".":
+        return below
+    return root.stem if root.is_file() else root.resolve().name
+
+
+def _prefixes(root: Path, key: RunKey, alike: Sequence[LoadedRun]) -> list[str]:
+    """As much of each run's folder below ``root`` as sets it apart; nothing for a single run."""
+    if len(alike) == 1:
+        return [""]
+    folders = [_folder(root, run) for run in alike]
+    if len(set(folders)) < len(folders):
+        raise _refusal(key, alike)
+    deepest = max(map(len, folders))
+    depth = next(d for d in range(deepest + 1) if len({f[:d] for f in folders}) == len(folders))
+    return ["/".join(folder[:depth]) or root.resolve().name for folder in folders]
+
+
+def _folder(root: Path, run: LoadedRun) -> tuple[str, ...]:
+    place = Path(re.sub(r" line \d+$", "", run.where))
+    folder = place.parent if place.is_file() else place
+    return folder.relative_to(root).parts if folder.is_relative_to(root) else ()
+
+
+def _refusal(key: RunKey, alike: Sequence[LoadedRun]) -> InputError:
+    return InputError(
+        f"Expected one run per configuration, but {alike[0].where} and {alike[1].where} are both "
+        f"{key}: keep one (move the other away), or read each by its own path."
+    )
