@@ -1,6 +1,6 @@
 """Features of a frozen backbone, extracted once and cached by what went in.
 
-The network lives elsewhere: it comes as a function, or as the name of one to run in children.
+The network lives elsewhere: it comes as a function.
 """
 
 from __future__ import annotations
@@ -15,19 +15,20 @@ from numpy.typing import DTypeLike, NDArray
 
 from checkwise.data.cache import cache_dir
 from checkwise.data.dataset import DomainDataset, fingerprint
-from checkwise.data.extract_pool import Extract, extraction
 from checkwise.data.manifest import Progress
 from checkwise.data.rowfile import RowWriter, cached_rows, open_rows
 from checkwise.errors import InputError
+
+Extract = Callable[[NDArray[Any]], NDArray[Any]]
 
 
 def frozen_features(
     dataset: DomainDataset,
     backbone: str,
-    extract: Extract | str,
+    extract: Extract,
     *,
     batch_size: int = 16,
-    workers: int | None = None,
+    width: int = 1,
     dtype: DTypeLike = np.float32,
     cache: Path | str | None = None,
     verify: bool = True,
@@ -36,10 +37,10 @@ def frozen_features(
     """Return ``dataset`` with every example replaced by its features.
 
     ``extract`` maps a uint8 batch [b, height, width, channels] to floating features [b, …] of a
-    fixed shape. Given as a function it runs here; given as ``"module:function"`` it runs in
-    ``workers`` child processes (default: one per core). ``backbone`` names network *and* weights,
-    for instance with a hash of the weights: with the data set's fingerprint it is the cache's key.
-    Batches do not depend on ``workers``, and a killed extraction continues where it stopped.
+    fixed shape; ``width`` threads call it at once, and only if the features are not cached.
+    ``backbone`` names the network *and* its weights, for instance with a hash of the weights: with
+    the data set's fingerprint it is the cache's key. Batches do not depend on ``width``, and a
+    killed extraction continues where it stopped.
     """
     stored = np.dtype(dtype)
     if dataset.kind == "features" or batch_size < 1 or stored.kind != "f":
@@ -55,10 +56,9 @@ def frozen_features(
     n = sum(dataset.sizes)
     rows = open_rows(path, n, verify=verify)
     if rows is None:
-        with extraction(extract, workers) as (run, width):
-            work = _Work(dataset, batch_size, stored, run)
-            shape = (n, *work.batch(0).shape[1:])
-            rows = cached_rows(path, shape, stored, work.filler(width, progress), verify=verify)
+        batches = _Batches(dataset, batch_size, stored, extract)
+        shape = (n, *batches.features(0).shape[1:])
+        rows = cached_rows(path, shape, stored, batches.filler(width, progress), verify=verify)
     return DomainDataset(
         name=dataset.name,
         kind="features",
@@ -71,30 +71,30 @@ def frozen_features(
     )
 
 
-class _Work:
+class _Batches:
     """The batches of one extraction: rows of all domains in order, cut every ``batch_size``."""
 
     def __init__(
-        self, dataset: DomainDataset, batch_size: int, dtype: np.dtype[Any], run: Extract
+        self, dataset: DomainDataset, batch_size: int, dtype: np.dtype[Any], extract: Extract
     ) -> None:
         self._dataset = dataset
         self._batch_size = batch_size
         self._dtype = dtype
-        self._run = run
+        self._extract = extract
         self._ends = np.cumsum(dataset.sizes)
 
-    def batch(self, index: int) -> NDArray[Any]:
-        """Extract batch ``index`` and check what came back."""
+    def features(self, index: int) -> NDArray[Any]:
+        """Extract the features of batch ``index`` and check them."""
         first = index * self._batch_size
         examples = self._examples(first, min(first + self._batch_size, int(self._ends[-1])))
-        features = np.asarray(self._run(examples))
+        features = np.asarray(self._extract(examples))
         if features.ndim < 2 or len(features) != len(examples) or features.dtype.kind != "f":
             raise InputError(
                 f"Expected floating features [{len(examples)}, …], but got {features.dtype} "
                 f"{list(features.shape)} in the extractor for {self._dataset.name}: "
                 "return one row of features per example."
             )
-        with np.errstate(over="ignore"):  # told below
+        with np.errstate(over="ignore"):  # reported below
             features = features.astype(self._dtype)
         if not np.isfinite(features).all():
             raise InputError(
@@ -104,11 +104,11 @@ class _Work:
         return features
 
     def filler(self, width: int, progress: Progress | None) -> Callable[[RowWriter], None]:
-        """Return what fills a row file, ``width`` batches at a time."""
+        """Return a function that fills a row file, ``width`` batches at a time."""
 
         def fill(rows: RowWriter) -> None:
             def extract_into(index: int) -> None:
-                rows.write(index * self._batch_size, self.batch(index))
+                rows.write(index * self._batch_size, self.features(index))
 
             pending = np.unique(rows.missing() // self._batch_size).tolist()
             with ThreadPoolExecutor(width) as pool:

@@ -12,9 +12,9 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import IO
 
-from checkwise.data.child_environment import ONE_THREAD
 from checkwise.sweep.executors.base import Workers
 from checkwise.sweep.worker import Job
+from checkwise.train.machine import ONE_THREAD
 
 PATIENCE_SECONDS = 120.0
 
@@ -53,8 +53,8 @@ class _Processes:
                 log.seek(0)
                 lines = log.read().decode(errors="replace").strip().splitlines()
             if process.returncode:
-                said = lines[-1] if lines else f"a worker ended with {process.returncode}"
-                self._failures.append(said)
+                reason = f"A worker ended with exit code {process.returncode}."
+                self._failures.append(lines[-1] if lines else reason)
         self._workers = []
 
     def failures(self) -> list[str]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -12,10 +14,12 @@ import torch
 from numpy.typing import NDArray
 
 from checkwise.data import DomainDataset, frozen_features
+from checkwise.data.feature_cache import Extract
 from checkwise.data.manifest import Progress
 from checkwise.train.config import NetworkConfig
 from checkwise.train.networks import Backbone, build_backbone, frozen_part
 from checkwise.train.networks.backbone import Tune
+from checkwise.train.networks.extract_pool import child_processes
 
 Pixels = NDArray[np.uint8]
 Features = NDArray[np.float32]
@@ -27,22 +31,9 @@ def backbone_named(name: str) -> Backbone:
     return build_backbone(name)
 
 
-def lite0_features(images: Pixels) -> Features:
-    """1,280 features per image; importable by name, so that child processes can run it."""
-    return extractor("lite0", "head", "cpu")(images)
-
-
-def lite0_activations(images: Pixels) -> Features:
-    """The 192×7×7 activations before the last stage; importable by name."""
-    return extractor("lite0", "last-stage", "cpu")(images)
-
-
-_BY_NAME = {"head": lite0_features, "last-stage": lite0_activations}
-
-
 @cache
 def extractor(name: str, tune: Tune, device: str) -> Callable[[Pixels], Features]:
-    """A function from pixels to what the frozen part makes of them."""
+    """A function from images to the outputs of the frozen part."""
     backbone = backbone_named(name)
     module = frozen_part(backbone, tune).module
     assert module is not None
@@ -52,8 +43,8 @@ def extractor(name: str, tune: Tune, device: str) -> Callable[[Pixels], Features
         with torch.inference_mode():
             pixels = torch.from_numpy(np.array(images)).permute(0, 3, 1, 2)
             features: Any = module(backbone.normalise(pixels.to(device)))
-        found: Features = features.float().cpu().numpy()
-        return found
+        rows: Features = features.float().cpu().numpy()
+        return rows
 
     return extract
 
@@ -68,16 +59,27 @@ def freeze(
     """The data set the network is trained on: its frozen part applied, once for all runs."""
     if network.kind != "backbone" or network.tune == "all":
         return dataset
-    extract: Callable[[Pixels], Features] | str = extractor(network.backbone, network.tune, device)
-    if network.backbone == "lite0" and device == "cpu":
-        extract = f"{__name__}:{_BY_NAME[network.tune].__name__}"
-    return frozen_features(
-        dataset,
-        f"{network.backbone} {network.tune} {weights_hash(network.backbone)}",
-        extract,
-        dtype=np.float32 if network.tune == "head" else np.float16,
-        progress=progress,
-    )
+    frozen_part(backbone_named(network.backbone), network.tune)  # refuses before a child would
+    with _extraction(network, device) as (extract, width):
+        return frozen_features(
+            dataset,
+            f"{network.backbone} {network.tune} {weights_hash(network.backbone)}",
+            extract,
+            width=width,
+            dtype=np.float32 if network.tune == "head" else np.float16,
+            progress=progress,
+        )
+
+
+@contextmanager
+def _extraction(network: NetworkConfig, device: str) -> Iterator[tuple[Extract, int]]:
+    """The extractor, and how many threads may call it: on a CPU, a child process for each core."""
+    if device != "cpu":
+        yield (lambda images: extractor(network.backbone, network.tune, device)(images)), 1
+        return
+    cores = os.cpu_count() or 1
+    with child_processes(network.backbone, network.tune, count=cores) as extract:
+        yield extract, cores
 
 
 @cache

@@ -1,9 +1,10 @@
-"""Frozen features: right rows whoever extracts them, extracted once, continued after a stop."""
+"""Frozen features: the right rows, extracted once, continued after a stop."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,27 +14,6 @@ from numpy.typing import NDArray
 
 from checkwise.data import DomainDataset, from_arrays, frozen_features
 from checkwise.errors import InputError
-
-MODULE = """
-import os
-import sys
-import numpy as np
-
-def means(batch):
-    print("this must not land among the features")
-    return batch.mean(axis=(1, 2)).astype(np.float32)
-
-def environment(batch):
-    values = [float(os.environ["OMP_NUM_THREADS"]), float("MALLOC_TOP_PAD_" in os.environ)]
-    return np.tile(np.array(values, np.float32), (len(batch), 1))
-
-def broken(batch):
-    raise RuntimeError("no such layer")
-
-def leaves(batch):
-    sys.exit(3)
-"""
-
 
 def _means(batch: NDArray[Any]) -> NDArray[Any]:
     means: NDArray[Any] = batch.mean(axis=(1, 2)).astype(np.float32)
@@ -51,13 +31,6 @@ def images() -> DomainDataset:
         for name, n in (("a", 7), ("b", 21), ("c", 3))
     }
     return from_arrays("toy", arrays, kind="images", classes=["x", "y"])
-
-
-@pytest.fixture
-def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    (tmp_path / "some_extractor.py").write_text(MODULE)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    return "some_extractor"
 
 
 def _refuse(batch: NDArray[Any]) -> NDArray[Any]:
@@ -88,17 +61,15 @@ def test_features_are_extracted_once_per_data_backbone_and_type(images: DomainDa
     assert len({first.fingerprint, half.fingerprint, other.fingerprint}) == 3
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_child_processes_give_the_same_features(
-    images: DomainDataset, module: str, workers: int
-) -> None:
+@pytest.mark.parametrize("width", [1, 3])
+def test_several_threads_give_the_same_features(images: DomainDataset, width: int) -> None:
     seen: list[tuple[int, int]] = []
     features = frozen_features(
         images,
         "mean",
-        f"{module}:means",
+        _means,
         batch_size=4,
-        workers=workers,
+        width=width,
         progress=lambda done, total: seen.append((done, total)),
     )
     for domain in range(3):
@@ -106,26 +77,18 @@ def test_child_processes_give_the_same_features(
     assert seen[-1] == (8, 8)
 
 
-def test_children_run_with_one_thread_and_a_patient_malloc(
-    images: DomainDataset, module: str
-) -> None:
-    features = frozen_features(images, "env", f"{module}:environment", workers=1)
-    assert features.x[0][0].tolist() == [1, 1]
+def test_width_threads_extract_at_once(images: DomainDataset) -> None:
+    together = threading.Barrier(2, timeout=60)
+    first = threading.Event()
 
+    def waits_for_another(batch: NDArray[Any]) -> NDArray[Any]:
+        if first.is_set():  # the first batch comes alone: it tells the shape
+            together.wait()
+        first.set()
+        return _means(batch)
 
-@pytest.mark.parametrize(
-    ("function", "match"),
-    [
-        ("broken", "no such layer"),
-        ("leaves", "exit code 3"),
-        ("absent", "has no attribute 'absent'"),
-    ],
-)
-def test_a_failing_child_says_why(
-    images: DomainDataset, module: str, function: str, match: str
-) -> None:
-    with pytest.raises(InputError, match=match):
-        frozen_features(images, "x", f"{module}:{function}", workers=2)
+    frozen_features(images, "mean", waits_for_another, batch_size=4, width=2)
+    assert not together.broken
 
 
 def test_a_stopped_extraction_is_continued(images: DomainDataset) -> None:
@@ -190,7 +153,6 @@ frozen_features(data, "mean", slow, batch_size=1, progress=show)
         (lambda batch: np.zeros((len(batch), 2), int), "floating features"),
         (lambda batch: np.full((len(batch), 2), np.nan), "finite"),
         (lambda batch: np.full((len(batch), 2), 1e300), "infinity .* float32"),
-        ("no colon", "module:function"),
     ],
 )
 def test_an_extractor_that_does_not_fit_is_refused(
