@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from checkwise.page.page_rules import page_rules
+from checkwise.page.page_data import page_rules
 from checkwise.records import RunKey, Trajectory
 from checkwise.selection import Selection, select
 from checkwise.selection.rules import get_rule

@@ -13,7 +13,7 @@ import pytest
 
 from checkwise.errors import NoGuaranteeError
 from checkwise.page import sentences
-from checkwise.page.page_data import quantiles
+from checkwise.page.page_data import page_rules, quantiles
 from checkwise.page.payload import key_facts, metric_facts, payload
 from checkwise.records import RunKey, Trajectory
 from checkwise.selection import Selection, select, select_many
@@ -52,9 +52,16 @@ FILES = ("exact.js", "runs.js", "rules.js", "explain.js")
 COMPARING = ("units.js", "compare.js")
 
 
+def explored(runs: dict[str, Trajectory]) -> dict[str, Any]:
+    """Runs and rules as the page holds them, every metric of every domain."""
+    return {**payload(runs, budget=10**9), "rules": page_rules((*METRICS, "accuracy"))}
+
+
 def in_the_page(found: list[Case], folder: Path) -> list[dict[str, Any]]:
-    data = payload({str(i): case.run for i, case in enumerate(found)}, budget=10**9)
-    given = {"data": data, "settings": [case.setting for case in found]}
+    given = {
+        "data": explored({str(i): case.run for i, case in enumerate(found)}),
+        "settings": [case.setting for case in found],
+    }
     answers: list[dict[str, Any]] = run_script(FILES, CHOOSE, given, folder)
     return answers
 
@@ -102,8 +109,10 @@ def test_the_choice_by_tolerance_is_that_of_every_tolerance(tmp_path: Path) -> N
         const q = Number(s.q.replace('inf', 'Infinity'));
         return sweep(run, { ...s, q, rule: rules[s.rule] }, 3);
       });"""
-    data = payload({str(i): case.run for i, case in enumerate(takes)}, budget=10**9)
-    given = {"data": data, "settings": [case.setting for case in takes]}
+    given = {
+        "data": explored({str(i): case.run for i, case in enumerate(takes)}),
+        "settings": [case.setting for case in takes],
+    }
     for case, pieces in zip(takes, run_script(FILES, body, given, tmp_path), strict=True):
         assert [p["to"] for p in pieces[:-1]] == [p["from"] for p in pieces[1:]]
         for piece in pieces:
@@ -188,7 +197,7 @@ def test_540_runs_fit_and_are_chosen_from_alike(tmp_path: Path) -> None:
     """How soon the page answers is measured by ``benchmarks/report_page.py``."""
     runs = many_runs()
     held = [{name: run.values[name][:, 0] for name in METRICS} for run in runs.values()]
-    data = {**payload(runs, held), "quantiles": quantiles(len(runs))}
+    data = {**payload(runs, held), "rules": page_rules(METRICS), "quantiles": quantiles(len(runs))}
     assert len(json.dumps(data)) < 5.3e6  # the rest of such a page takes less than 0.6 MB
     body = """
       const runs = await unpack(given);

@@ -9,6 +9,7 @@ from pathlib import Path
 from time import sleep
 from typing import Any
 
+import numpy as np
 import pytest
 
 import checkwise as cw
@@ -299,7 +300,9 @@ def test_without_a_script_the_facts_stand_there(without_script: Browser) -> None
         return bool(found)
 
     assert not visible("#controls")
-    assert visible("#figure svg.wide")
+    assert not visible("#figure")
+    assert "need JavaScript" in without_script.text("#explore .static-only")
+    assert visible("#explore .static-only table")
     assert not visible("#heldout h2")
     without_script.run("document.querySelector('#heldout > summary').click()")
     assert visible("#heldout .static-only table")
@@ -315,6 +318,37 @@ def test_a_single_run_is_explored_alike(tab: Browser, folder: Path, cohort: Coho
     assert tab.text("#choice") == f"Step {chosen.step}"
     assert f"{chosen.guarantee().bound_pp:.2f} points" in tab.text("#sure")
     assert tab.run("document.getElementById('heldout')") is None
+    assert tab.console == []
+
+
+def test_every_checkpoint_of_a_run_is_drawn(page: Browser) -> None:
+    drawn = page.run("""(() => {
+      const shapes = [...document.querySelectorAll('#figure svg.plot > *')];
+      const end = shapes.findIndex((one) => one.textContent.startsWith('Source '));
+      const accuracy = shapes.slice(0, end);
+      return accuracy.filter((one) => one.matches('circle, .off')).length; })()""")
+    assert drawn == 51
+    assert "tolerance: 0.5 points" in page.text("#figure")
+
+
+def test_a_diverged_checkpoint_is_marked_and_said(tab: Browser, tmp_path: Path) -> None:
+    folder = write_cohort(tmp_path / "c", tiny_runs()[2:3])
+    run = next(iter(Cohort.open(folder).runs.values()))
+    tab.open(write_report(run, tmp_path / "r.html"))
+    assert "1 diverged checkpoint is marked ×." in tab.text("#figure")
+    assert tab.run("document.querySelectorAll('#figure .lost').length") > 0
+
+
+@pytest.mark.parametrize("checkpoints", [1, 2])
+def test_tiny_runs_can_be_drawn(tab: Browser, tmp_path: Path, checkpoints: int) -> None:
+    run = cw.Trajectory(
+        steps=np.arange(checkpoints),
+        domains=("val",),
+        values={name: np.full((checkpoints, 1), 0.5) for name in ("accuracy", "nll", "cwece")},
+    )
+    tab.console.clear()
+    tab.open(write_report(run, tmp_path / "r.html"))
+    assert tab.run("document.querySelectorAll('#figure circle.dot').length") > checkpoints
     assert tab.console == []
 
 

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-import checkwise as cw
 from checkwise.errors import InputError
-from checkwise.figures.run_facts import median_run, run_facts
+from checkwise.figures.trajectory import median_run
 from checkwise.page.facts import cohort_facts
 from checkwise.study import Cohort
 from tests.study.cohorts import demo_like, tiny_runs, write_cohort
@@ -56,33 +55,8 @@ def test_the_example_is_chosen_without_looking_at_a_target(tmp_path: Path) -> No
     assert median_run([5, 1, 3]) == 2
     assert median_run([2, 1, 2, 9]) == 0
     facts = cohort_facts(Cohort.open(write_cohort(tmp_path / "c", tiny_runs())), ["ac-nc"])
-    assert facts.example.name == "PACS-ERM-sketch-h0-t0"
-    assert facts.example_eligible == 2
-    assert [(mark.rule, mark.step) for mark in facts.example.marks] == [
-        ("source-acc", 100),
-        ("ac-nc", 200),
-    ]
-    assert facts.example.accuracy == pytest.approx((90.0, 89.5, 80.0))
-    assert facts.example.feasible == (True, True, False)
-
-
-def test_a_run_is_told_by_its_selection(cohort: Cohort) -> None:
-    run = next(iter(cohort.runs.values()))
-    facts, selection = run_facts(run, "ac-nc"), cw.select(run, "ac-nc")
-    assert facts.step == selection.step
-    assert facts.explanation == selection.explain()
-    assert facts.bound == selection.guarantee()
-    assert [row[facts.columns.index("step")] for row in facts.rows] == (
-        selection.table["step"].tolist()
-    )
-
-
-def test_a_run_with_accuracy_alone_is_still_told() -> None:
-    run = cw.Trajectory.from_frame({"step": [0, 1], "accuracy": [0.5, 0.6]})
-    facts = run_facts(run)
-    assert (facts.rule, facts.step) == ("source-acc", 1)
-    assert facts.bound is None
-    assert "number of validation examples" in facts.no_bound
+    assert str(facts.example.run) == "PACS-ERM-sketch-h0-t0"
+    assert (facts.example.step, facts.example.feasible_steps) == (200, (100, 200))
 
 
 def test_the_first_rule_has_to_choose_a_checkpoint(cohort: Cohort) -> None:

@@ -9,15 +9,14 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import checkwise as cw
 from checkwise.errors import CheckwiseError, InputError
 from checkwise.page import sentences, words, write_report
 from checkwise.page.facts import cohort_facts
+from checkwise.page.forest_plot import ticks
 from checkwise.page.markup import Markup, el
-from checkwise.page.svg import ticks
 from checkwise.records import RunKey
 from checkwise.study import Cohort
 from tests.study.cohorts import demo_like, tiny_runs, write_cohort
@@ -123,11 +122,14 @@ def test_held_out_results_are_closed_and_open_without_a_script(page: str) -> Non
     assert "has seen them" in held[: held.index("</summary>")]
 
 
-def test_every_checkpoint_of_the_example_is_drawn(page: str) -> None:
-    plot = page.split('class="plot wide"')[1].split("</svg>")[0]
-    accuracy = plot.split("Source NLL")[0]
-    assert accuracy.count("<circle") + accuracy.count('class="off"') == 51
-    assert "tolerance: 0.5 points" in plot
+def test_without_a_script_the_example_is_told_in_words(page: str, folder: Path) -> None:
+    facts = cohort_facts(Cohort.open(folder))
+    source = page.split('<section class="source"')[1].split("</section>", 1)[0]
+    static = Reader(source.split('<div class="static-only">')[1].split("</div>")[0]).text
+    assert str(facts.example.run) in static
+    assert facts.example.explain() in static
+    assert "need JavaScript" in static
+    assert "<svg" not in source
 
 
 def test_the_bound_comes_with_its_conditions(page: str) -> None:
@@ -176,22 +178,11 @@ def test_a_single_run_is_told_without_any_target(folder: Path, tmp_path: Path) -
     assert 'class="heldout"' not in page
 
 
-def test_a_diverged_checkpoint_is_marked_and_said(tmp_path: Path) -> None:
-    folder = write_cohort(tmp_path / "c", tiny_runs()[2:3])
-    run = next(iter(Cohort.open(folder).runs.values()))
+def test_a_run_with_accuracy_alone_is_still_told(tmp_path: Path) -> None:
+    run = cw.Trajectory.from_frame({"step": [0, 1], "accuracy": [0.5, 0.6]})
     text = Reader(write_report(run, tmp_path / "r.html").read_text("utf-8")).text
-    assert "×" in text
-    assert "1 diverged checkpoint is marked ×." in text
-
-
-@pytest.mark.parametrize("checkpoints", [1, 2])
-def test_tiny_runs_can_be_drawn(tmp_path: Path, checkpoints: int) -> None:
-    run = cw.Trajectory(
-        steps=np.arange(checkpoints),
-        domains=("val",),
-        values={name: np.full((checkpoints, 1), 0.5) for name in ("accuracy", "nll", "cwece")},
-    )
-    Reader(write_report(run, tmp_path / "r.html").read_text("utf-8"))
+    assert "source-acc chose step 1" in text
+    assert "number of validation examples" in text
 
 
 def test_a_folder_that_is_no_cohort_is_refused(tmp_path: Path) -> None:

@@ -2,18 +2,66 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from checkwise.figures import style
-from checkwise.figures.run_facts import TrajectoryFacts, median_run, trajectory_facts
-from checkwise.records import RunKey
-from checkwise.selection import select, select_many
+from checkwise.metrics import METRICS
+from checkwise.records import RunKey, Trajectory
+from checkwise.selection import Selection, select, select_many
+from checkwise.selection.columns import view_of
 from checkwise.study.pool import Pool
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+DRAWN = ("nll", "cwece")
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A rule's choice on the plot."""
+
+    rule: str
+    step: int
+
+
+@dataclass(frozen=True)
+class TrajectoryFacts:
+    """Source validation over the steps of one run, on the reported scale.
+
+    Args:
+        name: which run.
+        steps: every step, in order.
+        accuracy: mean source accuracy in percent; nan where diverged.
+        feasible: inside the tolerance.
+        delta_pp: the tolerance in points.
+        metrics: ``nll`` and ``cwece`` where the run has them.
+        marks: the choices shown.
+    """
+
+    name: str
+    steps: tuple[int, ...]
+    accuracy: tuple[float, ...]
+    feasible: tuple[bool, ...]
+    delta_pp: float
+    metrics: Mapping[str, tuple[float, ...]]
+    marks: tuple[Mark, ...]
+
+    @property
+    def reliability(self) -> str | None:
+        """The metric that colours feasible checkpoints."""
+        return next(iter(self.metrics), None)
+
+
+def median_run(sizes: Sequence[int]) -> int:
+    """Index of the (lower) median; the first where several share it. No target is looked at."""
+    order = np.argsort(np.asarray(sizes), kind="stable")
+    middle = sizes[int(order[(len(sizes) - 1) // 2])]
+    return list(sizes).index(middle)
 
 
 def example(pool: Pool) -> RunKey:
@@ -28,6 +76,27 @@ def facts(pool: Pool, key: RunKey | None = None) -> TrajectoryFacts:
     key = key or example(pool)
     run = pool.trajectory(key)
     return trajectory_facts(run, select(run, "ac-nc"), [select(run, "source-acc")], str(key))
+
+
+def trajectory_facts(
+    run: Trajectory, selection: Selection, others: Sequence[Selection], name: str
+) -> TrajectoryFacts:
+    """The plot's numbers; the tolerance is that of ``selection``."""
+    columns = view_of(run, selection.weights, selection.worst_domain).columns
+    drawn = {
+        metric: tuple((METRICS[metric].scale * columns[metric]).tolist())
+        for metric in DRAWN
+        if metric in columns
+    }
+    return TrajectoryFacts(
+        name=name,
+        steps=tuple(run.steps.tolist()),
+        accuracy=tuple((100 * columns["accuracy"]).tolist()),
+        feasible=tuple(selection.ranking.eligible.tolist()),
+        delta_pp=float(selection.tolerance_pp) if selection.rule_used.constrained else 0.0,
+        metrics=drawn,
+        marks=tuple(Mark(s.rule, s.step) for s in (*others, selection)),
+    )
 
 
 def draw(found: TrajectoryFacts) -> Figure:

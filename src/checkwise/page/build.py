@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from checkwise.errors import InputError
-from checkwise.figures.run_facts import run_facts
 from checkwise.page.cohort_page import cohort_page
 from checkwise.page.facts import RULES, cohort_facts
-from checkwise.page.page_data import at_run, cohort_data, run_data
+from checkwise.page.page_data import cohort_data, run_data
 from checkwise.page.payload import BUDGET
 from checkwise.page.run_page import run_page
 from checkwise.records import Trajectory
+from checkwise.selection import select
 from checkwise.store.atomic_write import write_text, writing
 from checkwise.store.cohort import is_cohort
 from checkwise.store.layout import RUN
@@ -61,13 +61,21 @@ def _cohort(
     **params: Any,
 ) -> str:
     facts = cohort_facts(cohort, rules, reference, **params)
-    data = cohort_data(cohort, facts.rules[0], reference, params, budget=budget)
-    return cohort_page(facts, at_run(data, facts.example.name))
+    data = cohort_data(
+        cohort,
+        facts.chosen,
+        rule=facts.rules[0],
+        reference=reference,
+        first=facts.example_key,
+        budget=budget,
+    )
+    return cohort_page(facts, data)
 
 
 def _run(run: Trajectory, rule: str | None = None, **params: Any) -> str:
-    facts = run_facts(run, rule, **params)
-    return run_page(facts, run_data(run, facts.title, facts.rule, params))
+    selection = select(run, rule, **params)
+    title = str(run.key) if run.key else "This run"
+    return run_page(selection, title, run_data(selection, title))
 
 
 def _open(path: Path) -> Cohort | Trajectory:

@@ -212,11 +212,11 @@ def _forest_caption() -> Markup:
 
 
 def _source(facts: CohortFacts, data: Mapping[str, Any]) -> Markup:
-    figure = parts.trajectory_figure(
-        facts.example,
-        el("b", facts.example.name),
-        f", the run with the median feasible set ({facts.example_eligible} checkpoints), "
-        "so no result decided which run is shown.",
+    example = el(
+        "p",
+        el("b", str(facts.example.run)),
+        ", the run with the median number of eligible checkpoints. ",
+        facts.example.explain(),
     )
     return parts.section(
         "source",
@@ -226,17 +226,29 @@ def _source(facts: CohortFacts, data: Mapping[str, Any]) -> Markup:
             "p",
             "Change the run, the rule or its settings: the choice is computed here, from the same "
             "numbers and to the last bit as checkwise does. It opens on the run with the median "
-            "feasible set, so no result decided which run is shown.",
+            "number of eligible checkpoints, so no result decided which run is shown.",
             class_="js-only",
         ),
+        _other_reference(facts.reference, data["start"]["reference"]),
         controls(data),
-        live_run(figure),
+        live_run(example),
         el("h3", "Over all runs", class_="js-only"),
         el("p", id="over-runs", class_="js-only", aria_live="polite"),
         el("div", source_table(facts.source, facts.reference), class_="static-only"),
         el("div", id="rules-source", class_="js-only", data_result="rules"),
         live_details("runs-table", "The choice in every run"),
         id="explore",
+    )
+
+
+def _other_reference(asked: str, explored: str) -> Markup | None:
+    if asked == explored:
+        return None
+    return el(
+        "p",
+        f"{asked} chooses no checkpoint from source validation, so choices are compared with those "
+        f"of {explored} here.",
+        class_="note js-only",
     )
 
 

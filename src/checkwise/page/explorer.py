@@ -158,10 +158,20 @@ def _check(name: str, value: str, text: str) -> Markup:
     return el("label", el("input", type="checkbox", name=name, value=value or None), text)
 
 
-def live_run(figure: Markup, ranking: Markup | None = None) -> Markup:
-    """The chosen checkpoint: what the script keeps up to date, starting from what is given."""
+def live_run(words: Markup | None = None, ranking: Markup | None = None) -> Markup:
+    """The chosen checkpoint: what the script draws and keeps up to date.
+
+    Without it, ``words`` and ``ranking`` say what was chosen for the report.
+    """
     return join(
+        el(
+            "div",
+            words,
+            el("p", "The drawing of the run and the controls need JavaScript.", class_="note"),
+            class_="static-only",
+        ),
         el("p", id="problem", class_="problem", role="alert", hidden="hidden"),
+        el("p", id="not-recomputed", class_="note", hidden="hidden"),
         el(
             "div",
             el("h3", id="choice", class_="choice"),
@@ -170,7 +180,7 @@ def live_run(figure: Markup, ranking: Markup | None = None) -> Markup:
             aria_live="polite",
             data_result="choice",
         ),
-        el("div", figure, id="figure", data_result="figure"),
+        el("div", id="figure", class_="js-only", data_result="figure"),
         el("div", ranking, id="ranking", data_result="ranking"),
         live_details("ranking-all", "All checkpoints", label_id="ranking-all-label"),
         el("h3", "How sure is this?", class_="js-only"),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from checkwise.errors import InputError, NoGuaranteeError
-from checkwise.figures.run_facts import TrajectoryFacts, median_run, trajectory_facts
+from checkwise.figures.trajectory import median_run
 from checkwise.records import RunKey
 from checkwise.selection import Guarantee, Selection, select_many
 from checkwise.selection.guarantees import CONDITIONS, NOT_PROMISED
@@ -58,7 +58,11 @@ class BoundFacts:
 
 @dataclass(frozen=True)
 class CohortFacts:
-    """Everything on the page of a cohort. The first rule is the one the headline is about."""
+    """Everything on the page of a cohort. The first rule is the one the headline is about.
+
+    ``chosen`` has the rules that choose a checkpoint from source validation; ``example`` is the
+    leading rule's choice in the run with the median number of eligible checkpoints.
+    """
 
     name: str
     role: str
@@ -78,10 +82,16 @@ class CohortFacts:
     source: tuple[SourceFacts, ...]
     bound: BoundFacts | None
     no_bound: str
-    example: TrajectoryFacts
-    example_eligible: int
+    chosen: Mapping[str, Mapping[RunKey, Selection]]
+    example: Selection
     registered: Registered
     machines: Mapping[str, int]
+
+    @property
+    def example_key(self) -> RunKey:
+        """Which run the example is."""
+        assert self.example.run is not None
+        return self.example.run
 
     def contrasts(self, rule: str) -> list[Contrast]:
         """A rule's contrasts over all runs, one per metric."""
@@ -131,13 +141,8 @@ def cohort_facts(
         source=tuple(_source(rule, chosen[rule], usual) for rule in chosen),
         bound=bound,
         no_bound=no_bound,
-        example=trajectory_facts(
-            cohort.usable[example],
-            leading[example],
-            [usual[example]] if usual else [],
-            str(example),
-        ),
-        example_eligible=len(leading[example].feasible_steps),
+        chosen=chosen,
+        example=leading[example],
         registered=registrations(
             cohort.path, compared[:1], params, reference=reference, metrics=MAIN_METRICS
         )[compared[0]],

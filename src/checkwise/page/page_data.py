@@ -1,100 +1,212 @@
-"""What the script of the page starts from: runs, held-out results, settings, quantiles."""
+"""What the script of the page starts from: runs, rules, held-out results and settings.
+
+The script computes a rule anew where it knows how the rule ranks and has a control for every
+parameter that was set. Of another rule, such as a user's own, each run carries the choice that was
+made for the report.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from checkwise.errors import NoGuaranteeError
 from checkwise.metrics import METRICS
 from checkwise.page.payload import BUDGET, payload
-from checkwise.records import RunKey, Trajectory
-from checkwise.selection.constrained import OBJECTIVES
+from checkwise.records import RunKey
+from checkwise.selection import Rule, Selection, baselines, rules
+from checkwise.selection.constrained import OBJECTIVES, accuracy_constrained
 from checkwise.selection.result import plain
 from checkwise.statistics.bootstrap import LEVEL
 from checkwise.study import Cohort
+from checkwise.study.cohort import REFERENCE
 
 FloatArray = NDArray[np.float64]
+Chosen = Mapping[str, Mapping[RunKey, Selection]]
 
-REFERENCE = "source-acc"
-SETTINGS = {"delta_pp": "0.5", "q": "inf", "threshold_pp": "80"}
+KINDS = {
+    baselines.source_accuracy: "source",
+    baselines.early: "early",
+    baselines.random: "random",
+    accuracy_constrained: "constrained",
+    baselines.pure: "pure",
+    baselines.wald: "wald",
+}
+CONTROLS = ("delta_pp", "q", "objectives", "threshold_pp")
+THRESHOLD_PP = 80  # where the control of wald starts; the rule has no default
 
 
 def cohort_data(
-    cohort: Cohort, rule: str, reference: str, params: Mapping[str, Any], *, budget: int = BUDGET
+    cohort: Cohort,
+    chosen: Chosen,
+    *,
+    rule: str,
+    reference: str,
+    first: RunKey,
+    budget: int = BUDGET,
 ) -> dict[str, Any]:
-    """The data of a cohort's page; runs in the order of their keys."""
+    """The data of a cohort's page, which opens on the run ``first``.
+
+    Args:
+        chosen: rule → the choice it made in every run; the rules of the report.
+        rule, reference: the leading rule, and what it is compared with.
+    """
     keys = sorted(cohort.usable)
     runs = {str(key): cohort.usable[key] for key in keys}
-    held_out = [_targets(cohort, key) for key in keys]
-    data = payload(runs, held_out, budget=budget)
+    data = payload(runs, [_targets(cohort, key) for key in keys], budget=budget)
+    by_rule = {name: [selections[key] for key in keys] for name, selections in chosen.items()}
     return {
-        **data,
-        "start": _start(data, rule, reference, params),
+        **_explored(data, by_rule, rule, reference, keys.index(first)),
         "quantiles": quantiles(len(keys)),
     }
 
 
-def run_data(run: Trajectory, name: str, rule: str, params: Mapping[str, Any]) -> dict[str, Any]:
+def run_data(selection: Selection, name: str) -> dict[str, Any]:
     """The data of a single run's page; nothing held out is in it."""
+    run = selection.trajectory
     data = payload({name: run})
-    paths = None if run.paths is None else list(run.paths)
-    return {**data, "start": _start(data, rule, REFERENCE, params), "paths": paths}
+    return {
+        **_explored(data, {selection.rule: [selection]}, selection.rule, REFERENCE, 0),
+        "paths": None if run.paths is None else list(run.paths),
+    }
 
 
-def at_run(data: dict[str, Any], name: str) -> dict[str, Any]:
-    """The same data, with another run shown first."""
-    names = [run["name"] for run in data["runs"]]
-    return {**data, "start": {**data["start"], "run": names.index(name)}}
+def _explored(
+    data: dict[str, Any],
+    chosen: Mapping[str, list[Selection]],
+    rule: str,
+    reference: str,
+    first: int,
+) -> dict[str, Any]:
+    """Data with the rules to explore, and in every run the choices that are not recomputed."""
+    computed = page_rules(metric["name"] for metric in data["metrics"])
+    fixed = {
+        name: selections
+        for name, selections in chosen.items()
+        if not _recomputable(selections[0], computed)
+    }
+    listed = [*(entry for entry in computed if entry["name"] not in fixed)]
+    listed += [_reported_rule(selections[0]) for selections in fixed.values()]
+    runs = [
+        {**run, "reported": {name: _reported(choices[i]) for name, choices in fixed.items()}}
+        for i, run in enumerate(data["runs"])
+    ]
+    compared = reference if reference in {entry["name"] for entry in listed} else REFERENCE
+    start = {**_start(data, chosen[rule][first]), "run": first, "reference": compared}
+    return {**data, "runs": runs, "rules": listed, "start": start}
+
+
+def page_rules(metrics: Iterable[str]) -> list[dict[str, Any]]:
+    """Rules that ``rules.js`` computes and that need nothing beyond these metrics."""
+    available = {"accuracy", *metrics}
+    return [
+        _rule_facts(rule, kind, _objectives(rule), [p for p in CONTROLS if p in rule.defaults])
+        for rule in rules().values()
+        if (kind := _kind(rule)) is not None and available.issuperset(rule.needs)
+    ]
+
+
+def _kind(rule: Rule) -> str | None:
+    """Which of the page's ways to rank a rule is, by what it does and not by its name."""
+    if not isinstance(rule.rank, partial):
+        return KINDS.get(rule.rank)
+    return KINDS.get(rule.rank.func) if rule.rank.keywords == rule.fixed else None
+
+
+def _objectives(rule: Rule) -> tuple[str, ...]:
+    metric = rule.fixed.get("metric")
+    return tuple(rule.fixed.get("objectives", () if metric is None else (metric,)))
+
+
+def _rule_facts(
+    rule: Rule, kind: str, objectives: Iterable[str], takes: list[str]
+) -> dict[str, Any]:
+    return {
+        "name": rule.name,
+        "summary": rule.summary,
+        "kind": kind,
+        "objectives": list(objectives),
+        "takes": takes,
+        "constrained": rule.constrained,
+        "tiesByAccuracy": rule.ties_by_accuracy,
+    }
+
+
+def _recomputable(selection: Selection, computed: Iterable[Mapping[str, Any]]) -> bool:
+    rule = selection.rule_used
+    return (
+        any(entry["name"] == rule.name for entry in computed)
+        and isinstance(selection.weights, str)
+        and all(
+            value == rule.defaults.get(name)
+            for name, value in selection.params.items()
+            if name not in CONTROLS
+        )
+    )
+
+
+def _reported_rule(selection: Selection) -> dict[str, Any]:
+    rule = selection.rule_used
+    ranked_by = [name for name in selection.looked_at if name in selection.trajectory.metrics]
+    tolerance = float(selection.tolerance_pp) if rule.constrained else 0.0
+    return {**_rule_facts(rule, "reported", ranked_by, []), "tolerance": tolerance}
+
+
+def _reported(selection: Selection) -> dict[str, Any]:
+    """The eligible checkpoints best first, and what is said of the choice."""
+    eligible = int(selection.ranking.eligible.sum())
+    try:
+        guarantee = selection.guarantee()
+        bound: dict[str, Any] = {"bound_pp": guarantee.bound_pp, "radius_pp": guarantee.radius_pp}
+    except NoGuaranteeError as error:
+        bound = {"none": str(error)}
+    return {
+        "ranked": np.argsort(selection.rank)[:eligible].tolist(),
+        "words": selection.explain(),
+        "bound": bound,
+    }
+
+
+def _start(data: Mapping[str, Any], selection: Selection) -> dict[str, Any]:
+    """The settings of the report, for the controls."""
+    params = {"threshold_pp": THRESHOLD_PP} | rules()["ac-nc"].defaults | selection.params
+    named = [metric["name"] for metric in data["metrics"]]
+    default = [name for name in OBJECTIVES["nc"] if name in named] or named[-1:]
+    own = selection.params.get("objectives") or selection.rule_used.fixed.get("objectives")
+    return {
+        "rule": selection.rule,
+        "delta": str(plain(params["delta_pp"])),
+        "threshold": str(plain(params["threshold_pp"])),
+        "q": f"{float(params['q']):g}",
+        "objectives": list(own or default),
+        "weights": selection.weights if isinstance(selection.weights, str) else "equal",
+        "worst": selection.worst_domain,
+    }
 
 
 def _targets(cohort: Cohort, key: RunKey) -> dict[str, FloatArray]:
     """Every target metric at every step of a run: the mean over its held-out domains."""
     steps = cohort.usable[key].steps
-    domains = [_rows(journal, steps) for journal in cohort.held_out(key).values()]
+    domains = [_at_steps(journal, steps) for journal in cohort.held_out(key).values()]
     shared = [name for name in METRICS if all(name in domain for domain in domains)]
     return {name: np.mean([domain[name] for domain in domains], axis=0) for name in shared}
 
 
-def _rows(journal: Mapping[str, NDArray[Any]], steps: NDArray[np.int64]) -> dict[str, FloatArray]:
-    """The columns of a held-out journal at given steps; nan where it has no record."""
-    found = {int(step): row for row, step in enumerate(journal["step"])}
-    at = np.array([found.get(int(step), -1) for step in steps])
+def _at_steps(
+    journal: Mapping[str, NDArray[Any]], steps: NDArray[np.int64]
+) -> dict[str, FloatArray]:
+    """The columns of a held-out journal at these steps; nan where it has no record."""
+    row_of = {int(step): row for row, step in enumerate(journal["step"])}
+    rows = np.array([row_of.get(int(step), -1) for step in steps])
     return {
-        name: np.where(at >= 0, np.asarray(column, dtype=np.float64)[at], np.nan)
+        name: np.where(rows >= 0, np.asarray(column, dtype=np.float64)[rows], np.nan)
         for name, column in journal.items()
         if name in METRICS
     }
-
-
-def _start(
-    data: Mapping[str, Any], rule: str, reference: str, params: Mapping[str, Any]
-) -> dict[str, Any]:
-    """The settings of the report, as far as the page can follow them."""
-    known = {entry["name"]: entry for entry in data["rules"]}
-    first = rule if rule in known else _usual(known)
-    given = {**SETTINGS, **{name: str(plain(value)) for name, value in params.items()}}
-    named = [metric["name"] for metric in data["metrics"]]
-    default = [name for name in OBJECTIVES["nc"] if name in named] or named[-1:]
-    own = known[first]["objectives"] if known[first]["kind"] == "constrained" else []
-    return {
-        "run": 0,
-        "rule": first,
-        "reported": first == rule and set(params) <= {*SETTINGS, "objectives"},
-        "reference": reference if reference in known else REFERENCE,
-        "delta": given["delta_pp"],
-        "threshold": given["threshold_pp"],
-        "q": given["q"],
-        "objectives": list(params.get("objectives", ())) or own or default,
-        "weights": "equal",
-        "worst": False,
-    }
-
-
-def _usual(known: Sequence[str] | Mapping[str, Any]) -> str:
-    return next(name for name in ("ac-nc", "ac-nll", REFERENCE) if name in known)
 
 
 def quantiles(runs: int) -> list[float]:

@@ -5,14 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from checkwise.figures.run_facts import TrajectoryFacts
 from checkwise.page.assets import assets
 from checkwise.page.explorer import embedded, script_hash
 from checkwise.page.markup import Child, Markup, el, join
-from checkwise.page.trajectory_plot import legend, trajectory_plot
-from checkwise.selection.explain import counted
-
-WIDE, NARROW = 860, 350
 
 
 def document(title: str, *body: Child, data: Mapping[str, Any]) -> str:
@@ -51,25 +46,6 @@ def section(kind: str, label: str, heading: str, *children: Child, id: str | Non
         *children,
         class_=kind,
         id=id,
-    )
-
-
-def trajectory_figure(facts: TrajectoryFacts, *caption: Child) -> Markup:
-    """The plot for wide and narrow screens, with its legend."""
-    lost = sum(value != value for value in facts.accuracy)
-    are = "is" if lost == 1 else "are"
-    note = f" {counted(lost, 'diverged checkpoint')} {are} marked ×." if lost else ""
-    return el(
-        "figure",
-        legend(facts),
-        trajectory_plot(facts, WIDE),
-        trajectory_plot(facts, NARROW),
-        el(
-            "figcaption",
-            *caption,
-            " Ticks at the edge are checkpoints out of view, early ones mostly.",
-            note,
-        ),
     )
 
 

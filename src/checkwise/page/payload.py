@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checkwise.metrics import METRICS
-from checkwise.page.page_rules import page_rules
 from checkwise.page.words import DECIMALS, NAMES
 from checkwise.records import RunKey, Trajectory
 from checkwise.selection.baselines import RANDOM_SEED, draw
@@ -80,7 +79,6 @@ def payload(
     return {
         "schema": 1,
         "metrics": [metric_facts(name) for name in dict.fromkeys((*names, *plan.held_out))],
-        "rules": page_rules(names),
         "runs": entries,
         **packed.shared,
         "floats": _text(packed.floats, "<f8"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import isnan
+from typing import TYPE_CHECKING
 
 from checkwise.metrics import METRICS
 from checkwise.page.facts import CohortFacts, SourceFacts
@@ -13,6 +14,9 @@ from checkwise.page.words import NAMES, ends, interval, number, title, unit
 from checkwise.study import Contrast
 from checkwise.study.paired import higher_is_better
 from checkwise.study.verdict import verdict
+
+if TYPE_CHECKING:
+    import pandas
 
 FEW = 10
 COUNTS = "small figures: runs better / equal / worse"
@@ -84,7 +88,7 @@ def source_table(rows: Sequence[SourceFacts], reference: str) -> Markup:
     head = [
         "rule",
         "mean gap (points)",
-        "median feasible set",
+        "median eligible",
         f"differs from {reference}",
         "only one eligible",
     ]
@@ -102,26 +106,20 @@ def source_table(rows: Sequence[SourceFacts], reference: str) -> Markup:
     return _table(head, body, "Choices on source validation")
 
 
-def ranked_table(
-    columns: Sequence[str], rows: Sequence[Sequence[object]], shown: Sequence[str]
-) -> Markup:
+def ranked_table(table: pandas.DataFrame, shown: Sequence[str]) -> Markup:
     """Checkpoints of one run, best first, with the columns in ``shown``."""
-    inside = columns.index("feasible")
     body = [
         el(
             "tr",
-            (
-                el("td", _cell(name, row[columns.index(name)], bool(row[inside])), class_="num")
-                for name in shown
-            ),
-            class_="chosen" if i == 0 else None if row[inside] else "dim",
+            (el("td", _cell(name, row[name], row["feasible"]), class_="num") for name in shown),
+            class_="chosen" if i == 0 else None if row["feasible"] else "dim",
         )
-        for i, row in enumerate(rows)
+        for i, row in enumerate(table.to_dict("records"))
     ]
     return _table(
         [_column(name) for name in shown],
         body,
-        "Best first; only feasible checkpoints are ranked by score",
+        "Best first; only eligible checkpoints are ranked by score",
     )
 
 
@@ -132,10 +130,10 @@ def _column(name: str) -> str:
     return {"gap_pp": "gap (points)"}.get(name, name)
 
 
-def _cell(name: str, value: object, feasible: bool) -> str:
+def _cell(name: str, value: object, eligible: bool) -> str:
     if not isinstance(value, float):
         return str(value)
-    if isnan(value) or (name == "score" and not feasible):
+    if isnan(value) or (name == "score" and not eligible):
         return "–"
     if name in METRICS:
         return f"{METRICS[name].scale * value:.{2 if name == 'accuracy' else 3}f}"

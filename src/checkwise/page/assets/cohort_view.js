@@ -90,6 +90,8 @@ function renderRules(page, setting, usual, open) {
   next();
 }
 
+const labelOf = (rule) => rule.name + (rule.kind === 'reported' ? ' (as reported)' : '');
+
 function renderSourceRules(page, setting, rows) {
   const n = page.runs.length;
   const known = rows.filter((row) => row.source);
@@ -101,7 +103,7 @@ function renderSourceRules(page, setting, rows) {
     name: 'rules-source', rows: known,
     kind: (row) => (row.rule.name === setting.rule.name ? 'chosen' : null),
     columns: [
-      { label: 'rule', value: (r) => r.rule.name, cell: (r) => r.rule.name },
+      { label: 'rule', value: (r) => r.rule.name, cell: (r) => labelOf(r.rule) },
       number('mean gap (points)', (r) => r.source.gap, 2),
       { label: 'median eligible', value: (r) => r.source.median,
         cell: (r) => general(r.source.median, 4) },
@@ -164,8 +166,8 @@ function renderTargetRules(page, setting, rows, metrics) {
     caption: `All rules at these settings − ${page.data.start.reference}, paired by run, with 95% ` +
       'cluster-t intervals over blocks; small figures: runs better / equal / worse',
     rows: rows.filter((row) => row.contrasts.length).map((row) =>
-      ({ label: row.rule.name, contrasts: row.contrasts })),
-    kind: (row) => (row.label === setting.rule.name ? 'chosen' : null),
+      ({ rule: row.rule, label: labelOf(row.rule), contrasts: row.contrasts })),
+    kind: (row) => (row.rule.name === setting.rule.name ? 'chosen' : null),
   });
 }
 

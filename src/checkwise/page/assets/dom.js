@@ -5,9 +5,11 @@ function h(tag, attributes = {}, ...children) {
   return fill(document.createElement(tag), attributes, children);
 }
 
-/** An SVG element. Its namespace is read from a drawing that is on the page already. */
+/** An SVG element. The parser knows the namespace, so the page holds no address. */
 function s(tag, attributes = {}, ...children) {
-  const space = document.querySelector('svg').namespaceURI;
+  const parsed = document.createElement('template');
+  parsed.innerHTML = '<svg></svg>';
+  const space = parsed.content.firstChild.namespaceURI;
   return fill(document.createElementNS(space, tag), attributes, children);
 }
 

@@ -1,6 +1,8 @@
 // A selection in words: the same sentences as Selection.explain() in Python.
 
 function explain(selection) {
+  const { run, setting } = selection;
+  if (setting.rule.kind === 'reported') return run.reported[setting.rule.name].words;
   const parts = [chosenIs, feasibleAre, coarse, runnerUp, tiesAre, atTheEdge, divergedAre];
   return parts.map((say) => say(selection)).filter(Boolean).join(' ');
 }

@@ -99,6 +99,11 @@ function problemWith(page, { rule, delta, threshold, objectives, weights, worst 
   if (worst && weights !== 'equal') {
     return 'The worst domain has no weights: choose equal weights, or not the worst domain.';
   }
+  const { start: first } = page.data;
+  if (rule.kind === 'reported' && (weights !== first.weights || worst !== first.worst)) {
+    return `${rule.name} is not recomputed here: count domains as the report did, or choose ` +
+      'another rule.';
+  }
   const needs = rule.kind === 'wald' ? ['ece'] : objectivesOf({ rule, objectives });
   const lacking = needs.find((name) =>
     page.runs.some((run) => !carries(run, name, weights, worst)));
@@ -146,6 +151,9 @@ function adapt(page, { rule, delta }) {
   byId('distance').hidden = !takes('q');
   byId('objectives').hidden = rule.kind !== 'constrained';
   byId('summary').textContent = rule.summary.replace('delta_pp', 'δ');
+  byId('not-recomputed').hidden = rule.kind !== 'reported';
+  byId('not-recomputed').textContent = `${rule.name} is not recomputed on this page. You see the ` +
+    'choices that checkwise made when it wrote the report.';
   const box = page.form.elements.namedItem('delta');
   if (delta) box.removeAttribute('aria-invalid');
   else box.setAttribute('aria-invalid', 'true');
@@ -156,7 +164,7 @@ const usualSetting = (page, setting) => ({ ...setting, rule: page.rules[page.dat
 function isStart(page, s) {
   const first = page.data.start;
   const relevant = (name, same) => !s.rule.takes.includes(name) || same;
-  return first.reported && s.rule.name === first.rule && s.weights === first.weights && s.worst === first.worst &&
+  return s.rule.name === first.rule && s.weights === first.weights && s.worst === first.worst &&
     relevant('delta_pp', s.delta.value === decimal(first.delta).value) &&
     relevant('q', String(s.q).replace('Infinity', 'inf') === first.q) &&
     relevant('threshold_pp', s.threshold?.value === decimal(first.threshold)?.value) &&
@@ -172,6 +180,7 @@ function settingText({ rule, delta, threshold, q, objectives, weights, worst }) 
     rule.takes.includes('objectives') ? objectives.join(' + ') : '',
     weights === 'sample' ? 'weights by sample' : '',
     worst ? 'worst domain' : '',
+    rule.kind === 'reported' ? 'as reported' : '',
   ].filter(Boolean);
   return rule.name + (parts.length ? ` (${parts.join(', ')})` : '');
 }

@@ -3,6 +3,7 @@
 // A run: {steps, domains, counts, correct, accuracy, diverged, values, pooled, draw}, where values
 // and correct are [T·E] by checkpoint, pooled is [T]. A setting: {rule, delta, threshold, q,
 // objectives, weights, worst}, where rule is an entry of the page's list and delta a decimal().
+// A rule of the kind `reported` is not computed here: each run holds the choice that Python made.
 
 const ETA = 1e-12;
 const SLACK_PP = 1e-9;
@@ -164,6 +165,14 @@ const RANKS = {
     score: errorOf(view, s.rule.objectives[0]),
   }),
   wald: (view, s) => ({ eligible: atLeast(view, s.threshold), score: errorOf(view, 'ece') }),
+  reported(view, s) {
+    const { ranked: best } = view.run.reported[s.rule.name];
+    const place = view.run.steps.map((_, t) => best.indexOf(t));
+    return {
+      eligible: place.map((at) => at >= 0),
+      score: Float64Array.from(place, (at) => (at < 0 ? NaN : at)),
+    };
+  },
   constrained(view, s) {
     const eligible = within(view, s.delta);
     const names = objectivesOf(s);
@@ -173,7 +182,8 @@ const RANKS = {
 };
 
 function objectivesOf(s) {
-  return s.rule.objectives.length ? s.rule.objectives : s.objectives;
+  const own = s.rule.kind === 'reported' || s.rule.objectives.length;
+  return own ? s.rule.objectives : s.objectives;
 }
 
 /** Min–max over the feasible set: (m − a)/(b − a + η), or 0 where b = a. */
@@ -267,6 +277,7 @@ function tiesOf({ score, eligible, index, normalised = [] }) {
 /** The bound on population source accuracy: {radius_pp, bound_pp}, or why there is none. */
 function guarantee(selection) {
   const { run, view, setting } = selection;
+  if (setting.rule.kind === 'reported') return run.reported[setting.rule.name].bound;
   if (!setting.rule.constrained) {
     return { none: `Rule ${setting.rule.name} does not keep accuracy within a tolerance of the ` +
       'best, so no bound holds; source-acc and the ac- rules have one.' };

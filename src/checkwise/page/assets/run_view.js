@@ -14,23 +14,24 @@ function renderRun(page, selection) {
     byId('weights-path').parentElement.hidden = !path;
   }
   const width = matchMedia('(max-width: 40rem)').matches ? 350 : 860;
-  byId('figure').replaceChildren(...runFigure(page, selection, usual, width));
+  byId('figure').replaceChildren(...runFigure(figureFacts(page.metrics, selection, usual), width));
   renderRanking(page, selection);
   renderSureness(page, selection, width);
 }
 
-function panelNames(page, { setting, view, run }) {
+function panelNames(metrics, { setting, view, run }) {
   const own = setting.rule.kind === 'wald' ? ['ece'] : objectivesOf(setting);
-  const fallback = ['nll', 'cwece'].filter((name) => page.metrics[name]);
-  const wanted = ['constrained', 'pure', 'wald'].includes(setting.rule.kind) ? own : fallback;
+  const usual = ['nll', 'cwece'].filter((name) => metrics[name]);
+  const wanted = ['source', 'early', 'random'].includes(setting.rule.kind) || !own.length ? usual : own;
   const held = (name) => name !== 'accuracy' && carries(run, name, view.weights, view.worst);
   return wanted.filter(held).slice(0, PANELS);
 }
 
-function runFigure(page, selection, usual, width) {
+/** The numbers of the picture, on the reported scale: plot.js draws them and computes no other. */
+function figureFacts(metrics, selection, usual) {
   const { run, view, setting, eligible } = selection;
-  const panels = panelNames(page, selection).map((name) => {
-    const metric = page.metrics[name];
+  const panels = panelNames(metrics, selection).map((name) => {
+    const metric = metrics[name];
     const values = column(view, name).map((v) => metric.scale * v);
     const unit = metric.percent ? ' (%)' : metric.scale === 100 ? ' ×100' : '';
     return { name, metric, values, title: `Source ${metric.title}${unit}` };
@@ -42,15 +43,19 @@ function runFigure(page, selection, usual, width) {
   }
   const colours = panels[0]
     ? panels[0].values.map((v) => (panels[0].metric.higher ? -v : v)) : accuracy.map(() => 0);
-  const facts = {
+  return {
     run, accuracy, eligible, panels, marks,
     worst: view.worst,
-    tolerance: setting.rule.takes.includes('delta_pp') ? setting.delta.value : 0,
+    tolerance: setting.rule.takes.includes('delta_pp') ? setting.delta.value
+      : setting.rule.tolerance ?? 0,
     levels: levelsOf(colours, eligible),
     hover: (t) => [`step ${run.steps[t]}`, `accuracy ${fixed(accuracy[t], 2)}%`,
       ...panels.map((p) => `${p.metric.title} ${fixed(p.values[t], 4)}`)].join(', '),
   };
-  const lost = run.diverged.reduce((sum, one) => sum + one, 0);
+}
+
+function runFigure(facts, width) {
+  const lost = facts.run.diverged.reduce((sum, one) => sum + one, 0);
   return [legendOf(facts), drawRun(facts, width), h('p', { class: 'note' },
     'Ticks at the edge are checkpoints out of view, early ones mostly.' +
     (lost ? ` ${counted(lost, 'diverged checkpoint')} ${lost === 1 ? 'is' : 'are'} marked ×.` : ''))];
@@ -98,8 +103,9 @@ function renderRanking(page, selection) {
     { label: 'step', value: (r) => run.steps[r.t], cell: (r) => String(run.steps[r.t]) },
     number('accuracy (%)', (r) => 100 * view.accuracy[r.t], 2),
     number('gap (points)', (r) => view.gap_pp[r.t], 2),
-    number(setting.rule.kind === 'constrained' ? 'distance' : 'score',
-      (r) => (eligible[r.t] ? score[r.t] : NaN), 4),
+    ...(setting.rule.kind === 'reported' ? [] : [
+      number(setting.rule.kind === 'constrained' ? 'distance' : 'score',
+        (r) => (eligible[r.t] ? score[r.t] : NaN), 4)]),
   ];
   const inObjectives = names.filter((name) => name !== 'accuracy');
   const own = inObjectives.flatMap((name) => objectives(name, names.indexOf(name)));
