@@ -1,9 +1,9 @@
-"""Draw the pictures of the README and of the pages from a demo cohort.
+"""Make the pictures of the README and of the pages from a demo cohort.
 
     python docs/build/pictures.py out/demo
 
-Writes images/trajectory.svg (one run), images/report.png (the page in a browser) and
-demo-report.html (the page itself).
+Writes demo-report.html (the page), images/report.png (the page in a browser) and
+images/trajectory.png (one run, as the page draws it).
 """
 
 from __future__ import annotations
@@ -15,16 +15,11 @@ import tempfile
 from pathlib import Path
 
 from checkwise.page import write_report
-from checkwise.page.facts import cohort_facts
-from checkwise.page.picture import trajectory_picture
 from checkwise.study import Cohort
 
 DOCS = Path(__file__).parents[1]
-TRAJECTORY, PICTURE, PAGE = (
-    DOCS / "images" / "trajectory.svg",
-    DOCS / "images" / "report.png",
-    DOCS / "demo-report.html",
-)
+PAGE = DOCS / "demo-report.html"
+PICTURE, TRAJECTORY = DOCS / "images" / "report.png", DOCS / "images" / "trajectory.png"
 FLAGS = (
     "--headless",
     "--no-sandbox",
@@ -40,38 +35,47 @@ FLAGS = (
 SMALL = 330_000  # bytes of numbers: the page in the repository stays below 600 kB
 
 
-def trajectory(cohort: Cohort) -> str:
-    """The run with the median feasible set: no result decided which one is shown."""
-    return trajectory_picture(cohort_facts(cohort).example)
-
-
-def photograph(page: Path, picture: Path, size: str = "1000,1960") -> None:
-    """What a browser shows of a page."""
+def browse(page: Path, *asked: str) -> str:
+    """What Chromium prints about a page."""
     chromium = shutil.which("chromium")
     if chromium is None:
-        sys.exit("Expected Chromium for the picture of the page, but `chromium` is not installed.")
+        sys.exit("Expected Chromium for pictures of the page, but `chromium` is not installed.")
     with tempfile.TemporaryDirectory() as profile:
-        subprocess.run(
-            [
-                chromium,
-                *FLAGS,
-                f"--user-data-dir={profile}",
-                f"--window-size={size}",
-                f"--screenshot={picture}",
-                page.resolve().as_uri(),
-            ],
-            check=True,
-            capture_output=True,
-            timeout=120,
-        )
+        command = [chromium, *FLAGS, f"--user-data-dir={profile}", *asked, page.resolve().as_uri()]
+        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
+    return done.stdout
+
+
+def photograph(page: Path, picture: Path, *, width: int, height: int, sharpness: int = 1) -> None:
+    """What a browser shows of a page."""
+    browse(
+        page,
+        f"--window-size={width},{height}",
+        f"--force-device-scale-factor={sharpness}",
+        f"--screenshot={picture}",
+    )
+
+
+def only_drawing(page: Path) -> str:
+    """The drawing that the page's script makes of a run, alone on a page of the same style.
+
+    It is the run with the median number of eligible checkpoints: no result decided which one.
+    """
+    drawn = browse(page, "--dump-dom")
+    style = drawn[drawn.index("<style>") : drawn.index("</style>")]
+    start = drawn.index(">", drawn.index('id="figure"')) + 1
+    figure = drawn[start : drawn.index("</svg><p", start)]
+    return f"<!doctype html>{style}</style><main>{figure}</svg></main>"
 
 
 def main(path: str) -> None:
-    cohort = Cohort.open(path)
-    TRAJECTORY.parent.mkdir(exist_ok=True)
-    TRAJECTORY.write_text(trajectory(cohort), "utf-8")
-    write_report(cohort, PAGE, budget=SMALL)
-    photograph(PAGE, PICTURE)
+    PICTURE.parent.mkdir(exist_ok=True)
+    write_report(Cohort.open(path), PAGE, budget=SMALL)
+    photograph(PAGE, PICTURE, width=1000, height=1960)
+    with tempfile.TemporaryDirectory() as folder:
+        alone = Path(folder) / "trajectory.html"
+        alone.write_text(only_drawing(PAGE), "utf-8")
+        photograph(alone, TRAJECTORY, width=900, height=660, sharpness=2)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import pytest
 import checkwise as cw
 from checkwise.page import sentences, write_report
 from checkwise.records import RunKey
+from checkwise.selection.rules import unregister
 from checkwise.study import Cohort, Contrast
 from tests.page.chromium import Browser, browser, needs_chromium
 from tests.page.test_page import HOSTILE
@@ -307,6 +308,72 @@ def test_without_a_script_the_facts_stand_there(without_script: Browser) -> None
     without_script.run("document.querySelector('#heldout > summary').click()")
     assert visible("#heldout .static-only table")
     assert not visible("#rules-target")
+
+
+@pytest.fixture
+def latest() -> Iterator[str]:
+    """A rule of a user's own, which the page's script does not know."""
+
+    @cw.rule("latest", constrained=True)
+    def choose(table: Any, *, delta_pp: Any = 0.5) -> Any:
+        """The latest checkpoint within the tolerance."""
+        return table["step"][table.within(delta_pp)][-1]
+
+    yield choose.name
+    unregister("latest")
+
+
+def test_a_rule_of_ones_own_leads_the_page_with_the_choices_that_python_made(
+    tab: Browser, cohort: Cohort, tmp_path: Path, latest: str
+) -> None:
+    tab.console.clear()
+    tab.open(write_report(cohort, tmp_path / "own.html", rules=[latest, "ac-nc"], delta_pp="1"))
+    assert tab.run("document.getElementById('rule').value") == latest
+    chosen = chosen_by(cohort, tab, latest, delta_pp="1")
+    assert tab.text("#choice") == f"Step {chosen.step}"
+    assert tab.text("#explanation") == chosen.explain()
+    assert tab.text("#not-recomputed").startswith("latest is not recomputed on this page.")
+    assert "tolerance: 1 points" in tab.text("#figure")
+    assert f"{chosen.guarantee().bound_pp:.2f} points" in tab.text("#sure")
+    open_held_out(tab)
+    assert "are the settings that the report" in tab.text("#live-note")
+    (row,) = [row for row in cohort.contrasts([latest], delta_pp="1") if row.metric == "target_nll"]
+    agree(saved(tab, "#rules-target")["latest (as reported)"], [row])
+    tab.set("weights", "sample")
+    assert "latest is not recomputed here" in tab.text("#problem")
+    tab.set("rule", "ac-nc")
+    known = chosen_by(cohort, tab, "ac-nc", delta_pp="1", weights="sample")
+    assert tab.text("#explanation") == known.explain()
+    assert tab.run("document.getElementById('not-recomputed').hidden") is True
+    assert tab.console == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "asked"),
+    [("latest", {"delta_pp": "2"}), ("ac-nc", {"pareto": True}), ("ac-random", {"seed": 3})],
+)
+def test_a_run_chosen_in_a_way_that_the_page_lacks_is_shown_as_chosen(
+    tab: Browser, cohort: Cohort, tmp_path: Path, latest: str, rule: str, asked: dict[str, Any]
+) -> None:
+    run = next(iter(cohort.runs.values()))
+    tab.open(write_report(run, tmp_path / "run.html", rule=rule, **asked))
+    chosen = cw.select(run, rule, **asked)
+    assert tab.text("#choice") == f"Step {chosen.step}"
+    assert tab.text("#explanation") == chosen.explain()
+    assert f"{rule} is not recomputed on this page" in tab.text("#not-recomputed")
+    steps = tab.run(
+        "[...document.querySelectorAll('#ranking tbody tr')].map(r => +r.cells[1].innerText)"
+    )
+    size = min(10, len(chosen.feasible_steps))
+    assert steps[:size] == chosen.table["step"][:size].tolist()
+
+
+def test_a_page_opens_with_the_weights_of_the_report(
+    tab: Browser, cohort: Cohort, tmp_path: Path
+) -> None:
+    run = next(iter(cohort.runs.values()))
+    tab.open(write_report(run, tmp_path / "run.html", rule="ac-nc", weights="sample", q=2))
+    assert tab.text("#explanation") == cw.select(run, "ac-nc", weights="sample", q=2).explain()
 
 
 def test_a_single_run_is_explored_alike(tab: Browser, folder: Path, cohort: Cohort) -> None:
