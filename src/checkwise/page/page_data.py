@@ -18,7 +18,7 @@ from checkwise.errors import NoGuaranteeError
 from checkwise.metrics import METRICS
 from checkwise.page.payload import BUDGET, payload
 from checkwise.records import RunKey
-from checkwise.selection import Rule, Selection, baselines, rules
+from checkwise.selection import DEFAULT_RULE, Rule, Selection, baselines, rules
 from checkwise.selection.constrained import OBJECTIVES, accuracy_constrained
 from checkwise.selection.result import plain
 from checkwise.statistics.bootstrap import LEVEL
@@ -173,7 +173,8 @@ def _reported(selection: Selection) -> dict[str, Any]:
 
 def _start(data: Mapping[str, Any], selection: Selection) -> dict[str, Any]:
     """The settings of the report, for the controls."""
-    params = {"threshold_pp": THRESHOLD_PP} | rules()["ac-nc"].defaults | selection.params
+    usual = rules()[DEFAULT_RULE].defaults
+    params = {"threshold_pp": THRESHOLD_PP, **usual, **selection.params}
     named = [metric["name"] for metric in data["metrics"]]
     default = [name for name in OBJECTIVES["nc"] if name in named] or named[-1:]
     own = selection.params.get("objectives") or selection.rule_used.fixed.get("objectives")
