@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from checkwise.data import DomainDataset, from_arrays, frozen_features
 from checkwise.errors import InputError
 
+
 def _means(batch: NDArray[Any]) -> NDArray[Any]:
     means: NDArray[Any] = batch.mean(axis=(1, 2)).astype(np.float32)
     return means
