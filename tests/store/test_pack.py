@@ -16,8 +16,8 @@ import pytest
 
 import checkwise as cw
 from checkwise.cli import main
-from checkwise.store import unpack as unpacking
 from checkwise.store.cohort import write_cohort
+from checkwise.store.new_folder import new_folder
 from checkwise.store.pack import pack
 from checkwise.store.registration import LOG, OPENED, REGISTRATION, read_log, register
 from checkwise.store.unpack import unpack
@@ -286,12 +286,15 @@ def test_a_killed_unpack_leaves_nothing_and_can_be_run_again(cohort: Path, tmp_p
 
 def test_two_commands_at_once_do_not_disturb_each_other(cohort: Path, tmp_path: Path) -> None:
     pack(cohort, tmp_path / "own.tar.xz")
-    with unpacking._workplace(tmp_path / "out") as place:
-        (place / "cohort.json").write_text("{}")
-        unpack(tmp_path / "own.tar.xz", tmp_path / "out")
-        assert (place / "cohort.json").is_file()
-        with pytest.raises(cw.InputError, match="is not empty"):
-            unpacking._put_in_place(place, tmp_path / "out")
+
+    def build_while_another_unpacks() -> None:
+        with new_folder(tmp_path / "out") as place:
+            (place / "cohort.json").write_text("{}")
+            unpack(tmp_path / "own.tar.xz", tmp_path / "out")
+            assert (place / "cohort.json").is_file()
+
+    with pytest.raises(cw.InputError, match="is not empty"):
+        build_while_another_unpacks()
     assert verify(tmp_path / "out") == []
     assert not list(tmp_path.glob(".*"))
 

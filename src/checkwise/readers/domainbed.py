@@ -34,6 +34,19 @@ def read(
     lines: Sequence[Line], notes: Iterable[str], path: Path, request: Request
 ) -> list[LoadedRun]:
     """The runs of one log: one, unless its folder was used for several configurations."""
+    runs = lines_by_run(lines, path, request)
+    notes = (*notes, *_unfinished(path))
+    found = []
+    for run, own in runs.items():
+        # Weights in the folder are those of the run that wrote there last.
+        weights = path.parent if own[-1] is lines[-1] else None
+        trajectory = _trajectory(run, own, notes, path, weights, request)
+        found.append(LoadedRun(run, trajectory, f"{path} line {own[0].number}", path))
+    return found
+
+
+def lines_by_run(lines: Sequence[Line], path: Path, request: Request) -> dict[RunKey, list[Line]]:
+    """The records of every run of a log, by their arguments."""
     runs: dict[RunKey, list[Line]] = {}
     known = environments.logged(lines) | paper_log.logged(lines)
     args, key = None, None
@@ -46,14 +59,7 @@ def read(
             environments.check_targets(targets, known, line, path)
             key = environments.run_key(args, targets, seed="hparams_seed", path=path)
         runs.setdefault(key, []).append(line)
-    notes = (*notes, *_unfinished(path))
-    found = []
-    for run, own in runs.items():
-        # Weights in the folder are those of the run that wrote there last.
-        weights = path.parent if run == key else None
-        trajectory = _trajectory(run, own, notes, path, weights, request)
-        found.append(LoadedRun(run, trajectory, f"{path} line {own[0].number}"))
-    return found
+    return runs
 
 
 def _trajectory(

@@ -100,7 +100,23 @@ def load_runs(
     root = Path(path)
     settings = {"bins": bins, "bandwidth": bandwidth, "progress": progress}
     request = Request.of(held_out, metrics, sources=sources, columns=columns, **settings)
+    return {key: run.trajectory for key, run in find_runs(root, request).items()}
+
+
+def find_runs(root: Path, request: Request) -> dict[RunKey, LoadedRun]:
+    """Every run with the place it came from."""
     return by_key(root, _found(root, request))
+
+
+def input_files(root: Path) -> list[Path]:
+    """The tables and logs that the runs of a path are read from, without reading them.
+
+    A folder of saved outputs, and a run of checkwise, have none.
+    """
+    if root.is_file():
+        return [root]
+    folders = (folder for folder, reader in _run_folders(root) if reader.recognise is _has_log)
+    return sorted(folder / domainbed.LOG for folder in folders)
 
 
 @dataclass(frozen=True)

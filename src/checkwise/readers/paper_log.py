@@ -36,7 +36,7 @@ def read(
     if not indices:
         return None
     for line, row in zip(lines, rows, strict=True):
-        for index, worst in _worst_class(line, targets).items():
+        for index, worst in worst_class(_sources(line, CLASS_FIELD, targets)).items():
             if index in row:
                 row[index] = {**row[index], "worst_class_accuracy": worst}
     values: dict[str, dict[int, list[float]]] = {}
@@ -70,7 +70,7 @@ def logged(lines: Sequence[Line]) -> set[int]:
     return {
         entry["domain_index"]
         for line in lines
-        for entry in _entries(line, FIELD)
+        for entry in entries(line, FIELD)
         if type(entry.get("domain_index")) is int
     }
 
@@ -79,14 +79,15 @@ def target_names(lines: Sequence[Line], targets: Collection[int]) -> set[str]:
     """Names of held-out domains, to recognise one the caller gives; no value of theirs is read."""
     return {
         str(entry.get("domain_name"))
-        for entry in _entries(lines[0], FIELD)
+        for entry in entries(lines[0], FIELD)
         if not _is_source(entry, targets)
     }
 
 
-def _entries(line: Line, field: str) -> Iterator[dict[str, Any]]:
-    entries = line.fields.get(field)
-    for entry in entries if isinstance(entries, list) else []:
+def entries(line: Line, field: str) -> Iterator[dict[str, Any]]:
+    """The entries of a record about domains, whatever their role."""
+    logged = line.fields.get(field)
+    for entry in logged if isinstance(logged, list) else []:
         if isinstance(entry, dict):
             yield entry
 
@@ -100,7 +101,7 @@ def _is_source(entry: dict[str, Any], targets: Collection[int]) -> bool:
 
 def _sources(line: Line, field: str, targets: Collection[int]) -> Iterator[dict[str, Any]]:
     """Validation entries of source domains: the only ones that leave this function."""
-    for entry in _entries(line, field):
+    for entry in entries(line, field):
         if entry.get("split") == "out" and _is_source(entry, targets):
             yield entry
 
@@ -118,10 +119,10 @@ def _source_entries(line: Line, targets: Collection[int], path: Path) -> dict[in
     return found
 
 
-def _worst_class(line: Line, targets: Collection[int]) -> dict[int, float]:
+def worst_class(about_classes: Iterable[dict[str, Any]]) -> dict[int, float]:
     """Smallest accuracy over the classes present, per domain index."""
     found: dict[int, list[float]] = {}
-    for entry in _sources(line, CLASS_FIELD, targets):
+    for entry in about_classes:
         index, logged = entry.get("domain_index"), entry.get("class_accuracy")
         if type(index) is not int:
             continue

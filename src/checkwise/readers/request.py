@@ -75,11 +75,15 @@ class Request:
 
 @dataclass(frozen=True)
 class LoadedRun:
-    """One run and the place it came from; the key is None where the input does not tell it."""
+    """One run and the place it came from; the key is None where the input does not tell it.
+
+    ``file`` is the log or table that it was read from, None for a folder of outputs or records.
+    """
 
     key: RunKey | None
     trajectory: Trajectory
     where: str
+    file: Path | None = None
 
 
 def build(make: Callable[..., Trajectory], where: str, *args: Any, **facts: Any) -> Trajectory:

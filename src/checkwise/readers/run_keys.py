@@ -9,27 +9,28 @@ from pathlib import Path
 
 from checkwise.errors import InputError
 from checkwise.readers.request import LoadedRun
-from checkwise.records import RunKey, Trajectory
+from checkwise.records import RunKey
 
 
-def by_key(root: Path, runs: Iterable[LoadedRun]) -> dict[RunKey, Trajectory]:
+def by_key(root: Path, runs: Iterable[LoadedRun]) -> dict[RunKey, LoadedRun]:
     """Every run under its key; where several share one, ``dataset`` begins with their folder."""
     groups: dict[RunKey, list[LoadedRun]] = {}
     for run in runs:
         key = run.key or RunKey(_place(root, run), "run", (), 0, 0)
         groups.setdefault(key, []).append(run)
-    named: dict[RunKey, Trajectory] = {}
+    named: dict[RunKey, LoadedRun] = {}
     for key, alike in groups.items():
         prefixes = _prefixes(root, key, alike)
         for run, prefix in zip(alike, prefixes, strict=True):
-            trajectory, own = run.trajectory, key
+            own = key
             if prefix:
                 own = replace(key, dataset=f"{prefix}/{key.dataset}")
                 note = f"{len(alike)} runs are {key}: their folders tell them apart"
-                trajectory = replace(trajectory, notes=(*trajectory.notes, note))
+                noted = replace(run.trajectory, notes=(*run.trajectory.notes, note))
+                run = replace(run, trajectory=noted)
             if own in named or (prefix and own in groups):
                 raise _refusal(key, alike)
-            named[own] = trajectory
+            named[own] = run
     return named
 
 

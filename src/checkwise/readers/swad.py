@@ -32,6 +32,20 @@ def read(
     lines: Sequence[Line], notes: Iterable[str], path: Path, request: Request
 ) -> list[LoadedRun]:
     """The runs of one log, each with its own held-out domains."""
+    return [
+        LoadedRun(
+            key,
+            # Only the last line of the file can be cut off, so only its run is told.
+            _trajectory(key, own, tuple(notes) if own[-1] is lines[-1] else (), path, request),
+            f"{path} line {own[0].number}",
+            path,
+        )
+        for key, own in lines_by_run(lines, path, request).items()
+    ]
+
+
+def lines_by_run(lines: Sequence[Line], path: Path, request: Request) -> dict[RunKey, list[Line]]:
+    """The records of every run of a log."""
     runs: dict[RunKey, list[Line]] = {}
     for line, targets in _with_targets(lines, path, request):
         # SWAD draws no hyperparameters; its `seed` is what tells two such runs apart.
@@ -39,15 +53,7 @@ def read(
             environments.arguments(line, path), targets, seed="seed", path=path
         )
         runs.setdefault(key, []).append(line)
-    return [
-        LoadedRun(
-            key,
-            # Only the last line of the file can be cut off, so only its run is told.
-            _trajectory(key, own, tuple(notes) if own[-1] is lines[-1] else (), path, request),
-            f"{path} line {own[0].number}",
-        )
-        for key, own in runs.items()
-    ]
+    return runs
 
 
 def _with_targets(

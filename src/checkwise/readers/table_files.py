@@ -23,6 +23,11 @@ MOST_ROWS = 5_000_000
 
 def read_csv(path: Path, request: Request) -> list[LoadedRun]:
     """The runs of a comma-separated file whose first line names the columns."""
+    return table_runs.read(open_csv(path, request), request)
+
+
+def open_csv(path: Path, request: Request) -> Sheet:
+    """A comma-separated file as a table."""
     try:
         text = read_bytes(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -52,11 +57,16 @@ def read_csv(path: Path, request: Request) -> list[LoadedRun]:
         index = header.index(column)
         return [table[row][index].strip() for row in rows.tolist()]
 
-    return table_runs.read(Sheet(path, len(table), lambda rows: header, cells), request)
+    return Sheet(path, len(table), lambda rows: header, cells)
 
 
 def read_parquet(path: Path, request: Request) -> list[LoadedRun]:
-    """The runs of a Parquet file; columns nobody asked for stay on disk."""
+    """The runs of a Parquet file."""
+    return table_runs.read(open_parquet(path), request)
+
+
+def open_parquet(path: Path) -> Sheet:
+    """A Parquet file as a table; columns nobody asks for stay on disk."""
     import pyarrow.parquet as pq
 
     data = io.BytesIO(read_bytes(path))
@@ -78,7 +88,7 @@ def read_parquet(path: Path, request: Request) -> list[LoadedRun]:
         except Exception as error:
             raise _not_parquet(path, error) from None
 
-    return table_runs.read(Sheet(path, length, lambda rows: header, cells), request)
+    return Sheet(path, length, lambda rows: header, cells)
 
 
 def _not_parquet(path: Path, error: Exception) -> InputError:
@@ -93,6 +103,11 @@ def read_records(
     lines: Sequence[Line], notes: Iterable[str], path: Path, request: Request
 ) -> list[LoadedRun]:
     """The runs of a file of JSON lines, each one row."""
+    return table_runs.read(sheet_of(lines, notes, path), request)
+
+
+def sheet_of(lines: Sequence[Line], notes: Iterable[str], path: Path) -> Sheet:
+    """Lines of JSON as a table, each one row."""
 
     def header(rows: Rows) -> list[str]:
         return list(dict.fromkeys(name for row in rows.tolist() for name in lines[row].fields))
@@ -100,4 +115,4 @@ def read_records(
     def cells(column: str, rows: Rows) -> list[Any]:
         return [lines[row].fields.get(column) for row in rows.tolist()]
 
-    return table_runs.read(Sheet(path, len(lines), header, cells, tuple(notes)), request)
+    return Sheet(path, len(lines), header, cells, tuple(notes))

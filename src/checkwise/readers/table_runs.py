@@ -46,10 +46,7 @@ class Sheet:
 
 def read(sheet: Sheet, request: Request) -> list[LoadedRun]:
     """The runs of a table."""
-    everything = np.arange(sheet.rows)
-    if not sheet.rows:
-        raise InputError(f"Expected at least one row, but {sheet.path} holds only column names.")
-    sources = _only_sources(sheet, request, everything)
+    sources = sort_rows(sheet, request)
     rows = np.flatnonzero(sources.keep)
     header = sheet.header(rows)
     reading = check_header(header, request, sheet.path)
@@ -60,9 +57,13 @@ def read(sheet: Sheet, request: Request) -> list[LoadedRun]:
     return _runs(columns, sources, request, sheet.path, notes)
 
 
-def _only_sources(sheet: Sheet, request: Request, everything: Rows) -> SourceRows:
+def sort_rows(sheet: Sheet, request: Request) -> SourceRows:
+    """Which rows are source validation; of the others only domain and role are looked at."""
+    if not sheet.rows:
+        raise InputError(f"Expected at least one row, but {sheet.path} holds only column names.")
+    everything = np.arange(sheet.rows)
     header, where = sheet.header(everything), str(sheet.path)
-    reading = _reading(header, request, sheet.path)
+    reading = columns_read(header, request, sheet.path)
     column_names.check_sorting(header, reading, where, told=bool(request.held_out))
     if not request.held_out and not {"role", "held_out"} & set(reading):
         for column in (column for column in header if column not in reading.values()):
@@ -77,7 +78,8 @@ def _only_sources(sheet: Sheet, request: Request, everything: Rows) -> SourceRow
     )
 
 
-def _reading(header: Sequence[str], request: Request, path: Path) -> dict[str, str]:
+def columns_read(header: Sequence[str], request: Request, path: Path) -> dict[str, str]:
+    """Name → column for what is read of a table, as far as the table has it."""
     for name in request.metrics:
         # A registered metric may be missing: the rule that wants it says what to do.
         if name not in header and name not in METRICS and name not in request.columns:
@@ -88,7 +90,7 @@ def _reading(header: Sequence[str], request: Request, path: Path) -> dict[str, s
 
 def check_header(header: Sequence[str], request: Request, path: Path) -> dict[str, str]:
     """Name → column for what is read of a table, which has to be one of validation metrics."""
-    reading = _reading(header, request, path)
+    reading = columns_read(header, request, path)
     absent = [name for name in REQUIRED if name not in reading]
     if absent:
         shown = ", ".join(header[:12])[:200] or "nothing"
@@ -121,7 +123,7 @@ def _runs(
     keyed = bool(labels) or any(sources.targets)
     found = []
     for (targets, label), members in groups.items():
-        key = _key(dict(zip(labels, label, strict=True)), targets, path) if keyed else None
+        key = key_of(dict(zip(labels, label, strict=True)), targets, path) if keyed else None
         named = "/".join(part for part in (*label, "+".join(targets)) if part)
         where = f"{path}, run {named}" if keyed else str(path)
         taken = {n: column[members] for n, column in columns.items() if n not in labels}
@@ -131,11 +133,12 @@ def _runs(
             sources=set(texts(taken, "domain", "", 0).tolist()),  # sorted out already
             metrics=request.metrics, key=key, notes=(*notes, *absent),
         )  # fmt: skip
-        found.append(LoadedRun(key, trajectory, where))
+        found.append(LoadedRun(key, trajectory, where, path))
     return found
 
 
-def _key(named: Mapping[str, str], targets: tuple[str, ...], path: Path) -> RunKey:
+def key_of(named: Mapping[str, str], targets: tuple[str, ...], path: Path) -> RunKey:
+    """The key of a run from its cells in ``RUN_COLUMNS`` and its held-out domains."""
     if set(named) == {"run"} and not targets:
         return RunKey(named["run"], "run", (), 0, 0)
     seeds = {}

@@ -147,7 +147,7 @@ def values(
                 f"Expected {name} of shape (steps, domains) = ({len(steps)}, {len(domains)}), "
                 f"but got {array.shape}."
             )
-        bad = _outside(array, name) & ~diverged[:, None]
+        bad = outside(array, name) & ~diverged[:, None]
         if bad.any():
             t, e = (int(i) for i in np.argwhere(bad)[0])
             raise InputError(_complaint(name, array[t, e], int(steps[t]), domains[e]))
@@ -170,7 +170,7 @@ def pooled(
             raise InputError(
                 f"Expected {name} as one mean per step ({len(steps)}), but got {array.shape}."
             )
-        bad = _outside(array, name) & ~diverged
+        bad = outside(array, name) & ~diverged
         if bad.any():
             t = int(np.flatnonzero(bad)[0])
             raise InputError(_complaint(name, array[t], int(steps[t]), "mean over domains"))
@@ -178,7 +178,8 @@ def pooled(
     return checked
 
 
-def _outside(array: FloatArray, name: str) -> BoolArray:
+def outside(array: FloatArray, name: str) -> BoolArray:
+    """Where an array holds what no metric of that name can be."""
     with np.errstate(invalid="ignore"):
         bad: BoolArray = ~np.isfinite(array)
         if name in METRICS:

@@ -48,7 +48,8 @@ def in_cohort(place: Path) -> bool:
 def read_heldout(folder: Path, domain: str) -> dict[str, NDArray[Any]]:
     """Every record on one held-out domain: ``step``, ``diverged``, ``n``, ``correct``, metrics.
 
-    Metrics of a diverged checkpoint are nan.
+    Metrics of a diverged checkpoint are nan, and so are those that an imported log lacks. Where
+    an imported log has no counts there is no ``n`` and no ``correct``.
     """
     name = layout.heldout_file(domain)
     return _opened(Path(folder) / name, lambda: _columns(Path(folder), domain))
@@ -116,7 +117,7 @@ def _columns(folder: Path, domain: str) -> dict[str, NDArray[Any]]:
     if not lines:
         raise InputError(f"Expected at least one record, but got none in {path}: let it train.")
     steps, diverged = journal.steps_of(lines, path), journal.diverged_of(lines)
-    columns = journal.metric_columns(lines, diverged, steps, str(path))
+    columns = journal.metric_columns(lines, diverged, steps, str(path), gaps=True)
     return {"step": steps, "diverged": diverged, **columns}
 
 

@@ -161,17 +161,27 @@ def metric_columns(
     diverged: NDArray[np.bool_],
     steps: NDArray[np.int64],
     where: str,
+    *,
+    gaps: bool = False,
 ) -> dict[str, NDArray[Any]]:
-    """Columns ``n``, ``correct`` and every metric; nan (0 correct) where a checkpoint diverged."""
+    """Columns ``n``, ``correct`` and every metric; nan (0 correct) where a checkpoint diverged.
+
+    A count that is null in every line is unknown and has no column. With ``gaps`` a metric may be
+    null where nothing was measured, and is nan there.
+    """
     kept = [entry for entry, lost in zip(entries, diverged.tolist(), strict=True) if not lost]
     source = kept or list(entries)
     names = [name for name in source[0] if name not in (*NOT_METRICS, "step", "diverged")]
     columns: dict[str, NDArray[Any]] = {}
     for name in ("n", "correct", *names):
         count = name in ("n", "correct")
+        if count and all(name in entry and entry[name] is None for entry in source):
+            continue
         empty = 0 if count else np.nan
         values = [
-            empty if lost and name != "n" else _number(entry, name, step, where, whole=count)
+            empty
+            if (lost and name != "n") or (gaps and not count and entry.get(name) is None)
+            else _number(entry, name, step, where, whole=count)
             for entry, lost, step in zip(entries, diverged.tolist(), steps.tolist(), strict=True)
         ]
         columns[name] = np.array(values, dtype=np.int64 if count else np.float64)

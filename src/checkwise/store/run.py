@@ -113,7 +113,7 @@ def read_trajectory(folder: Path) -> Trajectory:
     lines = read_records(folder, layout.SOURCE)
     if not lines:
         raise InputError(f"Expected at least one record, but got none in {path}: let it train.")
-    notes = [] if finished(folder) else ["the run is not finished"]
+    notes = imported_notes(run) if finished(folder) else ["the run is not finished"]
     unknown = unknown_metrics(run)
     if unknown:
         notes.append(f"{', '.join(unknown)} left out: {plugin_hint(run)}")
@@ -127,6 +127,13 @@ def read_trajectory(folder: Path) -> Trajectory:
         notes=tuple(notes),
         without=unknown,
     )
+
+
+def imported_notes(run: RunRecord) -> list[str]:
+    """What a reader said about the log that an imported run comes from."""
+    origin = run.config.get("imported")
+    notes = origin.get("notes") if isinstance(origin, Mapping) else None
+    return [note for note in notes if isinstance(note, str)] if isinstance(notes, list) else []
 
 
 def unknown_metrics(run: RunRecord) -> tuple[str, ...]:
@@ -171,20 +178,43 @@ def trajectory_of(
         for domain in domains
     }
     first = columns[domains[0]]
+    for domain in domains:
+        if columns[domain].keys() != first.keys():
+            raise InputError(
+                f"Expected the same metrics of every domain, but {domains[0]!r} and {domain!r} "
+                f"differ in {path}: the file is damaged; `checkwise verify` says what to do."
+            )
     table = {name: np.stack([columns[d][name] for d in domains], axis=1) for name in first}
     table = {name: column for name, column in table.items() if name not in without}
-    counts, correct = table.pop("n"), table.pop("correct")
-    if (counts != counts[0]).any():
+    counts, correct = table.pop("n", None), table.pop("correct", None)
+    if counts is not None and (counts != counts[0]).any():
         raise InputError(f"Expected the same n at every step, but it changes in {path}.")
     return Trajectory(
         steps=steps,
         domains=domains,
         values=table,
-        counts=counts[0],
+        pooled=_pooled(lines, diverged, steps, str(path)),
+        counts=None if counts is None else counts[0],
         correct=correct,
         diverged=diverged,
         **facts,
     )
+
+
+def _pooled(
+    lines: Sequence[Mapping[str, Any]], diverged: Any, steps: Any, where: str
+) -> dict[str, Any]:
+    """Metrics that an imported log has only as means over domains."""
+    if not any("pooled" in line for line in lines):
+        return {}
+    means = [line.get("pooled") for line in lines]
+    if not all(isinstance(entry, Mapping) for entry in means):
+        raise InputError(
+            f"Expected the pooled metrics of every step, but some have none in {where}: the file "
+            "is damaged; `checkwise verify` says what to do."
+        )
+    counts = {"n": None, "correct": None}
+    return journal.metric_columns([{**counts, **entry} for entry in means], diverged, steps, where)
 
 
 def _domains(line: Mapping[str, Any], path: Path) -> tuple[str, ...]:

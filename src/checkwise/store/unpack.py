@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import errno
-import fcntl
-import glob
 import io
 import lzma
 import os
 import re
-import shutil
 import tarfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Final
 
 from checkwise.errors import CheckwiseError, InputError
 from checkwise.store import layout
-from checkwise.store.atomic_write import sync_folder, writing
+from checkwise.store.new_folder import check_new, new_folder
 from checkwise.store.pack import check_whole
 from checkwise.store.registration import LOG, mark_opened
 
-_BUILDING: Final = ".unpacking"
 # What `pack` writes, and nothing else.
 _MEMBERS: Final = re.compile(
     rf"{re.escape(layout.COHORT)}|{re.escape(LOG)}|{layout.RUNS}/(?!\.)[^/\\\0]+/"
@@ -40,7 +32,7 @@ def unpack(file: Path, out: Path) -> None:
     nothing there and can be run again. Whoever has the file can read its held-out journals: the new
     cohort is marked as opened.
     """
-    _check_new(out)
+    check_new(out)
     if file.is_dir():
         raise InputError(
             f"Expected a packed cohort (made by `checkwise pack`), but {file} is a folder: give "
@@ -52,8 +44,7 @@ def unpack(file: Path, out: Path) -> None:
             f"Expected a packed cohort (made by `checkwise pack`), but {file} holds no "
             f"{layout.COHORT}: it is another archive."
         )
-    out = Path(os.path.abspath(out))
-    with writing(out.parent, then="nothing was left there"), _workplace(out) as place:
+    with new_folder(out) as place:
         # The mark comes before the journals: at no time do they lie anywhere without it.
         of_runs = {name for name in members if name not in (layout.COHORT, LOG)}
         for name in members.keys() - of_runs:
@@ -62,61 +53,6 @@ def unpack(file: Path, out: Path) -> None:
         for name in of_runs:
             _write(place / name, members[name])
         _check(place, file)
-        _put_in_place(place, out)
-
-
-def _check_new(out: Path) -> None:
-    if out.is_symlink() or (out.exists() and not out.is_dir()):
-        raise InputError(f"Expected a new folder, but {out} is a file or a link: choose another.")
-    if out.exists() and any(out.iterdir()):
-        raise InputError(f"Expected a new folder, but {out} is not empty: choose another.")
-    if out.exists() and (out.samefile(Path.cwd()) or os.path.ismount(out)):
-        raise InputError(
-            f"Expected a new folder, but {out} is where you are or a mount point, which cannot be "
-            "put in place in one step: name a folder inside it."
-        )
-
-
-@contextmanager
-def _workplace(out: Path) -> Iterator[Path]:
-    """A folder beside ``out`` to build it in. Those of attempts that were killed are removed.
-
-    A living attempt holds a lock on its folder.
-    """
-    out.parent.mkdir(parents=True, exist_ok=True)
-    for place in out.parent.glob(f".{glob.escape(out.name)}.*{_BUILDING}"):
-        with suppress(OSError), _locked(place):
-            shutil.rmtree(place)
-    around = Path(mkdtemp(prefix=f".{out.name}.", suffix=_BUILDING, dir=out.parent))
-    try:
-        with _locked(around):
-            place = around / out.name
-            place.mkdir()
-            yield place
-    finally:
-        shutil.rmtree(around, ignore_errors=True)
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    finally:
-        os.close(file)
-
-
-def _put_in_place(place: Path, out: Path) -> None:
-    for folder, _, _ in os.walk(place):
-        sync_folder(Path(folder))
-    try:
-        place.replace(out)
-    except OSError as error:
-        if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
-            _check_new(out)
-        raise
-    sync_folder(out.parent)
 
 
 def _write(path: Path, content: bytes) -> None:

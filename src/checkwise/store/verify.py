@@ -152,6 +152,9 @@ def planned_steps(facts: Mapping[str, Any], path: Path) -> list[int]:
     Raises:
         InputError: there is no schedule in it.
     """
+    logged = facts.get("record_steps")  # of an imported run, which may have no regular schedule
+    if isinstance(logged, list) and logged and all(type(step) is int for step in logged):
+        return logged
     steps, every = (layout.expect(facts, name, int, path) for name in ("steps", "record_every"))
     if not (steps > 0 and every > 0 and steps // every < MOST_RECORDS):
         raise InputError(

@@ -32,6 +32,8 @@ class RunStatus:
 
 def cohort_status(cohort: CohortRecord) -> list[RunStatus]:
     """The state of every planned run."""
+    if "imported" in cohort.study:  # each run has the steps that its log had
+        return [_status(key, run, count_records(run)) for key, run in cohort.runs.items()]
     planned = len(planned_steps(cohort.study, cohort.path / layout.COHORT))
     return [_status(key, folder, planned) for key, folder in cohort.runs.items()]
 

@@ -1,0 +1,91 @@
+"""A folder that appears whole or not at all, for a cohort that is made in one go."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import glob
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Final
+
+from checkwise.errors import InputError
+from checkwise.store.atomic_write import sync_folder, writing
+
+_BUILDING: Final = ".building"
+
+
+@contextmanager
+def new_folder(out: Path) -> Iterator[Path]:
+    """A folder to fill, which takes the name ``out`` when the block ends without an error.
+
+    A process that is killed inside the block leaves nothing under that name.
+
+    Raises:
+        InputError: something is there already.
+        StoreError: the folder around it cannot be written.
+    """
+    check_new(out)
+    out = Path(os.path.abspath(out))
+    with writing(out.parent, then="nothing was left there"), _workplace(out) as place:
+        yield place
+        _put_in_place(place, out)
+
+
+def check_new(out: Path) -> None:
+    """Refuse a place where something is already."""
+    if out.is_symlink() or (out.exists() and not out.is_dir()):
+        raise InputError(f"Expected a new folder, but {out} is a file or a link: choose another.")
+    if out.exists() and any(out.iterdir()):
+        raise InputError(f"Expected a new folder, but {out} is not empty: choose another.")
+    if out.exists() and (out.samefile(Path.cwd()) or os.path.ismount(out)):
+        raise InputError(
+            f"Expected a new folder, but {out} is where you are or a mount point, which cannot be "
+            "put in place in one step: name a folder inside it."
+        )
+
+
+@contextmanager
+def _workplace(out: Path) -> Iterator[Path]:
+    """A folder beside ``out`` to build it in. Those of attempts that were killed are removed.
+
+    A living attempt holds a lock on its folder.
+    """
+    out.parent.mkdir(parents=True, exist_ok=True)
+    for place in out.parent.glob(f".{glob.escape(out.name)}.*{_BUILDING}"):
+        with suppress(OSError), _locked(place):
+            shutil.rmtree(place)
+    around = Path(mkdtemp(prefix=f".{out.name}.", suffix=_BUILDING, dir=out.parent))
+    try:
+        with _locked(around):
+            place = around / out.name
+            place.mkdir()
+            yield place
+    finally:
+        shutil.rmtree(around, ignore_errors=True)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(file)
+
+
+def _put_in_place(place: Path, out: Path) -> None:
+    for folder, _, _ in os.walk(place):
+        sync_folder(Path(folder))
+    try:
+        place.replace(out)
+    except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+            check_new(out)
+        raise
+    sync_folder(out.parent)
