@@ -26,8 +26,8 @@ INTRODUCTION = """\
 # The keys of a study file
 
 A study file is TOML; [train.md](train.md) has an example. `checkwise sweep FILE --dry-run` checks a
-file, and names what is misspelt or does not fit. `root` and `--data NAME=PATH` say where data lie;
-`CHECKWISE_DATA` names a folder in which every data set is looked for by its name.
+file and names the keys that are misspelt or do not fit. `root` and `--data NAME=PATH` say where the
+data are; `CHECKWISE_DATA` names a folder that holds each data set under its name.
 
 Your own images, one folder per domain and in it one per class:
 
@@ -46,8 +46,8 @@ has no effect on its runs.
 
 
 def known_keys() -> list[Key]:
-    """Every key that some study file may have, in the order in which they are asked for."""
-    asked: list[Key] = []
+    """Every key that some study file may have, in the order in which they are read."""
+    keys: list[Key] = []
     for kind in NETWORK_KINDS:
         values = {
             "name": "any",
@@ -57,17 +57,17 @@ def known_keys() -> list[Key]:
             "runs": {"algorithms": ["ERM"]},
             "training": {"steps": 1, "record_every": 1},
         }
-        parse_study(values, file="any", folder=Path(), asked=asked)
+        parse_study(values, file="any", folder=Path(), keys=keys)
     order = list(ABOUT)
-    return sorted(dict.fromkeys(asked), key=lambda key: order.index(key.table))
+    return sorted(dict.fromkeys(keys), key=lambda key: order.index(key.table))
 
 
 def page() -> str:
     """The whole page."""
     parts = [INTRODUCTION]
-    for table, found in groupby(known_keys(), key=lambda key: key.table):
+    for table, keys in groupby(known_keys(), key=lambda key: key.table):
         parts.append(f"{ABOUT[table]}\n")
-        rows = [(f"`{k.name}`", k.wanted, k.default, k.means) for k in found]
+        rows = [(f"`{k.name}`", k.wanted, k.default, k.means) for k in keys]
         parts.append(_markdown(("key", "value", "default", "meaning"), rows))
     parts += [HPARAMS, _markdown(("key", "default", "read by", "meaning"), _hparams())]
     parts.append(f"Shipped studies to copy from: {', '.join(f'`{name}`' for name in shipped())}.\n")
@@ -75,7 +75,7 @@ def page() -> str:
 
 
 def _hparams() -> list[tuple[str, str, str, str]]:
-    found = []
+    lines = []
     for name in known_names():
         rows = [row for row in TABLE if row.name == name]
         defaults = [
@@ -86,8 +86,8 @@ def _hparams() -> list[tuple[str, str, str, str]]:
         who = ", ".join(rows[0].algorithms or ()) or "every algorithm"
         if kinds != set(KINDS):
             who += f" on {' and '.join(kind for kind in KINDS if kind in kinds)}"
-        found.append((f"`{name}`", ", ".join(defaults), who, MEANINGS[name]))
-    return found
+        lines.append((f"`{name}`", ", ".join(defaults), who, MEANINGS[name]))
+    return lines
 
 
 def _markdown(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -53,6 +54,15 @@ def test_evaluating_a_checkpoint_repeats_its_record(cohort: Path) -> None:
     assert source["domains"] == line["domains"]
     target = json.loads((run.folder / "heldout" / "75.jsonl").read_text().splitlines()[2])
     assert heldout["75"] == {name: value for name, value in target.items() if name != "step"}
+
+
+def test_a_run_is_not_evaluated_on_other_data(cohort: Path) -> None:
+    record = open_cohort(cohort)
+    key = next(iter(record.runs))
+    data = open_data(record, key.dataset, {})
+    other = replace(data, dataset=replace(data.dataset, fingerprint="0" * 64))
+    with pytest.raises(InputError, match=r"other values of data.fingerprint .* the data changed"):
+        open_run(record, key, other)
 
 
 def test_swad_averages_the_valley_of_source_nll(cohort: Path) -> None:

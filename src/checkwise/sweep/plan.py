@@ -98,7 +98,6 @@ def run_config(study: Study, key: RunKey, data: TrainingData) -> RunConfig:
     return RunConfig(
         key=key,
         fingerprint=data.dataset.fingerprint,
-        network=study.network,
         hparams=hparams_for(
             data.kind,
             key.algorithm,
@@ -113,21 +112,9 @@ def run_config(study: Study, key: RunKey, data: TrainingData) -> RunConfig:
             hparams_seed=key.hparams_seed,
             trial_seed=key.trial_seed,
         ),
-        steps=study.steps,
-        record_every=study.record_every,
-        holdout=study.holdout,
-        bins=study.bins,
-        bandwidth=study.bandwidth,
-        keep=study.keep,
-        keep_delta_pp=study.keep_delta_pp,
-        logits=study.logits,
-        source_in=study.source_in,
-        augment=study.augment,
         device=data.device,
-        averages=study.averages,
-        plugins=study.plugins,
-        metrics=study.metrics,
         init_seed=shared_init_seed(key.dataset, key.algorithm, held_out)
         if study.shared_init
         else None,
+        **study.settings(),
     )

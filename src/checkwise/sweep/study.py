@@ -10,8 +10,7 @@ from checkwise.errors import InputError
 from checkwise.metrics import METRICS
 from checkwise.plugins import Plugin
 from checkwise.store import layout
-from checkwise.store.retention import Keep
-from checkwise.train.config import Average, Logits, NetworkConfig
+from checkwise.train.config import NetworkConfig, RunSettings, plain_facts
 from checkwise.train.hparams import Value
 
 Role: TypeAlias = Literal["development", "evaluation"]
@@ -37,46 +36,35 @@ class DataSpec:
 
 
 @dataclass(frozen=True)
-class Study:
+class Study(RunSettings):
     """What a sweep trains: every algorithm × held-out set × hparams seed × trial seed.
 
-    ``averages`` names averages of the weights that are kept during training. With ``shared_init``
-    runs that differ in their seeds alone begin from the same weights. A hyperparameter in
-    ``hparams`` has one value for all runs, or a tuple with one value per hyperparameter seed.
+    With ``shared_init`` runs that differ in their seeds alone begin from the same weights. A
+    hyperparameter in ``hparams`` has one value for all runs, or a tuple with one value per
+    hyperparameter seed.
     """
 
     name: str
     data: tuple[DataSpec, ...]
-    network: NetworkConfig
     algorithms: tuple[str, ...]
     hparams_seeds: tuple[int, ...]
     trial_seeds: tuple[int, ...]
-    steps: int
-    record_every: int
-    holdout: float = 0.2
-    augment: bool = False
-    bins: int = 15
-    bandwidth: float = 0.1
-    keep: Keep = "feasible"
-    keep_delta_pp: str = "1.0"
-    logits: Logits = "none"
-    source_in: bool = False
-    averages: tuple[Average, ...] = ()
     shared_init: bool = False
     hparams: Mapping[str, Value | tuple[Value, ...]] = field(default_factory=dict)
-    plugins: Mapping[str, str] = field(default_factory=dict)
-    metrics: Mapping[str, str] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; where the data lie on this machine is no part of a study."""
+        """Plain values for ``cohort.json``; where the data are is no part of a study."""
         facts = {**asdict(self), "hparams": dict(self.hparams)}
         for spec in facts["data"]:
             del spec["root"]
-        # Left out where unused, so that cohorts planned before these existed can be continued.
-        for name in ("averages", "shared_init", "plugins", "metrics"):
-            if not facts[name]:
-                del facts[name]
-        return facts
+        runs = ("network", "algorithms", "hparams_seeds", "trial_seeds")
+        schedule = ("steps", "record_every", "holdout", "augment")
+        return plain_facts(
+            facts,
+            first=("name", "data", *runs, *schedule),
+            last=("averages", "shared_init", "hparams", "plugins", "metrics"),
+            optional=("shared_init",),
+        )
 
     def with_plugins(self, plugins: Iterable[Plugin]) -> Study:
         """The study as it is trained with plugins: their content, and the metrics they add."""

@@ -1,4 +1,4 @@
-"""Study files: TOML, checked when read, with messages that name key and allowed values."""
+"""Study files: TOML, checked when read. Errors name the key and the values it may have."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast, get_args
 
 from checkwise.errors import InputError
 from checkwise.store.retention import KEEPS, Keep
 from checkwise.sweep.study import OWN, DataSpec, Role, Study
-from checkwise.sweep.toml_table import Key, Table, near
+from checkwise.sweep.toml_table import Key, TomlTable, near
 from checkwise.text import is_plain
 from checkwise.train.config import (
     AVERAGES,
@@ -24,12 +24,13 @@ from checkwise.train.config import (
     Logits,
     NetworkConfig,
     NetworkKind,
+    RunSettings,
     Tune,
 )
 from checkwise.train.hparams import Value
 
 LARGEST_FILE = 1 << 20  # bytes; a study file has a few thousand
-ROLES = ("development", "evaluation")
+ROLES: Final[tuple[Role, ...]] = get_args(Role)
 
 
 def shipped() -> dict[str, Path]:
@@ -55,7 +56,7 @@ def read_study(source: Path | str) -> Study:
         if len(content) > LARGEST_FILE:
             raise ValueError(f"more than {LARGEST_FILE >> 20} MiB")
         values = tomllib.loads(content.decode())
-    # Also an integer of thousands of digits, or brackets nested too deep to follow.
+    # Also an integer of thousands of digits, or brackets that are nested too deep.
     except (OSError, ValueError, RecursionError) as error:
         reason = getattr(error, "strerror", None) or " ".join(str(error).split())[:120]
         raise InputError(
@@ -65,16 +66,16 @@ def read_study(source: Path | str) -> Study:
 
 
 def parse_study(
-    values: Mapping[str, Any], *, file: str, folder: Path, asked: list[Key] | None = None
+    values: Mapping[str, Any], *, file: str, folder: Path, keys: list[Key] | None = None
 ) -> Study:
-    """Check the values of a study file; ``folder`` is what relative paths in it start from.
+    """Check the values of a study file; relative paths in it start from ``folder``.
 
-    ``asked`` collects every key that the file may have, for the reference page.
+    ``keys`` collects every key that the file may have, for the reference page.
     """
     from checkwise.train.algorithms import algorithm_names
 
-    def table(name: str, found: Any) -> Table:
-        return Table(found, name, file, asked)
+    def table(name: str, content: Any) -> TomlTable:
+        return TomlTable(content, name, file, keys)
 
     top = table("", values)
     name = top.name("name", means="what the study is called")
@@ -84,26 +85,28 @@ def parse_study(
             "role", among=ROLES, means="results of the two roles are never pooled unless asked for"
         ),
     )
-    top.optional_text("description", means="for people; not read")
+    top.optional_text("description", means="for readers; checkwise ignores it")
     data = _data(top.raw("data"), role, folder, table, file)
     network = _network(table("network", top.raw("network", {})))
     runs = table("runs", top.raw("runs", {}))
     training = table("training", top.raw("training", {}))
     records = table("records", top.raw("records", {}))
-    given_hparams = top.raw("hparams", {})
+    hparams = top.raw("hparams", {})
     top.finish()
     names = runs.names(
         "algorithms",
         among=algorithm_names(),
         means="one run for each",
-        others="; one of your own comes with --plugin FILE.py",
+        others="; add your own with --plugin FILE.py",
     )
     seeds = runs.seeds(
         "hparams_seeds",
         (0,),
-        means="0 means the default hyperparameters; any other seed draws each by its name",
+        means="0 means the default hyperparameters; any other seed draws them at random",
     )
-    trials = runs.seeds("trial_seeds", (0,), means="of the splits, the first weights, the order")
+    trials = runs.seeds(
+        "trial_seeds", (0,), means="seeds of the splits, the initial weights and the sampling"
+    )
     study = Study(
         name=name,
         data=data,
@@ -113,86 +116,97 @@ def parse_study(
         trial_seeds=trials,
         **_schedule(training, network),
         **_records(records),
-        hparams=_hparams(given_hparams, len(seeds), file),
+        hparams=_hparams(hparams, len(seeds), file),
     )
-    for each in (runs, training, records):
-        each.finish()
+    for section in (runs, training, records):
+        section.finish()
     _check_together(study, file)
     return study
 
 
-def _schedule(table: Table, network: NetworkConfig) -> dict[str, Any]:
+def _schedule(table: TomlTable, network: NetworkConfig) -> dict[str, Any]:
     whole = network.kind == "backbone" and network.tune == "all"
     averages = table.names(
-        "averages", [], among=AVERAGES, means="averages of the weights, kept while training"
+        "averages", [], among=AVERAGES, means="averages of the weights, taken during training"
     )
     return {
-        "steps": table.whole("steps", least=1, means="updates of a run"),
+        "steps": table.whole("steps", least=1, means="updates per run"),
         "record_every": table.whole(
             "record_every",
             least=1,
-            means="updates between records; the first and the last update are recorded too",
+            means="updates between checkpoints; the first and the last update have one too",
         ),
         "holdout": table.number(
-            "holdout", 0.2, above=0, below=1, means="share of every domain that is validation"
+            "holdout",
+            RunSettings.holdout,
+            above=0,
+            below=1,
+            means="share of every domain used for validation",
         ),
         "augment": table.flag(
             "augment",
             whole,
             shown='true with `tune = "all"`, else false',
-            means="crop, flip and change the colours of images while training",
+            means="crop, flip and recolour training images at random",
         ),
         "averages": cast(tuple[Average, ...], averages),
         "shared_init": table.flag(
             "shared_init",
             False,
-            means="runs that differ in their seeds alone begin from the same weights",
+            means="runs that differ only in their seeds start from the same weights",
         ),
     }
 
 
-def _records(table: Table) -> dict[str, Any]:
+def _records(table: TomlTable) -> dict[str, Any]:
     return {
-        "bins": table.whole("bins", 15, least=2, means="bins of the calibration errors"),
+        "bins": table.whole(
+            "bins", RunSettings.bins, least=2, means="bins of the calibration errors"
+        ),
         "bandwidth": table.number(
-            "bandwidth", 0.1, above=0, below=10, means="width of the soft bins"
+            "bandwidth", RunSettings.bandwidth, above=0, below=10, means="width of the soft bins"
         ),
         "keep": cast(
             Keep,
             table.text(
-                "keep", "feasible", among=KEEPS, means="checkpoints whose weights stay on disk"
+                "keep",
+                RunSettings.keep,
+                among=KEEPS,
+                means="checkpoints whose weights stay on disk",
             ),
         ),
         "keep_delta_pp": str(
             table.number(
                 "keep_delta_pp",
-                1.0,
+                float(RunSettings.keep_delta_pp),
                 above=0,
                 below=100,
                 ends=True,
-                means="points of accuracy within which `feasible` keeps weights",
+                means="`feasible` keeps weights within this many points of the best accuracy",
             )
         ),
         "logits": cast(
             Logits,
             table.text(
                 "logits",
-                "none",
+                RunSettings.logits,
                 among=LOGITS,
-                means="save the logits of the validation sets, or of the held-out domains too",
+                means="save the logits of the validation sets, or also of the held-out domains",
             ),
         ),
         "source_in": table.flag(
-            "source_in", False, means="also measure the part of the domains that is trained on"
+            "source_in",
+            RunSettings.source_in,
+            means="also evaluate the training part of the source domains",
         ),
     }
 
 
 def _data(
-    given: Any, role: Role, folder: Path, table: Callable[[str, Any], Table], file: str
+    content: Any, role: Role, folder: Path, table: Callable[[str, Any], TomlTable], file: str
 ) -> tuple[DataSpec, ...]:
-    tables = given if isinstance(given, list) else [given]
-    if given is None or not tables:
+    tables = content if isinstance(content, list) else [content]
+    if content is None or not tables:
         raise InputError(
             f"Expected a table [data] with `dataset` and `held_out`, but got none in {file}: "
             "add it."
@@ -201,29 +215,29 @@ def _data(
     names = [spec.name for spec in specs]
     if len(set(names)) != len(names):
         raise InputError(
-            f"Expected data sets with unlike names, but got {', '.join(names)} in {file}: "
+            f"Expected data sets with different names, but got {', '.join(names)} in {file}: "
             "give each [[data]] a `name`."
         )
     return tuple(specs)
 
 
-def _data_set(table: Table, role: Role, folder: Path) -> DataSpec:
+def _data_set(table: TomlTable, role: Role, folder: Path) -> DataSpec:
     from checkwise.data import dataset_names
 
     dataset = table.text(
         "dataset",
         among=dataset_names(),
-        means="the reader; `ImageFolder` (domain/class/file) and `Features` (.npz) open your own",
+        means="which data; `ImageFolder` (domain/class/file) and `Features` (.npz) open your own",
     )
     root = table.optional_text(
-        "root", means="where the data lie, from the file's folder; `--data NAME=PATH` comes first"
+        "root", means="where the data are, from the file's folder; `--data NAME=PATH` overrides it"
     )
     place = None if root is None else folder / Path(root).expanduser()
     name = table.name(
         "name",
         _own_name(place) if dataset in OWN else dataset,
-        shown="`dataset`; for your own data the name of `root`, and required without one",
-        means="what runs and results are called by",
+        shown="`dataset`; for your own data the name of `root`; required if that is missing",
+        means="the name in runs and results",
     )
     spec = DataSpec(
         dataset=dataset,
@@ -231,14 +245,16 @@ def _data_set(table: Table, role: Role, folder: Path) -> DataSpec:
         role=cast(
             Role,
             table.text(
-                "role", role, among=ROLES, shown="that of the study", means="role of this data set"
+                "role", role, among=ROLES, shown="the study's", means="role of this data set"
             ),
         ),
         held_out=_held_out(table),
-        size=table.whole("size", 0, shown="224", means="pixels of a side of decoded images")
+        size=table.whole(
+            "size", 0, shown="224", means="width and height of decoded images in pixels"
+        )
         or None,
         deduplicate=table.flag(
-            "deduplicate", False, means="leave out copies of an image, also across domains"
+            "deduplicate", False, means="leave out duplicate images, within and across domains"
         ),
         root=None if place is None else str(place),
     )
@@ -247,18 +263,18 @@ def _data_set(table: Table, role: Role, folder: Path) -> DataSpec:
 
 
 def _own_name(place: Path | None) -> str | None:
-    """Two data sets of one's own are not both called ImageFolder: each goes by its place."""
+    """The name of the folder or file: two data sets of one's own are not both `ImageFolder`."""
     if place is None:
         return None
     return (place.resolve().stem if place.suffix == ".npz" else place.resolve().name) or None
 
 
-def _held_out(table: Table) -> tuple[tuple[str, ...], ...] | None:
+def _held_out(table: TomlTable) -> tuple[tuple[str, ...], ...] | None:
     wanted = 'a list of different domain names, of lists of them, or "each"'
     value = table.described(
         "held_out",
         wanted,
-        means='a run for each entry, which never sees that domain; "each" means every domain once',
+        means='one run per entry, which does not train on it; "each" means every domain in turn',
     )
     if value == "each":
         return None
@@ -275,7 +291,7 @@ def _held_out(table: Table) -> tuple[tuple[str, ...], ...] | None:
     return tuple(tuple(names) for names in sets)
 
 
-def _network(table: Table) -> NetworkConfig:
+def _network(table: TomlTable) -> NetworkConfig:
     kind = cast(
         NetworkKind,
         table.text(
@@ -284,23 +300,27 @@ def _network(table: Table) -> NetworkConfig:
             means="a small CNN for digits, a head on features, or a pretrained image network",
         ),
     )
-    plain = NetworkConfig(kind)
-    found = plain
+    network = NetworkConfig(kind)
     if kind in ("mlp", "backbone"):
         hidden = table.whole(
-            "hidden", plain.hidden, least=1, means="width of the head of `mlp` and `backbone`"
+            "hidden",
+            network.hidden,
+            least=1,
+            means="hidden units of the head, for `mlp` and `backbone`",
         )
-        found = replace(plain, hidden=hidden)
+        network = replace(network, hidden=hidden)
     if kind == "backbone":
-        found = replace(
-            found,
+        network = replace(
+            network,
             backbone=table.text(
-                "backbone", plain.backbone, means="`lite0`, or `timm:<model>` of that package"
+                "backbone",
+                network.backbone,
+                means="`lite0`, or `timm:<model>` for any model of timm",
             ),
             tune=cast(
                 Tune,
                 table.text(
-                    "tune", plain.tune, among=TUNES, means="the part of the backbone that learns"
+                    "tune", network.tune, among=TUNES, means="the part of the backbone that learns"
                 ),
             ),
             freeze_bn=table.flag(
@@ -308,16 +328,16 @@ def _network(table: Table) -> NetworkConfig:
             ),
         )
     table.finish()
-    return found
+    return network
 
 
 def _hparams(values: Any, seeds: int, file: str) -> dict[str, Value | tuple[Value, ...]]:
     from checkwise.train.hparams import known_names
     from checkwise.train.hparams import table as hparam_rows
 
-    table = Table(values, "hparams", file)
+    table = TomlTable(values, "hparams", file)
     rows = {row.name: row for row in hparam_rows()}
-    found: dict[str, Value | tuple[Value, ...]] = {}
+    hparams: dict[str, Value | tuple[Value, ...]] = {}
     for name in known_names():
         value = table.raw(name)
         if value is None:
@@ -326,27 +346,28 @@ def _hparams(values: Any, seeds: int, file: str) -> dict[str, Value | tuple[Valu
             wanted = f"one number, or one for each of the {seeds} hyperparameter seeds"
             raise table.refuse(name, wanted, value)
         try:
-            found[name] = (
-                tuple(rows[name].checked(each) for each in value)
+            hparams[name] = (
+                tuple(rows[name].checked(entry) for entry in value)
                 if isinstance(value, list)
                 else rows[name].checked(value)
             )
         except InputError as error:
             raise InputError(f"{error} ([hparams] of {file})") from None
     table.finish()
-    return found
+    return hparams
 
 
 def _check_together(study: Study, file: str) -> None:
     if study.network.kind == "linear" and "CORAL" in study.algorithms:
         raise InputError(
-            "Expected algorithms that a linear head can train, but got 'CORAL', which on features "
-            f'that do not learn equals ERM, in {file}: use kind = "mlp" or leave CORAL out.'
+            "Expected algorithms that a linear head can train, but got 'CORAL' (on fixed features "
+            f'it equals ERM) in {file}: use kind = "mlp", or leave CORAL out.'
         )
     if "sma" in study.averages and study.steps <= SMA_START:
         raise InputError(
-            f"Expected more than {SMA_START} updates for the average 'sma', which begins at step "
-            f"{SMA_START}, but got `steps` = {study.steps} in {file}: train longer or leave it out."
+            f"Expected more than {SMA_START} updates for the average 'sma', which starts at step "
+            f"{SMA_START}, but got `steps` = {study.steps} in {file}: raise `steps`, or leave out "
+            "'sma'."
         )
     if study.record_every > study.steps:
         raise InputError(

@@ -1,4 +1,4 @@
-"""Reading a TOML table key by key; what does not fit is refused by name."""
+"""Reads a TOML table key by key; errors name the key and what it may hold."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from checkwise.text import is_plain
 from checkwise.text import shown as value_shown
 
 LONGEST_NAME = 100
-LARGEST = 100_000_000  # no schedule, width or seed is larger; a slip of the key is
+LARGEST = 100_000_000  # a larger schedule, width or seed is a typing error
 
 
 @dataclass(frozen=True)
@@ -27,14 +27,14 @@ class Key:
     means: str
 
 
-class Table:
-    """One table of a study file. Ask for every key that may be there, then call ``finish``.
+class TomlTable:
+    """One table of a study file. Read every key that may be there, then call ``finish``.
 
-    Every question says what the key means and, where the default follows from something else,
-    which one is ``shown``; ``asked`` collects the questions.
+    Every call says what the key means and, where the default depends on something else, how the
+    reference page shows it (``shown``); ``keys`` collects the keys for that page.
     """
 
-    def __init__(self, values: Any, name: str, file: str, asked: list[Key] | None = None) -> None:
+    def __init__(self, values: Any, name: str, file: str, keys: list[Key] | None = None) -> None:
         if not isinstance(values, Mapping):
             raise InputError(
                 f"Expected a table [{name}], but got {value_shown(values)} in {file}: write "
@@ -44,7 +44,7 @@ class Table:
         self._name = name
         self._file = file
         self._known: list[str] = []
-        self._asked = [] if asked is None else asked
+        self._keys = [] if keys is None else keys
 
     def text(
         self,
@@ -125,7 +125,7 @@ class Table:
         return value
 
     def seeds(self, key: str, default: Sequence[int], *, means: str) -> tuple[int, ...]:
-        """A list of unlike whole numbers."""
+        """A list of different whole numbers."""
         wanted = "a list of different whole numbers, such as [0, 1, 2]"
         value = self._get(key, list(default), wanted, means)
         fits = isinstance(value, list) and all(
@@ -146,7 +146,7 @@ class Table:
     ) -> tuple[str, ...]:
         """A list of different names, each of ``among``; empty only where that is the default.
 
-        ``others`` says where names come from that are not among these.
+        ``others`` is added to the advice where a name is not among these.
         """
         wanted = f"a list of different names among {', '.join(among)}"
         value = self._get(key, None if default is None else list(default), wanted, means)
@@ -162,16 +162,16 @@ class Table:
         return tuple(value)
 
     def raw(self, key: str, default: Any = None) -> Any:
-        """Whatever stands there: a table, which tells its own keys."""
+        """The value as it is, for a table that is read by itself."""
         self._known.append(key)
         return self._values.get(key, default)
 
     def described(self, key: str, wanted: str, *, means: str, shown: str | None = None) -> Any:
-        """Whatever stands there, to be checked by who asks."""
+        """The value as it is; the caller checks it."""
         return self._get(key, None, wanted, means, shown)
 
     def finish(self) -> None:
-        """Refuse keys that nobody asked for."""
+        """Refuse keys that were not read."""
         for key in self._values:
             if key not in self._known:
                 raise InputError(
@@ -183,12 +183,12 @@ class Table:
         self, key: str, wanted: str, value: object, advice: str = "correct it"
     ) -> InputError:
         """The error for a value that does not fit."""
-        found = "nothing" if value is None else value_shown(value)
+        got = "nothing" if value is None else value_shown(value)
         where = f"`{key}` of [{self._name}]" if self._name else f"`{key}`"
         if value is None:
             advice = "add it"
         return InputError(
-            f"Expected {where} to be {wanted}, but got {found} in {self._file}: {advice}."
+            f"Expected {where} to be {wanted}, but got {got} in {self._file}: {advice}."
         )
 
     def _get(
@@ -196,7 +196,7 @@ class Table:
     ) -> Any:
         if shown is None:
             shown = "required" if default is None else json.dumps(default)
-        self._asked.append(Key(self._name, key, wanted, shown, means))
+        self._keys.append(Key(self._name, key, wanted, shown, means))
         self._known.append(key)
         return self._values.get(key, default)
 
@@ -204,5 +204,5 @@ class Table:
 def near(name: object, known: Iterable[str]) -> str:
     """Advice that names the nearest known name."""
     text = name if isinstance(name, str) else value_shown(name)
-    found = difflib.get_close_matches(text[:LONGEST_NAME], list(known), n=1)
-    return f"did you mean {found[0]!r}?" if found else "remove or correct it"
+    nearest = difflib.get_close_matches(text[:LONGEST_NAME], list(known), n=1)
+    return f"did you mean {nearest[0]!r}?" if nearest else "remove or correct it"

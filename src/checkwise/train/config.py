@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, Final, Literal, TypeAlias, get_args
+from collections.abc import Iterator, Mapping, Sized
+from dataclasses import MISSING, asdict, dataclass, field, fields
+from types import UnionType
+from typing import (
+    Any,
+    Final,
+    Literal,
+    Self,
+    TypeAlias,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from checkwise.errors import InputError
 from checkwise.records import RunKey
 from checkwise.store.retention import Keep
+from checkwise.text import shown
 from checkwise.train.hparams import Value
 
 NetworkKind: TypeAlias = Literal["digits", "mlp", "linear", "backbone"]
@@ -40,24 +52,18 @@ class NetworkConfig:
     freeze_bn: bool = False
 
 
-@dataclass(frozen=True)
-class RunConfig:
-    """One run, completely: whoever has this and the data can repeat it bit for bit.
+@dataclass(frozen=True, kw_only=True)
+class RunSettings:
+    """What a study sets for all of its runs alike.
 
     ``steps`` counts updates; a record is written at every ``record_every``-th step and the last.
-    ``fingerprint`` is that of the examples the network sees, frozen part applied.
     ``keep_delta_pp`` is a decimal in percentage points, as text so that it means what was written.
-    ``averages`` names averages of the weights that are kept during training. ``init_seed`` is the
-    seed of the first weights where several runs share them; None where they follow from
-    ``training_seed``, like everything else. ``plugins`` maps every plugin that the run was given to
-    the SHA-256 of its file, ``metrics`` what they add to the journals to "lower" or "higher".
+    ``averages`` names averages of the weights that are kept during training. ``plugins`` maps the
+    plugins in use to the SHA-256 of their files, ``metrics`` the metrics that they add to the
+    journals to "lower" or "higher".
     """
 
-    key: RunKey
-    fingerprint: str
     network: NetworkConfig
-    hparams: Mapping[str, Value]
-    training_seed: int
     steps: int
     record_every: int
     holdout: float = 0.2
@@ -68,23 +74,62 @@ class RunConfig:
     logits: Logits = "none"
     source_in: bool = False
     augment: bool = False
-    device: str = "cpu"
-    threads: int = 1
     averages: tuple[Average, ...] = ()
-    init_seed: int | None = None
     plugins: Mapping[str, str] = field(default_factory=dict)
     metrics: Mapping[str, str] = field(default_factory=dict)
 
+    def settings(self) -> dict[str, Any]:
+        """These fields alone, as keyword arguments."""
+        return {entry.name: getattr(self, entry.name) for entry in fields(RunSettings)}
+
+
+@dataclass(frozen=True)
+class RunConfig(RunSettings):
+    """One run, completely: whoever has this and the data can repeat it bit for bit.
+
+    ``fingerprint`` is that of the examples the network sees, frozen part applied. ``init_seed`` is
+    the seed of the first weights where several runs share them; None where they follow from
+    ``training_seed``, like everything else.
+    """
+
+    key: RunKey
+    fingerprint: str
+    hparams: Mapping[str, Value]
+    training_seed: int
+    device: str = "cpu"
+    threads: int = 1
+    init_seed: int | None = None
+
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Plain values for ``run.json``."""
         facts = {**asdict(self), "key": self.key.as_dict(), "hparams": dict(self.hparams)}
         facts["averages"] = list(self.averages)
-        # Left out where unused, so that runs begun before these existed can be continued.
-        for name in ("averages", "init_seed", "plugins", "metrics"):
-            if facts[name] in ([], {}, None):
-                del facts[name]
-        data = {"dataset": self.key.dataset, "fingerprint": facts.pop("fingerprint")}
-        return {"data": data, **facts}
+        facts["data"] = {"dataset": self.key.dataset, "fingerprint": facts.pop("fingerprint")}
+        return plain_facts(
+            facts,
+            first=("data", "key", "network", "hparams", "training_seed"),
+            last=("device", "threads", "averages", "init_seed", "plugins", "metrics"),
+            optional=("init_seed",),
+        )
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any], where: object) -> Self:
+        """A configuration from its ``as_dict``; ``where`` is for messages.
+
+        Raises:
+            InputError: a value is missing, unknown or of another type.
+        """
+        facts = dict(values)
+        key = RunKey.from_dict(facts.get("key"))
+        data = facts.pop("data", None)
+        if not isinstance(data, Mapping) or data.get("dataset") != key.dataset:
+            raise _unlike("data", data, where)
+        network = facts.get("network")
+        if not isinstance(network, Mapping):
+            raise _unlike("network", network, where)
+        facts["network"] = _built(NetworkConfig, network, where)
+        facts["averages"] = tuple(facts.get("averages", ()))
+        return _built(cls, {**facts, "key": key, "fingerprint": data.get("fingerprint")}, where)
 
     @property
     def digest(self) -> str:
@@ -92,17 +137,40 @@ class RunConfig:
         return hashlib.sha256(json.dumps(self.as_dict(), sort_keys=True).encode()).hexdigest()
 
 
+def plain_facts(
+    facts: Mapping[str, Any],
+    *,
+    first: tuple[str, ...],
+    last: tuple[str, ...],
+    optional: tuple[str, ...] = (),
+) -> dict[str, Any]:
+    """Facts in the order of a file's keys, without optional ones that are not in use.
+
+    Leaving these out keeps files alike that were written before the option existed.
+    """
+    between = [name for name in facts if name not in (*first, *last)]
+    unused = [name for name in (*_OPTIONAL, *optional) if _is_unused(facts[name])]
+    return {name: facts[name] for name in (*first, *between, *last) if name not in unused}
+
+
+_OPTIONAL = ("averages", "plugins", "metrics")
+
+
+def _is_unused(value: object) -> bool:
+    return value is None or value is False or (isinstance(value, Sized) and not len(value))
+
+
 def check_same(config: RunConfig, recorded: Mapping[str, Any], where: object) -> None:
-    """Refuse to continue a run as another one; the message names what differs."""
-    found = dict(_flat(json.loads(json.dumps(config.as_dict()))))
+    """Refuse to continue a run with another configuration; the message names what differs."""
+    after = dict(_flat(json.loads(json.dumps(config.as_dict()))))
     before = dict(_flat(recorded))
     differing = sorted(
-        name for name in {*found, *before} if found.get(name, _GONE) != before.get(name, _GONE)
+        name for name in {*after, *before} if after.get(name, _GONE) != before.get(name, _GONE)
     )
     if not differing:
         return
     shown = ", ".join(
-        f"{name} (was {_short(before.get(name, _GONE))}, now {_short(found.get(name, _GONE))})"
+        f"{name} (was {_short(before.get(name, _GONE))}, now {_short(after.get(name, _GONE))})"
         for name in differing
     )
     advice = "use another folder, or restore what changed"
@@ -128,3 +196,46 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
 def _short(value: object) -> str:
     text = str(value)
     return text if len(text) <= 16 else f"{text[:12]}…"
+
+
+_Facts = TypeVar("_Facts")
+
+
+def _built(kind: type[_Facts], values: Mapping[str, Any], where: object) -> _Facts:
+    """A dataclass from plain values, each checked against its field's type."""
+    types = get_type_hints(kind)
+    for name, value in values.items():
+        if name not in types or not _fits(value, types[name]):
+            raise _unlike(name, value, where)
+    required = [
+        entry.name
+        for entry in fields(kind)  # type: ignore[arg-type]
+        if entry.default is MISSING and entry.default_factory is MISSING
+    ]
+    for name in required:
+        if name not in values:
+            raise _unlike(name, None, where)
+    return kind(**values)
+
+
+def _fits(value: object, kind: Any) -> bool:
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        return value in inner
+    if origin is tuple:
+        return isinstance(value, tuple) and all(_fits(entry, inner[0]) for entry in value)
+    if origin is Mapping:
+        return isinstance(value, Mapping) and all(
+            _fits(name, inner[0]) and _fits(entry, inner[1]) for name, entry in value.items()
+        )
+    if origin is UnionType:
+        return any(_fits(value, option) for option in inner)
+    return type(value) is kind or (kind is float and type(value) is int)
+
+
+def _unlike(name: str, value: object, where: object) -> InputError:
+    entry = f"no `{name}`" if value is None else f"`{name}` = {shown(value)}"
+    return InputError(
+        f"Expected the complete configuration of a run, but got {entry} in {where}: restore the "
+        "file from a copy, or train the run again."
+    )

@@ -19,10 +19,10 @@ from checkwise.data.seeds import seed_hash
 from checkwise.errors import InputError
 from checkwise.plugins import check_loaded
 from checkwise.records import RunKey
+from checkwise.store import layout
 from checkwise.store.cohort import CohortRecord
 from checkwise.store.run import read_run
 from checkwise.sweep.datasets import open_spec
-from checkwise.sweep.plan import run_config
 from checkwise.sweep.study import parse_plain
 from checkwise.train.algorithms import Algorithm
 from checkwise.train.build import (
@@ -157,8 +157,8 @@ def open_run(cohort: CohortRecord, key: RunKey, data: TrainingData) -> OpenRun:
     """A run of a cohort on its data; other data than it was trained on are refused."""
     folder = cohort.runs[key]
     recorded = read_run(folder).config
-    check_loaded(parse_plain(cohort.study).plugins, folder)
-    config = run_config(parse_plain(cohort.study), key, data)
-    config = replace(config, device=recorded["device"], threads=recorded["threads"])
-    check_same(config, recorded, folder)
+    config = RunConfig.from_dict(recorded, folder / layout.RUN)
+    check_loaded(config.plugins, folder)
+    here = replace(config, key=key, fingerprint=data.dataset.fingerprint, network=data.network)
+    check_same(here, recorded, folder)
     return OpenRun(folder, replace(config, device=data.device), data)

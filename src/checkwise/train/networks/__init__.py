@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from checkwise.errors import InputError
 from checkwise.train.networks.backbone import (
-    TUNES,
     Backbone,
     FrozenPart,
-    Tune,
     frozen_part,
     trainable_part,
 )
@@ -17,11 +15,9 @@ from checkwise.train.networks.heads import Network, linear_head, mlp_head
 from checkwise.train.networks.lite0 import lite0
 
 __all__ = [
-    "TUNES",
     "Backbone",
     "FrozenPart",
     "Network",
-    "Tune",
     "build_backbone",
     "digits_network",
     "frozen_part",

@@ -6,15 +6,12 @@ import copy
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias, get_args
 
 from torch import Tensor, nn
 
 from checkwise.errors import InputError
+from checkwise.train.config import TUNES, Tune
 from checkwise.train.networks.heads import Network, dropout_layer, linear_head, mlp_head
-
-Tune: TypeAlias = Literal["head", "last-stage", "all"]
-TUNES: Final[tuple[Tune, ...]] = get_args(Tune)
 
 
 @dataclass(frozen=True)

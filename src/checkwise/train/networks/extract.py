@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from checkwise.data import DomainDataset, frozen_features
 from checkwise.data.feature_cache import Extract
 from checkwise.data.manifest import Progress
-from checkwise.train.config import NetworkConfig
+from checkwise.train.config import NetworkConfig, Tune
 from checkwise.train.networks import Backbone, build_backbone, frozen_part
-from checkwise.train.networks.backbone import Tune
 from checkwise.train.networks.extract_pool import child_processes
 
 Pixels = NDArray[np.uint8]
