@@ -1,8 +1,9 @@
-"""Text and values of others where people read them: on one line, nothing that moves the cursor."""
+"""Text, values and numbers where people read them: on one line, nothing that moves the cursor."""
 
 from __future__ import annotations
 
 import unicodedata
+from math import isinf, isnan
 
 # Control characters, halves of a surrogate pair, and separators that break a line.
 _UNSAFE = ("Cc", "Cs", "Zl", "Zp")
@@ -50,6 +51,21 @@ def shown(value: object, most: int = 60) -> str:
     except Exception:  # a repr of someone else's may raise anything
         text = f"a value of type {type(value).__name__}"
     return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def number(value: float, decimals: int, *, signed: bool = False) -> str:
+    """A number with a real minus sign, never a negative zero; a dash where there is none.
+
+    Example:
+        >>> number(-0.25, 2), number(0.25, 3, signed=True), number(-0.001, 2)
+        ('−0.25', '+0.250', '0.00')
+    """
+    if isnan(value):
+        return "–"
+    text = "∞" if isinf(value) else f"{abs(value):.{decimals}f}"
+    if not isinf(value) and float(text) == 0:
+        return text
+    return ("−" if value < 0 else "+" if signed else "") + text
 
 
 def _is_unsafe(letter: str) -> bool:

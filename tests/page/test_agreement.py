@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from checkwise.errors import NoGuaranteeError
+from checkwise.figures.trajectory import trajectory_facts
 from checkwise.page import sentences
 from checkwise.page.page_data import page_rules, quantiles
 from checkwise.page.payload import key_facts, metric_facts, payload
@@ -22,6 +23,7 @@ from checkwise.study import Contrast, Differences
 from checkwise.study.paired import by_units, contrasts
 from checkwise.study.units import UnitInterval, clusters
 from checkwise.study.verdict import verdict
+from checkwise.text import number
 from tests.page.random_runs import Case, arguments, cases
 from tests.page.scripts import needs_node, run_script
 
@@ -91,6 +93,40 @@ def test_thousands_of_random_trajectories(tmp_path: Path) -> None:
             assert page["bound"]["bound_pp"] == pytest.approx(bound_pp, rel=1e-12)
 
 
+def test_the_page_and_the_figure_draw_the_same_numbers(tmp_path: Path) -> None:
+    """``checkwise figures`` draws ac-nc; the page's script has to draw the same facts of a run."""
+    drawn = [case for case in cases(400, seed=2) if {"nll", "cwece"} <= set(case.run.values)][:100]
+    assert len(drawn) == 100
+    body = """
+      const rules = Object.fromEntries(given.rules.map((rule) => [rule.name, rule]));
+      const metrics = Object.fromEntries(given.metrics.map((metric) => [metric.name, metric]));
+      const list = (values) => Array.from(values, (x) => (Number.isNaN(x) ? null : x));
+      const asked = { delta: decimal('0.5'), q: Infinity, weights: 'equal', worst: false };
+      return (await unpack(given)).map((run) => {
+        const [chosen, usual] = ['ac-nc', 'source-acc'].map((name) =>
+          select(run, { ...asked, rule: rules[name] }));
+        const { accuracy, eligible, tolerance, panels, marks } =
+          figureFacts(metrics, chosen, usual);
+        return {
+          accuracy: list(accuracy), eligible, tolerance,
+          panels: panels.map(({ name, values }) => [name, list(values)]),
+          marks: marks.map(({ rule, index }) => [rule, run.steps[index]]),
+        };
+      });"""
+    data = explored({str(i): case.run for i, case in enumerate(drawn)})
+    files = (*FILES, *COMPARING, "plot.js", "run_view.js")
+    for case, page in zip(drawn, run_script(files, body, data, tmp_path), strict=True):
+        usual = select(case.run, "source-acc")
+        facts = trajectory_facts(case.run, select(case.run, "ac-nc"), [usual], "run")
+        assert same(page["accuracy"], facts.accuracy)
+        assert page["eligible"] == list(facts.feasible)
+        assert page["tolerance"] == facts.delta_pp
+        assert page["marks"] == [[mark.rule, mark.step] for mark in facts.marks]
+        assert [name for name, _ in page["panels"]] == list(facts.metrics)
+        for name, values in page["panels"]:
+            assert same(values, facts.metrics[name])
+
+
 def no_bound(chosen: Selection) -> str:
     """Why there is no bound; empty if there is one."""
     try:
@@ -154,6 +190,24 @@ def test_sums_and_formats_are_pythons(tmp_path: Path) -> None:
     assert page["fixed"] == [f"{x:.2f}" for x in numbers]
     assert page["general"] == [f"{x:.4g}" for x in numbers]
     assert page["ratios"] == [int(a) / int(b) for a, b in ratios]
+
+
+def test_numbers_are_shown_as_python_shows_them(tmp_path: Path) -> None:
+    random = np.random.default_rng(4)
+    numbers = (random.normal(size=600) * 10.0 ** random.integers(-6, 5, 600)).tolist()
+    numbers += [0.0, -0.0, -0.0001, 0.125, -0.375, 2.5, 0.005, -0.25, 99.995]
+    body = """return given.flatMap((value) => [0, 2, 3, 4].flatMap((decimals) =>
+      [false, true].map((signed) => shown(value, { decimals }, signed))))
+      .concat([NaN, Infinity, -Infinity].map((value) => shown(value, POINTS)));"""
+    page = run_script(("exact.js",), body, numbers, tmp_path)
+    expected = [
+        number(value, decimals, signed=signed)
+        for value in numbers
+        for decimals in (0, 2, 3, 4)
+        for signed in (False, True)
+    ]
+    assert page == [*expected, *(number(x, 2) for x in (np.nan, np.inf, -np.inf))]
+    assert [number(-0.0001, 2, signed=True), number(-0.25, 2)] == ["0.00", "−0.25"]
 
 
 @pytest.mark.parametrize(

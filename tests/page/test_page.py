@@ -13,7 +13,7 @@ import pytest
 
 import checkwise as cw
 from checkwise.errors import CheckwiseError, InputError
-from checkwise.page import sentences, words, write_report
+from checkwise.page import sentences, write_report
 from checkwise.page.facts import cohort_facts
 from checkwise.page.forest_plot import ticks
 from checkwise.page.markup import Markup, el
@@ -89,7 +89,7 @@ def test_the_answer_stands_first_with_its_numbers(page: str, folder: Path) -> No
     assert sentences.answer(rows) in text
     assert text.index(sentences.answer(rows)) < text.index("Explore the choices")
     for row in rows:
-        assert words.interval(row) in text
+        assert sentences.interval(row) in text
     assert "10 runs (CORAL, ERM, GroupDRO, IRM, VREx; RotatedMNIST), none left out" in text
     assert "development data" in text
     assert "not independent" in text

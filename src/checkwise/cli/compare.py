@@ -18,7 +18,7 @@ from checkwise.cli.rule_options import Choice
 from checkwise.errors import InputError
 from checkwise.extras import require
 from checkwise.metrics import METRICS
-from checkwise.page import sentences, words
+from checkwise.page import sentences
 from checkwise.statistics.bootstrap import LEVEL, RESAMPLES, SEED
 from checkwise.store.atomic_write import write_text
 from checkwise.study import Cohort, Contrast, frames
@@ -133,11 +133,11 @@ def present(cohort: Cohort, rows: Sequence[Contrast], by: Sequence[str] = ()) ->
         (
             *row.group,
             row.rule,
-            f"{words.title(row.metric)} {words.unit(row.metric, row.scale)}".strip(),
+            f"{sentences.title(row.metric)} {sentences.unit(row.metric, row.scale)}".strip(),
             str(row.n),
-            words.number(row.mean, row.metric, signed=True),
-            words.interval(row),
-            words.number(row.median, row.metric, signed=True),
+            sentences.shown(row.mean, row.metric, signed=True),
+            sentences.interval(row),
+            sentences.shown(row.median, row.metric, signed=True),
             f"{row.wins}/{row.ties}/{row.losses}",
             "" if isnan(row.lose_1pp) else f"{100 * row.lose_1pp:.0f}%",
         )

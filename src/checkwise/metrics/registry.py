@@ -32,6 +32,8 @@ class Metric:
         summary: one line.
         function: f(probs [n, C] float64, labels [n]) -> float, or None for a built-in metric.
         origin: the installed distribution that offered it, if one did.
+        title: what sentences and column heads call it; the name where empty.
+        decimals: how many are printed, on the scale of display.
     """
 
     name: str
@@ -40,6 +42,8 @@ class Metric:
     summary: str
     function: Function | None = None
     origin: Origin | None = None
+    title: str = ""
+    decimals: int = 3
 
     def __call__(self, *, logits: Any = None, probs: Any = None, labels: Any) -> float:
         """The metric's value on one set of predictions, as a fraction.
@@ -56,14 +60,27 @@ class Metric:
 METRICS: dict[str, Metric] = {
     known.name: known
     for known in (
-        Metric("accuracy", "higher", 100, "Share predicted rightly."),
-        Metric("nll", "lower", 1, "Mean negative log-likelihood."),
-        Metric("brier", "lower", 1, "Mean squared error of the probabilities."),
-        Metric("ece", "lower", 100, "Soft-bin squared gap of the top label."),
-        Metric("cwece", "lower", 100, "Soft-bin squared gap, class-wise."),
-        Metric("hard_ece", "lower", 100, "Hard-bin absolute gap of the top label."),
-        Metric("hard_cwece", "lower", 100, "Hard-bin absolute gap, class-weighted."),
-        Metric("worst_class_accuracy", "higher", 100, "Smallest recall of a class present."),
+        Metric("accuracy", "higher", 100, "Share predicted rightly.", title="accuracy", decimals=2),
+        Metric("nll", "lower", 1, "Mean negative log-likelihood.", title="NLL"),
+        Metric(
+            "brier", "lower", 1, "Mean squared error of the probabilities.", title="Brier score"
+        ),
+        Metric("ece", "lower", 100, "Soft-bin squared gap of the top label.", title="ECE"),
+        Metric("cwece", "lower", 100, "Soft-bin squared gap, class-wise.", title="CwECE"),
+        Metric(
+            "hard_ece", "lower", 100, "Hard-bin absolute gap of the top label.", title="hard ECE"
+        ),
+        Metric(
+            "hard_cwece", "lower", 100, "Hard-bin absolute gap, class-weighted.", title="hard CwECE"
+        ),
+        Metric(
+            "worst_class_accuracy",
+            "higher",
+            100,
+            "Smallest recall of a class present.",
+            title="worst-class accuracy",
+            decimals=2,
+        ),
     )
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from checkwise.page import parts, sentences, words
+from checkwise.page import parts, sentences
 from checkwise.page.explorer import controls, live_details, live_run
 from checkwise.page.facts import CohortFacts
 from checkwise.page.forest_plot import forest_panel
@@ -88,14 +88,14 @@ def _by_unit(rows: Sequence[Contrast]) -> Markup | None:
 
 def _tile(facts: CohortFacts, metric: str) -> Markup:
     contrast = sentences.pick(facts.contrasts(facts.rules[0]), metric)
-    unit = words.unit(metric, contrast.scale)
-    before = words.number(facts.levels[facts.reference][metric], metric)
-    after = words.number(facts.levels[facts.rules[0]][metric], metric)
+    unit = sentences.unit(metric, contrast.scale)
+    before = sentences.shown(facts.levels[facts.reference][metric], metric)
+    after = sentences.shown(facts.levels[facts.rules[0]][metric], metric)
     return el(
         "div",
-        el("span", f"Δ {words.title(metric)}" + (f" ({unit})" if unit else "")),
-        el("strong", words.number(contrast.mean, metric, signed=True)),
-        el("span", words.interval(contrast), class_="ci"),
+        el("span", f"Δ {sentences.title(metric)}" + (f" ({unit})" if unit else "")),
+        el("strong", sentences.shown(contrast.mean, metric, signed=True)),
+        el("span", sentences.interval(contrast), class_="ci"),
         el("span", f"{before} → {after}", class_="level"),
         el("em", sentences.badge(contrast), class_=verdict(contrast).direction),
         class_="tile",

@@ -10,7 +10,7 @@ import numpy as np
 
 from checkwise.page.facts import Spread
 from checkwise.page.markup import Child, Markup, el, join
-from checkwise.page.words import interval, number, title, unit
+from checkwise.page.sentences import interval, shown, title, unit
 from checkwise.study.paired import higher_is_better
 
 ROW, TOP, FOOT, SIDE = 64, 34, 30, 10
@@ -81,7 +81,7 @@ def forest_panel(spreads: Sequence[Spread], width: int = 400) -> Markup:
     for row, spread in enumerate(spreads):
         parts.append(_row(spread, x, TOP + ROW * row, row, width))
     said = "; ".join(
-        f"{s.contrast.rule} {number(s.contrast.mean, metric, signed=True)} {interval(s.contrast)}"
+        f"{s.contrast.rule} {shown(s.contrast.mean, metric, signed=True)} {interval(s.contrast)}"
         for s in spreads
     )
     label = f"Paired differences in {title(metric)}: {said}."
@@ -112,7 +112,7 @@ def _row(spread: Spread, x: Scale, top: float, row: int, width: int) -> Markup:
         for count, place, anchor, words in beyond
         if count
     ]
-    mean = number(contrast.mean, contrast.metric, signed=True)
+    mean = shown(contrast.mean, contrast.metric, signed=True)
     label = _text(SIDE, top + 20, f"{contrast.rule}  {mean} {interval(contrast)}", "row")
     if isnan(contrast.mean):
         return label

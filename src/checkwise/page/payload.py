@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checkwise.metrics import METRICS
-from checkwise.page.words import DECIMALS, NAMES
+from checkwise.page.sentences import PERCENT, metric_title
 from checkwise.records import RunKey, Trajectory
 from checkwise.selection.baselines import RANDOM_SEED, draw
 from checkwise.selection.columns import view_of
@@ -161,11 +161,11 @@ def metric_facts(name: str) -> dict[str, Any]:
     known = METRICS.get(name)
     return {
         "name": name,
-        "title": NAMES.get(name, name),
+        "title": metric_title(name),
         "higher": known is not None and known.direction == "higher",
         "scale": known.scale if known else 1,
-        "decimals": DECIMALS.get(name, 3),
-        "percent": name in ("accuracy", "worst_class_accuracy"),
+        "decimals": known.decimals if known else 3,
+        "percent": name in PERCENT,
     }
 
 

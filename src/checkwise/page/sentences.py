@@ -1,15 +1,18 @@
-"""What a comparison says, in sentences: the same on the command line and on the page."""
+"""What a comparison says in numbers and sentences, on the command line and on the page."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import isnan
 
-from checkwise.page.words import ends, interval, number, title, unit
+from checkwise.metrics import METRICS
 from checkwise.selection.explain import counted, listed
 from checkwise.study import Contrast
 from checkwise.study.verdict import Scope, Verdict, verdict
+from checkwise.text import number
 
+PERCENT = ("accuracy", "worst_class_accuracy")
+POINTS = 2  # decimals of percentage points
 GROUPS = {
     "run": "runs",
     "block": "blocks",
@@ -23,6 +26,44 @@ WHY_GROUPS = (
     "domain are not independent. A difference counts as found only if the intervals over blocks, "
     "draws and splits all exclude zero, and for new domains only if those over domains do too."
 )
+
+
+def metric_title(name: str) -> str:
+    """What a metric is called: ``nll`` → ``NLL``."""
+    known = METRICS.get(name)
+    return known.title if known and known.title else name
+
+
+def title(metric: str) -> str:
+    """``target_nll`` → ``target NLL``."""
+    side, _, name = metric.partition("_")
+    return "source gap" if metric == "gap_pp" else f"{side} {metric_title(name)}"
+
+
+def unit(metric: str, scale: int) -> str:
+    """What the reported numbers are in, for a column head."""
+    if metric.partition("_")[2] in PERCENT or metric == "gap_pp":
+        return "points"
+    return "×100" if scale == 100 else ""
+
+
+def shown(value: float, metric: str, *, signed: bool = False) -> str:
+    """A value of ``target_<metric>``, ``source_<metric>`` or ``gap_pp`` with its decimals."""
+    known = METRICS.get(metric.partition("_")[2])
+    decimals = POINTS if metric == "gap_pp" else known.decimals if known else 3
+    return number(value, decimals, signed=signed)
+
+
+def ends(low: float, high: float, metric: str) -> str:
+    """An interval with the decimals of its metric."""
+    return f"[{shown(low, metric)}, {shown(high, metric)}]"
+
+
+def interval(contrast: Contrast) -> str:
+    """``[low, high]``, or why there is none."""
+    if isnan(contrast.low):
+        return "no interval from one run" if contrast.n == 1 else "no runs"
+    return ends(contrast.low, contrast.high, contrast.metric)
 
 
 def group_names(units: Sequence[str]) -> list[str]:
@@ -47,12 +88,12 @@ def effect(contrast: Contrast) -> str:
     metric = contrast.metric
     points = " points" if unit(metric, contrast.scale) == "points" else ""
     if verdict(contrast).direction == "unclear":
-        mean = number(contrast.mean, metric, signed=True)
+        mean = shown(contrast.mean, metric, signed=True)
         brackets = "" if isnan(contrast.low) else f" {interval(contrast)}"
         return f"changed {title(metric)} by {mean}{points}{brackets}"
     fell = contrast.mean < 0
     low, high = (-contrast.high, -contrast.low) if fell else (contrast.low, contrast.high)
-    size = number(abs(contrast.mean), metric)
+    size = shown(abs(contrast.mean), metric)
     moved = "lowered" if fell else "raised"
     return f"{moved} {title(metric)} by {size}{points} {ends(low, high, metric)}"
 
@@ -151,7 +192,7 @@ def _unit_line(row: Contrast) -> str:
     if not said:
         return ""
     points = " points" if unit(row.metric, row.scale) == "points" else ""
-    mean = number(row.mean, row.metric, signed=True)
+    mean = shown(row.mean, row.metric, signed=True)
     return f"{title(row.metric)} {mean}{points}, by unit: {', '.join(said)}."
 
 
@@ -160,7 +201,7 @@ def spread(rows: Sequence[Contrast]) -> str:
     nll, accuracy = pick(rows, "target_nll"), pick(rows, "target_accuracy")
     return (
         f"NLL was lower in {nll.wins}, equal in {nll.ties} and higher in {nll.losses} of "
-        f"{counted(nll.n, 'run')} (median {number(nll.median, nll.metric, signed=True)}); "
+        f"{counted(nll.n, 'run')} (median {shown(nll.median, nll.metric, signed=True)}); "
         f"{100 * accuracy.lose_1pp:.0f}% of runs lost at least one point of target accuracy."
     )
 

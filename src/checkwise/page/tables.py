@@ -9,16 +9,27 @@ from typing import TYPE_CHECKING
 from checkwise.metrics import METRICS
 from checkwise.page.facts import CohortFacts, SourceFacts
 from checkwise.page.markup import Child, Markup, el, join
-from checkwise.page.sentences import named_groups
-from checkwise.page.words import NAMES, ends, interval, number, title, unit
+from checkwise.page.sentences import (
+    PERCENT,
+    POINTS,
+    ends,
+    interval,
+    metric_title,
+    named_groups,
+    shown,
+    title,
+    unit,
+)
 from checkwise.study import Contrast
 from checkwise.study.paired import higher_is_better
 from checkwise.study.verdict import verdict
+from checkwise.text import number
 
 if TYPE_CHECKING:
     import pandas
 
 FEW = 10
+SCORE = 4  # decimals of what a rule minimised
 COUNTS = "small figures: runs better / equal / worse"
 
 
@@ -31,7 +42,7 @@ def paired_table(facts: CohortFacts) -> Markup:
         "runs that lose ≥ 1 point",
     ]
     level = [
-        el("td", number(facts.levels[facts.reference][c.metric], c.metric), class_="num")
+        el("td", shown(facts.levels[facts.reference][c.metric], c.metric), class_="num")
         for c in first
     ]
     rows = [
@@ -78,9 +89,9 @@ def _unit_cell(contrast: Contrast, name: str) -> Markup:
     found = contrast.units[name]
     if not found.decides:
         return el("td", "too few", class_="num")
-    shown = ends(found.low, found.high, contrast.metric)
+    both_ends = ends(found.low, found.high, contrast.metric)
     zero = el("small", "includes zero" if found.includes_zero else "excludes zero")
-    return el("td", el("span", shown, class_="ci"), zero, class_="num")
+    return el("td", el("span", both_ends, class_="ci"), zero, class_="num")
 
 
 def source_table(rows: Sequence[SourceFacts], reference: str) -> Markup:
@@ -96,7 +107,7 @@ def source_table(rows: Sequence[SourceFacts], reference: str) -> Markup:
         el(
             "tr",
             el("th", row.rule, scope="row"),
-            el("td", f"{row.mean_gap_pp:.2f}", class_="num"),
+            el("td", number(row.mean_gap_pp, POINTS), class_="num"),
             el("td", f"{row.median_eligible:g}", class_="num"),
             el("td", "–" if row.rule == reference else f"{row.differ} of {row.runs}", class_="num"),
             el("td", f"{row.alone} of {row.runs}", class_="num"),
@@ -106,18 +117,18 @@ def source_table(rows: Sequence[SourceFacts], reference: str) -> Markup:
     return _table(head, body, "Choices on source validation")
 
 
-def ranked_table(table: pandas.DataFrame, shown: Sequence[str]) -> Markup:
-    """Checkpoints of one run, best first, with the columns in ``shown``."""
+def ranked_table(table: pandas.DataFrame, columns: Sequence[str]) -> Markup:
+    """Checkpoints of one run, best first, with these columns of the table."""
     body = [
         el(
             "tr",
-            (el("td", _cell(name, row[name], row["feasible"]), class_="num") for name in shown),
+            (el("td", _cell(name, row[name], row["feasible"]), class_="num") for name in columns),
             class_="chosen" if i == 0 else None if row["feasible"] else "dim",
         )
         for i, row in enumerate(table.to_dict("records"))
     ]
     return _table(
-        [_column(name) for name in shown],
+        [_column(name) for name in columns],
         body,
         "Best first; only eligible checkpoints are ranked by score",
     )
@@ -125,19 +136,19 @@ def ranked_table(table: pandas.DataFrame, shown: Sequence[str]) -> Markup:
 
 def _column(name: str) -> str:
     if name in METRICS:
-        times = " (%)" if name in ("accuracy", "worst_class_accuracy") else " ×100"
-        return NAMES.get(name, name) + (times if METRICS[name].scale == 100 else "")
+        times = " (%)" if name in PERCENT else " ×100"
+        return metric_title(name) + (times if METRICS[name].scale == 100 else "")
     return {"gap_pp": "gap (points)"}.get(name, name)
 
 
 def _cell(name: str, value: object, eligible: bool) -> str:
     if not isinstance(value, float):
         return str(value)
-    if isnan(value) or (name == "score" and not eligible):
+    if name == "score" and not eligible:
         return "–"
     if name in METRICS:
-        return f"{METRICS[name].scale * value:.{2 if name == 'accuracy' else 3}f}"
-    return f"{value:.2f}" if name == "gap_pp" else f"{value:.4f}"
+        return number(METRICS[name].scale * value, METRICS[name].decimals)
+    return number(value, POINTS if name == "gap_pp" else SCORE)
 
 
 def _head(contrast: Contrast) -> Markup:
@@ -164,14 +175,14 @@ def _paired_row(label: str, contrasts: Sequence[Contrast]) -> Markup:
 def _paired_cell(contrast: Contrast) -> Markup:
     found = verdict(contrast).direction
     median, trimmed = (
-        number(value, contrast.metric, signed=True) for value in (contrast.median, contrast.trimmed)
+        shown(value, contrast.metric, signed=True) for value in (contrast.median, contrast.trimmed)
     )
     return el(
         "td",
         None if found == "unclear" else join(el("em", found, class_=found), " "),
         el(
             "b",
-            number(contrast.mean, contrast.metric, signed=True),
+            shown(contrast.mean, contrast.metric, signed=True),
             title=f"median {median}, 5%-trimmed mean {trimmed}",
         ),
         el("span", interval(contrast), class_="ci"),

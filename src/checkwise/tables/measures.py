@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from math import isinf, isnan
+from math import isnan
 
+from checkwise.metrics import METRICS
 from checkwise.tables import Cell
+from checkwise.text import number
 
 COUNTS = frozenset(
     (
@@ -61,31 +63,22 @@ _NAMES = {
     "hard_cwece": "hard CwECE",
     "worst_class_accuracy": "WC",
 }
-_DECIMALS = {"accuracy": 2, "worst_class_accuracy": 2, "eligible": 2, "whd": 2, "whd_cells": 2}
+_DECIMALS = {"eligible": 2, "whd": 2, "whd_cells": 2}
 _UNSIGNED = ("p", "p_holm", "p_max_t", "p_equivalent", "p_noninferior", "detectable", "eligible")
 
 
 def shown(cell: Cell, *, signed: bool = False) -> str:
     """A number with its interval."""
-    text = number(cell, cell.value, signed=signed)
+    text = _number(cell.measure, cell.value, signed=signed)
     if isnan(cell.low):
         return text
-    return f"{text} [{number(cell, cell.low)}, {number(cell, cell.high)}]"
+    return f"{text} [{_number(cell.measure, cell.low)}, {_number(cell.measure, cell.high)}]"
 
 
-def number(cell: Cell, value: float, *, signed: bool = False) -> str:
-    """A value with the decimals of its measure and a real minus sign; never a negative zero."""
-    if isnan(value):
-        return "–"
-    if isinf(value):
-        return "∞" if value > 0 else "−∞"
-    if is_count(cell.measure):
-        return f"{value:.0f}"
-    text = f"{abs(value):.{_places(cell.measure)}f}"
-    if float(text) == 0:
-        return text
-    plus = "+" if signed and cell.measure not in _UNSIGNED else ""
-    return ("−" if value < 0 else plus) + text
+def _number(measure: str, value: float, *, signed: bool = False) -> str:
+    if is_count(measure):
+        return number(value, 0)
+    return number(value, _places(measure), signed=signed and measure not in _UNSIGNED)
 
 
 def is_count(measure: str) -> bool:
@@ -99,7 +92,10 @@ def _places(measure: str) -> int:
     if measure.startswith("tau_"):
         return 3
     if measure.startswith(("range_", "p_")) or measure in ("p", "gap_pp") or "nll" in measure:
-        return 4
+        return 4  # one more than in sentences, as the paper prints them
+    known = METRICS.get(measure) or METRICS.get(measure.partition("_")[2])
+    if known is not None:
+        return known.decimals
     return _DECIMALS.get(measure, _DECIMALS.get(measure.partition("_")[2], 3))
 
 

@@ -15,7 +15,7 @@ function renderCohort(page, setting) {
   const facts = sourceFacts(chosen, usual);
   const n = page.runs.length;
   place.textContent = `Over all ${n} runs: ${setting.rule.name} differs from ` +
-    `${page.data.start.reference} in ${facts.differ}, gives up ${fixed(facts.gap, 2)} points of ` +
+    `${page.data.start.reference} in ${facts.differ}, gives up ${shown(facts.gap, POINTS)} points of ` +
     `source accuracy on average, and had a single eligible checkpoint in ${facts.alone}; the ` +
     `median feasible set has ${general(facts.median, 4)}.`;
   if (byId('runs-table').parentElement.open) renderRuns(page, chosen, usual);
@@ -37,15 +37,15 @@ function usualOver(page, setting) {
 function renderRuns(page, chosen, usual) {
   const rows = chosen.map((c, i) => ({ c, u: usual[i] }));
   const text = (label, of) => ({ label, value: of, cell: (r) => String(of(r)) });
-  const number = (label, of, digits) => ({ label, value: of, cell: (r) => fixed(of(r), digits) });
+  const number = (label, of) => ({ label, value: of, cell: (r) => shown(of(r), POINTS) });
   sortableTable(byId('runs-table'), {
     caption: 'What is chosen in every run; a run’s name opens it above.', name: 'choices', rows,
     columns: [
       text('run', (r) => r.c.run.name),
       text('step', (r) => r.c.run.steps[r.c.index]),
       text(`${page.data.start.reference} step`, (r) => r.u.run.steps[r.u.index]),
-      number('accuracy (%)', (r) => 100 * r.c.view.accuracy[r.c.index], 2),
-      number('gap (points)', (r) => r.c.view.gap_pp[r.c.index], 2),
+      number('accuracy (%)', (r) => 100 * r.c.view.accuracy[r.c.index]),
+      number('gap (points)', (r) => r.c.view.gap_pp[r.c.index]),
       text('eligible', (r) => r.c.eligible.filter(Boolean).length),
     ],
     open: (r) => {
@@ -95,7 +95,8 @@ const labelOf = (rule) => rule.name + (rule.kind === 'reported' ? ' (as reported
 function renderSourceRules(page, setting, rows) {
   const n = page.runs.length;
   const known = rows.filter((row) => row.source);
-  const number = (label, of, digits) => ({ label, value: of, cell: (r) => fixed(of(r), digits) });
+  const number = (label, of, kind) => ({ label, value: of, cell: (r) => shown(of(r), kind) });
+  const count = (label, of) => ({ label, value: of, cell: (r) => String(of(r)) });
   const means = ['nll', 'cwece'].filter((name) => page.runs.every((run) =>
     carries(run, name, setting.weights, setting.worst)));
   sortableTable(byId('rules-source'), {
@@ -104,15 +105,15 @@ function renderSourceRules(page, setting, rows) {
     kind: (row) => (row.rule.name === setting.rule.name ? 'chosen' : null),
     columns: [
       { label: 'rule', value: (r) => r.rule.name, cell: (r) => labelOf(r.rule) },
-      number('mean gap (points)', (r) => r.source.gap, 2),
+      number('mean gap (points)', (r) => r.source.gap, POINTS),
       { label: 'median eligible', value: (r) => r.source.median,
         cell: (r) => general(r.source.median, 4) },
-      number(`differs from ${page.data.start.reference}`, (r) => r.source.differ, 0),
-      number('only one eligible', (r) => r.source.alone, 0),
+      count(`differs from ${page.data.start.reference}`, (r) => r.source.differ),
+      count('only one eligible', (r) => r.source.alone),
       ...means.map((name) => {
-        const { title, scale } = page.metrics[name];
-        return number(`source ${title}${scale === 100 ? ' ×100' : ''}`,
-          (r) => scale * r.source.mean(name), 3);
+        const metric = page.metrics[name];
+        return number(`source ${metric.title}${metric.scale === 100 ? ' ×100' : ''}`,
+          (r) => metric.scale * r.source.mean(name), metric);
       }),
     ],
   });

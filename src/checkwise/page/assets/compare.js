@@ -61,14 +61,6 @@ function sourceFacts(chosen, usual) {
   };
 }
 
-/** A number with the decimals of its metric and a real minus sign; never a negative zero. */
-function shown(value, metric, signed = false) {
-  if (Number.isNaN(value)) return '–';
-  const text = fixed(Math.abs(value), metric.decimals);
-  if (Number(text) === 0) return text;
-  return (value < 0 ? '−' : signed ? '+' : '') + text;
-}
-
 function shownInterval(one) {
   if (one.n < 2) return one.n ? 'no interval from one run' : 'no runs';
   if (Number.isNaN(one.low)) return 'no interval from one block';

@@ -133,3 +133,14 @@ function general(x, digits) {
   const cut = power + 1;
   return sign + (cut < text.length ? trim(text.slice(0, cut) + '.' + text.slice(cut)) : text);
 }
+
+const POINTS = { decimals: 2 };
+const SCORE = { decimals: 4 };
+
+/** checkwise.text.number: a real minus sign, never a negative zero, a dash where there is none. */
+function shown(value, { decimals }, signed = false) {
+  if (Number.isNaN(value)) return '–';
+  const text = Number.isFinite(value) ? fixed(Math.abs(value), decimals) : '∞';
+  if (Number(text) === 0) return text;
+  return (value < 0 ? '−' : signed ? '+' : '') + text;
+}

@@ -129,7 +129,7 @@ function render(page) {
   const none = selection && selection.index < 0
     ? `No checkpoint reaches ${setting.threshold.text} points: the best ` +
       `${setting.worst ? 'worst-domain' : 'mean'} source accuracy is ` +
-      `${fixed(100 * Math.max(...selection.view.accuracy.filter(Number.isFinite)), 2)} points.`
+      `${shown(100 * Math.max(...selection.view.accuracy.filter(Number.isFinite)), POINTS)} points.`
     : '';
   byId('problem').textContent = setting.problem || none;
   byId('problem').hidden = !(setting.problem || none);

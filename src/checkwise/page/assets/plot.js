@@ -160,7 +160,7 @@ function drawSweep(pieces, current, width) {
   return s('svg', {
     viewBox: `0 0 ${width} ${height}`, role: 'img', class: 'plot', style: `max-width:${width}px`,
     'aria-label': 'Chosen step for every tolerance: ' +
-      pieces.map((p) => `${p.step} from ${fixed(p.from, 2)}`).join(', '),
+      pieces.map((p) => `${p.step} from ${shown(p.from, POINTS)}`).join(', '),
   }, frame('Chosen step by tolerance', x, y, 3), bars,
   line(x(current), TOP, x(current), height - 40, 'guide rule1'), numbers,
   label(width - RIGHT, height - 6, 'tolerance in points', 'axis', 'end'));

@@ -49,8 +49,8 @@ function figureFacts(metrics, selection, usual) {
     tolerance: setting.rule.takes.includes('delta_pp') ? setting.delta.value
       : setting.rule.tolerance ?? 0,
     levels: levelsOf(colours, eligible),
-    hover: (t) => [`step ${run.steps[t]}`, `accuracy ${fixed(accuracy[t], 2)}%`,
-      ...panels.map((p) => `${p.metric.title} ${fixed(p.values[t], 4)}`)].join(', '),
+    hover: (t) => [`step ${run.steps[t]}`, `accuracy ${shown(accuracy[t], POINTS)}%`,
+      ...panels.map((p) => `${p.metric.title} ${shown(p.values[t], p.metric)}`)].join(', '),
   };
 }
 
@@ -70,9 +70,9 @@ function legendOf({ run, panels, eligible, marks }) {
     const inside = panels[0].values.filter((_, t) => eligible[t]);
     const ends = [Math.min(...inside), Math.max(...inside)];
     if (panels[0].metric.higher) ends.reverse();
-    items.push(h('li', {}, `eligible, by ${panels[0].metric.title}: ${fixed(ends[0], 3)} `,
+    items.push(h('li', {}, `eligible, by ${panels[0].metric.title}: ${shown(ends[0], panels[0].metric)} `,
       h('span', { class: 'ramp' }, [0, 1, 2, 3, 4, 5, 6].map((r) => h('i', { class: `swatch r${r}` }))),
-      ` ${fixed(ends[1], 3)}`));
+      ` ${shown(ends[1], panels[0].metric)}`));
   }
   items.push(h('li', {}, icon(s('circle', { cx: 10, cy: 10, r: 3.5, class: 'dot out' })),
     'not eligible'));
@@ -86,26 +86,27 @@ function renderRanking(page, selection) {
   const others = page.data.metrics.map((m) => m.name).filter((name) =>
     name !== 'accuracy' && carries(run, name, view.weights, view.worst));
   const rows = ranked(selection).map((t, i) => ({ t, rank: i + 1 }));
-  const number = (label, value, digits, small) =>
-    ({ label, small, value, cell: (r) => (Number.isNaN(value(r)) ? '–' : fixed(value(r), digits)) });
+  const number = (label, value, kind, small) =>
+    ({ label, small, value, cell: (r) => shown(value(r), kind) });
   const metric = (name) => {
-    const { title, scale, percent } = page.metrics[name];
+    const metric = page.metrics[name];
+    const { title, scale, percent } = metric;
     const values = column(view, name);
     const unit = percent ? ' (%)' : scale === 100 ? ' ×100' : '';
-    return number(title + unit, (r) => scale * values[r.t], 3);
+    return number(title + unit, (r) => scale * values[r.t], metric);
   };
   const rescaled = (name, i) =>
-    number(`${page.metrics[name].title} 0–1`, (r) => (eligible[r.t] ? normalised[i][r.t] : NaN), 4,
+    number(`${page.metrics[name].title} 0–1`, (r) => (eligible[r.t] ? normalised[i][r.t] : NaN), SCORE,
       'rescaled');
   const objectives = (name, i) => [metric(name), ...(normalised ? [rescaled(name, i)] : [])];
   const columns = [
     { label: 'rank', value: (r) => r.rank, cell: (r) => String(r.rank) },
     { label: 'step', value: (r) => run.steps[r.t], cell: (r) => String(run.steps[r.t]) },
-    number('accuracy (%)', (r) => 100 * view.accuracy[r.t], 2),
-    number('gap (points)', (r) => view.gap_pp[r.t], 2),
+    number('accuracy (%)', (r) => 100 * view.accuracy[r.t], POINTS),
+    number('gap (points)', (r) => view.gap_pp[r.t], POINTS),
     ...(setting.rule.kind === 'reported' ? [] : [
       number(setting.rule.kind === 'constrained' ? 'distance' : 'score',
-        (r) => (eligible[r.t] ? score[r.t] : NaN), 4)]),
+        (r) => (eligible[r.t] ? score[r.t] : NaN), SCORE)]),
   ];
   const inObjectives = names.filter((name) => name !== 'accuracy');
   const own = inObjectives.flatMap((name) => objectives(name, names.indexOf(name)));
@@ -144,8 +145,9 @@ function renderSureness(page, selection, width) {
     const now = pieces.filter((p) => p.index === index && p.from <= setting.delta.value + 1e-9)
       .at(-1);
     if (now) {
-      const end = now.to >= limit ? 'on' : `to ${fixed(now.to, 2)}`;
-      said.push(`The same step is chosen for every tolerance from ${fixed(now.from, 2)} points ${end}.`);
+      const end = now.to >= limit ? 'on' : `to ${shown(now.to, POINTS)}`;
+      said.push('The same step is chosen for every tolerance from ' +
+        `${shown(now.from, POINTS)} points ${end}.`);
     }
     drawn.push(drawSweep(pieces.map((p) => ({ ...p, step: run.steps[p.index] })),
       setting.delta.value, width));
@@ -153,7 +155,7 @@ function renderSureness(page, selection, width) {
   const bound = guarantee(selection);
   said.push(bound.none ?? `With probability at least 0.95 its population ` +
     `${view.worst ? 'worst-domain' : 'mean'} source accuracy is at most ` +
-    `${fixed(bound.bound_pp, 2)} points below the best of this run, under the conditions below.`);
+    `${shown(bound.bound_pp, POINTS)} points below the best of this run, under the conditions below.`);
   byId('sure').replaceChildren(h('ul', {}, said.filter(Boolean).map((text) => h('li', {}, text))),
     ...drawn);
 }
