@@ -11,12 +11,14 @@ import typer
 
 from checkwise import __version__
 from checkwise.cli import printing
-from checkwise.cli.options import AsJson, Data, Source, TrainingPlugins, load_plugins
-from checkwise.cli.rule_options import Choice
+from checkwise.cli.input_options import InputOptions
+from checkwise.cli.option_groups import with_groups
+from checkwise.cli.options import AsJson, Data
+from checkwise.cli.rule_options import RuleName, RuleOptions
 from checkwise.errors import InputError
 from checkwise.metrics import METRICS
 from checkwise.readers import predictions_folder
-from checkwise.selection import DEFAULT_RULE, select
+from checkwise.selection import select
 from checkwise.selection.result import plain
 from checkwise.store.atomic_write import write_text
 
@@ -34,26 +36,18 @@ WHERE = {
 }
 
 
+@with_groups
 def command(
     path: Annotated[
         Path, typer.Argument(metavar="PATH", help="A run, a cohort, or a predictions folder.")
     ],
-    rule: Annotated[
-        str | None,
-        typer.Option(help=f"How the checkpoint is chosen. [default: {DEFAULT_RULE}]"),
-    ] = None,
+    rule: RuleName = None,
     variant: Annotated[
         str, typer.Option(help="pooled, per-domain or weighted (see docs/baselines.md).")
     ] = "pooled",
-    delta_pp: Annotated[
-        str | None, typer.Option(help="Tolerance in percentage points. [default: 0.5]")
-    ] = None,
-    q: Annotated[str | None, typer.Option(help="Norm: 1, 2 or inf. [default: inf]")] = None,
-    held_out: Annotated[
-        list[str] | None,
-        typer.Option(help="A domain of a predictions folder that must not be read; repeatable."),
-    ] = None,
-    source: Source = None,
+    *,
+    options: RuleOptions,
+    inputs: InputOptions,
     oracle: Annotated[
         bool, typer.Option("--oracle", help="Also fit on the target itself: not deployable.")
     ] = False,
@@ -61,7 +55,6 @@ def command(
         Path | None, typer.Option("--out", "-o", help="Also write what was fitted, as .json.")
     ] = None,
     data: Data = None,
-    plugin: TrainingPlugins = None,
     as_json: AsJson = False,
 ) -> None:
     """Fit a temperature on source validation and show every metric before and after it.
@@ -70,27 +63,29 @@ def command(
     the weights of the chosen checkpoint and the data, from which logits are then made again. Of a
     predictions folder only the validation sets are read.
     """
-    from checkwise.study.recalibration import calibrate_all
+    from checkwise.study.recalibration import calibrate_all, calibrate_selection
     from checkwise.sweep.datasets import read_roots
 
-    load_plugins(plugin)
+    options.load_plugins()
     printing.refuse_to_overwrite(path, out)
     if out is not None and out.suffix != ".json":
         raise InputError(f"Expected --out to end in .json, but got {str(out)!r}.")
-    choice = Choice(rule=rule, delta_pp=delta_pp, q=q, held_out=held_out, source=source)
+    choosing = {**options.weighting, **options.params}
     found: tuple[Calibrated, ...]
     if predictions_folder.recognises(path):
-        found = (_of_predictions(path, choice, variant, oracle),)
-    elif held_out or source:
-        option = "--held-out" if held_out else "--source"
-        raise InputError(
-            f"Expected {option} with a predictions folder, but {path} is none: leave it out, runs "
-            "know what they hold out."
-        )
+        if oracle:
+            raise InputError(
+                f"Expected --oracle with a run or cohort, but {path} is a predictions folder, of "
+                "which held-out domains are not read: leave it out."
+            )
+        (run,) = inputs.load_runs(path, rule, options).values()
+        selection = select(run, rule, **choosing)
+        source = predictions_folder.logits_at(path, selection.step, run.domains)
+        found = (calibrate_selection(selection, source, name=str(path), variant=variant),)
     else:
+        inputs.expect_run(path)
         roots = read_roots(data or ())
-        options: dict[str, Any] = {"variant": variant, "oracle": oracle, **choice.params}
-        found = calibrate_all(path, rule, roots=roots, **options)
+        found = calibrate_all(path, rule, roots=roots, variant=variant, oracle=oracle, **choosing)
     if out is not None:
         write_text(out, json.dumps(fitted(found), indent=2, allow_nan=False) + "\n")
     if as_json:
@@ -99,20 +94,6 @@ def command(
     _present(found)
     if out is not None:
         printing.console().print(f"What was fitted is in {out}.")
-
-
-def _of_predictions(path: Path, choice: Choice, variant: str, oracle: bool) -> Calibrated:
-    from checkwise.study.recalibration import calibrate_selection
-
-    if oracle:
-        raise InputError(
-            f"Expected --oracle with a run or cohort, but {path} is a predictions folder, of which "
-            "held-out domains are not read: leave it out."
-        )
-    (run,) = choice.load_runs(path).values()
-    selection = select(run, choice.rule, **choice.params)
-    source = predictions_folder.logits_at(path, selection.step, run.domains)
-    return calibrate_selection(selection, source, name=str(path), variant=variant)
 
 
 def fitted(found: Sequence[Calibrated]) -> dict[str, Any]:

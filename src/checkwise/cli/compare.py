@@ -12,9 +12,10 @@ from typing import Annotated, Any
 import typer
 
 from checkwise.cli import printing
-from checkwise.cli.options import AsJson, Plugins, load_plugins
+from checkwise.cli.option_groups import with_groups
+from checkwise.cli.options import AsJson
 from checkwise.cli.printing import csv_text
-from checkwise.cli.rule_options import Choice
+from checkwise.cli.rule_options import RuleOptions
 from checkwise.errors import InputError
 from checkwise.extras import require
 from checkwise.metrics import METRICS
@@ -36,16 +37,15 @@ Role = Annotated[
 Scope = Annotated[
     str, typer.Option(help="run; or choose hyperparameters too: hparams-acc, hparams-ac.")
 ]
-Delta = Annotated[str | None, typer.Option(help="Tolerance in percentage points. [default: 0.5]")]
-Norm = Annotated[str | None, typer.Option(help="Norm: 1, 2 or inf. [default: inf]")]
 
 
+@with_groups
 def command(
     path: CohortPath,
     rules: Rules = "source-acc,ac-nc",
     reference: Reference = REFERENCE,
-    delta_pp: Delta = None,
-    q: Norm = None,
+    *,
+    options: RuleOptions,
     metrics: Annotated[
         str, typer.Option(help="source_<metric>, target_<metric> or gap_pp, comma separated.")
     ] = ",".join(MAIN_METRICS),
@@ -54,14 +54,13 @@ def command(
     ] = None,
     scope: Scope = "run",
     role: Role = None,
-    plugin: Plugins = None,
     out: Annotated[Path | None, typer.Option(help="Also write the table: .csv or .json.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare rules on held-out domains: paired differences with 95% intervals over runs."""
     printing.refuse_to_overwrite(path, out)
     _check_suffix(out)
-    load_plugins(plugin)
+    options.load_plugins()
     check_named(metrics, "--metrics")
     compared = [name for name in names(rules) if name != reference]
     if not compared:
@@ -77,15 +76,17 @@ def command(
         by=names(by),
         metrics=names(metrics),
         scope=scope,
-        **Choice(delta_pp=delta_pp, q=q).params,
+        **options.weighting,
+        **options.params,
     )
     known = registrations(
         cohort.path,
         compared,
-        Choice(delta_pp=delta_pp, q=q).params,
+        options.params,
         reference=reference,
         scope=scope,
         metrics=names(metrics),
+        **options.weighting,
     )
     content = {
         **record(cohort, rows, reference, names(by)),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from checkwise.cli import printing
-from checkwise.cli.options import AsJson, Data, TrainingPlugins, load_plugins
+from checkwise.cli.options import AsJson, Data, Plugins, load_plugins
 from checkwise.cli.progress import counting
 from checkwise.errors import InputError
 
@@ -38,7 +38,7 @@ def command(
     ] = None,
     data: Data = None,
     force: Force = False,
-    plugin: TrainingPlugins = None,
+    plugin: Plugins = None,
     as_json: AsJson = False,
 ) -> None:
     """Make models other than single checkpoints: averages and ensembles, evaluated like them."""
@@ -58,7 +58,7 @@ def swad(
     minibatches: Minibatches = None,
     data: Data = None,
     force: Force = False,
-    plugin: TrainingPlugins = None,
+    plugin: Plugins = None,
     as_json: AsJson = False,
 ) -> None:
     """Average the checkpoints in the loss valley of every run: short for derive --method swad."""

@@ -9,7 +9,9 @@ from typing import Annotated
 import typer
 
 from checkwise.cli import printing
-from checkwise.cli.rule_options import Choice, with_choice
+from checkwise.cli.input_options import InputOptions
+from checkwise.cli.option_groups import with_groups
+from checkwise.cli.rule_options import RuleName, RuleOptions
 from checkwise.errors import InputError
 from checkwise.records import Trajectory
 from checkwise.selection import Selection, select
@@ -19,24 +21,27 @@ from checkwise.store.done import read_recorded
 from checkwise.store.safe_read import has_file
 
 
-@with_choice
+@with_groups
 def command(
     run: Annotated[Path, typer.Argument(help="A run whose checkpoints have weights on disk.")],
-    choice: Choice,
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to put the weights.")],
+    rule: RuleName = None,
+    *,
+    options: RuleOptions,
+    inputs: InputOptions,
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
 ) -> None:
     """Copy the weights of the chosen checkpoint; FILE.json beside them says why."""
     printing.refuse_to_overwrite(run, output)
     why = output.with_name(output.name + ".json")
     printing.refuse_to_overwrite(run, why)
-    runs = choice.load_runs(run)
+    runs = inputs.load_runs(run, rule, options)
     if len(runs) > 1:
         raise InputError(f"Expected one run in {run}, but found {len(runs)}: name one of them.")
     trajectory = next(iter(runs.values()))
     for file in (output, why):
         _refuse_weights(trajectory, file)
-    selection = select(trajectory, choice.rule, **choice.weighting, **choice.params)
+    selection = select(trajectory, rule, **options.weighting, **options.params)
     weights = _weights(selection, run)
     for file in (output, why):
         if file.exists() and not force:

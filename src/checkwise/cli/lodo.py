@@ -16,7 +16,7 @@ from checkwise.cli.options import (
     DryRun,
     ExecutorName,
     HparamsSeeds,
-    TrainingPlugins,
+    Plugins,
     TrialSeeds,
     Workers,
     load_plugins,
@@ -43,7 +43,7 @@ def command(
     delta_pp: Annotated[
         str | None, typer.Option(help="Tolerance of ac-lodo in points. [default: 0.5]")
     ] = None,
-    plugin: TrainingPlugins = None,
+    plugin: Plugins = None,
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> int:

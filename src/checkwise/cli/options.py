@@ -25,13 +25,9 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")
 
 Plugins = Annotated[
     list[str] | None,
-    typer.Option("--plugin", help="A Python file or module with rules or metrics of your own."),
-]
-TrainingPlugins = Annotated[
-    list[str] | None,
     typer.Option(
         "--plugin",
-        help="A Python file or module with algorithms or metrics of your own; repeatable.",
+        help="A Python file or module with rules, metrics or algorithms of your own; repeatable.",
     ),
 ]
 

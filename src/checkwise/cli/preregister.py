@@ -12,16 +12,15 @@ import typer
 from checkwise.cli import printing
 from checkwise.cli.compare import (
     CohortPath,
-    Delta,
-    Norm,
     Reference,
     Scope,
     check_metrics,
     check_named,
     names,
 )
-from checkwise.cli.options import AsJson, Plugins, load_plugins
-from checkwise.cli.rule_options import Choice
+from checkwise.cli.option_groups import with_groups
+from checkwise.cli.options import AsJson
+from checkwise.cli.rule_options import RuleOptions
 from checkwise.errors import InputError
 from checkwise.metrics import METRICS
 from checkwise.selection import DEFAULT_RULE, rules
@@ -35,30 +34,20 @@ from checkwise.study.rows import find_row
 from checkwise.tables import TABLES
 
 
+@with_groups
 def command(
     path: CohortPath,
     rule: Annotated[str, typer.Option(help="The rule that will be compared.")] = DEFAULT_RULE,
     reference: Reference = REFERENCE,
     scope: Scope = SCOPE,
-    delta_pp: Delta = None,
-    q: Norm = None,
-    objectives: Annotated[
-        str | None, typer.Option(help="Metrics for the rule `ac`, comma separated.")
-    ] = None,
-    threshold_pp: Annotated[
-        str | None, typer.Option(help="Least accuracy in points for `wald`.")
-    ] = None,
-    weights: Annotated[str, typer.Option(help="equal or sample.")] = "equal",
-    worst_domain: Annotated[
-        bool, typer.Option("--worst-domain", help="Judge checkpoints by their worst domain.")
-    ] = False,
+    *,
+    options: RuleOptions,
     metrics: Annotated[
         str, typer.Option(help="What will be compared, comma separated.")
     ] = ",".join(MAIN_METRICS),
     tables: Annotated[
         str, typer.Option(help="Tables that will be shown, comma separated.")
     ] = "main",
-    plugin: Plugins = None,
     as_json: AsJson = False,
 ) -> None:
     """Record a rule, its parameters and the source journals before held-out results are opened.
@@ -66,17 +55,16 @@ def command(
     The record goes to registrations.jsonl in the cohort and is never changed; `compare` and the
     page say whether what they show was registered before.
     """
-    load_plugins(plugin)
-    params = Choice(delta_pp=delta_pp, q=q, objectives=objectives, threshold_pp=threshold_pp).params
+    options.load_plugins()
+    params = options.params
     setting = Setting(rule, params)
-    _check(setting, reference, weights, metrics, names(tables))
+    _check(setting, reference, metrics, names(tables))
     choice = {
         **choice_of(
             setting,
             reference=with_shared(reference, params),
             scope=scope,
-            weights=weights,
-            worst_domain=worst_domain,
+            **options.weighting,
         ),
         "metrics": names(metrics),
         "tables": names(tables),
@@ -93,7 +81,6 @@ def command(
 def _check(
     setting: Setting,
     reference: str,
-    weights: str,
     metrics: str,
     tables: Sequence[str],
 ) -> None:
@@ -111,8 +98,6 @@ def _check(
                 f"Expected --{name.replace('_', '-')}, which {setting.rule} needs, but got none: "
                 "add it."
             )
-    if weights not in ("equal", "sample"):
-        raise InputError(f"Expected --weights equal or sample, but got {weights!r}.")
     for name in check_objectives(setting.params.get("objectives", ("nll",))):
         if name not in METRICS:
             raise InputError(f"Expected objectives among {', '.join(METRICS)}, but got {name!r}.")

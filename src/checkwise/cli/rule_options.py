@@ -1,38 +1,33 @@
-"""The options by which a command is told how to choose, and what they do."""
+"""The options that say how to choose; every command that chooses takes all of them."""
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from math import inf
-from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any
 
 import typer
 
-from checkwise.cli.options import Column, HeldOut, Plugins, Source, load_plugins
-from checkwise.cli.progress import counting
+from checkwise.cli.option_groups import OptionGroup
+from checkwise.cli.options import Plugins, load_plugins
 from checkwise.errors import InputError
-from checkwise.readers import load_runs
-from checkwise.records import RunKey, Trajectory
-from checkwise.selection import DEFAULT_RULE, get_rule
-from checkwise.selection.rules import find_metrics
+from checkwise.selection import DEFAULT_RULE
 from checkwise.selection.standing import Weights
+
+RuleName = Annotated[
+    str | None,
+    typer.Option(
+        "--rule",
+        help="How to choose; see `checkwise rules`. "
+        f"[default: {DEFAULT_RULE}, or the best rule that the data allow]",
+    ),
+]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choice:
-    """A rule, its parameters, and how runs are read for it; each field is an option."""
+class RuleOptions(OptionGroup):
+    """The parameters of rules, how domains count, and where rules of your own are."""
 
-    rule: Annotated[
-        str | None,
-        typer.Option(
-            help="How to choose; see `checkwise rules`. "
-            f"[default: {DEFAULT_RULE}, or the best rule that the data allow]"
-        ),
-    ] = None
     delta_pp: Annotated[
         str | None, typer.Option(help="Tolerance in percentage points. [default: 0.5]")
     ] = None
@@ -56,12 +51,11 @@ class Choice:
         bool,
         typer.Option("--worst-domain", help="Judge checkpoints by their worst domain, unweighted."),
     ] = False
-    held_out: HeldOut = None
-    source: Source = None
-    column: Column = None
-    bins: Annotated[int, typer.Option(help="Bins of calibration errors from outputs.")] = 15
-    bandwidth: Annotated[float, typer.Option(help="Width of the soft bins.")] = 0.1
     plugin: Plugins = None
+
+    def load_plugins(self) -> None:
+        """Import the rules and metrics of ``--plugin``."""
+        load_plugins(self.plugin)
 
     @property
     def params(self) -> dict[str, Any]:
@@ -80,14 +74,14 @@ class Choice:
             params["threshold_pp"] = _number_text(self.threshold_pp, "--threshold-pp")
         if self.pareto:
             params["pareto"] = True
-        for given in self.param or ():
-            name, separator, value = given.partition("=")
+        for assignment in self.param or ():
+            name, separator, value = assignment.partition("=")
             if not separator:
-                raise InputError(f"Expected --param NAME=VALUE, but got {given!r}.")
+                raise InputError(f"Expected --param NAME=VALUE, but got {assignment!r}.")
             if name in params:
                 raise InputError(
-                    f"Expected one value of `{name}`, but got it twice, last with --param {given}: "
-                    "give one."
+                    f"Expected one value of `{name}`, but got it twice, last with --param "
+                    f"{assignment}: give one."
                 )
             params[name] = _value(value)
         return params
@@ -96,53 +90,6 @@ class Choice:
     def weighting(self) -> dict[str, Any]:
         """How domains count, as ``select`` takes it."""
         return {"weights": _weights(self.weights), "worst_domain": self.worst_domain}
-
-    def load_runs(self, path: Path) -> dict[RunKey, Trajectory]:
-        """Every run at a path, with a progress bar where outputs have to be evaluated."""
-        load_plugins(self.plugin)
-        if self.rule is not None:
-            find_metrics(get_rule(self.rule), self.params)
-        with counting("evaluating checkpoints") as progress:
-            return load_runs(
-                path,
-                held_out=self.held_out,
-                sources=self.source,
-                columns=_columns(self.column or ()),
-                metrics=self.params.get("objectives", ()),
-                bins=self.bins,
-                bandwidth=self.bandwidth,
-                progress=progress,
-            )
-
-
-def with_choice(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command that takes ``choice`` the options of :class:`Choice`."""
-    own = inspect.signature(command).parameters
-    hints = get_type_hints(command, include_extras=True)
-    options = get_type_hints(Choice, include_extras=True)
-
-    @functools.wraps(command)
-    def wrapped(**given: Any) -> None:
-        choice = Choice(**{field.name: given.pop(field.name) for field in fields(Choice)})
-        command(choice=choice, **given)
-
-    parameters = [
-        own[name].replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY)
-        for name in own
-        if name != "choice"
-    ] + [
-        inspect.Parameter(
-            field.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=field.default,
-            annotation=options[field.name],
-        )
-        for field in fields(Choice)
-    ]
-    wrapped.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    wrapped.__annotations__ = {p.name: p.annotation for p in parameters}
-    del wrapped.__wrapped__  # typer would look through to the command
-    return wrapped
 
 
 def _weights(text: str) -> Weights:
@@ -158,22 +105,6 @@ def _weights(text: str) -> Weights:
             raise InputError(f"Expected one weight per domain, but --weights names {name!r} twice.")
         weights[name] = value
     return weights
-
-
-def _columns(pairs: Iterable[str]) -> dict[str, str]:
-    """``NAME=COLUMN`` as a map."""
-    columns: dict[str, str] = {}
-    for pair in pairs:
-        name, separator, column = pair.partition("=")
-        if not separator or not name or not column:
-            raise InputError(
-                f"Expected --column NAME=COLUMN, but got {pair!r}: write, for example, "
-                "--column accuracy=val_accuracy."
-            )
-        if name in columns:
-            raise InputError(f"Expected one column for {name}, but --column names two: give one.")
-        columns[name] = column
-    return columns
 
 
 def _number_text(text: str, option: str) -> str:

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from checkwise.cli import bound, printing
+from checkwise.cli.input_options import InputOptions
+from checkwise.cli.option_groups import with_groups
 from checkwise.cli.options import AsJson
 from checkwise.cli.printing import csv_text
-from checkwise.cli.rule_options import Choice, with_choice
+from checkwise.cli.rule_options import RuleName, RuleOptions
 from checkwise.errors import InputError
 from checkwise.records import RunKey
 from checkwise.records.source_rows import ONLY_DOMAIN
@@ -31,10 +33,13 @@ ALPHA = 0.05
 HEADER = ("step", "accuracy", "gap", "eligible", "source-acc step")
 
 
-@with_choice
+@with_groups
 def command(
     path: Annotated[Path, typer.Argument(help="A run, a folder of runs, a table or a log.")],
-    choice: Choice,
+    rule: RuleName = None,
+    *,
+    options: RuleOptions,
+    inputs: InputOptions,
     guarantee: Annotated[
         bool, typer.Option("--guarantee", help="Print the accuracy bound, with its conditions.")
     ] = False,
@@ -49,12 +54,12 @@ def command(
     printing.refuse_to_overwrite(path, out)
     level = ALPHA if alpha is None else alpha
     stated = guarantee or alpha is not None
-    runs = choice.load_runs(path)
-    asked = {**choice.weighting, **choice.params}
+    runs = inputs.load_runs(path, rule, options)
+    asked = {**options.weighting, **options.params}
     if len(runs) == 1:  # a refusal need not name the run
-        chosen = {key: select(run, choice.rule, **asked) for key, run in runs.items()}
+        chosen = {key: select(run, rule, **asked) for key, run in runs.items()}
     else:
-        chosen = select_many(runs, choice.rule, **asked)
+        chosen = select_many(runs, rule, **asked)
     if out is not None:
         _write(out, chosen, level)
     if as_json:
@@ -62,7 +67,7 @@ def command(
     elif len(chosen) == 1:
         _show_one(next(iter(chosen.values())), level, stated)
     else:
-        _show_many(chosen, select_many(runs, "source-acc", **choice.weighting))
+        _show_many(chosen, select_many(runs, "source-acc", **options.weighting))
         if stated:
             printing.console().print(f"\n{bound.said_of_many(chosen.values(), level)}")
     if out is not None and not as_json:

@@ -15,8 +15,8 @@ from checkwise.cli.options import (
     DryRun,
     ExecutorName,
     HparamsSeeds,
+    Plugins,
     StudyName,
-    TrainingPlugins,
     TrialSeeds,
     Workers,
     load_plugins,
@@ -43,7 +43,7 @@ def command(
     resume_seconds: Annotated[
         float, typer.Option(min=0, help="Least time between saved states of a run.")
     ] = 20.0,
-    plugin: TrainingPlugins = None,
+    plugin: Plugins = None,
     dry_run: DryRun = False,
 ) -> int:
     """Train the runs of STUDY that are not finished in DIR. Safe to interrupt and to repeat."""

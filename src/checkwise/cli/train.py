@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from checkwise.cli import printing
-from checkwise.cli.options import Data, StudyName, TrainingPlugins, load_plugins
+from checkwise.cli.options import Data, Plugins, StudyName, load_plugins
 from checkwise.cli.progress import counting, watching_records
 
 
@@ -28,7 +28,7 @@ def command(
     resume_seconds: Annotated[
         float, typer.Option(min=0, help="Least time between saved states.")
     ] = 20.0,
-    plugin: TrainingPlugins = None,
+    plugin: Plugins = None,
 ) -> int:
     """Train one run with the settings of STUDY; the same command continues it."""
     from checkwise.errors import InputError

@@ -13,6 +13,7 @@ from checkwise.figures.trajectory import median_run
 from checkwise.records import RunKey
 from checkwise.selection import Guarantee, Selection, select_many
 from checkwise.selection.guarantees import CONDITIONS, NOT_PROMISED
+from checkwise.selection.standing import Weights
 from checkwise.study import Cohort, Contrast, Differences
 from checkwise.study.cohort import MAIN_METRICS, REFERENCE
 from checkwise.study.machines import machines
@@ -102,20 +103,24 @@ def cohort_facts(
     cohort: Cohort,
     rules: Sequence[str] = RULES,
     reference: str = REFERENCE,
+    *,
+    weights: Weights = "equal",
+    worst_domain: bool = False,
     **params: Any,
 ) -> CohortFacts:
     """Choose, evaluate and compare; ``rules[0]`` leads."""
     cohort.check_one_role()
+    domains: dict[str, Any] = {"weights": weights, "worst_domain": worst_domain}
     compared = tuple(rule for rule in rules if rule != reference)
     if not compared:
         raise InputError(f"Expected a rule besides the reference {reference}, but got none.")
-    chosen = _choices(cohort, (reference, *compared), params)
+    chosen = _choices(cohort, (reference, *compared), params, domains)
     if compared[0] not in chosen:
         raise InputError(
             f"Expected the first rule to choose a checkpoint from source validation, but "
             f"{compared[0]} does not: put one that does before it, such as ac-nc."
         )
-    tables = cohort.differences(compared, reference, metrics=MAIN_METRICS, **params)
+    tables = cohort.differences(compared, reference, metrics=MAIN_METRICS, **domains, **params)
     leading = chosen[compared[0]]
     usual = chosen.get(reference, {})
     keys = sorted(leading)
@@ -144,18 +149,23 @@ def cohort_facts(
         chosen=chosen,
         example=leading[example],
         registered=registrations(
-            cohort.path, compared[:1], params, reference=reference, metrics=MAIN_METRICS
+            cohort.path,
+            compared[:1],
+            params,
+            reference=reference,
+            metrics=MAIN_METRICS,
+            **domains,
         )[compared[0]],
         machines=machines(cohort.runs.folder(key) for key in keys),
     )
 
 
 def _choices(
-    cohort: Cohort, rules: Sequence[str], params: dict[str, Any]
+    cohort: Cohort, rules: Sequence[str], params: dict[str, Any], domains: dict[str, Any]
 ) -> dict[str, dict[RunKey, Selection]]:
     """Selections of the rules that choose a checkpoint of the run itself, from its validation."""
     return {
-        setting.label: select_many(cohort.usable, setting.found, **setting.params)
+        setting.label: select_many(cohort.usable, setting.found, **domains, **setting.params)
         for setting in settings(rules, params)
         if _reads_only_source(setting.row)
     }

@@ -1,0 +1,79 @@
+"""The options that say how runs are read from what people have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from checkwise.cli.option_groups import OptionGroup
+from checkwise.cli.options import Column, HeldOut, Source
+from checkwise.cli.progress import counting
+from checkwise.cli.rule_options import RuleOptions
+from checkwise.errors import InputError
+from checkwise.readers import load_runs
+from checkwise.records import RunKey, Trajectory
+from checkwise.selection import get_rule
+from checkwise.selection.rules import find_metrics
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputOptions(OptionGroup):
+    """What is kept out, which columns are read, and how metrics are computed from outputs."""
+
+    held_out: HeldOut = None
+    source: Source = None
+    column: Column = None
+    bins: Annotated[int, typer.Option(help="Bins of calibration errors from outputs.")] = 15
+    bandwidth: Annotated[float, typer.Option(help="Width of the soft bins.")] = 0.1
+
+    def load_runs(
+        self, path: Path, rule: str | None, options: RuleOptions
+    ) -> dict[RunKey, Trajectory]:
+        """Every run at a path, with a progress bar where outputs have to be evaluated."""
+        options.load_plugins()
+        if rule is not None:
+            find_metrics(get_rule(rule), options.params)
+        with counting("evaluating checkpoints") as progress:
+            return load_runs(
+                path,
+                held_out=self.held_out,
+                sources=self.source,
+                columns=_columns(self.column or ()),
+                metrics=options.params.get("objectives", ()),
+                bins=self.bins,
+                bandwidth=self.bandwidth,
+                progress=progress,
+            )
+
+    def expect_run(self, path: Path) -> None:
+        """Refuse options about reading for a run or cohort of checkwise, which knows all of it."""
+        for option, value in (
+            ("--held-out", self.held_out),
+            ("--source", self.source),
+            ("--column", self.column),
+        ):
+            if value:
+                raise InputError(
+                    f"Expected {option} with a predictions folder, but {path} is none: leave it "
+                    "out, runs know what they hold out."
+                )
+
+
+def _columns(pairs: Iterable[str]) -> dict[str, str]:
+    """``NAME=COLUMN`` as a map."""
+    columns: dict[str, str] = {}
+    for pair in pairs:
+        name, separator, column = pair.partition("=")
+        if not separator or not name or not column:
+            raise InputError(
+                f"Expected --column NAME=COLUMN, but got {pair!r}: write, for example, "
+                "--column accuracy=val_accuracy."
+            )
+        if name in columns:
+            raise InputError(f"Expected one column for {name}, but --column names two: give one.")
+        columns[name] = column
+    return columns
