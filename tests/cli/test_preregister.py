@@ -103,7 +103,8 @@ def test_the_command_refuses_what_the_rule_does_not_take(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--weights", "banana"), "Expected --weights equal or sample, but got 'banana'"),
+        (("--weights", "banana"), "or a weight per domain, but got 'banana'"),
+        (("--weights", "nowhere=1"), "Expected a weight for each of"),
         (("--weights", "sample", "--worst-domain"), "has no weights"),
         (("--reference", "banana"), "but got 'banana'"),
         (("--reference", "ac-nc"), "but got ac-nc as both"),

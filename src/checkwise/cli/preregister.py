@@ -25,9 +25,10 @@ from checkwise.errors import InputError
 from checkwise.metrics import METRICS
 from checkwise.selection import DEFAULT_RULE, rules
 from checkwise.selection.constrained import check_objectives
+from checkwise.selection.standing import domain_weights
 from checkwise.store.hash_chain import Line
 from checkwise.store.registration import LOG, register
-from checkwise.study import Setting
+from checkwise.study import Cohort, Setting
 from checkwise.study.cohort import MAIN_METRICS, REFERENCE
 from checkwise.study.registered import SCOPE, Registered, choice_of, registered_last, with_shared
 from checkwise.study.rows import find_row
@@ -59,6 +60,8 @@ def command(
     params = options.params
     setting = Setting(rule, params)
     _check(setting, reference, metrics, names(tables))
+    for run in Cohort.open(path).usable.values():
+        domain_weights(run, options.weighting["weights"])  # refuses weights that a run cannot have
     choice = {
         **choice_of(
             setting,
