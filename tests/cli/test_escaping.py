@@ -118,7 +118,7 @@ def test_a_hostile_name_is_refused_or_read(name: str) -> None:
     facts: dict[str, Any] = {"steps": [1], "values": {"accuracy": [[0.5]]}}
     if is_plain(name):
         assert cw.Trajectory(domains=[name], **facts).digest
-        assert cw.RunKey(name, name, (name,), 0, 0)
+        assert cw.RunKey(name, name, (name,), 0, 0).dataset == name
         return
     with pytest.raises(cw.InputError, match="without control characters"):
         cw.Trajectory(domains=[name], **facts)

@@ -69,7 +69,7 @@ def test_numbers_of_any_kind_are_taken(value: Any) -> None:
     assert same == metrics.evaluate(logits=Z, labels=Y, bins=10, bandwidth=0.25)
     radius = cw.source_accuracy_radius(ten, [10], alpha=value)
     assert radius == cw.source_accuracy_radius(10, [10], alpha=0.25)
-    assert cw.loss_valley([1.0, 0.5], tolerance_ratio=value)
+    assert cw.loss_valley([1.0, 0.5], tolerance_ratio=value).indices
 
 
 def test_infinity_is_a_norm_and_nothing_else() -> None:
