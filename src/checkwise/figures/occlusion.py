@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 
 from checkwise.errors import InputError
 from checkwise.figures import style
+from checkwise.metrics.settings import BINS
+from checkwise.study.heldout import Predictions
+from checkwise.study.image_case import ImageCase
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -85,6 +88,52 @@ def facts(
         tuple((int(c), float(p[0, c])) for c in order),
         bin_gap,
     )
+
+
+def case_facts(case: ImageCase) -> dict[str, Occlusion]:
+    """Every checkpoint of a case on its image."""
+    patch = patch_for(*case.image.shape[1:])
+    return {
+        name: facts(
+            predict,
+            case.image,
+            case.label,
+            patch=patch,
+            bin_gap=bin_gap(case.predictions[name], case.row),
+        )
+        for name, predict in case.predict.items()
+    }
+
+
+def draw_case(case: ImageCase, occlusions: Mapping[str, Occlusion]) -> Figure:
+    """The figure of a case; images are shown in colour, digits in grey."""
+    exemplar = None if case.exemplar is None else _shown(case.exemplar)
+    classes = dict(enumerate(case.classes))
+    return draw(occlusions, _shown(case.pixels), classes=classes, exemplar=exemplar)
+
+
+def patch_for(height: int, width: int) -> int:
+    """16, or for a small image the largest side that leaves at least four patches each way.
+
+    >>> patch_for(224, 224), patch_for(28, 28)
+    (16, 7)
+    """
+    largest = max(min(PATCH, height // 4, width // 4), 1)
+    return next(side for side in range(largest, 0, -1) if height % side == width % side == 0)
+
+
+def bin_gap(predictions: Predictions, row: int) -> float:
+    """|mean confidence − accuracy| among the examples in the same confidence bin ((b−1)/B, b/B]."""
+    examples = predictions.examples
+    bins = np.maximum(np.ceil(examples.confidence * BINS), 1)
+    same = bins == bins[row]
+    return float(abs(examples.confidence[same].mean() - examples.correct[same].mean()))
+
+
+def _shown(pixels: NDArray[np.uint8]) -> FloatArray:
+    """[height, width, 3] in 0–1."""
+    colours = pixels if pixels.shape[-1] == 3 else pixels.max(axis=-1, keepdims=True).repeat(3, -1)
+    return np.asarray(colours, dtype=np.float64) / 255
 
 
 def draw(

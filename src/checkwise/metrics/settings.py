@@ -12,6 +12,10 @@ import numpy as np
 from checkwise.errors import InputError
 from checkwise.text import shown
 
+# Of the calibration errors, unless a caller says otherwise.
+BINS = 15
+BANDWIDTH = 0.1
+
 _NUMBERS = (int, float, np.integer, np.floating, Decimal, Fraction)
 
 
