@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from checkwise.page.sentences import group_names
-from checkwise.selection.explain import listed
 from checkwise.statistics.bootstrap import SEED
 from checkwise.study import Contrast
 from checkwise.study.paired import by_units, contrasts, scale
@@ -16,6 +15,7 @@ from checkwise.study.units import UnitInterval
 from checkwise.study.verdict import verdict
 from checkwise.tables import Cell
 from checkwise.tables.measures import number, shown
+from checkwise.text import listed
 
 TARGETS = ("target_accuracy", "target_ece", "target_cwece", "target_nll")
 RULE, REFERENCE = "ac-nc", "source-acc"

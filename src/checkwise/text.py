@@ -1,8 +1,12 @@
-"""Text, values and numbers where people read them: on one line, nothing that moves the cursor."""
+"""Text for people: numbers, lists, and other people's text safe to print.
+
+What a file or a user wrote is shown on one line, with nothing in it that moves the cursor.
+"""
 
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Sequence
 from math import isinf, isnan
 
 # Control characters, halves of a surrogate pair, and separators that break a line.
@@ -66,6 +70,27 @@ def number(value: float, decimals: int, *, signed: bool = False) -> str:
     if not isinf(value) and float(text) == 0:
         return text
     return ("−" if value < 0 else "+" if signed else "") + text
+
+
+def counted(things: int, name: str) -> str:
+    """A number of things, in the singular or plural.
+
+    Example:
+        >>> counted(1, "run"), counted(30, "run")
+        ('1 run', '30 runs')
+    """
+    return f"{things} {name}" if things == 1 else f"{things} {name}s"
+
+
+def listed(parts: Sequence[str], last: str = "and") -> str:
+    """Several things in a sentence.
+
+    Example:
+        >>> listed(["a", "b", "c"]), listed(["a", "b"], "or")
+        ('a, b and c', 'a or b')
+    """
+    *others, final = parts
+    return f"{', '.join(others)} {last} {final}" if others else final
 
 
 def _is_unsafe(letter: str) -> bool:

@@ -80,8 +80,8 @@ def test_thousands_of_random_trajectories(tmp_path: Path) -> None:
         assert page["eligible"] == chosen.ranking.eligible.tolist()
         inside = chosen.ranking.eligible
         assert same(page["score"], np.where(inside, chosen.ranking.score, np.nan), inside)
-        assert same(page["accuracy"], chosen.view.standing.accuracy)
-        assert same(page["gap_pp"], chosen.view.standing.gap_pp)
+        assert same(page["accuracy"], chosen.columns["accuracy"])
+        assert same(page["gap_pp"], chosen.columns["gap_pp"])
         assert page["order"] == np.argsort(chosen.rank).tolist()
         steps = case.run.steps
         assert steps[page["ties"]].tolist() == list(chosen.ties)

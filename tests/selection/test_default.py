@@ -142,7 +142,7 @@ def test_means_over_unlike_sets_can_be_nearer_than_one_example() -> None:
     ("steps", "accuracy", "nll", "said"),
     [
         ([5, 10], [0.96, 0.95], [0.1, 0.2], "no later one has a higher accuracy"),
-        ([5, 10], [0.960, 0.962], [0.1, 0.2], "an earlier one, were there any, might do as well"),
+        ([5, 10], [0.960, 0.962], [0.1, 0.2], "one that was not recorded might do as well"),
         ([0, 10], [0.96, 0.95], [0.1, 0.2], "It is step 0, and no later checkpoint"),
     ],
 )

@@ -60,7 +60,7 @@ def test_the_family_equals_a_literal_version(
 ) -> None:
     run = trajectory(f)
     names = cw.rules()[f"ac-{objectives}"].needs
-    table = cw.select(run, "source-acc").view.columns
+    table = cw.select(run, "source-acc").columns
     step, feasible = literal.accuracy_constrained(
         run.steps.tolist(),
         f["correct"],

@@ -217,7 +217,7 @@ def test_weights_do_not_go_with_the_worst_domain(weights: Any) -> None:
         lambda: cw.LiveSelector("source-acc", weights=weights, worst_domain=True),
     ]
     for refused in refusals:
-        with pytest.raises(cw.InputError, match="the minimum over domains has no weights"):
+        with pytest.raises(cw.InputError, match="the worst domain has no weights"):
             refused()
 
 

@@ -125,7 +125,7 @@ def test_what_is_registered_in_an_unpacked_copy_is_late(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_chosen_cannot_be_registered() -> None:
-    with pytest.raises(InputError, match="the minimum over domains has no weights"):
+    with pytest.raises(InputError, match="the worst domain has no weights"):
         choice_of(Setting("ac-nc"), weights="sample", worst_domain=True)
 
 

@@ -12,7 +12,6 @@ from checkwise.figures import style
 from checkwise.metrics import METRICS
 from checkwise.records import RunKey, Trajectory
 from checkwise.selection import Selection, select, select_many
-from checkwise.selection.columns import view_of
 from checkwise.study.pool import Pool
 
 if TYPE_CHECKING:
@@ -82,7 +81,7 @@ def trajectory_facts(
     run: Trajectory, selection: Selection, others: Sequence[Selection], name: str
 ) -> TrajectoryFacts:
     """The plot's numbers; the tolerance is that of ``selection``."""
-    columns = view_of(run, selection.weights, selection.worst_domain).columns
+    columns = selection.columns
     drawn = {
         metric: tuple((METRICS[metric].scale * columns[metric]).tolist())
         for metric in DRAWN

@@ -11,11 +11,11 @@ from checkwise.page.facts import CohortFacts
 from checkwise.page.forest_plot import forest_panel
 from checkwise.page.markup import Markup, el
 from checkwise.page.tables import paired_table, source_table, split_table, unit_table
-from checkwise.selection.explain import counted, listed
 from checkwise.statistics.bootstrap import RESAMPLES, SEED
 from checkwise.study import Contrast
 from checkwise.study.cohort import MAIN_METRICS
 from checkwise.study.verdict import verdict
+from checkwise.text import counted, listed
 
 TILES = ("target_nll", "target_accuracy", "target_cwece")
 ROLE = {

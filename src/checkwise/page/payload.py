@@ -20,7 +20,7 @@ from checkwise.metrics import METRICS
 from checkwise.page.sentences import PERCENT, metric_title
 from checkwise.records import RunKey, Trajectory
 from checkwise.selection.baselines import RANDOM_SEED, draw
-from checkwise.selection.columns import view_of
+from checkwise.selection.columns import Columns
 from checkwise.study.cohort import MAIN_METRICS
 
 FloatArray = NDArray[np.float64]
@@ -120,7 +120,7 @@ def _size(plan: Plan, runs: Sequence[Trajectory]) -> int:
 
 
 def _entry(name: str, run: Trajectory, plan: Plan, packed: _Packed) -> dict[str, Any]:
-    means = view_of(run, "equal", False).columns
+    means = Columns.of(run)
     kept = [m for m in run.values if m in plan.by_domain and m != "accuracy"]
     pooled = [m for m in run.metrics if m not in kept and m != "accuracy"]
     exact = run.correct is not None

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from math import isnan
 
 from checkwise.metrics import METRICS
-from checkwise.selection.explain import counted, listed
 from checkwise.study import Contrast
 from checkwise.study.verdict import Scope, Verdict, verdict
-from checkwise.text import number
+from checkwise.text import counted, listed, number
 
 PERCENT = ("accuracy", "worst_class_accuracy")
 POINTS = 2  # decimals of percentage points

@@ -1,4 +1,4 @@
-"""Trajectory in, Selection out; nothing here knows torch, files or held-out results."""
+"""Trajectory in, Selection out. Nothing here knows torch, files or held-out results."""
 
 from checkwise.selection.columns import Columns
 from checkwise.selection.default_rule import DEFAULT_RULE, usable_rules

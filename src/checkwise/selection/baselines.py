@@ -1,4 +1,8 @@
-"""Rules to compare AC with: accuracy alone, chance, or no tolerance at all."""
+"""Rules to compare AC with.
+
+``source-acc`` looks at accuracy alone. ``ac-early`` and ``ac-random`` share AC's feasible set and
+ignore its objectives. ``pure-…`` and ``wald`` have no tolerance.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,8 @@ import numpy as np
 from checkwise.errors import InputError
 from checkwise.metrics.settings import whole
 from checkwise.selection.columns import Columns
-from checkwise.selection.constrained import Ranking
+from checkwise.selection.constrained import DELTA_PP, Ranking
+from checkwise.selection.standing import Points
 
 LARGEST_SEED = 2**63 - 1
 RANDOM_SEED = 20260926
@@ -21,12 +26,12 @@ def source_accuracy(table: Columns) -> Ranking:
     return Ranking(np.where(best, 0.0, table["gap_pp"]), best)
 
 
-def early(table: Columns, *, delta_pp: object = 0.5) -> Ranking:
+def early(table: Columns, *, delta_pp: Points = DELTA_PP) -> Ranking:
     """The earliest feasible checkpoint."""
     return Ranking(table["step"].astype(np.float64), table.within(delta_pp))
 
 
-def random(table: Columns, *, delta_pp: object = 0.5, seed: int = RANDOM_SEED) -> Ranking:
+def random(table: Columns, *, delta_pp: Points = DELTA_PP, seed: int = RANDOM_SEED) -> Ranking:
     """One uniform draw from the feasible set, the same for a run every time.
 
     The k-th feasible checkpoint is drawn with k = hash(seed, run) mod |Θ|.
@@ -35,8 +40,8 @@ def random(table: Columns, *, delta_pp: object = 0.5, seed: int = RANDOM_SEED) -
     feasible = np.atleast_2d(table.within(delta_pp))
     score = np.ones(feasible.shape)
     for row, identity in enumerate(table.identities):
-        among = np.flatnonzero(feasible[row])
-        score[row, among[draw(seed, identity) % len(among)]] = 0.0
+        candidates = np.flatnonzero(feasible[row])
+        score[row, candidates[draw(seed, identity) % len(candidates)]] = 0.0
     return Ranking(score.reshape(table["step"].shape), feasible.reshape(table["step"].shape))
 
 
@@ -53,7 +58,7 @@ def pure(table: Columns, *, metric: str) -> Ranking:
     return Ranking(table.error(metric), ~table["diverged"])
 
 
-def wald(table: Columns, *, threshold_pp: object = None) -> Ranking:
+def wald(table: Columns, *, threshold_pp: Points | None = None) -> Ranking:
     """The lowest mean source-domain ECE among checkpoints above an absolute accuracy.
 
     Wald et al. (2021), without recalibrating the candidates first. With the threshold set to the

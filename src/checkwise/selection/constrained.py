@@ -1,16 +1,17 @@
-"""Accuracy-constrained reliability selection, AC(δ, M, q).
+"""Accuracy-constrained reliability selection, AC(δ, M, q), from the tolerance to the choice.
 
-1. Keep the feasible set Θ: checkpoints whose mean source accuracy is within δ points of the best.
-2. Rescale each objective m in M to [0, 1] over Θ: (m − a) / (b − a + η), or 0 where b = a.
-3. Take the distance D_q, the L1, L2 or L∞ norm of the rescaled objectives.
-4. Choose the smallest (D_q, −accuracy, step).
+1. Feasible set Θ: the checkpoints whose mean source accuracy is within δ points of the best.
+2. Normalised objectives: each m in M becomes (m − a) / (b − a + η), with its smallest value a and
+   its largest value b over Θ; 0 where a = b.
+3. Distance D_q: the L1, L2 or L∞ norm of the normalised objectives.
+4. Choice: the lexicographically smallest (D_q, −accuracy, step) in Θ.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +19,13 @@ from numpy.typing import NDArray
 from checkwise.errors import InputError
 from checkwise.metrics.settings import number
 from checkwise.selection.columns import Columns
+from checkwise.selection.standing import BoolArray, FloatArray, IntArray, Points
 from checkwise.text import shown
 
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
+Norm: TypeAlias = float | Literal["inf"]
 
+DELTA_PP = 0.5
+Q = np.inf
 ETA = 1e-12
 
 OBJECTIVES: dict[str, tuple[str, ...]] = {
@@ -35,16 +38,39 @@ OBJECTIVES: dict[str, tuple[str, ...]] = {
 }
 
 
+@dataclass(frozen=True)
+class Ranking:
+    """What a rule says about every checkpoint, [T] or [R, T].
+
+    Args:
+        score: smaller is better.
+        eligible: the checkpoints that the rule may choose.
+        normalised: objective → value in [0, 1] over the feasible set, for rules that normalise.
+    """
+
+    score: FloatArray
+    eligible: BoolArray
+    normalised: Mapping[str, FloatArray] = field(default_factory=dict)
+
+    def row(self, r: int) -> Ranking:
+        """The ranking of one run of many."""
+        return Ranking(
+            self.score[r],
+            self.eligible[r],
+            {name: values[r] for name, values in self.normalised.items()},
+        )
+
+
 def accuracy_constrained(
     table: Columns,
     *,
     objectives: Sequence[str],
-    delta_pp: object = 0.5,
-    q: object = np.inf,
+    delta_pp: Points = DELTA_PP,
+    q: Norm = Q,
     pareto: bool = False,
     eta: float = ETA,
 ) -> Ranking:
-    """Rank the feasible checkpoints by the distance of their rescaled objectives.
+    """Rank the feasible checkpoints by the distance of their normalised objectives.
 
     Args:
         objectives: the metrics M; those that are better when higher are negated.
@@ -54,17 +80,17 @@ def accuracy_constrained(
             arithmetic this cannot change the choice for q < ∞, and only ties for q = ∞.
         eta: the offset η. It decides between two checkpoints of opposed order.
     """
-    _check(pareto, eta)
+    _check_settings(pareto, eta)
     feasible = table.within(delta_pp)
     errors = np.stack([table.error(name) for name in check_objectives(objectives)])
-    normalised = rescale(errors, feasible, eta)
+    normalised = normalise(errors, feasible, eta)
     score = distance(normalised, q)
     eligible = feasible & nondominated(normalised, feasible) if pareto else feasible
     by_name = dict(zip(objectives, np.where(feasible, normalised, np.nan), strict=True))
     return Ranking(np.where(feasible, score, np.nan), eligible, by_name)
 
 
-def rescale(errors: FloatArray, feasible: BoolArray, eta: float = ETA) -> FloatArray:
+def normalise(errors: FloatArray, feasible: BoolArray, eta: float = ETA) -> FloatArray:
     """Min–max over the feasible set, along the last axis; a constant objective becomes 0."""
     low = np.where(feasible, errors, np.inf).min(axis=-1, keepdims=True)
     high = np.where(feasible, errors, -np.inf).max(axis=-1, keepdims=True)
@@ -72,34 +98,29 @@ def rescale(errors: FloatArray, feasible: BoolArray, eta: float = ETA) -> FloatA
     return np.where(high > low, (errors - low) / width, 0.0)
 
 
-def distance(normalised: FloatArray, q: object) -> FloatArray:
-    """D_q of [M, …, T] rescaled objectives, over M."""
+def distance(normalised: FloatArray, q: Norm) -> FloatArray:
+    """D_q of [M, …, T] normalised objectives, over M."""
     norm = np.inf if isinstance(q, str) and q == "inf" else q
-    plain = isinstance(norm, int | float | np.integer | np.floating) and not isinstance(norm, bool)
-    if plain and norm == 1:
-        return np.asarray(normalised.sum(axis=0))
-    if plain and norm == 2:
-        return np.asarray(np.sqrt((normalised**2).sum(axis=0)))
-    if plain and norm == np.inf:
-        return np.asarray(normalised.max(axis=0))
+    is_number = isinstance(norm, int | float | np.integer | np.floating)
+    if is_number and not isinstance(norm, bool):
+        if norm == 1:
+            return np.asarray(normalised.sum(axis=0))
+        if norm == 2:
+            return np.asarray(np.sqrt((normalised**2).sum(axis=0)))
+        if norm == np.inf:
+            return np.asarray(normalised.max(axis=0))
     raise InputError(f"Expected q to be 1, 2 or inf, but got {shown(q)}.")
 
 
 def nondominated(errors: FloatArray, among: BoolArray) -> BoolArray:
     """Marked checkpoints that no other marked one matches or beats everywhere, once strictly."""
-    mine, other = errors[..., :, None], errors[..., None, :]
-    beaten = (other <= mine).all(axis=0) & (other < mine).any(axis=0) & among[..., None, :]
+    this, other = errors[..., :, None], errors[..., None, :]
+    beaten = (other <= this).all(axis=0) & (other < this).any(axis=0) & among[..., None, :]
     return among & ~beaten.any(axis=-1)
 
 
-def _check(pareto: object, eta: object) -> None:
-    if not isinstance(pareto, bool | np.bool_):
-        raise InputError(f"Expected pareto to be true or false, but got {shown(pareto)}.")
-    number(eta, "eta", least=0, below=1)
-
-
 def check_objectives(objectives: Sequence[str]) -> Sequence[str]:
-    """The objectives themselves, if they are a list that names each once."""
+    """The objectives themselves, if they are a list that names each metric once."""
     if isinstance(objectives, str) or not objectives:
         raise InputError(
             f"Expected objectives as a list of metric names, but got {objectives!r}: "
@@ -110,38 +131,18 @@ def check_objectives(objectives: Sequence[str]) -> Sequence[str]:
     return objectives
 
 
-IntArray = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Ranking:
-    """What a rule says about every checkpoint, [T] or [R, T].
-
-    Args:
-        score: smaller is better.
-        eligible: the checkpoints that may be chosen.
-        normalised: objective → value in [0, 1] within the feasible set, for rules that normalise.
-    """
-
-    score: FloatArray
-    eligible: BoolArray
-    normalised: Mapping[str, FloatArray] = field(default_factory=dict)
-
-    def row(self, r: int) -> Ranking:
-        """The part of one run of many."""
-        return Ranking(
-            self.score[r],
-            self.eligible[r],
-            {name: values[r] for name, values in self.normalised.items()},
-        )
+def _check_settings(pareto: object, eta: object) -> None:
+    if not isinstance(pareto, bool | np.bool_):
+        raise InputError(f"Expected pareto to be true or false, but got {shown(pareto)}.")
+    number(eta, "eta", least=0, below=1)
 
 
 def choose(ranking: Ranking, order: IntArray, *, ties_by_accuracy: bool) -> NDArray[Any]:
     """Index of the lexicographically smallest (score, accuracy order, step), per run."""
-    left = smallest(ranking.score, ranking.eligible)
+    tied = smallest(ranking.score, ranking.eligible)
     if ties_by_accuracy:
-        left = smallest(order, left)
-    return np.asarray(left.argmax(axis=-1))  # the first that is left: steps increase
+        tied = smallest(order, tied)
+    return np.asarray(tied.argmax(axis=-1))  # the first of them: steps increase
 
 
 def smallest(values: NDArray[Any], among: BoolArray) -> BoolArray:

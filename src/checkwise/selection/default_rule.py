@@ -1,4 +1,4 @@
-"""The rule where none is named: the best one that the data allow, and why not a better one."""
+"""The rule where the user names none: the best one that the run's metrics allow."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ REMEDY = (
 
 
 @dataclass(frozen=True)
-class Default:
-    """A rule that nobody named, and why it is not ``DEFAULT_RULE`` ("" where it is)."""
+class RuleWithReason:
+    """A rule, and why it stands in for ``DEFAULT_RULE`` ("" where it does not)."""
 
     rule: Rule
     reason: str = ""
@@ -33,7 +33,7 @@ def default_rule(
     *,
     weights: Weights = "equal",
     worst_domain: bool = False,
-) -> Default:
+) -> RuleWithReason:
     """The first of ``PREFERRED`` whose metrics the run carries in the form that is needed.
 
     Raises:
@@ -41,25 +41,25 @@ def default_rule(
     """
     pooled = set(unsplit(trajectory, weights, worst_domain))
     usable = [name for name in trajectory.metrics if name not in pooled]
-    found = get_rule(next(name for name in PREFERRED if name in usable_rules(usable)))
+    best = get_rule(next(name for name in PREFERRED if name in usable_rules(usable)))
     wanted = get_rule(DEFAULT_RULE)
-    if found is wanted:
-        return Default(found)
+    if best is wanted:
+        return RuleWithReason(best)
     absent = [name for name in wanted.needs if name not in usable]
     reason = _reason(absent, usable, pooled)
     for name in params:
-        if name in wanted.defaults and name not in found.defaults:
+        if name in wanted.defaults and name not in best.defaults:
             takers = [r for r in usable_rules(usable) if name in get_rule(r).defaults]
             raise MissingMetricError(
-                f"Expected metrics for a rule that takes `{name}`, but {reason}, and {found.name} "
+                f"Expected metrics for a rule that takes `{name}`, but {reason}, and {best.name} "
                 f"takes no `{name}`: leave it out, or name a rule"
                 + (f" that takes it ({', '.join(takers)})." if takers else ".")
             )
-    return Default(found, reason)
+    return RuleWithReason(best, reason)
 
 
 def unsplit(trajectory: Trajectory, weights: Weights, worst_domain: bool) -> tuple[str, ...]:
-    """Metrics that cannot be used, being known only as an equal mean over domains."""
+    """Metrics that were logged only as an equal mean, where the weighting needs every domain."""
     check_weighting(weights, worst_domain)
     return tuple(trajectory.pooled) if weights != "equal" or worst_domain else ()
 

@@ -12,22 +12,21 @@ import numpy as np
 from checkwise.records.source_rows import ONLY_DOMAIN
 from checkwise.selection.default_rule import DEFAULT_RULE, REMEDY
 from checkwise.selection.standing import domain_weights
+from checkwise.text import counted, listed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from checkwise.selection.result import Selection
 
 NAMED = 12  # validation sets in a sentence
 
 
 def explain(selection: Selection) -> str:
-    """Which rule and why, where none was named; then the account of the choice."""
+    """The account of the choice, after the reason for the rule where the user named none."""
     return f"{headline(selection)} {account(selection)}" if selection.reason else account(selection)
 
 
 def headline(selection: Selection) -> str:
-    """The rule, and why it is not the default one, where none was named."""
+    """The rule, and why it is not the default one where the user named none."""
     if not selection.reason:
         return f"Rule: {selection.rule}."
     return f"Rule: {selection.rule}, because {selection.reason}."
@@ -38,7 +37,7 @@ def account(selection: Selection) -> str:
     coarseness = coarse(selection)
     sentences = [
         _choice(selection),
-        _feasible(selection),
+        _eligible(selection),
         f"{coarseness}." if coarseness else "",
         _runner_up(selection),
         _ties(selection),
@@ -50,7 +49,7 @@ def account(selection: Selection) -> str:
 
 
 def validation(domains: Sequence[str]) -> str:
-    """The validation sets by name; nothing for the one of a table that names none."""
+    """The validation sets by name; nothing where the table names none."""
     if tuple(domains) == (ONLY_DOMAIN,):
         return ""
     more = len(domains) - NAMED
@@ -60,10 +59,10 @@ def validation(domains: Sequence[str]) -> str:
 
 def _choice(s: Selection) -> str:
     sets = validation(s.trajectory.domains)
-    said = f" ({sets})" if sets else ""
+    in_brackets = f" ({sets})" if sets else ""
     return (
-        f"{s.rule} chose step {s.step}: {_kind(s)} {100 * s.accuracy:.2f}%{said}, "
-        f"{s.gap_pp:.2f} points below the best of {len(s.trajectory)} checkpoints."
+        f"{s.rule} chose step {s.step}: {_kind(s)} {100 * s.accuracy:.2f}%{in_brackets}, "
+        f"{s.gap_pp:.2f} points below the best of {counted(len(s.trajectory), 'checkpoint')}."
     )
 
 
@@ -71,31 +70,32 @@ def _kind(s: Selection) -> str:
     return "worst-domain source accuracy" if s.worst_domain else "mean source accuracy"
 
 
-def _feasible(s: Selection) -> str:
-    size = len(s.feasible_steps)
+def _eligible(s: Selection) -> str:
+    eligible = len(s.eligible_steps)
     if s.params.get("pareto"):
-        within = int(s.view.standing.within(s.tolerance_pp).sum())
-        if within > size:
+        feasible = int(s.columns.within(s.tolerance_pp).sum())
+        if feasible > eligible:
             return (
-                f"{within} are within {s.params['delta_pp']} points of the best; "
-                f"{within - size} of them dominated by another."
+                f"{feasible} are within {s.params['delta_pp']} points of the best; "
+                f"{feasible - eligible} of them dominated by another."
             )
     if "delta_pp" in s.params:
-        if size == 1:
+        if eligible == 1:
             return (
                 f"It is the only one within {s.params['delta_pp']} points of the best, "
                 "so accuracy alone decided."
             )
-        return f"{size} are within {s.params['delta_pp']} points of the best."
+        return f"{eligible} are within {s.params['delta_pp']} points of the best."
     if "threshold_pp" in s.params:
-        return f"{size} reach {s.params['threshold_pp']} points."
+        reach = "reaches" if eligible == 1 else "reach"
+        return f"{eligible} {reach} {s.params['threshold_pp']} points."
     if s.rule == "source-acc":
-        return "" if size == 1 else f"{size} share that accuracy; the earliest was taken."
+        return "" if eligible == 1 else f"{eligible} share that accuracy; the earliest was taken."
     return "" if s.rule_used.constrained else "Accuracy was not constrained."
 
 
 def coarse(s: Selection) -> str:
-    """Says that one validation example weighs more than the tolerance, where it does."""
+    """A sentence where one validation example weighs more than the tolerance; else nothing."""
     counts = s.trajectory.counts
     delta = s.tolerance_pp
     if counts is None or delta == 0:
@@ -108,14 +108,14 @@ def coarse(s: Selection) -> str:
     smallest = min(steps)
     if delta >= smallest:
         return ""
-    together = listed([str(n) for n in sizes])
-    said = (
-        f"{together} validation examples: one is {'' if len(set(steps)) == 1 else 'at least '}"
+    numbers = listed([str(n) for n in sizes])
+    sentence = (
+        f"{numbers} validation examples: one is {'' if len(set(steps)) == 1 else 'at least '}"
         f"{float(smallest):.2f} points, more than the tolerance of {s.params['delta_pp']}"
     )
     if s.trajectory.correct is not None and delta < _spacing(steps):
-        said += ", which keeps only ties with the best"
-    return said
+        sentence += ", which keeps only ties with the best"
+    return sentence
 
 
 def _spacing(steps: list[Fraction]) -> Fraction:
@@ -124,11 +124,11 @@ def _spacing(steps: list[Fraction]) -> Fraction:
 
 
 def _runner_up(s: Selection) -> str:
-    if len(s.feasible_steps) < 2 or (not s.rule_used.needs and "objectives" not in s.params):
+    if len(s.eligible_steps) < 2 or (not s.rule_used.needs and "objectives" not in s.params):
         return ""
     other = int(np.flatnonzero(s.rank == 2)[0])
     parts = [
-        f"{name} {s.view.columns[name][other]:.4g} against {s.view.columns[name][s.index]:.4g}"
+        f"{name} {s.columns[name][other]:.4g} against {s.columns[name][s.index]:.4g}"
         for name in s.looked_at
     ]
     return (
@@ -140,20 +140,16 @@ def _runner_up(s: Selection) -> str:
 def _ties(s: Selection) -> str:
     if s.rule in ("source-acc", "ac-early", "ac-random"):
         return ""
-    said = ""
+    sentences = []
     if s.ties:
-        by = (
-            "higher accuracy, then the earlier step"
-            if s.rule_used.ties_by_accuracy
-            else ("the earlier step")
-        )
-        said = f"Exactly tied with {_steps(s.ties)}; broken by {by}."
+        first = "higher accuracy, then " if s.rule_used.ties_by_accuracy else ""
+        sentences.append(f"Exactly tied with {_steps(s.ties)}; broken by {first}the earlier step.")
     if s.near_ties:
-        said += (
-            f" By score it cannot be told from {_steps(s.near_ties)}: the choice among them is "
+        sentences.append(
+            f"By score it cannot be told from {_steps(s.near_ties)}: the choice among them is "
             "decided by rounding and the offset eta, not by the data."
         )
-    return said.strip()
+    return " ".join(sentences)
 
 
 def _edge(s: Selection) -> str:
@@ -169,7 +165,7 @@ def _edge(s: Selection) -> str:
 
 def _first(s: Selection) -> str:
     if s.gap_pp > 0:
-        return "It is the first checkpoint: an earlier one, were there any, might do as well."
+        return "It is the first checkpoint: one that was not recorded might do as well."
     if s.step == 0:
         return "It is step 0, and no later checkpoint has a higher accuracy."
     return (
@@ -187,14 +183,3 @@ def _diverged(s: Selection) -> str:
 def _steps(steps: tuple[int, ...]) -> str:
     word = "step" if len(steps) == 1 else "steps"
     return f"{word} {listed([str(step) for step in steps])}"
-
-
-def counted(things: int, name: str) -> str:
-    """``1 run``, ``30 runs``."""
-    return f"{things} {name}" if things == 1 else f"{things} {name}s"
-
-
-def listed(parts: Sequence[str], last: str = "and") -> str:
-    """``a``, ``a and b``, ``a, b and c``."""
-    *others, final = parts
-    return f"{', '.join(others)} {last} {final}" if others else final

@@ -95,7 +95,7 @@ def source_accuracy_radius(
 
     Example:
         >>> round(source_accuracy_radius(51, [400, 400, 400]), 3)
-        7.97
+        5.635
     """
     n = _counts(n_checkpoints, counts, alpha)
     w = np.full(len(n), 1 / len(n)) if weights is None else to_floats(weights, "weights")
@@ -111,7 +111,7 @@ def worst_domain_radius(n_checkpoints: int, counts: Sequence[int], alpha: float 
 
     Example:
         >>> round(worst_domain_radius(51, [400, 400, 400]), 3)
-        10.442
+        10.44
     """
     n = _counts(n_checkpoints, counts, alpha)
     return 100 * sqrt(log(2 * n_checkpoints * len(n) / alpha) / (2 * float(n.min())))

@@ -93,5 +93,6 @@ class LiveSelector:
             return ()
         eligible = self.selection.ranking.eligible
         if self.selection.params.get("pareto"):
-            eligible = self.selection.view.standing.within(self.selection.tolerance_pp)
+            # A dominated checkpoint stays: the one that beats it may fall below the tolerance.
+            eligible = self.selection.columns.within(self.selection.tolerance_pp)
         return tuple(np.array(self._recorder.steps)[~eligible].tolist())

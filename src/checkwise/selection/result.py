@@ -14,7 +14,7 @@ import numpy as np
 from checkwise.errors import NoGuaranteeError
 from checkwise.metrics import METRICS, Metric
 from checkwise.records import RunKey, Trajectory
-from checkwise.selection.columns import View, view_of
+from checkwise.selection.columns import Columns
 from checkwise.selection.constrained import Ranking, positions
 from checkwise.selection.explain import coarse, explain
 from checkwise.selection.guarantees import (
@@ -23,7 +23,7 @@ from checkwise.selection.guarantees import (
     worst_domain_radius,
 )
 from checkwise.selection.rules import Rule
-from checkwise.selection.standing import Weights, decimal, domain_weights
+from checkwise.selection.standing import Weights, domain_weights, tolerance
 
 if TYPE_CHECKING:
     import pandas
@@ -48,7 +48,7 @@ class Selection:
     def __repr__(self) -> str:
         return (
             f"<Selection {self.rule}: step {self.step}, accuracy {100 * self.accuracy:.2f}, "
-            f"gap {self.gap_pp:.2f} points, {len(self.feasible_steps)} eligible of "
+            f"gap {self.gap_pp:.2f} points, {len(self.eligible_steps)} eligible of "
             f"{len(self.trajectory)}>"
         )
 
@@ -78,24 +78,33 @@ class Selection:
         return float(self.ranking.score[self.index])
 
     @property
-    def view(self) -> View:
-        """The run under this selection's weighting."""
-        return view_of(self.trajectory, self.weights, self.worst_domain)
+    def columns(self) -> Columns:
+        """What the rule saw of the run."""
+        return Columns.of(self.trajectory, weights=self.weights, worst_domain=self.worst_domain)
 
     @property
     def accuracy(self) -> float:
         """Mean source accuracy of the chosen checkpoint (a fraction)."""
-        return float(self.view.standing.accuracy[self.index])
+        return float(self.columns["accuracy"][self.index])
 
     @property
     def gap_pp(self) -> float:
         """Points of source accuracy below the best checkpoint."""
-        return float(self.view.standing.gap_pp[self.index])
+        return float(self.columns["gap_pp"][self.index])
 
     @cached_property
-    def feasible_steps(self) -> tuple[int, ...]:
+    def eligible_steps(self) -> tuple[int, ...]:
         """Steps that the rule could have chosen."""
         return tuple(self.trajectory.steps[self.ranking.eligible].tolist())
+
+    @property
+    def feasible_steps(self) -> tuple[int, ...]:
+        """The eligible steps under their name in JSON; with a tolerance, the feasible set.
+
+        A rule without a tolerance (``pure-nll``) has no feasible set: this then lists every step
+        that it could have chosen. ``pareto=True`` leaves out the dominated steps.
+        """
+        return self.eligible_steps
 
     @cached_property
     def ties(self) -> tuple[int, ...]:
@@ -104,10 +113,10 @@ class Selection:
 
     @cached_property
     def near_ties(self) -> tuple[int, ...]:
-        """Other steps whose score differs by no more than rounding and η can make: they decided.
+        """Other steps whose score differs by no more than rounding and η can make.
 
-        η takes η/range off the largest rescaled value of each objective, so a small range makes
-        its part large.
+        η takes η/range off the largest normalised value of each objective, so it matters most
+        where the range is small.
         """
         largest = [v[self.ranking.eligible].max() for v in self.ranking.normalised.values()]
         offset = sum(1.0 - float(value) for value in largest if value > 0)
@@ -134,7 +143,7 @@ class Selection:
         """Rank of every checkpoint, 1 for the chosen one."""
         return positions(
             self.ranking,
-            self.view.standing.order,
+            self.columns["order"],
             ties_by_accuracy=self.rule_used.ties_by_accuracy,
         )
 
@@ -143,7 +152,7 @@ class Selection:
         """Every checkpoint, best first, with all that the rule looked at."""
         import pandas
 
-        columns = {name: column for name, column in self.view.columns.items() if name != "order"}
+        columns = {name: column for name, column in self.columns.items() if name != "order"}
         ordered = {name: columns.pop(name) for name in ("step", "accuracy", "gap_pp")}
         data = {
             "rank": self.rank,
@@ -161,9 +170,9 @@ class Selection:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What to know about the run, and about the tolerance on so many examples."""
-        said = coarse(self)
-        return (*self.trajectory.notes, said) if said else self.trajectory.notes
+        """What the reader noted about the run, and whether the tolerance is finer than the data."""
+        note = coarse(self)
+        return (*self.trajectory.notes, note) if note else self.trajectory.notes
 
     def guarantee(self, alpha: float = 0.05) -> Guarantee:
         """The bound on population source accuracy, with its conditions.
@@ -195,10 +204,10 @@ class Selection:
     @property
     def tolerance_pp(self) -> Fraction:
         """δ in points; 0 for rules that take the best accuracy."""
-        return decimal(self.params.get("delta_pp", 0), "delta_pp")
+        return tolerance(self.params.get("delta_pp", 0))
 
     def as_dict(self, alpha: float = 0.05) -> dict[str, Any]:
-        """The stable record behind ``--json``, with the bound that holds but for ``alpha``."""
+        """The stable record behind ``--json``, with the bound at level ``alpha``."""
         return {
             "schema": SCHEMA,
             "step": self.step,
@@ -221,20 +230,19 @@ class Selection:
             "notes": list(self.notes),
             "digest": self.digest,
             "guarantee": self._guarantee_record(alpha),
-            **self._offered(),
+            **self._offered_by(),
         }
 
-    def _offered(self) -> dict[str, Any]:
-        """Which installed distributions the rule and its metrics came from, if any did."""
-        measured = [METRICS[name] for name in self.looked_at if name in METRICS]
-        named: list[tuple[str, Rule | Metric]] = [("rule", self.rule_used)]
-        named += [("metric", metric) for metric in measured]
-        used = [
-            {"kind": kind, "name": one.name, **asdict(one.origin)}
-            for kind, one in named
-            if one.origin is not None
+    def _offered_by(self) -> dict[str, Any]:
+        """Which installed packages the rule and its metrics came from, if any did."""
+        used: list[tuple[str, Rule | Metric]] = [("rule", self.rule_used)]
+        used += [("metric", METRICS[name]) for name in self.looked_at if name in METRICS]
+        offered = [
+            {"kind": kind, "name": thing.name, **asdict(thing.origin)}
+            for kind, thing in used
+            if thing.origin is not None
         ]
-        return {"offered_by": used} if used else {}
+        return {"offered_by": offered} if offered else {}
 
     def _guarantee_record(self, alpha: float) -> dict[str, Any]:
         try:

@@ -1,4 +1,4 @@
-"""The rules: what each needs, promises and takes, and how to add one's own."""
+"""The rules by name: what each needs, promises and takes, and how to add your own."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from checkwise.metrics import is_metric
 from checkwise.selection import baselines
 from checkwise.selection.columns import Columns
 from checkwise.selection.constrained import OBJECTIVES, Ranking, accuracy_constrained
-from checkwise.selection.standing import decimal
+from checkwise.selection.standing import tolerance
 
 Rank = Callable[..., Ranking]
 
@@ -38,7 +38,7 @@ class Rule:
         ties_by_accuracy: equal scores go to the higher accuracy before the earlier step.
         stackable: ``rank`` accepts a stack of runs.
         fixed: parameters that make this rule of a family (its objectives, its metric).
-        origin: the installed distribution that offered it, if one did.
+        origin: the installed package that offers it, if one does.
     """
 
     name: str
@@ -80,10 +80,8 @@ class Rule:
         for name, value in complete.items():
             if value is inspect.Parameter.empty:
                 raise InputError(f"Rule {self.name} needs the parameter {name!r}.")
-        if "delta_pp" in complete and decimal(complete["delta_pp"], "delta_pp") < 0:
-            raise InputError(
-                f"Expected delta_pp of 0 or more points, but got {complete['delta_pp']}."
-            )
+        if "delta_pp" in complete:
+            tolerance(complete["delta_pp"])  # refuses what is not a tolerance
         return complete
 
 
@@ -91,7 +89,7 @@ _RULES: dict[str, Rule] = {}
 
 
 def rules() -> Mapping[str, Rule]:
-    """Every registered rule by name; what installed distributions offer is not imported for it.
+    """Every registered rule by name; a rule of another package is listed once it was used.
 
     Example:
         >>> rules()["ac-nc"].needs
@@ -101,10 +99,7 @@ def rules() -> Mapping[str, Rule]:
 
 
 def get_rule(name: str | Rule) -> Rule:
-    """A rule by name, from an installed distribution where none is registered.
-
-    An unknown name lists the known ones.
-    """
+    """A rule by name, from an installed package if checkwise has none of that name."""
     if isinstance(name, Rule):
         return name
     if not is_rule(name):
@@ -113,19 +108,19 @@ def get_rule(name: str | Rule) -> Rule:
 
 
 def is_rule(name: str) -> bool:
-    """Whether a rule of that name is registered or can be had from an installed distribution."""
+    """Whether a rule of that name is registered, or an installed package offers it."""
     return name in _RULES or register_offered("rules", name, _RULES)
 
 
 def find_metrics(rule: Rule, params: Mapping[str, Any]) -> None:
-    """Have the metrics that a rule ranks by at hand before outputs are measured."""
+    """Load the metrics that a rule ranks by, which an installed package may offer."""
     objectives = params.get("objectives", ())
     for name in (*rule.needs, *(() if isinstance(objectives, str) else objectives)):
         is_metric(name)
 
 
 def register(rule: Rule) -> Rule:
-    """Add a rule; names are taken once."""
+    """Add a rule under a new name."""
     if rule.name in _RULES:
         raise InputError(f"A rule named {rule.name!r} exists already: choose another name.")
     _RULES[rule.name] = rule
@@ -192,12 +187,16 @@ def _ranks(choose: Callable[..., int], name: str, *, constrained: bool) -> Rank:
                 f"the steps are {table['step'].tolist()}."
             )
         if table["diverged"][at].any():
-            raise InputError(f"Rule {name!r} chose step {step}, which diverged.")
+            raise InputError(
+                f"Rule {name!r} chose step {step}, which diverged: leave out the steps where "
+                "table['diverged'] is true."
+            )
         eligible = table.within(params["delta_pp"]) if constrained else ~table["diverged"]
         if not eligible[at].all():
             raise InputError(
                 f"Rule {name!r} says it is constrained, but chose step {step}, which is not "
-                f"within {params['delta_pp']} points of the best accuracy."
+                f"within {params['delta_pp']} points of the best accuracy: choose among "
+                "`table.within(delta_pp)`."
             )
         return Ranking(np.where(at, 0.0, 1.0), eligible)
 

@@ -9,7 +9,13 @@ from checkwise.errors import CheckwiseError, InputError, MissingMetricError
 from checkwise.records import Trajectory
 from checkwise.selection.columns import Columns
 from checkwise.selection.constrained import choose
-from checkwise.selection.default_rule import REMEDY, Default, default_rule, unsplit, usable_rules
+from checkwise.selection.default_rule import (
+    REMEDY,
+    RuleWithReason,
+    default_rule,
+    unsplit,
+    usable_rules,
+)
 from checkwise.selection.result import Selection
 from checkwise.selection.rules import Rule, get_rule
 from checkwise.selection.standing import Weights
@@ -33,7 +39,7 @@ def select(
             the run allow (``reason`` of the selection then says why).
         weights: how much each domain counts: "equal", "sample", or a weight per domain.
         worst_domain: judge every checkpoint by its worst domain instead of the mean; a minimum
-            has no weights, so they have to be "equal" then.
+            has no weights, so ``weights`` stays "equal".
         params: parameters of the rule, such as ``delta_pp`` and ``q``.
 
     Example:
@@ -46,15 +52,18 @@ def select(
     """
     _check_trajectory(trajectory)
     options: dict[str, Any] = {"weights": weights, "worst_domain": worst_domain}
-    asked = default_rule(trajectory, params, **options) if rule is None else Default(get_rule(rule))
-    found = asked.rule
-    complete = found.complete(params)
-    check_needs(trajectory, found, complete, weights, worst_domain)
+    if rule is None:
+        asked = default_rule(trajectory, params, **options)
+    else:
+        asked = RuleWithReason(get_rule(rule))
+    used = asked.rule
+    complete = used.complete(params)
+    check_needs(trajectory, used, complete, weights, worst_domain)
     table = Columns.of(trajectory, **options)
-    ranking = found.rank(table, **_without_fixed(found, complete))
-    index = choose(ranking, table["order"], ties_by_accuracy=found.ties_by_accuracy)
+    ranking = used.rank(table, **complete)
+    index = choose(ranking, table["order"], ties_by_accuracy=used.ties_by_accuracy)
     return Selection(
-        trajectory, found, complete, weights, worst_domain, int(index), ranking, asked.reason
+        trajectory, used, complete, weights, worst_domain, int(index), ranking, asked.reason
     )
 
 
@@ -76,14 +85,14 @@ def select_many(
     if not isinstance(runs, Mapping):
         raise InputError(
             f"Expected runs by name, but got {type(runs).__name__}: pass a dict of trajectories "
-            "(`load_runs` gives one), or choose in one run with `select`."
+            "(`load_runs` returns one), or use `select` for a single run."
         )
     for run in runs.values():
         _check_trajectory(run)
     options: dict[str, Any] = {"weights": weights, "worst_domain": worst_domain}
     if rule is not None:
-        return _select_all(runs, Default(get_rule(rule)), params, options)
-    groups: dict[tuple[str, str], tuple[Default, dict[Key, Trajectory]]] = {}
+        return _select_all(runs, RuleWithReason(get_rule(rule)), params, options)
+    groups: dict[tuple[str, str], tuple[RuleWithReason, dict[Key, Trajectory]]] = {}
     for key, run in runs.items():
         asked = _named(key, default_rule, run, params, **options)
         _, alike = groups.setdefault((asked.rule.name, asked.reason), (asked, {}))
@@ -97,7 +106,7 @@ def select_many(
 def _check_trajectory(run: object) -> None:
     if isinstance(run, Trajectory):
         return
-    several = "; choose in each of several runs with `select_many`" if isinstance(run, dict) else ""
+    several = "; for several runs use `select_many`" if isinstance(run, dict) else ""
     raise InputError(
         f"Expected a Trajectory, but got {type(run).__name__}: read a file or folder with "
         f"`checkwise.load`, and a table with `Trajectory.from_frame`{several}."
@@ -106,7 +115,7 @@ def _check_trajectory(run: object) -> None:
 
 def _select_all(
     runs: Mapping[Key, Trajectory],
-    asked: Default,
+    asked: RuleWithReason,
     params: Mapping[str, Any],
     options: Mapping[str, Any],
 ) -> dict[Key, Selection]:
@@ -123,7 +132,7 @@ def _select_all(
         for key, run in zip(keys, group, strict=True):
             _named(key, check_needs, run, rule, complete, **options)
         table = Columns.stack(group, **options)
-        ranking = rule.rank(table, **_without_fixed(rule, complete))
+        ranking = rule.rank(table, **complete)
         indices = choose(ranking, table["order"], ties_by_accuracy=rule.ties_by_accuracy)
         for r, (key, run) in enumerate(zip(keys, group, strict=True)):
             chosen[key] = Selection(
@@ -164,10 +173,6 @@ def check_needs(
             f"This run carries {', '.join(pooled)} only as an equal mean over domains: other "
             "weights or the worst domain need it per domain."
         )
-
-
-def _without_fixed(rule: Rule, params: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in params.items() if name not in rule.fixed}
 
 
 def _alike(runs: Mapping[Key, Trajectory]) -> list[list[Key]]:

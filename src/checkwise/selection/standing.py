@@ -1,4 +1,8 @@
-"""How much each source domain counts."""
+"""How the checkpoints of a run stand by accuracy, compared exactly.
+
+With counts, mean accuracies are whole numbers over a common denominator, so the maximum, the edge
+of the tolerance and ties do not depend on rounding. Without counts the edge allows 1e-9 points.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from math import floor, fsum, lcm
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +20,15 @@ from checkwise.errors import InputError
 from checkwise.records import Trajectory
 from checkwise.text import shown
 
-Weights = str | Mapping[str, float]
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+Weights: TypeAlias = str | Mapping[str, float]
+Points: TypeAlias = str | float | Decimal | Fraction  # percentage points
 
-LARGEST_EXPONENT = 30  # exact fractions of larger decimals would fill the memory
+SLACK_PP = 1e-9
+_LARGEST_EXPONENT = 30  # exact fractions of larger decimals would fill the memory
+_LARGEST_UNIT = 2**62
 
 
 def decimal(value: object, what: str) -> Fraction:
@@ -31,14 +41,22 @@ def decimal(value: object, what: str) -> Fraction:
         number = None
     if number is None or not number.is_finite():
         raise InputError(f"Expected {what} as a number, but got {shown(value)}.")
-    too_fine = len(number.as_tuple().digits) > 2 * LARGEST_EXPONENT
-    if number and (abs(number.adjusted()) > LARGEST_EXPONENT or too_fine):
+    too_fine = len(number.as_tuple().digits) > 2 * _LARGEST_EXPONENT
+    if number and (abs(number.adjusted()) > _LARGEST_EXPONENT or too_fine):
         raise InputError(f"Expected {what} of a sensible size, but got {shown(value, 40)}.")
     return Fraction(number)
 
 
+def tolerance(delta_pp: Points) -> Fraction:
+    """The tolerance δ in points, exactly."""
+    delta = decimal(delta_pp, "delta_pp")
+    if delta < 0:
+        raise InputError(f"Expected delta_pp of 0 or more points, but got {delta_pp}.")
+    return delta
+
+
 def check_weighting(weights: Weights, worst_domain: bool) -> None:
-    """Refuse what is no weighting, and weights where the worst domain decides: it has none."""
+    """Refuse what is not a weighting, and weights together with ``worst_domain``."""
     if not isinstance(weights, str | Mapping):
         raise InputError(
             f"Expected weights 'equal', 'sample' or a weight per domain, but got {shown(weights)}."
@@ -49,8 +67,8 @@ def check_weighting(weights: Weights, worst_domain: bool) -> None:
         )
     if worst_domain and weights != "equal":
         raise InputError(
-            f"Expected equal weights where the worst domain decides, but got {shown(weights)}: the "
-            "minimum over domains has no weights; leave out the weights or the worst domain."
+            f"Expected equal weights with worst_domain, but got {shown(weights)}: the worst domain "
+            "has no weights; leave out one of the two."
         )
 
 
@@ -66,8 +84,8 @@ def domain_weights(trajectory: Trajectory, weights: Weights) -> tuple[Fraction, 
     if weights == "sample":
         if trajectory.counts is None:
             raise InputError(
-                "Weights 'sample' need the number of examples per domain, which this run does "
-                "not carry: add a column `n`, or use weights 'equal'."
+                "Expected the number of examples per domain for weights 'sample', but this run has "
+                "none: add a column `n`, or use weights 'equal'."
             )
         total = int(trajectory.counts.sum())
         return tuple(Fraction(n, total) for n in trajectory.counts.tolist())
@@ -80,21 +98,23 @@ def domain_weights(trajectory: Trajectory, weights: Weights) -> tuple[Fraction, 
             f"Expected a weight for each of {', '.join(names)}, but got "
             f"{', '.join(map(str, weights)) or 'none'}."
         )
-    given = [decimal(weights[name], f"the weight of {name!r}") for name in names]
-    total_weight = sum(given, Fraction(0))
-    if min(given) < 0 or total_weight == 0:
+    exact = [decimal(weights[name], f"the weight of {name!r}") for name in names]
+    total_weight = sum(exact, Fraction(0))
+    if min(exact) < 0 or total_weight == 0:
         raise InputError(
             f"Expected weights of 0 or more that are not all 0, but got {shown(weights)}."
         )
-    return tuple(weight / total_weight for weight in given)
+    return tuple(weight / total_weight for weight in exact)
 
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
-
-SLACK_PP = 1e-9
-_LARGEST = 2**62
+def weighted_mean(values: FloatArray, shares: tuple[Fraction, ...]) -> FloatArray:
+    """Σ_e w_e·m_e per row; ``fsum`` rounds once, so the order of domains cannot matter."""
+    if len(set(shares)) == 1:
+        return np.array([fsum(row) / len(row) for row in values.tolist()])
+    floats = [float(share) for share in shares]
+    return np.array(
+        [fsum(w * v for w, v in zip(floats, row, strict=True)) for row in values.tolist()]
+    )
 
 
 @dataclass(frozen=True)
@@ -176,20 +196,10 @@ def _units(
         denominator = lcm(*(share.denominator for share in per_example))
         factors = [int(share * denominator) for share in per_example]
     # Thresholds multiply units by 100 times a short decimal's denominator.
-    fits = denominator < _LARGEST // 10**9
+    fits = denominator < _LARGEST_UNIT // 10**9
     correct = trajectory.correct.astype(np.int64 if fits else object)
     scaled = correct * np.array(factors, dtype=correct.dtype)
     return (scaled.min(axis=1) if worst_domain else scaled.sum(axis=1)), denominator
-
-
-def weighted_mean(values: FloatArray, shares: tuple[Fraction, ...]) -> FloatArray:
-    """Σ_e w_e·m_e per row; ``fsum`` rounds once, so the order of domains cannot matter."""
-    if len(set(shares)) == 1:
-        return np.array([fsum(row) / len(row) for row in values.tolist()])
-    floats = [float(share) for share in shares]
-    return np.array(
-        [fsum(w * v for w, v in zip(floats, row, strict=True)) for row in values.tolist()]
-    )
 
 
 def _order(units: NDArray[Any], diverged: BoolArray, slack: float) -> IntArray:

@@ -50,11 +50,6 @@ class LossValley:
     notes: tuple[str, ...]
 
     @property
-    def converged(self) -> bool:
-        """Whether the loss ever settled."""
-        return self.converged_at is not None
-
-    @property
     def multiplicities(self) -> dict[int, int]:
         """How often each endpoint counts, in the order of their first addition."""
         return {index: self.indices.count(index) for index in dict.fromkeys(self.indices)}

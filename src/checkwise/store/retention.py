@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, get_args
 
-from checkwise.selection.standing import standing
+from checkwise.selection.columns import Columns
 from checkwise.store import layout
 from checkwise.store.run import trajectory_of
 
@@ -19,7 +18,8 @@ def kept_steps(lines: Sequence[Mapping[str, Any]], keep: Keep, delta_pp: str) ->
     """Steps whose weights stay, given every record so far.
 
     ``feasible`` keeps what an accuracy-constrained rule with a tolerance of at most ``delta_pp``
-    points can still choose. The best accuracy only grows, so what falls below stays below.
+    points can still choose. The best accuracy only grows, so a step that falls below the tolerance
+    stays below.
     """
     if keep == "none":
         return set()
@@ -29,8 +29,8 @@ def kept_steps(lines: Sequence[Mapping[str, Any]], keep: Keep, delta_pp: str) ->
     if all(line["diverged"] for line in lines):
         return set()
     trajectory = trajectory_of(lines, path=Path(layout.SOURCE))
-    within = standing(trajectory, "equal", False).within(Fraction(delta_pp))
-    return {step for step, inside in zip(steps, within.tolist(), strict=True) if inside}
+    feasible = Columns.of(trajectory).within(delta_pp)
+    return set(trajectory.steps[feasible].tolist())
 
 
 def drop_weights(folder: Path, keep: set[int]) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from checkwise.errors import InputError
 from checkwise.metrics import METRICS
 from checkwise.records import RunKey, Trajectory
-from checkwise.selection.columns import view_of
+from checkwise.selection.columns import Columns
 from checkwise.store import heldout, layout
 from checkwise.study.outcome import Outcome
 from checkwise.study.scopes import blocks
@@ -97,7 +97,7 @@ def _outcome(path: Path, run: Trajectory, record: Derived, key: RunKey) -> Outco
     entry = read_source(path, record.method, key)
     domains = [_metrics({**e, "diverged": entry["diverged"]}) for e in entry["domains"].values()]
     source = {name: float(np.mean([d[name] for d in domains])) for name in domains[0]}
-    best = float(np.nanmax(view_of(run, "equal", False).columns["accuracy"]))
+    best = float(np.nanmax(Columns.of(run)["accuracy"]))
     steps = tuple(record.inputs.get("steps", ()))
     return Outcome(
         key=key,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from checkwise.calibrators.variants import Calibration
 from checkwise.records import RunKey, Trajectory
-from checkwise.selection.columns import view_of
+from checkwise.selection.columns import Columns
 
 KEY_COLUMNS = ("dataset", "algorithm", "held_out", "hparams_seed", "trial_seed")
 
@@ -66,14 +66,14 @@ def outcome_at(
     key: RunKey, run: Trajectory, steps: tuple[int, ...], *, options: Mapping[str, Any]
 ) -> Outcome:
     """The source side of an outcome: what a run's own validation says about some of its steps."""
-    view = view_of(run, options.get("weights", "equal"), options.get("worst_domain", False))
+    columns = Columns.of(run, **options)
     at = np.searchsorted(run.steps, steps)
-    metrics = [name for name in run.metrics if name in view.columns]
+    metrics = [name for name in run.metrics if name in columns]
     return Outcome(
         key=key,
         steps=steps,
-        source={name: mean_at(view.columns[name], at) for name in metrics},
-        gap_pp=mean_at(view.columns["gap_pp"], at),
+        source={name: mean_at(columns[name], at) for name in metrics},
+        gap_pp=mean_at(columns["gap_pp"], at),
         eligible=0,
         score=float("nan"),
         run=run.key if run.key is not None and run.key != key else None,

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from checkwise.errors import InputError
 from checkwise.records import RunKey, Trajectory
-from checkwise.selection.explain import listed
 from checkwise.study.cohort import Cohort
 from checkwise.study.heldout import Targets
 from checkwise.study.outcome import Outcome, key_columns
 from checkwise.study.paired import Differences, between
 from checkwise.study.setting import Setting
+from checkwise.text import listed
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from checkwise.errors import InputError
-from checkwise.selection.explain import counted, listed
 from checkwise.store.cohort import is_cohort
 from checkwise.store.registration import OPENED, REGISTRATION, read_lines, source_hashes
 from checkwise.study.choice_entry import SCOPE, choice_of, same_choice, with_shared
 from checkwise.study.cohort import REFERENCE
 from checkwise.study.setting import Setting
+from checkwise.text import counted, listed
 
 __all__ = [
     "SCOPE",

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from checkwise.records import RunKey
 from checkwise.selection import select_many
-from checkwise.selection.columns import view_of
+from checkwise.selection.columns import Columns
 from checkwise.selection.constrained import nondominated
 from checkwise.study.pool import Group, Pool
 from checkwise.tables.table import Cell, Table, table
@@ -40,7 +40,7 @@ def feasible_sets(pool: Pool) -> dict[RunKey, FeasibleSet]:
     found = {}
     for key, selection in select_many(runs, "ac-nc").items():
         feasible = selection.ranking.eligible
-        columns = view_of(runs[key], "equal", False).columns
+        columns = Columns.of(runs[key])
         errors = np.stack([columns[name] for name in OBJECTIVES])
         left = int(nondominated(errors, feasible).sum())
         size = int(feasible.sum())
@@ -148,7 +148,7 @@ def _feasible(pool: Pool) -> dict[RunKey, NDArray[np.bool_]]:
 
 
 def _ranges(pool: Pool, key: RunKey, feasible: NDArray[np.bool_]) -> dict[str, float]:
-    columns = view_of(pool.trajectory(key), "equal", False).columns
+    columns = Columns.of(pool.trajectory(key))
     target = pool.target(key)
     return {
         "eligible": float(feasible.sum()),

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from checkwise.metrics import METRICS as REGISTERED
 from checkwise.records import RunKey
 from checkwise.selection import select_many
-from checkwise.selection.columns import view_of
-from checkwise.selection.constrained import distance, rescale
+from checkwise.selection.columns import Columns
+from checkwise.selection.constrained import distance, normalise
 from checkwise.statistics.bootstrap import SEED, percentile_interval
 from checkwise.statistics.ranks import Transfer, kendall, spearman, transfer
 from checkwise.study.pool import Group, Pool
@@ -46,7 +46,7 @@ def all_checkpoints(pool: Pool) -> dict[str, FloatArray]:
     """Kendall's τ_b of source and target over every checkpoint, metric → [runs]."""
     found = {metric: np.full(len(pool), np.nan) for metric in METRICS}
     for i, key in enumerate(pool.keys):
-        source, target = view_of(pool.trajectory(key), "equal", False).columns, pool.target(key)
+        source, target = Columns.of(pool.trajectory(key)), pool.target(key)
         for metric in METRICS:
             if metric in source and metric in target:
                 both = np.isfinite(source[metric]) & np.isfinite(target[metric])
@@ -62,7 +62,7 @@ def inside_feasible(pool: Pool) -> dict[RunKey, LocalRanks]:
 
 
 def _local(pool: Pool, key: RunKey, feasible: BoolArray) -> LocalRanks:
-    source, target = view_of(pool.trajectory(key), "equal", False).columns, pool.target(key)
+    source, target = Columns.of(pool.trajectory(key)), pool.target(key)
     size = int(feasible.sum())
     sides = [
         {name: np.asarray(side[name][feasible]) for name in ("accuracy", *OBJECTIVES)}
@@ -86,7 +86,7 @@ def _local(pool: Pool, key: RunKey, feasible: BoolArray) -> LocalRanks:
 
 def _utility(side: dict[str, FloatArray]) -> FloatArray:
     errors = np.stack([side[name] for name in OBJECTIVES])
-    return -distance(rescale(errors, np.ones(errors.shape[1], dtype=bool)), np.inf)
+    return -distance(normalise(errors, np.ones(errors.shape[1], dtype=bool)), np.inf)
 
 
 def transfers(pool: Pool, metric: str) -> dict[RunKey, Transfer]:
@@ -94,7 +94,7 @@ def transfers(pool: Pool, metric: str) -> dict[RunKey, Transfer]:
     sign = 1.0 if metric == "accuracy" else -1.0
     found = {}
     for key in pool.keys:
-        source, target = view_of(pool.trajectory(key), "equal", False).columns, pool.target(key)
+        source, target = Columns.of(pool.trajectory(key)), pool.target(key)
         both = np.isfinite(source[metric]) & np.isfinite(target[metric])
         found[key] = transfer(sign * source[metric][both], sign * target[metric][both])
     return found

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from checkwise.errors import InputError
 from checkwise.selection import Columns
-from checkwise.selection.constrained import distance, rescale
+from checkwise.selection.constrained import distance, normalise
 from checkwise.weights.checkpoints import read_checkpoint
 from checkwise.weights.evaluate import OpenRun
 from checkwise.weights.recipe import Made, Plan, StoredRun
@@ -107,7 +107,7 @@ def make(
         run.load(read_checkpoint(run.folder, step))
         apart.append(measure(list(source_features(run).values())))
     errors = np.array([inputs["risk"], apart])
-    score = distance(rescale(errors, np.ones(len(apart), dtype=bool)), 1)
+    score = distance(normalise(errors, np.ones(len(apart), dtype=bool)), 1)
     return {run.key: chosen(run, inputs["candidates"], score)}
 
 

@@ -12,7 +12,8 @@ function chosenIs({ run, view, setting, index }) {
   const sets = validation(run.domains);
   return `${setting.rule.name} chose step ${run.steps[index]}: ${kind} ` +
     `${fixed(100 * view.accuracy[index], 2)}%${sets && ` (${sets})`}, ` +
-    `${fixed(view.gap_pp[index], 2)} points below the best of ${run.steps.length} checkpoints.`;
+    `${fixed(view.gap_pp[index], 2)} points below the best of ` +
+    `${counted(run.steps.length, 'checkpoint')}.`;
 }
 
 function validation(domains) {
@@ -30,7 +31,9 @@ function feasibleAre({ eligible, setting }) {
         'decided.'
       : `${size} are within ${setting.delta.text} points of the best.`;
   }
-  if (rule.takes.includes('threshold_pp')) return `${size} reach ${setting.threshold.text} points.`;
+  if (rule.takes.includes('threshold_pp')) {
+    return `${size} ${size === 1 ? 'reaches' : 'reach'} ${setting.threshold.text} points.`;
+  }
   if (rule.name === 'source-acc') {
     return size === 1 ? '' : `${size} share that accuracy; the earliest was taken.`;
   }
@@ -93,7 +96,7 @@ function atTheEdge({ run, view, index }) {
 
 function first(step, gap) {
   if (gap > 0) {
-    return 'It is the first checkpoint: an earlier one, were there any, might do as well.';
+    return 'It is the first checkpoint: one that was not recorded might do as well.';
   }
   return step === 0
     ? 'It is step 0, and no later checkpoint has a higher accuracy.'
