@@ -97,7 +97,7 @@ def time_tables(path: Path) -> tuple[float, float, int]:
     for key in pool.keys:
         pool.target(key)
     read = time.process_time() - start
-    bootstrap.forget_draws()
+    bootstrap._remembered.cache_clear()
     start = time.process_time()
     made = [each for each in build_all(pool) if isinstance(each, Table)]
     return read, time.process_time() - start, len(made)
@@ -110,7 +110,7 @@ def time_bootstrap(rules: int) -> tuple[float, float]:
     values = [np.random.default_rng(k).standard_t(3, (540, 4)) for k in range(rules)]
 
     def ours() -> Any:
-        bootstrap.forget_draws()
+        bootstrap._remembered.cache_clear()
         return [bootstrap.bootstrap_interval(table) for table in values]
 
     def theirs() -> Any:

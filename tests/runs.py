@@ -16,7 +16,7 @@ from checkwise.store.lease import take
 from checkwise.train.build import TrainingData, prepare
 from checkwise.train.config import NetworkConfig, RunConfig
 from checkwise.train.hparams import hparams_for
-from checkwise.train.loop import Outcome, train_run
+from checkwise.train.loop import Ending, train_run
 
 DOMAINS = ("0", "15", "30")
 ROWS = 60
@@ -58,7 +58,7 @@ def config(algorithm: str = "ERM", **changes: Any) -> RunConfig:
     return replace(found, **changes)
 
 
-def train(folder: Path, asked: RunConfig | None = None, **options: Any) -> Outcome:
+def train(folder: Path, asked: RunConfig | None = None, **options: Any) -> Ending:
     """Take the lease and train."""
     folder.mkdir(parents=True, exist_ok=True)
     lease = take(folder)

@@ -150,7 +150,7 @@ def test_a_damaged_cache_is_decoded_again(folder: Path, own_cache: Path) -> None
     before = np.array(open_image_folder(folder, size=8).x[1])
     (stored,) = (own_cache / "images").glob("*.npy")
     stored.write_bytes(stored.read_bytes()[:-100])
-    with pytest.warns(CheckwiseWarning, match="is damaged; it is made again"):
+    with pytest.warns(CheckwiseWarning, match="is damaged; checkwise makes it again"):
         assert np.array_equal(open_image_folder(folder, size=8).x[1], before)
 
 

@@ -6,6 +6,7 @@ import fcntl
 import shutil
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -69,7 +70,7 @@ def test_a_damaged_file_is_rebuilt(tmp_path: Path, damage: Callable[[Path], obje
     cached_rows(path, SHAPE, TYPE, _fill)
     damage(path)
     assert open_rows(path, SHAPE[0]) is None
-    with pytest.warns(CheckwiseWarning, match="is damaged; it is made again"):
+    with pytest.warns(CheckwiseWarning, match="is damaged; checkwise makes it again"):
         assert np.array_equal(cached_rows(path, SHAPE, TYPE, _fill), CONTENT)
 
 
@@ -158,7 +159,7 @@ def test_a_file_system_without_locks_still_builds_whole_files(
 
 
 def test_a_row_of_another_shape_is_refused(tmp_path: Path) -> None:
-    with RowWriter(tmp_path / "rows.npy", SHAPE, TYPE) as rows:
+    with closing(RowWriter(tmp_path / "rows.npy", SHAPE, TYPE)) as rows:
         with pytest.raises(InputError, match="same shape"):
             rows.write(0, np.zeros((1, 5), dtype=np.float32))
         with pytest.raises(InputError, match="at row 199"):

@@ -43,8 +43,8 @@ def test_draws_do_not_depend_on_the_size_of_the_blocks(monkeypatch: pytest.Monke
     (whole,) = draws(7, 101)
     values = np.random.default_rng(0).normal(size=(7, 2))
     means = resampled_means(values, resamples=101)
-    monkeypatch.setattr(bootstrap, "_ENTRIES", 7 * 9)
-    monkeypatch.setattr(bootstrap, "_KEPT", 0)
+    monkeypatch.setattr(bootstrap, "_DRAWN_AT_ONCE", 7 * 9)
+    monkeypatch.setattr(bootstrap, "_REMEMBERED", 0)
     blocks = list(draws(7, 101))
     assert len(blocks) == 12
     np.testing.assert_array_equal(np.concatenate(blocks), whole)
@@ -120,5 +120,5 @@ def test_values_that_are_not_finite_are_refused() -> None:
 
 
 def test_a_level_that_is_no_probability_is_refused() -> None:
-    with pytest.raises(InputError, match="level strictly between 0 and 1, but got 95"):
+    with pytest.raises(InputError, match="`level` strictly between 0 and 1, but got 95"):
         percentile_interval(np.array([[1.0], [2.0]]), level=95)

@@ -154,7 +154,7 @@ def test_one_cluster_shows_no_equivalence() -> None:
 
 
 def test_a_margin_has_to_be_positive() -> None:
-    with pytest.raises(InputError, match="margin above 0"):
+    with pytest.raises(InputError, match="`margin` above 0"):
         equivalence(np.ones(3), numbered("abc", "run"), 0, higher_is_better=True)
 
 

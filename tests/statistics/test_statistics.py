@@ -1,4 +1,4 @@
-"""Ranks, transfer, spread, influence and risk against outside references or by hand."""
+"""Ranks, transfer, spread and risk against outside references or by hand."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ import scipy.stats
 from sklearn.isotonic import IsotonicRegression
 
 from checkwise.errors import InputError
-from checkwise.records import RunKey
 from checkwise.statistics.ranks import isotonic, kendall, spearman, transfer
 from checkwise.statistics.risk_coverage import risk_coverage
 from checkwise.statistics.spread import spread
-from checkwise.tables.robustness import influence
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -64,27 +62,6 @@ def test_the_tail_counts_from_the_worse_side() -> None:
     assert (found.wins, found.ties, found.losses, found.lose_point) == (1, 1, 3, 2)
     assert found.worst == -2.5
     assert found.tail == pytest.approx(np.percentile(-changes, 5))
-
-
-def test_one_run_that_carries_a_mean_is_named_first() -> None:
-    keys = [RunKey("OfficeHome", "IRM", ("Art",), 0, t) for t in range(50)]
-    values = np.full(50, 0.01)
-    values[7] = -73.0
-    first, second = influence(keys, values)[:2]
-    assert first.run == keys[7]
-    assert first.notable
-    assert first.sign_changes
-    assert first.without == pytest.approx(0.01)
-    assert not second.notable
-
-
-def test_leaving_each_run_out_is_what_it_says() -> None:
-    values = np.random.default_rng(0).normal(size=6)
-    keys = [RunKey("A", "B", ("c",), 0, t) for t in range(6)]
-    for found in influence(keys, values):
-        rest = np.delete(values, keys.index(found.run))
-        assert found.without == pytest.approx(rest.mean())
-        assert found.value == values[keys.index(found.run)]
 
 
 def test_risk_is_the_error_rate_among_the_surest() -> None:

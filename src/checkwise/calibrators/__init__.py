@@ -1,1 +1,1 @@
-"""Logits in, a transform out: temperatures fitted on source-validation logits."""
+"""Logits in, a transform out: temperatures fitted to source-validation logits."""

@@ -24,7 +24,7 @@ from checkwise.cli.options import (
 from checkwise.cli.progress import counting, remaining_text, watching_runs
 
 if TYPE_CHECKING:
-    from checkwise.sweep.run import Outcome
+    from checkwise.sweep.run import SweepResult
     from checkwise.sweep.study import Study
 
 
@@ -94,7 +94,7 @@ def command(
     return report(outcome, out)
 
 
-def report(outcome: Outcome, out: Path) -> int:
+def report(outcome: SweepResult, out: Path) -> int:
     """Say how a sweep ended; the exit code is 0 only where every run is finished."""
     console = printing.console()
     done, failed = outcome.count("finished"), outcome.count("failed")

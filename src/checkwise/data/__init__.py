@@ -9,6 +9,7 @@ from checkwise.data.features import open_features
 from checkwise.data.images import open_image_folder
 from checkwise.data.registry import (
     DATASETS,
+    EMBEDDED,
     dataset_names,
     domain_names,
     list_images,
@@ -20,6 +21,7 @@ from checkwise.data.splits import split
 
 __all__ = [
     "DATASETS",
+    "EMBEDDED",
     "DomainDataset",
     "Duplicates",
     "MinibatchSampler",

@@ -31,7 +31,7 @@ def _benchmark(name: str, *folders: str) -> Callable[..., DomainDataset]:
     return partial(_open_benchmark, name=name, folders=(name, *folders))
 
 
-DIGITS = {
+EMBEDDED = {
     "RotatedMNIST": tuple(str(angle) for angle in ANGLES),
     "ColoredMNIST": tuple(COLOUR_DISAGREES),
 }
@@ -67,7 +67,7 @@ def domain_names(name: str, root: Path | str | None = None) -> tuple[str, ...]:
     """
     _check_options(name, root, {})
     if root is None:
-        return DIGITS[name]
+        return EMBEDDED[name]
     return feature_domains(root) if name == "Features" else list_images(name, root).domains
 
 

@@ -13,9 +13,9 @@ import shutil
 import warnings
 import zlib
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.lib import format as npy
@@ -49,29 +49,29 @@ def cached_rows(
         rows = open_rows(path, shape[0], verify=verify)
         return rows if rows is not None and (rows.shape, rows.dtype) == (shape, dtype) else None
 
-    found = stored()
-    if found is not None:
-        return found
+    cached = stored()
+    if cached is not None:
+        return cached
     with sole_builder(path) as partial:
-        found = stored()
-        if found is None:
+        cached = stored()
+        if cached is None:
             if path.exists():
                 warnings.warn(
-                    f"The cached file {path} is damaged; it is made again from the data.",
+                    f"The cached file {path} is damaged; checkwise makes it again from the data.",
                     CheckwiseWarning,
                     stacklevel=2,
                 )
-            with RowWriter(partial, shape, dtype) as rows:
+            with closing(RowWriter(partial, shape, dtype)) as rows:
                 fill(rows)
                 rows.finish()
             publish(partial, path)
-            found = stored()
-    if found is None:
+            cached = stored()
+    if cached is None:
         raise InputError(
             f"Expected the file just written to be readable, but got a damaged one in {path}: "
             "check the disk, or set CHECKWISE_CACHE to a folder on another one."
         )
-    return found
+    return cached
 
 
 def open_rows(path: Path, n: int, *, verify: bool = False) -> Rows | None:
@@ -119,15 +119,8 @@ class RowWriter:
             os.ftruncate(self._file, size)
             self._write_at(self._header, 0)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Close the file; use ``contextlib.closing``."""
         os.close(self._file)
 
     def missing(self) -> NDArray[np.int64]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from numbers import Integral
 
 
@@ -16,6 +17,27 @@ def seed_hash(*parts: object) -> int:
     """
     printed = str(tuple(_plain(part) for part in parts))
     return int(hashlib.md5(printed.encode("utf-8"), usedforsecurity=False).hexdigest(), 16) % 2**31
+
+
+def training_seed(
+    dataset: str,
+    algorithm: str,
+    held_out: Sequence[int],
+    *,
+    hparams_seed: int,
+    trial_seed: int,
+) -> int:
+    """The seed of initialisation, sampling and dropout of one run; `held_out` are domain indices.
+
+    >>> training_seed("PACS", "ERM", [0], hparams_seed=0, trial_seed=0)
+    94828300
+    """
+    return seed_hash(dataset, algorithm, list(held_out), hparams_seed, trial_seed)
+
+
+def shared_init_seed(dataset: str, algorithm: str, held_out: Sequence[int]) -> int:
+    """The seed of the initial weights where runs with different seeds share them."""
+    return seed_hash(dataset, algorithm, list(held_out), "init")
 
 
 def _plain(part: object) -> object:

@@ -1,6 +1,6 @@
-"""Bootstrap intervals of a mean: percentile and bias-corrected (BCa).
+"""Bootstrap intervals of a mean: percentile, and bias-corrected and accelerated (BCa).
 
-The draws of a size are made once and remembered, so every interval of a table shares them.
+Rows are drawn once for each number of rows and remembered, so all intervals of a table share them.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ RESAMPLES = 10_000
 SEED = 20260908
 LEVEL = 0.95
 
-_ENTRIES = 2_000_000  # drawn at a time
-_KEPT = 8_000_000  # drawn entries that are remembered, 16 MB
+_DRAWN_AT_ONCE = 2_000_000
+_REMEMBERED = 8_000_000  # entries of one set of draws, 16 MB
 
 
 def bootstrap_interval(
@@ -37,12 +37,12 @@ def bootstrap_interval(
 ) -> tuple[FloatArray, FloatArray]:
     """Lower and upper ends for the mean of every column of ``values`` [n, K].
 
-    Rows are resampled whole, so columns stay paired. One row says nothing about spread: both ends
-    are nan.
+    Whole rows are resampled, so columns stay paired. With a single row both ends are nan.
 
     Args:
         values: one row per run.
-        level, resamples, seed: of the interval.
+        level: coverage of the interval, such as 0.95.
+        resamples, seed: how many resamples are drawn, and from which seed.
         method: "percentile", or "bca" to correct for bias and skewness.
 
     Example:
@@ -50,16 +50,16 @@ def bootstrap_interval(
         >>> low.round(2), high.round(2)
         (array([1.]), array([3.]))
     """
-    table = checked(values)
+    table = finite_table(values)
     check_draws(level=level, resamples=resamples)
     if method not in ("percentile", "bca"):
-        raise InputError(f"Expected the method 'percentile' or 'bca', but got {method!r}.")
+        raise InputError(f"Expected `method` 'percentile' or 'bca', but got {method!r}.")
     if len(table) < 2 or not table.shape[1]:
         nothing = np.full(table.shape[1], np.nan)
         return nothing, nothing
     means = resampled_means(table, resamples=resamples, seed=seed)
     if method == "bca":
-        return bca_ends(table, means, level)
+        return _bca_ends(table, means, level)
     tail = 100 * (1 - level) / 2
     low, high = np.percentile(means, [tail, 100 - tail], axis=0)
     return low, high
@@ -72,16 +72,8 @@ def percentile_interval(
     return bootstrap_interval(values, level=level, resamples=resamples, seed=seed)
 
 
-def check_draws(*, level: float = LEVEL, resamples: int = RESAMPLES) -> None:
-    """Refuse what no interval can be made with."""
-    if not 0 < level < 1:
-        raise InputError(f"Expected a level strictly between 0 and 1, but got {level}.")
-    if resamples < 1:
-        raise InputError(f"Expected at least one resample, but got {resamples}.")
-
-
-def checked(values: FloatArray) -> FloatArray:
-    """Values as [runs, columns] of finite numbers."""
+def finite_table(values: FloatArray) -> FloatArray:
+    """``values`` as an array [runs, columns] of finite numbers."""
     table = np.asarray(values, dtype=np.float64)
     if table.ndim != 2 or not np.isfinite(table).all():
         raise InputError(
@@ -91,6 +83,14 @@ def checked(values: FloatArray) -> FloatArray:
     return table
 
 
+def check_draws(*, level: float = LEVEL, resamples: int = RESAMPLES) -> None:
+    """Refuse a level or a number of resamples that gives no interval."""
+    if not 0 < level < 1:
+        raise InputError(f"Expected a `level` strictly between 0 and 1, but got {level}.")
+    if resamples < 1:
+        raise InputError(f"Expected at least one resample, but got {resamples}.")
+
+
 def resampled_means(
     table: FloatArray, *, resamples: int = RESAMPLES, seed: int = SEED
 ) -> FloatArray:
@@ -98,17 +98,17 @@ def resampled_means(
     from checkwise.statistics.resampling import resampled_sums
 
     n = len(table)
-    blocks = [resampled_sums(block, table) for block in draws(n, resamples, seed)]
-    return np.asarray(np.concatenate(blocks) / n)
+    sums = [resampled_sums(chunk, table) for chunk in draws(n, resamples, seed)]
+    return np.asarray(np.concatenate(sums) / n)
 
 
 def draws(n: int, resamples: int = RESAMPLES, seed: int = SEED) -> Iterator[Drawn]:
-    """Blocks of [resamples, n]: row b holds the runs of resample b, numbered from 0.
+    """Row numbers of all resamples, [resamples, n], in chunks of whole resamples.
 
-    They are ``default_rng(seed).integers(0, n, (resamples, n))``, whatever the size of the blocks.
+    They are ``default_rng(seed).integers(0, n, (resamples, n))``, whatever the size of the chunks.
     """
     check_draws(resamples=resamples)
-    if n * resamples <= _KEPT:
+    if n * resamples <= _REMEMBERED:
         yield _remembered(n, resamples, seed)
     else:
         yield from _drawn(n, resamples, seed)
@@ -121,24 +121,19 @@ def _remembered(n: int, resamples: int, seed: int) -> Drawn:
     return whole
 
 
-def forget_draws() -> None:
-    """Free the remembered draws; they are drawn again, the same, when next needed."""
-    _remembered.cache_clear()
-
-
 def _drawn(n: int, resamples: int, seed: int) -> Iterator[Drawn]:
     random = np.random.default_rng(seed)
-    rows = max(1, _ENTRIES // n)
+    at_once = max(1, _DRAWN_AT_ONCE // n)
     small = np.uint16 if n <= 2**16 else np.int32
-    for start in range(0, resamples, rows):
-        b = min(rows, resamples - start)
+    for start in range(0, resamples, at_once):
+        count = min(at_once, resamples - start)
         # 32-bit draws take the same numbers from the generator as 64-bit ones, and less time.
-        yield random.integers(0, n, (b, n), dtype=np.int32).astype(small)
+        yield random.integers(0, n, (count, n), dtype=np.int32).astype(small)
 
 
 @naming_extras()
-def bca_ends(values: FloatArray, means: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
-    """Ends for the mean of every column of ``values`` [n, K], given its resampled ``means`` [B, K].
+def _bca_ends(values: FloatArray, means: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
+    """BCa ends for the mean of every column of ``values`` [n, K], from resampled ``means`` [B, K].
 
     z₀ is the normal score of the share of resampled means below the observed one; the acceleration
     is that of the jackknife, which for a mean has a closed form. A column without spread has the

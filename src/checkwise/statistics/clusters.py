@@ -1,4 +1,8 @@
-"""Means over groups of runs that share something, with standard errors by group."""
+"""Means over runs in clusters, with standard errors that allow for dependence inside a cluster.
+
+Runs that share a seed or a held-out domain are alike: counting them as independent would make
+standard errors too small.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from numpy.typing import NDArray
 
 from checkwise.errors import InputError
 from checkwise.extras import naming_extras
-from checkwise.statistics.bootstrap import LEVEL, checked
+from checkwise.statistics.bootstrap import LEVEL, finite_table
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -18,7 +22,7 @@ IntArray = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Clusters:
-    """A cluster number from 0 to G − 1 for every run."""
+    """A cluster number from 0 to G − 1 for every run (``of``); ``name`` says what a cluster is."""
 
     of: IntArray
     count: int
@@ -36,12 +40,12 @@ class Clusters:
         return np.bincount(self.of, minlength=self.count).astype(np.int64)
 
     def crossed(self, other: Clusters) -> Clusters:
-        """Runs that share their cluster here and in ``other``."""
+        """Smaller clusters: runs that share their cluster both here and in ``other``."""
         pairs = zip(self.of.tolist(), other.of.tolist(), strict=True)
         return numbered(list(pairs), f"{self.name} and {other.name}")
 
     def among(self, keep: NDArray[np.bool_]) -> Clusters:
-        """The clusters that are left among the marked runs."""
+        """The clusters of the runs where ``keep`` is true, numbered afresh."""
         return numbered(self.of[keep].tolist(), self.name)
 
 
@@ -54,7 +58,7 @@ def numbered(labels: Sequence[Hashable], name: str) -> Clusters:
 
 @dataclass(frozen=True, eq=False)
 class ClusterMeans:
-    """Means of K columns over runs in G clusters, with errors that respect the clusters.
+    """Means of K columns over runs in G clusters, with cluster-robust standard errors.
 
     Args:
         n, clusters: runs and clusters.
@@ -76,7 +80,7 @@ class ClusterMeans:
     def interval(self, level: float = LEVEL) -> tuple[FloatArray, FloatArray]:
         """Ends of the t interval; nan with fewer than two clusters."""
         if not 0 < level < 1:
-            raise InputError(f"Expected a level strictly between 0 and 1, but got {level}.")
+            raise InputError(f"Expected a `level` strictly between 0 and 1, but got {level}.")
         half = self.quantile((1 + level) / 2) * self.error
         return self.mean - half, self.mean + half
 
@@ -94,7 +98,7 @@ class ClusterMeans:
 
     @naming_extras()
     def quantile(self, share: float) -> float:
-        """Of Student's t with this many degrees of freedom."""
+        """The quantile of Student's t with ``df`` degrees of freedom; nan without any."""
         from scipy.special import stdtrit
 
         return float(stdtrit(self.df, share)) if self.df else float("nan")
@@ -115,29 +119,27 @@ def cluster_means(values: FloatArray, groups: Clusters) -> ClusterMeans:
     """Mean and cluster-robust standard error of every column of ``values`` [n, K].
 
     Example:
-        >>> from checkwise.study.units import numbered
-        >>> found = cluster_means(np.array([[1.0], [3.0], [5.0], [7.0]]), numbered("aabb", "pair"))
-        >>> found.mean, found.error, found.df
+        >>> means = cluster_means(np.array([[1.0], [3.0], [5.0], [7.0]]), numbered("aabb", "pair"))
+        >>> means.mean, means.error, means.df
         (array([4.]), array([2.]), 1)
     """
-    table = checked(values)
+    table = finite_table(values)
     n, G = len(table), groups.count
     mean = table.mean(axis=0) if n else np.full(table.shape[1], np.nan)
     if G < 2:
         return ClusterMeans(n, G, mean, np.full(table.shape[1], np.nan))
     sums = groups.sums(table - mean)
     error = np.sqrt(G / (G - 1) * (sums**2).sum(axis=0)) / n
-    # Differences that are all alike leave rounding, not spread.
+    # Equal values have no spread; what is left is rounding.
     error[np.ptp(table, axis=0) == 0] = 0.0
     return ClusterMeans(n, G, mean, error)
 
 
 def two_way_means(values: FloatArray, first: Clusters, second: Clusters) -> ClusterMeans:
-    """The same where runs share along two lines at once, such as seeds and held-out domain.
+    """Two-way clustered means: runs share seeds (``first``) and a held-out domain (``second``).
 
-    The variance is that of the first line plus that of the second minus that of the runs that share
-    both, and at least the larger of the two; the degrees of freedom are those of the fewer
-    clusters.
+    The variance is the sum of the two clustered variances minus that of the crossed clusters, and
+    at least the larger of the two. The degrees of freedom come from the smaller number of clusters.
     """
     one, other = cluster_means(values, first), cluster_means(values, second)
     shared = cluster_means(values, first.crossed(second))

@@ -13,6 +13,7 @@ from checkwise.statistics.clusters import ClusterMeans, Clusters, cluster_means
 FloatArray = NDArray[np.float64]
 
 ALPHA = 0.05
+POWER = 0.8
 
 
 @dataclass(frozen=True)
@@ -24,8 +25,8 @@ class Equivalence:
         n, clusters: runs and clusters; the tests have clusters − 1 degrees of freedom.
         mean, low, high: the difference and its 1 − 2α interval, which lies inside ±margin exactly
             when ``p_equivalent`` is at most α.
-        p_equivalent: of |difference| ≥ margin.
-        p_noninferior: of being worse by at least the margin.
+        p_equivalent: p-value of |difference| ≥ margin.
+        p_noninferior: p-value of being worse by at least the margin.
         alpha: level of each test.
     """
 
@@ -41,12 +42,12 @@ class Equivalence:
 
     @property
     def equivalent(self) -> bool:
-        """Shown to differ by less than the margin."""
+        """Whether the test shows a difference smaller than the margin."""
         return self.p_equivalent <= self.alpha
 
     @property
     def noninferior(self) -> bool:
-        """Shown to be worse by less than the margin, if at all."""
+        """Whether the test shows a loss smaller than the margin, if any."""
         return self.p_noninferior <= self.alpha
 
 
@@ -61,27 +62,27 @@ def equivalence(
     """Test the mean of ``values`` [n] against ±``margin``.
 
     Example:
-        >>> from checkwise.study.units import numbered
-        >>> found = equivalence(np.array([-0.1, 0.0, 0.1, 0.0]), numbered(range(4), "run"), 0.5,
-        ...                     higher_is_better=True)
-        >>> found.equivalent, found.noninferior
+        >>> from checkwise.statistics.clusters import numbered
+        >>> runs = numbered(range(4), "run")
+        >>> test = equivalence(np.array([-0.1, 0.0, 0.1, 0.0]), runs, 0.5, higher_is_better=True)
+        >>> test.equivalent, test.noninferior
         (True, True)
     """
     if not margin > 0:
         raise InputError(
-            f"Expected a margin above 0 (the largest difference that would not matter), but got "
+            f"Expected a `margin` above 0 (the largest difference that would not matter), but got "
             f"{margin}."
         )
-    found = cluster_means(np.asarray(values, dtype=np.float64)[:, None], groups)
-    low, high = found.interval(1 - 2 * alpha)
-    above, below = (_sure(p) for p in (found.p_above(-margin), found.p_below(margin)))
-    if found.error[0] == 0:  # no spread: the mean is all there is
-        above, below = float(found.mean[0] <= -margin), float(found.mean[0] >= margin)
+    means = cluster_means(np.asarray(values, dtype=np.float64)[:, None], groups)
+    low, high = means.interval(1 - 2 * alpha)
+    above, below = (_or_one(p) for p in (means.p_above(-margin), means.p_below(margin)))
+    if means.error[0] == 0:  # no spread: the mean decides
+        above, below = float(means.mean[0] <= -margin), float(means.mean[0] >= margin)
     return Equivalence(
         margin=margin,
-        n=found.n,
-        clusters=found.clusters,
-        mean=float(found.mean[0]),
+        n=means.n,
+        clusters=means.clusters,
+        mean=float(means.mean[0]),
         low=float(low[0]),
         high=float(high[0]),
         p_equivalent=max(above, below),
@@ -90,30 +91,28 @@ def equivalence(
     )
 
 
-def _sure(p: FloatArray) -> float:
-    """Nothing is shown where there is no p-value."""
-    return 1.0 if np.isnan(p[0]) else float(p[0])
-
-
-POWER = 0.8
-
-
 def minimum_detectable_effect(
-    means: ClusterMeans, *, alpha: float = 0.05, power: float = POWER
+    means: ClusterMeans, *, alpha: float = ALPHA, power: float = POWER
 ) -> FloatArray:
     """(t_{1−α/2} + t_{power}) × standard error, for every column, with G − 1 degrees of freedom.
 
-    A true difference of this size would be resolved at level α with that probability, if the
-    spread over clusters is what it was here. nan with fewer than two clusters.
+    The t-test at level α would detect a true difference of this size with probability ``power``,
+    if clusters differ as much as they do here. nan with fewer than two clusters.
 
     Example:
-        >>> from checkwise.statistics.clusters import cluster_means
-        >>> from checkwise.study.units import numbered
+        >>> from checkwise.statistics.clusters import cluster_means, numbered
         >>> runs = np.random.default_rng(0).normal(size=(400, 1))
         >>> means = cluster_means(runs, numbered(range(400), "run"))
         >>> minimum_detectable_effect(means).round(2)  # about 2.8 standard errors
         array([0.14])
     """
     if not 0 < alpha < 1 or not 0 < power < 1:
-        raise InputError(f"Expected alpha and power between 0 and 1, but got {alpha} and {power}.")
+        raise InputError(
+            f"Expected `alpha` and `power` between 0 and 1, but got {alpha} and {power}."
+        )
     return (means.quantile(1 - alpha / 2) + means.quantile(power)) * means.error
+
+
+def _or_one(p: FloatArray) -> float:
+    """The p-value, or 1 where there is none: then nothing is shown."""
+    return 1.0 if np.isnan(p[0]) else float(p[0])

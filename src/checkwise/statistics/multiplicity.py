@@ -1,11 +1,11 @@
-"""p-values of many comparisons, corrected for there being many."""
+"""p-values corrected for multiple comparisons."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from checkwise.statistics.bootstrap import SEED, checked
+from checkwise.statistics.bootstrap import SEED, finite_table
 from checkwise.statistics.clusters import Clusters
 from checkwise.statistics.wild import TIE, flips
 
@@ -33,7 +33,7 @@ def max_t(values: FloatArray, groups: Clusters, *, seed: int = SEED) -> FloatArr
     of any column reaches the column's own. It knows how the columns move together, which Holm
     does not. A column without spread gets nan.
     """
-    table = checked(values)
+    table = finite_table(values)
     if groups.count < 2:
         return np.full(table.shape[1], np.nan)
     t = np.stack([column.t(0.0) for column in flips(table, groups, seed)], axis=1)

@@ -1,4 +1,4 @@
-"""Rank correlation, and how far an order on the source carries over to the target."""
+"""Rank correlations, and how far the order of checkpoints on the source holds on the target."""
 
 from __future__ import annotations
 
@@ -40,29 +40,18 @@ def spearman(x: FloatArray, y: FloatArray) -> float:
     return float((rx * ry).sum() / scale) if scale > 0 else float("nan")
 
 
-def _signs(values: FloatArray) -> NDArray[np.int8]:
-    values = np.asarray(values, dtype=np.float64)
-    first, second = values[..., :, None], values[..., None, :]
-    return (first > second).astype(np.int8) - (first < second).astype(np.int8)
-
-
-def _ranks(values: FloatArray) -> FloatArray:
-    values = np.asarray(values, dtype=np.float64)
-    below = (values[None, :] < values[:, None]).sum(axis=1)
-    equal = (values[None, :] == values[:, None]).sum(axis=1)
-    return np.asarray(below + (equal + 1) / 2)
-
-
 @dataclass(frozen=True, eq=False)
 class Transfer:
-    """One metric over the checkpoints of one run.
+    """How well the order of T checkpoints by a source value predicts their order on the target.
+
+    The target value is modelled as ψ(source value) + residual with ψ non-decreasing. Where
+    ψ(u_i) − ψ(u_j) exceeds ω, the largest difference of two residuals, i must beat j on the target.
 
     Args:
-        fitted: ψ at every checkpoint, by least squares among non-decreasing functions. Where it is
-            flat it is not strictly increasing, and no pair there meets the condition.
-        omega: largest difference between two residuals.
+        fitted: ψ at every checkpoint, by least squares.
+        omega: ω.
         pairs: pairs of checkpoints whose source values differ.
-        certain: pairs that meet the condition ψ(u_i) − ψ(u_j) > ω.
+        certain: pairs with ψ(u_i) − ψ(u_j) > ω.
         kept: pairs that have the same order on the target.
     """
 
@@ -77,8 +66,8 @@ def transfer(source: FloatArray, target: FloatArray) -> Transfer:
     """Fit ψ and count the pairs; both are utilities [T], larger is better.
 
     Example:
-        >>> found = transfer(np.array([1.0, 2.0, 3.0]), np.array([0.1, 0.5, 0.9]))
-        >>> found.omega, found.pairs, found.certain, found.kept
+        >>> carried = transfer(np.array([1.0, 2.0, 3.0]), np.array([0.1, 0.5, 0.9]))
+        >>> carried.omega, carried.pairs, carried.certain, carried.kept
         (0.0, 3, 3, 3)
     """
     u, v = (np.asarray(values, dtype=np.float64) for values in (source, target))
@@ -88,18 +77,17 @@ def transfer(source: FloatArray, target: FloatArray) -> Transfer:
             f"{u.shape} and {v.shape}: leave diverged checkpoints out."
         )
     fitted = isotonic(u, v)
-    residual = v - fitted
-    omega = float(np.ptp(residual)) if len(u) else 0.0
+    omega = float(np.ptp(v - fitted)) if len(u) else 0.0
     better = u[:, None] > u[None, :]
     certain = better & (fitted[:, None] - fitted[None, :] > omega)
-    kept = better & (v[:, None] > v[None, :])
-    return Transfer(fitted, omega, int(better.sum()), int(certain.sum()), int(kept.sum()))
+    same_order = better & (v[:, None] > v[None, :])
+    return Transfer(fitted, omega, int(better.sum()), int(certain.sum()), int(same_order.sum()))
 
 
 def isotonic(x: FloatArray, y: FloatArray) -> FloatArray:
-    """The non-decreasing function of x nearest to y in squares, at every x.
+    """The non-decreasing function of x with the least squared distance to y, at every x.
 
-    Equal x share one value; neighbours that are out of order are averaged until none is left.
+    Equal x share one value; neighbours that are out of order are pooled until none are left.
 
     >>> isotonic(np.array([1.0, 2.0, 3.0]), np.array([1.0, 3.0, 2.0]))
     array([1. , 2.5, 2.5])
@@ -107,13 +95,26 @@ def isotonic(x: FloatArray, y: FloatArray) -> FloatArray:
     distinct, of = np.unique(x, return_inverse=True)
     weight = np.bincount(of, minlength=len(distinct)).astype(np.float64)
     level = np.bincount(of, weights=y, minlength=len(distinct)) / weight
-    blocks: list[tuple[float, float, int]] = []  # level, weight, how many distinct x
+    pools: list[tuple[float, float, int]] = []  # level, weight, number of distinct x
     for value, w in zip(level.tolist(), weight.tolist(), strict=True):
         count = 1
-        while blocks and blocks[-1][0] >= value:
-            before, heavy, many = blocks.pop()
+        while pools and pools[-1][0] >= value:
+            before, heavy, many = pools.pop()
             value = (before * heavy + value * w) / (heavy + w)
             w, count = w + heavy, count + many
-        blocks.append((value, w, count))
-    levels = np.concatenate([np.full(many, value) for value, _, many in blocks])
+        pools.append((value, w, count))
+    levels = np.concatenate([np.full(count, value) for value, _, count in pools])
     return np.asarray(levels[of])
+
+
+def _signs(values: FloatArray) -> NDArray[np.int8]:
+    values = np.asarray(values, dtype=np.float64)
+    first, second = values[..., :, None], values[..., None, :]
+    return (first > second).astype(np.int8) - (first < second).astype(np.int8)
+
+
+def _ranks(values: FloatArray) -> FloatArray:
+    values = np.asarray(values, dtype=np.float64)
+    below = (values[None, :] < values[:, None]).sum(axis=1)
+    equal = (values[None, :] == values[:, None]).sum(axis=1)
+    return np.asarray(below + (equal + 1) / 2)

@@ -1,4 +1,4 @@
-"""How differences are spread over runs: who wins, who loses, and how much the losers lose."""
+"""How differences spread over runs: wins, ties, losses, and how large the losses are."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float64]
 
 POINT = 1.0
-# Means over held-out domains carry rounding; a smaller difference is none.
+# Means over held-out domains carry rounding: a smaller difference counts as a tie.
 SLACK = 1e-12
 # Exactly one point is a loss of one point, whatever rounding says.
 EDGE = 1e-9
@@ -18,7 +18,7 @@ EDGE = 1e-9
 
 @dataclass(frozen=True)
 class Spread:
-    """Counts of runs and the tail of the worse side, on the scale of the differences.
+    """Counts of runs, and the tail of the losses on the scale of the differences.
 
     Args:
         n, wins, ties, losses: runs where the rule is better, equal, worse.

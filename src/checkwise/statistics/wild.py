@@ -1,8 +1,8 @@
 """The wild cluster bootstrap-t: signs of whole clusters are flipped under the null hypothesis.
 
-It needs no normality and holds up better than t when clusters are few and differ in size. With G
-clusters there are 2^G sign patterns, so no p-value is below 2^(1−G): five clusters or fewer cannot
-exclude anything at 95%, and the interval is the whole line.
+It does not assume normality and is more reliable than t when clusters are few and differ in size.
+With G clusters there are 2^G sign patterns, so no p-value is below 2^(1−G): with five clusters or
+fewer nothing can be excluded at 95%, and the interval is the whole line.
 (Cameron, Gelbach & Miller 2008, null imposed; the interval inverts the test.)
 """
 
@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from checkwise.statistics.bootstrap import LEVEL, SEED, checked
+from checkwise.statistics.bootstrap import LEVEL, SEED, finite_table
 from checkwise.statistics.clusters import Clusters, cluster_means
 
 FloatArray = NDArray[np.float64]
@@ -77,7 +77,7 @@ def wild_p_value(
     values: FloatArray, groups: Clusters, null: float = 0.0, *, seed: int = SEED
 ) -> FloatArray:
     """Two-sided p-value of mean = ``null`` for every column of ``values`` [n, K]."""
-    table = checked(values)
+    table = finite_table(values)
     if groups.count < 2:
         return np.full(table.shape[1], np.nan)
     return np.array([column.p_value(null) for column in flips(table, groups, seed)])
@@ -90,7 +90,7 @@ def wild_interval(
 
     Ends are infinite where no sign pattern is rare enough to exclude anything.
     """
-    table = checked(values)
+    table = finite_table(values)
     low = np.full(table.shape[1], np.nan)
     high = low.copy()
     if groups.count < 2:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from checkwise import metrics
-from checkwise.calibrators.variants import calibrate
+from checkwise.calibrators.source_temperatures import calibrate
 from checkwise.errors import InputError
 from checkwise.records import RunKey, Trajectory
 from checkwise.selection import Rule, Selection, get_rule, select, select_many

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from checkwise.calibrators.variants import Calibration, Logits, calibrate
+from checkwise.calibrators.source_temperatures import Calibration, Logits, calibrate
 from checkwise.errors import InputError
 from checkwise.metrics import METRICS
 from checkwise.metrics.examples import PerExample, per_example

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from checkwise.calibrators.variants import Calibration
+from checkwise.calibrators.source_temperatures import Calibration
 from checkwise.records import RunKey, Trajectory
 from checkwise.selection.columns import Columns
 

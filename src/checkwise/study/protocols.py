@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from checkwise.calibrators.variants import Logits, calibrate
+from checkwise.calibrators.source_temperatures import Logits, calibrate
 from checkwise.errors import InputError
 from checkwise.records import Trajectory
 from checkwise.selection import Columns, Rule

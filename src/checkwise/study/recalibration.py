@@ -16,8 +16,14 @@ from typing import Any
 
 import numpy as np
 
+from checkwise.calibrators.source_temperatures import (
+    FROM_PREDICTIONS,
+    Calibration,
+    Logits,
+    calibrate,
+    entries,
+)
 from checkwise.calibrators.temperature import fit_temperature, scaled
-from checkwise.calibrators.variants import FROM_PREDICTIONS, Calibration, Logits, calibrate, entries
 from checkwise.errors import InputError
 from checkwise.selection import Selection, select
 from checkwise.store import layout

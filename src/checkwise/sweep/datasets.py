@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from checkwise.data import DomainDataset, domain_names, list_images, open_dataset
+from checkwise.data import EMBEDDED, DomainDataset, domain_names, list_images, open_dataset
 from checkwise.data.dataset import check_domain_name
 from checkwise.data.manifest import Progress
 from checkwise.errors import InputError
@@ -15,7 +15,6 @@ from checkwise.sweep.study import OWN, DataSpec, Study
 from checkwise.train.hparams import Kind
 
 ENVIRONMENT = "CHECKWISE_DATA"
-EMBEDDED = ("RotatedMNIST", "ColoredMNIST")
 
 
 def read_roots(given: Iterable[str]) -> dict[str, str]:

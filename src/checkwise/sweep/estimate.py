@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from checkwise.data import DomainDataset, from_arrays, list_images
+from checkwise.data import EMBEDDED, DomainDataset, from_arrays, list_images
 from checkwise.records import RunKey
 from checkwise.store.verify import record_steps
-from checkwise.sweep.datasets import EMBEDDED, open_spec, root_of
+from checkwise.sweep.datasets import open_spec, root_of
 from checkwise.sweep.plan import run_config
 from checkwise.sweep.study import DataSpec, Study
 from checkwise.train.build import build_run, prepare

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from checkwise.data.seeds import shared_init_seed, training_seed
 from checkwise.errors import InputError
 from checkwise.plugins import check_loaded
 from checkwise.records import RunKey
@@ -15,7 +16,6 @@ from checkwise.sweep.study import DataSpec, Study, parse_plain
 from checkwise.train.build import TrainingData
 from checkwise.train.config import RunConfig
 from checkwise.train.hparams import hparams_for
-from checkwise.train.seeds import shared_init_seed, training_seed
 
 
 def plan(study: Study, roots: Mapping[str, str]) -> list[RunKey]:

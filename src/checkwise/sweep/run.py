@@ -30,7 +30,7 @@ POLL_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SweepResult:
     """How a sweep ended."""
 
     runs: tuple[RunStatus, ...]
@@ -63,13 +63,15 @@ def run_sweep(
     resume_seconds: float = RESUME_SECONDS,
     plugins: Sequence[Plugin] = (),
     watch: Callable[[Sequence[RunStatus]], None] = lambda runs: None,
-) -> Outcome:
-    """Train what is not finished; ``watch`` is called about twice a second.
+) -> SweepResult:
+    """Train the runs that are not finished; ``watch`` is called about twice a second.
 
-    Whoever starts workers hands ``plugins`` on to them, in the job.
+    Workers load ``plugins`` before they train. SIGINT and SIGTERM ask the workers to save their
+    state and end.
 
-    SIGINT and SIGTERM ask the workers to save their state and end. Raises the first worker's error
-    where one could not go on (a full disk, unreadable data).
+    Raises:
+        CheckwiseError: the first worker's error, if runs are left that no worker could train (a
+            full disk, unreadable data).
     """
     job = Job(
         cohort=str(cohort.path.absolute()),
@@ -93,11 +95,11 @@ def run_sweep(
         finally:
             launched.stop()
         failures = launched.failures()
-    outcome = Outcome(tuple(cohort_status(cohort)), interrupted)
+    result = SweepResult(tuple(cohort_status(cohort)), interrupted)
     # A worker may die and another do its runs: only what is left undone counts.
-    if failures and not interrupted and outcome.count("finished", "failed") < len(outcome.runs):
+    if failures and not interrupted and result.count("finished", "failed") < len(result.runs):
         raise CheckwiseError(failures[0])
-    return outcome
+    return result
 
 
 @contextmanager

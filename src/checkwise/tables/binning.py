@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checkwise import metrics
-from checkwise.calibrators.variants import Logits
+from checkwise.calibrators.source_temperatures import Logits
 from checkwise.errors import InputError
 from checkwise.metrics.probabilities import probabilities
 from checkwise.records import RunKey, Trajectory

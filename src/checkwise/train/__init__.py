@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 from checkwise.extras import naming_extras
 
 if TYPE_CHECKING:
-    from checkwise.data.seeds import seed_hash
+    from checkwise.data.seeds import seed_hash, training_seed
     from checkwise.train.algorithms import Algorithm, algorithm, algorithm_names, build_algorithm
     from checkwise.train.hparams import Hyperparameter, default_hparams, draw_hparams, hparams_for
-    from checkwise.train.seeds import training_seed
 
 __all__ = [
     "Algorithm",
@@ -30,16 +29,16 @@ __all__ = [
 ]
 
 _HOME = {
-    "Algorithm": "algorithms",
-    "Hyperparameter": "hparams",
-    "algorithm": "algorithms",
-    "algorithm_names": "algorithms",
-    "build_algorithm": "algorithms",
-    "default_hparams": "hparams",
-    "draw_hparams": "hparams",
-    "hparams_for": "hparams",
-    "seed_hash": "seeds",
-    "training_seed": "seeds",
+    "Algorithm": "checkwise.train.algorithms",
+    "Hyperparameter": "checkwise.train.hparams",
+    "algorithm": "checkwise.train.algorithms",
+    "algorithm_names": "checkwise.train.algorithms",
+    "build_algorithm": "checkwise.train.algorithms",
+    "default_hparams": "checkwise.train.hparams",
+    "draw_hparams": "checkwise.train.hparams",
+    "hparams_for": "checkwise.train.hparams",
+    "seed_hash": "checkwise.data.seeds",
+    "training_seed": "checkwise.data.seeds",
 }
 
 
@@ -47,7 +46,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     with naming_extras():
-        return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+        return getattr(importlib.import_module(_HOME[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -41,7 +41,7 @@ from checkwise.train.evaluation import Evaluator, Outputs, heldout_entry, source
 from checkwise.train.hooks import Hook
 from checkwise.train.machine import machine
 
-Outcome: TypeAlias = Literal["finished", "stopped"]
+Ending: TypeAlias = Literal["finished", "stopped"]
 
 RESUME_SECONDS = 20.0
 
@@ -55,7 +55,7 @@ def train_run(
     hooks: Sequence[Hook] = (),
     stop: Callable[[], bool] = lambda: False,
     resume_seconds: float = RESUME_SECONDS,
-) -> Outcome:
+) -> Ending:
     """Train one run to its end, from wherever it was left.
 
     Args:

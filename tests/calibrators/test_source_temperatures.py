@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import checkwise as cw
+from checkwise.calibrators.source_temperatures import Likeness, Logits, calibrate, entries
 from checkwise.calibrators.temperature import fit_temperature
-from checkwise.calibrators.variants import Likeness, Logits, calibrate, entries
 from checkwise.errors import InputError
 from checkwise.records import RunKey, Trajectory
 from checkwise.store.logits import source_logits

@@ -1,4 +1,10 @@
-"""Logits of the source domains, and their metrics."""
+"""Temperatures for several source domains: one for all, one for each, or a mixture by likeness.
+
+- ``pooled``: one temperature, fitted to the validation logits of all source domains together.
+- ``per-domain``: one temperature per source domain; other examples get the mean of them.
+- ``weighted``: every example gets the mean of the domains' temperatures, weighted by how much its
+  logits look like those of each domain.
+"""
 
 from __future__ import annotations
 
@@ -14,25 +20,34 @@ from checkwise.calibrators.temperature import Temperature, fit_temperature, scal
 from checkwise.errors import InputError
 from checkwise.metrics.probabilities import probabilities
 
-Logits: TypeAlias = dict[str, tuple[NDArray[np.float32], NDArray[np.int64]]]
-
-
-def entries(logits: Logits, *, bins: int, bandwidth: float) -> dict[str, dict[str, Any]]:
-    """Every metric of every domain, as a journal holds them."""
-    found: dict[str, dict[str, Any]] = {}
-    for domain, (z, y) in logits.items():
-        report = metrics.evaluate(logits=z, labels=y, bins=bins, bandwidth=bandwidth)
-        found[domain] = {"n": report.n, "correct": report.correct, **report.values()}
-    return found
-
-
 FloatArray = NDArray[np.float64]
+Logits: TypeAlias = dict[str, tuple[NDArray[np.float32], NDArray[np.int64]]]
 Variant: TypeAlias = Literal["pooled", "per-domain", "weighted"]
 VARIANTS: Final[tuple[Variant, ...]] = get_args(Variant)
-SHRINK = 0.1
-FEW_ERRORS = 20
+FEW_ERRORS = 20  # with fewer wrong predictions a temperature is not to be trusted
+_SHRINK = 0.1  # of the covariance towards a multiple of the identity
 # Scaling cannot change these; they are taken from the unscaled logits.
 FROM_PREDICTIONS = ("correct", "accuracy", "worst_class_accuracy")
+
+
+def calibrate(logits: Logits, variant: str = "pooled") -> Calibration:
+    """Fit temperatures to the source-validation logits of one checkpoint."""
+    if variant not in VARIANTS:
+        raise InputError(
+            f"Expected a variant among {', '.join(VARIANTS)}, but got {variant!r}: choose one."
+        )
+    if variant == "pooled":
+        z = np.concatenate([z for z, _ in logits.values()])
+        y = np.concatenate([y for _, y in logits.values()])
+        fit = fit_temperature(z, y)
+        return Calibration("pooled", {"pooled": fit}, fit.value)
+    fits = {name: fit_temperature(*logits[name]) for name in sorted(logits)}
+    # A domain without a finite optimum keeps T = 1 for its own examples; the mean leaves it out.
+    finite = [fit.value for fit in fits.values() if fit.finite]
+    mean = float(np.mean(finite)) if finite else 1.0
+    if variant == "per-domain":
+        return Calibration("per-domain", fits, mean)
+    return Calibration("weighted", fits, mean, Likeness.of(logits))
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +65,7 @@ class Calibration:
 
     @property
     def state(self) -> str:
-        """Whether to trust it: fitted, few-errors (do not), or why there is no finite optimum."""
+        """ "fitted", "few-errors" (do not trust it), or why there is no finite optimum."""
         unfitted = [fit.state for fit in self.fits.values() if not fit.finite]
         if unfitted:
             return unfitted[0]
@@ -68,7 +83,7 @@ class Calibration:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Where no finite temperature exists, or errors are too few to fit one, in words."""
+        """Warnings: no finite temperature exists, or too few errors to fit one."""
         notes = [f"{name}: {fit.note}" for name, fit in self.fits.items() if fit.note]
         if self.state == "few-errors":
             notes.append(
@@ -88,10 +103,10 @@ class Calibration:
         """Metrics of every domain after scaling; predictions are those of the unscaled logits."""
         plain = entries(logits, bins=bins, bandwidth=bandwidth)
         rescaled: Any = {d: (scaled(z, self.temperature(z)), y) for d, (z, y) in logits.items()}
-        found = entries(rescaled, bins=bins, bandwidth=bandwidth)
-        for domain, entry in found.items():
+        by_domain = entries(rescaled, bins=bins, bandwidth=bandwidth)
+        for domain, entry in by_domain.items():
             entry.update({name: plain[domain][name] for name in FROM_PREDICTIONS})
-        return found
+        return by_domain
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,13 +122,13 @@ class Likeness:
 
     @classmethod
     def of(cls, logits: Logits) -> Likeness:
-        """Fit it to the validation logits of the source domains, each domain counting the same."""
+        """Fit it to the validation logits of the source domains; every domain counts the same."""
         domains = tuple(sorted(logits))
         rows = [_centred(logits[name][0]) for name in domains]
         means = np.stack([part.mean(axis=0) for part in rows])
         within = np.mean([np.cov(part.T, bias=True) for part in rows], axis=0)
         size = float(np.trace(within)) / len(within)
-        covariance = (1 - SHRINK) * within + SHRINK * max(size, 1e-12) * np.eye(len(within))
+        covariance = (1 - _SHRINK) * within + _SHRINK * max(size, 1e-12) * np.eye(len(within))
         slopes = np.linalg.solve(covariance, means.T)
         return cls(domains, slopes, -0.5 * (means.T * slopes).sum(axis=0))
 
@@ -123,24 +138,13 @@ class Likeness:
         return probabilities(evidence)
 
 
-def calibrate(logits: Logits, variant: str = "pooled") -> Calibration:
-    """Fit a calibration on the source-validation logits of one checkpoint."""
-    if variant not in VARIANTS:
-        raise InputError(
-            f"Expected a variant among {', '.join(VARIANTS)}, but got {variant!r}: choose one."
-        )
-    if variant == "pooled":
-        z = np.concatenate([z for z, _ in logits.values()])
-        y = np.concatenate([y for _, y in logits.values()])
-        fit = fit_temperature(z, y)
-        return Calibration("pooled", {"pooled": fit}, fit.value)
-    fits = {name: fit_temperature(*logits[name]) for name in sorted(logits)}
-    # A domain without a finite optimum keeps T = 1 for its own examples; the mean leaves it out.
-    finite = [fit.value for fit in fits.values() if fit.finite]
-    mean = float(np.mean(finite)) if finite else 1.0
-    if variant == "per-domain":
-        return Calibration("per-domain", fits, mean)
-    return Calibration("weighted", fits, mean, Likeness.of(logits))
+def entries(logits: Logits, *, bins: int, bandwidth: float) -> dict[str, dict[str, Any]]:
+    """Every metric of every domain, as a journal holds them."""
+    by_domain: dict[str, dict[str, Any]] = {}
+    for domain, (z, y) in logits.items():
+        report = metrics.evaluate(logits=z, labels=y, bins=bins, bandwidth=bandwidth)
+        by_domain[domain] = {"n": report.n, "correct": report.correct, **report.values()}
+    return by_domain
 
 
 def _centred(logits: Any) -> FloatArray:
