@@ -46,6 +46,10 @@ class Change:
         found = self.row.units[unit]
         return shown(self._cell(found.low, found.high), signed=True)
 
+    def interval(self, unit: str) -> str:
+        """The interval by one unit alone."""
+        return self.by(unit).partition(" ")[2]
+
     @property
     def mean(self) -> float:
         return self.row.mean

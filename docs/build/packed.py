@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from checkwise.store.pack import SUFFIX, unpack
+from checkwise.store.pack import SUFFIX
+from checkwise.store.unpack import unpack
 from checkwise.study import Cohort
 
 DATA = Path(__file__).parents[1] / "study" / "data"

@@ -23,6 +23,7 @@ def lodo(results: Results) -> str:
         results.table("lodo"),
         ("target_accuracy", "target_nll", "target_nll_median", "target_hard_ece"),
         paper=results.paper,
+        note=False,
     )
 
 

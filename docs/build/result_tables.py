@@ -72,7 +72,9 @@ def by_algorithm(results: Results) -> str:
 
 def without_penalties(results: Results) -> str:
     return beside(
-        results.table("without-penalties"), (*TARGETS, "target_nll_median", "target_nll_trimmed")
+        results.table("without-penalties"),
+        (*TARGETS, "target_nll_median", "target_nll_trimmed"),
+        note=False,
     )
 
 
@@ -212,7 +214,7 @@ def kendall(results: Results) -> str:
 
 
 def ranking_value(results: Results) -> str:
-    return beside(results.table("ranking-value"), (*TARGETS, "target_nll_median"))
+    return beside(results.table("ranking-value"), (*TARGETS, "target_nll_median"), note=False)
 
 
 def controls(results: Results) -> str:
@@ -220,6 +222,7 @@ def controls(results: Results) -> str:
         results.table("controls"),
         ("gap_pp", *TARGETS, "target_nll_median"),
         paper=results.paper,
+        note=False,
     )
 
 

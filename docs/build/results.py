@@ -9,6 +9,7 @@ from pathlib import Path
 
 import remedy_tables as remedies
 import result_tables as tables
+from answer import answer
 from claims import claims
 from packed import packed_cohorts
 from verdicts import registered_contrast, verdict
@@ -24,6 +25,7 @@ def parts(results: tables.Results) -> dict[str, str]:
     """Every generated part of the page by name."""
     evaluated = results.cohorts["officehome-frozen"].path
     return {
+        "answer": answer(results),
         "verdict": verdict(results.main, evaluated),
         "registered": registered_contrast(results.main),
         "claims": claims(results),

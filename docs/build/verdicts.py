@@ -50,15 +50,13 @@ def verdict(pool: Pool, cohort: Path) -> str:
     below, harmless = nll.block.high < 0, accuracy.block.low > -MARGIN
     state = registered(cohort, choice_of(Setting("ac-nc")))
     return (
-        f"`ac-nc` on {nll.n} OfficeHome runs ({nll.block.groups} clusters): {state}\n\n"
+        f"`ac-nc` on {nll.n} OfficeHome runs ({nll.block.groups} blocks): {state}\n\n"
         f"1. Target NLL {nll}: the interval "
         f"{'lies below zero. **Met.**' if below else 'does not lie below zero. **Not met.**'}\n"
         f"2. Target accuracy {accuracy} points: its lower end is "
         f"{'above' if harmless else 'not above'} −{MARGIN}. "
         f"**{'Met' if harmless else 'Not met'}.**\n\n"
-        f"**{outcome(nll, met=below and harmless)}**\n\n"
-        f"By draw, target NLL changes by {nll.by('draw')}; by split {nll.by('trial')}; by held-out "
-        f"domain {nll.by('domain')}."
+        f"**{outcome(nll, met=below and harmless)}**"
     )
 
 

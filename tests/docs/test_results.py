@@ -62,11 +62,29 @@ def test_tables_from_logits_agree_with_the_journals(results: Any, role: str) -> 
 
 
 def test_the_lists_tell_what_they_compute(results: Any) -> None:
-    claims, caveats = builder("claims"), builder("caveats")
-    for found in (claims.favourable(results), caveats.unfavourable(results)):
-        said = list(found)
-        assert len(said) >= 3
+    answer, claims, caveats = (builder(name) for name in ("answer", "claims", "caveats"))
+    for sentences_of, least in (
+        (answer.against, 5),
+        (answer.in_favour, 1),
+        (claims.favourable, 3),
+        (caveats.unfavourable, 7),
+    ):
+        said = list(sentences_of(results))
+        assert len(said) >= least
         assert all(claim.holds and all(claim.holds) for claim in said)
+
+
+def test_the_page_starts_with_the_answer_and_what_speaks_against_it() -> None:
+    top = PAGE.read_text().partition("\n## ")[0]
+    bold = re.findall(r"\*\*(.+?)\*\*", top)
+    assert bold == [
+        "Question.",
+        "Unit.",
+        "Against it:",
+        "For it:",
+        "What to do.",
+        "Not known.",
+    ]
 
 
 def test_every_packed_cohort_is_small_and_used() -> None:
@@ -83,24 +101,31 @@ def test_a_sentence_that_became_untrue_stops_the_page(monkeypatch: pytest.Monkey
     monkeypatch.setattr(module, "unfavourable", lambda results: [])
     with pytest.raises(SystemExit, match="bear out: It helps"):
         module.claims(None)
+    with pytest.raises(SystemExit, match="bear out: It helps"):
+        builder("answer").points(said)
 
 
 def test_other_numbers_make_the_sentences_untrue(
     results: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Were every change turned round, no sentence that prints one would hold."""
-    claims, caveats = builder("claims"), builder("caveats")
+    answer, claims, caveats = (builder(name) for name in ("answer", "claims", "caveats"))
     change = builder("contrast").change
 
     def said() -> list[Any]:
-        return [*claims.favourable(results), *caveats.unfavourable(results)]
+        return [
+            *answer.against(results),
+            *answer.in_favour(results),
+            *claims.favourable(results),
+            *caveats.unfavourable(results),
+        ]
 
     def turned(*args: Any, **options: Any) -> Any:
         return {name: turn(c) for name, c in change(*args, **options).items()}
 
     before = said()
-    monkeypatch.setattr(claims, "change", turned)
-    monkeypatch.setattr(caveats, "change", turned)
+    for module in (answer, claims, caveats):
+        monkeypatch.setattr(module, "change", turned)
     printing = [(old, new) for old, new in zip(before, said(), strict=True) if old.text != new.text]
     assert len(printing) >= 9
     for old, new in printing:
