@@ -18,18 +18,22 @@ ABOUT = {
     "": "Above the first table:",
     "data": "`[data]`, or `[[data]]` once for each of several data sets:",
     "network": "`[network]`:",
-    "runs": "`[runs]`: there is a run for every algorithm × held-out set × seed × seed.",
+    "runs": (
+        "`[runs]`: one run for every combination of algorithm, held-out set, hparams seed and "
+        "trial seed."
+    ),
     "training": "`[training]`:",
     "records": "`[records]`:",
 }
 INTRODUCTION = """\
 # The keys of a study file
 
-A study file is TOML; [train.md](train.md) has an example. `checkwise sweep FILE --dry-run` checks a
-file and names the keys that are misspelt or do not fit. `root` and `--data NAME=PATH` say where the
-data are; `CHECKWISE_DATA` names a folder that holds each data set under its name.
+A study file says what to train. It is written in TOML; [train.md](train.md) has an example. Check a
+file with `checkwise sweep FILE --dry-run`, which names the keys that are misspelt or do not fit.
+`root` or `--data NAME=PATH` says where the data are; `CHECKWISE_DATA` names a folder that holds
+each data set under its name.
 
-Your own images, one folder per domain and in it one per class:
+For your own images, make one folder per domain, and in it one folder per class:
 
 ```toml
 [data]
@@ -39,8 +43,8 @@ held_out = "each"
 ```
 """
 HPARAMS = """\
-`[hparams]`: a value for all runs, or a list with one value for each of `hparams_seeds`. Without it
-the values are the defaults (seed 0), or drawn (other seeds). A key that an algorithm does not read
+`[hparams]`: one value for all runs, or a list with one value for each of `hparams_seeds`. Without
+it, seed 0 means the defaults and other seeds draw at random. A key that an algorithm does not read
 has no effect on its runs.
 """
 
