@@ -112,6 +112,13 @@ def test_links_on_a_page_lead_somewhere(page: Path) -> None:
             assert (page.parent / target).exists(), target
 
 
+def test_the_tests_that_the_page_on_reliability_names_exist() -> None:
+    page = (ROOT / "docs" / "reliability.md").read_text()
+    named = set(re.findall(r"`([\w/]+\.py)`", page))
+    assert len(named) > 20
+    assert [name for name in sorted(named) if not (ROOT / "tests" / name).exists()] == []
+
+
 @pytest.mark.parametrize(
     "command", ["compare", "pack", "unpack", "tables", "figures", "report", "preregister"]
 )
