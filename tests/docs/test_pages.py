@@ -13,7 +13,7 @@ from types import ModuleType
 import pandas
 import pytest
 
-from checkwise.page.explorer import script, script_hash
+from checkwise.page.document import script, script_hash
 from tests.docs.run_page import BLOCK
 
 ROOT = Path(__file__).parents[2]

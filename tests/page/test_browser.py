@@ -348,6 +348,16 @@ def test_a_rule_of_ones_own_leads_the_page_with_the_choices_that_python_made(
     assert tab.console == []
 
 
+def test_a_reference_that_chooses_nothing_is_replaced_and_named(
+    tab: Browser, cohort: Cohort, tmp_path: Path
+) -> None:
+    tab.console.clear()
+    tab.open(write_report(cohort, tmp_path / "r.html", rules=["ac-nc"], reference="ac-mean"))
+    assert "ac-mean chooses no checkpoint" in tab.text("#explore")
+    assert "differs from source-acc in" in tab.text("#over-runs")
+    assert tab.console == []
+
+
 @pytest.mark.parametrize(
     ("rule", "asked"),
     [("latest", {"delta_pp": "2"}), ("ac-nc", {"pareto": True}), ("ac-random", {"seed": 3})],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from checkwise.page import parts, sentences
+from checkwise.page import document, sentences
 from checkwise.page.explorer import controls, live_details, live_run
 from checkwise.page.facts import CohortFacts
 from checkwise.page.forest_plot import forest_panel
@@ -34,9 +34,9 @@ WHY_SEALED = (
 
 def cohort_page(facts: CohortFacts, data: Mapping[str, Any]) -> str:
     """The page as text; ``data`` is what its script computes with."""
-    return parts.document(
+    return document.whole_page(
         f"checkwise: {facts.name}",
-        parts.masthead(facts.name, f"{facts.role} data"),
+        document.masthead(facts.name, f"{facts.role} data"),
         _top(facts),
         _source(facts, data),
         _held_out(facts),
@@ -218,7 +218,7 @@ def _source(facts: CohortFacts, data: Mapping[str, Any]) -> Markup:
         ", the run with the median number of eligible checkpoints. ",
         facts.example.explain(),
     )
-    return parts.section(
+    return document.section(
         "source",
         "Source validation · all that the rules read",
         "Explore the choices",
@@ -254,7 +254,7 @@ def _other_reference(asked: str, explored: str) -> Markup | None:
 
 def _bound(facts: CohortFacts) -> Markup:
     if facts.bound is None:
-        return parts.bound_section("", (), (), facts.no_bound)
+        return document.bound_section("", (), (), facts.no_bound)
     bound = facts.bound
     size = (
         f"{bound.median:.2f} points"
@@ -266,13 +266,13 @@ def _bound(facts: CohortFacts) -> Markup:
         f"In each run, with probability at least {1 - bound.alpha:g}, the population mean source "
         f"accuracy of what {facts.rules[0]} chose is at most {size} below the best checkpoint."
     )
-    return parts.bound_section(sentence, bound.conditions, bound.not_promised, "")
+    return document.bound_section(sentence, bound.conditions, bound.not_promised, "")
 
 
 def _method(facts: CohortFacts) -> Markup:
     return el(
         "footer",
-        parts.paragraphs(
+        document.paragraphs(
             f"Tolerance {facts.delta_pp} points. Accuracy and calibration errors are ×100, NLL is "
             "unscaled. ECE and CwECE are soft-bin squared gaps and not comparable with hard-bin "
             "values. Every run weighs the same.",

@@ -5,51 +5,13 @@ Every control is a plain form element with a label, so that keyboards and screen
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from checkwise.page.assets import assets
 from checkwise.page.markup import Child, Markup, el, join
 
-SCRIPTS = (
-    "exact.js",
-    "runs.js",
-    "rules.js",
-    "explain.js",
-    "units.js",
-    "dom.js",
-    "plot.js",
-    "compare.js",
-    "run_view.js",
-    "cohort_view.js",
-    "explore.js",
-)
 NORMS = (("inf", "largest (L∞)"), ("2", "Euclidean (L2)"), ("1", "sum (L1)"))
 SLIDER = {"min": "0", "max": "5", "step": "0.05"}
-
-
-def script() -> Markup:
-    """All scripts as one; nothing of theirs is visible outside."""
-    return Markup(f"(() => {{\n'use strict';\n{assets(*SCRIPTS)}}})();\n")
-
-
-def script_hash() -> str:
-    """What the page's policy allows to run, and nothing else."""
-    digest = hashlib.sha256(script().encode()).digest()
-    return f"'sha256-{base64.b64encode(digest).decode()}'"
-
-
-def embedded(data: Mapping[str, Any]) -> Markup:
-    """The data and the script; no name in the data can end the element it stands in."""
-    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    safe = text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
-    return join(
-        el("script", Markup(safe), type="application/json", id="data"),
-        el("script", script()),
-    )
 
 
 def controls(data: Mapping[str, Any]) -> Markup:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from checkwise.errors import NoGuaranteeError
-from checkwise.page import parts
+from checkwise.page import document
 from checkwise.page.explorer import controls, live_run
 from checkwise.page.markup import Markup, el
 from checkwise.page.tables import ranked_table
@@ -18,9 +18,9 @@ MAIN = ("rank", "step", "accuracy", "gap_pp", "score", "nll", "ece", "cwece")
 
 def run_page(selection: Selection, title: str, data: Mapping[str, Any]) -> str:
     """The page as text; ``data`` is what its script computes with."""
-    return parts.document(
+    return document.whole_page(
         f"checkwise: step {selection.step} of {title}",
-        parts.masthead(title),
+        document.masthead(title),
         el(
             "section",
             el("p", "Which checkpoint should be used?", class_="eyebrow"),
@@ -31,7 +31,7 @@ def run_page(selection: Selection, title: str, data: Mapping[str, Any]) -> str:
             [el("p", f"Note: {note}", class_="note") for note in selection.trajectory.notes],
             class_="top",
         ),
-        parts.section(
+        document.section(
             "source",
             "Source validation · all that the rule reads",
             "The run, and other ways to choose from it",
@@ -82,9 +82,9 @@ def _bound(selection: Selection) -> Markup:
     try:
         bound = selection.guarantee()
     except NoGuaranteeError as error:
-        return parts.bound_section("", (), (), str(error))
+        return document.bound_section("", (), (), str(error))
     sentence = (
         f"With probability at least {1 - bound.alpha:g}, the population {bound.quantity} of step "
         f"{selection.step} is at most {bound.bound_pp:.2f} points below the best of this run."
     )
-    return parts.bound_section(sentence, bound.conditions, bound.not_promised, "")
+    return document.bound_section(sentence, bound.conditions, bound.not_promised, "")

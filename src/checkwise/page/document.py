@@ -1,16 +1,32 @@
-"""Sections of the page that both kinds share."""
+"""A whole page in one file, and the sections that both kinds of page share."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from checkwise.page.assets import assets
-from checkwise.page.explorer import embedded, script_hash
 from checkwise.page.markup import Child, Markup, el, join
 
+SCRIPTS = (
+    "exact.js",
+    "runs.js",
+    "rules.js",
+    "explain.js",
+    "units.js",
+    "dom.js",
+    "plot.js",
+    "compare.js",
+    "run_view.js",
+    "cohort_view.js",
+    "explore.js",
+)
 
-def document(title: str, *body: Child, data: Mapping[str, Any]) -> str:
+
+def whole_page(title: str, *body: Child, data: Mapping[str, Any]) -> str:
     """A whole page: nothing in it is fetched from anywhere, and only its own script runs."""
     style = assets("colours.css", "page.css", "drawing.css", "explore.css")
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src {script_hash()}"
@@ -23,8 +39,29 @@ def document(title: str, *body: Child, data: Mapping[str, Any]) -> str:
         el("title", title),
         el("style", Markup(style)),
     )
-    page = el("html", head, el("body", el("main", *body), embedded(data)), lang="en")
+    page = el("html", head, el("body", el("main", *body), _embedded(data)), lang="en")
     return f"<!doctype html>\n{page}\n"
+
+
+def script() -> Markup:
+    """All scripts as one; nothing of theirs is visible outside."""
+    return Markup(f"(() => {{\n'use strict';\n{assets(*SCRIPTS)}}})();\n")
+
+
+def script_hash() -> str:
+    """What the page's policy allows to run, and nothing else."""
+    digest = hashlib.sha256(script().encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
+
+
+def _embedded(data: Mapping[str, Any]) -> Markup:
+    """The data and the script; no name in the data can end the element it stands in."""
+    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    safe = text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+    return join(
+        el("script", Markup(safe), type="application/json", id="data"),
+        el("script", script()),
+    )
 
 
 def masthead(name: str, chip: str | None = None) -> Markup:
