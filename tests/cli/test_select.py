@@ -239,7 +239,7 @@ def test_results_are_written_to_files(table: Path, tmp_path: Path) -> None:
         (("select", "TABLE", "--out", "nowhere/a.json"), "the folder of nowhere/a.json to exist"),
         (("select", "TABLE", "--weights", "a=1,a=2"), "names 'a' twice"),
         (("report", "TABLE", "-o", "TABLE"), "which is the input"),
-        (("compare", "TABLE"), "is a file: give the folder"),
+        (("compare", "TABLE"), "is a file: name the folder"),
         (("metrics", "nowhere.npz"), "nowhere.npz"),
         (("metrics", "TABLE"), "Expected an .npz"),
         (("export", "TABLE", "-o", "x"), "names no file for it"),
@@ -255,7 +255,7 @@ def test_results_are_written_to_files(table: Path, tmp_path: Path) -> None:
         (("figures", ".", "--out", "TABLE"), "run.csv is a file: choose another"),
         (("tables", ".", "--out", "TABLE/deep"), "run.csv is a file: choose another"),
         (("unpack", "TABLE", "--out", "TABLE"), "Expected a new folder, but"),
-        (("unpack", ".", "--out", "nowhere"), "but . is a folder: give the .tar.xz file"),
+        (("unpack", ".", "--out", "nowhere"), "but . is a folder: name the .tar.xz file"),
         (("fly",), "No such command"),
     ],
 )

@@ -17,7 +17,7 @@ import pytest
 import checkwise as cw
 from checkwise.data.features import open_features
 from checkwise.readers import loading, request, table_files
-from checkwise.store.npz import declared
+from checkwise.store.npz import read_headers
 
 
 def log(folder: Path) -> None:
@@ -127,7 +127,7 @@ def test_honest_archives_are_read_whatever_they_are_called(tmp_path: Path) -> No
     path = tmp_path / "x.npz"
     np.savez_compressed(path, a=np.zeros((1000, 10)), b=np.arange(3), c=np.array("text"))
     with path.open("rb") as file:
-        shapes = {name: array.shape for name, array in declared(file).items()}
+        shapes = {name: array.shape for name, array in read_headers(file).items()}
     assert shapes == {"a": (1000, 10), "b": (3,), "c": ()}
 
 

@@ -19,7 +19,7 @@ from checkwise.study.heldout import Targets
 from tests.figures.saved_logits import save_logits
 from tests.study.cohorts import tiny_runs, write_cohort
 
-PACKED = "the logits were left behind when it was packed"
+PACKED = "packing left the logits behind"
 
 
 def cohort_with(path: Path, kept: str) -> Path:
@@ -67,7 +67,7 @@ def test_logits_that_were_removed_were_not_left_behind(tmp_path: Path) -> None:
     folder, _, step = first_run(cohort_with(tmp_path / "cohort", "all"))
     for file in (folder / "predictions").rglob("*.npz"):
         file.unlink()
-    with pytest.raises(InputError, match="`checkwise verify` says what became of it"):
+    with pytest.raises(InputError, match="`checkwise verify` says what happened to it"):
         source_logits(folder, step)
 
 

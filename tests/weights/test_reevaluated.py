@@ -45,6 +45,6 @@ def test_logits_that_were_not_saved_are_made_again_from_the_weights(
     said = complaint(["calibrate", str(alone)], capsys)
     assert "Expected saved logits, or a run inside its cohort" in said
     shutil.rmtree(run / "checkpoints")
-    assert "`checkwise verify` says what became of it" in complaint(
+    assert "`checkwise verify` says what happened to it" in complaint(
         ["calibrate", str(path)], capsys
     )

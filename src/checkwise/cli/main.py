@@ -36,7 +36,7 @@ from checkwise.cli import (
 )
 from checkwise.errors import CheckwiseError, CheckwiseWarning
 from checkwise.extras import missing_extra
-from checkwise.store.atomic_write import remedy
+from checkwise.store.atomic_write import disk_remedy
 from checkwise.text import printable
 
 # typer carries its own copy of click or depends on it, by version; this finds either.
@@ -170,7 +170,7 @@ def _explain(error: Exception) -> int:
         _complain(str(error))
         return 2
     if isinstance(error, OSError) and error.strerror:
-        advice = remedy(error, "check the path and its permissions")
+        advice = disk_remedy(error, "check the path and its permissions")
         if error.filename:
             advice = f"{error.filename}: {advice}, or choose another place"
         _complain(f"{error.strerror.lower()}: {advice}.")

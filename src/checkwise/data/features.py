@@ -23,7 +23,7 @@ from checkwise.data.dataset import DomainDataset, fingerprint
 from checkwise.data.manifest import content_hashes
 from checkwise.data.rowfile import RowWriter, cached_rows
 from checkwise.errors import InputError
-from checkwise.store.npz import Declared, declared
+from checkwise.store.npz import ArrayHeader, read_headers
 
 _REQUIRED = ("features", "label", "domain")
 _ROWS_AT_ONCE = 1024
@@ -99,7 +99,7 @@ def _small_arrays(path: Path) -> dict[str, NDArray[Any]]:
                     f"{str(path)!r}: add {', '.join(absent)}."
                 )
             raw.seek(0)
-            _check_sizes(declared(raw), path)
+            _check_sizes(read_headers(raw), path)
             keys = {"label", "domain", "classes", "domains", "filename"} & set(file.files)
             return {key: file[key] for key in sorted(keys)}
     except FileNotFoundError as error:
@@ -112,7 +112,7 @@ def _small_arrays(path: Path) -> dict[str, NDArray[Any]]:
         raise _unreadable(path, error) from error
 
 
-def _check_sizes(arrays: Mapping[str, Declared], path: Path) -> None:
+def _check_sizes(arrays: Mapping[str, ArrayHeader], path: Path) -> None:
     """Refuse arrays of unlike length before one of them is unpacked."""
     rows = arrays["features"].shape[:1] or (0,)
     for key in ("label", "domain", "filename"):

@@ -7,10 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from checkwise.errors import InputError
-from checkwise.store.npz import Declared, declared
+from checkwise.store.npz import ArrayHeader, open_npz
 
 OUTPUTS = ("logits", "probs")
 _SINGLE = b"\x93NUMPY"  # how a file of one array begins
@@ -25,7 +23,7 @@ ARRAYS = {"logits": _Needs("fiu", 2), "probs": _Needs("f", 2), "labels": _Needs(
 
 
 def read_outputs(file: Path, kind: str | None = None) -> tuple[str, Any, Any]:
-    """What the outputs are ("logits" or "probs", by the array's name), the outputs, the labels."""
+    """The kind of the outputs ("logits" or "probs", by the array's name), outputs and labels."""
     with _opened(file) as saved:
         kind = kind or _kind(saved, file)
         return kind, _array(saved, kind, file), _array(saved, "labels", file)
@@ -44,8 +42,8 @@ def _opened(file: Path) -> Iterator[Any]:
             if handle.read(6) == _SINGLE:
                 raise _unexpected(file, "a single array")
             handle.seek(0)
-            _check(declared(handle), file)
-            with np.load(handle, allow_pickle=False) as saved:
+            with open_npz(handle) as (headers, saved):
+                _check(headers, file)
                 yield saved
     except InputError:
         raise
@@ -71,15 +69,15 @@ def _array(saved: Any, name: str, file: Path) -> Any:
     return saved[name]
 
 
-def _check(arrays: Mapping[str, Declared], file: Path) -> None:
+def _check(headers: Mapping[str, ArrayHeader], file: Path) -> None:
     """Refuse what cannot be outputs and their labels, by headers alone."""
     for name, needs in ARRAYS.items():
-        if name not in arrays:
+        if name not in headers:
             continue
-        shape, dtype = arrays[name]
+        shape, dtype = headers[name]
         if len(shape) != needs.ndim or dtype.kind not in needs.kinds:
             raise _unexpected(file, f"{name} of shape {shape} and type {dtype}")
-    sizes = {name: arrays[name].shape[0] for name in ARRAYS if name in arrays}
+    sizes = {name: headers[name].shape[0] for name in ARRAYS if name in headers}
     labels = sizes.pop("labels", None)
     for name, rows in sizes.items():
         if labels is not None and rows != labels:

@@ -1,4 +1,4 @@
-"""Whole files: they appear complete or not at all, and a fault of the disk is named."""
+"""Writing files: they appear complete or not at all, and errors of the disk say what to do."""
 
 from __future__ import annotations
 
@@ -14,10 +14,18 @@ from typing import Final
 
 from checkwise.errors import CheckwiseError, InputError
 
+_REMEDIES: Final = {
+    errno.ENOSPC: "free some space",
+    errno.EDQUOT: "free some space",
+    errno.EFBIG: "free some space, or raise the limit on the size of a file",
+    errno.ENAMETOOLONG: "choose a shorter name",
+    errno.EMFILE: "allow more open files (`ulimit -n`)",
+    errno.ENFILE: "close other programs, which hold too many files open",
+}
 _KINDS: Final = {stat.S_IFDIR: "folder", stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket"}
 
 
-def write_with(path: Path, write: Callable[[Path], None]) -> None:
+def write_with(path: Path, write: Callable[[Path], object]) -> None:
     """Let ``write`` fill a temporary file beside ``path``, then put it in place.
 
     The temporary file is flushed to disk before the rename, and the folder after it, so that a
@@ -31,7 +39,7 @@ def write_with(path: Path, write: Callable[[Path], None]) -> None:
             os.fsync(file.fileno())
         temporary.replace(path)
     except BaseException as error:
-        with suppress(OSError):  # the reason to name is the first one
+        with suppress(OSError):  # the first error is the one to report
             temporary.unlink(missing_ok=True)
         fault = _disk_fault(error)
         if fault is None:
@@ -42,9 +50,9 @@ def write_with(path: Path, write: Callable[[Path], None]) -> None:
 
 
 def check_writable(path: Path) -> None:
-    """Find out whether ``path`` can be written, before the work for it; nothing is left behind.
+    """Check that ``path`` can be written, before the work for it; nothing is left behind.
 
-    Folders that are missing are made for this and removed again.
+    Missing folders are made for this and removed again.
 
     Raises:
         OSError: a folder or a file cannot be made there.
@@ -70,8 +78,7 @@ def file_to_write(path: Path) -> Path:
     """Where writing to ``path`` ends up, behind links.
 
     Raises:
-        InputError: something is there that is no regular file; a rename would put a file in its
-            place.
+        InputError: something is there that is not a regular file; a rename would replace it.
     """
     try:
         kind = stat.S_IFMT(path.stat().st_mode)
@@ -86,22 +93,22 @@ def file_to_write(path: Path) -> Path:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write text as UTF-8; halves of characters, which it has no bytes for, as escapes."""
+    """Write text as UTF-8; half of a surrogate pair, which UTF-8 cannot hold, as an escape."""
     write_bytes(path, text.encode(errors="backslashreplace"))
 
 
 def write_bytes(path: Path, content: bytes) -> None:
     """Write bytes."""
-    write_with(path, lambda temporary: _write(temporary, content))
+    write_with(path, lambda temporary: temporary.write_bytes(content))
 
 
 def copy_file(source: Path, path: Path) -> None:
     """Copy the content of a file."""
-    write_with(path, lambda temporary: _copy(source, temporary))
+    write_with(path, lambda temporary: shutil.copyfile(source, temporary))
 
 
 def sync_folder(folder: Path) -> None:
-    """Make renames and new names in a folder last."""
+    """Flush a folder to disk, so that renames and new names in it survive a crash."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -109,54 +116,36 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _temporary(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{os.getpid()}.{uuid.uuid4().hex[:8]}.tmp")
-
-
-def _copy(source: Path, path: Path) -> None:
-    shutil.copyfile(source, path)
-
-
-def _write(path: Path, content: bytes) -> None:
-    path.write_bytes(content)
-
-
-def _disk_fault(error: BaseException) -> OSError | None:
-    """The fault of the disk behind an error; some writers stumble over it and raise another."""
-    seen: BaseException | None = error
-    while seen is not None and not isinstance(seen, OSError):
-        seen = seen.__context__
-    return seen
-
-
-_REMEDIES = {
-    errno.ENOSPC: "free some space",
-    errno.EDQUOT: "free some space",
-    errno.EFBIG: "free some space, or raise the limit on the size of a file",
-    errno.ENAMETOOLONG: "choose a shorter name",
-    errno.EMFILE: "allow more open files (`ulimit -n`)",
-    errno.ENFILE: "close other programs, which hold too many files open",
-}
-
-
 class StoreError(CheckwiseError):
-    """A folder cannot be written; what is in it is whole and the same command continues it."""
+    """A folder cannot be written; its files are whole, and the same command continues."""
 
 
 @contextmanager
 def writing(folder: Path, *, then: str = "it continues where it stopped") -> Iterator[None]:
-    """Say in one line that ``folder`` is full or cannot be written, and how to go on."""
+    """Turn an error of the disk into one line: ``folder`` cannot be written, and what to do."""
     try:
         yield
     except OSError as error:
         reason = error.strerror or str(error)
         raise StoreError(
             f"Expected to write to {folder}, but got: {reason.lower()}; "
-            f"{remedy(error, 'make the folder writable')} and run the same command "
+            f"{disk_remedy(error, 'make the folder writable')} and run the same command "
             f"again: {then}."
         ) from error
 
 
-def remedy(error: OSError, otherwise: str) -> str:
-    """What to do about a file that cannot be had: by its reason, or what helps with all others."""
+def disk_remedy(error: OSError, otherwise: str) -> str:
+    """What to do about a file that cannot be read or written: by its reason, or ``otherwise``."""
     return _REMEDIES.get(error.errno or 0, otherwise)
+
+
+def _temporary(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}.{uuid.uuid4().hex[:8]}.tmp")
+
+
+def _disk_fault(error: BaseException) -> OSError | None:
+    """The error of the disk behind an error; some writers raise another one in its place."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, OSError):
+        cause = cause.__context__
+    return cause

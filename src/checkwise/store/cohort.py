@@ -22,8 +22,8 @@ from checkwise.store.safe_read import check_folder, has_file, is_plain_name
 class CohortRecord:
     """The content of ``cohort.json``.
 
-    ``role`` is "development" or "evaluation", or "mixed" where ``roles`` gives data sets unlike
-    roles. ``runs`` maps every planned run to its folder, which exists once the run has started.
+    ``role`` is "development" or "evaluation", or "mixed" where data sets have different ``roles``.
+    ``runs`` maps every planned run to its folder, which exists once the run has started.
     """
 
     path: Path
@@ -66,13 +66,13 @@ def open_cohort(path: Path | str) -> CohortRecord:
     """Read ``cohort.json``.
 
     Raises:
-        InputError: it is no plan, it was changed, or a run's folder leads out of the cohort.
+        InputError: it is not a plan, it was changed, or a run's folder leads out of the cohort.
     """
     path = Path(path)
     file = path / layout.COHORT
     plan = read_plan(path)
     role = layout.expect(plan.content, "role", str, file)
-    study, metrics, made_with = (
+    study, metrics, recorded_versions = (
         MappingProxyType(dict(layout.expect(plan.content, name, dict, file)))
         for name in ("study", "metrics", "versions")
     )
@@ -95,7 +95,7 @@ def open_cohort(path: Path | str) -> CohortRecord:
         study=study,
         metrics=metrics,
         runs=MappingProxyType(runs),
-        versions=made_with,
+        versions=recorded_versions,
     )
 
 
@@ -110,7 +110,7 @@ def _common(roles: Mapping[str, str]) -> str:
 
 
 def _check_folders(keys: Sequence[RunKey]) -> None:
-    """Refuse runs that cannot have a folder of their own, also where case makes no difference."""
+    """Refuse runs that would share a folder, also on a disk that ignores case."""
     slugs: dict[str, RunKey] = {}
     for key in keys:
         slug = str(key)
@@ -121,12 +121,12 @@ def _check_folders(keys: Sequence[RunKey]) -> None:
             )
         if slugs.setdefault(slug.casefold(), key) != key:
             raise InputError(
-                f"Expected runs with unlike names, but {slugs[slug.casefold()]} and {key} share a "
-                "folder: rename a domain."
+                f"Expected runs with different names, but {slugs[slug.casefold()]} and {key} share "
+                "a folder: rename a domain."
             )
         files = [layout.heldout_file(domain).casefold() for domain in key.held_out]
         if len(set(files)) < len(files):
             raise InputError(
-                f"Expected held-out domains with unlike names, but those of {key} share a file: "
+                f"Expected held-out domains with different names, but those of {key} share a file: "
                 "rename a domain."
             )

@@ -1,4 +1,4 @@
-"""``cohort.json``, which says what was planned: written with its checksum, read and checked."""
+"""``cohort.json``, the plan of a cohort: written with its checksum, and checked when read."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ class Plan:
 
 
 def write_plan(cohort: Path, content: Mapping[str, Any]) -> None:
-    """Write ``cohort.json`` with the checksum of all that it says."""
-    whole = {**content, CHECKSUM: _checksum(content)}
-    write_text(cohort / layout.COHORT, layout.encode_json(whole))
+    """Write ``cohort.json`` with the checksum of its content."""
+    signed = {**content, CHECKSUM: _checksum(content)}
+    write_text(cohort / layout.COHORT, layout.encode_json(signed))
 
 
 def read_plan(cohort: Path) -> Plan:
     """The plan of a cohort, read once while the file stays as it is.
 
     Raises:
-        InputError: it was changed since it was written, or is no plan.
+        InputError: it was changed since it was written, or is not a plan.
     """
     path = Path(cohort) / layout.COHORT
     return _plan(path, layout.read_document(path).sha256)
 
 
 def check_planned(folder: Path, key: RunKey) -> None:
-    """Refuse a run that is another one than the cohort around it planned for this folder."""
+    """Refuse a run in a folder that its cohort planned for another run."""
     place = folder.resolve()
     cohort = place.parent.parent
     if place.parent.name != layout.RUNS or not safe_read.has_file(cohort, layout.COHORT):
@@ -60,9 +60,9 @@ def check_planned(folder: Path, key: RunKey) -> None:
 @lru_cache(maxsize=64)
 def _plan(path: Path, _: str) -> Plan:
     content = layout.read_json(path)
-    noted = content.get(CHECKSUM)
+    recorded = content.get(CHECKSUM)
     rest = {name: value for name, value in content.items() if name != CHECKSUM}
-    if noted is not None and noted != _checksum(rest):
+    if recorded is not None and recorded != _checksum(rest):
         raise InputError(
             f"Expected the plan that was written, but {path} was changed since: restore it from a "
             "copy, or plan the study again with another --out."
@@ -88,5 +88,5 @@ def _plan(path: Path, _: str) -> Plan:
 
 
 def _checksum(content: Mapping[str, Any]) -> str:
-    plain = json.dumps(content, sort_keys=True, allow_nan=False)
-    return hashlib.sha256(plain.encode()).hexdigest()
+    text = json.dumps(content, sort_keys=True, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()

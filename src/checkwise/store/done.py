@@ -1,4 +1,7 @@
-"""The mark of a finished run, which vouches for every file that stays, and reading by it."""
+"""``done``, the mark of a finished run: the size and SHA-256 of every file that it keeps.
+
+Readers of a finished run accept a file only if it still matches the mark.
+"""
 
 from __future__ import annotations
 
@@ -37,12 +40,12 @@ def mark_done(
     """Write the mark that a run is finished: the size and SHA-256 of every file that stays.
 
     Args:
-        known: what was noted about files when they were written; where a file is no longer so,
-            the run is not marked.
+        known: fingerprints taken when files were written; if one does not match, the run is not
+            marked.
     """
     files = {name: fingerprint(folder, name) for name in kept_files(folder)}
-    for name, noted in (known or {}).items():
-        if files.get(name) != noted:
+    for name, written in (known or {}).items():
+        if files.get(name) != written:
             raise damaged(folder / name, "changed" if name in files else "removed")
     content = {"schema": layout.SCHEMA, "last_step": last_step, "files": files}
     write_text(folder / layout.DONE, layout.encode_json(content))
@@ -63,8 +66,8 @@ def _mark(folder: Path, _: safe_read.Identity) -> Mark:
     content = layout.read_json(path)
     last_step = layout.expect(content, "last_step", int, path)
     files = layout.expect(content, "files", dict, path)
-    for name, noted in files.items():
-        if not safe_read.is_plain_path(name) or not _is_fingerprint(noted):
+    for name, recorded in files.items():
+        if not safe_read.is_plain_path(name) or not _is_fingerprint(recorded):
             raise InputError(
                 f"Expected files of the run with their size and SHA-256, but got {name!r:.80} in "
                 f"{path}: {RETRAIN}."
@@ -86,13 +89,13 @@ def check_recorded(folder: Path, name: str, present: Fingerprint) -> None:
     """Refuse a file of a finished run that is not what the run finished with."""
     if not finished(folder):
         return
-    noted = read_mark(folder).files.get(name)
-    if noted is None:
+    recorded = read_mark(folder).files.get(name)
+    if recorded is None:
         raise InputError(
             f"Expected what the run finished with, but {folder / name} was added since: move it "
             "out of the run's folder."
         )
-    if noted != present:
+    if recorded != present:
         raise InputError(
             f"Expected what the run finished with, but the checksum differs in {folder / name}, "
             "which was changed since: `checkwise verify` says what to do."
@@ -100,7 +103,7 @@ def check_recorded(folder: Path, name: str, present: Fingerprint) -> None:
 
 
 def damaged(path: Path, how: str) -> InputError:
-    """What to say about a file of an unfinished run that is not as it was written."""
+    """The error about a file of an unfinished run that is not as it was written."""
     return InputError(
         f"Expected {path} as the run wrote it, but it was {how} since: remove the run's folder and "
         "run the same command again, which trains it from its start."
@@ -108,7 +111,7 @@ def damaged(path: Path, how: str) -> InputError:
 
 
 def kept_files(folder: Path) -> list[str]:
-    """Every file of a run that ``done`` vouches for, relative to its folder."""
+    """Every file of a run that ``done`` lists, relative to its folder."""
     single = [name for name in (layout.RUN, layout.SOURCE) if (folder / name).is_file()]
     below = [
         path.relative_to(folder).as_posix()
@@ -127,13 +130,13 @@ def fingerprint(folder: Path, name: str) -> Fingerprint:
 
 
 def fingerprint_of(content: bytes) -> Fingerprint:
-    """Size and SHA-256 of what is in memory."""
+    """Size and SHA-256 of a file's content."""
     return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
 
 
-def _is_fingerprint(noted: object) -> bool:
+def _is_fingerprint(recorded: object) -> bool:
     return (
-        isinstance(noted, dict)
-        and type(noted.get("bytes")) is int
-        and isinstance(noted.get("sha256"), str)
+        isinstance(recorded, dict)
+        and type(recorded.get("bytes")) is int
+        and isinstance(recorded.get("sha256"), str)
     )

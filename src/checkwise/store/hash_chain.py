@@ -1,7 +1,8 @@
 """An append-only log of JSON lines in which every line names the SHA-256 of the line before it.
 
-A line is changed, removed or put in unseen only by writing all lines after it again: the chain has
-no secret. A digest of its last line that is kept elsewhere covers every line up to it.
+Nobody can change, remove or insert a line without rewriting every line after it. The chain has no
+secret, so somebody can rewrite them all: a digest of the last line, kept elsewhere, covers every
+line up to it.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Line:
 
 
 def read_chain(path: Path) -> tuple[tuple[Line, ...], bytes]:
-    """Every whole line in order, and what lies behind the last of them; nothing without a file.
+    """Every whole line in order, and what follows the last one; both empty without a file.
 
     Raises:
         InputError: the file cannot be read, or a line does not follow from the one before it.
@@ -45,7 +46,7 @@ def read_chain(path: Path) -> tuple[tuple[Line, ...], bytes]:
 
 
 def read_log_bytes(path: Path) -> bytes:
-    """The content of a log; nothing where there is none, and a refusal of what is no plain file."""
+    """The content of a log, empty where there is none; anything but a regular file is refused."""
     _refuse_link(path)
     try:
         file = os.open(path, os.O_RDONLY | _PLAINLY)
@@ -66,9 +67,8 @@ def append_line(
 ) -> Line | None:
     """Add a line that names the last one; it has reached the disk when this returns.
 
-    A torn last line is repaired first, and a warning says so. Where the log as it is meets
-    ``unless``, nothing is written and nothing returned; without ``unless`` a log that does not hold
-    together is refused.
+    A torn last line is repaired first, and a warning says so. Where the log meets ``unless``,
+    nothing is written and nothing returned; without ``unless`` a broken chain is refused.
     """
     with _locked(path) as file:
         before = _content(file, path)
@@ -76,10 +76,10 @@ def append_line(
             _followed(path, before.split(b"\n")[:-1])
         elif unless(before):
             return None
-        kept = _repaired(file, path, before)
-        line = {**content, "previous": _last_digest(kept)}
+        lines = _repaired(file, path, before)
+        line = {**content, "previous": _last_digest(lines)}
         encoded = encode_line(line)
-        append_whole(file, encoded, at=len(kept))
+        append_whole(file, encoded, at=len(lines))
         sync_folder(path.parent)
     return Line(line, digest_of(encoded[:-1]))
 
@@ -90,7 +90,7 @@ def digest_of(line: bytes) -> str:
 
 
 def broken(path: Path, number: int, fault: str = "does not") -> InputError:
-    """The refusal of a log, by the line that is at fault."""
+    """The error about a log, which names the line at fault."""
     return InputError(
         "Expected a log in which every line follows from the one before it, but line "
         f"{number} of {path} {fault}: it was changed by hand; restore it from a copy."
@@ -107,15 +107,15 @@ def decoded(line: bytes) -> dict[str, Any] | None:
 
 
 def _followed(path: Path, lines: list[bytes]) -> tuple[Line, ...]:
-    found: list[Line] = []
+    chain: list[Line] = []
     for number, line in enumerate(lines, start=1):
         content = decoded(line)
         if content is None:
-            raise broken(path, number, "is no JSON object in UTF-8")
-        if content.get("previous") != (found[-1].digest if found else ""):
+            raise broken(path, number, "is not a JSON object in UTF-8")
+        if content.get("previous") != (chain[-1].digest if chain else ""):
             raise broken(path, number)
-        found.append(Line(content, digest_of(line)))
-    return tuple(found)
+        chain.append(Line(content, digest_of(line)))
+    return tuple(chain)
 
 
 def _last_digest(lines: bytes) -> str:
@@ -123,25 +123,25 @@ def _last_digest(lines: bytes) -> str:
 
 
 def _repaired(file: int, path: Path, content: bytes) -> bytes:
-    """The content in whole lines: a last line that lacks only its end gets it, a part is cut."""
+    """The log in whole lines: a last line that lacks only its end gets it, part of a line goes."""
     whole, end, rest = content.rpartition(b"\n")
     if not rest:
         return content
-    kept = whole + end
-    number = kept.count(b"\n") + 1
-    if (decoded(rest) or {}).get("previous") == _last_digest(kept):
+    lines = whole + end
+    number = lines.count(b"\n") + 1
+    if (decoded(rest) or {}).get("previous") == _last_digest(lines):
         append_whole(file, b"\n", at=len(content))
-        kept = content + b"\n"
-        done = "lacked only its end, which was added"
+        lines = content + b"\n"
+        repair = "lacked only its end, which was added"
     else:
-        os.ftruncate(file, len(kept))
-        done = "was removed"
+        os.ftruncate(file, len(lines))
+        repair = "was removed"
     warnings.warn(
-        f"line {number} of {path} was torn when a write was cut short, and {done}.",
+        f"line {number} of {path} was torn when a write was cut short, and {repair}.",
         CheckwiseWarning,
         stacklevel=2,
     )
-    return kept
+    return lines
 
 
 def _content(file: int, path: Path) -> bytes:
@@ -165,7 +165,7 @@ def _content(file: int, path: Path) -> bytes:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[int]:
-    """The log, for one writer at a time."""
+    """The open log, locked for one writer at a time."""
     _refuse_link(path)
     file = os.open(path, os.O_RDWR | os.O_CREAT | _PLAINLY, 0o666)
     try:

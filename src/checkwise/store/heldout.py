@@ -1,7 +1,7 @@
-"""Results on unseen domains: the one door to them.
+"""The one place that reads results on held-out domains.
 
-Whatever is read here has left its mark in the cohort before the caller gets it, so that what is
-registered afterwards is late. Only ``checkwise.study`` may import this; a test sees to it.
+Reading them marks the cohort as opened before the caller gets anything, so that a registration
+made afterwards counts as late. Only ``checkwise.study`` may import this; a test checks that.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Content = TypeVar("Content")
 def unseal(place: Path) -> None:
     """Mark the cohort around a run, or around a file of one, as opened.
 
-    For results on unseen domains that lie in no file, such as those made again from weights.
+    For held-out results that are in no file, such as those computed again from weights.
 
     Raises:
         InputError: there is no cohort to mark.
@@ -33,8 +33,8 @@ def unseal(place: Path) -> None:
     cohorts = _cohorts_around(place)
     if not cohorts:
         raise InputError(
-            f"Expected held-out results inside a cohort, but {place} is in none: give the run "
-            "where `checkwise sweep` trained it."
+            f"Expected held-out results inside a cohort, but {place} is in none: name the run in "
+            "the cohort where `checkwise sweep` trained it."
         )
     for cohort in cohorts:
         _mark(cohort)
@@ -56,9 +56,8 @@ def read_heldout(folder: Path, domain: str) -> dict[str, NDArray[Any]]:
 
 
 def read_pseudo_target(folder: Path, domain: str) -> dict[str, NDArray[Any]]:
-    """The same of a domain that an inner run leaves out: for its outer run that is validation.
-
-    It leaves no mark.
+    """The same for a domain that an inner run leaves out. For the outer run that domain is
+    validation, so reading it leaves no mark.
     """
     return _columns(Path(folder), domain)
 
@@ -76,9 +75,9 @@ def has_logits(folder: Path, domain: str, step: int) -> bool:
 def read_logits(
     folder: Path, domain: str, step: int, *, read: Callable[[Path, str], Content]
 ) -> Content:
-    """What ``read`` makes of the saved logits of a held-out domain at a step.
+    """What ``read`` returns for the saved logits of a held-out domain at a step.
 
-    It is given the run's folder and the name of the file inside it.
+    ``read`` gets the run's folder and the name of the file inside it.
     """
     name = layout.heldout_predictions_file(domain, step)
     return _opened(Path(folder) / name, lambda: read(Path(folder), name))
@@ -98,7 +97,7 @@ def _mark(cohort: Path) -> None:
 
 
 def _opened(path: Path, read: Callable[[], Content]) -> Content:
-    """What ``read`` makes of a held-out file. What cannot be read leaves no mark."""
+    """What ``read`` returns for a held-out file. A file that cannot be read leaves no mark."""
     content = read()
     unseal(path)
     return content
@@ -123,12 +122,12 @@ def _columns(folder: Path, domain: str) -> dict[str, NDArray[Any]]:
 
 def _entry(path: Path) -> dict[str, Any]:
     try:
-        found = strict_json.parse(read_file(path.parent, path.name))
+        entry = strict_json.parse(read_file(path.parent, path.name))
     except (OSError, ValueError) as error:
-        found = error
-    if not isinstance(found, dict):
+        entry = error
+    if not isinstance(entry, dict):
         raise InputError(
-            f"Expected the result on a held-out domain, but got {found} in {path}: remove the "
+            f"Expected the result on a held-out domain, but got {entry} in {path}: remove the "
             "folder of the derived result and make it again."
         )
-    return found
+    return entry

@@ -1,4 +1,7 @@
-"""Adding to the end of a file: all of it reaches the disk, or nothing of it stays."""
+"""Journals: one JSON line per checkpoint, added at the end, and the columns they hold.
+
+A line is on the disk when ``append`` returns; a line that could not be written leaves nothing.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,6 @@ import reprlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -21,22 +23,7 @@ from checkwise.store.atomic_write import sync_folder
 from checkwise.store.done import Fingerprint
 from checkwise.store.safe_read import has_file, read_file
 
-
-def append_whole(file: int, content: bytes, *, at: int) -> None:
-    """Write ``content`` behind the first ``at`` bytes of an open file, and sync it.
-
-    A short write is continued. Where that fails the file is cut back to ``at`` bytes, and the
-    ``OSError`` goes on to whoever knows what the file is for.
-    """
-    try:
-        view = memoryview(content)
-        while view:
-            view = view[os.pwrite(file, view, at + len(content) - len(view)) :]
-        os.fsync(file)
-    except OSError:
-        with suppress(OSError):  # readers pass over a torn line anyway
-            os.ftruncate(file, at)
-        raise
+NOT_METRICS = ("n", "correct", "split", "step", "diverged")
 
 
 class Journal:
@@ -44,8 +31,8 @@ class Journal:
 
     Args:
         path: the file; created if there is none.
-        length: bytes to keep. What lies behind them was written after the state that names this
-            length, and is written again.
+        length: bytes to keep. The run continues from a state saved at this length, so whatever
+            follows will be written again.
     """
 
     def __init__(self, path: Path, *, length: int = 0) -> None:
@@ -70,12 +57,7 @@ class Journal:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property
@@ -85,7 +67,7 @@ class Journal:
 
     @property
     def fingerprint(self) -> Fingerprint:
-        """Size and SHA-256 of what this process wrote or found in it."""
+        """Size and SHA-256 of its content."""
         return {"bytes": self._length, "sha256": self._digest.hexdigest()}
 
     def append(self, record: Mapping[str, Any]) -> None:
@@ -96,7 +78,7 @@ class Journal:
         self._digest.update(line)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
@@ -108,6 +90,23 @@ def encode_line(record: Mapping[str, Any]) -> bytes:
     return text.encode() + b"\n"
 
 
+def append_whole(file: int, content: bytes, *, at: int) -> None:
+    """Write ``content`` after the first ``at`` bytes of an open file, and sync it.
+
+    A short write is continued. If that fails, the file is cut back to ``at`` bytes and the
+    ``OSError`` is raised.
+    """
+    try:
+        view = memoryview(content)
+        while view:
+            view = view[os.pwrite(file, view, at + len(content) - len(view)) :]
+        os.fsync(file)
+    except OSError:
+        with suppress(OSError):  # readers skip a torn line anyway
+            os.ftruncate(file, at)
+        raise
+
+
 def read_journal(path: Path) -> list[dict[str, Any]]:
     """Every whole line of a journal (see ``parse_journal``)."""
     return parse_journal(read_file(path.parent, path.name), path)
@@ -116,8 +115,8 @@ def read_journal(path: Path) -> list[dict[str, Any]]:
 def parse_journal(content: bytes, path: Path) -> list[dict[str, Any]]:
     """Every whole line of a journal's content; ``path`` is for messages.
 
-    A last line without its end was being written when the process died and is passed over; a line
-    that is broken in the middle of the file means damage, and is refused.
+    A last line without its end was being written when the process died, and is skipped. A broken
+    line in the middle of the file is damage, and is refused.
     """
     records = []
     for number, line in enumerate(content.split(b"\n")[:-1], start=1):
@@ -132,9 +131,6 @@ def parse_journal(content: bytes, path: Path) -> list[dict[str, Any]]:
             )
         records.append(record)
     return records
-
-
-NOT_METRICS = ("n", "correct", "split")
 
 
 def steps_of(lines: Sequence[Mapping[str, Any]], path: Path) -> NDArray[np.int64]:
@@ -169,13 +165,13 @@ def metric_columns(
     A count that is null in every line is unknown and has no column. With ``gaps`` a metric may be
     null where nothing was measured, and is nan there.
     """
-    kept = [entry for entry, lost in zip(entries, diverged.tolist(), strict=True) if not lost]
-    source = kept or list(entries)
-    names = [name for name in source[0] if name not in (*NOT_METRICS, "step", "diverged")]
+    finite = [entry for entry, lost in zip(entries, diverged.tolist(), strict=True) if not lost]
+    measured = finite or list(entries)
+    names = [name for name in measured[0] if name not in NOT_METRICS]
     columns: dict[str, NDArray[Any]] = {}
     for name in ("n", "correct", *names):
         count = name in ("n", "correct")
-        if count and all(name in entry and entry[name] is None for entry in source):
+        if count and all(name in entry and entry[name] is None for entry in measured):
             continue
         empty = 0 if count else np.nan
         values = [

@@ -62,7 +62,7 @@ _UNSAFE = re.compile(r"[/\\\0]|^\.|%(?=[0-9A-Fa-f]{2})")
 
 
 def file_name(domain: str) -> str:
-    """A domain's name as a file name: unlike domains have unlike names.
+    """A domain's name as a file name: different domains have different names.
 
     A name too long for a file keeps its beginning and ends in a hash.
 
@@ -103,12 +103,12 @@ def heldout_predictions_file(domain: str, step: int) -> str:
 
 def step_of(path: Path) -> int | None:
     """The step in a file's name, if it has one."""
-    found = re.fullmatch(r"step-(\d+)\.\w+", path.name)
-    return int(found[1]) if found else None
+    match = re.fullmatch(r"step-(\d+)\.\w+", path.name)
+    return int(match[1]) if match else None
 
 
 def inner_path(cohort: Path) -> Path:
-    """Where the inner runs of a cohort are: beside it, so that no reader of it takes them along."""
+    """Where the inner runs of a cohort are: beside it, so that reading it never includes them."""
     cohort = Path(cohort)
     return cohort.with_name(f"{cohort.resolve().name}{INNER}")
 
@@ -172,7 +172,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def read_document(path: Path) -> Document:
-    """The same with what tells its file from a changed one; read once while the file stays."""
+    """The same with the file's size and SHA-256; a file that stays the same is read once."""
     try:
         return _document(path, safe_read.identity(path.parent, path.name))
     except FileNotFoundError:
@@ -181,8 +181,8 @@ def read_document(path: Path) -> Document:
         ) from None
     except NotADirectoryError:
         raise InputError(
-            f"Expected a folder with {path.name} in it, but {path.parent} is a file: give the "
-            "folder (`checkwise unpack` makes one of a packed cohort)."
+            f"Expected a folder with {path.name} in it, but {path.parent} is a file: name the "
+            "folder (`checkwise unpack` makes one from a packed cohort)."
         ) from None
     except OSError as error:
         raise unreadable(path, error.strerror or str(error)) from None
@@ -205,7 +205,7 @@ def _document(path: Path, _: safe_read.Identity) -> Document:
 
 
 def unreadable(path: Path, reason: str) -> InputError:
-    """What to say about a file of a cohort that is no JSON object."""
+    """The error about a file of a cohort that is not a JSON object."""
     return InputError(
         f"Expected a readable JSON object, but got: {reason} in {path}: `checkwise verify` says "
         "what to do."

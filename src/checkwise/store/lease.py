@@ -18,7 +18,6 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from checkwise.errors import CheckwiseError, InputError
@@ -50,12 +49,7 @@ class Lease:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
 
     def check(self) -> None:
@@ -134,15 +128,15 @@ class Holder:
 
 
 def holder(folder: Path) -> Holder | None:
-    """Who seems to hold a run, found without touching its lease."""
+    """Who seems to hold a run; its lease is not touched."""
     path = folder / LEASE
     content = _content(path)
     if not content:
         return None
-    found = Holder(content["host"], content["pid"])
-    if found.host == socket.gethostname():
-        return found if _process_exists(found.pid) else None
-    return found if _alive_elsewhere(path) else None
+    named = Holder(content["host"], content["pid"])
+    if named.host == socket.gethostname():
+        return named if _process_exists(named.pid) else None
+    return named if _alive_elsewhere(path) else None
 
 
 def _lock(file: int) -> bool:
@@ -161,16 +155,16 @@ def _is_at(file: int, path: Path) -> bool:
 
 
 def _content(path: Path) -> dict[str, Any]:
-    """Who wrote a lease; nothing where it is not as a lease is written."""
+    """Token, host and process of whoever wrote a lease; nothing where the file is damaged."""
     try:
-        found = strict_json.parse(read_file(path.parent, path.name))
+        content = strict_json.parse(read_file(path.parent, path.name))
     except (OSError, ValueError):
         return {}
     kinds = {"token": str, "host": str, "pid": int}
-    whole = isinstance(found, dict) and all(
-        type(found.get(name)) is kind for name, kind in kinds.items()
+    whole = isinstance(content, dict) and all(
+        type(content.get(name)) is kind for name, kind in kinds.items()
     )
-    return found if whole and 0 < found["pid"] < 2**31 else {}
+    return content if whole and 0 < content["pid"] < 2**31 else {}
 
 
 def _alive_elsewhere(path: Path) -> bool:

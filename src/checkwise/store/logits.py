@@ -1,10 +1,8 @@
-"""Saved logits of the source-validation splits: what recalibrating may look at."""
+"""Logits that a run saved. Those of source validation are what a calibrator may be fitted on."""
 
 from __future__ import annotations
 
 import io
-import zipfile
-import zlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -15,14 +13,12 @@ from checkwise.calibrators.source_temperatures import Logits
 from checkwise.errors import InputError
 from checkwise.store import layout
 from checkwise.store.done import finished, read_mark, read_recorded
-from checkwise.store.npz import declared
+from checkwise.store.npz import open_npz
 from checkwise.store.run import read_run
 
 SAVE_SOURCE = 'train with `logits = "source"` (or "all") under [records] of the study'
 SAVE_ALL = 'train with `logits = "all"` under [records] of the study'
-LEFT_BEHIND = (
-    "the logits were left behind when it was packed; give the cohort that it was packed from"
-)
+LEFT_BEHIND = "packing left the logits behind; name the cohort that it was packed from"
 
 
 def source_logits(folder: Path, step: int) -> Logits:
@@ -33,13 +29,13 @@ def source_logits(folder: Path, step: int) -> Logits:
     folder = Path(folder)
     name = layout.source_predictions_file(step)
     what = f"source logits of step {step}"
-    found = read_logits(folder, name, what=what, advice=lambda: remedy(folder))
-    if set(found) & set(read_run(folder).key.held_out):
+    logits = read_logits(folder, name, what=what, advice=lambda: remedy(folder))
+    if set(logits) & set(read_run(folder).key.held_out):
         raise InputError(
             f"Expected source domains only, but got a held-out one in {folder / name}: the file "
             "does not belong to this run."
         )
-    return found
+    return logits
 
 
 def read_logits(folder: Path, name: str, *, what: str, advice: Callable[[], str]) -> Logits:
@@ -49,18 +45,16 @@ def read_logits(folder: Path, name: str, *, what: str, advice: Callable[[], str]
     """
     path = folder / name
     try:
-        content = io.BytesIO(read_recorded(folder, name))
-        declared(content)
-        with np.load(content, allow_pickle=False) as arrays:
-            names = sorted(n.removesuffix(".logits") for n in arrays if n.endswith(".logits"))
-            return {n: (arrays[f"{n}.logits"], arrays[f"{n}.labels"]) for n in names}
+        with open_npz(io.BytesIO(read_recorded(folder, name))) as (headers, arrays):
+            domains = sorted(n.removesuffix(".logits") for n in headers if n.endswith(".logits"))
+            return {d: (arrays[f"{d}.logits"], arrays[f"{d}.labels"]) for d in domains}
     except FileNotFoundError:
         raise InputError(
             f"Expected {what}, but there is no {path.name} in {path.parent}: {advice()}."
         ) from None
     except InputError:
         raise
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+    except (OSError, ValueError) as error:
         raise InputError(
             f"Expected {what}, but got: {error} in {path}: the file is damaged; "
             "`checkwise verify` says what to do."
@@ -68,18 +62,18 @@ def read_logits(folder: Path, name: str, *, what: str, advice: Callable[[], str]
 
 
 def remedy(folder: Path, *, heldout: bool = False) -> str:
-    """What to do about logits that a run lacks: save them, or go to where they were saved."""
+    """What to do about logits that a run lacks: save them, or name the cohort that has them."""
     saved = read_run(folder).config.get("logits")
     if saved != "all" and (heldout or saved != "source"):
         return SAVE_ALL if heldout else SAVE_SOURCE
     unpacked = finished(folder) and not any(
         name.startswith(layout.PREDICTIONS) for name in read_mark(folder).files
     )
-    return LEFT_BEHIND if unpacked else "`checkwise verify` says what became of it"
+    return LEFT_BEHIND if unpacked else "`checkwise verify` says what happened to it"
 
 
 def saved_at(folder: Path, steps: Iterable[int]) -> bool:
-    """Whether the source logits of all these checkpoints were kept."""
+    """Whether the source logits of all these checkpoints were saved."""
     return all((folder / layout.source_predictions_file(step)).is_file() for step in steps)
 
 
@@ -88,8 +82,8 @@ def has_source_logits(folder: Path) -> bool:
     return (Path(folder) / layout.PREDICTIONS / "source").is_dir()
 
 
-def mean_metrics(found: Iterable[dict[str, Any]]) -> dict[str, float]:
+def mean_metrics(entries: Iterable[dict[str, Any]]) -> dict[str, float]:
     """Equal means over domains."""
-    listed = list(found)
-    names = [name for name in listed[0] if name not in ("n", "correct")]
-    return {name: float(np.mean([entry[name] for entry in listed])) for name in names}
+    per_domain = list(entries)
+    names = [name for name in per_domain[0] if name not in ("n", "correct")]
+    return {name: float(np.mean([entry[name] for entry in per_domain])) for name in names}

@@ -1,12 +1,15 @@
-"""Archives of arrays (``.npz``), looked at before they are read.
+"""Archives of arrays (``.npz``), with their headers checked before a value is read.
 
 A few megabytes can unpack to as many gigabytes. What the archive and its arrays declare has to
-agree, and to stay within a sane ratio, before a single value is read.
+agree, and to stay within a sane ratio.
 """
 
 from __future__ import annotations
 
 import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from math import prod
 from typing import IO, Any, Final, NamedTuple
 
@@ -19,14 +22,29 @@ SMALL: Final = 256 << 20  # bytes that may be anything
 _READERS: Final = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
 
-class Declared(NamedTuple):
+class ArrayHeader(NamedTuple):
     """What the header of an array says."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
 
 
-def declared(file: IO[bytes]) -> dict[str, Declared]:
+@contextmanager
+def open_npz(file: IO[bytes]) -> Iterator[tuple[Mapping[str, ArrayHeader], Any]]:
+    """The headers of an archive, and its arrays, each of which is read when asked for.
+
+    Raises:
+        ValueError: the archive is damaged, or :func:`read_headers` refuses it.
+    """
+    try:
+        headers = read_headers(file)
+        with np.load(file, allow_pickle=False) as arrays:
+            yield headers, arrays
+    except (EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
+        raise ValueError(str(error) or type(error).__name__) from None
+
+
+def read_headers(file: IO[bytes]) -> dict[str, ArrayHeader]:
     """The arrays of an archive by name, from their headers; no value is read.
 
     Raises:
@@ -34,31 +52,32 @@ def declared(file: IO[bytes]) -> dict[str, Declared]:
             hundreds of times the size of the file.
         zipfile.BadZipFile, EOFError: damage.
     """
-    found: dict[str, Declared] = {}
+    headers: dict[str, ArrayHeader] = {}
     total = 0
     with zipfile.ZipFile(file) as archive:
         members = archive.infolist()
         packed = sum(member.compress_size for member in members)
         for member in members:
             name = member.filename.removesuffix(".npy")
-            if name in found:
+            if name in headers:
                 raise ValueError(f"two arrays are called {name!r:.40}")
             with archive.open(member) as opened:
-                found[name], start = read_header(opened)
-            size = start + found[name].dtype.itemsize * prod(found[name].shape)
+                header, start = read_header(opened)
+            headers[name] = header
+            size = start + header.dtype.itemsize * prod(header.shape)
             if size != member.file_size:
                 raise ValueError(
-                    f"{name:.40} declares shape {list(found[name].shape)!s:.40}, which does not "
+                    f"{name:.40} declares shape {list(header.shape)!s:.40}, which does not "
                     f"fit its {member.file_size} bytes"
                 )
             total += size
     if total > SMALL and total > MOST_EXPANDED * packed:
         raise ValueError(f"its {packed:,} bytes would unpack to {total:,}")
     file.seek(0)
-    return found
+    return headers
 
 
-def read_header(member: IO[bytes]) -> tuple[Declared, int]:
+def read_header(member: IO[bytes]) -> tuple[ArrayHeader, int]:
     """The header of an array file, and the position where its values begin."""
     version = npy.read_magic(member)
     if version not in _READERS:
@@ -66,4 +85,4 @@ def read_header(member: IO[bytes]) -> tuple[Declared, int]:
     shape, _, dtype = _READERS[version](member)
     if dtype.hasobject:
         raise ValueError("Python objects")
-    return Declared(shape, dtype), member.tell()
+    return ArrayHeader(shape, dtype), member.tell()

@@ -1,7 +1,8 @@
-"""A cohort's journals in one small file, byte for byte; weights and predictions stay behind.
+"""A cohort's journals in one small file, byte for byte, without weights and predictions.
 
-The file is a tar archive compressed with xz: the plan, and per run its configuration, journals and
-mark, without the checksums of what stays behind. Unpacked it is a cohort like any other.
+The file is a tar archive compressed with xz. It holds the plan, and per run its configuration,
+journals and ``done``, which lists only the files that come along. Unpacked it is a cohort like any
+other.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ LEFT_BEHIND: Final = (layout.CHECKPOINTS, layout.PREDICTIONS, layout.AVERAGES)
 def pack(cohort: Path, out: Path) -> int:
     """Write the finished runs of a cohort into ``out``; returns how many there are.
 
-    Held-out journals are copied and shown to nobody: the cohort itself is not marked as opened.
-    What ``unpack`` makes of the file is.
+    Held-out journals are copied unread, so the cohort is not marked as opened. The cohort that
+    ``unpack`` makes is.
 
     Raises:
-        InputError: a planned run is not finished, or its journals are not as it left them, or
-            the log of registrations is damaged.
+        InputError: a planned run is not finished, a journal changed since, or the log of
+            registrations is damaged.
     """
     runs = check_whole(cohort)
     names = [layout.COHORT, *([LOG] if has_file(cohort, LOG) else [])]
@@ -43,7 +44,7 @@ def pack(cohort: Path, out: Path) -> int:
         below = folder.relative_to(cohort).as_posix()
         files = (layout.RUN, layout.SOURCE, *heldout_files(folder), layout.DONE)
         names += [f"{below}/{file}" for file in files]
-    # Files of one kind lie together: their numbers compress better beside their like.
+    # Files of one kind side by side compress better.
     names.sort(key=lambda name: (PurePosixPath(name).name, name))
 
     def write(path: Path) -> None:
@@ -62,7 +63,7 @@ def pack(cohort: Path, out: Path) -> int:
 
 
 def _content(path: Path) -> bytes:
-    """A file as it is; of a run's mark, what it says about the files that come along."""
+    """A file as it is; ``done`` with only the files that come along."""
     if path.name != layout.DONE:
         return read_file(path.parent, path.name)
     mark = layout.read_json(path)
@@ -70,17 +71,17 @@ def _content(path: Path) -> bytes:
 
 
 def check_whole(cohort: Path) -> Mapping[RunKey, Path]:
-    """The runs of a cohort, all of them finished and with the journals that they finished with.
+    """The runs of a cohort, if all are finished and their journals unchanged.
 
     Raises:
-        InputError: one is not, or the log of registrations is damaged.
+        InputError: a run is not, or the log of registrations is damaged.
     """
     runs = open_cohort(cohort).runs
-    waiting = [folder.name for folder in runs.values() if not finished(folder)]
-    if waiting:
+    unfinished = [folder.name for folder in runs.values() if not finished(folder)]
+    if unfinished:
         raise InputError(
-            f"Expected a finished cohort, but {len(waiting)} of {len(runs)} runs of {cohort} are "
-            f"not finished (first {waiting[0]}): run the same `checkwise sweep` again."
+            f"Expected a finished cohort, but {len(unfinished)} of {len(runs)} runs of {cohort} "
+            f"are not finished (first {unfinished[0]}): run the same `checkwise sweep` again."
         )
     read_log(cohort)
     for folder in runs.values():
@@ -89,9 +90,9 @@ def check_whole(cohort: Path) -> Mapping[RunKey, Path]:
 
 
 def packed_part(folder: Path) -> dict[str, Fingerprint]:
-    """What a run's mark says about the files that are packed."""
+    """The fingerprints of those of a run's files that are packed."""
     files = read_mark(folder).files
-    return {name: noted for name, noted in files.items() if not name.startswith(LEFT_BEHIND)}
+    return {name: known for name, known in files.items() if not name.startswith(LEFT_BEHIND)}
 
 
 def heldout_files(folder: Path) -> list[str]:

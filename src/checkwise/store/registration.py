@@ -1,8 +1,8 @@
-"""What was decided before held-out results were opened: an append-only log beside ``cohort.json``.
+"""The log of a cohort's registrations and of the first opening of its held-out results.
 
-A line is a registration (a rule, its parameters, the tables that will be shown, the hashes of the
-source journals) or the mark of the first opening. Each follows from the one before it (see
-:mod:`checkwise.store.hash_chain`).
+It lies beside ``cohort.json`` and only grows. A line is a registration (a rule, its parameters, the
+tables that will be shown, the hashes of the source journals) or the mark of the first opening. Each
+line names the digest of the one before it (see :mod:`checkwise.store.hash_chain`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from checkwise.errors import CheckwiseWarning, InputError
 from checkwise.store import layout
-from checkwise.store.atomic_write import StoreError, remedy, writing
+from checkwise.store.atomic_write import StoreError, disk_remedy, writing
 from checkwise.store.cohort import is_cohort, open_cohort
 from checkwise.store.done import fingerprint
 from checkwise.store.hash_chain import (
@@ -73,7 +73,7 @@ def register(cohort: Path, choice: Mapping[str, Any]) -> Line:
 
 
 def mark_opened(cohort: Path) -> None:
-    """Note that held-out results have been opened, the first time only.
+    """Record that held-out results have been opened, the first time only.
 
     Raises:
         StoreError: the mark cannot be written.
@@ -92,8 +92,8 @@ def mark_opened(cohort: Path) -> None:
             otherwise = "make it writable, or copy the cohort to a folder that is"
             raise StoreError(
                 f"Expected to mark in {path} that held-out results are opened, but got: {reason}; "
-                f"{remedy(error, otherwise)}, and run the same command again. Nothing is shown "
-                "without the mark."
+                f"{disk_remedy(error, otherwise)}, and run the same command again. Nothing is "
+                "shown without the mark."
             ) from error
     state = _state(path)
     if state is not None:
@@ -102,15 +102,15 @@ def mark_opened(cohort: Path) -> None:
 
 def source_hashes(cohort: Path) -> dict[str, str]:
     """SHA-256 of the source journal of every run that has one, by the run's folder."""
-    found = {}
-    for folder in open_cohort(cohort).runs.values():
-        if has_file(folder, layout.SOURCE):
-            found[folder.name] = str(fingerprint(folder, layout.SOURCE)["sha256"])
-    return found
+    return {
+        folder.name: str(fingerprint(folder, layout.SOURCE)["sha256"])
+        for folder in open_cohort(cohort).runs.values()
+        if has_file(folder, layout.SOURCE)
+    }
 
 
 def _checked(path: Path) -> tuple[tuple[Line, ...], str]:
-    """The whole lines of a log, each as it has to be, and what is to be said of a torn end."""
+    """The whole lines of a log, each checked, and a sentence about a torn end ("" without one)."""
     lines, rest = read_chain(path)
     for number, line in enumerate(lines, start=1):
         layout.check_schema(line.content.get("schema"), path)
@@ -136,10 +136,10 @@ def _has_mark(content: bytes) -> bool:
 
 def _state(path: Path) -> tuple[int, ...] | None:
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _fault(entry: Mapping[str, Any]) -> str:
@@ -155,7 +155,7 @@ def _fault(entry: Mapping[str, Any]) -> str:
         return "registers no choice"
     for name in ("metrics", "tables"):
         if not _texts(choice.get(name, [])):
-            return f"has {name} that are no list of names"
+            return f"has {name} that are not a list of names"
     journals = entry.get("journals")
     if not isinstance(journals, dict) or not _texts(list(journals.values())):
         return "has no hashes of source journals"

@@ -1,4 +1,4 @@
-"""One run's folder: what it is, what selection may read of it, and the mark that it is finished."""
+"""One run's folder: its configuration, and the trajectory that selection may read."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import platform
 import reprlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -40,7 +41,7 @@ def write_run(
     *,
     machine: Mapping[str, str] | None = None,
 ) -> str:
-    """Write ``run.json`` at the start of a run; returns what it says.
+    """Write ``run.json`` at the start of a run; returns its text.
 
     ``machine`` names the processor, on which the last bits of the results depend.
     """
@@ -57,11 +58,11 @@ def write_run(
 def write_continued_run(
     folder: Path, text: str, *, updates: int, machine: Mapping[str, str]
 ) -> str:
-    """Write ``run.json`` again as it was, with a note where versions or processor are others now.
+    """Write ``run.json`` as it was, with a note where versions or the processor differ.
 
     Args:
-        text: what it said when the state that the run continues from was saved.
-        updates: how many updates lie before that state.
+        text: its text when the state was saved that the run continues from.
+        updates: how many updates came before that state.
     """
     content: dict[str, Any] = strict_json.parse(text.encode())
     here = {"versions": versions(), "machine": dict(machine)}
@@ -82,8 +83,8 @@ def read_run(folder: Path) -> RunRecord:
     """Read ``run.json``.
 
     Raises:
-        InputError: it is damaged, was changed since the run finished, or is of another run than
-            the cohort planned for the folder.
+        InputError: it is damaged, was changed since the run finished, or belongs to another run
+            than the one that the cohort planned for the folder.
     """
     folder = Path(folder)
     path = folder / layout.RUN
@@ -137,21 +138,21 @@ def imported_notes(run: RunRecord) -> list[str]:
 
 
 def unknown_metrics(run: RunRecord) -> tuple[str, ...]:
-    """Metrics of plugins that the journals carry and this process knows nothing about."""
+    """Metrics in the journals whose plugin was not loaded."""
     recorded = run.config.get("metrics")
     names = recorded if isinstance(recorded, Mapping) else ()
     return tuple(name for name in names if name not in METRICS)
 
 
 def plugin_hint(run: RunRecord) -> str:
-    """What to type for the metrics of a run's plugins."""
+    """The options that load a run's plugins."""
     recorded = run.config.get("plugins")
     names = recorded if isinstance(recorded, Mapping) else ()
     return "add " + (" ".join(f"--plugin {name}" for name in names) or "--plugin FILE.py")
 
 
 def read_records(folder: Path, name: str) -> list[dict[str, Any]]:
-    """Every whole line of one of a run's journals; of a finished run, as it finished with it."""
+    """Every whole line of one of a run's journals; of a finished run, only if it is unchanged."""
     return parse_journal(read_recorded(folder, name), folder / name)
 
 
@@ -160,7 +161,7 @@ def trajectory_of(
 ) -> Trajectory:
     """A trajectory from the lines of ``source.jsonl``; ``path`` is for messages.
 
-    Metrics in ``without`` are left out: nobody here knows whether lower or higher is better.
+    Metrics in ``without`` are left out: it is not known whether lower or higher is better.
     """
     steps = journal.steps_of(lines, path)
     diverged = journal.diverged_of(lines)
@@ -241,13 +242,11 @@ def last_failure(folder: Path) -> str | None:
 
 def versions() -> dict[str, str]:
     """Versions of what a run's numbers depend on."""
-    found = {"python": platform.python_version()}
+    installed = {"python": platform.python_version()}
     for package in ("checkwise", "torch", "numpy", "numba"):
-        try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
+        with suppress(metadata.PackageNotFoundError):
+            installed[package] = metadata.version(package)
+    return installed
 
 
 def _weights(folder: Path, steps: Sequence[Any]) -> list[str | None]:
@@ -256,8 +255,8 @@ def _weights(folder: Path, steps: Sequence[Any]) -> list[str | None]:
     if not place.is_dir():
         return [None] * len(steps)
     with os.scandir(place) as entries:
-        kept = {layout.step_of(Path(entry.name)) for entry in entries if entry.is_file()}
+        saved = {layout.step_of(Path(entry.name)) for entry in entries if entry.is_file()}
     return [
-        str(folder / layout.checkpoint_file(step)) if type(step) is int and step in kept else None
+        str(folder / layout.checkpoint_file(step)) if type(step) is int and step in saved else None
         for step in steps
     ]

@@ -1,7 +1,7 @@
-"""Files inside a folder, at plain names: regular files only, so that nothing leads elsewhere.
+"""Reading files inside a folder: regular files at plain names, so that nothing leads elsewhere.
 
-Names that come out of a file are checked here before anything is opened. Links, pipes, sockets and
-devices are refused, and opening never waits for a writer.
+A name that was read from a file is checked here before anything is opened. Links, pipes, sockets
+and devices are refused, and opening never waits for a writer.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def open_file(folder: Path, name: str) -> Iterator[BufferedReader]:
     """A regular file inside a folder, opened for reading.
 
     Raises:
-        InputError: the name leads out of the folder, or what is there is no regular file.
+        InputError: the name leads out of the folder, or what is there is not a regular file.
         OSError: there is nothing, or it cannot be read.
     """
     _stat(folder, name)
@@ -78,9 +78,9 @@ def read_file(folder: Path, name: str) -> bytes:
 
 
 def identity(folder: Path, name: str) -> Identity:
-    """What changes when a file is replaced or written: to read it once per process."""
-    found = _stat(folder, name)
-    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    """What changes when a file is replaced or written; a cache may use it as its key."""
+    status = _stat(folder, name)
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def check_tree(folder: Path) -> None:
@@ -98,15 +98,15 @@ def check_tree(folder: Path) -> None:
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse what is there and is no folder itself; nothing may be there."""
+    """Refuse anything but a folder; nothing at all is fine."""
     try:
         kind = stat.S_IFMT(folder.lstat().st_mode)
     except FileNotFoundError:
         return
     if kind != stat.S_IFDIR:
         raise InputError(
-            f"Expected a folder, but {folder} is {_KINDS.get(kind, 'no folder')}: move it away, or "
-            "put the folder itself there."
+            f"Expected a folder, but {folder} is {_KINDS.get(kind, 'not a folder')}: move it away, "
+            "or put the folder itself there."
         )
 
 
@@ -122,13 +122,13 @@ def _stat(folder: Path, name: str) -> os.stat_result:
         place /= part
         if not stat.S_ISDIR(place.lstat().st_mode):
             check_folder(place)
-    found = (place / last).lstat()
-    _check_kind(found, place / last)
-    return found
+    status = (place / last).lstat()
+    _check_kind(status, place / last)
+    return status
 
 
-def _check_kind(found: os.stat_result, path: Path) -> None:
-    kind = stat.S_IFMT(found.st_mode)
+def _check_kind(status: os.stat_result, path: Path) -> None:
+    kind = stat.S_IFMT(status.st_mode)
     if kind != stat.S_IFREG:
         raise InputError(
             f"Expected a regular file, but {path} is {_KINDS.get(kind, 'a device')}: put the file "

@@ -1,4 +1,4 @@
-"""JSON as checkwise writes it; whatever else a JSON parser lets through is refused."""
+"""JSON as checkwise writes it; whatever else a JSON parser accepts is refused."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ def parse(content: bytes) -> Any:
     """
     text = content.decode()
     try:
-        found = _DECODER.decode(text)
+        value = _DECODER.decode(text)
     except RecursionError:
         raise ValueError("brackets nested too deep") from None
-    if text.count("[") + text.count("{") > DEEPEST and _is_deep(found):
+    if text.count("[") + text.count("{") > DEEPEST and _is_deep(value):
         raise ValueError("brackets nested too deep")
     if "\\u" in text:
-        json.dumps(found, ensure_ascii=False).encode()
-    return found
+        json.dumps(value, ensure_ascii=False).encode()  # refuses half of a surrogate pair
+    return value
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    content = dict(pairs)
+    if len(content) != len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"the key {twice!r:.40} twice")
-    return found
+    return content
 
 
 def _whole(digits: str) -> int:

@@ -1,4 +1,4 @@
-"""A cohort's folder from a packed one: whole, with the mark of an opening, or not at all."""
+"""A cohort's folder from a packed one: complete and marked as opened, or not at all."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def unpack(file: Path, out: Path) -> None:
     """Make a cohort's folder from a packed one; ``out`` must not exist or be empty.
 
     The folder takes its name only when it is complete, so that a command that was killed leaves
-    nothing there and can be run again. Whoever has the file can read its held-out journals: the new
-    cohort is marked as opened.
+    nothing there and can be run again. Whoever has the file can read its held-out journals, so the
+    new cohort is marked as opened.
     """
     check_new(out)
     if file.is_dir():
         raise InputError(
-            f"Expected a packed cohort (made by `checkwise pack`), but {file} is a folder: give "
+            f"Expected a packed cohort (made by `checkwise pack`), but {file} is a folder: name "
             f"the {layout.PACKED} file; a cohort's folder needs no unpacking."
         )
     members = _members(file)
@@ -64,7 +64,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _check(place: Path, file: Path) -> None:
-    """Refuse an archive that does not hold every planned run, and only those, as it finished."""
+    """Refuse an archive unless it holds exactly the planned runs, each as it finished."""
     try:
         planned = {folder.name for folder in check_whole(place).values()}
     except CheckwiseError as error:
@@ -81,7 +81,7 @@ def _check(place: Path, file: Path) -> None:
 
 
 def _members(file: Path) -> dict[str, bytes]:
-    found: dict[str, bytes] = {}
+    members: dict[str, bytes] = {}
     try:
         with lzma.open(file) as compressed:
             content = compressed.read(LARGEST + 1)
@@ -96,15 +96,15 @@ def _members(file: Path) -> dict[str, bytes]:
                         "Expected nothing but a cohort's records as plain files inside "
                         f"{file}, but got {entry.name!r}: it is not a packed cohort."
                     )
-                if entry.name in found:
+                if entry.name in members:
                     raise InputError(
                         f"Expected each file once inside {file}, but got {entry.name!r} twice: it "
                         "is not a packed cohort."
                     )
-                found[entry.name] = body.read()
+                members[entry.name] = body.read()
     except (OSError, EOFError, lzma.LZMAError, tarfile.TarError) as error:
         raise InputError(
             f"Expected a packed cohort (made by `checkwise pack`), but {file} cannot be read "
             f"({error}): fetch it again."
         ) from None
-    return found
+    return members

@@ -1,4 +1,4 @@
-"""Check a cohort on disk; every fault comes with what to do about it."""
+"""Check a cohort on disk: every fault says what to do about it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RESTORE = f"restore the file from a copy, or {RETRAIN}"
 
 @dataclass(frozen=True)
 class Fault:
-    """Something that is not as it has to be: where, what, and what to do.
+    """Something wrong: where, what, and what to do.
 
     ``run`` is the run's folder, or the file where the cohort's own log is at fault.
     ``kind`` is "damaged" (results cannot be trusted), "unfinished" (training goes on) or "failed".
@@ -98,7 +98,7 @@ def _unfinished_faults(folder: Path) -> Iterator[Fault]:
 def _file_faults(folder: Path, files: Mapping[str, Any]) -> Iterator[Fault]:
     for name, expected in files.items():
         try:
-            found = fingerprint(folder, name)
+            present = fingerprint(folder, name)
         except (FileNotFoundError, NotADirectoryError):
             yield Fault(folder.name, "damaged", f"{name} is missing", RESTORE)
             continue
@@ -110,9 +110,9 @@ def _file_faults(folder: Path, files: Mapping[str, Any]) -> Iterator[Fault]:
             what = f"{name} cannot be read ({error.strerror})"
             yield Fault(folder.name, "damaged", what, "make it readable, then verify again")
             continue
-        if found != expected:
-            size = f"{found['bytes']} bytes where {expected['bytes']} were written"
-            same_size = found["bytes"] == expected["bytes"]
+        if present != expected:
+            size = f"{present['bytes']} bytes where {expected['bytes']} were written"
+            same_size = present["bytes"] == expected["bytes"]
             what = f"{name} was changed ({'other content of the same size' if same_size else size})"
             yield Fault(folder.name, "damaged", what, RESTORE)
     for name in kept_files(folder):
@@ -132,15 +132,15 @@ def _record_faults(folder: Path, run: RunRecord, last_step: int) -> Iterator[Fau
         yield Fault(folder.name, "damaged", what, RETRAIN)
     for name in (layout.SOURCE, *(layout.heldout_file(d) for d in run.key.held_out)):
         try:
-            found: Sequence[Any] = [line.get("step") for line in read_journal(folder / name)]
+            steps: Sequence[Any] = [line.get("step") for line in read_journal(folder / name)]
         except FileNotFoundError:
-            continue  # told by its checksum
+            continue  # its missing checksum was reported
         except (InputError, OSError) as error:
             yield Fault(folder.name, "damaged", str(error), RESTORE)
             continue
-        if found != expected:
-            lacking = sorted(set(expected) - set(found))
-            what = f"{name} has {len(found)} records where {len(expected)} were planned" + (
+        if steps != expected:
+            lacking = sorted(set(expected) - set(steps))
+            what = f"{name} has {len(steps)} records where {len(expected)} were planned" + (
                 f" (step {lacking[0]} is missing)" if lacking else ""
             )
             yield Fault(folder.name, "damaged", what, RESTORE)
@@ -179,16 +179,16 @@ def verify_plugins(path: Path, sources: Iterable[str]) -> tuple[list[Fault], lis
     facts = read_run(path).config if alone else open_cohort(path).study
     recorded = facts.get("plugins")
     recorded = recorded if isinstance(recorded, Mapping) else {}
-    given = {plugin.name: plugin.sha256 for plugin in map(find_plugin, sources)}
+    present = {plugin.name: plugin.sha256 for plugin in map(find_plugin, sources)}
     faults, notes = [], []
     for name, sha256 in recorded.items():
-        if name not in given:
+        if name not in present:
             notes.append(
                 f"Trained with the plugin {name} (SHA-256 {sha256:.12}…), which was not compared: "
                 f"add --plugin {name}."
             )
-        elif given[name] != sha256:
-            what = f"the plugin changed (was {sha256:.12}…, is {given[name]:.12}…)"
+        elif present[name] != sha256:
+            what = f"the plugin changed (was {sha256:.12}…, is {present[name]:.12}…)"
             faults.append(Fault(name, "damaged", what, "restore it"))
-    notes += [f"No run was trained with the plugin {n}." for n in given if n not in recorded]
+    notes += [f"No run was trained with the plugin {n}." for n in present if n not in recorded]
     return faults, notes
