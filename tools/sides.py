@@ -105,7 +105,8 @@ def _answer(batch: questions.Batch, source: Path, work: Path) -> None:
 
 
 def _python(arguments: list[str], source: Path, work: Path, text: str | None = None) -> str:
-    environment = os.environ | {"PYTHONPATH": str(source)}
+    # Sums over sets of names depend on the hash seed in their last digit.
+    environment = os.environ | {"PYTHONPATH": str(source), "PYTHONHASHSEED": "0"}
     command = [sys.executable, *arguments]
     done = subprocess.run(
         command, cwd=work, env=environment, input=text, stdout=subprocess.PIPE, text=True
