@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from checkwise.cli import printing
+from checkwise.cli.importing import ImportTo, cohort_at
 from checkwise.cli.option_groups import with_groups
 from checkwise.cli.options import AsJson
 from checkwise.cli.printing import csv_text
@@ -20,15 +21,16 @@ from checkwise.errors import InputError
 from checkwise.extras import require
 from checkwise.metrics import METRICS
 from checkwise.page import sentences
+from checkwise.selection import DEFAULT_RULE
 from checkwise.statistics.bootstrap import LEVEL, RESAMPLES, SEED
 from checkwise.store.atomic_write import write_text
 from checkwise.study import Cohort, Contrast, frames
 from checkwise.study.cohort import MAIN_METRICS, REFERENCE
+from checkwise.study.imported import OUTSIDE_THE_SEAL
 from checkwise.study.registered import registrations
 
-CohortPath = Annotated[Path, typer.Argument(metavar="COHORT", help="A cohort's folder.")]
-Rules = Annotated[
-    str, typer.Option("--rules", help="Rules and methods to compare, comma separated.")
+CohortPath = Annotated[
+    Path, typer.Argument(metavar="COHORT", help="A cohort; or a log or table, which is imported.")
 ]
 Reference = Annotated[str, typer.Option("--reference", help="The rule that is subtracted.")]
 Role = Annotated[
@@ -42,18 +44,29 @@ Scope = Annotated[
 @with_groups
 def command(
     path: CohortPath,
-    rules: Rules = "source-acc,ac-nc",
+    rules: Annotated[
+        str | None,
+        typer.Option(
+            help="Rules and methods to compare, comma separated. "
+            f"[default: {REFERENCE},{DEFAULT_RULE}, or the best rule that the data allow]"
+        ),
+    ] = None,
     reference: Reference = REFERENCE,
     *,
     options: RuleOptions,
     metrics: Annotated[
-        str, typer.Option(help="source_<metric>, target_<metric> or gap_pp, comma separated.")
-    ] = ",".join(MAIN_METRICS),
+        str | None,
+        typer.Option(
+            help="source_<metric>, target_<metric> or gap_pp, comma separated. "
+            f"[default: {','.join(MAIN_METRICS)}, as far as the runs carry them]"
+        ),
+    ] = None,
     by: Annotated[
         str | None, typer.Option(help="Split by dataset, algorithm, held_out or a seed.")
     ] = None,
     scope: Scope = "run",
     role: Role = None,
+    cohort: ImportTo = None,
     out: Annotated[Path | None, typer.Option(help="Also write the table: .csv or .json.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -61,35 +74,34 @@ def command(
     printing.refuse_to_overwrite(path, out)
     _check_suffix(out)
     options.load_plugins()
-    check_named(metrics, "--metrics")
-    compared = [name for name in names(rules) if name != reference]
-    if not compared:
-        raise InputError(
-            f"Expected a rule besides the reference {reference}, but --rules has only that: "
-            "add one."
-        )
+    if metrics is not None:
+        check_named(metrics, "--metrics")
+    if rules is not None:
+        _besides(names(rules), reference)
     require("scipy")  # before held-out results are opened
-    cohort = Cohort.open(path, role=role)
-    rows = cohort.contrasts(
-        names(rules),
+    study = Cohort.open(cohort_at(path, cohort), role=role)
+    asked = [REFERENCE, study.usual_rule] if rules is None else names(rules)
+    shown = study.main_metrics if metrics is None else names(metrics)
+    rows = study.contrasts(
+        asked,
         reference,
         by=names(by),
-        metrics=names(metrics),
+        metrics=shown,
         scope=scope,
         **options.weighting,
         **options.params,
     )
     known = registrations(
-        cohort.path,
-        compared,
+        study.path,
+        _besides(asked, reference),
         options.params,
         reference=reference,
         scope=scope,
-        metrics=names(metrics),
+        metrics=shown,
         **options.weighting,
     )
     content = {
-        **record(cohort, rows, reference, names(by)),
+        **record(study, rows, reference, names(by)),
         "registered": {rule: asdict(found) for rule, found in known.items()},
     }
     if out is not None:
@@ -97,13 +109,31 @@ def command(
     if as_json:
         print(json.dumps(content, allow_nan=False))
         return
-    present(cohort, rows, names(by))
+    present(study, rows, names(by))
+    if rules is None and study.usual_rule != DEFAULT_RULE:
+        printing.console().print(
+            f"{study.usual_rule} is compared because the runs lack metrics that {DEFAULT_RULE} "
+            "needs."
+        )
     if not by:
         _say(rows)
     for rule, found in known.items():
         printing.console().print(f"{rule}: {found}")
+    if study.imported:
+        printing.console().print(OUTSIDE_THE_SEAL)
     if out is not None:
         printing.console().print(f"Written to {out}.")
+
+
+def _besides(rules: Sequence[str], reference: str) -> list[str]:
+    """The rules that are compared with the reference."""
+    compared = [name for name in rules if name != reference]
+    if not compared:
+        raise InputError(
+            f"Expected a rule besides the reference {reference}, but --rules has only that: "
+            "add one."
+        )
+    return compared
 
 
 def names(text: str | None) -> list[str]:
@@ -218,6 +248,7 @@ def record(
         "unfinished": len(cohort.unfinished),
         "wrecked": len(cohort.wrecked),
         "diverged_checkpoints": cohort.n_diverged,
+        **({"imported": True} if cohort.imported else {}),
         "level": LEVEL,
         "resamples": RESAMPLES,
         "seed": SEED,

@@ -9,6 +9,7 @@ import typer
 
 from checkwise.cli import printing
 from checkwise.cli.compare import Role, names
+from checkwise.cli.importing import ImportTo, cohorts_at
 from checkwise.cli.tables import Cohorts
 from checkwise.errors import InputError
 from checkwise.extras import require
@@ -28,13 +29,14 @@ def command(
         str | None, typer.Option(help="The run that figures of a single run show.")
     ] = None,
     role: Role = None,
+    cohort: ImportTo = None,
 ) -> None:
     """Draw the figures of a study; those that need logits say so where there are none."""
     printing.refuse_folder(out)
     drawn = [name for name in names(only) or FIGURES if name in FIGURES]
     printing.refuse_files(out, [f"{name}{kind}" for name in drawn for kind in (".pdf", ".png")])
     require("matplotlib", "scipy")  # before held-out results are opened
-    pool = Pool([Cohort.open(path, role=role) for path in paths])
+    pool = Pool([Cohort.open(place, role=role) for place in cohorts_at(paths, cohort)])
     screen = printing.console()
     key = _run(pool, run) if run else None
     for name, reason in write_figures(pool, out, only=names(only), run=key):

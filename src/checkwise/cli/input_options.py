@@ -42,7 +42,7 @@ class InputOptions(OptionGroup):
                 path,
                 held_out=self.held_out,
                 sources=self.source,
-                columns=_columns(self.column or ()),
+                columns=columns_of(self.column),
                 metrics=options.params.get("objectives", ()),
                 bins=self.bins,
                 bandwidth=self.bandwidth,
@@ -63,10 +63,10 @@ class InputOptions(OptionGroup):
                 )
 
 
-def _columns(pairs: Iterable[str]) -> dict[str, str]:
+def columns_of(pairs: Iterable[str] | None) -> dict[str, str]:
     """``NAME=COLUMN`` as a map."""
     columns: dict[str, str] = {}
-    for pair in pairs:
+    for pair in pairs or ():
         name, separator, column = pair.partition("=")
         if not separator or not name or not column:
             raise InputError(

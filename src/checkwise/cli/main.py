@@ -21,6 +21,7 @@ from checkwise.cli import (
     derive,
     export,
     figures,
+    importing,
     lodo,
     metrics,
     pack,
@@ -64,6 +65,7 @@ COMMANDS: dict[str, tuple[tuple[str, Callable[..., Any], str], ...]] = {
         ("lodo", lodo.command, "Validate on domains that are left out."),
     ),
     "Study": (
+        ("import", importing.command, "Make a study of logs or a table you have."),
         ("preregister", preregister.command, "Register a choice before looking."),
         ("compare", compare.command, "Compare rules on held-out domains."),
         ("tables", tables.command, "Write the tables of a study."),

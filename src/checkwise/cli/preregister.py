@@ -18,6 +18,7 @@ from checkwise.cli.compare import (
     check_named,
     names,
 )
+from checkwise.cli.importing import ImportTo, cohort_at
 from checkwise.cli.option_groups import with_groups
 from checkwise.cli.options import AsJson
 from checkwise.cli.rule_options import RuleOptions
@@ -30,6 +31,7 @@ from checkwise.store.hash_chain import Line
 from checkwise.store.registration import LOG, register
 from checkwise.study import Cohort, Setting
 from checkwise.study.cohort import MAIN_METRICS, REFERENCE
+from checkwise.study.imported import OUTSIDE_THE_SEAL
 from checkwise.study.registered import SCOPE, Registered, choice_of, registered_last, with_shared
 from checkwise.study.rows import find_row
 from checkwise.tables import TABLES
@@ -38,17 +40,28 @@ from checkwise.tables import TABLES
 @with_groups
 def command(
     path: CohortPath,
-    rule: Annotated[str, typer.Option(help="The rule that will be compared.")] = DEFAULT_RULE,
+    rule: Annotated[
+        str | None,
+        typer.Option(
+            help="The rule that will be compared. "
+            f"[default: {DEFAULT_RULE}, or the best rule that the data allow]"
+        ),
+    ] = None,
     reference: Reference = REFERENCE,
     scope: Scope = SCOPE,
     *,
     options: RuleOptions,
     metrics: Annotated[
-        str, typer.Option(help="What will be compared, comma separated.")
-    ] = ",".join(MAIN_METRICS),
+        str | None,
+        typer.Option(
+            help="What will be compared, comma separated. "
+            f"[default: {','.join(MAIN_METRICS)}, as far as the runs carry them]"
+        ),
+    ] = None,
     tables: Annotated[
         str, typer.Option(help="Tables that will be shown, comma separated.")
     ] = "main",
+    cohort: ImportTo = None,
     as_json: AsJson = False,
 ) -> None:
     """Record a rule, its parameters and the source journals before held-out results are opened.
@@ -58,10 +71,13 @@ def command(
     """
     options.load_plugins()
     params = options.params
-    setting = Setting(rule, params)
-    _check(setting, reference, metrics, names(tables))
-    for run in Cohort.open(path).usable.values():
+    study = Cohort.open(cohort_at(path, cohort))
+    setting = Setting(study.usual_rule if rule is None else rule, params)
+    shown = list(study.main_metrics) if metrics is None else names(metrics)
+    _check(setting, reference, shown, names(tables))
+    for run in study.usable.values():
         domain_weights(run, options.weighting["weights"])  # refuses weights that a run cannot have
+    study.check_measured(setting, shown)
     choice = {
         **choice_of(
             setting,
@@ -69,22 +85,24 @@ def command(
             scope=scope,
             **options.weighting,
         ),
-        "metrics": names(metrics),
+        "metrics": shown,
         "tables": names(tables),
     }
-    line = register(path, choice)
-    found = registered_last(path, choice)
+    line = register(study.path, choice)
+    found = registered_last(study.path, choice)
     if as_json:
         dates = {"opened": found.opened or None, "earlier": found.earlier or None}
         print(json.dumps({**line.content, "digest": line.digest, "state": found.state, **dates}))
         return
-    _say(path, rule, line, found)
+    _say(study.path, setting.rule, line, found)
+    if study.imported:
+        printing.console().print(OUTSIDE_THE_SEAL)
 
 
 def _check(
     setting: Setting,
     reference: str,
-    metrics: str,
+    metrics: Sequence[str],
     tables: Sequence[str],
 ) -> None:
     """What cannot be chosen or shown must not enter a log that nobody can correct."""
@@ -104,8 +122,8 @@ def _check(
     for name in check_objectives(setting.params.get("objectives", ("nll",))):
         if name not in METRICS:
             raise InputError(f"Expected objectives among {', '.join(METRICS)}, but got {name!r}.")
-    check_named(metrics, "--metrics")
-    check_metrics(names(metrics))
+    check_named(",".join(metrics), "--metrics")
+    check_metrics(metrics)
     for name in tables:
         if name not in TABLES:
             raise InputError(f"Expected tables among {', '.join(TABLES)}, but got {name!r}.")

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from checkwise.cli import printing
 from checkwise.cli.compare import Reference, Role, names
-from checkwise.cli.input_options import InputOptions
+from checkwise.cli.importing import ImportTo, cohort_at
+from checkwise.cli.input_options import InputOptions, columns_of
 from checkwise.cli.option_groups import with_groups
 from checkwise.cli.rule_options import RuleOptions
 from checkwise.errors import InputError
 from checkwise.extras import require
 from checkwise.page import write_report
 from checkwise.page.facts import RULES
+from checkwise.readers.request import Request
 from checkwise.records import RunKey, Trajectory
 from checkwise.store.cohort import is_cohort
 from checkwise.study import Cohort
 from checkwise.study.cohort import REFERENCE
+from checkwise.study.imported import importable
 
 
 @with_groups
@@ -36,31 +39,40 @@ def command(
     options: RuleOptions,
     inputs: InputOptions,
     role: Role = None,
+    cohort: ImportTo = None,
 ) -> None:
     """Write one HTML file that opens offline: the answer first, then what it rests on."""
     printing.refuse_to_overwrite(path, output, make_folder=True)
     options.load_plugins()
     asked = names(rules)
     choosing = {**options.weighting, **options.params}
-    if is_cohort(path):
-        require("scipy")  # before held-out results are opened
-        compared: dict[str, Any] = {"rules": asked} if asked else {}
-        write_report(
-            Cohort.open(path, role=role), output, reference=reference, **compared, **choosing
-        )
-    else:
-        rule = asked[0] if asked else None
+    rule = asked[0] if asked else None
+    run = None
+    if cohort is None and not is_cohort(path):
         run = _only_run(path, inputs.load_runs(path, rule, options))
+    if run is None:
+        require("scipy")  # before held-out results are opened
+        study = Cohort.open(cohort_at(path, cohort, request=_request(inputs)), role=role)
+        usual = RULES if study.usual_rule == RULES[0] else (study.usual_rule, "ac-mean")
+        write_report(study, output, reference=reference, rules=asked or usual, **choosing)
+    else:
         write_report(run, output, rule=rule, **choosing)
     printing.console().print(f"The page is {output.resolve()}")
 
 
-def _only_run(path: Path, runs: Mapping[RunKey, Trajectory]) -> Trajectory:
+def _request(inputs: InputOptions) -> Request:
+    columns = columns_of(inputs.column)
+    return Request.of(inputs.held_out, (), sources=inputs.source, columns=columns)
+
+
+def _only_run(path: Path, runs: Mapping[RunKey, Trajectory]) -> Trajectory | None:
+    """The run at a path; None where there are several, in files that can be imported."""
+    if len(runs) != 1 and importable(path):
+        return None
     if len(runs) != 1:
         shown = ", ".join(str(key) for key in list(runs)[:3])
         raise InputError(
             f"Expected one run or a cohort, but {path} holds {len(runs)} runs ({shown}"
-            f"{', …' * (len(runs) > 3)}): give the folder of one of them; of several runs in one "
-            "file, write a page from Python with `load_runs` and `write_report`."
+            f"{', …' * (len(runs) > 3)}): give the folder of one of them."
         )
     return next(iter(runs.values()))

@@ -11,6 +11,7 @@ import typer
 
 from checkwise.cli import printing
 from checkwise.cli.compare import Role, check_metrics, check_named, names
+from checkwise.cli.importing import ImportTo, cohorts_at
 from checkwise.cli.printing import csv_text
 from checkwise.errors import InputError
 from checkwise.extras import require
@@ -21,7 +22,10 @@ from checkwise.tables import Table, build, build_all, check_name, typeset, usual
 
 KINDS = (".md", ".csv", ".tex")
 ALL = "tables.md"
-Cohorts = Annotated[list[Path], typer.Argument(metavar="COHORT...", help="Folders of cohorts.")]
+Cohorts = Annotated[
+    list[Path],
+    typer.Argument(metavar="COHORT...", help="Cohorts; or logs or tables, which are imported."),
+]
 
 
 def command(
@@ -38,6 +42,7 @@ def command(
         ),
     ] = None,
     role: Role = None,
+    cohort: ImportTo = None,
 ) -> None:
     """Write the tables of a study, each as .md, .csv and .tex, and all of them as tables.md."""
     printing.refuse_folder(out)
@@ -49,7 +54,7 @@ def command(
         check_name(name, margins)
     printing.refuse_files(out, [*(f"{name}{kind}" for name in asked for kind in KINDS), ALL])
     require("scipy")  # before held-out results are opened
-    pool = Pool([Cohort.open(path, role=role) for path in paths])
+    pool = Pool([Cohort.open(place, role=role) for place in cohorts_at(paths, cohort)])
     made: Sequence[Table | tuple[str, str]]
     if only is not None:
         made = [build(name, pool, margins=margins) for name in asked]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from checkwise.errors import InputError
+from checkwise.errors import InputError, MissingMetricError
 from checkwise.figures import (
     algorithms,
     confident_errors,
@@ -112,7 +112,7 @@ def write_figures(
     for name in only or FIGURES:
         try:
             figure = FIGURES[name](pool, run)
-        except InputError as error:
+        except (InputError, MissingMetricError) as error:
             if only:
                 raise
             yield name, str(error)

@@ -114,7 +114,9 @@ def input_files(root: Path) -> list[Path]:
     A folder of saved outputs, and a run of checkwise, have none.
     """
     if root.is_file():
-        return [root]
+        return [root] if any(reader.recognise(root) for reader in READERS) else []
+    if not root.is_dir():
+        return []
     folders = (folder for folder, reader in _run_folders(root) if reader.recognise is _has_log)
     return sorted(folder / domainbed.LOG for folder in folders)
 

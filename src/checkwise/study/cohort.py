@@ -13,6 +13,7 @@ import numpy as np
 from checkwise.errors import InputError
 from checkwise.records import RunKey, Trajectory
 from checkwise.selection import DEFAULT_RULE
+from checkwise.selection.default_rule import PREFERRED, usable_rules
 from checkwise.statistics.bootstrap import LEVEL, RESAMPLES, SEED, check_draws
 from checkwise.store import cohort as stored
 from checkwise.store.done import finished
@@ -20,6 +21,7 @@ from checkwise.study import frames
 from checkwise.study.choices import choices
 from checkwise.study.derived import derived_outcomes, with_targets
 from checkwise.study.heldout import Targets
+from checkwise.study.imported import is_imported
 from checkwise.study.outcome import KEY_COLUMNS, Outcome, key_columns
 from checkwise.study.paired import (
     Contrast,
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 
 ROLES = ("development", "evaluation")
 REFERENCE = "source-acc"
+WITHOUT_METRICS = "ac-early"  # the rule beside the reference that needs accuracies only
 MAIN_METRICS = ("target_accuracy", "target_nll", "target_ece", "target_cwece")
 
 
@@ -91,6 +94,41 @@ class Cohort:
     def name(self) -> str:
         """The name of the study."""
         return self._record.name
+
+    @property
+    def imported(self) -> bool:
+        """Whether it was made of other people's logs or tables."""
+        return is_imported(self._record)
+
+    @cached_property
+    def main_metrics(self) -> tuple[str, ...]:
+        """What a comparison shows unless told otherwise: the main metrics of held-out results."""
+        measured = self._target_metrics
+        return tuple(m for m in MAIN_METRICS if measured is None or m.partition("_")[2] in measured)
+
+    @property
+    def _target_metrics(self) -> Sequence[str] | None:
+        """What an imported cohort knows of held-out domains; None where it is as of the source."""
+        return self._record.metrics.get("target") if self.imported else None
+
+    @cached_property
+    def usual_rule(self) -> str:
+        """The rule to compare where none is named: the best one for which there are metrics."""
+        if not self.imported:
+            return DEFAULT_RULE
+        shared = set.intersection(*(set(run.metrics) for run in self.usable.values()))
+        usable = usable_rules(shared)
+        best = next(name for name in PREFERRED if name in usable)
+        return best if best != REFERENCE else WITHOUT_METRICS
+
+    def check_measured(self, setting: Setting, metrics: Sequence[str]) -> None:
+        """Refuse what an imported cohort can never show; nothing held out is opened.
+
+        Raises:
+            MissingMetricError: a metric was not logged, or the rule needs one that was not.
+        """
+        if self.imported:
+            check_carried(metrics, [self._chosen(setting)], self._target_metrics)
 
     @cached_property
     def usable(self) -> dict[RunKey, Trajectory]:
@@ -187,7 +225,7 @@ class Cohort:
         labels = [rule.label if isinstance(rule, Setting) else rule for rule in rules]
         every, options = _read([*rules, *([] if label in labels else [reference])], params)
         chosen = {s.label: self._chosen(s, **options) for s in every}
-        check_carried(metrics, chosen.values())
+        check_carried(metrics, chosen.values(), self._target_metrics)
         # Nothing held out is opened before all that can be refused without it has been.
         given = {s.label: self._on_targets(s, chosen[s.label]) for s in every}
         needs = {s.label: s.row.needs for s in every}

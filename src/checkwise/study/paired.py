@@ -176,16 +176,23 @@ def _value(outcome: Outcome, metric: str) -> float:
         raise _missing(outcome, metric, next(iter(outcome.targets.values()), {})) from None
 
 
-def check_carried(metrics: Sequence[str], rows: Iterable[Sequence[Outcome]]) -> None:
+def check_carried(
+    metrics: Sequence[str],
+    rows: Iterable[Sequence[Outcome]],
+    on_target: Sequence[str] | None = None,
+) -> None:
     """Refuse metrics that the runs lack, before anything held out is opened.
 
-    A run records the same metrics on held-out domains as on source validation.
+    A trained run records the same metrics on held-out domains as on source validation; of an
+    imported one ``on_target`` names them.
     """
     for outcome in (outcome for outcomes in rows for outcome in outcomes):
-        carried = {f"{side}_{name}" for side in ("source", "target") for name in outcome.source}
+        measured = outcome.source if on_target is None else on_target
+        carried = {f"source_{name}" for name in outcome.source}
+        carried |= {f"target_{name}" for name in measured}
         for metric in metrics:
             if metric not in {*carried, "gap_pp"}:
-                raise _missing(outcome, metric, outcome.source)
+                raise _missing(outcome, metric, measured)
 
 
 def _missing(outcome: Outcome, metric: str, on_target: Iterable[str]) -> MissingMetricError:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from checkwise.errors import InputError
+from checkwise.errors import InputError, MissingMetricError
 from checkwise.records import RunKey, Trajectory
 from checkwise.study.cohort import Cohort
 from checkwise.study.heldout import Targets
@@ -34,6 +34,16 @@ class Group:
     labels: tuple[str, ...]
     role: str
     keep: BoolArray
+
+
+class Columns(dict[str, FloatArray]):
+    """Columns by name; one that the runs lack, as imported logs may, is refused in a sentence."""
+
+    def __missing__(self, name: str) -> FloatArray:
+        raise MissingMetricError(
+            f"Expected a metric that the runs carry, but got {name!r}. They carry "
+            f"{', '.join(self)}."
+        )
 
 
 class Pool:
@@ -115,7 +125,8 @@ class Pool:
                 }
             )
         shared = [name for name in found[0] if all(name in other for other in found)]
-        return {name: np.mean([other[name] for other in found], axis=0) for name in shared}
+        means = {name: np.mean([other[name] for other in found], axis=0) for name in shared}
+        return Columns(means)
 
     def at_steps(self, outcome: Outcome) -> Outcome:
         """An outcome with the held-out results at its steps, averaged over them."""
@@ -209,13 +220,15 @@ def _name(rule: Rule) -> str:
     return f"{setting.rule} {sorted(setting.params.items())!r}"
 
 
-def as_columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, FloatArray]:
+def as_columns(rows: Sequence[Mapping[str, Any]]) -> Columns:
     """One column per name over the rows; nan where a row has none."""
     names = dict.fromkeys(name for row in rows for name in row)
-    return {
-        column: np.array([row.get(column, np.nan) for row in rows], dtype=np.float64)
-        for column in names
-    }
+    return Columns(
+        {
+            column: np.array([row.get(column, np.nan) for row in rows], dtype=np.float64)
+            for column in names
+        }
+    )
 
 
 def _flat(outcome: Outcome) -> dict[str, Any]:

@@ -100,6 +100,11 @@ def transfers(pool: Pool, metric: str) -> dict[RunKey, Transfer]:
     return found
 
 
+def _is_carried(pool: Pool, metric: str) -> bool:
+    """Whether every run has a metric on both sides; imported logs may lack some."""
+    return all(metric in pool.trajectory(k).metrics and metric in pool.target(k) for k in pool.keys)
+
+
 def rank_correlation(pool: Pool) -> Table:
     """Mean rank correlation inside Θ, per data set."""
     found = inside_feasible(pool)
@@ -162,7 +167,7 @@ def kendall_tau(pool: Pool) -> Table:
 def ordering_transfer(pool: Pool) -> Table:
     """Pairs whose source order holds on the target, and pairs for which it had to."""
     cells = []
-    for metric in METRICS:
+    for metric in (name for name in METRICS if _is_carried(pool, name)):
         found = transfers(pool, metric)
         for group in pool.groups(["dataset"]):
             mine = [found[pool.keys[i]] for i in np.flatnonzero(group.keep).tolist()]

@@ -1,0 +1,116 @@
+"""``checkwise import``, and the cohort that other commands make of a log or a table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from checkwise.cli import printing
+from checkwise.cli.input_options import columns_of
+from checkwise.cli.options import Column, HeldOut, Source
+from checkwise.cli.progress import counting
+from checkwise.errors import InputError
+from checkwise.readers.request import Request
+from checkwise.selection.explain import counted
+from checkwise.store.cohort import is_cohort
+
+if TYPE_CHECKING:
+    from checkwise.study.foreign_runs import ForeignRun
+
+SUFFIX = ".cohort"
+ImportTo = Annotated[
+    Path | None,
+    typer.Option(
+        "--cohort", help="Where a log or table is imported to, and kept. [default: PATH.cohort]"
+    ),
+]
+
+
+def command(
+    path: Annotated[Path, typer.Argument(help="A table, a log, or a folder of logs.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", help="The cohort to make. [default: PATH.cohort]")
+    ] = None,
+    held_out: HeldOut = None,
+    source: Source = None,
+    column: Column = None,
+    role: Annotated[str, typer.Option(help="development or evaluation.")] = "evaluation",
+    name: Annotated[
+        str | None, typer.Option(help="The name of the study. [default: that of PATH]")
+    ] = None,
+) -> None:
+    """Make a cohort of DomainBed logs, SWAD logs or a table with rows of the target.
+
+    Source validation and held-out results go to different files. Nothing held out is shown.
+    """
+    from checkwise.study.imported import import_cohort
+
+    place = _place(path) if out is None else out
+    request = Request.of(held_out, (), sources=source, columns=columns_of(column))
+    with counting("importing runs") as progress:
+        runs = import_cohort(path, place, request, role=role, name=name, progress=progress)
+    screen = printing.console()
+    screen.print(f"{counted(len(runs), 'run')} imported into {place}.")
+    for line in _notes(runs):
+        screen.print(line)
+    screen.print(
+        f"Held-out results are sealed there. `checkwise preregister {place}` registers a rule "
+        f"before `checkwise compare {place}` opens them."
+    )
+
+
+def cohort_at(path: Path, cohort: Path | None, *, request: Request | None = None) -> Path:
+    """The cohort at a path; a log or a table is imported first, or was before.
+
+    The imported cohort stays, so that registrations and the mark of an opening stay with it.
+
+    Raises:
+        InputError: the files changed since they were imported.
+    """
+    from checkwise.study.imported import check_unchanged, import_cohort, importable
+
+    if not importable(path):
+        return path
+    place = _place(path) if cohort is None else cohort
+    request = request or Request()
+    screen = printing.console(stderr=True)
+    if is_cohort(place):
+        check_unchanged(place, path, request)
+        screen.print(f"{path} was imported before: {place} is read.")
+    else:
+        with counting("importing runs") as progress:
+            runs = import_cohort(path, place, request, progress=progress)
+        screen.print(f"{path} is imported into {place} ({counted(len(runs), 'run')}).")
+    return place
+
+
+def cohorts_at(paths: Sequence[Path], cohort: Path | None) -> list[Path]:
+    """The same of several paths; one folder cannot be for more than one of them."""
+    if cohort is not None and len(paths) > 1:
+        raise InputError(
+            f"Expected one PATH with --cohort, but got {len(paths)}: run `checkwise import` for "
+            "each, and give the cohorts."
+        )
+    return [cohort_at(path, cohort) for path in paths]
+
+
+def _place(path: Path) -> Path:
+    """``runs`` → ``runs.cohort``, beside it."""
+    whole = path if path.name not in ("", "..") else path.resolve()
+    return whole.with_name(f"{whole.name}{SUFFIX}")
+
+
+def _notes(runs: Sequence[ForeignRun]) -> list[str]:
+    notes = Counter(note for run in runs for note in run.trajectory.notes)
+    lines = [f"note ({times} of {len(runs)} runs): {note}" for note, times in notes.items()]
+    gaps = [run for run in runs if run.gaps]
+    if gaps:
+        lines.append(
+            f"note ({len(gaps)} of {len(runs)} runs): some checkpoints have no held-out accuracy; "
+            "comparisons leave out the runs in which a rule chooses one of those"
+        )
+    return lines

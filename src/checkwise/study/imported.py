@@ -1,0 +1,246 @@
+"""A cohort from logs or tables that other tools wrote: source and held-out results kept apart.
+
+The new cohort has the layout of a trained one, so that whatever works on those works on it. Its
+held-out journals are written here and opened by nobody: the first comparison leaves the mark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from checkwise.errors import InputError
+from checkwise.metrics import METRICS
+from checkwise.readers.loading import input_files
+from checkwise.readers.request import Request
+from checkwise.records import Trajectory
+from checkwise.store import layout
+from checkwise.store.atomic_write import write_bytes
+from checkwise.store.cohort import CohortRecord, is_cohort, open_cohort, write_cohort
+from checkwise.store.done import Fingerprint, fingerprint, mark_done
+from checkwise.store.journal import encode_line
+from checkwise.store.new_folder import check_new, new_folder
+from checkwise.store.run import write_run
+from checkwise.study.foreign_runs import ForeignRun, read_runs
+from checkwise.study.target_rows import ByStep, TargetRow
+
+ORIGIN: Final = "imported"  # in cohort.json under `study`, in run.json under `config`
+ROLES: Final = ("development", "evaluation")
+OUTSIDE_THE_SEAL: Final = (
+    "The held-out values were imported from files that anyone could read before: the log of "
+    "registrations cannot show that nobody looked there first."
+)
+
+Progress = Callable[[int, int], None]
+
+
+def is_imported(record: CohortRecord) -> bool:
+    """Whether a cohort was made of other people's files."""
+    return ORIGIN in record.study
+
+
+def import_cohort(
+    path: Path,
+    out: Path,
+    request: Request,
+    *,
+    role: str = "evaluation",
+    name: str | None = None,
+    progress: Progress | None = None,
+) -> tuple[ForeignRun, ...]:
+    """Make the cohort ``out`` of the logs or tables at ``path``; returns its runs.
+
+    ``out`` appears when it is complete. A process that is killed leaves nothing there.
+
+    Args:
+        path: a table, a log, or a folder of logs.
+        out: a folder that does not exist yet.
+        request: what is held out, and which columns are read, as for a selection.
+        role: of the data, development or evaluation.
+        name: of the study; by default that of ``path``.
+        progress: called with runs written and runs in all.
+
+    Raises:
+        InputError: nothing can be read there, or it says nothing about held-out domains.
+    """
+    if role not in ROLES:
+        raise InputError(f"Expected --role development or evaluation, but got {role!r}.")
+    check_new(out)
+    if path.is_dir() and out.resolve().is_relative_to(path.resolve()):
+        raise InputError(
+            f"Expected a folder outside {path}, whose runs are read, but {out} is inside it: "
+            "choose another."
+        )
+    files = _fingerprints(path)
+    runs = read_runs(path, request)
+    if _fingerprints(path) != files:
+        raise InputError(
+            f"Expected files that stay as they are, but {path} changed while it was read: run the "
+            "same command again when nothing writes there."
+        )
+    measured = _measured(path, runs)
+    with new_folder(out) as place:
+        write_cohort(
+            place,
+            name=name or path.resolve().stem,
+            roles=dict.fromkeys(sorted({run.key.dataset for run in runs}), role),
+            study={ORIGIN: _origin(path, files, request)},
+            metrics={"target": list(measured)},
+            keys=[run.key for run in runs],
+        )
+        for done, run in enumerate(runs, start=1):
+            _write_run(place, path, run, measured, files)
+            if progress:
+                progress(done, len(runs))
+    return tuple(runs)
+
+
+def check_unchanged(cohort: Path, path: Path, request: Request) -> None:
+    """Refuse a cohort that was imported from something else than what ``path`` is now.
+
+    What the request does not say may be anything.
+
+    Raises:
+        InputError: it was not imported, or from other files, or read in another way.
+    """
+    record = open_cohort(cohort)
+    before = record.study.get(ORIGIN)
+    if not isinstance(before, dict):
+        raise InputError(
+            f"Expected a cohort that was imported from {path}, but {cohort} was trained: name "
+            "another folder with --cohort."
+        )
+    now = _origin(path, _fingerprints(path), request)
+    told = {"held_out": "--held-out", "sources": "--source", "columns": "--column"}
+    other = [option for fact, option in told.items() if now[fact] not in ([], {}, before.get(fact))]
+    if now["files"] == before.get("files") and not other:
+        return
+    what = f"{other[0]} was another then" if other else f"the files of {path} changed since"
+    raise InputError(
+        f"Expected what {cohort} was imported from, but {what}: name a new folder with --cohort to "
+        f"import it again (`checkwise compare {cohort}` shows what was imported)."
+    )
+
+
+def importable(path: Path) -> bool:
+    """Whether a path that is no cohort holds logs or a table."""
+    return not is_cohort(path) and bool(input_files(path))
+
+
+def _measured(path: Path, runs: Sequence[ForeignRun]) -> tuple[str, ...]:
+    """Metrics that held-out rows have, in the order of the registry."""
+    names = {
+        name
+        for run in runs
+        for rows in run.targets.values()
+        for row in rows.values()
+        for name in row.values
+    }
+    if "accuracy" not in names:
+        raise InputError(
+            f"Expected results on held-out domains beside source validation, but {path} has none: "
+            "give a DomainBed or SWAD log with the fields of its test_envs, or a table with rows "
+            "of the target (a column `role` or `held_out`, or `checkwise import` with --held-out)."
+        )
+    return tuple(name for name in METRICS if name in names)
+
+
+def _fingerprints(path: Path) -> dict[str, Fingerprint]:
+    """Size and SHA-256 of every file that is read, by its name below ``path``."""
+    return {
+        _below(path, file): fingerprint(file.resolve().parent, file.resolve().name)
+        for file in input_files(path)
+    }
+
+
+def _origin(path: Path, files: Mapping[str, Fingerprint], request: Request) -> dict[str, Any]:
+    return {
+        "path": path.resolve().name,
+        "files": dict(files),
+        "held_out": list(request.held_out),
+        "sources": list(request.sources),
+        "columns": dict(request.columns),
+    }
+
+
+def _below(path: Path, file: Path) -> str:
+    return file.relative_to(path if path.is_dir() else path.parent).as_posix()
+
+
+def _write_run(
+    cohort: Path,
+    path: Path,
+    run: ForeignRun,
+    measured: Sequence[str],
+    files: Mapping[str, Fingerprint],
+) -> None:
+    folder = cohort / layout.RUNS / str(run.key)
+    (folder / layout.HELDOUT).mkdir(parents=True)
+    steps = run.trajectory.steps.tolist()
+    file = _below(path, run.file)
+    own = {name: METRICS[name].direction for name in run.trajectory.metrics if _is_own(name)}
+    config: dict[str, Any] = {
+        ORIGIN: {
+            "file": file,
+            "sha256": files[file]["sha256"],
+            "notes": list(run.trajectory.notes),
+        },
+        "record_steps": steps,
+        **({} if run.hparams is None else {"hparams": dict(run.hparams)}),
+        **({"metrics": own} if own else {}),
+    }
+    write_run(folder, run.key, config)
+    write_bytes(folder / layout.SOURCE, b"".join(map(encode_line, _source_lines(run.trajectory))))
+    for domain, rows in run.targets.items():
+        lines = _target_lines(steps, rows, measured)
+        write_bytes(folder / layout.heldout_file(domain), b"".join(map(encode_line, lines)))
+    mark_done(folder, steps[-1])
+
+
+def _is_own(name: str) -> bool:
+    return METRICS[name].function is not None
+
+
+def _source_lines(run: Trajectory) -> list[dict[str, Any]]:
+    """The lines of ``source.jsonl``; counts that nobody knows are null."""
+    lines = []
+    for t, step in enumerate(run.steps.tolist()):
+        lost = bool(run.diverged[t])
+
+        def told(value: Any, lost: bool = lost) -> Any:
+            return None if lost else value.item()
+
+        domains = {
+            domain: {
+                "n": None if run.counts is None else int(run.counts[e]),
+                "correct": None if run.correct is None else told(run.correct[t, e]),
+                **{name: told(values[t, e]) for name, values in run.values.items()},
+            }
+            for e, domain in enumerate(run.domains)
+        }
+        means = {name: told(values[t]) for name, values in run.pooled.items()}
+        pooled = {"pooled": means} if means else {}
+        lines.append({"step": step, "diverged": lost, "domains": domains, **pooled})
+    return lines
+
+
+def _target_lines(
+    steps: Sequence[int], rows: ByStep, measured: Sequence[str]
+) -> list[dict[str, Any]]:
+    """The lines of a held-out journal, one for every step of the source; gaps are null."""
+    empty = TargetRow({})
+    by_step = [rows.get(step, empty) for step in steps]
+    counts = {
+        name: all(getattr(row, name) is not None for row in by_step) for name in ("n", "correct")
+    }
+    return [
+        {
+            "step": step,
+            "diverged": False,
+            "split": row.split,
+            **{name: getattr(row, name) if known else None for name, known in counts.items()},
+            **{name: row.values.get(name) for name in measured},
+        }
+        for step, row in zip(steps, by_step, strict=True)
+    ]

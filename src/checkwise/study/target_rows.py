@@ -1,0 +1,190 @@
+"""What other people's logs and tables say about held-out domains; only an import reads it.
+
+The readers of these files give source validation and nothing else. This module reads what they
+leave out. No message of it shows a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from checkwise.errors import InputError
+from checkwise.metrics import METRICS
+from checkwise.metrics.arrays import is_number
+from checkwise.readers import domainbed, paper_log, restarts, swad, table_files, table_runs
+from checkwise.readers.json_lines import Line, read_lines
+from checkwise.readers.request import Request
+from checkwise.readers.table_runs import RUN_COLUMNS, Sheet
+from checkwise.records import RunKey
+from checkwise.records.cells import text_or_none, texts
+from checkwise.records.checks import outside, whole_numbers
+from checkwise.records.held_out_column import targets_of
+
+UNNAMED = "target"  # in a table without a column of domains
+
+
+@dataclass(frozen=True)
+class TargetRow:
+    """One checkpoint on one held-out domain: the metrics that are finite, counts where logged."""
+
+    values: Mapping[str, float]
+    n: int | None = None
+    correct: int | None = None
+    split: str | None = None
+
+
+ByStep: TypeAlias = dict[int, TargetRow]
+
+
+@dataclass(frozen=True)
+class BeyondSource:
+    """What a file says of a run besides source validation: rows by held-out domain and step."""
+
+    targets: dict[str, ByStep] = field(default_factory=dict)
+    hparams: Mapping[str, Any] | None = None
+
+
+def beyond_source(file: Path, request: Request) -> dict[RunKey | None, BeyondSource]:
+    """What the readers leave out of every run in a log or table.
+
+    The key is None where the file does not tell runs apart, as it is for the readers.
+
+    Raises:
+        InputError: a value is no number or out of range, or a checkpoint has two rows.
+    """
+    kind = file.suffix.lower()
+    if kind == ".csv":
+        return _of_table(table_files.open_csv(file, request), request)
+    if kind in (".parquet", ".pq"):
+        return _of_table(table_files.open_parquet(file), request)
+    lines, notes = read_lines(file)
+    if domainbed.recognises(lines[0]):
+        runs = domainbed.lines_by_run(lines, file, request)
+        return {key: _of_log(key, own, file, _domainbed) for key, own in runs.items()}
+    if swad.recognises(lines[0]):
+        runs = swad.lines_by_run(lines, file, request)
+        return {key: _of_log(key, own, file, _swad) for key, own in runs.items()}
+    return _of_table(table_files.sheet_of(lines, notes, file), request)
+
+
+def _of_log(
+    key: RunKey,
+    lines: Sequence[Line],
+    file: Path,
+    logged: Callable[[Line, int, str], dict[str, Any]],
+) -> BeyondSource:
+    """The ``in`` split of every target, which DomainBed reports; ``out`` where there is no other.
+
+    Of a step that was logged twice the last record counts, as it does on source validation.
+    """
+    records, _ = restarts.latest(lines, file)
+    found: dict[str, ByStep] = {}
+    for domain in key.held_out:
+        index = int(domain.removeprefix("env"))
+        has_in = any(_without_gaps(logged(line, index, "in")) for line in records)
+        split = "in" if has_in else "out"
+        found[domain] = {
+            int(line.fields["step"]): _row(
+                logged(line, index, split), split, f"{domain}, {file} line {line.number}"
+            )
+            for line in records
+        }
+    return BeyondSource(found, _hparams(records[-1]))
+
+
+def _hparams(line: Line) -> dict[str, Any] | None:
+    """The hyperparameters that are plain values; JSON of ours has no NaN."""
+    logged = line.fields.get("hparams")
+    if not isinstance(logged, dict):
+        return None
+    plain = (str, bool, int, type(None))
+    return {
+        name: value
+        for name, value in logged.items()
+        if isinstance(value, plain) or (isinstance(value, float) and np.isfinite(value))
+    }
+
+
+def _domainbed(line: Line, index: int, split: str) -> dict[str, Any]:
+    found = {"accuracy": line.fields.get(f"env{index}_{split}_acc")}
+
+    def of_target(field: str) -> Iterable[dict[str, Any]]:
+        for entry in paper_log.entries(line, field):
+            if entry.get("domain_index") == index and entry.get("split") == split:
+                yield entry
+
+    for entry in of_target(paper_log.FIELD):
+        logged = {name: entry.get(paper_log.LOGGED_AS.get(name, name)) for name in METRICS}
+        found |= _without_gaps(logged) | {"n": entry.get("n")}
+    worst = paper_log.worst_class(of_target(paper_log.CLASS_FIELD)).get(index)
+    return found if worst is None else found | {"worst_class_accuracy": worst}
+
+
+def _swad(line: Line, index: int, split: str) -> dict[str, Any]:
+    return {"accuracy": line.fields.get(f"env{index}_{split}")}
+
+
+def _of_table(sheet: Sheet, request: Request) -> dict[RunKey | None, BeyondSource]:
+    sources = table_runs.sort_rows(sheet, request)
+    rows = np.flatnonzero(~sources.keep)
+    header = sheet.header(np.flatnonzero(sources.keep))
+    reading = table_runs.check_header(header, request, sheet.path)
+    columns = sheet.columns(reading, rows)
+    labels = {n: texts(columns, n, "", len(rows)).tolist() for n in RUN_COLUMNS if n in columns}
+    domains = texts(columns, "domain", UNNAMED, len(rows)).tolist()
+    steps = whole_numbers(columns["step"], "step").tolist() if len(rows) else []
+    wanted = [name for name in columns if name in METRICS or name in ("n", "correct")]
+    found: dict[RunKey | None, BeyondSource] = {}
+    for row, (domain, step) in enumerate(zip(domains, steps, strict=True)):
+        cell = columns["held_out"][row] if "held_out" in columns else None
+        targets = targets_of(cell, sources.domains, str(sheet.path))
+        if targets and domain not in targets:
+            continue  # a source of this run that the caller leaves out
+        key = None
+        if labels or targets:
+            named = {name: column[row] for name, column in labels.items()}
+            key = table_runs.key_of(named, targets, sheet.path)
+        where = f"{domain}, step {step} of {sheet.path}"
+        by_step = found.setdefault(key, BeyondSource()).targets.setdefault(domain, {})
+        if step in by_step:
+            raise InputError(
+                f"Expected one row per step and domain, but got two for {where}: keep one (or add "
+                "the run's columns, if the table holds several runs)."
+            )
+        by_step[step] = _row({name: columns[name][row] for name in wanted}, None, where)
+    return found
+
+
+def _row(logged: Mapping[str, Any], split: str | None, where: str) -> TargetRow:
+    """Checked numbers; what is empty or not finite is left out, as nothing can be said of it."""
+    numbers: dict[str, float] = {}
+    for name, cell in _without_gaps(logged).items():
+        if not is_number(cell):
+            raise _refusal("a number", name, where)
+        value = float(cell)
+        if not np.isfinite(value):
+            continue
+        if outside(np.array([value]), name)[0]:
+            raise _refusal("a fraction or an error of 0 or more", name, where)
+        numbers[name] = value
+    counts = {name: numbers.pop(name) for name in ("n", "correct") if name in numbers}
+    for name, count in counts.items():
+        if count < 0 or count != int(count):
+            raise _refusal("a whole number", name, where)
+    return TargetRow(numbers, split=split, **{name: int(count) for name, count in counts.items()})
+
+
+def _without_gaps(logged: Mapping[str, Any]) -> dict[str, Any]:
+    return {n: cell for n, cell in logged.items() if cell is not None and text_or_none(cell) != ""}
+
+
+def _refusal(expected: str, name: str, where: str) -> InputError:
+    return InputError(
+        f"Expected {expected} as {name} on the held-out domain {where}, but it is none (the value "
+        "is not shown): correct it, or leave it empty."
+    )

@@ -1,0 +1,133 @@
+"""Commands on sweeps and tables that other tools wrote."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from checkwise.cli import main
+from tests.study.cohorts import demo_like
+from tests.study.sweeps import domainbed_sweep, tidy_rows
+
+
+def run(*words: object) -> int:
+    with pytest.raises(SystemExit) as stop:
+        main([str(word) for word in words])
+    return int(stop.value.code or 0)
+
+
+@pytest.fixture
+def sweep(tmp_path: Path) -> Path:
+    return domainbed_sweep(tmp_path / "runs")
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    rows = tidy_rows(demo_like(tmp_path / "own", runs_per_algorithm=2))
+    pd.DataFrame(rows).to_csv(tmp_path / "table.csv", index=False)
+    return tmp_path / "table.csv"
+
+
+def answer(capsys: pytest.CaptureFixture[str], *words: object) -> dict[str, Any]:
+    capsys.readouterr()
+    assert run(*words, "--json") == 0
+    printed: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return printed
+
+
+def test_a_registration_before_the_first_comparison_is_on_time(
+    sweep: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    registered = answer(capsys, "preregister", sweep)
+    assert (registered["state"], registered["choice"]["rule"]) == ("before", "ac-early")
+    assert registered["choice"]["metrics"] == ["target_accuracy"]
+    found = answer(capsys, "compare", sweep)
+    assert found["imported"] is True
+    assert found["registered"]["ac-early"]["state"] == "before"
+    assert [row["metric"] for row in found["contrasts"]] == ["target_accuracy"]
+    assert answer(capsys, "preregister", sweep, "--rule", "ac-random")["state"] == "late"
+    assert (tmp_path / "runs.cohort" / "cohort.json").is_file()
+
+
+def test_it_says_where_it_imports_to_and_that_values_lay_open(
+    sweep: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("compare", sweep) == 0
+    printed = capsys.readouterr()
+    assert f"{sweep} is imported into {sweep}.cohort (16 runs)." in printed.err
+    assert "cannot show that nobody looked there first" in printed.out
+    assert "ac-early is compared because the runs lack metrics that ac-nc needs" in printed.out
+    assert run("compare", sweep) == 0
+    assert "was imported before" in capsys.readouterr().err
+
+
+def test_files_that_changed_are_refused_with_what_to_do(
+    sweep: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("compare", sweep) == 0
+    log = next(sweep.rglob("results.jsonl"))
+    log.write_text(log.read_text().replace('"loss": 1.0', '"loss": 2.0'))
+    assert run("compare", sweep) == 2
+    assert "name a new folder with --cohort" in capsys.readouterr().err
+    assert run("compare", sweep, "--cohort", tmp_path / "new") == 0
+
+
+def test_a_rule_without_its_metrics_names_them_and_opens_nothing(
+    sweep: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for command in (
+        ["compare", sweep, "--rules", "ac-nc"],
+        ["preregister", sweep, "--rule", "ac-nc"],
+    ):
+        assert run(*command) == 2
+        assert "Rule ac-nc needs nll, cwece" in capsys.readouterr().err
+    assert run("preregister", sweep, "--metrics", "target_nll") == 2
+    assert "'target_nll'" in capsys.readouterr().err
+    assert not (sweep.with_name("runs.cohort") / "registrations.jsonl").exists()
+
+
+def test_a_table_compares_like_the_cohort_it_came_from(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own, again = (answer(capsys, "compare", path) for path in (tmp_path / "own", table))
+    for row in (*own["contrasts"], *again["contrasts"]):
+        del row["seconds"]
+    assert again["contrasts"] == own["contrasts"]
+
+
+def test_tables_figures_and_report(table: Path, sweep: Path, tmp_path: Path) -> None:
+    assert run("tables", table, "--out", tmp_path / "t", "--only", "main,kendall") == 0
+    assert (tmp_path / "t" / "main.md").is_file()
+    assert run("figures", table, "--out", tmp_path / "f", "--only", "kendall") == 0
+    assert run("report", table, "-o", tmp_path / "table.html") == 0
+    assert run("tables", sweep, "--out", tmp_path / "s") == 0  # says what it leaves out
+    assert "Kendall" in (tmp_path / "s" / "tables.md").read_text()
+    assert run("tables", sweep, table, "--out", tmp_path / "b", "--cohort", tmp_path / "c") == 2
+
+
+def test_import_says_what_it_read(
+    sweep: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert (
+        run("import", sweep, "--out", tmp_path / "c", "--role", "development", "--name", "x") == 0
+    )
+    printed = capsys.readouterr().out
+    assert "16 runs imported into" in printed
+    assert "note (16 of 16 runs): this log has accuracies only" in printed
+    found = answer(capsys, "compare", tmp_path / "c")
+    assert (found["cohort"], found["role"]) == ("x", "development")
+    assert run("import", sweep, "--out", tmp_path / "c") == 2
+    assert run("import", sweep, "--out", tmp_path / "d", "--role", "test") == 2
+
+
+def test_what_is_neither_cohort_nor_log_is_refused_as_before(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "notes.txt").write_text("x")
+    for path in (tmp_path / "notes.txt", tmp_path / "absent", tmp_path):
+        assert run("compare", path) == 2
+        assert "cohort.json" in capsys.readouterr().err
