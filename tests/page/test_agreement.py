@@ -332,13 +332,15 @@ def test_intervals_by_unit_and_what_they_allow_are_the_librarys(tmp_path: Path) 
         by_runs = verdict(
             replace(row, low=page["units"]["run"]["low"], high=page["units"]["run"]["high"])
         )
-        unclear = shown.groups < 2 or shown.includes_zero
-        assert page["verdict"]["direction"] == ("unclear" if unclear else by_runs.direction)
-        assert page["verdict"]["scope"] == by_runs.scope
+        clear = shown.decides and not shown.includes_zero
+        assert page["verdict"]["direction"] == (by_runs.direction if clear else "unclear")
         if shown.groups < 2:
             without += 1
             assert page["shown"] == "no interval from one block"
-        elif unclear == ("run" in by_runs.against):
+        elif not shown.decides:
+            assert page["said"].endswith(", an interval from 2 blocks, which are too few to tell")
+        elif clear != ("run" in by_runs.against):
+            assert page["verdict"]["scope"] == by_runs.scope
             sentences_compared += 1
             same_ends = replace(row, low=shown.low, high=shown.high)
             assert page["said"] == sentences.effect(same_ends) + sentences.caution(same_ends)

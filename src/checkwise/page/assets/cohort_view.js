@@ -17,7 +17,7 @@ function renderCohort(page, setting) {
   place.textContent = `Over all ${n} runs: ${setting.rule.name} differs from ` +
     `${page.data.start.reference} in ${facts.differ}, gives up ${shown(facts.gap, POINTS)} points of ` +
     `source accuracy on average, and had a single eligible checkpoint in ${facts.alone}; the ` +
-    `median feasible set has ${general(facts.median, 4)}.`;
+    `median run has ${general(facts.median, 4)}.`;
   if (byId('runs-table').parentElement.open) renderRuns(page, chosen, usual);
   if (open) renderTargets(page, setting, chosen, usual);
   later(page, () => renderRules(page, setting, usual, open));

@@ -2,7 +2,7 @@
 // allow a difference to be called: the closed form and the criterion of checkwise.study.
 
 const SHOWN_UNIT = 'block'; // the interval in sentences and tables
-const ENOUGH_GROUPS = 3;
+const ENOUGH_GROUPS = 3; // an interval over fewer decides nothing
 const SEED_UNITS = ['block', 'draw', 'trial'];
 const DOMAIN_UNITS = ['domain', 'block_domain'];
 const GROUPS = {
@@ -58,16 +58,14 @@ const includesZero = ({ low, high }) => !(low > 0 || high < 0);
 function verdictOf({ units, mean, metric }) {
   const names = Object.keys(units);
   const deciding = names.filter((unit) => units[unit].groups >= ENOUGH_GROUPS);
-  // The interval that is shown counts, however few its clusters are.
-  const against = names.filter((unit) =>
-    (unit === SHOWN_UNIT || deciding.includes(unit)) && includesZero(units[unit]));
-  const unclear = !names.length || ['run', ...SEED_UNITS].some((unit) => against.includes(unit));
+  const against = deciding.filter((unit) => includesZero(units[unit]));
+  const unclear = !deciding.includes(SHOWN_UNIT) ||
+    ['run', ...SEED_UNITS].some((unit) => against.includes(unit));
   const everywhere = deciding.includes('domain') &&
     !DOMAIN_UNITS.some((unit) => against.includes(unit));
   return {
     direction: unclear ? 'unclear' : mean > 0 === metric.higher ? 'better' : 'worse',
-    scope: !SEED_UNITS.some((unit) => deciding.includes(unit)) ? 'these runs'
-      : everywhere ? 'new domains' : 'these domains',
+    scope: everywhere ? 'new domains' : 'these domains',
     against,
   };
 }
@@ -76,13 +74,14 @@ function verdictOf({ units, mean, metric }) {
 function cautionOf(one) {
   if (Number.isNaN(one.low)) return '';
   const { direction, scope, against } = verdictOf(one);
+  const { groups } = one.units[SHOWN_UNIT];
+  if (groups < ENOUGH_GROUPS) return `, an interval from ${groups} blocks, which are too few to tell`;
   if (against.includes(SHOWN_UNIT)) return ', an interval that includes zero';
   if (direction === 'unclear') {
     const names = against.filter((unit) =>
       !(unit === 'block_domain' && against.includes('domain'))).map((unit) => GROUPS[unit]);
     return `, which ${listed(names)} do not bear out`;
   }
-  if (scope === 'these runs') return ' (shown for these runs, not for new seeds)';
   if (scope !== 'these domains') return '';
   const domains = one.units.domain.groups === 1 ? 'this domain' : 'these domains';
   return ` (shown for ${domains}, not for new ones)`;
@@ -94,5 +93,6 @@ function aboutIntervals({ units, n }) {
   const { groups } = units[SHOWN_UNIT];
   if (groups < 2) return 'All runs share both seeds and form one block, which gives no interval.';
   return `Intervals here are 95% cluster-t intervals over ${groups} blocks; the runs of a block ` +
-    'share both seeds. The answer at the top resamples single runs, so its intervals differ.';
+    'share both seeds. The answer at the top resamples single runs, so its intervals differ.' +
+    (groups < ENOUGH_GROUPS ? ` Nothing is called better or worse from ${groups} blocks.` : '');
 }
