@@ -11,6 +11,7 @@ from result_tables import Results
 from verdicts import ACCURACY, MARGIN, NLL
 
 from checkwise.tables.learning_rate import hparam
+from checkwise.tables.measures import shown
 
 FAST = 1e-3  # the learning rate from which training goes far: the default, and that of the pilot
 
@@ -139,8 +140,8 @@ def _temperature(results: Results) -> Claim:
     )
     return Claim(
         "One temperature fitted on source validation does more: it changes the mean NLL of "
-        f"`source-acc` on OfficeHome by {signed(scaled - plain)}. After scaling both, `ac-nc` − "
-        f"`source-acc` is {signed(after.value)}.",
+        f"`source-acc` over {after.n} OfficeHome runs by {signed(scaled - plain)}. After scaling "
+        f"both, `ac-nc` − `source-acc` is {shown(after, signed=True)} (an interval over runs).",
         (scaled - plain < change(results.main, EVALUATION)[NLL].mean, after.value > -0.02),
     )
 

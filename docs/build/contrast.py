@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import nan
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from checkwise.study.pool import Pool
 from checkwise.study.units import UnitInterval
 from checkwise.study.verdict import verdict
 from checkwise.tables import Cell
-from checkwise.tables.measures import number, shown
+from checkwise.tables.measures import shown
 from checkwise.text import listed
 
 TARGETS = ("target_accuracy", "target_ece", "target_cwece", "target_nll")
@@ -98,7 +99,7 @@ class Change:
 
     def text(self, value: float, *, signed: bool = False) -> str:
         """A value with this metric's decimals."""
-        return number(self._cell(value, value), value, signed=signed)
+        return shown(replace(self._cell(nan, nan), value=value), signed=signed)
 
     def _cell(self, low: float, high: float) -> Cell:
         metric = self.row.metric
