@@ -1,9 +1,8 @@
-"""Rules and metrics that installed distributions offer, looked up where a name is unknown.
+"""Rules and metrics from installed packages, looked up when a name is unknown.
 
-A distribution offers one as an entry point of the group ``checkwise.rules`` or
-``checkwise.metrics``: the entry point has the name of the rule or metric, and importing what it
-refers to registers it. Nothing is imported before its name is asked for, and names that are taken
-stay as they are.
+A package offers one as an entry point of the group ``checkwise.rules`` or ``checkwise.metrics``.
+The entry point has the name of the rule or metric, and importing what it refers to registers it.
+Nothing is imported before somebody uses the name, and a name that exists cannot be replaced.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _WHAT: Final = {"rules": "rule", "metrics": "metric"}
 
 @dataclass(frozen=True)
 class Origin:
-    """The installed distribution that a rule or metric came from."""
+    """The installed package that a rule or metric came from."""
 
     distribution: str
     version: str
@@ -32,15 +31,15 @@ class Origin:
 
 
 def offered(group: Group) -> dict[str, Origin]:
-    """Names that installed distributions offer, without importing any of them."""
+    """Names that installed packages offer; none is imported."""
     return {entry.name: _origin(entry) for entry in _entries(group)}
 
 
 def register_offered(group: Group, name: str, registry: dict[str, Any]) -> bool:
-    """Let the distribution that offers ``name`` register it; False where none does.
+    """Import the package that offers ``name``, which registers it; False where none does.
 
-    Everything that it adds to ``registry`` gets its ``origin``. Where anything goes wrong the
-    registry is left as it was.
+    Everything that it adds to ``registry`` gets its ``origin``. After an error the registry is as
+    it was before.
     """
     entries = [entry for entry in _entries(group) if entry.name == name]
     if not entries:
@@ -48,7 +47,7 @@ def register_offered(group: Group, name: str, registry: dict[str, Any]) -> bool:
     origins = [_origin(entry) for entry in entries]
     if len(entries) > 1:
         raise InputError(
-            f"Expected one distribution that offers the {_WHAT[group]} {name!r}, but "
+            f"Expected one package that offers the {_WHAT[group]} {name!r}, but "
             f"{' and '.join(map(str, origins))} do: uninstall all but one."
         )
     before = dict(registry)
@@ -68,10 +67,10 @@ def _import(entry: EntryPoint, origin: Origin, group: Group, registry: dict[str,
     try:
         entry.load()
     except (Exception, SystemExit) as error:
-        said = " ".join(f"{type(error).__name__}: {error}".split())
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise InputError(
             f"Expected {origin} to register the {what} {entry.name!r}, but its entry point "
-            f"{entry.value} cannot be loaded: {said}. Repair or uninstall {origin.distribution}."
+            f"{entry.value} cannot be loaded: {reason}. Repair or uninstall {origin.distribution}."
         ) from None
     if entry.name not in registry:
         raise InputError(

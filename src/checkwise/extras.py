@@ -1,4 +1,4 @@
-"""Which extra brings an optional package, and what to say where the package is absent."""
+"""Optional packages: which extra installs each, and the error where one is missing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EXTRA_OF: Final = {
 
 
 def missing_extra(error: BaseException) -> MissingExtraError | None:
-    """The same error in words that help, if a package of an extra could not be imported."""
+    """An error that names the extra to install, if a package of an extra is missing."""
     if not isinstance(error, ModuleNotFoundError):
         return None
     package = (error.name or "").partition(".")[0]
@@ -32,7 +32,7 @@ def missing_extra(error: BaseException) -> MissingExtraError | None:
 
 @contextmanager
 def naming_extras() -> Iterator[None]:
-    """Around imports, or as a decorator: an absent optional package is named with its extra.
+    """Around imports, or as a decorator: a missing optional package is named with its extra.
 
     Example:
         >>> @naming_extras()
@@ -53,7 +53,7 @@ installed: pip install 'checkwise[study]'.
 
 
 def require(*packages: str) -> None:
-    """Refuse before any work is done where a package that will be needed is absent."""
+    """Refuse before any work is done if a package that will be needed is missing."""
     for package in packages:
         if find_spec(package) is None:
             raise _missing(package)

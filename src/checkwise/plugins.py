@@ -1,6 +1,7 @@
-"""Files and modules of one's own: imported only where a person names them, known by their content.
+"""Your own files and modules of rules, metrics and algorithms, loaded with ``--plugin``.
 
-Records keep a plugin's name and the SHA-256 of its file. Nothing that a record names is imported.
+Records keep a plugin's name and the SHA-256 of its file. A plugin is imported only when a person
+names it, never because a record does.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from checkwise.errors import CheckwiseError, InputError
 class Plugin:
     """A plugin that was named.
 
-    ``source`` is an absolute path or a module's name, from which any process can load it; ``name``
-    is what records keep of it: the file's name, or the module's.
+    ``source`` is an absolute path or a module's name, from which any process can load it. ``name``
+    is the name in records: that of the file or of the module.
     """
 
     source: str
@@ -48,7 +49,7 @@ def load_plugin(source: str, *, sha256: str | None = None) -> Plugin:
     if wanted is not None and wanted != plugin.sha256:
         raise InputError(
             f"Expected the plugin {plugin.name} as it was when this began (SHA-256 {wanted:.12}…), "
-            f"but it changed (now {plugin.sha256:.12}…): restore it, or begin anew."
+            f"but it changed (now {plugin.sha256:.12}…): restore it, or start again."
         )
     if plugin.source not in _LOADED:
         if plugin.name in loaded():
@@ -72,7 +73,7 @@ def loaded() -> dict[str, str]:
 
 
 def check_loaded(recorded: Mapping[str, str], where: object) -> None:
-    """Refuse to go on where a plugin that a record names was not given, or is another one."""
+    """Refuse to continue without a plugin that a record names, or with a changed one."""
     here = loaded()
     for name, sha256 in recorded.items():
         if name not in here:
@@ -83,7 +84,7 @@ def check_loaded(recorded: Mapping[str, str], where: object) -> None:
         if here[name] != sha256:
             raise InputError(
                 f"Expected the plugin {name} that {where} was made with (SHA-256 {sha256:.12}…), "
-                f"but got one with another content ({here[name]:.12}…): restore it, or begin anew "
+                f"but got one with another content ({here[name]:.12}…): restore it, or start again "
                 "in another folder."
             )
 
@@ -117,8 +118,8 @@ def _import(plugin: Plugin, content: bytes) -> None:
 
 
 def _unloadable(source: str, error: BaseException) -> InputError:
-    said = " ".join(f"{type(error).__name__}: {error}".split())
+    reason = " ".join(f"{type(error).__name__}: {error}".split())
     return InputError(
         f"Expected --plugin to name a Python file or module, but {source!r} cannot be loaded: "
-        f"{said}."
+        f"{reason}."
     )

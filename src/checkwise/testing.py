@@ -1,4 +1,4 @@
-"""The contracts that every rule and metric keeps, also for users' own."""
+"""The contracts that every rule and metric keeps; run them on your own too."""
 
 from __future__ import annotations
 
@@ -67,10 +67,10 @@ def _value(metric: Metric, probs: np.ndarray, labels: np.ndarray) -> float:
     """The bare function's value, so that nothing tidies its result or protects its input."""
     if metric.function is None:
         return metric(probs=probs, labels=labels)
-    given, truth = probs.copy(), labels.copy()
-    value = metric.function(given, truth)
-    assert np.array_equal(given, probs), f"metric {metric.name!r}: must not change its input"
-    assert np.array_equal(truth, labels), f"metric {metric.name!r}: must not change its input"
+    own_probs, own_labels = probs.copy(), labels.copy()
+    value = metric.function(own_probs, own_labels)
+    assert np.array_equal(own_probs, probs), f"metric {metric.name!r}: must not change its input"
+    assert np.array_equal(own_labels, labels), f"metric {metric.name!r}: must not change its input"
     return value
 
 
@@ -88,22 +88,22 @@ def check_rule(rule: str | Rule, **params: Any) -> None:
     Example:
         >>> check_rule("ac-nc")
     """
-    found = get_rule(rule)
-    needs = ("accuracy", *found.needs, *params.get("objectives", ()))
+    checked = get_rule(rule)
+    needs = ("accuracy", *checked.needs, *params.get("objectives", ()))
     for run in _runs(needs):
-        chosen = select(run, found, **params)
-        where = f"rule {found.name!r} on {run!r}"
-        assert chosen.step in run.steps.tolist(), f"{where}: step {chosen.step} is not of the run"
+        chosen = select(run, checked, **params)
+        where = f"rule {checked.name!r} on {run!r}"
+        assert chosen.step in run.steps.tolist(), f"{where}: step {chosen.step} is not in the run"
         assert not run.diverged[chosen.index], f"{where}: chose a diverged checkpoint"
-        again = select(run, found, **params)
+        again = select(run, checked, **params)
         assert chosen.step == again.step, f"{where}: chose {chosen.step}, then {again.step}"
-        turned = select(_turned(run), found, **params)
+        turned = select(_turned(run), checked, **params)
         assert chosen.step == turned.step, f"{where}: the order of domains changed the choice"
         tolerance = float(chosen.tolerance_pp)
-        if found.constrained:
+        if checked.constrained:
             assert chosen.gap_pp <= tolerance + 1e-9, f"{where}: gap {chosen.gap_pp} > {tolerance}"
-        if found.prunable:
-            pruned = select(_pruned(run, chosen.tolerance_pp), found, **params)
+        if checked.prunable:
+            pruned = select(_pruned(run, chosen.tolerance_pp), checked, **params)
             assert chosen.step == pruned.step, (
                 f"{where}: says it is prunable, but without the checkpoints below the tolerance "
                 f"it chose {pruned.step} instead of {chosen.step}"

@@ -1,4 +1,4 @@
-"""An accuracy that no number of right answers gives is read, and said."""
+"""An accuracy that no number of correct predictions gives is used, with a warning."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def test_the_warning_names_file_step_value_n_and_the_nearest(tmp_path: Path) -> 
     assert run.values["accuracy"].tolist() == [[0.5, 0.5], [0.85, 0.35]]
     (warning,) = caught
     assert str(warning.message).startswith(
-        "Expected a whole number of right answers, but accuracy = 0.85 with n = 6 at step 2, "
-        f"domain 'art' in {path} is none (nearest: 5 of 6 = 0.833333) and 1 more: check both "
+        "Expected a whole number of correct predictions, but accuracy = 0.85 with n = 6 at step 2, "
+        f"domain 'art' in {path} gives none (nearest: 5 of 6 = 0.833333) and 1 more: check both "
     )
     assert warning.filename == __file__
 
@@ -51,7 +51,7 @@ def test_the_command_line_says_it_in_one_line(
     assert stop.value.code == 0
     said = capsys.readouterr()
     assert len(json.loads(said.out)["runs"]) == 2
-    assert said.err.startswith("checkwise: warning: Expected a whole number of right answers")
+    assert said.err.startswith("checkwise: warning: Expected a whole number of correct predictions")
     assert "and 1 more" in said.err
     assert said.err.count("\n") == 1
 

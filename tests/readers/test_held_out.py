@@ -245,7 +245,9 @@ def test_predictions_below_a_folder_named_like_a_target_are_left_out(
 ) -> None:
     _predictions(tmp_path / name, "art")
     if name != "held-out":  # which is not even entered
-        with pytest.raises(InputError, match=f"in a folder called '{name}'.*by itself"):
+        with pytest.raises(
+            InputError, match=f"in a folder called '{name}'.*name that folder itself"
+        ):
             load_runs(tmp_path)
     assert load(tmp_path / name).domains == ("art",)
     _predictions(tmp_path / "test_of_lr", "art")
@@ -353,7 +355,7 @@ def test_own_runs_refuse_a_name_that_they_were_not_trained_without(tmp_path: Pat
 
 def test_one_name_cannot_be_both(tmp_path: Path) -> None:
     path = write_csv(tmp_path / "run.csv", _rows())
-    with pytest.raises(InputError, match="'art' to be held out or a source"):
+    with pytest.raises(InputError, match="'art' as held out or as a source"):
         load(path, held_out="art", sources="art")
 
 

@@ -36,13 +36,13 @@ def read(
     """The runs of one log: one, unless its folder was used for several configurations."""
     runs = lines_by_run(lines, path, request)
     notes = (*notes, *_unfinished(path))
-    found = []
-    for run, own in runs.items():
+    loaded = []
+    for key, records in runs.items():
         # Weights in the folder are those of the run that wrote there last.
-        weights = path.parent if own[-1] is lines[-1] else None
-        trajectory = _trajectory(run, own, notes, path, weights, request)
-        found.append(LoadedRun(run, trajectory, f"{path} line {own[0].number}", path))
-    return found
+        weights = path.parent if records[-1] is lines[-1] else None
+        trajectory = _trajectory(key, records, notes, path, weights, request)
+        loaded.append(LoadedRun(key, trajectory, f"{path} line {records[0].number}", path))
+    return loaded
 
 
 def lines_by_run(lines: Sequence[Line], path: Path, request: Request) -> dict[RunKey, list[Line]]:
@@ -162,7 +162,7 @@ def _unfinished(path: Path) -> tuple[str, ...]:
 
 
 def _weights(folder: Path, steps: Sequence[int]) -> list[str | None] | None:
-    """Where weights lie, by name only; DomainBed's are pickles and stay closed."""
+    """Where the weights are, by name only; DomainBed's are pickles and are never opened."""
     files = [folder / f"model_step{step}.pkl" for step in steps]
     paths = [str(file) if file.is_file() else None for file in files]
     if paths[-1] is None and (folder / "model.pkl").is_file():

@@ -1,4 +1,4 @@
-"""Which ``env{i}`` of a DomainBed-style log are sources; nothing of the others is looked at."""
+"""Which domains ``env{i}`` of a DomainBed-style log are sources; values of others stay unread."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from checkwise.records.held_out import check_held_out
 ENV = re.compile(r"env(0|[1-9][0-9]{0,3})")
 
 
-def indices(given: Any) -> tuple[int, ...] | None:
+def indices(test_envs: Any) -> tuple[int, ...] | None:
     """``test_envs`` as logged, or None where it is not a list of whole numbers."""
-    if not isinstance(given, list):
+    if not isinstance(test_envs, list):
         return None
-    if any(type(index) is not int or index < 0 for index in given):
+    if any(type(index) is not int or index < 0 for index in test_envs):
         return None
-    return tuple(sorted(set(given)))
+    return tuple(sorted(set(test_envs)))
 
 
 def arguments(line: Line, path: Path) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def arguments(line: Line, path: Path) -> dict[str, Any]:
 
 
 def logged(lines: Sequence[Line]) -> set[int]:
-    """The domains that a log has a field of, by the names of the fields."""
+    """The domains that a log has fields for, by the names of the fields."""
     names = set().union(*(line.fields for line in lines))
     return {int(match[1]) for name in names if (match := ENV.match(name))}
 
@@ -45,22 +45,22 @@ def logged(lines: Sequence[Line]) -> set[int]:
 def targets_from(
     request: Request, line: Line, path: Path, known: Collection[int]
 ) -> tuple[int, ...]:
-    """The held-out domains by the caller's word, for a log that does not name them."""
+    """The held-out domains that the caller names, for a log that does not name them."""
     named = [match for name in request.held_out if (match := ENV.fullmatch(name))]
     if not named:
         raise InputError(
             f"Expected args.test_envs to say which domain is the target, but {path} line "
-            f"{line.number} has none: name it with held_out, as in held_out='env0'."
+            f"{line.number} has none: name it with --held-out env0, in Python held_out='env0'."
         )
     check_held_out([match[0] for match in named], [f"env{i}" for i in sorted(known)], str(path))
     return tuple(sorted({int(match[1]) for match in named}))
 
 
 def check_targets(targets: Collection[int], known: Collection[int], line: Line, path: Path) -> None:
-    """Refuse targets that are no domain of the log.
+    """Refuse targets that are not a domain of the log.
 
-    A target without fields is no mistake by itself: they may have been removed. But domains are
-    numbered from 0 without gaps, so that a number beyond them all names nothing.
+    A target without fields is not a mistake by itself: they may have been removed. But domains are
+    numbered from 0 without gaps, so a number beyond them all names nothing.
     """
     size = len({*known, *targets})
     for target in targets:
@@ -73,9 +73,9 @@ def check_targets(targets: Collection[int], known: Collection[int], line: Line, 
 
 
 def run_key(args: Mapping[str, Any], targets: Iterable[int], *, seed: str, path: Path) -> RunKey:
-    """The key of a run from its arguments; ``seed`` names the one that takes hparams_seed's place.
+    """The key of a run from its arguments; ``seed`` is the argument to use without hparams_seed.
 
-    Targets keep the name ``env{i}``: their own records, where a name might stand, are not read.
+    Targets keep the name ``env{i}``: their own records, which may hold a name, are not read.
     """
 
     def seed_of(name: str) -> int:
@@ -120,12 +120,12 @@ def left_out(
     target_names: Iterable[str],
     path: Path,
 ) -> set[int]:
-    """Source domains the caller wants out as well; a name nobody knows is refused."""
+    """Source domains that the caller holds out as well; an unknown name is refused."""
     aliases = {i: (name, f"env{i}") for i, name in sources.items()}
     others = sorted({f"env{index}" for index in targets} | set(target_names))
     known = dict.fromkeys([*sources.values(), *others, *(alias for _, alias in aliases.values())])
     check_held_out(request.held_out, known, str(path))
     out = {i for i, names in aliases.items() if set(names) & set(request.held_out)}
     if sources and out == set(sources):
-        raise InputError(f"No source domain of {path} is left after held_out: hold out fewer.")
+        raise InputError(f"No source domain of {path} is left after --held-out: hold out fewer.")
     return out

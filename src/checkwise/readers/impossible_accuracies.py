@@ -1,4 +1,4 @@
-"""Accuracies that no number of right answers gives: a slip in ``accuracy`` or in ``n``."""
+"""Accuracies that no number of correct predictions gives: a mistake in ``accuracy`` or ``n``."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ _DIGITS = 12  # beyond these a decimal is what dividing by 100 left of a shorter
 _MANTISSAS = (8, 11, 24, 53)  # bits of bfloat16, float16, float32 and float64
 
 
-def complaint(runs: Sequence[LoadedRun]) -> str | None:
+def warning(runs: Sequence[LoadedRun]) -> str | None:
     """One line about the first such accuracy and how many there are; None where there is none."""
-    found = [(run, places) for run in runs if (places := impossible(run.trajectory))]
-    if not found:
+    doubtful = [(run, places) for run in runs if (places := impossible(run.trajectory))]
+    if not doubtful:
         return None
-    run, places = found[0]
+    run, places = doubtful[0]
     t, e = places[0]
     accuracy, n = _value(run.trajectory, t, e)
-    right = round(accuracy * n)
-    more = sum(len(places) for _, places in found) - 1
+    correct = round(accuracy * n)
+    more = sum(len(places) for _, places in doubtful) - 1
     others = f" and {more} more" if more else ""
     return (
-        f"Expected a whole number of right answers, but accuracy = {accuracy:.10g} with n = {n} at "
-        f"step {run.trajectory.steps[t]}, domain {run.trajectory.domains[e]!r} in {run.where} is "
-        f"none (nearest: {right} of {n} = {right / n:.6g}){others}: check both columns; until then "
-        "accuracies are compared as logged, not exactly."
+        f"Expected a whole number of correct predictions, but accuracy = {accuracy:.10g} with n = "
+        f"{n} at step {run.trajectory.steps[t]}, domain {run.trajectory.domains[e]!r} in "
+        f"{run.where} gives none (nearest: {correct} of {n} = {correct / n:.6g}){others}: check "
+        "both columns; accuracies are compared as logged, not exactly."
     )
 
 

@@ -1,4 +1,4 @@
-"""Lines of JSON as a killed process leaves them."""
+"""Files of JSON lines, also those that a killed process left with a torn last line."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class NoRecordsError(InputError):
 def read_lines(path: Path) -> tuple[list[Line], tuple[str, ...]]:
     """Every record of a file, and a note when its last line was cut off.
 
-    A line that is not JSON anywhere else is refused: nobody can tell what it said.
+    Any other line that is not JSON is refused.
     """
     # Split on newlines only; str.splitlines would also cut at U+2028 inside a string.
     raw = _decoded(path).split("\n")
@@ -88,7 +88,7 @@ def _decoded(path: Path) -> str:
 
 
 def number(line: Line, name: str, path: Path, fields: dict[str, Any] | None = None) -> float:
-    """A field as a float; what is missing or no number is refused by line and name."""
+    """A field as a float; an error names the line and the field."""
     value = (line.fields if fields is None else fields).get(name)
     if type(value) is float:
         return value

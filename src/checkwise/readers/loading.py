@@ -1,4 +1,4 @@
-"""From a path to trajectories, whatever lies there."""
+"""``load`` and ``load_runs``: from a path to trajectories, whatever kind of input is there."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from checkwise.errors import CheckwiseWarning, InputError
+from checkwise.metrics.settings import BANDWIDTH, BINS
 from checkwise.readers import (
     domainbed,
     impossible_accuracies,
@@ -44,8 +45,8 @@ def load(
     sources: str | Iterable[str] | None = None,
     columns: Mapping[str, str] | None = None,
     metrics: str | Iterable[str] = (),
-    bins: int = 15,
-    bandwidth: float = 0.1,
+    bins: int = BINS,
+    bandwidth: float = BANDWIDTH,
     progress: Progress | None = None,
 ) -> Trajectory:
     """Read one run: run folder, predictions folder, CSV, Parquet, JSON lines, DomainBed, SWAD.
@@ -63,16 +64,16 @@ def load(
         progress: called with checkpoints done and in all, where outputs are evaluated.
 
     Raises:
-        InputError: nothing readable lies there, or more than one run does.
+        InputError: there is nothing readable, or more than one run.
     """
     settings = {"bins": bins, "bandwidth": bandwidth, "progress": progress}
     request = Request.of(held_out, metrics, sources=sources, columns=columns, **settings)
-    runs = _found(Path(path), request)
+    runs = _load_all(Path(path), request)
     if len(runs) > 1:
         shown = ", ".join(str(run.key or run.where) for run in runs[:3])
         raise InputError(
             f"Expected one run, but {path} holds {len(runs)} ({shown}{', …' * (len(runs) > 3)}): "
-            "read them with load_runs, or choose in each with `checkwise select`."
+            "use load_runs, or `checkwise select`, which chooses in each."
         )
     return runs[0].trajectory
 
@@ -84,18 +85,18 @@ def load_runs(
     sources: str | Iterable[str] | None = None,
     columns: Mapping[str, str] | None = None,
     metrics: str | Iterable[str] = (),
-    bins: int = 15,
-    bandwidth: float = 0.1,
+    bins: int = BINS,
+    bandwidth: float = BANDWIDTH,
     progress: Progress | None = None,
 ) -> dict[RunKey, Trajectory]:
     """Read every run of a sweep folder, a log that holds several, or a table with run columns.
 
-    A run that does not say which it is (a predictions folder, a table without run columns) goes
-    by its place: ``RunKey(dataset=<path below the folder>, algorithm="run", …)``. Runs of one
-    configuration in several folders are told apart by them: ``RunKey(dataset="<folder>/PACS", …)``.
+    A run without a name of its own (a predictions folder, a table without run columns) is named
+    after its place: ``RunKey(dataset=<path below the folder>, algorithm="run", …)``. Runs of one
+    configuration in several folders get the folder's name: ``RunKey(dataset="<folder>/PACS", …)``.
 
     Raises:
-        InputError: nothing readable lies there, or one folder holds a configuration twice.
+        InputError: there is nothing readable, or one folder holds a configuration twice.
     """
     root = Path(path)
     settings = {"bins": bins, "bandwidth": bandwidth, "progress": progress}
@@ -105,7 +106,7 @@ def load_runs(
 
 def find_runs(root: Path, request: Request) -> dict[RunKey, LoadedRun]:
     """Every run with the place it came from."""
-    return by_key(root, _found(root, request))
+    return by_key(root, _load_all(root, request))
 
 
 def input_files(root: Path) -> list[Path]:
@@ -123,7 +124,7 @@ def input_files(root: Path) -> list[Path]:
 
 @dataclass(frozen=True)
 class Reader:
-    """One kind of input: how to tell it, and how to read it."""
+    """One kind of input: how to recognise it, and how to read it."""
 
     recognise: Callable[[Path], bool]
     read: Callable[[Path, Request], list[LoadedRun]]
@@ -166,11 +167,11 @@ READERS: list[Reader] = [
 ]
 
 
-def _found(path: Path, request: Request) -> list[LoadedRun]:
+def _load_all(path: Path, request: Request) -> list[LoadedRun]:
     runs = _read(path, request)
-    doubt = impossible_accuracies.complaint(runs)
-    if doubt is not None:
-        warnings.warn(doubt, CheckwiseWarning, stacklevel=3)
+    warning = impossible_accuracies.warning(runs)
+    if warning is not None:
+        warnings.warn(warning, CheckwiseWarning, stacklevel=3)
     return runs
 
 
@@ -183,7 +184,7 @@ def _read(path: Path, request: Request) -> list[LoadedRun]:
         if is_held_out(path):
             raise InputError(
                 f"Expected what selection may read, but {path} holds results on a held-out domain: "
-                "give the folder of the run."
+                "name the folder of the run."
             )
         if path.is_file():
             return _reader(path).read(path, request)
@@ -201,36 +202,36 @@ def _reader(path: Path) -> Reader:
             return reader
     if path.name.endswith(PACKED):
         raise InputError(
-            f"Expected {ACCEPTED}, but {path} is an archive: make a cohort of it with "
-            f"`checkwise unpack {path} --out FOLDER`, then give the folder."
+            f"Expected {ACCEPTED}, but {path} is an archive: unpack it with "
+            f"`checkwise unpack {path} --out FOLDER`, then name the folder."
         )
     raise InputError(f"Expected {ACCEPTED}, but {path} is none of these: check the path.")
 
 
 def _below(root: Path, request: Request) -> list[LoadedRun]:
     """Every run in a folder and the folders in it."""
-    found: list[LoadedRun] = []
+    runs: list[LoadedRun] = []
     empty: list[InputError] = []
     for folder, reader in _run_folders(root):
         try:
             _check_place(root, folder, reader)
-            found += reader.read(folder, request)
+            runs += reader.read(folder, request)
         except (NoRecordsError, HeldOutFolderError) as error:
             empty.append(error)
-    if not found and empty:
+    if not runs and empty:
         raise empty[0]
-    if not found:
+    if not runs:
         raise InputError(
             f"Expected {ACCEPTED}, but the folder {root} holds none of these: check the path, "
             "or name the file."
         )
     if empty:
         warnings.warn(
-            f"{len(empty)} of {len(found) + len(empty)} runs in {root} are left out: {empty[0]}",
+            f"{len(empty)} of {len(runs) + len(empty)} runs in {root} are left out: {empty[0]}",
             CheckwiseWarning,
             stacklevel=5,
         )
-    return found
+    return runs
 
 
 def _check_place(root: Path, folder: Path, reader: Reader) -> None:
@@ -241,12 +242,12 @@ def _check_place(root: Path, folder: Path, reader: Reader) -> None:
         if is_held_out_word(name):
             raise HeldOutFolderError(
                 f"Expected predictions on validation sets, but those in {folder} lie in a folder "
-                f"called {name!r}: if they are validation, give that folder by itself."
+                f"called {name!r}: if they are validation, name that folder itself."
             )
 
 
 def _run_folders(root: Path) -> Iterator[tuple[Path, Reader]]:
-    """Folders with a reader for each; every folder once, to a depth and number that end."""
+    """Folders with a reader for each; every folder once, down to a limited depth and number."""
     seen: set[tuple[int, int]] = set()
     waiting = [(root, 0, READERS)]
     too_deep: Path | None = None
@@ -258,7 +259,7 @@ def _run_folders(root: Path) -> Iterator[tuple[Path, Reader]]:
         seen.add((status.st_dev, status.st_ino))
         if len(seen) > MOST_FOLDERS:
             raise InputError(
-                f"Expected at most {MOST_FOLDERS:,} folders below {root}, but there are more: give "
+                f"Expected at most {MOST_FOLDERS:,} folders below {root}, but there are more: name "
                 "a folder nearer to the runs."
             )
         reader = next((reader for reader in readers if reader.recognise(folder)), None)
@@ -274,8 +275,8 @@ def _run_folders(root: Path) -> Iterator[tuple[Path, Reader]]:
         waiting += [(folder / f, depth + 1, readers) for f in below if not is_target_folder(f)]
     if too_deep is not None:
         warnings.warn(
-            f"Folders more than {DEEPEST} levels below {root} are not looked at: to read those in "
-            f"{str(too_deep)[:200]}, give that folder.",
+            f"Folders more than {DEEPEST} levels below {root} are not read: to read those in "
+            f"{str(too_deep)[:200]}, name that folder.",
             CheckwiseWarning,
             stacklevel=6,
         )

@@ -18,7 +18,7 @@ CLASS_SIZE = ("n", "class_n", "count", "support")
 
 
 @dataclass(frozen=True)
-class Calibration:
+class PaperMetrics:
     """Metric → domain index → one value per record, with names and counts where logged."""
 
     values: dict[str, dict[int, list[float]]]
@@ -29,7 +29,7 @@ class Calibration:
 
 def read(
     lines: Sequence[Line], targets: Collection[int], metrics: Iterable[str], path: Path
-) -> Calibration | None:
+) -> PaperMetrics | None:
     """Validation metrics of the source domains, or None for a log without any."""
     rows = [_source_entries(line, targets, path) for line in lines]
     indices = sorted(set().union(*rows))
@@ -62,7 +62,7 @@ def read(
                 f"{metric} is missing for {len(gaps)} records (first: line {gaps[0][0]}, domain "
                 f"env{gaps[0][1]}) and is not read"
             )
-    return Calibration(values, _names(rows, indices), _counts(lines, rows, path), tuple(notes))
+    return PaperMetrics(values, _names(rows, indices), _counts(lines, rows, path), tuple(notes))
 
 
 def logged(lines: Sequence[Line]) -> set[int]:
@@ -107,21 +107,21 @@ def _sources(line: Line, field: str, targets: Collection[int]) -> Iterator[dict[
 
 
 def _source_entries(line: Line, targets: Collection[int], path: Path) -> dict[int, dict[str, Any]]:
-    found: dict[int, dict[str, Any]] = {}
+    by_index: dict[int, dict[str, Any]] = {}
     for entry in _sources(line, FIELD, targets):
         index = whole(line, "domain_index", path, entry)
-        if index in found:
+        if index in by_index:
             raise InputError(
                 f"Expected one {FIELD} entry per domain, but {path} line {line.number} has two of "
                 f"domain {index}: keep one."
             )
-        found[index] = entry
-    return found
+        by_index[index] = entry
+    return by_index
 
 
 def worst_class(about_classes: Iterable[dict[str, Any]]) -> dict[int, float]:
     """Smallest accuracy over the classes present, per domain index."""
-    found: dict[int, list[float]] = {}
+    accuracies: dict[int, list[float]] = {}
     for entry in about_classes:
         index, logged = entry.get("domain_index"), entry.get("class_accuracy")
         if type(index) is not int:
@@ -132,8 +132,8 @@ def worst_class(about_classes: Iterable[dict[str, Any]]) -> dict[int, float]:
             logged = [None if any(entry.get(n) == 0 for n in CLASS_SIZE) else logged]
         # A class without examples has no accuracy: null or NaN.
         present = [float(a) for a in logged if type(a) in (int, float) and abs(a) < 2**53]
-        found.setdefault(index, []).extend(present)
-    return {index: min(present) for index, present in found.items() if present}
+        accuracies.setdefault(index, []).extend(present)
+    return {index: min(present) for index, present in accuracies.items() if present}
 
 
 def _names(rows: Sequence[dict[int, dict[str, Any]]], indices: Sequence[int]) -> dict[int, str]:

@@ -21,19 +21,19 @@ WEIGHTS = (".safetensors", ".pt", ".pth", ".ckpt")
 
 def step_folders(path: Path) -> dict[int, Path]:
     """Step → folder, in order of steps; two folders of one step are refused."""
-    found: dict[int, Path] = {}
+    folders: dict[int, Path] = {}
     for name in sorted(os.listdir(path)):
         match = STEP.fullmatch(name)
         if match is None or not (path / name).is_dir():
             continue
         folder, step = path / name, int(match[1])
-        if step in found:
+        if step in folders:
             raise InputError(
-                f"Expected one folder per step, but {path} holds {found[step].name} and "
+                f"Expected one folder per step, but {path} holds {folders[step].name} and "
                 f"{folder.name}: remove one."
             )
-        found[step] = folder
-    return dict(sorted(found.items()))
+        folders[step] = folder
+    return dict(sorted(folders.items()))
 
 
 def recognises(path: Path) -> bool:
@@ -47,7 +47,7 @@ def read(path: Path, request: Request) -> list[LoadedRun]:
     folders = step_folders(path)
     files = {step: _outputs(folder) for step, folder in folders.items()}
     sides = _sides(request, files, folders, path)
-    # Left out here, so that not even a name of theirs reaches the trajectory.
+    # Targets go here, so that not even their names reach the trajectory.
     sources = {
         step: {name: file for name, file in domains.items() if name in sides.sources}
         for step, domains in files.items()
@@ -65,23 +65,23 @@ def read(path: Path, request: Request) -> list[LoadedRun]:
         sources=sides.sources,
         paths=[*weights.values()] if any(weights.values()) else None,
     )
-    noted = replace(trajectory, notes=(*trajectory.notes, *sides.notes))
-    return [LoadedRun(None, noted, str(path))]
+    trajectory = replace(trajectory, notes=(*trajectory.notes, *sides.notes))
+    return [LoadedRun(None, trajectory, str(path))]
 
 
 def logits_at(path: Path, step: int, domains: Sequence[str]) -> dict[str, tuple[Any, Any]]:
     """The logits and labels of one step on these domains; no other file is opened."""
     files = _outputs(step_folders(path)[step])
-    found: dict[str, tuple[Any, Any]] = {}
+    logits: dict[str, tuple[Any, Any]] = {}
     for domain in domains:
         kind, outputs, labels = read_outputs(files[domain])
         if kind != "logits":
             raise InputError(
-                f"Expected logits, but {files[domain]} holds {kind}: save `logits`, which a "
-                "temperature divides."
+                f"Expected logits, but {files[domain]} holds {kind}: a temperature needs logits; "
+                "save them as `logits`."
             )
-        found[domain] = (outputs, labels)
-    return found
+        logits[domain] = (outputs, labels)
+    return logits
 
 
 def _sides(
@@ -96,7 +96,7 @@ def _sides(
     check_held_out(request.held_out, sorted(names | aside), str(path))
     left = names - set(request.held_out)
     if not left:
-        raise InputError(f"No source domain of {path} is left after held_out: hold out fewer.")
+        raise InputError(f"No source domain of {path} is left after --held-out: hold out fewer.")
     return divide(left, sources=request.sources, where=str(path))
 
 
@@ -131,7 +131,7 @@ def _outputs(folder: Path) -> dict[str, Path]:
 
 
 def _set_aside(folder: Path) -> set[str]:
-    """Folders inside a step's folder, and what lies in them: known by name, never opened."""
+    """Folders inside a step's folder and the files in them: known by name, never opened."""
     return {file.name for file in folder.iterdir() if file.is_dir()} | {
         file.stem for file in folder.glob("*/*.npz")
     }

@@ -9,6 +9,7 @@ from typing import Any
 
 from checkwise.errors import InputError
 from checkwise.metrics import is_metric
+from checkwise.metrics.settings import BANDWIDTH, BINS
 from checkwise.records import RunKey, Trajectory
 from checkwise.records.held_out import as_names, check_sources
 
@@ -19,14 +20,14 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Request:
-    """What the caller wants kept out or kept in, what is read, and how to compute from outputs."""
+    """What the caller holds out and reads, and the settings for metrics computed from outputs."""
 
     held_out: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     columns: Mapping[str, str] = field(default_factory=dict)
     metrics: tuple[str, ...] = ()
-    bins: int = 15
-    bandwidth: float = 0.1
+    bins: int = BINS
+    bandwidth: float = BANDWIDTH
     progress: Progress | None = None
 
     @classmethod
@@ -49,8 +50,8 @@ class Request:
         both = sorted(set(request.held_out) & set(request.sources))
         if both:
             raise InputError(
-                f"Expected {both[0]!r} to be held out or a source, but it is given as both: "
-                "choose one."
+                f"Expected {both[0]!r} as held out or as a source, but it is both: leave out "
+                "--held-out or --source."
             )
         for name in request.metrics:
             is_metric(name)  # an installed distribution may offer it
@@ -60,14 +61,14 @@ class Request:
         """Refuse a map of columns for an input whose columns have fixed names."""
         if self.columns:
             raise InputError(
-                f"Expected a table for --column, but {path} is none: leave --column out."
+                f"Expected a table for --column, but {path} is not a table: leave out --column."
             )
 
     def expects_log(self, path: Path, sources: Iterable[str]) -> None:
-        """Refuse what cannot hold for a log that itself tells sources and targets apart.
+        """Refuse options that make no sense for a log that itself names sources and targets.
 
-        Such a log is believed where a source has a name that looks held out, so that ``sources``
-        has nothing to add.
+        Such a log is believed even where a source's name looks held out, so ``sources`` has
+        nothing to add.
         """
         self.refuse_columns(path)
         check_sources(self.sources, sorted(sources), str(path))
@@ -75,7 +76,7 @@ class Request:
 
 @dataclass(frozen=True)
 class LoadedRun:
-    """One run and the place it came from; the key is None where the input does not tell it.
+    """One run and the place it came from; the key is None where the input has none.
 
     ``file`` is the log or table that it was read from, None for a folder of outputs or records.
     """
@@ -87,7 +88,7 @@ class LoadedRun:
 
 
 def build(make: Callable[..., Trajectory], where: str, *args: Any, **facts: Any) -> Trajectory:
-    """``make(*args, **facts)`` whose refusal also names the file or run it is about."""
+    """``make(*args, **facts)`` with the file or run named in its errors."""
     try:
         return make(*args, **facts)
     except InputError as error:
@@ -96,7 +97,7 @@ def build(make: Callable[..., Trajectory], where: str, *args: Any, **facts: Any)
 
 
 def read_bytes(path: Path) -> bytes:
-    """The whole file, or one line on why not."""
+    """The whole file, or an error in one line."""
     try:
         with path.open("rb") as file:
             content = file.read(LARGEST_FILE + 1)

@@ -50,9 +50,9 @@ def _check_same_settings(before: Line, after: Line, path: Path) -> None:
 
 def _settings(line: Line) -> dict[str, Any]:
     args, hparams = line.fields.get("args"), line.fields.get("hparams")
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     if isinstance(args, dict):
-        found.update({name: args.get(name) for name in SETTINGS})
+        settings.update({name: args.get(name) for name in SETTINGS})
     if isinstance(hparams, dict):
-        found.update({f"hparams.{name}": value for name, value in hparams.items()})
-    return found
+        settings.update({f"hparams.{name}": value for name, value in hparams.items()})
+    return settings

@@ -1,4 +1,4 @@
-"""Runs that checkwise trained itself: only ``run.json`` and ``source.jsonl`` are opened."""
+"""A run's folder as checkwise writes it: only ``run.json`` and ``source.jsonl`` are opened."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def recognises(path: Path) -> bool:
 
 
 def read(path: Path, request: Request) -> list[LoadedRun]:
-    """The one run of the folder; its held-out results lie elsewhere and stay closed."""
+    """The one run of the folder; its held-out results are in other files and stay closed."""
     run = read_trajectory(path)
     unknown = sorted(set(request.held_out) - set(run.key.held_out if run.key else ()))
     if unknown:

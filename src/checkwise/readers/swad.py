@@ -35,12 +35,14 @@ def read(
     return [
         LoadedRun(
             key,
-            # Only the last line of the file can be cut off, so only its run is told.
-            _trajectory(key, own, tuple(notes) if own[-1] is lines[-1] else (), path, request),
-            f"{path} line {own[0].number}",
+            # Only the last line of the file can be cut off, so only its run gets the note.
+            _trajectory(
+                key, records, tuple(notes) if records[-1] is lines[-1] else (), path, request
+            ),
+            f"{path} line {records[0].number}",
             path,
         )
-        for key, own in lines_by_run(lines, path, request).items()
+        for key, records in lines_by_run(lines, path, request).items()
     ]
 
 
@@ -77,15 +79,15 @@ def _with_targets(
         yield line, targets
 
 
-def _planned(given: Any, started: int, line: Line, path: Path) -> tuple[int, ...] | None:
-    if not isinstance(given, list) or not any(isinstance(entry, list) for entry in given):
-        return environments.indices(given)
-    if started >= len(given):
+def _planned(test_envs: Any, started: int, line: Line, path: Path) -> tuple[int, ...] | None:
+    if not isinstance(test_envs, list) or not any(isinstance(entry, list) for entry in test_envs):
+        return environments.indices(test_envs)
+    if started >= len(test_envs):
         raise InputError(
-            f"Expected {len(given)} runs as in args.test_envs, but the steps of {path} start again "
-            f"in line {line.number}: remove the lines of the attempt that does not count."
+            f"Expected {len(test_envs)} runs as in args.test_envs, but the steps of {path} start "
+            f"again in line {line.number}: remove the lines of the attempt that does not count."
         )
-    return environments.indices(given[started])
+    return environments.indices(test_envs[started])
 
 
 def _trajectory(

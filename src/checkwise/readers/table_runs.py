@@ -1,4 +1,4 @@
-"""From an open table to its runs: targets go first, then the columns that are read, then runs."""
+"""From an open table to its runs: leave out targets, read the columns, split by run."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Sheet:
-    """A table of which nothing is looked at but the cells that are asked for.
+    """A table from which only the cells are read that somebody asks for.
 
-    ``header`` gives the columns that some rows have, ``cells`` one column of these rows.
+    ``header`` returns the columns that some rows have, ``cells`` one column of these rows.
     """
 
     path: Path
@@ -101,7 +101,7 @@ def check_header(header: Sequence[str], request: Request, path: Path) -> dict[st
     if set(header) >= HELD_OUT_JOURNAL and "domain" not in reading:
         raise InputError(
             f"Expected source validation, but {path} has the columns of checkwise's results on a "
-            "held-out domain (diverged, split): give the folder of the run; in a table of your own "
+            "held-out domain (diverged, split): name the folder of the run; in a table of your own "
             "rename `split`."
         )
     return reading
@@ -121,7 +121,7 @@ def _runs(
     for row, targets in enumerate(sources.targets):
         groups.setdefault((targets, tuple(part[row] for part in parts)), []).append(row)
     keyed = bool(labels) or any(sources.targets)
-    found = []
+    loaded = []
     for (targets, label), members in groups.items():
         key = key_of(dict(zip(labels, label, strict=True)), targets, path) if keyed else None
         named = "/".join(part for part in (*label, "+".join(targets)) if part)
@@ -133,8 +133,8 @@ def _runs(
             sources=set(texts(taken, "domain", "", 0).tolist()),  # sorted out already
             metrics=request.metrics, key=key, notes=(*notes, *absent),
         )  # fmt: skip
-        found.append(LoadedRun(key, trajectory, where, path))
-    return found
+        loaded.append(LoadedRun(key, trajectory, where, path))
+    return loaded
 
 
 def key_of(named: Mapping[str, str], targets: tuple[str, ...], path: Path) -> RunKey:

@@ -1,4 +1,4 @@
-"""What a trajectory may be made of; each refusal names step, domain and what to do."""
+"""The checks of a trajectory's parts; each error names step, domain and what to do."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ def counts(given: Any, domains: Sequence[str]) -> IntArray | None:
 
 
 def correct(given: Any, run: Trajectory) -> IntArray | None:
-    """The number correct as given, or where accuracy × n leaves no doubt."""
+    """The number correct as given, or accuracy × n where that is clear."""
     accuracy, counts = run.values["accuracy"], run.counts
     if counts is None:
         return None
@@ -239,7 +239,7 @@ def correct(given: Any, run: Trajectory) -> IntArray | None:
 
 
 def _whole_correct(accuracy: FloatArray, counts: IntArray, diverged: BoolArray) -> IntArray | None:
-    """accuracy × n where that is whole; None where rounding left it open."""
+    """accuracy × n where that is whole; None where rounding makes it unclear."""
     product = np.where(diverged[:, None], 0.0, accuracy) * counts
     whole = np.rint(product)
     # A float32 accuracy is off by at most 6e-8 relative; a percentage rounded to two digits is not.

@@ -1,4 +1,4 @@
-"""Which column of a table is read under which name, and which are not read at all.
+"""Which column of a table is read under which name, and which columns are ignored.
 
 Columns are read under checkwise's own names, unless the caller maps a name to another column
 (``columns={"accuracy": "val_accuracy"}``, ``--column accuracy=val_accuracy``). Where a table has
@@ -20,7 +20,7 @@ ALSO_CALLED = {
     "accuracy": ("acc", "top"),
     "nll": ("loss", "ce", "xent", "crossentropy", "logloss"),
 }
-# Columns that say what is held out: one that is spelt otherwise must not be passed over.
+# Columns that say what is held out: one that is spelt differently must not be ignored.
 SORTING = ("domain", "role", "held_out")
 DOMAIN_WORDS = ("domain", "domains", "env", "envs", "environment", "environments")
 # Words beside `target` or `test` in the name of a column that says which rows or domains are held
@@ -95,9 +95,9 @@ def check_sorting(
     for column in header:
         if column in reading.values():
             continue
-        said = words(column)
-        meant = next((n for n in SORTING if "".join(said) == "".join(words(n))), None)
-        other = [word for word in said if word not in NAMING_WORDS]
+        in_column = words(column)
+        meant = next((n for n in SORTING if "".join(in_column) == "".join(words(n))), None)
+        other = [word for word in in_column if word not in NAMING_WORDS]
         names_target = (
             looks_held_out(column)
             and looks_held_out(" ".join(other))
@@ -127,7 +127,7 @@ def check_parts(column: str, cells: Iterable[object], where: str) -> None:
 def check_rivals(
     header: Iterable[str], reading: Mapping[str, str], columns: Mapping[str, str], where: str
 ) -> None:
-    """Refuse a metric that stands beside its validation twin, until the caller says which."""
+    """Refuse `accuracy` beside `val_accuracy`, until the caller says which one to read."""
     others = [column for column in header if column not in reading.values()]
     for name, column in reading.items():
         if name not in METRICS or name in columns:
@@ -149,17 +149,18 @@ def is_validation_of(column: str, metric: str) -> bool:
         ...  if is_validation_of(c, "accuracy")]
         ['val_accuracy', 'valid/acc', 'evalTop1']
     """
-    said = set(words(column))
+    in_column = set(words(column))
     spellings = [words(metric), *([other] for other in ALSO_CALLED.get(metric, ()))]
     for spelling in spellings:
         joined = {f"{word}{''.join(spelling)}" for word in VALIDATION_WORDS}
-        if joined & said or (said.issuperset(spelling) and said.intersection(VALIDATION_WORDS)):
+        both = in_column.issuperset(spelling) and in_column.intersection(VALIDATION_WORDS)
+        if joined & in_column or both:
             return True
     return False
 
 
 def missing(names: Iterable[str], header: Sequence[str]) -> str:
-    """What to do about a required column: a map to a column that looks like it, or a new name."""
+    """What to do about a missing column: map one that looks like it, or name the columns."""
     for name in names:
         likely = [c for c in header if is_validation_of(c, name)] if name in METRICS else []
         likely += [c for c in header if name == "step" and words(c) in (["epoch"], ["iteration"])]
@@ -169,14 +170,14 @@ def missing(names: Iterable[str], header: Sequence[str]) -> str:
 
 
 def notes(header: Iterable[str], reading: Mapping[str, str]) -> tuple[str, ...]:
-    """What the answer says of columns read under another name, and of those left alone."""
+    """Notes on the columns that are read under another name, and on those that are not read."""
     mapped = [f"{name} from {column}" for name, column in reading.items() if name != column]
     others = [column for column in header if column and column not in reading.values()]
-    said = [f"read by --column: {_shortened(mapped)}"] if mapped else []
+    lines = [f"read by --column: {_shortened(mapped)}"] if mapped else []
     losses = [column for column in others if is_validation_of(column, "nll")]
     if losses and "nll" not in reading:
-        said.append(f"if {losses[0]:.40} is the plain cross-entropy, add --column nll={losses[0]}")
-    return (*said, *([f"not read: {_shortened(others)}"] if others else []))
+        lines.append(f"if {losses[0]:.40} is the plain cross-entropy, add --column nll={losses[0]}")
+    return (*lines, *([f"not read: {_shortened(others)}"] if others else []))
 
 
 def _shortened(names: Sequence[str]) -> str:

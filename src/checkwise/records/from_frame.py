@@ -1,4 +1,4 @@
-"""A tidy table, one row per step and domain, turned into the arrays of a trajectory."""
+"""From a tidy table, one row per step and domain, to the arrays of a trajectory."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ def read(
                 f"Expected {rows} values in every column, as in 'step', but {reading[name]!r} has "
                 f"{len(column)}: fill in the missing ones."
             )
-    kept = source_rows(taken, rows, "the table", held_out=held_out, sources=sources)
-    raw = {name: column[kept.keep] for name, column in taken.items()}
-    notes = [*kept.notes, *column_names.notes(header, reading)]
+    chosen = source_rows(taken, rows, "the table", held_out=held_out, sources=sources)
+    raw = {name: column[chosen.keep] for name, column in taken.items()}
+    notes = [*chosen.notes, *column_names.notes(header, reading)]
     if "domain" in taken:
-        notes += without_rows((name for names in kept.targets for name in names), kept.domains)
+        notes += without_rows((name for names in chosen.targets for name in names), chosen.domains)
     return {**_arrays(raw, [name for name in reading if name not in FACTS]), "notes": notes}
 
 

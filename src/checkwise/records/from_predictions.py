@@ -1,4 +1,4 @@
-"""Outputs of checkpoints turned into the arrays of a trajectory, one checkpoint at a time."""
+"""From the outputs of checkpoints to the arrays of a trajectory, one checkpoint at a time."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from checkwise import metrics
 from checkwise.errors import InputError
 from checkwise.metrics import Report
 from checkwise.metrics.inputs import Predictions, check_bins, read
+from checkwise.metrics.settings import BANDWIDTH, BINS
 from checkwise.records.checks import domains as domain_names
 from checkwise.records.held_out import as_names, check_held_out, divide
 from checkwise.text import shown
@@ -22,18 +23,18 @@ LARGEST_STEP = 2**53
 
 @dataclass
 class Recorder:
-    """Measures checkpoints and remembers what a trajectory is made of.
+    """Measures checkpoints and collects the facts of a trajectory.
 
     Args:
         kind: what the outputs are, "logits" or "probs"; never guessed.
         bins, bandwidth: settings of the calibration errors.
-        held_out: domains that are passed over unread, as are those whose names look held out.
+        held_out: domains that are skipped unread, as are those whose names look held out.
         sources: domains that are validation although their names look held out.
     """
 
     kind: str = "logits"
-    bins: int = 15
-    bandwidth: float = 0.1
+    bins: int = BINS
+    bandwidth: float = BANDWIDTH
     held_out: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     steps: list[int] = field(default_factory=list)
@@ -77,9 +78,9 @@ class Recorder:
             self._rows.append([blank] * len(names))
             self._correct.append([0] * len(names))
         else:
-            found = [pair for pair in measured.values() if pair is not None]
-            self._rows.append([values for values, _ in found])
-            self._correct.append([correct for _, correct in found])
+            finite = [pair for pair in measured.values() if pair is not None]
+            self._rows.append([values for values, _ in finite])
+            self._correct.append([correct for _, correct in finite])
         self.diverged.append(bool(lost))
         self.domains = names
         self.steps.append(int(step))
@@ -138,23 +139,27 @@ class Recorder:
                 f"Expected (outputs, labels) at {where}, but got {type(entry).__name__}."
             )
         try:
-            found = read(**{"logits": None, "probs": None, self.kind: entry[0]}, labels=entry[1])
-            self._same(self._counts, name, len(found.labels), "examples", step)
+            predictions = read(
+                **{"logits": None, "probs": None, self.kind: entry[0]}, labels=entry[1]
+            )
+            self._same(self._counts, name, len(predictions.labels), "examples", step)
             self._same(
                 self._labels,
                 name,
-                hashlib.sha256(found.labels.tobytes()).hexdigest(),
+                hashlib.sha256(predictions.labels.tobytes()).hexdigest(),
                 "labels",
                 step,
             )
-            self._same(self._classes, name, found.classes, "classes", step)
-            if self.kind == "logits" and _blown_up(found):
+            self._same(self._classes, name, predictions.classes, "classes", step)
+            if self.kind == "logits" and _blown_up(predictions):
                 return None
             accumulator = metrics.Accumulator(
-                classes=found.classes, bins=self.bins, bandwidth=self.bandwidth
+                classes=predictions.classes, bins=self.bins, bandwidth=self.bandwidth
             )
-            accumulator.add(found)
-            own = metrics.evaluate_registered(**{self.kind: found.values}, labels=found.labels)
+            accumulator.add(predictions)
+            own = metrics.evaluate_registered(
+                **{self.kind: predictions.values}, labels=predictions.labels
+            )
         except InputError as error:
             raise InputError(f"{error} ({where})") from None
         report = accumulator.result()
@@ -164,13 +169,16 @@ class Recorder:
         if known.setdefault(name, value) != value:
             raise InputError(
                 f"The {what} of domain {name!r} at step {step} differ from those at step "
-                f"{self.steps[0]}: evaluate every checkpoint on the same examples in one order."
+                f"{self.steps[0]}: evaluate every checkpoint on the same examples, in the same "
+                "order."
             )
 
 
-def _blown_up(found: Predictions) -> bool:
+def _blown_up(predictions: Predictions) -> bool:
     """NaN or +inf somewhere; -inf is a class that was masked out."""
-    return any(np.isnan(rows).any() or np.isposinf(rows).any() for _, rows, _ in found.blocks())
+    return any(
+        np.isnan(rows).any() or np.isposinf(rows).any() for _, rows, _ in predictions.blocks()
+    )
 
 
 def evaluate(

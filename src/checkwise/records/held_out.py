@@ -1,13 +1,13 @@
-"""Which validation sets stay out of a choice, by what they are called.
+"""Which validation sets selection must not use, by their names.
 
 A set is held out in one of three ways, and every reader uses this module for all three:
 
 1. The input says so: ``role``, a ``held_out`` column, ``test_envs``, the run's own record.
 2. The caller says so, with ``held_out=`` or ``--held-out``. The name has to be one that is there,
-   so that a slip of the pen cannot leave the target among the sources.
-3. Its name says so (:func:`looks_held_out`) and it stands beside other sets. ``sources=`` or
-   ``--source`` says that such a set is validation after all. A set that stands alone is asked
-   about: it can be a validation set under an unlucky name, or a mistake.
+   so that a typing mistake cannot leave the target among the sources.
+3. Its name says so (:func:`looks_held_out`) and there are other sets beside it. ``sources=`` or
+   ``--source`` says that such a set is validation after all. A set that stands alone is refused
+   until the caller says which it is: a validation set under an unlucky name, or a mistake.
 """
 
 from __future__ import annotations
@@ -65,20 +65,20 @@ def looks_held_out(name: str) -> bool:
 
 
 def is_held_out_word(name: str) -> bool:
-    """Whether a name is nothing but such a word, as `test` or `Held-Out`."""
+    """Whether a name is just such a word, as `test` or `Held-Out`."""
     return _HELD_OUT.fullmatch(" ".join(words(name))) is not None
 
 
 def is_target_folder(name: str) -> bool:
-    """Whether a folder of this name is passed over in the search for runs."""
+    """Whether the search for runs skips a folder of this name."""
     return " ".join(words(name)) in TARGET_FOLDERS
 
 
-def as_names(given: str | Iterable[str] | None) -> tuple[str, ...]:
+def as_names(names: str | Iterable[str] | None) -> tuple[str, ...]:
     """One name or several as a tuple."""
-    if given is None:
+    if names is None:
         return ()
-    return (given,) if isinstance(given, str) else tuple(str(name) for name in given)
+    return (names,) if isinstance(names, str) else tuple(str(name) for name in names)
 
 
 def same_name(one: str, other: str) -> bool:
@@ -87,7 +87,7 @@ def same_name(one: str, other: str) -> bool:
 
 
 def nearly_same_name(one: str, other: str) -> bool:
-    """The same, also passing over other signs and leading zeros; a sign before a digit counts."""
+    """The same, also ignoring other signs and leading zeros; a sign before a digit counts."""
     return bool(_letters(one)) and _letters(one) == _letters(other)
 
 
@@ -97,12 +97,12 @@ def _folded(name: str) -> str:
 
 
 def _letters(name: str) -> str:
-    kept = re.sub(r"[^\w+-]|_|[+-](?!\d)", "", _folded(name))
-    return re.sub(r"(?<!\d)0+(?=\d)", "", kept)
+    letters = re.sub(r"[^\w+-]|_|[+-](?!\d)", "", _folded(name))
+    return re.sub(r"(?<!\d)0+(?=\d)", "", letters)
 
 
 def _visible(name: str) -> str:
-    """A name without the characters that nobody sees, in one form."""
+    """A name in one Unicode form, without invisible characters."""
     plain = unicodedata.normalize("NFKC", name)
     return "".join(sign for sign in plain if unicodedata.category(sign) != "Cf")
 
@@ -120,18 +120,18 @@ def check_spelling(name: str, known: Iterable[str], where: str) -> None:
 
 
 def check_held_out(wanted: Iterable[str], known: Collection[str], where: str) -> None:
-    """Refuse a name to hold out that matches nothing, or something only but for case or space."""
+    """Refuse a name to hold out that matches no domain, or one only apart from case or space."""
     for name in wanted:
         check_spelling(name, known, where)
         if name not in known:
             raise InputError(
                 f"Expected the held-out domain {name!r} among {', '.join(known)} in {where}: "
-                "check the name, and give several one by one."
+                "check the name; for several, repeat --held-out."
             )
 
 
 def check_sources(wanted: Iterable[str], known: Collection[str], where: str) -> None:
-    """Refuse a name given as validation that no set has that could be one."""
+    """Refuse ``--source`` names that are not among the sets that could be validation."""
     for name in wanted:
         if name not in known:
             raise InputError(
@@ -170,7 +170,7 @@ def divide(
     declared: Collection[str] = (),
     where: str,
 ) -> Sides:
-    """Part sets that nobody held out by those whose names look held out.
+    """Divide the remaining sets into sources and those whose names look held out.
 
     Args:
         names: the sets left after what the input and the caller hold out.
@@ -189,12 +189,12 @@ def divide(
     """
     left = sorted(set(names))
     check_sources(sources, left, where)
-    said = {*sources, *declared}
-    by_name = tuple(name for name in left if name not in said and looks_held_out(name))
+    known_sources = {*sources, *declared}
+    by_name = tuple(n for n in left if n not in known_sources and looks_held_out(n))
     if left and len(by_name) == len(left):
         raise InputError(
-            f"Expected a validation set, but what {where} has to choose by is called "
-            f"{' and '.join(repr(name) for name in by_name)}: if that is validation and no target, "
-            f"{_as_source(by_name[0])}."
+            f"Expected a validation set, but {where} has only "
+            f"{' and '.join(repr(name) for name in by_name)}: if that is validation and not a "
+            f"target, {_as_source(by_name[0])}."
         )
     return Sides(tuple(name for name in left if name not in by_name), by_name)

@@ -1,13 +1,13 @@
 """The ``held_out`` column of a table: which domains the run of each row must not see.
 
 A cell is a name, a list of names (JSON, Parquet, or as text), or several names joined by "+" as in
-a printed run key; another sign between names is read where every part is a domain of the table. A
-cell that holds a domain's name in a way that cannot be read is refused: taken for one long name, it
-would leave that domain among the sources.
+a printed run key; another separator is accepted where every part is a domain of the table. A cell
+that contains a domain's name but cannot be split is refused: read as one long name, it would leave
+that domain among the sources.
 
-A name without rows is no mistake by itself, because targets are often removed before a table is
-handed over. It must not be a domain's name in another case or spacing, and the answer says that it
-has no rows.
+A name without rows is not a mistake by itself, because targets are often removed before a table is
+handed over. It must not be a domain's name in another case or spacing, and a note says that it has
+no rows.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def targets_of(cell: Any, domains: Collection[str], where: str) -> tuple[str, ..
 
 
 def _listed(part: Any, domains: Collection[str], where: str) -> tuple[str, ...]:
-    """One entry of a list: a name as it stands, though a domain's name may be a word of it."""
+    """One entry of a list: a whole name, even if a domain's name is a word of it."""
     if isinstance(part, str) and part and part not in domains and _as_list(part) is None:
         check_spelling(part, domains, where)
         if not any(sign in part for sign in SEPARATORS if sign):
@@ -121,6 +121,6 @@ def _unreadable(cell: Any, where: str) -> InputError:
 
 
 def without_rows(targets: Iterable[str], domains: Collection[str]) -> tuple[str, ...]:
-    """A note on held-out names that no row has: a slip of the pen would look the same."""
+    """A note on held-out names that no row has: a typing mistake would look the same."""
     absent = sorted(set(targets) - set(domains))
     return (f"held out, and without rows in the table: {', '.join(absent)}",) if absent else ()

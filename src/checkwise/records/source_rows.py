@@ -1,4 +1,4 @@
-"""Which rows of a table a choice may rest on; of the others only domain and role are looked at."""
+"""Which rows of a table selection may read; of the others only domain and role are read."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SOURCE = "source"
 
 @dataclass(frozen=True)
 class SourceRows:
-    """The rows to keep, and what was held out on the way.
+    """The rows to keep, and what was held out.
 
     ``targets`` has the held-out domains that the table names for each kept row; ``domains`` every
     domain of the table, held out or not.
@@ -45,9 +45,9 @@ def source_rows(
     held_out: str | Iterable[str] | None,
     sources: str | Iterable[str] | None,
 ) -> SourceRows:
-    """Leave out targets by role, by the caller's word, by name, and as a run's own.
+    """Leave out targets: by role, then as the caller says, by name, and by the run's own column.
 
-    In this order, so that a row that is held out has no say in what happens to another.
+    In this order, so that a row that is held out cannot decide about another.
 
     Args:
         columns: ``domain``, ``role`` and ``held_out`` as far as the table has them.
@@ -67,7 +67,7 @@ def source_rows(
     keep &= np.isin(domain, sides.sources)
     if not keep.any():
         raise InputError(
-            f"No source rows of {where} are left after the held-out ones: nothing to select on."
+            f"No source rows of {where} are left after the held-out ones: hold out fewer."
         )
     targets = _targets(columns, keep, known if "domain" in columns else frozenset(), where)
     for row, names in targets.items():
@@ -77,8 +77,8 @@ def source_rows(
             f"Every row of {where} belongs to a held-out domain: nothing to select on."
         )
     check_sources(validation, set(domain[keep].tolist()), where)
-    kept = tuple(targets.get(row, ()) for row in np.flatnonzero(keep).tolist())
-    return SourceRows(keep, kept, known, sides.notes)
+    row_targets = tuple(targets.get(row, ()) for row in np.flatnonzero(keep).tolist())
+    return SourceRows(keep, row_targets, known, sides.notes)
 
 
 def _target_roles(role: NDArray[np.object_], where: str) -> NDArray[np.bool_]:

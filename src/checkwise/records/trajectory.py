@@ -12,9 +12,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from checkwise.metrics.settings import BANDWIDTH, BINS
 from checkwise.records import checks, from_predictions
 from checkwise.records.from_frame import read as read_columns
 from checkwise.records.runkey import RunKey
+from checkwise.text import counted
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -34,8 +36,8 @@ class Trajectory:
             required.
         pooled: metric name → [T] array for metrics that were logged only as a mean over domains.
         counts: validation examples per domain, [E].
-        correct: right answers per checkpoint and domain, [T, E]; makes every comparison of
-            accuracies exact. Worked out from ``accuracy`` and ``counts`` where they determine it.
+        correct: correct predictions per checkpoint and domain, [T, E]; makes every comparison of
+            accuracies exact. Computed from ``accuracy`` and ``counts`` where they determine it.
         diverged: checkpoints whose outputs were not finite; kept in tables, never selected.
         paths: where the weights of each checkpoint are, if known.
         key: which run of a study this is.
@@ -103,8 +105,8 @@ class Trajectory:
         lost = f", {self.n_diverged} diverged" if self.n_diverged else ""
         name = f"{self.key}: " if self.key else ""
         return (
-            f"<Trajectory {name}{len(self)} checkpoints{lost}, "
-            f"{len(self.domains)} source domain(s), metrics: {', '.join(self.metrics)}>"
+            f"<Trajectory {name}{counted(len(self), 'checkpoint')}{lost}, "
+            f"{counted(len(self.domains), 'source domain')}, metrics: {', '.join(self.metrics)}>"
         )
 
     @property
@@ -186,8 +188,8 @@ class Trajectory:
         saved: Mapping[int, Mapping[str, tuple[Any, Any]]],
         *,
         kind: str = "logits",
-        bins: int = 15,
-        bandwidth: float = 0.1,
+        bins: int = BINS,
+        bandwidth: float = BANDWIDTH,
         held_out: str | Iterable[str] | None = None,
         sources: str | Iterable[str] | None = None,
         progress: Callable[[int], None] | None = None,

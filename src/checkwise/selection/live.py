@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from checkwise.metrics.settings import BANDWIDTH, BINS
 from checkwise.records import Trajectory
 from checkwise.records.from_predictions import Recorder
 from checkwise.records.held_out import as_names
@@ -23,7 +24,7 @@ class LiveSelector:
     Args:
         rule: a name from :func:`rules`.
         bins, bandwidth: settings of the calibration errors.
-        held_out, sources: domains that ``add`` passes over unread, and domains that are validation
+        held_out, sources: domains that ``add`` skips unread, and domains that are validation
             although their names look held out (``test``, ``ood`` …).
         weights, worst_domain, params: as for :func:`select`.
 
@@ -40,8 +41,8 @@ class LiveSelector:
         self,
         rule: str = DEFAULT_RULE,
         *,
-        bins: int = 15,
-        bandwidth: float = 0.1,
+        bins: int = BINS,
+        bandwidth: float = BANDWIDTH,
         held_out: str | Iterable[str] | None = None,
         sources: str | Iterable[str] | None = None,
         weights: Weights = "equal",
