@@ -160,7 +160,7 @@ def test_a_table_with_training_and_validation_columns_needs_the_map(
         (("--source", "sketch"), "but got 'sketch'"),
         (("--held-out", "Art"), "beside the domain 'art'"),
         (("--held-out", "art,photo"), "for several, repeat --held-out"),
-        (("--held-out", "art", "--source", "art"), "but it is both: leave out --held-out or --source"),
+        (("--held-out", "art", "--source", "art"), "it is both: leave out --held-out or --source"),
     ],
 )
 def test_options_that_match_nothing_are_refused(
