@@ -18,6 +18,7 @@ import numpy as np
 from checkwise.records import RunKey
 from checkwise.statistics import bootstrap
 from checkwise.store.cohort import write_cohort
+from checkwise.store.done import mark_done
 from checkwise.study import Cohort
 from checkwise.study.pool import Pool
 from checkwise.tables import Table, build_all
@@ -70,7 +71,7 @@ def _write_run(folder: Path, key: RunKey, rng: np.random.Generator) -> None:
         ]
         text = "".join(json.dumps(line) + "\n" for line in held)
         (folder / "heldout" / f"{domain}.jsonl").write_text(text)
-    (folder / "done").write_text(json.dumps({"schema": 1, "last_step": 5000, "files": {}}))
+    mark_done(folder, 100 * (CHECKPOINTS - 1))
 
 
 def _entries(rng: np.random.Generator, n: int) -> list[dict[str, Any]]:

@@ -378,6 +378,16 @@ def test_a_run_chosen_in_a_way_that_the_page_lacks_is_shown_as_chosen(
     assert steps[:size] == chosen.table["step"][:size].tolist()
 
 
+def test_weights_of_ones_own_are_not_recomputed(
+    tab: Browser, cohort: Cohort, tmp_path: Path
+) -> None:
+    run = next(iter(cohort.runs.values()))
+    weights = {domain: 1.0 + i for i, domain in enumerate(run.domains)}
+    tab.open(write_report(run, tmp_path / "run.html", rule="ac-nc", weights=weights))
+    assert tab.text("#explanation") == cw.select(run, "ac-nc", weights=weights).explain()
+    assert "drawn with equal weights" in tab.text("#not-recomputed")
+
+
 def test_a_page_opens_with_the_weights_of_the_report(
     tab: Browser, cohort: Cohort, tmp_path: Path
 ) -> None:

@@ -152,8 +152,11 @@ def _recomputable(selection: Selection, computed: Iterable[Mapping[str, Any]]) -
 def _reported_rule(selection: Selection) -> dict[str, Any]:
     rule = selection.rule_used
     ranked_by = [name for name in selection.looked_at if name in selection.trajectory.metrics]
-    tolerance = float(selection.tolerance_pp) if rule.constrained else 0.0
-    return {**_rule_facts(rule, "reported", ranked_by, []), "tolerance": tolerance}
+    return {
+        **_rule_facts(rule, "reported", ranked_by, []),
+        "tolerance": float(selection.tolerance_pp) if rule.constrained else 0.0,
+        "ownWeights": not isinstance(selection.weights, str),
+    }
 
 
 def _reported(selection: Selection) -> dict[str, Any]:

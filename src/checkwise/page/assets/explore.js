@@ -153,7 +153,8 @@ function adapt(page, { rule, delta }) {
   byId('summary').textContent = rule.summary.replace('delta_pp', 'δ');
   byId('not-recomputed').hidden = rule.kind !== 'reported';
   byId('not-recomputed').textContent = `${rule.name} is not recomputed on this page. You see the ` +
-    'choices that checkwise made when it wrote the report.';
+    'choices that checkwise made when it wrote the report.' +
+    (rule.ownWeights ? ' Means over domains are drawn with equal weights.' : '');
   const box = page.form.elements.namedItem('delta');
   if (delta) box.removeAttribute('aria-invalid');
   else box.setAttribute('aria-invalid', 'true');

@@ -9,38 +9,50 @@ const GROUPS = {
   run: 'runs', block: 'blocks', draw: 'draws', trial: 'splits', domain: 'domains',
   block_domain: 'blocks × domains',
 };
-const both = (key) => `${key.hparams_seed} ${key.trial_seed}`;
-const UNIT_LABELS = {
-  run: (key, i) => String(i),
-  block: both,
-  draw: (key) => (key.hparams_seed === 0 ? '0' : both(key)),
-  trial: (key) => String(key.trial_seed),
-  domain: (key) => JSON.stringify([key.dataset, key.held_out]),
-};
+const labelled = new WeakMap();
 
-/** G/(G−1) Σ_g (Σ_{i in g} (v_i − mean))² / n², with the number of clusters G. */
-function clusterVariance(values, mean, labels) {
+/** The cluster of a run by each unit; kept, for every table asks again. */
+function clustersOf(key) {
+  if (!labelled.has(key)) {
+    const block = `${key.hparams_seed} ${key.trial_seed}`;
+    const domain = JSON.stringify([key.dataset, key.held_out]);
+    labelled.set(key, {
+      run: key, // every run by itself
+      block,
+      draw: key.hparams_seed === 0 ? '0' : block,
+      trial: key.trial_seed,
+      domain,
+      shared: `${block} ${domain}`,
+    });
+  }
+  return labelled.get(key);
+}
+
+/** G/(G−1) Σ_g (Σ_{i in g} residual_i)² / n², with the number of clusters G. */
+function clusterVariance(residuals, labels, unit) {
   const sums = new Map();
-  values.forEach((value, i) => {
-    sums.set(labels[i], (sums.get(labels[i]) ?? 0) + (value - mean));
+  residuals.forEach((residual, i) => {
+    const label = labels[i][unit];
+    sums.set(label, (sums.get(label) ?? 0) + residual);
   });
   const groups = sums.size;
   if (groups < 2) return { groups, variance: NaN };
-  if (values.every((value) => value === values[0])) return { groups, variance: 0 };
-  const squares = [...sums.values()].reduce((total, sum) => total + sum * sum, 0);
-  return { groups, variance: (groups / (groups - 1)) * squares / values.length ** 2 };
+  let squares = 0;
+  for (const sum of sums.values()) squares += sum * sum;
+  return { groups, variance: (groups / (groups - 1)) * squares / residuals.length ** 2 };
 }
 
 /** The interval of the mean by each unit; `quantiles[G − 2]` is Student's with G − 1 degrees. */
 function unitIntervals(values, keys, quantiles) {
   const mean = fsum(values) / values.length;
-  const labels = Object.fromEntries(
-    Object.entries(UNIT_LABELS).map(([unit, label]) => [unit, keys.map(label)]));
-  const by = Object.fromEntries(
-    Object.entries(labels).map(([unit, own]) => [unit, clusterVariance(values, mean, own)]));
+  // Differences that are all alike leave rounding, not spread.
+  const alike = values.every((value) => value === values[0]);
+  const residuals = values.map((value) => (alike ? 0 : value - mean));
+  const labels = keys.map(clustersOf);
+  const { shared, ...by } = Object.fromEntries(
+    ['run', ...SEED_UNITS, 'domain', 'shared'].map((unit) =>
+      [unit, clusterVariance(residuals, labels, unit)]));
   const { block, domain } = by;
-  const crossed = keys.map((_, i) => `${labels.block[i]} ${labels.domain[i]}`);
-  const shared = clusterVariance(values, mean, crossed);
   by.block_domain = {
     groups: Math.min(block.groups, domain.groups),
     variance: Math.max(
