@@ -11,7 +11,7 @@ from result_tables import Results
 from verdicts import ACCURACY, MARGIN, NLL
 
 from checkwise.tables.learning_rate import hparam
-from checkwise.tables.measures import shown
+from checkwise.tables.titles_and_decimals import shown
 
 FAST = 1e-3  # the learning rate from which training goes far: the default, and that of the pilot
 

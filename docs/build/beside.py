@@ -9,7 +9,7 @@ import pandas
 
 from checkwise.study.pool import BOTH
 from checkwise.tables import Cell, Table
-from checkwise.tables.measures import shown, title
+from checkwise.tables.titles_and_decimals import shown, title
 
 PAPER = Path(__file__).parents[1] / "study" / "data" / "paper.csv"
 DATA_OF = {"development": "PACS", "evaluation": "OfficeHome", BOTH: "both"}

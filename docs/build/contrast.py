@@ -10,12 +10,12 @@ import numpy as np
 from checkwise.page.sentences import group_names
 from checkwise.statistics.bootstrap import SEED
 from checkwise.study import Contrast
-from checkwise.study.paired import by_units, contrasts, scale
+from checkwise.study.compare import by_units, contrasts, scale
 from checkwise.study.pool import Pool
 from checkwise.study.units import UnitInterval
 from checkwise.study.verdict import verdict
 from checkwise.tables import Cell
-from checkwise.tables.measures import shown
+from checkwise.tables.titles_and_decimals import shown
 from checkwise.text import listed
 
 TARGETS = ("target_accuracy", "target_ece", "target_cwece", "target_nll")
@@ -80,7 +80,7 @@ class Change:
         if self.unclear:
             return ""
         found = verdict(self.row)
-        return "†" if not self.found else "‡" if found.scope != "new domains" else ""
+        return "†" if not self.found else "‡" if found.reach != "new domains" else ""
 
     @property
     def against(self) -> tuple[str, ...]:
@@ -119,7 +119,7 @@ def change(
     if role is not None:
         kept = kept & np.array([each == role for each in pool.roles])
     found = pool.differences(rule, reference, TARGETS, kept)
-    levels = found.theirs.mean(axis=0)
+    levels = found.of_reference.mean(axis=0)
     return {
         row.metric: Change(row, scale(row.metric) * float(levels[k]))
         for k, row in enumerate(by_units(found, contrasts(found)))

@@ -10,8 +10,8 @@ from contrast import TARGETS
 from logit_tables import read
 from result_tables import Results
 
+from checkwise.study.methods import method
 from checkwise.study.pool import Pool
-from checkwise.study.setting import Setting
 from checkwise.tables import build
 
 HARD = ("target_accuracy", "target_nll", "target_hard_ece", "target_hard_cwece")
@@ -43,9 +43,9 @@ def pair_settings(results: Results) -> str:
     vrex = np.array([key.algorithm == "VREx" for key in pool.keys])
     lines = []
     for weight in (1e-12, 1e-6, 1e-2, 1.0):
-        shared = {"loss_weight": weight}
-        filters = [Setting("pair-valfilter", {**shared, "delta_pp": each}) for each in NEAR]
-        found = [pool.columns(rule) for rule in (Setting("pair-last10", shared), *filters)]
+        filters = [method("pair-valfilter", loss_weight=weight, delta_pp=each) for each in NEAR]
+        last10 = method("pair-last10", loss_weight=weight)
+        found = [pool.columns(rule) for rule in (last10, *filters)]
         means = [
             [float(columns[measure][vrex].mean()) for columns in found]
             for measure in ("target_accuracy", "target_nll")

@@ -15,7 +15,7 @@ from checkwise.study import Cohort
 from checkwise.study.pool import Pool
 from checkwise.tables import Table, build
 from checkwise.tables.learning_rate import hparam
-from checkwise.tables.measures import title
+from checkwise.tables.titles_and_decimals import title
 
 SHOWN = ("target_nll", "target_accuracy")
 PROXIES = {"source accuracy": "source-acc", "AC utility": "ac-nc"}

@@ -10,9 +10,9 @@ from contrast import EVALUATION, Change, change
 
 from checkwise.statistics.multiplicity import holm
 from checkwise.study.pool import Pool
-from checkwise.study.registered import choice_of, registered
-from checkwise.study.setting import Setting
-from checkwise.tables.measures import title
+from checkwise.study.registered import registered
+from checkwise.study.registered_choice import choice_of
+from checkwise.tables.titles_and_decimals import title
 
 MARGIN = 0.5
 NLL, ACCURACY, SECONDARY = "target_nll", "target_accuracy", ("target_cwece", "target_ece")
@@ -48,7 +48,7 @@ def verdict(pool: Pool, cohort: Path) -> str:
     found = change(pool, EVALUATION)
     nll, accuracy = found[NLL], found[ACCURACY]
     below, harmless = nll.block.high < 0, accuracy.block.low > -MARGIN
-    state = registered(cohort, choice_of(Setting("ac-nc")))
+    state = registered(cohort, choice_of("ac-nc"))
     return (
         f"`ac-nc` on {nll.n} OfficeHome runs ({nll.block.groups} blocks): {state}\n\n"
         f"1. Target NLL {nll}: the interval "

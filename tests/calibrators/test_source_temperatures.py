@@ -17,7 +17,7 @@ from checkwise.errors import InputError
 from checkwise.records import RunKey, Trajectory
 from checkwise.store.logits import source_logits
 from checkwise.store.run import write_run
-from checkwise.study.protocols import RULE, with_recalibrated_ece
+from checkwise.study.protocols import WALD_RECALIBRATED, with_recalibrated_ece
 
 SETTINGS: dict[str, Any] = {"bins": 15, "bandwidth": 0.1}
 
@@ -152,7 +152,7 @@ def test_wald_recalibrated_by_hand() -> None:
     plain = cw.select(run, "ac-ece")
     assert plain.step == 2
     again = with_recalibrated_ece(run, saved.__getitem__)
-    chosen = cw.select(again, RULE)
+    chosen = cw.select(again, WALD_RECALIBRATED)
     assert chosen.step == 1
     assert again.values["ece"][0] == pytest.approx([0, 0], abs=1e-12)
     t = fit_temperature(*(np.concatenate(p) for p in zip(*saved[2].values(), strict=True))).value
@@ -160,7 +160,7 @@ def test_wald_recalibrated_by_hand() -> None:
     expected = cw.metrics.ece(logits=z.astype(float) / t, labels=y)
     assert again.values["ece"][1, 0] == pytest.approx(expected)
     # With an absolute threshold the candidates are all that reach it.
-    assert cw.select(again, RULE, threshold_pp=75).step == 1
+    assert cw.select(again, WALD_RECALIBRATED, threshold_pp=75).step == 1
     with pytest.raises(InputError, match="No checkpoint reaches threshold_pp = 90"):
         with_recalibrated_ece(run, saved.__getitem__, threshold_pp=90)
 
@@ -187,7 +187,7 @@ def test_without_recalibration_and_with_a_relative_threshold_wald_is_ac_ece() ->
             counts=[100, 100],
             values={"accuracy": accuracy, "ece": random.uniform(size=(12, 2))},
         )
-        assert cw.select(run, RULE).step == cw.select(run, "ac-ece").step
+        assert cw.select(run, WALD_RECALIBRATED).step == cw.select(run, "ac-ece").step
         best = 100 * accuracy.mean(axis=1).max()
         threshold = f"{best - 0.5:.4f}"
         assert cw.select(run, "wald", threshold_pp=threshold).step == cw.select(run, "ac-ece").step

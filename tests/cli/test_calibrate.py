@@ -13,7 +13,7 @@ import checkwise as cw
 from checkwise.calibrators.temperature import fit_temperature
 from checkwise.cli import main
 from tests.study.cohorts import tiny_runs, write_cohort
-from tests.study.test_rows import pair, save_logits
+from tests.study.test_methods import pair, save_logits
 
 
 def run(*arguments: object) -> int:

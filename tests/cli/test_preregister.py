@@ -9,8 +9,9 @@ import pytest
 
 from checkwise.cli import main
 from checkwise.store.registration import LOG, read_log
-from checkwise.study import Cohort, Setting
-from checkwise.study.registered import choice_of, registered
+from checkwise.study import Cohort, method
+from checkwise.study.registered import registered
+from checkwise.study.registered_choice import choice_of
 from tests.study.cohorts import tiny_runs, write_cohort
 
 
@@ -26,7 +27,7 @@ def run(*arguments: object) -> int:
     return stop.value.code
 
 
-AC_NC = choice_of(Setting("ac-nc"))
+AC_NC = choice_of(method("ac-nc"))
 
 
 def test_compare_says_before_of_the_registered_comparison_alone(

@@ -19,7 +19,7 @@ from checkwise.store.registration import LOG, OPENED, read_log, register
 from checkwise.study import Cohort
 from checkwise.tables import TABLES
 from tests.study.cohorts import tiny_runs, write_cohort
-from tests.study.test_rows import pair, save_logits
+from tests.study.test_methods import pair, save_logits
 
 
 def run(*arguments: object) -> int:

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from checkwise.study import Cohort
+from checkwise.study.methods import method
 from checkwise.study.pool import Pool
-from checkwise.study.setting import Setting
 from checkwise.tables import TABLES, build
-from checkwise.tables.cells import MAIN
-from checkwise.tables.methods import HARD, WC
+from checkwise.tables.means_and_changes import MAIN
+from checkwise.tables.other_methods import HARD, WC
 from tests.docs.paper_places import numbers, places, printed_rows
 from tests.docs.test_pages import ROOT
 from tests.requirements import SHARED, requires
@@ -78,10 +78,10 @@ def test_rules_are_ours(column: str) -> None:
         found = re.fullmatch(r"([\w+-]+)(?:\((\w+)=([\w.]+)\))?", name)
         assert found is not None, name
         rule, parameter, value = found.groups()
-        setting = Setting(rule, {parameter: value} if parameter else {})
-        assert setting.label == name
-        assert set(setting.params) <= set(setting.takes), name
-        assert setting.row.method.name == rule
+        row = method(rule, **({parameter: value} if parameter else {}))
+        assert row.label == name
+        assert set(row.params) <= set(row.takes), name
+        assert row.name == rule
 
 
 def test_tables_and_measures_are_ours(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from checkwise.records import RunKey, Trajectory
 from checkwise.selection import Selection, select, select_many
 from checkwise.statistics.clusters import cluster_means
 from checkwise.study import Contrast, Differences
-from checkwise.study.paired import by_units, contrasts
+from checkwise.study.compare import by_units, contrasts
 from checkwise.study.units import UnitInterval, clusters
 from checkwise.study.verdict import verdict
 from checkwise.text import number
@@ -344,7 +344,7 @@ def test_intervals_by_unit_and_what_they_allow_are_the_librarys(tmp_path: Path) 
             sentences_compared += 1
             same_ends = replace(row, low=shown.low, high=shown.high)
             assert page["said"] == sentences.effect(same_ends) + sentences.caution(same_ends)
-        kinds.add((by_runs.direction, by_runs.scope, bool(by_runs.against)))
+        kinds.add((by_runs.direction, by_runs.reach, bool(by_runs.against)))
     assert len(kinds) >= 8
     assert sentences_compared > 60
     assert without > 2

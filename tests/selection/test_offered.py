@@ -165,5 +165,5 @@ def test_a_name_that_nobody_offers_lists_the_known_ones(site: Path, predictions:
 
 
 def test_compare_finds_a_rule_of_a_distribution(site: Path) -> None:
-    code = "from checkwise.study.rows import find_row; print(find_row('newest').rule.origin)"
+    code = "from checkwise.study import method; print(method('newest').rule.origin)"
     assert fresh(site, "-c", code).stdout.split("\n")[1] == "late-rules 1.2"

@@ -19,12 +19,13 @@ from checkwise.cli import main
 from checkwise.errors import CheckwiseWarning, InputError
 from checkwise.store.hash_chain import LARGEST
 from checkwise.store.registration import LOG, OPENED, mark_opened, read_lines, read_log, register
-from checkwise.study import Cohort, Setting
-from checkwise.study.registered import choice_of, registered, registered_as
+from checkwise.study import Cohort, method
+from checkwise.study.registered import registered, registered_as
+from checkwise.study.registered_choice import choice_of
 from tests.study.cohorts import tiny_runs, write_cohort
 
-AC_NC = {**choice_of(Setting("ac-nc")), "metrics": ["target_nll"], "tables": ["main"]}
-AC_NLL = {**choice_of(Setting("ac-nll")), "metrics": ["target_nll"], "tables": ["main"]}
+AC_NC = {**choice_of(method("ac-nc")), "metrics": ["target_nll"], "tables": ["main"]}
+AC_NLL = {**choice_of(method("ac-nll")), "metrics": ["target_nll"], "tables": ["main"]}
 
 
 @pytest.fixture
@@ -218,7 +219,7 @@ def test_a_malformed_line_is_one_clear_line(
         assert (folder / LOG).read_bytes() == MALFORMED[what]
     assert run("compare", folder) == 0
     said = capsys.readouterr()
-    assert "whether this was registered cannot be said" in " ".join(said.out.split())
+    assert "whether this was registered is unknown" in " ".join(said.out.split())
     assert said.err == ""
     assert b'"kind":"opened"' in (folder / LOG).read_bytes()
 
@@ -260,7 +261,7 @@ def test_what_is_no_log_is_refused_and_nothing_is_shown(
 
 def test_any_damage_is_refused_or_leaves_a_log(folder: Path) -> None:
     for rule in ("ac-nc", "ac-nll", "ac-ece"):
-        register(folder, choice_of(Setting(rule)))
+        register(folder, choice_of(method(rule)))
     mark_opened(folder)
     whole = (folder / LOG).read_bytes()
     dice = random.Random(0)
@@ -351,7 +352,7 @@ def test_a_full_disk_leaves_the_log_whole_and_the_command_says_so(
     assert registered(folder, AC_NLL).state == "before"
     (small_disk / "ballast").unlink()
     assert run("preregister", folder) == 0
-    assert registered(folder, choice_of(Setting("ac-nc"))).state == "before"
+    assert registered(folder, choice_of(method("ac-nc"))).state == "before"
 
 
 def test_a_mark_that_finds_no_room_shows_nothing(

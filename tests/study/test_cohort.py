@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from checkwise.errors import CheckwiseError, InputError, MissingMetricError
-from checkwise.study import Cohort, Setting
+from checkwise.study import Cohort, method
 from tests.study.cohorts import key, tiny_runs, write_cohort
 
 
@@ -107,7 +107,7 @@ def test_any_reference_can_be_subtracted(tiny: Cohort) -> None:
 def test_parameters_reach_the_rules_that_take_them(tiny: Cohort) -> None:
     # At a tolerance of 0 nothing but the best accuracy is feasible, so nothing differs.
     assert (tiny.compare(["source-acc", "ac-nc"], delta_pp=0)["mean"] == 0).all()
-    tight = Setting("ac-nc", {"delta_pp": "0.1"})
+    tight = method("ac-nc", delta_pp="0.1")
     table = tiny.compare([tight], "ac-nc", metrics=["target_nll"])
     assert table["rule"].tolist() == ["ac-nc(delta_pp=0.1)"]
     assert table["mean"].tolist() == pytest.approx([0.4 / 3])

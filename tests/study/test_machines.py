@@ -11,7 +11,7 @@ import pytest
 from checkwise.page import write_report
 from checkwise.page.facts import cohort_facts
 from checkwise.study import Cohort
-from checkwise.study.machines import machines
+from checkwise.study.runs import machines
 from tests.study.cohorts import mark_again, tiny_runs, write_cohort
 
 EPYC = {"architecture": "x86_64", "processor": "AMD EPYC 7B13", "instructions": "AVX2"}

@@ -13,8 +13,9 @@ from checkwise.page import write_report
 from checkwise.store.pack import pack
 from checkwise.store.registration import LOG, OPENED, mark_opened, read_log, register
 from checkwise.store.unpack import unpack
-from checkwise.study import Cohort, Setting
-from checkwise.study.registered import choice_of, registered, registrations
+from checkwise.study import Cohort, method
+from checkwise.study.registered import registered, registrations
+from checkwise.study.registered_choice import choice_of
 from tests.study.cohorts import tiny_runs, write_cohort
 
 
@@ -23,7 +24,7 @@ def folder(tmp_path: Path) -> Path:
     return write_cohort(tmp_path / "tiny", tiny_runs())
 
 
-AC_NC = choice_of(Setting("ac-nc"))
+AC_NC = choice_of(method("ac-nc"))
 
 
 def test_choosing_opens_nothing_and_evaluating_marks_once(folder: Path) -> None:
@@ -38,47 +39,47 @@ def test_choosing_opens_nothing_and_evaluating_marks_once(folder: Path) -> None:
 
 def test_reading_whole_held_out_journals_is_opening(folder: Path) -> None:
     cohort = Cohort.open(folder)
-    cohort.held_out(next(iter(cohort.runs)))
+    cohort.target_at(next(iter(cohort.runs)), [0])
     assert [entry["kind"] for entry in read_log(folder)] == [OPENED]
 
 
 def test_before_late_and_not_at_all(folder: Path) -> None:
     register(folder, AC_NC)
     Cohort.open(folder).compare()
-    late = choice_of(Setting("ac-nll"))
+    late = choice_of(method("ac-nll"))
     register(folder, late)
     assert registered(folder, AC_NC).state == "before"
     assert registered(folder, late).state == "late"
-    assert registered(folder, choice_of(Setting("ac-ece"))).state == "none"
+    assert registered(folder, choice_of(method("ac-ece"))).state == "none"
     assert "after held-out results were opened" in str(registered(folder, late))
-    assert "exploration" in str(registered(folder, choice_of(Setting("ac-ece"))))
+    assert "exploration" in str(registered(folder, choice_of(method("ac-ece"))))
 
 
 def test_a_choice_is_its_parameters_however_they_are_written(folder: Path) -> None:
-    register(folder, choice_of(Setting("ac-nc", {"delta_pp": "0.50"})))
-    assert registered(folder, choice_of(Setting("ac-nc", {"delta_pp": 0.5}))).state == "before"
+    register(folder, choice_of(method("ac-nc", delta_pp="0.50")))
+    assert registered(folder, choice_of(method("ac-nc", delta_pp=0.5))).state == "before"
     assert registered(folder, AC_NC).state == "before"  # the default is 0.5
     for other in ({"delta_pp": "0.6"}, {"q": 1}):
-        assert registered(folder, choice_of(Setting("ac-nc", other))).state == "none"
-    assert registered(folder, choice_of(Setting("ac-nc"), worst_domain=True)).state == "none"
-    assert registered(folder, choice_of(Setting("ac-nc"), weights="sample")).state == "none"
+        assert registered(folder, choice_of(method("ac-nc", **other))).state == "none"
+    assert registered(folder, choice_of(method("ac-nc"), worst_domain=True)).state == "none"
+    assert registered(folder, choice_of(method("ac-nc"), weights="sample")).state == "none"
 
 
 def test_a_choice_is_also_what_it_is_compared_with_and_at_which_scope(folder: Path) -> None:
     register(folder, AC_NC)
-    assert registered(folder, choice_of(Setting("ac-nc"), scope="hparams-acc")).state == "none"
-    for other in (Setting("pure-nll"), Setting("ac-nll")):
-        assert registered(folder, choice_of(Setting("ac-nc"), reference=other)).state == "none"
+    assert registered(folder, choice_of(method("ac-nc"), scope="hparams-acc")).state == "none"
+    for other in (method("pure-nll"), method("ac-nll")):
+        assert registered(folder, choice_of(method("ac-nc"), reference=other)).state == "none"
 
 
 def test_the_parameters_of_the_reference_are_part_of_the_choice(folder: Path) -> None:
-    wide = Setting("ac-nc", {"delta_pp": "1"})
-    register(folder, choice_of(Setting("pure-nll"), reference=Setting("ac-nc")))
+    wide = method("ac-nc", delta_pp="1")
+    register(folder, choice_of(method("pure-nll"), reference=method("ac-nc")))
     assert registrations(folder, ["pure-nll"], {}, reference="ac-nc")["pure-nll"].state == "before"
     for asked in ({"delta_pp": "1"}, {"q": 1}):
         found = registrations(folder, ["pure-nll"], asked, reference="ac-nc")["pure-nll"]
         assert found.state == "none"
-    register(folder, choice_of(Setting("ac-nll", {"delta_pp": "1"}), reference=wide))
+    register(folder, choice_of(method("ac-nll", delta_pp="1"), reference=wide))
     both = registrations(folder, ["ac-nll"], {"delta_pp": "1.0"}, reference="ac-nc")
     assert both["ac-nll"].state == "before"
 
@@ -119,14 +120,14 @@ def test_what_is_registered_in_an_unpacked_copy_is_late(tmp_path: Path) -> None:
     pack(cohort, tmp_path / "finished.tar.xz")
     unpack(tmp_path / "finished.tar.xz", tmp_path / "copy")
     assert registered(tmp_path / "copy", AC_NC).state == "before"
-    late = choice_of(Setting("ac-nll"))
+    late = choice_of(method("ac-nll"))
     register(tmp_path / "copy", late)
     assert registered(tmp_path / "copy", late).state == "late"
 
 
 def test_what_cannot_be_chosen_cannot_be_registered() -> None:
     with pytest.raises(InputError, match="the worst domain has no weights"):
-        choice_of(Setting("ac-nc"), weights="sample", worst_domain=True)
+        choice_of(method("ac-nc"), weights="sample", worst_domain=True)
 
 
 def test_journals_that_changed_or_came_later_are_counted(folder: Path) -> None:
@@ -142,12 +143,12 @@ def test_journals_that_changed_or_came_later_are_counted(folder: Path) -> None:
 
 def test_many_registrations_are_told(folder: Path) -> None:
     for rule in ("ac-nc", "ac-nll", "ac-ece", "ac-nc", "ac-nll"):
-        register(folder, choice_of(Setting(rule)))
+        register(folder, choice_of(method(rule)))
     assert registered(folder, AC_NC).others == 2  # ac-nll, registered twice, is one choice
 
 
 def test_a_log_changed_by_hand_is_noticed(folder: Path) -> None:
-    register(folder, choice_of(Setting("ac-nll")))
+    register(folder, choice_of(method("ac-nll")))
     Cohort.open(folder).compare()
     register(folder, AC_NC)
     path = folder / LOG
@@ -176,7 +177,7 @@ def test_the_page_tells_too(folder: Path, tmp_path: Path) -> None:
     assert "ac-nc: not registered before" in page
     page = write_report(folder, tmp_path / "r.html", reference="pure-nll").read_text("utf-8")
     assert "ac-nc: not registered before" in page
-    register(folder, {**choice_of(Setting("ac-nll")), "metrics": ["target_nll"]})
+    register(folder, {**choice_of(method("ac-nll")), "metrics": ["target_nll"]})
     page = write_report(folder, tmp_path / "r.html", rules=["ac-nll"]).read_text("utf-8")
     assert "target_accuracy, target_ece and target_cwece were not registered with it." in page
 

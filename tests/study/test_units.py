@@ -11,7 +11,7 @@ import scipy.stats
 
 from checkwise.records import RunKey
 from checkwise.statistics.clusters import numbered, two_way_means
-from checkwise.study.paired import Contrast, Differences, by_units, contrasts
+from checkwise.study.compare import Contrast, Differences, by_units, contrasts
 from checkwise.study.units import UnitInterval, unit_intervals
 from checkwise.study.verdict import verdict
 
@@ -68,7 +68,7 @@ def test_equal_groups_give_the_t_interval_of_their_means(unit: str) -> None:
     for row, scale, column in ((nll, 1, 0), (accuracy, 100, 1)):
         means = [
             scale
-            * np.mean([found.mine[i, column] for i, one in enumerate(SHARED[unit]) if one == g])
+            * np.mean([found.of_rule[i, column] for i, one in enumerate(SHARED[unit]) if one == g])
             for g in sorted(set(SHARED[unit]))
         ]
         expected = scipy.stats.ttest_1samp(means, 0).confidence_interval(0.95)
@@ -151,7 +151,7 @@ def test_a_difference_is_found_only_where_blocks_draws_and_splits_exclude_zero(
     units: dict[str, UnitInterval], direction: str, scope: str, against: tuple[str, ...]
 ) -> None:
     found = verdict(replace(GAIN, units=units))
-    assert (found.direction, found.scope, found.against) == (direction, scope, against)
+    assert (found.direction, found.reach, found.against) == (direction, scope, against)
     assert found.too_few == tuple(unit for unit in units if units[unit] is FEW)
 
 

@@ -16,7 +16,7 @@ from checkwise.selection import select
 from checkwise.study import Cohort
 from checkwise.study.pool import Pool
 from checkwise.tables import build
-from checkwise.tables.length import PERCENTS
+from checkwise.tables.training_length import PERCENTS
 from tests.study.cohorts import WrittenRun, demo_like, key, tiny_runs, write_cohort
 
 

@@ -13,7 +13,7 @@ from checkwise.study import Cohort
 from checkwise.study.heldout import read_heldout
 from checkwise.study.pool import Pool
 from checkwise.tables import build
-from checkwise.tables.logits import available, crossfitted_steps
+from checkwise.tables.cross_fit import available, crossfitted_steps
 from tests.figures.saved_logits import save_logits
 from tests.study.cohorts import key, tiny_runs, write_cohort
 

@@ -14,7 +14,7 @@ from checkwise.study import Cohort
 from checkwise.study.outcome import Outcome
 from checkwise.study.pool import Pool
 from checkwise.tables import build
-from checkwise.tables.methods import seed_blocks
+from checkwise.tables.other_methods import seed_blocks
 from checkwise.weights.derived import Derived, write
 from tests.figures.saved_logits import save_logits
 from tests.study.cohorts import METRICS, key, tiny_runs, write_cohort
@@ -51,7 +51,7 @@ def test_averaged_models_stand_beside_choices(tmp_path: Path) -> None:
 
 def test_what_is_lacking_is_said(tmp_path: Path) -> None:
     pool = Pool([Cohort.open(write_cohort(tmp_path / "tiny", tiny_runs()))])
-    with pytest.raises(InputError, match="checkwise swad"):
+    with pytest.raises(InputError, match=r"checkwise derive .* --method swad"):
         build("swad", pool)
     with pytest.raises(InputError, match="runs of VREx"):
         build("pair", pool)

@@ -13,7 +13,7 @@ from checkwise.records import RunKey
 from checkwise.study import Cohort
 from checkwise.study.pool import BOTH, Pool
 from checkwise.tables import SLOW, TABLES, build, build_all
-from checkwise.tables.cells import worst_domains
+from checkwise.tables.worst_domain import worst_domains
 from tests.study.cohorts import WrittenRun, demo_like, tiny_runs, write_cohort
 
 STEPS = (0, 100, 200, 300)

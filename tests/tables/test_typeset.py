@@ -9,7 +9,7 @@ import pytest
 
 from checkwise.cli import main
 from checkwise.tables import Cell, Table
-from checkwise.tables.measures import shown, title
+from checkwise.tables.titles_and_decimals import shown, title
 from checkwise.tables.typeset import latex, markdown, tex, wide
 from tests.study.cohorts import tiny_runs, write_cohort
 

@@ -11,9 +11,11 @@ import pytest
 
 from checkwise.cli import main
 from checkwise.store.cohort import open_cohort
+from checkwise.study.methods import recipe_of
 from checkwise.sweep.plan import make_cohort
 from checkwise.sweep.study_file import read_study
 from checkwise.sweep.worker import Job, work
+from checkwise.weights import derive as deriving
 
 STUDY = """
 name = "averages"
@@ -48,6 +50,11 @@ def train_cohort(folder: Path, study: str = STUDY) -> Path:
     cohort = make_cohort(read_study(file), folder / "cohort", {})
     work(Job(cohort=str(cohort.path), attempt="test"))
     return cohort.path
+
+
+def derive(path: Path, name: str, **options: Any) -> deriving.DeriveResult:
+    """Make the models of a method by its name."""
+    return deriving.derive(path, name, recipe_of(name), **options)
 
 
 def copied(cohort: Path, folder: Path) -> Path:

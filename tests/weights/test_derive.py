@@ -16,9 +16,9 @@ from checkwise.errors import InputError
 from checkwise.store.cohort import open_cohort
 from checkwise.store.done import mark_done
 from checkwise.store.verify import verify
+from checkwise.study.methods import methods
 from checkwise.train.evaluation import Outputs, Part
-from checkwise.weights import methods, read_record, read_source, swad
-from checkwise.weights.derive import RECIPES, derive
+from checkwise.weights import read_record, read_source, swad
 from checkwise.weights.evaluate import (
     mean_log_probabilities,
     mean_logits,
@@ -27,21 +27,29 @@ from checkwise.weights.evaluate import (
 )
 from checkwise.weights.recipe import StoredRun
 from tests.study.cohorts import WrittenRun, write_cohort
-from tests.weights.cohorts import STUDY, answer, complaint, copied, run_folders, train_cohort
+from tests.weights.cohorts import (
+    STUDY,
+    answer,
+    complaint,
+    copied,
+    derive,
+    run_folders,
+    train_cohort,
+)
 
 
 def checkpoint(run: Path, step: int) -> dict[str, torch.Tensor]:
     return load_file(run / "checkpoints" / f"step-{step:06d}.safetensors")
 
 
-def test_every_recipe_is_a_method_that_says_what_it_needs() -> None:
-    known = methods()
-    assert set(RECIPES) <= set(known)
-    for name, recipe in RECIPES.items():
-        assert "data" in known[name].needs
-        alone = len(recipe.share) == 5
-        assert known[name].scope == ("run" if alone else "cohort")
-    assert all(known[name].is_rule for name in cw.rules())
+def test_a_recipe_that_combines_runs_says_which_seeds_to_vary() -> None:
+    recipes = {name: known.recipe for name, known in methods().items() if known.recipe}
+    assert {name for name, recipe in recipes.items() if recipe.varied} == {
+        *("eoa", "diwa-uniform", "diwa-greedy")
+    }
+    for recipe in recipes.values():
+        assert bool(recipe.varied) == (len(recipe.share) < 5)
+        assert all(recipes[name] is required for name, required in recipe.requires.items())
 
 
 def test_evaluating_a_checkpoint_repeats_its_record(cohort: Path) -> None:
@@ -264,7 +272,7 @@ def test_diverged_checkpoints_are_no_endpoints(tmp_path: Path) -> None:
     steps = tuple(range(0, 80, 10))
     written = WrittenRun(key, steps, (100,) * 8, {"nll": losses}, (1,) * 8, {}, diverged=(30,))
     path = write_cohort(tmp_path / "cohort", [written])
-    planned = swad.plan([StoredRun(path, key, path / "runs" / str(key))], RECIPES["swad"].params)
+    planned = swad.plan([StoredRun(path, key, path / "runs" / str(key))], swad.SWAD.params)
     assert planned.inputs["steps"] == [20, 40, 50, 60, 70]
     assert planned.inputs["multiplicities"] == [2, 2, 1, 1, 1]
     assert planned.notes == ("1 diverged checkpoint left out",)

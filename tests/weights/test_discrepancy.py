@@ -14,10 +14,9 @@ import checkwise as cw
 from checkwise.errors import InputError
 from checkwise.store.cohort import open_cohort
 from checkwise.weights import lyu, mixup, read_record, read_source
-from checkwise.weights.derive import derive
 from checkwise.weights.evaluate import OpenRun, open_data, open_run
 from checkwise.weights.lyu import coral, mmd
-from tests.weights.cohorts import copied, run_folders
+from tests.weights.cohorts import copied, derive, run_folders
 
 
 def test_mmd_by_hand() -> None:

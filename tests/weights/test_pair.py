@@ -12,7 +12,9 @@ import pytest
 import checkwise as cw
 from checkwise.errors import InputError
 from checkwise.records import Trajectory
-from checkwise.study.protocols import RULES, with_training_terms
+from checkwise.study.protocols import PAIR_LAST10, PAIR_VALFILTER, with_training_terms
+
+RULES = {rule.name: rule for rule in (PAIR_LAST10, PAIR_VALFILTER)}
 
 
 def run(accuracy: list[float]) -> Trajectory:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from checkwise.train.algorithms import build_algorithm
 from checkwise.weights.evaluate import OpenRun
-from checkwise.weights.swad import finished
+from checkwise.weights.swad import with_batchnorm
 from tests.runs import config, ready
 
 
@@ -56,10 +56,10 @@ def test_without_minibatches_the_buffers_stay(tmp_path: Path) -> None:
     run = normed_run(tmp_path)
     weights = run.algorithm.deployable_state()
     weights["featurizer.2.running_mean"] += 3
-    kept = finished(run, weights, 0)
+    kept = with_batchnorm(run, weights, 0)
     assert kept.weights is not None
     assert torch.equal(statistics(dict(kept.weights))[0], weights["featurizer.2.running_mean"])
-    anew = finished(run, weights, 5)
+    anew = with_batchnorm(run, weights, 5)
     assert anew.weights is not None
     assert not torch.equal(statistics(dict(anew.weights))[0], weights["featurizer.2.running_mean"])
     assert (kept.outputs.logits[0] != anew.outputs.logits[0]).any()

@@ -16,7 +16,7 @@ from checkwise.cli.progress import counting
 from checkwise.errors import InputError
 
 if TYPE_CHECKING:
-    from checkwise.weights.derive import Outcome
+    from checkwise.weights.derive import DeriveResult
     from checkwise.weights.derived import Derived
 
 Place = Annotated[Path, typer.Argument(metavar="PATH", help="A cohort, or one run of it.")]
@@ -43,7 +43,7 @@ def command(
 ) -> None:
     """Make models other than single checkpoints: averages and ensembles, evaluated like them."""
     load_plugins(plugin)
-    names = [name.strip() for given in method for name in given.split(",") if name.strip()]
+    names = [name.strip() for listed in method for name in listed.split(",") if name.strip()]
     _derive(path, names, data, force, as_json, minibatches=minibatches, delta_pp=delta_pp)
 
 
@@ -78,62 +78,58 @@ def _derive(
     data: list[str] | None,
     force: bool,
     as_json: bool,
-    **given: Any,
+    **options: Any,
 ) -> None:
+    from checkwise.study.methods import recipe_of
     from checkwise.sweep.datasets import read_roots
-    from checkwise.weights.derive import RECIPES, derive
+    from checkwise.weights.derive import derive
 
     roots = read_roots(data or ())
-    asked = {name: value for name, value in given.items() if value is not None}
-    idle = [p for p in asked if not any(n in RECIPES and p in RECIPES[n].params for n in names)]
+    recipes = {name: recipe_of(name) for name in names}
+    asked = {name: value for name, value in options.items() if value is not None}
+    idle = [p for p in asked if not any(p in recipe.params for recipe in recipes.values())]
     if idle:
         raise InputError(
             f"Expected options that {', '.join(names)} takes, but none takes "
             f"--{idle[0].replace('_', '-')}: leave it out."
         )
-    outcomes = {}
-    for name in names:
-        takes = RECIPES[name].params if name in RECIPES else {}
-        params = {p: value for p, value in asked.items() if p in takes}
+    results = {}
+    for name, recipe in recipes.items():
+        params = {p: value for p, value in asked.items() if p in recipe.params}
         with counting(name) as watch:
-            outcomes[name] = derive(
-                path,
-                name,
-                roots=roots,
-                force=force,
-                watch=watch,
-                **params,
+            results[name] = derive(
+                path, name, recipe, roots=roots, force=force, watch=watch, **params
             )
     if as_json:
-        print(json.dumps(_as_json(path, outcomes), allow_nan=False))
+        print(json.dumps(_as_json(path, results), allow_nan=False))
     else:
-        _present(path, outcomes)
+        _present(path, results)
 
 
-def _present(path: Path, outcomes: dict[str, Outcome]) -> None:
+def _present(path: Path, results: dict[str, DeriveResult]) -> None:
     out = printing.console()
     rows = []
-    for name, outcome in outcomes.items():
-        for record in outcome.records:
+    for name, result in results.items():
+        for record in result.records:
             accuracy, nll = _source(path, record)
             rows.append((name, str(record.run), _what(record), accuracy, nll))
     header = ("method", "run", "made of", "source accuracy", "source NLL")
     out.print(printing.table(header, rows, left=("method", "run", "made of")))
-    for (name, note), count in _notes(outcomes).items():
+    for (name, note), count in _notes(results).items():
         out.print(f"{name}: {note}" + (f" ({count} runs)." if count > 1 else "."))
-    made = sum(len(outcome.made) for outcome in outcomes.values())
-    current = sum(len(outcome.current) for outcome in outcomes.values())
-    first = next(iter(outcomes.values()))
+    made = sum(len(result.made) for result in results.values())
+    current = sum(len(result.current) for result in results.values())
+    first = next(iter(results.values()))
     left = f"{len(first.unfinished)} unfinished and {len(first.wrecked)} diverged runs left out"
-    seconds = fsum(r.seconds for outcome in outcomes.values() for r in outcome.made)
+    seconds = fsum(r.seconds for result in results.values() for r in result.made)
     out.print(f"{made} made in {seconds:.1f} s, {current} were current; {left}.")
     out.print(
         f"On unseen domains: checkwise compare {_cohort(path)} "
-        f"--rules source-acc,ac-nc,{','.join(outcomes)}"
+        f"--rules source-acc,ac-nc,{','.join(results)}"
     )
 
 
-def _as_json(path: Path, outcomes: dict[str, Outcome]) -> dict[str, Any]:
+def _as_json(path: Path, results: dict[str, DeriveResult]) -> dict[str, Any]:
     from checkwise.weights.derived import folder_of, read_source
 
     return {
@@ -146,15 +142,15 @@ def _as_json(path: Path, outcomes: dict[str, Outcome]) -> dict[str, Any]:
                 "inputs": dict(record.inputs),
                 "seconds": record.seconds,
                 "notes": list(record.notes),
-                "made_now": record in outcome.made,
+                "made_now": record in result.made,
                 "source": read_source(_cohort(path), name, record.run),
                 "path": str(folder_of(_cohort(path), name, record.run)),
             }
-            for name, outcome in outcomes.items()
-            for record in outcome.records
+            for name, result in results.items()
+            for record in result.records
         ],
-        "unfinished": len(next(iter(outcomes.values())).unfinished),
-        "wrecked": len(next(iter(outcomes.values())).wrecked),
+        "unfinished": len(next(iter(results.values())).unfinished),
+        "wrecked": len(next(iter(results.values())).wrecked),
     }
 
 
@@ -178,20 +174,20 @@ def _what(record: Derived) -> str:
         return f"one of {len(inputs['candidates'])} steps"
     if "steps" not in inputs:
         return "every update"
-    found = [
+    steps = [
         f"{step}×{times}" if times > 1 else str(step)
         for step, times in zip(inputs["steps"], inputs["multiplicities"], strict=True)
     ]
-    shown = found if len(found) <= 8 else [*found[:6], "…", found[-1]]
-    return f"{len(found)} {'step' if len(found) == 1 else 'steps'}: {', '.join(shown)}"
+    shown = steps if len(steps) <= 8 else [*steps[:6], "…", steps[-1]]
+    return f"{len(steps)} {'step' if len(steps) == 1 else 'steps'}: {', '.join(shown)}"
 
 
-def _notes(outcomes: dict[str, Outcome]) -> Counter[tuple[str, str]]:
+def _notes(results: dict[str, DeriveResult]) -> Counter[tuple[str, str]]:
     """Every distinct note of a method, and how many runs it is about."""
     return Counter(
         (name, note)
-        for name, outcome in outcomes.items()
-        for record in outcome.records
+        for name, result in results.items()
+        for record in result.records
         for note in record.notes
     )
 

@@ -29,11 +29,12 @@ from checkwise.selection.constrained import check_objectives
 from checkwise.selection.standing import domain_weights
 from checkwise.store.hash_chain import Line
 from checkwise.store.registration import LOG, register
-from checkwise.study import Cohort, Setting
+from checkwise.study import Cohort
 from checkwise.study.cohort import MAIN_METRICS, REFERENCE
 from checkwise.study.imported import OUTSIDE_THE_SEAL
-from checkwise.study.registered import SCOPE, Registered, choice_of, registered_last, with_shared
-from checkwise.study.rows import find_row
+from checkwise.study.methods import Method, method
+from checkwise.study.registered import Registered, registered_last
+from checkwise.study.registered_choice import SCOPE, choice_of
 from checkwise.tables import TABLES
 
 
@@ -72,16 +73,16 @@ def command(
     options.load_plugins()
     params = options.params
     study = Cohort.open(cohort_at(path, cohort))
-    setting = Setting(study.usual_rule if rule is None else rule, params)
+    row = method(study.usual_rule if rule is None else rule, **params)
     shown = list(study.main_metrics) if metrics is None else names(metrics)
-    _check(setting, reference, shown, names(tables))
+    _check(row, reference, shown, names(tables))
     for run in study.usable.values():
         domain_weights(run, options.weighting["weights"])  # refuses weights that a run cannot have
-    study.check_measured(setting, shown)
+    study.check_measured(row, shown)
     choice = {
         **choice_of(
-            setting,
-            reference=with_shared(reference, params),
+            row,
+            reference=method(reference).taking(params),
             scope=scope,
             **options.weighting,
         ),
@@ -94,32 +95,32 @@ def command(
         dates = {"opened": found.opened or None, "earlier": found.earlier or None}
         print(json.dumps({**line.content, "digest": line.digest, "state": found.state, **dates}))
         return
-    _say(study.path, setting.rule, line, found)
+    _say(study.path, row.name, line, found)
     if study.imported:
         printing.console().print(OUTSIDE_THE_SEAL)
 
 
 def _check(
-    setting: Setting,
+    row: Method,
     reference: str,
     metrics: Sequence[str],
     tables: Sequence[str],
 ) -> None:
     """What cannot be chosen or shown must not enter a log that nobody can correct."""
-    find_row(reference)
-    if reference == setting.rule:
+    method(reference)  # an unknown one is refused
+    if reference == row.name:
         raise InputError(
             f"Expected a rule and another one to compare it with, but got {reference} as both: "
             "change --rule or --reference."
         )
-    rule = setting.row.rule
-    for name, value in ({} if rule is None else rule.complete(setting.params)).items():
+    rule = row.rule
+    for name, value in ({} if rule is None else rule.complete(row.params)).items():
         if value is None and rule in rules().values():  # elsewhere None stands for a choice
             raise InputError(
-                f"Expected --{name.replace('_', '-')}, which {setting.rule} needs, but got none: "
+                f"Expected --{name.replace('_', '-')}, which {row.name} needs, but got none: "
                 "add it."
             )
-    for name in check_objectives(setting.params.get("objectives", ("nll",))):
+    for name in check_objectives(row.params.get("objectives", ("nll",))):
         if name not in METRICS:
             raise InputError(f"Expected objectives among {', '.join(METRICS)}, but got {name!r}.")
     check_named(",".join(metrics), "--metrics")

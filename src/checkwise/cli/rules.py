@@ -13,7 +13,7 @@ from checkwise.cli.options import AsJson, Plugins, load_plugins
 from checkwise.entry_points import Origin, offered
 from checkwise.selection import rules
 from checkwise.selection.result import plain
-from checkwise.weights.methods import methods
+from checkwise.study.methods import methods
 
 
 def command(plugin: Plugins = None, as_json: AsJson = False) -> None:
@@ -34,7 +34,7 @@ def command(plugin: Plugins = None, as_json: AsJson = False) -> None:
     others: list[dict[str, Any]] = [
         {"name": method.name, "summary": method.summary, "needs": sorted(method.needs)}
         for method in methods().values()
-        if not method.is_rule
+        if not (method.is_rule or method.expected)
     ]
     if as_json:
         listed = {"schema": 1, "rules": facts, "methods": others}

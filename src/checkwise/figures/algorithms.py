@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from checkwise.figures import style
-from checkwise.study.paired import contrasts
+from checkwise.study.compare import contrasts
+from checkwise.study.methods import method
 from checkwise.study.pool import Pool
-from checkwise.study.setting import Setting
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 RULES = (
-    Setting("ac-nc", {"q": 2}, "NC, D2"),
-    Setting("ac-nec", {"q": np.inf}, "NEC, D∞"),
+    method("ac-nc", q=2).called("NC, D2"),
+    method("ac-nec", q=np.inf).called("NEC, D∞"),
 )
 METRICS = ("target_accuracy", "target_nll")
 

@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from checkwise.figures import style
 from checkwise.records import RunKey
-from checkwise.study.pool import Pool, Rule, label
+from checkwise.study.pool import Pool, Row, label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 METRICS = ("nll", "ece", "cwece")
-RULES: tuple[Rule, ...] = (
+RULES: tuple[Row, ...] = (
     "source-acc",
     "ac-nc",
     "ac-ne",
@@ -54,7 +54,7 @@ def target_distance(pool: Pool, key: RunKey) -> NDArray[np.float64]:
     return np.asarray(np.sqrt((((errors - low) / (high - low + OFFSET)) ** 2).sum(axis=0)))
 
 
-def facts(pool: Pool, rules: Sequence[Rule] = RULES) -> tuple[Point, ...]:
+def facts(pool: Pool, rules: Sequence[Row] = RULES) -> tuple[Point, ...]:
     """A point per rule, over the runs in which every rule's choice has finite target values."""
     distances = {key: target_distance(pool, key) for key in pool.keys}
     rows = {

@@ -10,7 +10,7 @@ import numpy as np
 from checkwise.figures import style
 from checkwise.statistics.bootstrap import percentile_interval
 from checkwise.study.pool import Pool
-from checkwise.tables.ranks import METRICS, all_checkpoints
+from checkwise.tables.rank_agreement import METRICS, all_checkpoints
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from checkwise.figures import style
-from checkwise.study.paired import contrasts
+from checkwise.study.compare import contrasts
+from checkwise.study.methods import method
 from checkwise.study.pool import Group, Pool
-from checkwise.study.setting import Setting
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,23 +37,23 @@ class AtTolerance:
     role: str
 
 
-def facts(pool: Pool, scope: Group | None = None) -> tuple[AtTolerance, ...]:
-    """Every tolerance of a grid, on the runs of one scope (the first by default)."""
-    scope = scope or pool.scopes()[0]
+def facts(pool: Pool, group: Group | None = None) -> tuple[AtTolerance, ...]:
+    """Every tolerance of a grid, on the runs of one group (those of the first role by default)."""
+    group = group or pool.by_role()[0]
     found = []
     for delta in DELTAS:
-        rule = Setting("ac-nc", {"delta_pp": delta})
-        rows = contrasts(pool.differences(rule, "source-acc", METRICS, scope.keep))
+        rule = method("ac-nc", delta_pp=delta)
+        rows = contrasts(pool.differences(rule, "source-acc", METRICS, group.keep))
         columns = pool.columns(rule)
         found.append(
             AtTolerance(
                 float(delta),
-                float(columns["eligible"][scope.keep].mean()),
-                float(columns["gap_pp"][scope.keep].mean()),
+                float(columns["eligible"][group.keep].mean()),
+                float(columns["gap_pp"][group.keep].mean()),
                 {row.metric: (row.mean, row.low, row.high) for row in rows},
-                int(scope.keep.sum()),
-                pool.datasets(scope.keep),
-                scope.role,
+                int(group.keep.sum()),
+                pool.datasets(group.keep),
+                group.role,
             )
         )
     return tuple(found)

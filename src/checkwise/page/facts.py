@@ -16,11 +16,10 @@ from checkwise.selection.guarantees import CONDITIONS, NOT_PROMISED
 from checkwise.selection.standing import Weights
 from checkwise.study import Cohort, Contrast, Differences
 from checkwise.study.cohort import MAIN_METRICS, REFERENCE
-from checkwise.study.machines import machines
-from checkwise.study.paired import by_units, contrasts, scale
+from checkwise.study.compare import by_units, contrasts, scale
+from checkwise.study.methods import with_shared
 from checkwise.study.registered import Registered, registrations
-from checkwise.study.rows import Row
-from checkwise.study.setting import settings
+from checkwise.study.runs import machines
 
 RULES = ("ac-nc", "ac-nll", "ac-mean")
 
@@ -165,29 +164,26 @@ def _choices(
 ) -> dict[str, dict[RunKey, Selection]]:
     """Selections of the rules that choose a checkpoint of the run itself, from its validation."""
     return {
-        setting.label: select_many(cohort.usable, setting.found, **domains, **setting.params)
-        for setting in settings(rules, params)
-        if _reads_only_source(setting.row)
+        row.label: select_many(cohort.usable, row.rule, **domains, **row.params)
+        for row in with_shared(rules, params)
+        if row.rule is not None and row.is_rule
     }
-
-
-def _reads_only_source(row: Row) -> bool:
-    own = row.rule is not None and row.validation == "source" and row.scope == "run"
-    return own and not row.expected and row.scaling is None
 
 
 def _levels(tables: Sequence[Differences], reference: str) -> dict[str, dict[str, float]]:
     """Mean of every metric under every rule, on the reported scale, over the runs it has."""
 
     def means(table: Differences, values: Any) -> dict[str, float]:
-        kept = np.isfinite(table.theirs) & np.isfinite(table.mine)
+        kept = np.isfinite(table.of_reference) & np.isfinite(table.of_rule)
         return {
             metric: scale(metric) * float(values[kept[:, m], m].mean())
             for m, metric in enumerate(table.metrics)
         }
 
     first = tables[0]
-    return {reference: means(first, first.theirs)} | {t.rule: means(t, t.mine) for t in tables}
+    return {reference: means(first, first.of_reference)} | {
+        t.rule: means(t, t.of_rule) for t in tables
+    }
 
 
 def _spreads(table: Differences) -> tuple[Spread, ...]:

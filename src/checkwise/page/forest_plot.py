@@ -11,7 +11,7 @@ import numpy as np
 from checkwise.page.facts import Spread
 from checkwise.page.markup import Child, Markup, el, join
 from checkwise.page.sentences import interval, shown, title, unit
-from checkwise.study.paired import higher_is_better
+from checkwise.study.compare import higher_is_better
 
 ROW, TOP, FOOT, SIDE = 64, 34, 30, 10
 # Positions that spread evenly whatever their number (the fraction of the golden ratio).

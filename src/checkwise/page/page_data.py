@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checkwise.errors import NoGuaranteeError
-from checkwise.metrics import METRICS
 from checkwise.page.payload import BUDGET, payload
 from checkwise.records import RunKey
 from checkwise.selection import DEFAULT_RULE, Rule, Selection, baselines, rules
@@ -194,23 +193,7 @@ def _start(data: Mapping[str, Any], selection: Selection) -> dict[str, Any]:
 
 def _targets(cohort: Cohort, key: RunKey) -> dict[str, FloatArray]:
     """Every target metric at every step of a run: the mean over its held-out domains."""
-    steps = cohort.usable[key].steps
-    domains = [_at_steps(journal, steps) for journal in cohort.held_out(key).values()]
-    shared = [name for name in METRICS if all(name in domain for domain in domains)]
-    return {name: np.mean([domain[name] for domain in domains], axis=0) for name in shared}
-
-
-def _at_steps(
-    journal: Mapping[str, NDArray[Any]], steps: NDArray[np.int64]
-) -> dict[str, FloatArray]:
-    """The columns of a held-out journal at these steps; nan where it has no record."""
-    row_of = {int(step): row for row, step in enumerate(journal["step"])}
-    rows = np.array([row_of.get(int(step), -1) for step in steps])
-    return {
-        name: np.where(rows >= 0, np.asarray(column, dtype=np.float64)[rows], np.nan)
-        for name, column in journal.items()
-        if name in METRICS
-    }
+    return cohort.target_at(key, cohort.usable[key].steps.tolist())
 
 
 def quantiles(runs: int) -> list[float]:

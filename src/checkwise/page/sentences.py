@@ -7,7 +7,7 @@ from math import isnan
 
 from checkwise.metrics import METRICS
 from checkwise.study import Contrast
-from checkwise.study.verdict import Scope, Verdict, verdict
+from checkwise.study.verdict import Reach, Verdict, verdict
 from checkwise.text import counted, listed, number
 
 PERCENT = ("accuracy", "worst_class_accuracy")
@@ -116,9 +116,9 @@ def caution(contrast: Contrast) -> str:
         return ", an interval that includes zero"
     if found.direction == "unclear":
         return f", which {listed(group_names(found.against))} do not bear out"
-    if found.scope == "these runs":
+    if found.reach == "these runs":
         return " (shown for these runs, not for new seeds)"
-    if found.scope == "these domains":
+    if found.reach == "these domains":
         return f" (shown for {_domains(contrast)}, not for new ones)"
     return ""
 
@@ -130,7 +130,7 @@ def badge(contrast: Contrast) -> str:
         return "includes zero"
     if found.direction == "unclear":
         return f"not borne out by {listed(group_names(found.against), 'or')}"
-    return f"{found.direction}{_where(contrast, found.scope)}"
+    return f"{found.direction}{_where(contrast, found.reach)}"
 
 
 def headline(rows: Sequence[Contrast]) -> str:
@@ -153,17 +153,17 @@ def headline(rows: Sequence[Contrast]) -> str:
     return f"{nll.rule}{_where(nll, _narrowest(found))}: {said}"
 
 
-def _narrowest(found: Sequence[Verdict]) -> Scope:
+def _narrowest(found: Sequence[Verdict]) -> Reach:
     """How far all that is claimed reaches."""
-    claimed = [each.scope for each in found if each.direction != "unclear"]
-    order: tuple[Scope, ...] = ("these runs", "these domains", "new domains")
+    claimed = [each.reach for each in found if each.direction != "unclear"]
+    order: tuple[Reach, ...] = ("these runs", "these domains", "new domains")
     return min(claimed, key=order.index, default="new domains")
 
 
-def _where(contrast: Contrast, scope: Scope) -> str:
-    if scope == "these runs":
+def _where(contrast: Contrast, reach: Reach) -> str:
+    if reach == "these runs":
         return f" on these {counted(contrast.n, 'run')}"
-    return f" on {_domains(contrast)}" if scope == "these domains" else ""
+    return f" on {_domains(contrast)}" if reach == "these domains" else ""
 
 
 def _domains(contrast: Contrast) -> str:

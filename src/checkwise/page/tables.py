@@ -21,7 +21,7 @@ from checkwise.page.sentences import (
     unit,
 )
 from checkwise.study import Contrast
-from checkwise.study.paired import higher_is_better
+from checkwise.study.compare import higher_is_better
 from checkwise.study.verdict import verdict
 from checkwise.text import number
 

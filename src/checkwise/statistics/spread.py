@@ -14,6 +14,7 @@ POINT = 1.0
 SLACK = 1e-12
 # Exactly one point is a loss of one point, whatever rounding says.
 EDGE = 1e-9
+TRIM = 0.05
 
 
 @dataclass(frozen=True)
@@ -52,3 +53,10 @@ def spread(values: FloatArray, *, higher_is_better: bool) -> Spread:
         tail=float(np.percentile(better, 5)) if len(better) else float("nan"),
         worst=float(better.min()) if len(better) else float("nan"),
     )
+
+
+def trimmed_mean(values: FloatArray) -> float:
+    """The mean without the lowest and highest 5% of values (rounded down); nan of nothing."""
+    n = len(values)
+    cut = int(TRIM * n)
+    return float(np.sort(values)[cut : n - cut].mean()) if n else float("nan")

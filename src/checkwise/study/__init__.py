@@ -1,16 +1,17 @@
-"""Rules × runs → paired tables with intervals; the only reader of held-out results."""
+"""Methods × runs → paired tables with intervals; the only reader of held-out results."""
 
 from checkwise.statistics.bootstrap import percentile_interval
 from checkwise.study.cohort import Cohort
+from checkwise.study.compare import Contrast, Differences
+from checkwise.study.methods import Method, method
 from checkwise.study.outcome import Outcome
-from checkwise.study.paired import Contrast, Differences
-from checkwise.study.setting import Setting
 
 __all__ = [
     "Cohort",
     "Contrast",
     "Differences",
+    "Method",
     "Outcome",
-    "Setting",
+    "method",
     "percentile_interval",
 ]

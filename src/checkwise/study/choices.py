@@ -1,4 +1,4 @@
-"""A row applied to the runs of a cohort: choices, recalibrated where asked, with what they cost."""
+"""A method applied to the runs of a cohort: choices, recalibrated where asked, and their cost."""
 
 from __future__ import annotations
 
@@ -15,120 +15,153 @@ from checkwise import metrics
 from checkwise.calibrators.source_temperatures import calibrate
 from checkwise.errors import InputError
 from checkwise.records import RunKey, Trajectory
-from checkwise.selection import Rule, Selection, get_rule, select, select_many
+from checkwise.selection import Selection, get_rule, select, select_many
 from checkwise.store.cohort import open_cohort
 from checkwise.store.layout import inner_path
 from checkwise.store.logits import mean_metrics, source_logits
 from checkwise.study.lodo import PseudoTargets, training_seconds
+from checkwise.study.methods import Method
 from checkwise.study.outcome import Outcome, outcome_at, timed
-from checkwise.study.rows import Row
-from checkwise.study.runs import Runs, Validations
-from checkwise.study.scopes import Scope, blocks, pooled
-from checkwise.study.setting import Setting
+from checkwise.study.protocols import validation_of
+from checkwise.study.runs import Runs
+from checkwise.study.scopes import Scope, families, pooled
 
 
 def choices(
     path: Path,
     runs: Runs,
-    usable: Mapping[RunKey, Trajectory],
-    setting: Setting,
+    method: Method,
     *,
     scope: Scope = "run",
     options: Mapping[str, Any],
 ) -> tuple[Outcome, ...]:
-    """Apply a row to every run; nothing of the target is read.
+    """Apply a method with a rule to every usable run; nothing of the target is read.
 
-    In a scope other than ``run`` there is one outcome per block of runs that differ in their
-    hparams seed. A row that chooses hyperparameters itself gives every run of a block its model.
+    In a scope other than ``run`` there is one outcome per family of runs. A method that chooses
+    hyperparameters itself gives every run of a family its model.
     """
-    row = setting.row
-    assert row.rule is not None
-    if row.scaling is not None:
+    assert method.rule is not None
+    if method.scaling is not None:
         _compile()
     began = time.perf_counter()
-    validation = Validations(path, runs, usable).of(row, setting.params, options)
-    if scope == "run" and row.scope == "run":
-        found = _by_run(row, row.rule, validation, usable, setting.params, options)
+    validation = validation_of(method.validation, method.rule, path, runs, method.params, options)
+    if scope == "run" and method.scope == "run":
+        outcomes = _by_run(method, validation, runs.usable, options)
     else:
-        within = row.scope if row.scope != "run" else scope
-        found = _by_block(row, row.rule, validation, usable, setting.params, within, options)
+        within = method.scope if method.scope != "run" else scope
+        outcomes = _by_family(method, validation, runs.usable, within, options)
         if scope == "run":
-            found = tuple(
-                replace(each, key=key, run=each.deployed)
-                for each in found
-                for key in blocks(usable)[each.key]
-                if key in validation
-            )
-    if row.scaling not in (None, "oracle"):
-        found = tuple(_scaled(each, runs, row.scaling) for each in found)
-    found = timed(found, time.perf_counter() - began)
-    return _with_training(found, path, usable, scope) if row.validation == "lodo" else found
+            outcomes = _for_members(outcomes, runs.usable, validation)
+    if method.scaling not in (None, "oracle"):
+        outcomes = tuple(_scaled(outcome, runs, method.scaling) for outcome in outcomes)
+    outcomes = timed(outcomes, time.perf_counter() - began)
+    if method.validation == "lodo":
+        return _with_training(outcomes, path, runs.usable, scope)
+    return outcomes
 
 
 @cache
 def _compile() -> None:
-    """Load the kernels of the metrics now: what that takes is no part of a method's cost."""
+    """Load the kernels of the metrics first: what that takes is no part of a method's cost."""
     metrics.evaluate(logits=np.zeros((2, 2)), labels=np.array([0, 1]))
 
 
 def _by_run(
-    row: Row,
-    rule: Rule,
+    method: Method,
     validation: Mapping[RunKey, Trajectory],
     usable: Mapping[RunKey, Trajectory],
-    params: Mapping[str, Any],
     options: Mapping[str, Any],
 ) -> tuple[Outcome, ...]:
-    chosen = select_many(validation, rule, **options, **params)
-    return tuple(_outcome(key, usable[key], s, row, options) for key, s in chosen.items())
+    assert method.rule is not None
+    selections = select_many(validation, method.rule, **options, **method.params)
+    return tuple(
+        _outcome(key, usable[key], selection, method, options)
+        for key, selection in selections.items()
+    )
 
 
-def _by_block(
-    row: Row,
-    rule: Rule,
+def _by_family(
+    method: Method,
     validation: Mapping[RunKey, Trajectory],
     usable: Mapping[RunKey, Trajectory],
-    params: Mapping[str, Any],
     scope: Scope,
     options: Mapping[str, Any],
 ) -> tuple[Outcome, ...]:
-    if row.expected and scope == "hparams-ac":
+    if method.expected and scope == "hparams-ac":
         raise InputError(
-            f"Expected a rule that chooses a checkpoint, but {row.method.name} is a mean over the "
+            f"Expected a rule that chooses a checkpoint, but {method.name} is a mean over the "
             "feasible set, which spans several runs here: use the scope hparams-acc."
         )
-    found = []
-    for key, members in blocks(usable).items():
+    choose = _best_run_first if scope == "hparams-acc" else _best_pair
+    outcomes = []
+    for key, members in families(usable).items():
         present = {member: validation[member] for member in members if member in validation}
-        if not present:
-            continue
-        block = pooled(present)
-        by = get_rule("source-acc") if scope == "hparams-acc" else rule
-        asked = {} if scope == "hparams-acc" else params
-        first = select(block.trajectory, by, **options, **asked)
-        winner = block.run_of[first.index]
-        if scope == "hparams-acc":
-            chosen = select(validation[winner], rule, **options, **params)
-            found.append(_outcome(key, usable[winner], chosen, row, options))
-            continue
-        step = block.step_of[first.index]
-        outcome = outcome_at(key, usable[winner], (step,), options=options)
-        found.append(
-            replace(outcome, run=winner, eligible=len(first.feasible_steps), score=first.score)
-        )
-    return tuple(found)
+        if present:
+            outcomes.append(choose(key, present, method, usable, options))
+    return tuple(outcomes)
+
+
+def _best_run_first(
+    key: RunKey,
+    family: Mapping[RunKey, Trajectory],
+    method: Method,
+    usable: Mapping[RunKey, Trajectory],
+    options: Mapping[str, Any],
+) -> Outcome:
+    """The run of highest validation accuracy, and the rule's choice in it."""
+    assert method.rule is not None
+    together = pooled(family)
+    most_accurate = select(together.trajectory, get_rule("source-acc"), **options)
+    winner = together.run_of[most_accurate.index]
+    selection = select(family[winner], method.rule, **options, **method.params)
+    return _outcome(key, usable[winner], selection, method, options)
+
+
+def _best_pair(
+    key: RunKey,
+    family: Mapping[RunKey, Trajectory],
+    method: Method,
+    usable: Mapping[RunKey, Trajectory],
+    options: Mapping[str, Any],
+) -> Outcome:
+    """The rule's choice among all (run, checkpoint) pairs."""
+    assert method.rule is not None
+    together = pooled(family)
+    selection = select(together.trajectory, method.rule, **options, **method.params)
+    winner, step = together.run_of[selection.index], together.step_of[selection.index]
+    outcome = outcome_at(key, usable[winner], (step,), options=options)
+    return replace(outcome, run=winner, eligible=_eligible(selection), score=selection.score)
+
+
+def _for_members(
+    outcomes: tuple[Outcome, ...],
+    usable: Mapping[RunKey, Trajectory],
+    validation: Mapping[RunKey, Trajectory],
+) -> tuple[Outcome, ...]:
+    """The outcome of every family once for each of its runs."""
+    members = families(usable)
+    return tuple(
+        replace(outcome, key=key, run=outcome.deployed)
+        for outcome in outcomes
+        for key in members[outcome.key]
+        if key in validation
+    )
 
 
 def _outcome(
-    key: RunKey, run: Trajectory, selection: Selection, row: Row, options: Mapping[str, Any]
+    key: RunKey, run: Trajectory, selection: Selection, method: Method, options: Mapping[str, Any]
 ) -> Outcome:
-    at = np.flatnonzero(selection.ranking.eligible) if row.expected else [selection.index]
-    steps = tuple(selection.trajectory.steps[at].tolist())
+    rows = np.flatnonzero(selection.ranking.eligible) if method.expected else [selection.index]
+    steps = tuple(selection.trajectory.steps[rows].tolist())
     return replace(
         outcome_at(key, run, steps, options=options),
-        eligible=len(selection.feasible_steps),
-        score=float("nan") if row.expected else selection.score,
+        eligible=_eligible(selection),
+        score=float("nan") if method.expected else selection.score,
     )
+
+
+def _eligible(selection: Selection) -> int:
+    return int(selection.ranking.eligible.sum())
 
 
 def _scaled(outcome: Outcome, runs: Runs, variant: Any) -> Outcome:
@@ -136,27 +169,26 @@ def _scaled(outcome: Outcome, runs: Runs, variant: Any) -> Outcome:
     run = runs[outcome.deployed]
     logits = source_logits(runs.folder(outcome.deployed), outcome.steps[0])
     fitted = calibrate(logits, variant)
-    found = fitted.metrics(logits, bins=run.bins or 15, bandwidth=run.bandwidth or 0.1)
-    source = {**outcome.source, **mean_metrics(found.values())}
+    rescaled = fitted.metrics(logits, bins=run.bins or 15, bandwidth=run.bandwidth or 0.1)
+    source = {**outcome.source, **mean_metrics(rescaled.values())}
     return replace(outcome, source=source, calibration=fitted, in_sample=True)
 
 
 def _with_training(
-    found: tuple[Outcome, ...], path: Path, usable: Mapping[RunKey, Trajectory], scope: Scope
+    outcomes: tuple[Outcome, ...], path: Path, usable: Mapping[RunKey, Trajectory], scope: Scope
 ) -> tuple[Outcome, ...]:
     """LODO costs the training of its inner runs; one that serves two targets is shared by them."""
     inner = open_cohort(inner_path(path))
     folders = {
         key: list(PseudoTargets(inner, key, usable[key].domains).folders.values()) for key in usable
     }
-    served = [folder for each in folders.values() for folder in each]
+    served = [folder for of_run in folders.values() for folder in of_run]
     cost = {folder: training_seconds(folder) / served.count(folder) for folder in set(served)}
-    members = blocks(usable) if scope != "run" else {key: [key] for key in usable}
+    members = families(usable) if scope != "run" else {key: [key] for key in usable}
+    trained = {
+        key: sum(cost[folder] for run in runs for folder in folders[run])
+        for key, runs in members.items()
+    }
     return tuple(
-        replace(
-            each,
-            seconds=each.seconds
-            + sum(cost[folder] for key in members[each.key] for folder in folders[key]),
-        )
-        for each in found
+        replace(outcome, seconds=outcome.seconds + trained[outcome.key]) for outcome in outcomes
     )

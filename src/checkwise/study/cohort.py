@@ -17,23 +17,31 @@ from checkwise.selection.default_rule import PREFERRED, usable_rules
 from checkwise.statistics.bootstrap import LEVEL, RESAMPLES, SEED, check_draws
 from checkwise.store import cohort as stored
 from checkwise.store.done import finished
-from checkwise.study import frames
 from checkwise.study.choices import choices
-from checkwise.study.derived import derived_outcomes, with_targets
-from checkwise.study.heldout import Targets
-from checkwise.study.imported import is_imported
-from checkwise.study.outcome import KEY_COLUMNS, Outcome, key_columns
-from checkwise.study.paired import (
+from checkwise.study.compare import (
     Contrast,
     Differences,
     by_units,
     check_carried,
+    compared_frame,
     contrasts,
-    differences,
+    pair_outcomes,
+)
+from checkwise.study.derived import derived_outcomes
+from checkwise.study.heldout import Targets, with_derived_targets
+from checkwise.study.imported import is_imported
+from checkwise.study.methods import Method, method, with_shared
+from checkwise.study.outcome import (
+    KEY_COLUMNS,
+    Outcome,
+    RunColumns,
+    choice_frame,
+    evaluated_frame,
+    key_labels,
 )
 from checkwise.study.runs import Runs
 from checkwise.study.scopes import check_scope
-from checkwise.study.setting import Setting, settings
+from checkwise.weights.derived import folder_of
 
 if TYPE_CHECKING:
     import pandas
@@ -42,6 +50,7 @@ ROLES = ("development", "evaluation")
 REFERENCE = "source-acc"
 WITHOUT_METRICS = "ac-early"  # the rule beside the reference that needs accuracies only
 MAIN_METRICS = ("target_accuracy", "target_nll", "target_ece", "target_cwece")
+OPTIONS = ("weights", "worst_domain", "scope")  # how to choose, whatever the method
 
 
 class Cohort:
@@ -121,19 +130,19 @@ class Cohort:
         best = next(name for name in PREFERRED if name in usable)
         return best if best != REFERENCE else WITHOUT_METRICS
 
-    def check_measured(self, setting: Setting, metrics: Sequence[str]) -> None:
+    def check_measured(self, row: Method, metrics: Sequence[str]) -> None:
         """Refuse what an imported cohort can never show; nothing held out is opened.
 
         Raises:
             MissingMetricError: a metric was not logged, or the rule needs one that was not.
         """
         if self.imported:
-            check_carried(metrics, [self._chosen(setting)], self._target_metrics)
+            check_carried(metrics, [self._chosen(row)], self._target_metrics)
 
-    @cached_property
+    @property
     def usable(self) -> dict[RunKey, Trajectory]:
         """Finished runs in which at least one checkpoint did not diverge."""
-        return {key: self.runs[key] for key in self.runs if not self.runs.wrecked(key)}
+        return self.runs.usable
 
     @property
     def wrecked(self) -> tuple[RunKey, ...]:
@@ -155,18 +164,16 @@ class Cohort:
             )
 
     def outcomes(
-        self, setting: Setting, *, held_out: bool, scope: str = "run", **options: Any
+        self, row: Method, *, held_out: bool, scope: str = "run", **options: Any
     ) -> tuple[Outcome, ...]:
         """What a rule or method gives on every finished run, with held-out results or without.
 
         A method may have nothing to say about some runs: those are absent.
         """
-        chosen = self._chosen(setting, scope=scope, **options)
-        return self._on_targets(setting, chosen) if held_out else chosen
+        chosen = self._chosen(row, scope=scope, **options)
+        return self._on_targets(row, chosen) if held_out else chosen
 
-    def _chosen(
-        self, setting: Setting, *, scope: str = "run", **options: Any
-    ) -> tuple[Outcome, ...]:
+    def _chosen(self, row: Method, *, scope: str = "run", **options: Any) -> tuple[Outcome, ...]:
         within = check_scope(scope)
         if not self.usable:
             raise InputError(
@@ -174,20 +181,26 @@ class Cohort:
                 f"are unfinished and {len(self.wrecked)} diverged: `checkwise sweep` with the same "
                 "study finishes runs."
             )
-        if setting.row.rule is None:
-            return derived_outcomes(self.path, self.usable, setting.rule, scope=scope)
-        return choices(self.path, self.runs, self.usable, setting, scope=within, options=options)
-
-    def _on_targets(self, setting: Setting, chosen: Sequence[Outcome]) -> tuple[Outcome, ...]:
-        row = setting.row
         if row.rule is None:
-            return tuple(with_targets(self.path, setting.rule, outcome) for outcome in chosen)
+            return derived_outcomes(self.path, self.usable, row.name, scope=within)
+        return choices(self.path, self.runs, row, scope=within, options=options)
+
+    def _on_targets(self, row: Method, chosen: Sequence[Outcome]) -> tuple[Outcome, ...]:
+        if row.rule is None:
+            folders = [folder_of(self.path, row.name, outcome.deployed) for outcome in chosen]
+            return tuple(map(with_derived_targets, folders, chosen))
         oracle = row.scaling == "oracle"
-        return tuple(self._targets[each.deployed].on(each, oracle=oracle) for each in chosen)
+        return tuple(
+            self._targets[outcome.deployed].on(outcome, oracle=oracle) for outcome in chosen
+        )
 
     def held_out(self, key: RunKey) -> dict[str, Mapping[str, Any]]:
         """Every held-out record of a run by domain: ``step``, ``diverged`` and the metrics."""
         return self._targets[key].journals()
+
+    def target_at(self, key: RunKey, steps: Sequence[int]) -> RunColumns:
+        """Target metrics at some steps of a run: means over its held-out domains, nan if none."""
+        return self._targets[key].at(steps)
 
     @property
     def roles(self) -> Mapping[str, str]:
@@ -201,19 +214,19 @@ class Cohort:
         ``score``, ``deployed`` (the run the model comes from), ``temperature``, ``in_sample``
         (``source_<metric>`` is on the examples that the temperature was fitted on).
         """
-        (setting,), options = _read([rule], params)
-        setting.check_chooses()
-        return frames.choices(self.outcomes(setting, held_out=False, **options))
+        (row,), options = _read([rule], params)
+        row.check_chooses()
+        return choice_frame(self.outcomes(row, held_out=False, **options))
 
     def evaluate(self, rule: str = DEFAULT_RULE, **params: Any) -> pandas.DataFrame:
         """The choices with ``target_<metric>`` (fractions), one row per run and held-out domain."""
-        (setting,), options = _read([rule], params)
-        return frames.evaluated(self.outcomes(setting, held_out=True, **options))
+        (row,), options = _read([rule], params)
+        return evaluated_frame(self.outcomes(row, held_out=True, **options))
 
     def differences(
         self,
-        rules: Sequence[str | Setting] = (REFERENCE, DEFAULT_RULE),
-        reference: str | Setting = REFERENCE,
+        rules: Sequence[str | Method] = (REFERENCE, DEFAULT_RULE),
+        reference: str | Method = REFERENCE,
         *,
         metrics: Sequence[str] = MAIN_METRICS,
         **params: Any,
@@ -221,24 +234,24 @@ class Cohort:
         """Rule − reference for every run that both have; one table per rule besides it."""
         if isinstance(rules, str):
             raise InputError(f"Expected a list of rules, but got {rules!r}: write [{rules!r}].")
-        label = reference.label if isinstance(reference, Setting) else reference
-        labels = [rule.label if isinstance(rule, Setting) else rule for rule in rules]
-        every, options = _read([*rules, *([] if label in labels else [reference])], params)
-        chosen = {s.label: self._chosen(s, **options) for s in every}
+        against, named = method(reference).label, [method(rule) for rule in rules]
+        labels = [row.label for row in named]
+        rows, options = _read([*named, *([] if against in labels else [reference])], params)
+        chosen = {row.label: self._chosen(row, **options) for row in rows}
         check_carried(metrics, chosen.values(), self._target_metrics)
         # Nothing held out is opened before all that can be refused without it has been.
-        given = {s.label: self._on_targets(s, chosen[s.label]) for s in every}
-        needs = {s.label: s.row.needs for s in every}
+        outcomes = {row.label: self._on_targets(row, chosen[row.label]) for row in rows}
+        check_carried(metrics, outcomes.values())
         return [
-            replace(differences(name, label, given, metrics), needs=needs[name])
-            for name in labels
-            if name != label
+            replace(pair_outcomes(row.label, against, outcomes, metrics), needs=row.needs_text)
+            for row in rows
+            if row.label != against
         ]
 
     def contrasts(
         self,
-        rules: Sequence[str | Setting] = (REFERENCE, DEFAULT_RULE),
-        reference: str | Setting = REFERENCE,
+        rules: Sequence[str | Method] = (REFERENCE, DEFAULT_RULE),
+        reference: str | Method = REFERENCE,
         *,
         by: Sequence[str] = (),
         level: float = LEVEL,
@@ -255,14 +268,16 @@ class Cohort:
         for table in self.differences(rules, reference, **asked):
             for group, keep in _groups(table.keys, by):
                 part = table.among(keep)
-                found = contrasts(part, group=group, level=level, resamples=resamples, seed=seed)
-                rows += by_units(part, found, level)
+                over_runs = contrasts(
+                    part, group=group, level=level, resamples=resamples, seed=seed
+                )
+                rows += by_units(part, over_runs, level)
         return rows
 
     def compare(
         self,
-        rules: Sequence[str | Setting] = (REFERENCE, DEFAULT_RULE),
-        reference: str | Setting = REFERENCE,
+        rules: Sequence[str | Method] = (REFERENCE, DEFAULT_RULE),
+        reference: str | Method = REFERENCE,
         *,
         by: Sequence[str] = (),
         level: float = LEVEL,
@@ -273,8 +288,8 @@ class Cohort:
         """Paired differences to the reference, on the reported scale (see :class:`Contrast`).
 
         Args:
-            rules: names or settings of rules and methods; ``ac-mean`` is the mean over the feasible
-                set. Every row says what it needs and the seconds per run that it took.
+            rules: names of rules and methods, or methods with parameters. ``ac-mean`` is the mean
+                over the feasible set. Every row says what it needs and took, in seconds per run.
             reference: what is subtracted; it need not be among the rules.
             by: columns of the run key to split by, such as ``["algorithm"]``.
             level, resamples, seed: of the percentile bootstrap over run pairs.
@@ -292,19 +307,19 @@ class Cohort:
             "unfinished": len(self.unfinished),
             "wrecked": len(self.wrecked),
         }
-        table = frames.compared(rows, tuple(by), facts)
+        table = compared_frame(rows, tuple(by), facts)
         roles = dict(self._record.roles)
         table["role"] = table["dataset"].map(roles) if self.role not in ROLES else self.role
         return table
 
 
 def _read(
-    rules: Sequence[str | Setting], params: Mapping[str, Any]
-) -> tuple[tuple[Setting, ...], dict[str, Any]]:
-    """Settings of the rules, and what is said about domains and scope for all of them."""
-    named = ("weights", "worst_domain", "scope")
-    options = {name: params[name] for name in named if name in params}
-    return settings(rules, {k: v for k, v in params.items() if k not in options}), options
+    rules: Sequence[str | Method], params: Mapping[str, Any]
+) -> tuple[tuple[Method, ...], dict[str, Any]]:
+    """The methods with shared parameters, and what is said of domains and scope for all of them."""
+    options = {name: params[name] for name in OPTIONS if name in params}
+    shared = {name: value for name, value in params.items() if name not in options}
+    return with_shared(rules, shared), options
 
 
 def _check_columns(by: Sequence[str]) -> None:
@@ -316,6 +331,6 @@ def _check_columns(by: Sequence[str]) -> None:
 
 def _groups(keys: Sequence[RunKey], by: Sequence[str]) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Each combination of the columns in ``by``, with the runs it marks."""
-    labels = [tuple(str(key_columns(key)[name]) for name in by) for key in keys]
+    labels = key_labels(keys, by)
     for group in sorted(set(labels)):
         yield group, np.array([label == group for label in labels])

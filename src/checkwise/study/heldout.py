@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -20,7 +20,8 @@ from checkwise.store import heldout, layout
 from checkwise.store.cohort import is_cohort, open_cohort
 from checkwise.store.logits import has_source_logits, read_logits, remedy, source_logits
 from checkwise.store.run import read_run
-from checkwise.study.outcome import Outcome, mean_at
+from checkwise.study.outcome import FloatArray, Outcome, RunColumns, entry_metrics, mean_of
+from checkwise.weights.derived import heldout_path
 
 if TYPE_CHECKING:
     from checkwise.train.build import TrainingData
@@ -39,7 +40,7 @@ class Targets:
 
         With ``oracle`` the temperature is fitted on each target itself: a limit, not a method.
         """
-        targets = {name: self._at(name, outcome.steps) for name in self._domains}
+        targets = {name: self._mean_at(name, outcome.steps) for name in self._domains}
         if oracle or outcome.calibration is not None:
             targets = {
                 name: self._scaled(name, outcome.steps[0], outcome.calibration)
@@ -48,6 +49,14 @@ class Targets:
                 for name, values in targets.items()
             }
         return replace(outcome, targets=targets)
+
+    def at(self, steps: Sequence[int]) -> RunColumns:
+        """Target metrics at some steps: means over the held-out domains; nan without a record."""
+        domains = [values_at(journal, steps) for journal in self.journals().values()]
+        shared = [name for name in domains[0] if all(name in other for other in domains)]
+        return RunColumns(
+            {name: np.mean([values[name] for values in domains], axis=0) for name in shared}
+        )
 
     def logits(self, domain: str, step: int) -> Logits:
         """Saved logits and labels of one held-out domain, by its name."""
@@ -68,27 +77,41 @@ class Targets:
                 self._read[domain] = heldout.read_heldout(self._folder, domain)
         return dict(self._read)
 
-    def _at(self, domain: str, steps: tuple[int, ...]) -> dict[str, float]:
+    def _mean_at(self, domain: str, steps: tuple[int, ...]) -> dict[str, float]:
         journal = self.journals()[domain]
-        rows = np.searchsorted(journal["step"], steps)
-        found = journal["step"][np.minimum(rows, len(journal["step"]) - 1)] == steps
-        if not found.all():
+        absent = [step for step in steps if step not in journal["step"]]
+        if absent:
             raise InputError(
-                f"Expected held-out results of {domain} at step {steps[int(found.argmin())]}, but "
+                f"Expected held-out results of {domain} at step {absent[0]}, but "
                 f"{self._folder / 'heldout'} has none for it: run `checkwise verify` on the cohort."
             )
-        names = [name for name in METRICS if name in journal]
-        return {name: mean_at(journal[name], rows) for name in names}
+        return {name: mean_of(values) for name, values in values_at(journal, steps).items()}
 
     def _scaled(self, domain: str, step: int, calibration: Calibration | None) -> dict[str, float]:
         logits = self.logits(domain, step)
         config = read_run(self._folder).config
         fitted = calibrate(logits) if calibration is None else calibration
-        found = fitted.metrics(logits, bins=config["bins"], bandwidth=config["bandwidth"])[domain]
-        return {name: float(found[name]) for name in METRICS if name in found}
+        scaled = fitted.metrics(logits, bins=config["bins"], bandwidth=config["bandwidth"])[domain]
+        return {name: float(scaled[name]) for name in METRICS if name in scaled}
 
 
-FloatArray = NDArray[np.float64]
+def values_at(journal: Mapping[str, NDArray[Any]], steps: Sequence[int]) -> dict[str, FloatArray]:
+    """The metrics of one held-out domain at some steps, in their order; nan without a record."""
+    rows = np.minimum(np.searchsorted(journal["step"], steps), len(journal["step"]) - 1)
+    recorded = journal["step"][rows] == steps
+    values = {name: journal[name][rows] for name in METRICS if name in journal}
+    if recorded.all():
+        return values
+    return {name: np.where(recorded, column, np.nan) for name, column in values.items()}
+
+
+def with_derived_targets(folder: Path, outcome: Outcome) -> Outcome:
+    """The outcome of a recipe with the held-out results that it left in its folder."""
+    targets = {
+        domain: entry_metrics(heldout.read_entry(heldout_path(folder, domain)))
+        for domain in outcome.key.held_out
+    }
+    return replace(outcome, targets=targets)
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +189,7 @@ class OutputsOf:
         if not is_cohort(place):
             raise InputError(
                 f"Expected saved logits, or a run inside its cohort, but {folder} has neither: "
-                "give the run where `checkwise sweep` trained it."
+                "use the run where `checkwise sweep` trained it."
             )
         cohort = open_cohort(place)
         if key.dataset not in self._data:
@@ -176,8 +199,8 @@ class OutputsOf:
 
         def held_out() -> Logits:
             heldout.unseal(folder)
-            made: Logits = outputs.of("heldout")
-            return made
+            logits: Logits = outputs.of("heldout")
+            return logits
 
         return CheckpointOutputs(outputs.of("source"), held_out, again=True)
 

@@ -9,6 +9,7 @@ target's.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -78,17 +79,17 @@ def lodo_trajectories(
             f"`checkwise lodo {path}` trains them."
         )
     inner = stored.open_cohort(place)
-    found = {
+    trajectories = {
         key: _trajectory(pseudo, key, run, folders(key), place)
         for key, run in runs.items()
         if (pseudo := PseudoTargets(inner, key, run.domains)).planned
     }
-    if not found:
+    if not trajectories:
         raise InputError(
             f"Expected inner runs of the runs in {path}, but {place} has none of theirs: "
             f"`checkwise lodo {path}` trains them."
         )
-    return found
+    return trajectories
 
 
 def _trajectory(
@@ -107,14 +108,14 @@ def _trajectory(
     for inner_folder in pseudo.folders.values():
         _check_same(folder, inner_folder)
     journals = {domain: pseudo.read(domain) for domain in run.domains}
-    lost = run.diverged.copy()
+    diverged = run.diverged.copy()
     for domain, journal in journals.items():
         if journal["step"].tolist() != run.steps.tolist():
             raise InputError(
                 f"Expected results on {domain} at the steps of {key}, but got other steps in "
                 f"{pseudo.folders[domain]}: train inner and outer runs with one schedule."
             )
-        lost |= journal["diverged"]
+        diverged |= journal["diverged"]
     first = journals[run.domains[0]]
     names = [name for name in first if name in METRICS]
 
@@ -127,7 +128,7 @@ def _trajectory(
         values={name: columns(name) for name in names},
         counts=columns("n")[0],
         correct=columns("correct"),
-        diverged=lost,
+        diverged=diverged,
         paths=run.paths,
         key=key,
         bins=run.bins,
@@ -145,18 +146,16 @@ def training_seconds(folder: Path) -> float:
 
 
 def _folder(inner: stored.CohortRecord, outer: RunKey, extra: str) -> Path | None:
-    wanted = {*outer.held_out, extra}
-    same = (outer.dataset, outer.algorithm, outer.hparams_seed, outer.trial_seed)
+    held_out = {*outer.held_out, extra}
     for key, folder in inner.runs.items():
-        mine = (key.dataset, key.algorithm, key.hparams_seed, key.trial_seed)
-        if mine == same and set(key.held_out) == wanted:
+        if replace(key, held_out=outer.held_out) == outer and set(key.held_out) == held_out:
             return folder
     return None
 
 
 def _check_same(outer: Path, inner: Path) -> None:
-    ours, theirs = read_run(outer).config, read_run(inner).config
-    differing = [name for name in _SHARED if ours.get(name) != theirs.get(name)]
+    of_outer, of_inner = read_run(outer).config, read_run(inner).config
+    differing = [name for name in _SHARED if of_outer.get(name) != of_inner.get(name)]
     if differing:
         raise InputError(
             f"Expected inner runs trained like {outer.name}, but {inner.name} differs in "

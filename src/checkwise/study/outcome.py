@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from checkwise.calibrators.source_temperatures import Calibration
+from checkwise.errors import MissingMetricError
+from checkwise.metrics import METRICS
 from checkwise.records import RunKey, Trajectory
 from checkwise.selection.columns import Columns
 
+if TYPE_CHECKING:
+    import pandas
+
+FloatArray = NDArray[np.float64]
 KEY_COLUMNS = ("dataset", "algorithm", "held_out", "hparams_seed", "trial_seed")
+
+
+class RunColumns(dict[str, FloatArray]):
+    """Columns by name; one that the runs lack, as imported logs may, is refused in a sentence."""
+
+    def __missing__(self, name: str) -> FloatArray:
+        raise MissingMetricError(
+            f"Expected a metric that the runs carry, but got {name!r}. They carry "
+            f"{', '.join(self)}."
+        )
 
 
 @dataclass(frozen=True)
@@ -22,11 +38,12 @@ class Outcome:
 
     Args:
         key: the run that rows are paired by.
-        steps: the chosen step, every feasible one for an expectation over them, or those averaged.
+        steps: the chosen step, every feasible one for a mean over the feasible set, or the steps
+            that were averaged.
         source: metric → mean over source domains (and over ``steps``).
         gap_pp: points of source accuracy below the best checkpoint.
         eligible: how many checkpoints the rule could have chosen.
-        score: what the rule minimised; nan for an expectation.
+        score: what the rule minimised; nan for a mean over the feasible set.
         targets: held-out domain → metric → value. Empty unless evaluated.
         run: where the model comes from, if hyperparameters were chosen among several runs.
         calibration: how its logits are rescaled, if they are.
@@ -51,15 +68,45 @@ class Outcome:
         """The run that the model comes from."""
         return self.run or self.key
 
-    def value(self, metric: str) -> float:
-        """``source_<metric>``, ``target_<metric>`` (mean over held-out domains) or ``gap_pp``."""
-        if metric == "gap_pp":
-            return self.gap_pp
-        side, _, name = metric.partition("_")
-        if side == "source":
-            return self.source[name]
-        each = [values[name] for values in self.targets.values()]
-        return float(np.mean(each))
+    @property
+    def target(self) -> dict[str, float]:
+        """Means over the held-out domains of the metrics that all of them have."""
+        domains = list(self.targets.values())
+        if len(domains) == 1:
+            return dict(domains[0])
+        shared = [name for name in domains[0] if all(name in d for d in domains)] if domains else []
+        return {name: float(np.mean([d[name] for d in domains])) for name in shared}
+
+    @property
+    def row(self) -> dict[str, float]:
+        """Its numbers by name.
+
+        ``source_<metric>`` and ``target_<metric>`` (fractions, means over domains), ``gap_pp``,
+        ``eligible``, and ``step`` (of several steps: their mean).
+        """
+        return {
+            "gap_pp": self.gap_pp,
+            "eligible": self.eligible,
+            "step": sum(self.steps) / len(self.steps) if self.steps else float("nan"),
+            **{f"source_{name}": value for name, value in self.source.items()},
+            **{f"target_{name}": value for name, value in self.target.items()},
+        }
+
+
+def columns_over(outcomes: Mapping[RunKey, Outcome], keys: Sequence[RunKey]) -> RunColumns:
+    """The rows of outcomes over some runs, in their order; nan for a run without an outcome."""
+    return as_columns([outcomes[key].row if key in outcomes else {} for key in keys])
+
+
+def as_columns(rows: Sequence[Mapping[str, Any]]) -> RunColumns:
+    """One column per name over the rows; nan where a row has none."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    return RunColumns(
+        {
+            column: np.array([row.get(column, np.nan) for row in rows], dtype=np.float64)
+            for column in names
+        }
+    )
 
 
 def outcome_at(
@@ -67,33 +114,80 @@ def outcome_at(
 ) -> Outcome:
     """The source side of an outcome: what a run's own validation says about some of its steps."""
     columns = Columns.of(run, **options)
-    at = np.searchsorted(run.steps, steps)
+    rows = np.searchsorted(run.steps, steps)
     metrics = [name for name in run.metrics if name in columns]
     return Outcome(
         key=key,
         steps=steps,
-        source={name: mean_at(columns[name], at) for name in metrics},
-        gap_pp=mean_at(columns["gap_pp"], at),
+        source={name: mean_of(columns[name][rows]) for name in metrics},
+        gap_pp=mean_of(columns["gap_pp"][rows]),
         eligible=0,
         score=float("nan"),
         run=run.key if run.key is not None and run.key != key else None,
     )
 
 
-def mean_at(column: NDArray[Any], rows: NDArray[np.int64]) -> float:
-    """Mean of a column over some rows; the usual single row is just read."""
-    return float(column[rows[0]] if len(rows) == 1 else column[rows].mean(dtype=np.float64))
+def mean_of(values: NDArray[Any]) -> float:
+    """The mean; a single value is just read."""
+    return float(values[0] if len(values) == 1 else values.mean(dtype=np.float64))
 
 
-def timed(found: tuple[Outcome, ...], seconds: float) -> tuple[Outcome, ...]:
+def entry_metrics(entry: Mapping[str, Any]) -> dict[str, float]:
+    """The metrics of one entry of a journal; nan where the model diverged."""
+    diverged = bool(entry.get("diverged"))
+    known = [name for name in METRICS if name in entry]
+    return {name: float("nan") if diverged else float(entry[name]) for name in known}
+
+
+def timed(outcomes: tuple[Outcome, ...], seconds: float) -> tuple[Outcome, ...]:
     """Outcomes that together took ``seconds``, each with its share on top of what it has."""
-    share = seconds / max(len(found), 1)
+    share = seconds / max(len(outcomes), 1)
     return tuple(
-        replace(each, seconds=share if np.isnan(each.seconds) else each.seconds + share)
-        for each in found
+        replace(o, seconds=share if np.isnan(o.seconds) else o.seconds + share) for o in outcomes
     )
 
 
 def key_columns(key: RunKey) -> dict[str, Any]:
     """A run key as columns of a table."""
     return {**key.as_dict(), "held_out": "+".join(key.held_out)}
+
+
+def key_labels(keys: Iterable[RunKey], by: Sequence[str]) -> list[tuple[str, ...]]:
+    """The values of some of those columns for every run."""
+    return [tuple(str(key_columns(key)[name]) for name in by) for key in keys]
+
+
+def choice_frame(outcomes: Iterable[Outcome]) -> pandas.DataFrame:
+    """One row per run: what was chosen, from source validation alone."""
+    import pandas
+
+    return pandas.DataFrame([_choice(outcome) for outcome in outcomes])
+
+
+def evaluated_frame(outcomes: Iterable[Outcome]) -> pandas.DataFrame:
+    """One row per run and held-out domain."""
+    import pandas
+
+    return pandas.DataFrame(
+        {
+            **_choice(outcome),
+            "target": domain,
+            **{f"target_{name}": value for name, value in values.items()},
+        }
+        for outcome in outcomes
+        for domain, values in outcome.targets.items()
+    )
+
+
+def _choice(outcome: Outcome) -> dict[str, Any]:
+    return {
+        **key_columns(outcome.key),
+        "step": outcome.steps[0] if len(outcome.steps) == 1 else None,
+        **{f"source_{name}": value for name, value in outcome.source.items()},
+        "gap_pp": outcome.gap_pp,
+        "eligible": outcome.eligible,
+        "score": outcome.score,
+        "deployed": str(outcome.deployed),
+        "temperature": 1.0 if outcome.calibration is None else outcome.calibration.mean,
+        "in_sample": outcome.in_sample,
+    }

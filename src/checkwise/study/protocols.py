@@ -1,6 +1,10 @@
-"""PAIR-s style selection from logged training losses and penalties, for VREx and IRM.
+"""What rules may look at besides a run's own source validation, and the rules that do.
 
-After Chen et al. (2023), who score a model by a preference over its objectives. Here the
+- ``lodo``: inner runs on the domains they left out; see ``lodo``.
+- ``training terms``: logged training losses and penalties of VREx and IRM, for PAIR.
+- ``recalibrated``: source validation with the ECE of candidates after temperature scaling.
+
+PAIR: after Chen et al. (2023), who score a model by a preference over its objectives. Here the
 objectives of a checkpoint are the means, over the updates since the last record, of the
 cross-entropy (``nll``) and of the penalty before its weight. The score, smaller is better, is
 
@@ -20,21 +24,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from checkwise.calibrators.source_temperatures import Logits, calibrate
 from checkwise.errors import InputError
-from checkwise.records import Trajectory
-from checkwise.selection import Columns, Rule
+from checkwise.records import RunKey, Trajectory
+from checkwise.selection import Columns, Rule, get_rule
 from checkwise.selection.baselines import wald
-from checkwise.selection.constrained import Ranking
+from checkwise.selection.constrained import Ranking, accuracy_constrained
 from checkwise.store import layout
+from checkwise.store.logits import source_logits
 from checkwise.store.run import read_records
+from checkwise.study.lodo import lodo_trajectories
+from checkwise.study.runs import Runs
 
+Validation: TypeAlias = Literal["source", "lodo", "training terms", "recalibrated"]
 ALGORITHMS = ("VREx", "IRM")
 LOSS, PENALTY = "train_nll", "train_penalty"
 LAST = 10
@@ -46,8 +55,8 @@ def with_training_terms(run: Trajectory, folder: Path) -> Trajectory:
 
     A checkpoint whose terms were not finite counts as diverged.
     """
-    lines = read_records(Path(folder), layout.SOURCE)
-    terms = [line.get("train") or {} for line in lines]
+    records = read_records(Path(folder), layout.SOURCE)
+    terms = [record.get("train") or {} for record in records]
     if not all("penalty" in term and "nll" in term for term in terms):
         raise InputError(
             f"Expected the loss and penalty of every update, but got none in {folder}: PAIR needs "
@@ -55,9 +64,9 @@ def with_training_terms(run: Trajectory, folder: Path) -> Trajectory:
         )
     loss = np.array([_number(term["nll"]) for term in terms])
     penalty = np.array([_number(term["penalty"]) for term in terms])
-    lost = ~(np.isfinite(loss) & np.isfinite(penalty))
-    further = {LOSS: loss, PENALTY: penalty}
-    return replace(run, pooled={**run.pooled, **further}, diverged=run.diverged | lost)
+    infinite = ~(np.isfinite(loss) & np.isfinite(penalty))
+    pooled = {**run.pooled, LOSS: loss, PENALTY: penalty}
+    return replace(run, pooled=pooled, diverged=run.diverged | infinite)
 
 
 def preference_score(table: Columns, loss_weight: float) -> NDArray[np.float64]:
@@ -80,22 +89,20 @@ def valfilter(table: Columns, *, loss_weight: float = 1e-6, delta_pp: object = 0
     return Ranking(preference_score(table, loss_weight), table.within(delta_pp))
 
 
-RULES = {
-    "pair-last10": Rule(
-        "pair-last10",
-        "of the last ten checkpoints with a low penalty, the highest accuracy (VREx, IRM)",
-        last10,
-        needs=(LOSS, PENALTY),
-        stackable=False,
-    ),
-    "pair-valfilter": Rule(
-        "pair-valfilter",
-        "within delta_pp of the best accuracy, the lowest penalty (VREx, IRM)",
-        valfilter,
-        needs=(LOSS, PENALTY),
-        stackable=False,
-    ),
-}
+PAIR_LAST10 = Rule(
+    "pair-last10",
+    "low penalty among the last ten, highest accuracy (VREx, IRM)",
+    last10,
+    needs=(LOSS, PENALTY),
+    stackable=False,
+)
+PAIR_VALFILTER = Rule(
+    "pair-valfilter",
+    "near the best accuracy, lowest penalty (VREx, IRM)",
+    valfilter,
+    needs=(LOSS, PENALTY),
+    stackable=False,
+)
 
 
 def _number(value: Any) -> float:
@@ -111,9 +118,9 @@ def wald_recalibrated(
     return Ranking(table.error("ece"), table.within(delta_pp))
 
 
-RULE = Rule(
+WALD_RECALIBRATED = Rule(
     "wald-recalibrated",
-    "smallest ece after temperature scaling each candidate above an accuracy",
+    "smallest ece after scaling each accurate checkpoint",
     wald_recalibrated,
     needs=("ece",),
     stackable=False,
@@ -139,6 +146,65 @@ def with_recalibrated_ece(
     bins, bandwidth = run.bins or 15, run.bandwidth or 0.1
     for t in candidates.nonzero()[0].tolist():
         logits = logits_at(int(run.steps[t]))
-        found = calibrate(logits).metrics(logits, bins=bins, bandwidth=bandwidth)
-        ece[t] = [found[domain]["ece"] for domain in run.domains]
+        scaled = calibrate(logits).metrics(logits, bins=bins, bandwidth=bandwidth)
+        ece[t] = [scaled[domain]["ece"] for domain in run.domains]
     return replace(run, values={**run.values, "ece": ece})
+
+
+_HARD = ("nll", "hard_cwece")
+LODO_ACC = replace(
+    get_rule("source-acc"),
+    name="lodo-acc",
+    summary="highest accuracy of inner runs on domains left out",
+)
+AC_LODO = Rule(
+    "ac-lodo",
+    "near that, smallest nll + hard_cwece on them",
+    partial(accuracy_constrained, objectives=_HARD),
+    needs=_HARD,
+    fixed={"objectives": _HARD},
+)
+
+
+def validation_of(
+    validation: Validation,
+    rule: Rule,
+    path: Path,
+    runs: Runs,
+    params: Mapping[str, Any],
+    options: Mapping[str, Any],
+) -> Mapping[RunKey, Trajectory]:
+    """The trajectories that a rule chooses from, for the usable runs of a cohort.
+
+    Args:
+        validation: what the rule looks at.
+        rule: the rule.
+        path: the cohort's folder; inner runs are looked for beside it.
+        runs: its finished runs.
+        params: the rule's parameters.
+        options: how domains count: ``weights``, ``worst_domain``.
+    """
+    if validation == "source":
+        return runs.usable
+    if validation == "lodo":
+        return lodo_trajectories(path, runs.usable, runs.folder)
+    if validation == "training terms":
+        return _with_terms(path, runs, rule)
+    return {
+        key: with_recalibrated_ece(run, partial(source_logits, runs.folder(key)), options, **params)
+        for key, run in runs.usable.items()
+    }
+
+
+def _with_terms(path: Path, runs: Runs, rule: Rule) -> dict[RunKey, Trajectory]:
+    trajectories = {
+        key: with_training_terms(run, runs.folder(key))
+        for key, run in runs.usable.items()
+        if key.algorithm in ALGORITHMS
+    }
+    if not trajectories:
+        raise InputError(
+            f"Expected runs of {' or '.join(ALGORITHMS)} for {rule.name}, but {path} has none: it "
+            "needs a penalty in the training log."
+        )
+    return trajectories

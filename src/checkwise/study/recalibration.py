@@ -108,16 +108,16 @@ def calibrate_run(
     run = read_trajectory(folder)
     assert run.key is not None
     selection = select(run, rule, **params)
-    found = (outputs or OutputsOf())(folder, run.key, selection.step)
+    checkpoint = (outputs or OutputsOf())(folder, run.key, selection.step)
     return calibrate_selection(
         selection,
-        found.source,
+        checkpoint.source,
         name=str(run.key),
         variant=variant,
         oracle=oracle,
-        held_out=found.held_out,
-        again=found.again,
-        closed=found.closed,
+        held_out=checkpoint.held_out,
+        again=checkpoint.again,
+        closed=checkpoint.closed,
     )
 
 
@@ -152,13 +152,12 @@ def _after(calibration: Calibration, logits: Logits, settings: Mapping[str, Any]
 
 def _left_out(logits: Logits, variant: str, settings: Mapping[str, Any]) -> Metrics:
     """Each source domain under the calibration fitted on the others."""
-    found: list[dict[str, Any]] = []
+    by_domain: list[dict[str, Any]] = []
     for domain in logits:
         others = {name: pair for name, pair in logits.items() if name != domain}
-        found.append(
-            calibrate(others, variant).metrics({domain: logits[domain]}, **settings)[domain]
-        )
-    return mean_metrics(found)
+        fitted = calibrate(others, variant)
+        by_domain.append(fitted.metrics({domain: logits[domain]}, **settings)[domain])
+    return mean_metrics(by_domain)
 
 
 def _other_half(logits: Logits, settings: Mapping[str, Any]) -> Metrics:
@@ -169,9 +168,9 @@ def _other_half(logits: Logits, settings: Mapping[str, Any]) -> Metrics:
     for half in (first, ~first):
         values[half] = scaled(z[half], fit_temperature(z[~half], y[~half]).value)
     rescaled: Any = {domain: (values, y)}
-    found = entries(rescaled, **settings)[domain]
+    after = entries(rescaled, **settings)[domain]
     plain = entries(logits, **settings)[domain]
-    return mean_metrics([{**found, **{name: plain[name] for name in FROM_PREDICTIONS}}])
+    return mean_metrics([{**after, **{name: plain[name] for name in FROM_PREDICTIONS}}])
 
 
 def _digest(logits: Logits) -> str:

@@ -12,21 +12,10 @@ from typing import Any, Literal
 from checkwise.errors import InputError
 from checkwise.store.cohort import is_cohort
 from checkwise.store.registration import OPENED, REGISTRATION, read_lines, source_hashes
-from checkwise.study.choice_entry import SCOPE, choice_of, same_choice, with_shared
 from checkwise.study.cohort import REFERENCE
-from checkwise.study.setting import Setting
+from checkwise.study.methods import Method, method
+from checkwise.study.registered_choice import choice_of, same_choice
 from checkwise.text import counted, listed
-
-__all__ = [
-    "SCOPE",
-    "Registered",
-    "choice_of",
-    "registered",
-    "registered_as",
-    "registered_last",
-    "registrations",
-    "with_shared",
-]
 
 State = Literal["before", "late", "none", "unknown"]
 
@@ -63,7 +52,7 @@ class Registered:
     def __str__(self) -> str:
         """One sentence or two, without the name of the rule."""
         if self.state == "unknown":
-            return f"whether this was registered cannot be said. {self.fault}"
+            return f"whether this was registered is unknown. {self.fault}"
         if self.state == "none":
             return "not registered before held-out results were opened: treat it as exploration."
         when = (
@@ -84,27 +73,26 @@ class Registered:
 
 def registrations(
     path: Path,
-    rules: Sequence[str | Setting],
+    rules: Sequence[str | Method],
     params: Mapping[str, Any],
     *,
-    reference: str | Setting = REFERENCE,
+    reference: str | Method = REFERENCE,
     metrics: Sequence[str] = (),
     **options: Any,
 ) -> dict[str, Registered]:
     """What the log says about each row of a comparison, by its label."""
-    against = with_shared(reference, params)
-    found = {}
-    for rule in rules:
-        setting = with_shared(rule, params)
-        choice = choice_of(setting, reference=against, **options)
-        found[setting.label] = registered(path, choice, metrics=metrics)
-    return found
+    against = method(reference).taking(params)
+    rows = [method(rule).taking(params) for rule in rules]
+    return {
+        row.label: registered(path, choice_of(row, reference=against, **options), metrics=metrics)
+        for row in rows
+    }
 
 
 def registered(path: Path, choice: Mapping[str, Any], *, metrics: Sequence[str] = ()) -> Registered:
     """Look a choice up in a cohort's log; the earliest registration of it counts.
 
-    ``metrics`` are those that are shown: which of them were not registered is said.
+    ``metrics`` are those that are shown; the answer names the ones that were not registered.
     """
     return _look_up(path, choice, metrics, which=0)
 
@@ -125,7 +113,7 @@ def registered_as(path: Path, digest: str) -> tuple[str, Registered]:
     wanted = digest.strip().lower()
     if not re.fullmatch(r"[0-9a-f]{64}", wanted):
         raise InputError(
-            f"Expected a digest of 64 hexadecimal digits, but got {digest!r}: give the one that "
+            f"Expected a digest of 64 hexadecimal digits, but got {digest!r}: use the one that "
             "`checkwise preregister` printed."
         )
     if not is_cohort(path):
@@ -137,8 +125,8 @@ def registered_as(path: Path, digest: str) -> tuple[str, Registered]:
     entries = [line.content for line in lines]
     for place, line in enumerate(lines):
         if line.digest == wanted and line.content["kind"] == REGISTRATION:
-            mine = _same_choices(entries, line.content["choice"])
-            return str(line.content["choice"]["rule"]), _standing(path, entries, mine, place)
+            alike = _same_choices(entries, line.content["choice"])
+            return str(line.content["choice"]["rule"]), _standing(path, entries, alike, place)
     return "", Registered("none", opened=_opening(entries)[1])
 
 
@@ -149,10 +137,10 @@ def _look_up(
         entries = [line.content for line in read_lines(path)]
     except InputError as error:
         return _unknown(path, error)
-    mine = _same_choices(entries, choice)
-    if not mine:
+    alike = _same_choices(entries, choice)
+    if not alike:
         return Registered("none", opened=_opening(entries)[1])
-    return _standing(path, entries, mine, mine[which], metrics=metrics)
+    return _standing(path, entries, alike, alike[which], metrics=metrics)
 
 
 def _unknown(path: Path, error: InputError) -> Registered:
@@ -177,7 +165,7 @@ def _same_choices(entries: Sequence[Mapping[str, Any]], choice: Mapping[str, Any
 def _standing(
     path: Path,
     entries: Sequence[Mapping[str, Any]],
-    mine: Sequence[int],
+    alike: Sequence[int],
     place: int,
     *,
     metrics: Sequence[str] = (),
@@ -186,7 +174,7 @@ def _standing(
     first, opened = _opening(entries)
     entry = entries[place]
     choice = entry["choice"]
-    alike = [entries[i]["choice"] for i in mine if (i < first) == (place < first)]
+    same_side = [entries[i]["choice"] for i in alike if (i < first) == (place < first)]
     before = [e["choice"] for e in entries[:first] if e["kind"] == REGISTRATION]
     now, then = source_hashes(path), entry["journals"]
     return Registered(
@@ -197,17 +185,17 @@ def _standing(
         added=sum(run not in then for run in now),
         others=len(_distinct(other for other in before if not same_choice(other, choice))),
         tables=tuple(entry["choice"].get("tables", ())),
-        earlier=entries[mine[0]]["at"] if place > mine[0] else "",
-        unregistered=_without(metrics, alike),
+        earlier=entries[alike[0]]["at"] if place > alike[0] else "",
+        unregistered=_without(metrics, same_side),
     )
 
 
 def _distinct(choices: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    found: list[Mapping[str, Any]] = []
+    distinct: list[Mapping[str, Any]] = []
     for choice in choices:
-        if not any(same_choice(choice, other) for other in found):
-            found.append(choice)
-    return found
+        if not any(same_choice(choice, other) for other in distinct):
+            distinct.append(choice)
+    return distinct
 
 
 def _without(metrics: Sequence[str], choices: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:

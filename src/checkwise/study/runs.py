@@ -1,20 +1,17 @@
-"""The finished runs of a cohort, read from disk when first asked for."""
+"""The finished runs of a cohort, read when first asked for, and the processors they ran on."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from functools import partial
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from checkwise.errors import InputError
 from checkwise.records import RunKey, Trajectory
 from checkwise.store import layout
-from checkwise.store.logits import source_logits
 from checkwise.store.run import read_records, read_trajectory
-from checkwise.study.lodo import lodo_trajectories
-from checkwise.study.protocols import ALGORITHMS, with_recalibrated_ece, with_training_terms
-from checkwise.study.rows import Row
 
 
 class Runs(Mapping[RunKey, Trajectory]):
@@ -29,11 +26,22 @@ class Runs(Mapping[RunKey, Trajectory]):
             self._read[key] = read_trajectory(self._folders[key])
         return self._read[key]
 
+    def __iter__(self) -> Iterator[RunKey]:
+        return iter(self._folders)
+
+    def __len__(self) -> int:
+        return len(self._folders)
+
     def folder(self, key: RunKey) -> Path:
         """Where a run is."""
         return self._folders[key]
 
-    def wrecked(self, key: RunKey) -> bool:
+    @cached_property
+    def usable(self) -> dict[RunKey, Trajectory]:
+        """Runs in which at least one checkpoint did not diverge."""
+        return {key: self[key] for key in self if not self._wrecked(key)}
+
+    def _wrecked(self, key: RunKey) -> bool:
         """Whether every checkpoint of a run diverged, so that it is no trajectory."""
         try:
             return not self[key]
@@ -43,53 +51,27 @@ class Runs(Mapping[RunKey, Trajectory]):
                 return True
             raise
 
-    def __iter__(self) -> Iterator[RunKey]:
-        return iter(self._folders)
 
-    def __len__(self) -> int:
-        return len(self._folders)
+def machines(folders: Iterable[Path]) -> dict[str, int]:
+    """Runs per processor, commonest first; a run that was continued elsewhere counts for both.
 
-
-class Validations:
-    """Validation trajectories of the usable runs of one cohort, by protocol.
-
-    Args:
-        path: the cohort's folder; inner runs are looked for beside it.
-        runs: its finished runs.
-        usable: those with something to choose from.
+    Runs whose ``run.json`` records none, such as those of older versions, are left out.
     """
+    runs_on: Counter[str] = Counter()
+    for folder in folders:
+        runs_on.update(_machines_of(layout.read_json(folder / layout.RUN)))
+    return dict(runs_on.most_common())
 
-    def __init__(self, path: Path, runs: Runs, usable: Mapping[RunKey, Trajectory]):
-        self._path = path
-        self._runs = runs
-        self._usable = usable
 
-    def of(
-        self, row: Row, params: Mapping[str, Any], options: Mapping[str, Any]
-    ) -> Mapping[RunKey, Trajectory]:
-        """The trajectories that a row's rule chooses from; ``options`` is how domains count."""
-        if row.validation == "source":
-            return self._usable
-        if row.validation == "lodo":
-            return lodo_trajectories(self._path, self._usable, self._runs.folder)
-        if row.validation == "training terms":
-            return self._training_terms(row.method.name)
-        return {
-            key: with_recalibrated_ece(
-                run, partial(source_logits, self._runs.folder(key)), options, **params
-            )
-            for key, run in self._usable.items()
-        }
+def _machines_of(record: Mapping[str, Any]) -> list[str]:
+    later = record.get("continued")
+    parts = [record, *(later if isinstance(later, list) else ())]
+    named = (_machine_name(part.get("machine")) for part in parts if isinstance(part, Mapping))
+    return list(dict.fromkeys(name for name in named if name))
 
-    def _training_terms(self, name: str) -> dict[RunKey, Trajectory]:
-        found = {
-            key: with_training_terms(run, self._runs.folder(key))
-            for key, run in self._usable.items()
-            if key.algorithm in ALGORITHMS
-        }
-        if not found:
-            raise InputError(
-                f"Expected runs of {' or '.join(ALGORITHMS)} for {name}, but {self._path} has "
-                "none: it needs a penalty in the training log."
-            )
-        return found
+
+def _machine_name(machine: object) -> str:
+    """``AMD EPYC 7B13, AVX2``; empty if nothing is recorded."""
+    facts = machine if isinstance(machine, Mapping) else {}
+    words = [facts.get(name) for name in ("processor", "instructions", "accelerator")]
+    return ", ".join(word for word in words if isinstance(word, str) and word)

@@ -1,10 +1,13 @@
-"""Hyperparameter selection: runs that differ in their hparams seed alone, chosen among or pooled.
+"""Whether hyperparameters are chosen too: the scope of a choice.
+
+A family is the runs that differ in their hparams seed alone: same data set, algorithm, held-out
+domains and trial.
 
 - ``run``: every run by itself.
-- ``hparams-acc``: of the runs of a block (same data set, algorithm, held-out domains and trial),
-  the one with the highest validation accuracy; then the rule chooses in it.
-- ``hparams-ac``: the rule chooses among all (run, checkpoint) pairs of a block at once, so that the
-  tolerance is around the best accuracy of any of its runs.
+- ``hparams-acc``: of the runs of a family the one with the highest validation accuracy; then the
+  rule chooses in it.
+- ``hparams-ac``: the rule chooses among all (run, checkpoint) pairs of a family at once, so that
+  the tolerance is around the best accuracy of any of its runs.
 """
 
 from __future__ import annotations
@@ -23,24 +26,24 @@ SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
 
 
 def check_scope(scope: str) -> Scope:
-    """Refuse what is no scope."""
+    """Refuse any other word."""
     for known in SCOPES:
         if scope == known:
             return known
     raise InputError(f"Expected a scope among {', '.join(SCOPES)}, but got {scope!r}.")
 
 
-def blocks(keys: Iterable[RunKey]) -> dict[RunKey, list[RunKey]]:
+def families(keys: Iterable[RunKey]) -> dict[RunKey, list[RunKey]]:
     """Runs that differ in their hparams seed alone, under the key with the smallest seed."""
-    found: dict[RunKey, list[RunKey]] = {}
+    members: dict[RunKey, list[RunKey]] = {}
     for key in sorted(keys):
-        found.setdefault(replace(key, hparams_seed=0), []).append(key)
-    return {runs[0]: runs for runs in found.values()}
+        members.setdefault(replace(key, hparams_seed=0), []).append(key)
+    return {runs[0]: runs for runs in members.values()}
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
-    """The checkpoints of several runs as one trajectory.
+class PooledRuns:
+    """The checkpoints of the runs of a family as one trajectory.
 
     Its ``steps`` number the pairs by training step, then by run, so that "the earliest" keeps its
     meaning. ``run_of`` and ``step_of`` say which pair a number stands for.
@@ -51,8 +54,8 @@ class Block:
     step_of: Sequence[int]
 
 
-def pooled(runs: Mapping[RunKey, Trajectory]) -> Block:
-    """Put the checkpoints of the runs of a block together."""
+def pooled(runs: Mapping[RunKey, Trajectory]) -> PooledRuns:
+    """Put the checkpoints of the runs of a family together."""
     keys = sorted(runs)
     first = runs[keys[0]]
     for key in keys[1:]:
@@ -80,7 +83,7 @@ def pooled(runs: Mapping[RunKey, Trajectory]) -> Block:
         bins=first.bins,
         bandwidth=first.bandwidth,
     )
-    return Block(trajectory, [key for _, key, _ in pairs], [step for step, _, _ in pairs])
+    return PooledRuns(trajectory, [key for _, key, _ in pairs], [step for step, _, _ in pairs])
 
 
 def _check_alike(first: Trajectory, other: Trajectory, key: RunKey) -> None:

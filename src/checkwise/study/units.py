@@ -114,22 +114,22 @@ def unit_means(values: FloatArray, keys: Sequence[RunKey]) -> dict[str, ClusterM
 
     Example:
         >>> keys = [RunKey("PACS", "ERM", (d,), 0, t) for d in "abcd" for t in range(3)]
-        >>> found = unit_means(np.arange(12.0).reshape(12, 1), keys)
-        >>> {unit: means.clusters for unit, means in found.items()}
+        >>> by_unit = unit_means(np.arange(12.0).reshape(12, 1), keys)
+        >>> {unit: means.clusters for unit, means in by_unit.items()}
         {'block': 3, 'draw': 1, 'trial': 3, 'domain': 4, 'block_domain': 3}
     """
     groups = {unit: clusters(keys, unit) for unit in (*SEED_UNITS, "domain")}
-    found = {unit: cluster_means(values, group) for unit, group in groups.items()}
-    return {**found, "block_domain": two_way_means(values, groups["block"], groups["domain"])}
+    by_unit = {unit: cluster_means(values, group) for unit, group in groups.items()}
+    return {**by_unit, "block_domain": two_way_means(values, groups["block"], groups["domain"])}
 
 
 def unit_intervals(
     values: FloatArray, keys: Sequence[RunKey], level: float = LEVEL
 ) -> dict[str, UnitInterval]:
     """The interval of the mean of ``values`` [n] by each unit."""
-    found = {}
+    intervals = {}
     for unit, means in unit_means(values[:, None], keys).items():
         low, high = means.interval(level)
         p = means.p_value()
-        found[unit] = UnitInterval(means.clusters, float(low[0]), float(high[0]), float(p[0]))
-    return found
+        intervals[unit] = UnitInterval(means.clusters, float(low[0]), float(high[0]), float(p[0]))
+    return intervals

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from math import isnan
 from typing import Literal
 
-from checkwise.study.paired import Contrast, higher_is_better
+from checkwise.study.compare import Contrast, higher_is_better
 from checkwise.study.units import DOMAIN_UNITS, SEED_UNITS
 
 Direction = Literal["better", "worse", "unclear"]
-Scope = Literal["new domains", "these domains", "these runs"]
+Reach = Literal["new domains", "these domains", "these runs"]
 
 
 @dataclass(frozen=True)
@@ -20,14 +20,14 @@ class Verdict:
     Args:
         direction: "unclear" unless the interval over runs and those by block, draw and trial all
             exclude zero; of the last three those with enough groups.
-        scope: how far a difference reaches. "these runs" where no unit of seeds has enough groups,
+        reach: how far a difference reaches. "these runs" where no unit of seeds has enough groups,
             "these domains" where the intervals with held-out domains do not exclude zero as well.
         against: units that can decide and whose interval includes zero, "run" among them.
         too_few: units with too few groups to decide.
     """
 
     direction: Direction
-    scope: Scope
+    reach: Reach
     against: tuple[str, ...]
     too_few: tuple[str, ...]
 
@@ -41,7 +41,7 @@ def verdict(contrast: Contrast) -> Verdict:
         against.insert(0, "run")
     return Verdict(
         _direction(contrast, against),
-        _scope(deciding, against),
+        _reach(deciding, against),
         tuple(against),
         tuple(unit for unit in units if unit not in deciding),
     )
@@ -53,7 +53,7 @@ def _direction(contrast: Contrast, against: list[str]) -> Direction:
     return "better" if (contrast.mean > 0) == higher_is_better(contrast.metric) else "worse"
 
 
-def _scope(deciding: list[str], against: list[str]) -> Scope:
+def _reach(deciding: list[str], against: list[str]) -> Reach:
     if not any(unit in deciding for unit in SEED_UNITS):
         return "these runs"
     shown = "domain" in deciding and not any(unit in against for unit in DOMAIN_UNITS)

@@ -9,31 +9,32 @@ from checkwise.store.logits import remedy
 from checkwise.study.cohort import Cohort
 from checkwise.study.pool import Pool
 from checkwise.tables import (
-    beyond,
     binning,
     components,
-    composition,
+    cross_fit,
+    feasible_sets,
+    headline,
+    hindsight,
     inference,
     learning_rate,
-    length,
-    logits,
-    main,
-    methods,
     objectives,
-    ranks,
+    other_methods,
+    rank_agreement,
+    risk_coverage,
     robustness,
     tolerance,
+    training_length,
 )
 from checkwise.tables.table import Cell, Table
 
 __all__ = ["SLOW", "TABLES", "Cell", "Table", "build", "build_all", "check_name", "usual_names"]
 
 TABLES: dict[str, Callable[[Pool], Table]] = {
-    "main": main.main,
-    "main-changes": main.main_changes,
-    "by-algorithm": main.by_algorithm,
-    "without-penalties": main.without_penalties,
-    "losses": main.losses,
+    "main": headline.main,
+    "main-changes": headline.main_changes,
+    "by-algorithm": headline.by_algorithm,
+    "without-penalties": headline.without_penalties,
+    "losses": headline.losses,
     "component-source": components.component_source,
     "component-dataset": components.component_dataset,
     "component-changes": components.component_changes,
@@ -44,29 +45,29 @@ TABLES: dict[str, Callable[[Pool], Table]] = {
     "tolerance": tolerance.tolerance,
     "tolerance-dataset": tolerance.tolerance_dataset,
     "tolerance-changes": tolerance.tolerance_changes,
-    "composition": composition.composition,
-    "disagreement": composition.disagreement,
+    "composition": feasible_sets.composition,
+    "disagreement": feasible_sets.disagreement,
     "pure": objectives.pure,
-    "plateau": composition.plateau,
-    "rank-correlation": ranks.rank_correlation,
-    "kendall": ranks.kendall_tau,
-    "ordering-transfer": ranks.ordering_transfer,
-    "ranking-value": beyond.ranking_value,
-    "sensitivity": beyond.sensitivity,
-    "regret": beyond.regrets,
+    "plateau": feasible_sets.plateau,
+    "rank-correlation": rank_agreement.rank_correlation,
+    "kendall": rank_agreement.kendall_tau,
+    "ordering-transfer": rank_agreement.ordering_transfer,
+    "ranking-value": components.ranking_value,
+    "sensitivity": objectives.sensitivity,
+    "regret": hindsight.regrets,
     "learning-rate": learning_rate.learning_rate,
-    "length": length.length,
+    "length": training_length.length,
     "inference": inference.inference,
     "multiplicity": robustness.multiplicity,
     "influence": robustness.influences,
-    "swad": methods.swad,
-    "temperature": methods.temperature,
-    "temperature-changes": methods.temperature_changes,
-    "pair": methods.pair_s,
-    "lodo": methods.lodo,
-    "lodo-changes": methods.lodo_changes,
-    "risk-coverage": logits.risk_coverages,
-    "cross-fit": logits.cross_fit,
+    "swad": other_methods.swad,
+    "temperature": other_methods.temperature,
+    "temperature-changes": other_methods.temperature_changes,
+    "pair": other_methods.pair_s,
+    "lodo": other_methods.lodo,
+    "lodo-changes": other_methods.lodo_changes,
+    "risk-coverage": risk_coverage.risk_coverages,
+    "cross-fit": cross_fit.cross_fit,
     "binning": binning.binning,
 }
 EQUIVALENCE = "equivalence"
@@ -75,7 +76,7 @@ SLOW = ("risk-coverage", "cross-fit", "binning")
 
 
 def check_name(name: str, margins: Mapping[str, float] | None = None) -> None:
-    """Refuse a table that there is not, or one without the margin it needs."""
+    """Refuse an unknown name, or a table without the margin it needs."""
     if name == EQUIVALENCE and not margins:
         raise InputError(
             "Expected a margin for the equivalence table, such as target_accuracy=0.5: the "
@@ -105,13 +106,13 @@ def build(
     pool = Pool.of(cohorts)
     if name == EQUIVALENCE:
         return inference.equivalences(pool, margins or {})
-    found = TABLES[name](pool)
-    if not found.cells:
+    built = TABLES[name](pool)
+    if not built.cells:
         raise InputError(
             f"Expected what table {name} needs, but these runs have no saved logits: "
             f"{remedy(pool.folder(pool.keys[0]), heldout=True)}."
         )
-    return found
+    return built
 
 
 def build_all(

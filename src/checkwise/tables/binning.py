@@ -23,10 +23,10 @@ from checkwise.records import RunKey, Trajectory
 from checkwise.selection import select_many
 from checkwise.store import layout
 from checkwise.store.logits import saved_at, source_logits
-from checkwise.study.paired import between
+from checkwise.study.compare import pair
 from checkwise.study.pool import Pool
-from checkwise.tables.cells import MAIN, paired_cells
-from checkwise.tables.part_runs import columns_of, part_of
+from checkwise.tables.means_and_changes import MAIN, paired_cells
+from checkwise.tables.partial_runs import columns_of, part_of
 from checkwise.tables.table import Cell, Table, table
 
 
@@ -86,9 +86,9 @@ def rebinned(folder: Path, run: Trajectory, keep: BoolArray) -> Trajectory:
             recorded number correct, NLL and CwECE.
     """
     recorded = part_of(run, keep, ("nll", "cwece"))
-    found = [_remeasured(folder, recorded, t) for t in range(len(recorded))]
+    remeasured = [_remeasured(folder, recorded, t) for t in range(len(recorded))]
     values = {
-        name: np.array([[domain[name] for domain in domains] for domains in found])
+        name: np.array([[domain[name] for domain in domains] for domains in remeasured])
         for name in ("nll", *VARIANTS)
     }
     part = part_of(run, keep, ())
@@ -124,12 +124,12 @@ def _errors(folder: Path, run: Trajectory, t: int, e: int, logits: Logits) -> di
     }
 
 
-def _unlike(run: Trajectory, t: int, e: int, found: metrics.Report) -> str:
-    """What logits give that the journal says otherwise; empty where they agree."""
+def _unlike(run: Trajectory, t: int, e: int, report: metrics.Report) -> str:
+    """What the journal records otherwise than the logits give; empty where they agree."""
     where = f"of {run.domains[e]!r}, recorded as"
-    if run.correct is not None and found.correct != run.correct[t, e]:
-        return f"{found.correct} correct {where} {run.correct[t, e]},"
-    for name, value in (("nll", found.nll), ("cwece", found.cwece)):
+    if run.correct is not None and report.correct != run.correct[t, e]:
+        return f"{report.correct} correct {where} {run.correct[t, e]},"
+    for name, value in (("nll", report.nll), ("cwece", report.cwece)):
         recorded = float(run.values[name][t, e])
         if not isclose(value, recorded, rel_tol=RELATIVE, abs_tol=ABSOLUTE):
             return f"{name} {value:.6g} {where} {recorded:.6g},"
@@ -154,16 +154,16 @@ def binning(pool: Pool) -> Table:
     keep = np.array([key in runs for key in pool.keys])
     cells: list[Cell] = []
     for variant in VARIANTS if runs else ():
-        mine = columns_of(pool, select_many(runs, "ac", objectives=("nll", variant)))
-        for scope in pool.scopes():
-            used = scope.keep & keep
+        of_variant = columns_of(pool, select_many(runs, "ac", objectives=("nll", variant)))
+        for group in pool.by_role():
+            used = group.keep & keep
             for reference in REFERENCES:
-                theirs, row = pool.columns(reference), (variant, reference)
-                moved = (mine["step"] != theirs["step"])[used]
+                of_reference, row = pool.columns(reference), (variant, reference)
+                moved = (of_variant["step"] != of_reference["step"])[used]
                 count = float(moved.sum())
-                cells.append(Cell(row, "choices_changed", count, len(moved), scope.role))
-                found = between(variant, reference, pool.keys, MAIN, mine, theirs)
-                cells += paired_cells(found.among(used), row, scope.role)
+                cells.append(Cell(row, "choices_changed", count, len(moved), group.role))
+                changes = pair(variant, reference, pool.keys, MAIN, of_variant, of_reference)
+                cells += paired_cells(changes.among(used), row, group.role)
     return table(
         "binning",
         "ac-nc ranked by NLL and another class-wise calibration error − the reference",
@@ -179,11 +179,11 @@ def binning(pool: Pool) -> Table:
 
 def _measured(pool: Pool) -> dict[RunKey, Trajectory]:
     """Runs with saved logits: their feasible checkpoints, all that ac-nc compares."""
-    chosen = select_many({key: pool.trajectory(key) for key in pool.keys}, "ac-nc")
-    found = {}
+    selections = select_many({key: pool.trajectory(key) for key in pool.keys}, "ac-nc")
+    measured = {}
     for key in pool.keys:
         run, folder = pool.trajectory(key), pool.folder(key)
-        feasible = chosen[key].ranking.eligible
+        feasible = selections[key].ranking.eligible
         if saved_at(folder, run.steps[feasible].tolist()):
-            found[key] = rebinned(folder, run, feasible)
-    return found
+            measured[key] = rebinned(folder, run, feasible)
+    return measured

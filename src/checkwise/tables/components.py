@@ -1,10 +1,11 @@
-"""What each part of AC does: single objectives, controls inside the feasible set."""
+"""What each part of AC does: single objectives, controls inside the feasible set, ranking."""
 
 from __future__ import annotations
 
-from checkwise.study.pool import Pool
-from checkwise.tables.cells import MAIN, WHD, Pair, changes, means
+from checkwise.study.pool import Group, Pool
+from checkwise.tables.means_and_changes import MAIN, Pair, changes, means
 from checkwise.tables.table import Table, table
+from checkwise.tables.worst_domain import WHD
 
 SINGLE = ("ac-nll", "ac-cwece", "ac-ece")
 CONTROLS = ("ac-mean", "ac-early", "ac-random")
@@ -26,7 +27,7 @@ def component_source(pool: Pool) -> Table:
         "component-source",
         "Single objectives and their combination: source side and secondary outcomes",
         ("rule",),
-        means(pool, (*SINGLE, "ac-nc"), measures, pool.scopes()),
+        means(pool, (*SINGLE, "ac-nc"), measures, pool.by_role()),
     )
 
 
@@ -47,7 +48,7 @@ def component_changes(pool: Pool) -> Table:
         "component-changes",
         "ac-nc − a single-objective rule, paired by run",
         ("reference",),
-        changes(pool, pairs, ("source_accuracy", *MAIN, WC, WHD), pool.scopes()),
+        changes(pool, pairs, ("source_accuracy", *MAIN, WC, WHD), pool.by_role()),
         note="Intervals that contain zero show neither superiority nor equivalence.",
         signed=True,
     )
@@ -62,4 +63,24 @@ def controls(pool: Pool) -> Table:
         ("dataset", "rule"),
         means(pool, rules, ("gap_pp", *MAIN), pool.groups(["dataset"])),
         note="ac-mean is the expectation under a uniform draw from the feasible set, not a model.",
+    )
+
+
+def ranking_value(pool: Pool) -> Table:
+    """ac-nc minus choices that do not rank, also where there is something to rank."""
+    several = pool.columns("ac-nc")["eligible"] > 1
+    groups = [
+        Group((name,), group.role, keep)
+        for group in pool.by_role()
+        for name, keep in (("all", group.keep), ("|Θ| > 1", group.keep & several))
+        if keep.any()
+    ]
+    pairs = [Pair((f"ac-nc − {rule}",), "ac-nc", rule) for rule in ("ac-mean", "pure-nll")]
+    return table(
+        "ranking-value",
+        "ac-nc − the mean of its feasible set, and − unconstrained NLL",
+        ("among", "contrast"),
+        changes(pool, pairs, MAIN, groups),
+        note="ac-mean leaves the best accuracy just as ac-nc does, but without ranking.",
+        signed=True,
     )

@@ -12,10 +12,10 @@ from checkwise.statistics.bootstrap import RESAMPLES, SEED, bootstrap_interval
 from checkwise.statistics.clusters import Clusters, cluster_means
 from checkwise.statistics.equivalence import equivalence, minimum_detectable_effect
 from checkwise.statistics.wild import sign_patterns, wild_interval
-from checkwise.study.paired import Differences, higher_is_better, scale
+from checkwise.study.compare import Differences, higher_is_better, marked, scale
 from checkwise.study.pool import Pool
 from checkwise.study.units import UNITS, By, clusters
-from checkwise.tables.cells import MAIN
+from checkwise.tables.means_and_changes import MAIN
 from checkwise.tables.table import Cell, Table, table
 
 FloatArray = NDArray[np.float64]
@@ -25,12 +25,12 @@ Ends = tuple[FloatArray, FloatArray]
 def inference(pool: Pool) -> Table:
     """One contrast, all intervals: over runs, and over clusters of runs that share draws."""
     cells = []
-    for scope in pool.scopes():
-        found = pool.differences("ac-nc", "source-acc", MAIN, scope.keep)
+    for group in pool.by_role():
+        changes = pool.differences("ac-nc", "source-acc", MAIN, group.keep)
         for measure in MAIN:
-            keys, values = finite(found, measure)
+            keys, values = finite(changes, measure)
             for unit in UNITS:
-                cells += _intervals(measure, unit, values, clusters(keys, unit), scope.role)
+                cells += _intervals(measure, unit, values, clusters(keys, unit), group.role)
     return table(
         "inference",
         "ac-nc − source-acc under several assumptions about which runs are independent",
@@ -51,15 +51,15 @@ def _intervals(
 ) -> list[Cell]:
     means, n, factor = cluster_means(values, groups), len(values), scale(measure)
     patterns = len(sign_patterns(groups.count)) if groups.count > 1 else 0
-    made: list[tuple[str, Ends, int | None, int]] = [
+    intervals: list[tuple[str, Ends, int | None, int]] = [
         ("t", means.interval(), None, 0),
         ("wild", wild_interval(values, groups), SEED, patterns),
     ]
     if unit == "run":
-        made.append(("percentile", bootstrap_interval(values), SEED, RESAMPLES))
-        made.append(("bca", bootstrap_interval(values, method="bca"), SEED, RESAMPLES))
+        intervals.append(("percentile", bootstrap_interval(values), SEED, RESAMPLES))
+        intervals.append(("bca", bootstrap_interval(values, method="bca"), SEED, RESAMPLES))
     cells = []
-    for method, (low, high), seed, resamples in made:
+    for method, (low, high), seed, resamples in intervals:
         row = (measure, unit, str(groups.count), method)
         mean, ends = float(means.mean[0]), (float(low[0]), float(high[0]))
         cells.append(Cell(row, "change", mean, n, role, factor, *ends, seed, resamples=resamples))
@@ -73,10 +73,10 @@ def _intervals(
 def equivalences(pool: Pool, margins: Mapping[str, float], by: By = "block") -> Table:
     """Is the change smaller than the margin you name? One row per metric with a margin."""
     cells = []
-    for scope in pool.scopes():
+    for group in pool.by_role():
         for measure, margin in margins.items():
-            found = pool.differences("ac-nc", "source-acc", [measure], scope.keep)
-            keys, values = finite(found, measure)
+            changes = pool.differences("ac-nc", "source-acc", [measure], group.keep)
+            keys, values = finite(changes, measure)
             groups = clusters(keys, by)
             tested = equivalence(
                 values[:, 0], groups, margin, higher_is_better=higher_is_better(measure)
@@ -85,13 +85,13 @@ def equivalences(pool: Pool, margins: Mapping[str, float], by: By = "block") -> 
             factor = scale(measure)
             ends = (tested.low, tested.high)
             cells.append(
-                Cell(row, "change_90", tested.mean, n, scope.role, factor, *ends, level=0.9)
+                Cell(row, "change_90", tested.mean, n, group.role, factor, *ends, level=0.9)
             )
             for name, value in (
                 ("p_equivalent", tested.p_equivalent),
                 ("p_noninferior", tested.p_noninferior),
             ):
-                cells.append(Cell(row, name, value, n, scope.role))
+                cells.append(Cell(row, name, value, n, group.role))
     return table(
         "equivalence",
         "Is ac-nc − source-acc smaller than a margin? Two one-sided t tests",
@@ -102,9 +102,8 @@ def equivalences(pool: Pool, margins: Mapping[str, float], by: By = "block") -> 
     )
 
 
-def finite(found: Differences, measure: str) -> tuple[list[RunKey], FloatArray]:
+def finite(changes: Differences, measure: str) -> tuple[tuple[RunKey, ...], FloatArray]:
     """The runs with a finite difference, and their differences as a column."""
-    column = found.values[:, found.metrics.index(measure)]
+    column = changes.values[:, changes.metrics.index(measure)]
     keep = np.isfinite(column)
-    kept = [key for key, there in zip(found.keys, keep.tolist(), strict=True) if there]
-    return kept, column[keep][:, None]
+    return marked(changes.keys, keep), column[keep][:, None]

@@ -1,4 +1,4 @@
-"""The hyperparameters that runs were trained with, as their ``run.json`` records them."""
+"""Changes against the learning rate that runs were trained with."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from checkwise.errors import InputError
 from checkwise.store import layout
 from checkwise.store.run import read_run
 from checkwise.study.pool import Group, Pool
-from checkwise.tables.cells import MAIN, Pair, changes, choice_cells
+from checkwise.tables.means_and_changes import MAIN, Pair, changes, choice_cells
 from checkwise.tables.table import Cell, Table, table
 
 
 def hparams_of(folder: Path) -> Mapping[str, Any]:
-    """Every hyperparameter of one run by name; it is part of what is known before any target.
+    """Every hyperparameter of one run by name; they are known before any target is opened.
 
     Raises:
         InputError: the run does not say, as one that was read from foreign logs.
     """
     config = read_run(folder).config
-    found = config.get("hparams") if isinstance(config, Mapping) else None
-    if not isinstance(found, Mapping):
+    hparams = config.get("hparams") if isinstance(config, Mapping) else None
+    if not isinstance(hparams, Mapping):
         raise InputError(
             "Expected the hyperparameters of the run under config → hparams, but got "
-            f"{found!r:.60} in {folder / layout.RUN}: use runs that checkwise trained."
+            f"{hparams!r:.60} in {folder / layout.RUN}: use runs that checkwise trained."
         )
-    return found
+    return hparams
 
 
 def hparam(pool: Pool, name: str) -> list[float]:

@@ -1,4 +1,4 @@
-"""Objective sets and distances against the reference, and against each other."""
+"""Objective sets, distances and variants of ac-nc, against the reference and each other."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from checkwise.study.methods import Method, method
 from checkwise.study.pool import Pool
-from checkwise.study.setting import Setting
-from checkwise.tables.cells import MAIN, WHD, Pair, changes, means
+from checkwise.tables.means_and_changes import MAIN, Pair, changes, means
 from checkwise.tables.table import Cell, Table, table
+from checkwise.tables.worst_domain import WHD
 
 SETS = ("nc", "ne", "nec")
 NORMS: tuple[tuple[str, Any], ...] = (("D1", 1), ("D2", 2), ("D∞", np.inf))
@@ -19,7 +20,7 @@ SEED_OBJECTIVES = 20260924
 def objectives(pool: Pool) -> Table:
     """All nine combinations of objective set and distance."""
     pairs = [
-        Pair((name.upper(), norm), Setting(f"ac-{name}", {"q": q}), "source-acc")
+        Pair((name.upper(), norm), method(f"ac-{name}", q=q), "source-acc")
         for name in SETS
         for norm, q in NORMS
     ]
@@ -27,17 +28,17 @@ def objectives(pool: Pool) -> Table:
         "objectives",
         "Objective sets and distances − source-acc, paired by run",
         ("objectives", "distance"),
-        changes(pool, pairs, ("source_accuracy", *MAIN, WHD), pool.scopes()),
+        changes(pool, pairs, ("source_accuracy", *MAIN, WHD), pool.by_role()),
         signed=True,
     )
 
 
 def distances(pool: Pool) -> Table:
     """D∞ minus D1 and D2 for the reference objectives."""
-    infinite = Setting("ac-nc", {"q": np.inf})
-    pairs = [Pair((f"D∞ − {norm}",), infinite, Setting("ac-nc", {"q": q})) for norm, q in NORMS[:2]]
+    infinite = method("ac-nc", q=np.inf)
+    pairs = [Pair((f"D∞ − {norm}",), infinite, method("ac-nc", q=q)) for norm, q in NORMS[:2]]
     cells = [
-        *changes(pool, pairs, MAIN, pool.scopes()),
+        *changes(pool, pairs, MAIN, pool.by_role()),
         *(cell for pair in pairs for cell in _same(pool, pair)),
     ]
     return table(
@@ -53,7 +54,7 @@ def objective_changes(pool: Pool) -> Table:
     """NEC minus NC at D∞."""
     pair = Pair(("NEC − NC",), "ac-nec", "ac-nc")
     cells = [
-        *changes(pool, [pair], MAIN, pool.scopes(), seed=SEED_OBJECTIVES),
+        *changes(pool, [pair], MAIN, pool.by_role(), seed=SEED_OBJECTIVES),
         *_same(pool, pair),
     ]
     return table(
@@ -68,16 +69,16 @@ def objective_changes(pool: Pool) -> Table:
 
 def _same(pool: Pool, pair: Pair) -> list[Cell]:
     """In how many runs both choose the same checkpoint."""
-    mine, theirs = (pool.columns(rule)["step"] for rule in (pair.rule, pair.reference))
+    first, second = (pool.columns(rule)["step"] for rule in (pair.rule, pair.reference))
     return [
         Cell(
             pair.row,
             "same_checkpoint",
-            float((mine == theirs)[scope.keep].sum()),
-            int(scope.keep.sum()),
-            scope.role,
+            float((first == second)[group.keep].sum()),
+            int(group.keep.sum()),
+            group.role,
         )
-        for scope in pool.scopes()
+        for group in pool.by_role()
     ]
 
 
@@ -100,4 +101,38 @@ def pure(pool: Pool) -> Table:
         ("dataset", "rule"),
         cells,
         note="Uniform predictions are perfectly calibrated, so step 0 can win on ECE and CwECE.",
+    )
+
+
+VARIANTS: tuple[tuple[str, Method], ...] = (
+    ("η = 0", method("ac-nc", eta=0.0)),
+    ("Pareto filter", method("ac-nc", pareto=True)),
+    ("hard-bin CwECE", method("ac", objectives=("nll", "hard_cwece"))),
+    ("Brier score for NLL", method("ac", objectives=("brier", "cwece"))),
+)
+
+
+def sensitivity(pool: Pool) -> Table:
+    """Variants of ac-nc − ac-nc, and in how many runs the choice changes."""
+    carried = pool.trajectory(pool.keys[0]).metrics
+    variants = [
+        (name, variant)
+        for name, variant in VARIANTS
+        if set(variant.params.get("objectives", ())) <= set(carried)
+    ]
+    pairs = [Pair((name,), variant, "ac-nc") for name, variant in variants]
+    cells = list(changes(pool, pairs, MAIN, pool.by_role()))
+    usual = pool.columns("ac-nc")["step"]
+    for group in pool.by_role():
+        for name, variant in variants:
+            moved = (pool.columns(variant)["step"] != usual)[group.keep]
+            count = float(moved.sum())
+            cells.append(Cell((name,), "choices_changed", count, len(moved), group.role))
+    return table(
+        "sensitivity",
+        "Variants of ac-nc − ac-nc, paired by run",
+        ("variant",),
+        cells,
+        note="With two feasible checkpoints of opposed order, η decides by the raw ranges.",
+        signed=True,
     )

@@ -1,4 +1,4 @@
-"""What each single run does to a mean difference, and which runs carry it."""
+"""Does a difference survive many comparisons, and the loss of any single run?"""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from checkwise.statistics.bootstrap import SEED
 from checkwise.statistics.clusters import Clusters, cluster_means
 from checkwise.statistics.multiplicity import holm, max_t
 from checkwise.statistics.wild import sign_patterns
-from checkwise.study.paired import scale
+from checkwise.study.compare import marked, scale
 from checkwise.study.pool import Pool
 from checkwise.study.units import By, clusters
-from checkwise.tables.cells import MAIN
 from checkwise.tables.inference import finite
+from checkwise.tables.means_and_changes import MAIN
 from checkwise.tables.table import Cell, Table, table
 
 FloatArray = NDArray[np.float64]
@@ -90,13 +90,13 @@ NAMED = 3  # runs per metric in the influence table, besides the notable ones
 def multiplicity(pool: Pool, by: By = "block") -> Table:
     """Many rules against the reference, with p-values corrected for their number."""
     cells = []
-    for scope in pool.scopes():
+    for group in pool.by_role():
         for measure in MAIN:
-            every = [pool.differences(r, "source-acc", [measure], scope.keep) for r in RULES]
-            values = np.concatenate([each.values for each in every], axis=1)
-            there = np.isfinite(values).all(axis=1)
-            keys = [key for key, kept in zip(every[0].keys, there.tolist(), strict=True) if kept]
-            cells += _corrected(measure, values[there], clusters(keys, by), scope.role)
+            tables = [pool.differences(r, "source-acc", [measure], group.keep) for r in RULES]
+            values = np.concatenate([changes.values for changes in tables], axis=1)
+            finite_rows = np.isfinite(values).all(axis=1)
+            groups = clusters(marked(tables[0].keys, finite_rows), by)
+            cells += _corrected(measure, values[finite_rows], groups, group.role)
     return table(
         "multiplicity",
         f"{len(RULES)} rules − source-acc: p-values corrected for comparing that many",
@@ -128,10 +128,10 @@ def _corrected(measure: str, values: FloatArray, groups: Clusters, role: str) ->
 def influences(pool: Pool) -> Table:
     """The runs whose absence moves a mean change most."""
     cells = []
-    for scope in pool.scopes():
-        found = pool.differences("ac-nc", "source-acc", MAIN, scope.keep)
+    for group in pool.by_role():
+        changes = pool.differences("ac-nc", "source-acc", MAIN, group.keep)
         for measure in MAIN:
-            keys, values = finite(found, measure)
+            keys, values = finite(changes, measure)
             ranked = influence(keys, values[:, 0])
             shown = [*ranked[:NAMED], *(run for run in ranked[NAMED:] if run.notable)]
             for run in shown:
@@ -143,7 +143,7 @@ def influences(pool: Pool) -> Table:
                     ("moved_errors", run.moved, 1),
                     ("sign_changes", float(run.sign_changes), 1),
                 ):
-                    cells.append(Cell(row, name, value, n, scope.role, by))
+                    cells.append(Cell(row, name, value, n, group.role, by))
     return table(
         "influence",
         "ac-nc − source-acc with one run left out: the runs that move the mean most",

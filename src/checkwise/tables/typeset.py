@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import isnan
 
 from checkwise.tables import Cell, Table
-from checkwise.tables.measures import is_count, shown, title
+from checkwise.tables.titles_and_decimals import is_count, shown, title
 from checkwise.text import printable
 
 _LATEX = {
@@ -57,10 +57,12 @@ def wide(table: Table) -> Wide:
     for cell in table.cells:
         grouped.setdefault((cell.row, cell.role), {})[cell.measure] = cell
     rows = []
-    for (labels, role), found in grouped.items():
-        sizes = sorted({cell.n for cell in found.values() if cell.unit == "runs"})
+    for (labels, role), by_measure in grouped.items():
+        sizes = sorted({cell.n for cell in by_measure.values() if cell.unit == "runs"})
         n = "–".join(str(size) for size in dict.fromkeys((sizes[0], sizes[-1]))) if sizes else ""
-        cells = [shown(found[m], signed=table.signed) if m in found else "" for m in measures]
+        cells = [
+            shown(by_measure[m], signed=table.signed) if m in by_measure else "" for m in measures
+        ]
         named = [title(text) if text.startswith("target_") else text for text in labels]
         rows.append((*named, *cells, n, role))
     header = (*table.labels, *(title(measure) for measure in measures), "runs", "role")
@@ -73,8 +75,8 @@ def caption(table: Table) -> str:
     for cell in table.cells:
         if not is_count(cell.measure):
             scales.setdefault(cell.measure, set()).add(cell.scale)
-    hundred = [title(measure) for measure, found in scales.items() if found == {100}]
-    mixed = [title(measure) for measure, found in scales.items() if len(found) > 1]
+    hundred = [title(measure) for measure, factors in scales.items() if factors == {100}]
+    mixed = [title(measure) for measure, factors in scales.items() if len(factors) > 1]
     parts = [f"Multiplied by 100: {', '.join(hundred)}."] if hundred else []
     parts += [f"{name}: multiplied by 100 for all metrics but NLL." for name in mixed]
     drawn = sorted({(c.seed, c.resamples) for c in table.cells if c.seed is not None})
@@ -97,15 +99,15 @@ def _of(table: Table, unit: str) -> str:
 
 def markdown(table: Table) -> str:
     """A Markdown section."""
-    found = wide(table)
+    printed = wide(table)
     lines = [
         f"# {_escaped(table.title)}",
         "",
-        _line([_escaped(text) for text in found.header]),
+        _line([_escaped(text) for text in printed.header]),
         "|"
-        + "|".join(":--" if i < found.labels else "--:" for i in range(len(found.header)))
+        + "|".join(":--" if i < printed.labels else "--:" for i in range(len(printed.header)))
         + "|",
-        *(_line([_escaped(text) for text in row]) for row in found.rows),
+        *(_line([_escaped(text) for text in row]) for row in printed.rows),
         "",
         _escaped(caption(table)),
     ]
@@ -134,13 +136,13 @@ def _escaped(text: str) -> str:
     >>> print(_escaped("[now](https://a) | <b> `x`"))
     [now]\\(https&#58;//a) \\| &lt;b> \\`x\\`
     """
-    return _SPECIAL.sub(lambda found: _MARKDOWN[found[0]], printable(text))
+    return _SPECIAL.sub(lambda match: _MARKDOWN[match[0]], printable(text))
 
 
 def latex(table: Table) -> str:
     """A booktabs table; needs ``\\usepackage{booktabs}``."""
-    found = wide(table)
-    columns = "l" * found.labels + "r" * (len(found.header) - found.labels - 1) + "l"
+    printed = wide(table)
+    columns = "l" * printed.labels + "r" * (len(printed.header) - printed.labels - 1) + "l"
     lines = [
         r"\begin{table}[htbp]",
         r"\centering",
@@ -149,9 +151,9 @@ def latex(table: Table) -> str:
         r"\small",
         rf"\begin{{tabular}}{{@{{}}{columns}@{{}}}}",
         r"\toprule",
-        " & ".join(tex(text) for text in found.header) + r" \\",
+        " & ".join(tex(text) for text in printed.header) + r" \\",
         r"\midrule",
-        *_body(found),
+        *_body(printed),
         r"\bottomrule",
         r"\end{tabular}",
         r"\end{table}",
@@ -159,12 +161,12 @@ def latex(table: Table) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _body(found: Wide) -> list[str]:
+def _body(printed: Wide) -> list[str]:
     """Rows, with a rule where the first of several labels changes."""
     lines: list[str] = []
     before = ""
-    for row in found.rows:
-        if lines and found.labels > 1 and row[0] != before:
+    for row in printed.rows:
+        if lines and printed.labels > 1 and row[0] != before:
             lines.append(r"\midrule")
         before = row[0]
         lines.append(" & ".join(tex(text) for text in row) + r" \\")

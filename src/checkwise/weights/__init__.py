@@ -4,15 +4,12 @@ Nothing here imports torch until a model is made.
 """
 
 from checkwise.weights.derived import Derived, read_record, read_source, write
-from checkwise.weights.methods import Method, get_method, methods, register_method
+from checkwise.weights.recipe import Recipe
 
 __all__ = [
     "Derived",
-    "Method",
-    "get_method",
-    "methods",
+    "Recipe",
     "read_record",
     "read_source",
-    "register_method",
     "write",
 ]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from checkwise.errors import InputError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def average(
@@ -18,6 +19,9 @@ def average(
     All other tensors (BatchNorm statistics, counters) are those of the first checkpoint. The mean
     is taken of the differences to the first, so equal checkpoints give exactly themselves.
     """
+    import torch
+
+    wide = torch.float64
     first: dict[str, Tensor] = {}
     excess: dict[str, Tensor] = {}
     total = 0
@@ -27,23 +31,20 @@ def average(
         if not first:
             first = dict(tensors)
             _check_names(first, parameters)
-            excess = {name: torch.zeros_like(first[name], dtype=_F64) for name in parameters}
+            excess = {name: torch.zeros_like(first[name], dtype=wide) for name in parameters}
         else:
             _check_alike(first, tensors, parameters)
             for name in parameters:
-                difference = tensors[name].to(_F64) - first[name].to(_F64)
+                difference = tensors[name].to(wide) - first[name].to(wide)
                 excess[name].add_(difference, alpha=times)
         total += times
     if not total:
         raise InputError("Expected at least one checkpoint to average, but got none.")
     means = {
-        name: (first[name].to(_F64) + excess[name] / total).to(first[name].dtype)
+        name: (first[name].to(wide) + excess[name] / total).to(first[name].dtype)
         for name in parameters
     }
     return {**{name: tensor.clone() for name, tensor in first.items()}, **means}
-
-
-_F64 = torch.float64
 
 
 def _check_names(tensors: Mapping[str, Tensor], parameters: Collection[str]) -> None:
@@ -51,7 +52,7 @@ def _check_names(tensors: Mapping[str, Tensor], parameters: Collection[str]) -> 
     if absent:
         raise InputError(
             f"Expected a checkpoint with {absent[0]!r}, but it has {len(tensors)} other tensors: "
-            "give checkpoints of this network."
+            "average checkpoints of one network."
         )
     whole = [name for name in parameters if not tensors[name].is_floating_point()]
     if whole:

@@ -8,27 +8,25 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-MINIBATCHES = 500
-
 
 def live_layers(network: nn.Module) -> list[_BatchNorm]:
     """The BatchNorm layers that learn statistics in training; fixed ones are not among them."""
     was_training = network.training
     network.train()
-    found = [
+    layers = [
         layer
         for layer in network.modules()
         if isinstance(layer, _BatchNorm) and layer.training and layer.track_running_stats
     ]
     network.train(was_training)
-    return found
+    return layers
 
 
 @torch.no_grad()
 def reestimate(
     network: nn.Module, batches: Iterable[Tensor], forward: Callable[[Tensor], object]
 ) -> int:
-    """Forget the statistics of live layers and estimate them anew; how many layers there are.
+    """Re-estimate the statistics of live layers from nothing; returns how many layers there are.
 
     Each statistic becomes the plain mean of the minibatches' means and unbiased variances
     (momentum None). The rest of the network is in evaluation mode, so dropout changes nothing.

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from checkwise.errors import InputError
 from checkwise.extras import naming_extras
@@ -14,14 +13,17 @@ from checkwise.store.done import read_recorded
 from checkwise.store.run import read_run
 from checkwise.store.safe_read import has_file
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 
 def read_checkpoint(folder: Path, step: int) -> dict[str, Tensor]:
     """The weights of one step of a finished run, compared with their checksum."""
     if not has_file(folder, layout.checkpoint_file(step)):
-        kept = read_run(folder).config.get("keep", "an unknown choice of")
+        keep = read_run(folder).config.get("keep", "an unknown choice of")
         raise InputError(
             f"Expected the weights of step {step}, but {folder / layout.CHECKPOINTS} does not have "
-            f'them (the run kept {kept} weights): train it with keep = "all" under [records].'
+            f'them (the run kept {keep} weights): train it with keep = "all" under [records].'
         )
     return read_checked(folder, layout.checkpoint_file(step))
 

@@ -16,68 +16,16 @@ from checkwise.store.done import finished
 from checkwise.store.run import read_records
 from checkwise.store.safe_read import has_file
 from checkwise.train.build import TrainingData
-from checkwise.weights import derived, ensemble, feasible_mean, lyu, mixup, swad, training_mean
-from checkwise.weights.batchnorm import MINIBATCHES
+from checkwise.weights import derived
 from checkwise.weights.checkpoints import encode
 from checkwise.weights.evaluate import OpenRun, open_data, open_run
-from checkwise.weights.methods import get_method
 from checkwise.weights.recipe import Plan, Recipe, StoredRun
 
 Watch = Callable[[int, int], None]
 
-_BN = {"minibatches": MINIBATCHES}
-_SWAD = {**swad.VALLEY, "mode": "faithful", **_BN}
-_FEASIBLE = {"delta_pp": "0.5", "top": None}
-
-
-def _diwa(*, greedy: bool) -> Recipe:
-    return Recipe(
-        ensemble.plan_diwa,
-        ensemble.make_diwa,
-        {"greedy": greedy, **_BN},
-        ensemble.SAME_SPLIT,
-        "hparams_seeds",
-    )
-
-
-RECIPES: dict[str, Recipe] = {
-    "swad": Recipe(swad.plan, swad.make, _SWAD),
-    "swad-nobn": Recipe(swad.plan, swad.make, {**_SWAD, "minibatches": 0}),
-    "swad-as-described": Recipe(swad.plan, swad.make, {**_SWAD, "mode": "as-described"}),
-    "swad-as-described-nobn": Recipe(
-        swad.plan, swad.make, {**_SWAD, "mode": "as-described", "minibatches": 0}
-    ),
-    "source-acc-bn": Recipe(swad.plan_alone, swad.make, _BN),
-    "ac-nc-mean-weights": Recipe(
-        feasible_mean.plan, feasible_mean.make_weights, {**_FEASIBLE, **_BN}
-    ),
-    "ac-nc-top3-weights": Recipe(
-        feasible_mean.plan, feasible_mean.make_weights, {**_FEASIBLE, "top": 3, **_BN}
-    ),
-    "ac-nc-mean-probs": Recipe(feasible_mean.plan, feasible_mean.make_probabilities, _FEASIBLE),
-    "ac-nc-top3-probs": Recipe(
-        feasible_mean.plan, feasible_mean.make_probabilities, {**_FEASIBLE, "top": 3}
-    ),
-    "sma": Recipe(training_mean.plan, training_mean.make, {"average": "sma", **_BN}),
-    "dense-swad": Recipe(training_mean.plan, training_mean.make, {"average": "dense-swad", **_BN}),
-    "eoa": Recipe(
-        ensemble.plan_eoa,
-        ensemble.make_eoa,
-        share=ensemble.SAME_TASK,
-        varied="hparams_seeds or trial_seeds",
-        requires=("sma",),
-    ),
-    "diwa-uniform": _diwa(greedy=False),
-    "diwa-greedy": _diwa(greedy=True),
-    "lyu-mmd": Recipe(lyu.plan, lyu.make, {"discrepancy": "mmd", "ratio": lyu.RATIO}),
-    "lyu-coral": Recipe(lyu.plan, lyu.make, {"discrepancy": "coral", "ratio": lyu.RATIO}),
-    "mixup-acc": Recipe(mixup.plan, mixup.make, {"by": "accuracy"}),
-    "mixup-loss": Recipe(mixup.plan, mixup.make, {"by": "loss"}),
-}
-
 
 @dataclass(frozen=True)
-class Outcome:
+class DeriveResult:
     """What ``derive`` did: results made now, results that were current, runs that have nothing."""
 
     made: tuple[derived.Derived, ...]
@@ -94,34 +42,38 @@ class Outcome:
 def derive(
     path: Path | str,
     method: str,
+    recipe: Recipe,
     *,
     roots: Mapping[str, str] | None = None,
     force: bool = False,
     watch: Watch = lambda done, total: None,
     **params: Any,
-) -> Outcome:
+) -> DeriveResult:
     """Make a method's model for every finished run of a cohort, or for one run of it.
 
-    Results whose inputs have not changed are left alone unless ``force``. ``params`` replace the
-    method's defaults. Held-out results are written, never read.
+    Results are kept under the method's name. Those whose inputs have not changed are left alone
+    unless ``force``. ``params`` replace the recipe's defaults. Held-out results are written, never
+    read.
     """
-    recipe, complete = _recipe(method, params)
-    cohort, only = _locate(Path(path))
-    runs = [StoredRun(cohort.path, key, cohort.runs[key]) for key in only]
-    done = [run for run in runs if finished(run.folder)]
-    wrecked = [run for run in done if _wrecked(run)]
-    usable = [run for run in done if run not in wrecked]
+    complete = recipe.complete(method, params)
+    cohort, asked = _locate(Path(path))
+    whole = len(asked) > 1
+    runs = [StoredRun(cohort.path, key, cohort.runs[key]) for key in asked]
+    finished_runs = [run for run in runs if finished(run.folder)]
+    wrecked = [run for run in finished_runs if _wrecked(run)]
+    usable = [run for run in finished_runs if run not in wrecked]
     if not usable:
         raise InputError(
-            f"Expected a finished run in {path}, but {len(runs) - len(done)} are unfinished and "
-            f"{len(wrecked)} diverged: `checkwise sweep` with the same study finishes runs."
+            f"Expected a finished run in {path}, but {len(runs) - len(finished_runs)} are "
+            f"unfinished and {len(wrecked)} diverged: `checkwise sweep` with the same study "
+            "finishes runs."
         )
-    groups = _groups(usable if len(only) > 1 else _with_mates(cohort, usable, recipe), recipe)
+    groups = _groups(usable if whole else _with_mates(cohort, usable, recipe), recipe)
     _check_several(method, recipe, groups)
-    for needed in recipe.requires:
+    for required, its_recipe in recipe.requires.items():
         members = [run.folder for group in groups for run in group]
-        for place in [cohort.path] if len(only) > 1 else members:
-            derive(place, needed, roots=roots, force=force)
+        for place in [cohort.path] if whole else members:
+            derive(place, required, its_recipe, roots=roots, force=force)
     made: list[derived.Derived] = []
     current: list[derived.Derived] = []
     data: dict[str, TrainingData] = {}
@@ -138,8 +90,8 @@ def derive(
         opened = [open_run(cohort, run.key, data[dataset]) for run in group]
         made += _make(cohort.path, method, opened, recipe, plan, complete)
     watch(len(groups), len(groups))
-    unfinished = tuple(run.key for run in runs if run not in done)
-    return Outcome(tuple(made), tuple(current), unfinished, tuple(run.key for run in wrecked))
+    unfinished = tuple(run.key for run in runs if run not in finished_runs)
+    return DeriveResult(tuple(made), tuple(current), unfinished, tuple(run.key for run in wrecked))
 
 
 def _make(
@@ -166,22 +118,6 @@ def _make(
     return records
 
 
-def _recipe(method: str, params: Mapping[str, Any]) -> tuple[Recipe, dict[str, Any]]:
-    if method not in RECIPES:
-        found = get_method(method)
-        what = "picks a saved step" if found.is_rule else "is made elsewhere"
-        raise InputError(
-            f"Expected one of {', '.join(RECIPES)}, but {method!r} {what}: use it in "
-            "`checkwise compare`."
-        )
-    recipe = RECIPES[method]
-    unknown = [name for name in params if name not in recipe.params]
-    if unknown:
-        takes = ", ".join(recipe.params) or "none"
-        raise InputError(f"Method {method} has no parameter {unknown[0]!r}; it takes: {takes}.")
-    return recipe, {**recipe.params, **params}
-
-
 def _locate(path: Path) -> tuple[CohortRecord, list[RunKey]]:
     """The cohort, and the runs that were asked for."""
     if is_cohort(path):
@@ -194,7 +130,7 @@ def _locate(path: Path) -> tuple[CohortRecord, list[RunKey]]:
         if keys:
             return cohort, keys
     raise InputError(
-        f"Expected a cohort's folder, or a run inside one, but got {path}: give what "
+        f"Expected a cohort's folder, or a run inside one, but got {path}: use the folder that "
         "`checkwise sweep` wrote."
     )
 
@@ -203,19 +139,20 @@ def _with_mates(
     cohort: CohortRecord, runs: Sequence[StoredRun], recipe: Recipe
 ) -> Sequence[StoredRun]:
     """A single run together with those it is combined with."""
+    groups = {recipe.group_of(run.key) for run in runs}
     mates = [
         StoredRun(cohort.path, key, folder)
         for key, folder in cohort.runs.items()
-        if finished(folder) and any(_shared(key, recipe) == _shared(r.key, recipe) for r in runs)
+        if finished(folder) and recipe.group_of(key) in groups
     ]
     return [run for run in mates if not _wrecked(run)]
 
 
 def _groups(runs: Sequence[StoredRun], recipe: Recipe) -> list[list[StoredRun]]:
-    found: dict[tuple[Any, ...], list[StoredRun]] = {}
+    groups: dict[tuple[Any, ...], list[StoredRun]] = {}
     for run in runs:
-        found.setdefault(_shared(run.key, recipe), []).append(run)
-    return list(found.values())
+        groups.setdefault(recipe.group_of(run.key), []).append(run)
+    return list(groups.values())
 
 
 def _check_several(method: str, recipe: Recipe, groups: Sequence[Sequence[StoredRun]]) -> None:
@@ -225,10 +162,6 @@ def _check_several(method: str, recipe: Recipe, groups: Sequence[Sequence[Stored
             f"Expected several runs to combine for {method}, but {lone[0]} stands alone: train "
             f"the study with more {recipe.varied}."
         )
-
-
-def _shared(key: RunKey, recipe: Recipe) -> tuple[Any, ...]:
-    return tuple(getattr(key, name) for name in recipe.share)
 
 
 def _wrecked(run: StoredRun) -> bool:

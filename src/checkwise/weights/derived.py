@@ -121,8 +121,8 @@ def read_source(cohort: Path, method: str, run: RunKey) -> dict[str, Any]:
     """The source-validation entry of a result: ``diverged`` and ``domains``."""
     path = folder_of(cohort, method, run) / SOURCE
     try:
-        found = strict_json.parse(read_file(path.parent, SOURCE))
-        return {"diverged": bool(found["diverged"]), "domains": dict(found["domains"])}
+        entry = strict_json.parse(read_file(path.parent, SOURCE))
+        return {"diverged": bool(entry["diverged"]), "domains": dict(entry["domains"])}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(
             f"Expected source results of {method}, but got a fault at {error} in {path}: remove "

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from checkwise.errors import InputError
 from checkwise.records import RunKey
@@ -15,18 +13,24 @@ from checkwise.store.run import read_run
 from checkwise.weights.averaging import average
 from checkwise.weights.checkpoints import decode, read_checkpoint
 from checkwise.weights.derived import WEIGHTS, digest_of, folder_of
-from checkwise.weights.evaluate import OpenRun, mean_logits
-from checkwise.weights.recipe import Made, Plan, StoredRun
-from checkwise.weights.swad import finished
+from checkwise.weights.recipe import BATCHNORM, FROM_TRAINING, Model, Plan, Recipe, StoredRun
+from checkwise.weights.swad import with_batchnorm
+from checkwise.weights.training_mean import SMA
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from checkwise.weights.evaluate import OpenRun
 
 SAME_TASK = ("dataset", "algorithm", "held_out")
 SAME_SPLIT = (*SAME_TASK, "trial_seed")
+MEMBER = "sma"  # the method whose models are averaged
 
 
 def plan_eoa(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
     """The moving averages of all runs that share data set, algorithm and held-out domains."""
     members = {
-        str(run.key): digest_of(folder_of(run.cohort, "sma", run.key), WEIGHTS) for run in runs
+        str(run.key): digest_of(folder_of(run.cohort, MEMBER, run.key), WEIGHTS) for run in runs
     }
     notes = []
     if len({run.key.trial_seed for run in runs}) > 1:
@@ -39,17 +43,19 @@ def plan_eoa(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
 
 def make_eoa(
     runs: Sequence[OpenRun], inputs: Mapping[str, Any], params: Mapping[str, Any]
-) -> dict[RunKey, Made]:
+) -> dict[RunKey, Model]:
     """Mean logits of all members on the splits of each run, which runs of one trial share."""
+    from checkwise.weights.evaluate import mean_logits
+
     members = []
     for run in runs:
-        path = folder_of(run.folder.parents[1], "sma", run.key) / WEIGHTS
+        path = folder_of(run.folder.parents[1], MEMBER, run.key) / WEIGHTS
         members.append(decode(path.read_bytes(), path))
-    by_trial: dict[int, Made] = {}
+    by_trial: dict[int, Model] = {}
     for run in runs:
         if run.key.trial_seed not in by_trial:
             outputs = mean_logits([run.outputs(weights) for weights in members])
-            by_trial[run.key.trial_seed] = Made(outputs, None)
+            by_trial[run.key.trial_seed] = Model(outputs, None)
     return {run.key: by_trial[run.key.trial_seed] for run in runs}
 
 
@@ -75,7 +81,7 @@ def plan_diwa(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
 
 def make_diwa(
     runs: Sequence[OpenRun], inputs: Mapping[str, Any], params: Mapping[str, Any]
-) -> dict[RunKey, Made]:
+) -> dict[RunKey, Model]:
     """All members, or greedily those that do not lower the source accuracy of the mean."""
     by_name = {str(run.key): run for run in runs}
     order = [by_name[name] for name in inputs["members"]]
@@ -83,27 +89,51 @@ def make_diwa(
     members = [read_checkpoint(run.folder, steps[str(run.key)]) for run in order]
     host = order[0]
     if not params["greedy"]:
-        made = _mean(host, members, params["minibatches"])
-        return {run.key: made for run in runs}
-    taken, made = [members[0]], _mean(host, members[:1], params["minibatches"])
+        model = _mean(host, members, params["minibatches"])
+        return {run.key: model for run in runs}
+    taken, model = [members[0]], _mean(host, members[:1], params["minibatches"])
     names = [str(host.key)]
     for run, weights in zip(order[1:], members[1:], strict=True):
         candidate = _mean(host, [*taken, weights], params["minibatches"])
-        if _source_accuracy(host, candidate) >= _source_accuracy(host, made):
-            taken, made = [*taken, weights], candidate
+        if _source_accuracy(host, candidate) >= _source_accuracy(host, model):
+            taken, model = [*taken, weights], candidate
             names.append(str(run.key))
-    made = Made(made.outputs, made.weights, (*made.notes, f"taken: {', '.join(names)}"))
-    return {run.key: made for run in runs}
+    notes = (*model.notes, f"taken: {', '.join(names)}")
+    model = Model(model.outputs, model.weights, notes)
+    return {run.key: model for run in runs}
 
 
-def _mean(host: OpenRun, members: Sequence[Mapping[str, Tensor]], minibatches: int) -> Made:
+def _mean(host: OpenRun, members: Sequence[Mapping[str, Tensor]], minibatches: int) -> Model:
     mean = average(((weights, 1) for weights in members), parameters=host.parameters)
-    return finished(host, mean, minibatches)
+    return with_batchnorm(host, mean, minibatches)
 
 
-def _source_accuracy(host: OpenRun, made: Made) -> Fraction:
-    source, _ = host.entries(made.outputs)
+def _source_accuracy(host: OpenRun, model: Model) -> Fraction:
+    source, _ = host.entries(model.outputs)
     if source["diverged"]:
         return Fraction(-1)
     domains = source["domains"].values()
     return sum((Fraction(e["correct"], e["n"]) for e in domains), Fraction(0)) / len(domains)
+
+
+EOA = Recipe(
+    "mean of the logits of the sma of independent runs",
+    plan_eoa,
+    make_eoa,
+    needs=FROM_TRAINING,
+    share=SAME_TASK,
+    varied="hparams_seeds or trial_seeds",
+    requires={MEMBER: SMA},
+)
+DIWA_UNIFORM = Recipe(
+    "mean of the source-acc weights of runs with one start",
+    plan_diwa,
+    make_diwa,
+    {"greedy": False, **BATCHNORM},
+    needs=FROM_TRAINING,
+    share=SAME_SPLIT,
+    varied="hparams_seeds",
+)
+DIWA_GREEDY = DIWA_UNIFORM.variant(
+    "the same, each run added where source accuracy does not fall", greedy=True
+)

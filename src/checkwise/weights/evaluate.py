@@ -60,8 +60,8 @@ class OpenRun:
     @cached_property
     def parameters(self) -> tuple[str, ...]:
         """Names of what is averaged: the network's parameters, no buffers, nothing of training."""
-        kept = self.algorithm.deployable_state()
-        return tuple(name for name, _ in self.algorithm.named_parameters() if name in kept)
+        deployed = self.algorithm.deployable_state()
+        return tuple(name for name, _ in self.algorithm.named_parameters() if name in deployed)
 
     @cached_property
     def evaluator(self) -> Evaluator:
@@ -113,7 +113,7 @@ class OpenRun:
         if other:
             raise InputError(
                 f"Expected weights of the network of {self.key}, but {other[0]!r} is on one side "
-                "only: give weights of this run's network."
+                "only: use weights of this run's network."
             )
         self.algorithm.load_state_dict(dict(weights), strict=False)
 
@@ -135,8 +135,8 @@ def mean_logits(outputs: list[Outputs]) -> Outputs:
 
 def _log_mean_exp(parts: tuple[NDArray[np.float32], ...]) -> NDArray[np.float32]:
     stacked = torch.stack([torch.from_numpy(z).double().log_softmax(1) for z in parts])
-    found: NDArray[np.float32] = (stacked.logsumexp(0) - np.log(len(parts))).float().numpy()
-    return found
+    log_means: NDArray[np.float32] = (stacked.logsumexp(0) - np.log(len(parts))).float().numpy()
+    return log_means
 
 
 def open_data(

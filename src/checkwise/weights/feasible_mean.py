@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from checkwise.selection import select
 from checkwise.weights.checkpoints import read_checkpoint
-from checkwise.weights.evaluate import OpenRun, mean_log_probabilities
-from checkwise.weights.recipe import Made, Plan, StoredRun
+from checkwise.weights.recipe import BATCHNORM, Model, Plan, Recipe, StoredRun
 from checkwise.weights.swad import averaged
+
+if TYPE_CHECKING:
+    from checkwise.weights.evaluate import OpenRun
 
 
 def plan(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
@@ -20,13 +22,13 @@ def plan(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
     chosen = select(run.trajectory, "ac-nc", delta_pp=params["delta_pp"])
     order = np.argsort(chosen.rank)[: len(chosen.feasible_steps)]
     steps = run.trajectory.steps[order].tolist()
-    taken = steps if params["top"] is None else steps[: params["top"]]
+    averaged_steps = steps if params["top"] is None else steps[: params["top"]]
     notes = []
-    if len(taken) == 1:
+    if len(averaged_steps) == 1:
         notes.append("only one checkpoint is feasible: this is ac-nc's choice")
     inputs = {
-        "steps": taken,
-        "multiplicities": [1] * len(taken),
+        "steps": averaged_steps,
+        "multiplicities": [1] * len(averaged_steps),
         "feasible": len(steps),
         "source.jsonl": run.source_digest,
     }
@@ -35,7 +37,7 @@ def plan(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
 
 def make_weights(
     runs: Sequence[OpenRun], inputs: Mapping[str, Any], params: Mapping[str, Any]
-) -> dict[Any, Made]:
+) -> dict[Any, Model]:
     """One model whose parameters are the mean."""
     (run,) = runs
     return {run.key: averaged(run, inputs, minibatches=params["minibatches"])}
@@ -43,8 +45,24 @@ def make_weights(
 
 def make_probabilities(
     runs: Sequence[OpenRun], inputs: Mapping[str, Any], params: Mapping[str, Any]
-) -> dict[Any, Made]:
+) -> dict[Any, Model]:
     """An ensemble whose probabilities are the mean; it has no weights of its own."""
+    from checkwise.weights.evaluate import mean_log_probabilities
+
     (run,) = runs
     outputs = [run.outputs(read_checkpoint(run.folder, step)) for step in inputs["steps"]]
-    return {run.key: Made(mean_log_probabilities(outputs), None)}
+    return {run.key: Model(mean_log_probabilities(outputs), None)}
+
+
+_FEASIBLE = {"delta_pp": "0.5", "top": None}
+MEAN_WEIGHTS = Recipe(
+    "mean of the parameters of every feasible checkpoint",
+    plan,
+    make_weights,
+    {**_FEASIBLE, **BATCHNORM},
+)
+TOP3_WEIGHTS = MEAN_WEIGHTS.variant("mean of the parameters of the three ac-nc ranks best", top=3)
+MEAN_PROBS = Recipe(
+    "mean of the predictions of every feasible checkpoint", plan, make_probabilities, _FEASIBLE
+)
+TOP3_PROBS = MEAN_PROBS.variant("mean of the predictions of the three ac-nc ranks best", top=3)

@@ -1,21 +1,25 @@
-"""How far source domains lie apart in feature space: MMD and CORAL distance, means over pairs."""
+"""After Lyu et al.: low validation loss, then risk plus the discrepancy between source domains.
+
+The discrepancy is the MMD or CORAL distance in feature space, a mean over pairs of domains.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations, pairwise
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from checkwise.errors import InputError
 from checkwise.selection import Columns
 from checkwise.selection.constrained import distance, normalise
 from checkwise.weights.checkpoints import read_checkpoint
-from checkwise.weights.evaluate import OpenRun
-from checkwise.weights.recipe import Made, Plan, StoredRun
+from checkwise.weights.recipe import Model, Plan, Recipe, StoredRun
+
+if TYPE_CHECKING:
+    from checkwise.weights.evaluate import OpenRun
 
 FloatArray = NDArray[np.float64]
 
@@ -70,9 +74,7 @@ def coral(domains: Sequence[FloatArray]) -> float:
 
 
 DISCREPANCIES: Final = {"mmd": mmd, "coral": coral}
-
-
-RATIO = 0.1
+RATIO: Final = 0.1  # how far above the lowest loss a candidate may lie
 
 
 def plan(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
@@ -98,7 +100,7 @@ def plan(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
 
 def make(
     runs: Sequence[OpenRun], inputs: Mapping[str, Any], params: Mapping[str, Any]
-) -> dict[Any, Made]:
+) -> dict[Any, Model]:
     """The candidate of smallest rescaled risk plus discrepancy, as it was saved."""
     (run,) = runs
     measure = DISCREPANCIES[str(params["discrepancy"])]
@@ -111,21 +113,35 @@ def make(
     return {run.key: chosen(run, inputs["candidates"], score)}
 
 
-def chosen(run: OpenRun, steps: Sequence[int], score: FloatArray) -> Made:
+def chosen(run: OpenRun, steps: Sequence[int], score: FloatArray) -> Model:
     """The saved checkpoint of smallest score, the earliest on ties."""
     step = steps[int(np.argmin(score))]
     outputs = run.outputs(read_checkpoint(run.folder, step))
-    return Made(outputs, None, (f"step {step} of {len(steps)} candidates",))
+    return Model(outputs, None, (f"step {step} of {len(steps)} candidates",))
 
 
 def source_features(run: OpenRun) -> dict[str, FloatArray]:
     """What the featurizer makes of every source domain's validation split."""
+    import torch
+
     algorithm = run.algorithm.eval()
-    found = {}
+    features = {}
     with torch.inference_mode():
         for part in run.source_parts:
             size = run.data.inputs.rows_at_once
             rows = [part.rows[at : at + size] for at in range(0, len(part.rows), size)]
-            made = [algorithm.featurizer(run.data.inputs.rows(part.index, some)) for some in rows]
-            found[part.domain] = torch.cat(made).double().cpu().numpy()
-    return found
+            batches = (run.data.inputs.rows(part.index, some) for some in rows)
+            outputs = torch.cat([algorithm.featurizer(batch) for batch in batches])
+            features[part.domain] = outputs.double().cpu().numpy()
+    return features
+
+
+LYU_MMD = Recipe(
+    "low validation loss, then risk plus MMD between domains",
+    plan,
+    make,
+    {"discrepancy": "mmd", "ratio": RATIO},
+)
+LYU_CORAL = LYU_MMD.variant(
+    "low validation loss, then risk plus CORAL distance", discrepancy="coral"
+)

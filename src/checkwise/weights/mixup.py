@@ -18,18 +18,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from checkwise.data.seeds import seed_hash
 from checkwise.errors import InputError
 from checkwise.weights.checkpoints import read_checkpoint
-from checkwise.weights.evaluate import OpenRun
 from checkwise.weights.lyu import chosen
-from checkwise.weights.recipe import Made, Plan, StoredRun
+from checkwise.weights.recipe import Model, Plan, Recipe, StoredRun
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from checkwise.weights.evaluate import OpenRun
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +58,7 @@ def plan(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
 
 def make(
     runs: Sequence[OpenRun], inputs: Mapping[str, Any], params: Mapping[str, Any]
-) -> dict[Any, Made]:
+) -> dict[Any, Model]:
     """The checkpoint that does best on the mixtures, as it was saved."""
     (run,) = runs
     mixtures = mix(run)
@@ -70,8 +72,10 @@ def make(
 
 def mix(run: OpenRun) -> list[Mixture]:
     """The mixtures of a run, one per pair of its source domains."""
+    import torch
+
     random = np.random.default_rng(seed_hash("mixup", str(run.key)))
-    found = []
+    mixtures = []
     for one, other in combinations(run.source_parts, 2):
         n = min(len(one.rows), len(other.rows))
         at, to = random.permutation(len(one.rows))[:n], random.permutation(len(other.rows))[:n]
@@ -79,7 +83,7 @@ def mix(run: OpenRun) -> list[Mixture]:
         x = run.data.inputs.rows(one.index, one.rows[at])
         other_x = run.data.inputs.rows(other.index, other.rows[to])
         weight = share.view(-1, *[1] * (x.dim() - 1))
-        found.append(
+        mixtures.append(
             Mixture(
                 weight * x + (1 - weight) * other_x,
                 share,
@@ -87,15 +91,23 @@ def mix(run: OpenRun) -> list[Mixture]:
                 torch.from_numpy(other.labels[to]).to(run.data.device),
             )
         )
-    return found
+    return mixtures
 
 
 def judge(logits: Tensor, mixture: Mixture) -> tuple[float, float]:
     """Accuracy and loss of the predictions on a mixture."""
+    import torch
+
     share, first, second = mixture.share, mixture.first, mixture.second
     guess = logits.argmax(dim=1)
     log_p = logits.double().log_softmax(dim=1)
-    right = share * (guess == first) + (1 - share) * (guess == second)
+    correct = share * (guess == first) + (1 - share) * (guess == second)
     rows = torch.arange(len(share), device=log_p.device)
     loss = -(share * log_p[rows, first] + (1 - share) * log_p[rows, second])
-    return float(right.double().mean()), float(loss.mean())
+    return float(correct.double().mean()), float(loss.mean())
+
+
+MIXUP_ACC = Recipe(
+    "highest accuracy on validation pairs mixed across domains", plan, make, {"by": "accuracy"}
+)
+MIXUP_LOSS = MIXUP_ACC.variant("lowest loss on validation pairs mixed across domains", by="loss")

@@ -1,13 +1,18 @@
-"""What a method that makes a model has to say: its parameters, its plan and how it is made."""
+"""How a model is made from the checkpoints of runs: its parameters, its plan, the making.
+
+A recipe has no name of its own: ``checkwise.study.methods`` names recipes. Modules that hold one
+import torch only where a model is made, so that looking a method up stays light.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
+from checkwise.errors import InputError
 from checkwise.records import RunKey, Trajectory
 from checkwise.store import layout
 from checkwise.store.run import read_trajectory
@@ -19,7 +24,14 @@ if TYPE_CHECKING:
     from checkwise.train.evaluation import Outputs
     from checkwise.weights.evaluate import OpenRun
 
-ALONE: tuple[str, ...] = tuple(RunKey.__dataclass_fields__)
+Need: TypeAlias = Literal["logs", "logits", "weights", "data", "training"]
+Needs: TypeAlias = frozenset[Need]
+FROM_WEIGHTS: Final[Needs] = frozenset({"logs", "weights", "data"})
+FROM_TRAINING: Final[Needs] = frozenset({"weights", "data", "training"})
+
+EVERY_COORDINATE: tuple[str, ...] = tuple(RunKey.__dataclass_fields__)
+# Source minibatches that BatchNorm statistics are re-estimated on; 0 keeps the buffers.
+BATCHNORM: Mapping[str, Any] = {"minibatches": 500}
 
 
 @dataclass(frozen=True)
@@ -50,7 +62,7 @@ class Plan:
 
 
 @dataclass(frozen=True, eq=False)
-class Made:
+class Model:
     """A model: its outputs on every part, and its weights where it has any of its own."""
 
     outputs: Outputs
@@ -60,7 +72,7 @@ class Made:
 
 Planner: TypeAlias = Callable[[Sequence[StoredRun], Mapping[str, Any]], Plan]
 Maker: TypeAlias = Callable[
-    ["Sequence[OpenRun]", Mapping[str, Any], Mapping[str, Any]], Mapping[RunKey, Made]
+    ["Sequence[OpenRun]", Mapping[str, Any], Mapping[str, Any]], Mapping[RunKey, Model]
 ]
 
 
@@ -69,18 +81,38 @@ class Recipe:
     """How to make one method's models.
 
     Args:
+        summary: one line on the model that it makes.
         plan: decides from logs alone what goes in; it must be cheap.
         make: one model for every run of a group, evaluated on that run's own splits.
         params: all parameters with their defaults.
+        needs: what has to be there; ``training`` where runs are trained for it.
         share: the coordinates that the runs of a group have in common; by default all of them,
             so that every run is its own group.
         varied: the seeds of which a study needs more than one; empty where one run is enough.
-        requires: methods whose results have to exist for every run of the group.
+        requires: method → recipe of results that have to exist for every run of the group.
     """
 
+    summary: str
     plan: Planner
     make: Maker
     params: Mapping[str, Any] = field(default_factory=dict)
-    share: tuple[str, ...] = ALONE
+    needs: Needs = FROM_WEIGHTS
+    share: tuple[str, ...] = EVERY_COORDINATE
     varied: str = ""
-    requires: tuple[str, ...] = ()
+    requires: Mapping[str, Recipe] = field(default_factory=dict)
+
+    def variant(self, summary: str, **params: Any) -> Recipe:
+        """The same recipe with other defaults."""
+        return replace(self, summary=summary, params={**self.params, **params})
+
+    def complete(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        """All parameters with defaults filled in; refuses ones the recipe does not take."""
+        unknown = [name for name in params if name not in self.params]
+        if unknown:
+            takes = ", ".join(self.params) or "none"
+            raise InputError(f"Method {method} has no parameter {unknown[0]!r}; it takes: {takes}.")
+        return {**self.params, **params}
+
+    def group_of(self, key: RunKey) -> tuple[Any, ...]:
+        """What the runs of one group have in common with this one."""
+        return tuple(getattr(key, name) for name in self.share)

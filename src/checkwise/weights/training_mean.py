@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from checkwise.errors import InputError
 from checkwise.store import layout
 from checkwise.store.safe_read import has_file
 from checkwise.weights.checkpoints import read_average
 from checkwise.weights.derived import digest_of
-from checkwise.weights.evaluate import OpenRun
-from checkwise.weights.recipe import Made, Plan, StoredRun
-from checkwise.weights.swad import finished
+from checkwise.weights.recipe import BATCHNORM, FROM_TRAINING, Model, Plan, Recipe, StoredRun
+from checkwise.weights.swad import with_batchnorm
+
+if TYPE_CHECKING:
+    from checkwise.weights.evaluate import OpenRun
 
 
 def plan(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
@@ -30,8 +32,20 @@ def plan(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
 
 def make(
     runs: Sequence[OpenRun], inputs: Mapping[str, Any], params: Mapping[str, Any]
-) -> dict[Any, Made]:
-    """The average with BatchNorm estimated anew."""
+) -> dict[Any, Model]:
+    """The average with BatchNorm re-estimated."""
     (run,) = runs
     weights = read_average(run.folder, str(params["average"]))
-    return {run.key: finished(run, weights, params["minibatches"])}
+    return {run.key: with_batchnorm(run, weights, params["minibatches"])}
+
+
+SMA = Recipe(
+    "mean of the weights of every update from step 100 on",
+    plan,
+    make,
+    {"average": "sma", **BATCHNORM},
+    needs=FROM_TRAINING,
+)
+DENSE_SWAD = SMA.variant(
+    "mean of the weights of every update in the loss valley", average="dense-swad"
+)

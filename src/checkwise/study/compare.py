@@ -1,9 +1,14 @@
-"""Differences to a reference rule, paired by run, and what to say about them."""
+"""Differences to a reference, paired by run, and what they say: one engine for every comparison.
+
+``pair`` puts two methods side by side on the same runs; ``compare``, tables, figures and the page
+all start from it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,15 +17,16 @@ from checkwise.errors import InputError, MissingMetricError
 from checkwise.metrics import METRICS
 from checkwise.records import RunKey
 from checkwise.statistics.bootstrap import LEVEL, RESAMPLES, SEED, percentile_interval
-from checkwise.statistics.spread import spread
-from checkwise.study.outcome import Outcome
+from checkwise.statistics.spread import spread, trimmed_mean
+from checkwise.study.outcome import FloatArray, Outcome, RunColumns, columns_over
 from checkwise.study.units import UnitInterval, unit_intervals
 
-FloatArray = NDArray[np.float64]
+if TYPE_CHECKING:
+    import pandas
+
 BoolArray = NDArray[np.bool_]
 
 ACCURACY = "target_accuracy"
-TRIM = 0.05
 
 
 @dataclass(frozen=True)
@@ -70,16 +76,16 @@ class Contrast:
 class Differences:
     """A rule and the reference on the same runs, each [runs, metrics]; nan where missing.
 
-    ``mine`` and ``theirs`` are as stored (fractions); ``values`` is their difference on the
-    reported scale.
+    ``of_rule`` and ``of_reference`` are as stored (fractions); ``values`` is their difference on
+    the reported scale.
     """
 
     rule: str
     reference: str
     keys: tuple[RunKey, ...]
     metrics: tuple[str, ...]
-    mine: FloatArray
-    theirs: FloatArray
+    of_rule: FloatArray
+    of_reference: FloatArray
     needs: str = ""
     seconds: float = float("nan")
     in_sample: bool = False
@@ -88,12 +94,21 @@ class Differences:
     def values(self) -> FloatArray:
         """Rule − reference, on the reported scale."""
         factors = np.array([scale(metric) for metric in self.metrics])
-        return np.asarray(factors * (self.mine - self.theirs))
+        return np.asarray(factors * (self.of_rule - self.of_reference))
 
     def among(self, keep: BoolArray) -> Differences:
         """Only the marked runs."""
-        keys = tuple(key for key, kept in zip(self.keys, keep.tolist(), strict=True) if kept)
-        return replace(self, keys=keys, mine=self.mine[keep], theirs=self.theirs[keep])
+        return replace(
+            self,
+            keys=marked(self.keys, keep),
+            of_rule=self.of_rule[keep],
+            of_reference=self.of_reference[keep],
+        )
+
+
+def marked(keys: Sequence[RunKey], keep: BoolArray) -> tuple[RunKey, ...]:
+    """The runs that are marked."""
+    return tuple(key for key, kept in zip(keys, keep.tolist(), strict=True) if kept)
 
 
 def scale(metric: str) -> int:
@@ -108,72 +123,40 @@ def higher_is_better(metric: str) -> bool:
     return name in METRICS and METRICS[name].direction == "higher"
 
 
-def trimmed_mean(values: FloatArray) -> float:
-    """The mean without the lowest and highest 5% of values (rounded down); nan of nothing."""
-    n = len(values)
-    cut = int(TRIM * n)
-    return float(np.sort(values)[cut : n - cut].mean()) if n else float("nan")
-
-
-def differences(
+def pair(
     rule: str,
     reference: str,
-    outcomes: Mapping[str, Sequence[Outcome]],
+    keys: Sequence[RunKey],
     metrics: Sequence[str],
+    of_rule: RunColumns,
+    of_reference: RunColumns,
 ) -> Differences:
-    """Pair two rules by the runs that both have.
+    """Put two methods side by side; their columns are over the runs ``keys``, in that order."""
+    first, second = (
+        np.stack([side[m] for m in metrics], axis=1) for side in (of_rule, of_reference)
+    )
+    return Differences(rule, reference, tuple(keys), tuple(metrics), first, second)
 
-    Runs are put in key order, so that draws do not depend on the plan.
-    """
-    mine = {outcome.key: outcome for outcome in outcomes[rule]}
-    theirs = {outcome.key: outcome for outcome in outcomes[reference]}
-    keys = tuple(sorted(mine.keys() & theirs.keys()))
+
+def pair_outcomes(
+    rule: str, reference: str, outcomes: Mapping[str, Sequence[Outcome]], metrics: Sequence[str]
+) -> Differences:
+    """Pair two methods on the runs that both have, in key order: draws do not follow the plan."""
+    of_rule, of_reference = (
+        {outcome.key: outcome for outcome in outcomes[name]} for name in (rule, reference)
+    )
+    keys = sorted(of_rule.keys() & of_reference.keys())
     if not keys:
         raise InputError(
             f"Expected runs that {rule} and {reference} both have results for, but there are none: "
             "compare with another reference."
         )
-    return Differences(
-        rule,
-        reference,
-        keys,
-        tuple(metrics),
-        _table([mine[key] for key in keys], metrics),
-        _table([theirs[key] for key in keys], metrics),
-        seconds=float(np.mean([mine[key].seconds for key in keys])),
-        in_sample=any(mine[key].in_sample for key in keys),
+    sides = (columns_over(of_rule, keys), columns_over(of_reference, keys))
+    return replace(
+        pair(rule, reference, keys, metrics, *sides),
+        seconds=float(np.mean([of_rule[key].seconds for key in keys])),
+        in_sample=any(of_rule[key].in_sample for key in keys),
     )
-
-
-def between(
-    rule: str,
-    reference: str,
-    keys: tuple[RunKey, ...],
-    metrics: Sequence[str],
-    mine: Mapping[str, FloatArray],
-    theirs: Mapping[str, FloatArray],
-) -> Differences:
-    """Pair two sets of columns over the same runs."""
-    for metric in metrics:
-        if metric not in mine or metric not in theirs:
-            raise InputError(
-                f"Expected a metric that the runs carry, but got {metric!r}. They carry "
-                f"{', '.join(name for name in mine if name in theirs)}."
-            )
-    first, second = (np.stack([side[m] for m in metrics], axis=1) for side in (mine, theirs))
-    return Differences(rule, reference, keys, tuple(metrics), first, second)
-
-
-def _table(outcomes: Sequence[Outcome], metrics: Sequence[str]) -> FloatArray:
-    rows = [[_value(outcome, metric) for metric in metrics] for outcome in outcomes]
-    return np.array(rows, dtype=np.float64).reshape(len(outcomes), len(metrics))
-
-
-def _value(outcome: Outcome, metric: str) -> float:
-    try:
-        return outcome.value(metric)
-    except KeyError:
-        raise _missing(outcome, metric, next(iter(outcome.targets.values()), {})) from None
 
 
 def check_carried(
@@ -181,30 +164,24 @@ def check_carried(
     rows: Iterable[Sequence[Outcome]],
     on_target: Sequence[str] | None = None,
 ) -> None:
-    """Refuse metrics that the runs lack, before anything held out is opened.
+    """Refuse metrics that the runs lack.
 
-    A trained run records the same metrics on held-out domains as on source validation; of an
-    imported one ``on_target`` names them.
+    Before held-out results are opened, a trained run counts as having the metrics of its source
+    validation on held-out domains too; of an imported one ``on_target`` names them.
     """
     for outcome in (outcome for outcomes in rows for outcome in outcomes):
-        measured = outcome.source if on_target is None else on_target
-        carried = {f"source_{name}" for name in outcome.source}
-        carried |= {f"target_{name}" for name in measured}
+        measured = on_target or (outcome.target if outcome.targets else outcome.source)
+        carried = [
+            *(f"source_{name}" for name in outcome.source),
+            *(f"target_{name}" for name in measured),
+            "gap_pp",
+        ]
         for metric in metrics:
-            if metric not in {*carried, "gap_pp"}:
-                raise _missing(outcome, metric, measured)
-
-
-def _missing(outcome: Outcome, metric: str, on_target: Iterable[str]) -> MissingMetricError:
-    known = [
-        *(f"source_{name}" for name in outcome.source),
-        *(f"target_{name}" for name in on_target),
-        "gap_pp",
-    ]
-    return MissingMetricError(
-        f"Expected a metric that run {outcome.key} carries, but got {metric!r}. It has "
-        f"{', '.join(known)}."
-    )
+            if metric not in carried:
+                raise MissingMetricError(
+                    f"Expected a metric that run {outcome.key} carries, but got {metric!r}. It has "
+                    f"{', '.join(carried)}."
+                )
 
 
 def contrasts(
@@ -217,17 +194,17 @@ def contrasts(
 ) -> list[Contrast]:
     """One contrast per metric; metrics with the same runs share their draws."""
     values = table.values
-    found = np.isfinite(values)
+    finite = np.isfinite(values)
     low = np.full(len(table.metrics), np.nan)
     high = low.copy()
-    for pattern in np.unique(found, axis=1).T:
-        same = (found == pattern[:, None]).all(axis=0)
+    for pattern in np.unique(finite, axis=1).T:
+        same = (finite == pattern[:, None]).all(axis=0)
         part = values[np.ix_(pattern, same)]
         low[same], high[same] = percentile_interval(
             part, level=level, resamples=resamples, seed=seed
         )
     return [
-        _contrast(table, m, values[found[:, m], m], float(low[m]), float(high[m]), group)
+        _contrast(table, m, values[finite[:, m], m], float(low[m]), float(high[m]), group)
         for m in range(len(table.metrics))
     ]
 
@@ -263,9 +240,39 @@ def _contrast(
 
 def by_units(table: Differences, rows: Sequence[Contrast], level: float = LEVEL) -> list[Contrast]:
     """The contrasts of ``table`` with an interval by each unit that runs share."""
-    found = []
+    with_units = []
     for row, values in zip(rows, table.values.T, strict=True):
-        there = np.isfinite(values)
-        keys = [key for key, kept in zip(table.keys, there.tolist(), strict=True) if kept]
-        found.append(replace(row, units=unit_intervals(values[there], keys, level)))
-    return found
+        finite = np.isfinite(values)
+        keys = marked(table.keys, finite)
+        with_units.append(replace(row, units=unit_intervals(values[finite], keys, level)))
+    return with_units
+
+
+def compared_frame(
+    rows: Sequence[Contrast], by: Sequence[str], facts: Mapping[str, Any]
+) -> pandas.DataFrame:
+    """One row per contrast, after the columns it was split by; ``facts`` close every row."""
+    import pandas
+
+    return pandas.DataFrame(
+        {**dict(zip(by, row.group, strict=True)), **flat(record(row)), **facts} for row in rows
+    )
+
+
+def record(row: Contrast) -> dict[str, Any]:
+    """The facts of a contrast by name; ``seed_groups``, ``_low`` and ``_high`` are by block."""
+    facts = {name: value for name, value in asdict(row).items() if name != "group"}
+    units = facts.pop("units")
+    block = units.get("block", {"groups": 0, "low": float("nan"), "high": float("nan")})
+    seeds = {f"seed_{name}": block[name] for name in ("groups", "low", "high")}
+    return {**facts, **seeds, "units": units}
+
+
+def flat(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """A record for one row of a table: ``draw_low`` for the lower end by draw, and so on."""
+    units = {
+        f"{unit}_{name}": value
+        for unit, interval in facts["units"].items()
+        for name, value in interval.items()
+    }
+    return {**{name: value for name, value in facts.items() if name != "units"}, **units}

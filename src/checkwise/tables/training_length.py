@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 
 from checkwise.records import Trajectory
 from checkwise.selection import get_rule, select_many
-from checkwise.study.paired import between
+from checkwise.study.compare import pair
+from checkwise.study.outcome import RunColumns
 from checkwise.study.pool import Group, Pool
-from checkwise.tables.cells import MAIN, choice_cells, paired_cells
-from checkwise.tables.part_runs import columns_of, part_of
+from checkwise.tables.means_and_changes import MAIN, choice_cells, paired_cells
+from checkwise.tables.partial_runs import columns_of, part_of
 from checkwise.tables.table import Cell, Table, table
-
-FloatArray = NDArray[np.float64]
 
 PERCENTS: Final = (10, 20, 40, 60, 100)  # of the last step that a run recorded
 
@@ -26,10 +25,8 @@ def within(run: Trajectory, percent: int) -> NDArray[np.bool_]:
     return np.asarray(100 * run.steps <= percent * run.steps[-1])
 
 
-def choices_within(
-    pool: Pool, rules: Sequence[str], percent: int
-) -> dict[str, Mapping[str, FloatArray]]:
-    """Columns of every rule, choosing only among the first checkpoints of each run.
+def choices_within(pool: Pool, rules: Sequence[str], percent: int) -> dict[str, RunColumns]:
+    """RunColumns of every rule, choosing only among the first checkpoints of each run.
 
     A run is nan where it had no checkpoint yet, or none that did not diverge.
     """
@@ -43,7 +40,9 @@ def choices_within(
         if (keep & ~run.diverged).any():
             runs[key] = part_of(run, keep, needs)
     nothing = {"step": np.full(len(pool), np.nan)}
-    return {rule: nothing | columns_of(pool, select_many(runs, rule)) for rule in rules}
+    return {
+        rule: RunColumns({**nothing, **columns_of(pool, select_many(runs, rule))}) for rule in rules
+    }
 
 
 def horizon_labels(pool: Pool) -> tuple[str, ...]:
@@ -60,18 +59,18 @@ RULE, REFERENCE = "ac-nc", "source-acc"
 
 def length(pool: Pool) -> Table:
     """Changes per data set where both rules choose among the first part of every run."""
-    made = {percent: choices_within(pool, (RULE, REFERENCE), percent) for percent in PERCENTS}
+    choices = {percent: choices_within(pool, (RULE, REFERENCE), percent) for percent in PERCENTS}
     cells: list[Cell] = []
     for data in pool.groups(["dataset"]):
         for percent, label in zip(PERCENTS, horizon_labels(pool), strict=True):
-            mine, theirs = made[percent][RULE], made[percent][REFERENCE]
-            keep = data.keep & np.isfinite(mine["step"])
+            rule, reference = choices[percent][RULE], choices[percent][REFERENCE]
+            keep = data.keep & np.isfinite(rule["step"])
             if not keep.any():
                 continue
             group = Group((*data.labels, label), data.role, keep)
-            found = between(RULE, REFERENCE, pool.keys, ("gap_pp", *MAIN), mine, theirs)
-            cells += paired_cells(found.among(keep), group.labels, group.role)
-            cells += choice_cells(mine, theirs, group)
+            changes = pair(RULE, REFERENCE, pool.keys, ("gap_pp", *MAIN), rule, reference)
+            cells += paired_cells(changes.among(keep), group.labels, group.role)
+            cells += choice_cells(rule, reference, group)
     return table(
         "length",
         "ac-nc − source-acc had training stopped after this step (or share of all steps)",

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+import checkwise as cw
 from checkwise.errors import InputError
 from checkwise.records import RunKey
 from checkwise.store.done import mark_done
 from checkwise.study import Cohort
-from checkwise.study.rows import find_row
-from checkwise.study.scopes import blocks, pooled
-from checkwise.weights import Derived, methods, write
+from checkwise.study.methods import method, methods
+from checkwise.study.scopes import families, pooled
+from checkwise.weights import Derived, write
 from checkwise.weights.derived import digest_of
 from tests.study.cohorts import WrittenRun, key, mark_again, tiny_runs, write_cohort
 
@@ -75,8 +76,6 @@ def test_the_oracle_fits_the_target_and_is_marked(path: Path) -> None:
     best = -(5 / 8 * np.log(5 / 8) + 3 / 8 * np.log(3 / 8))
     assert table["target_nll"].tolist() == pytest.approx([best] * 3)
     assert "not deployable" in cohort.compare(["ac-nc+ts-oracle"])["needs"][0]
-    assert not find_row("ac-nc+ts-oracle").deployable
-    assert find_row("ac-nc+ts").deployable
 
 
 def test_choosing_and_fitting_open_nothing_of_the_target(path: Path) -> None:
@@ -113,15 +112,27 @@ def test_any_rule_can_be_scaled_but_not_what_leaves_no_checkpoint(path: Path) ->
         ("ac-nd", "but got 'ac-nd'"),
     ]:
         with pytest.raises(InputError, match=message):
-            find_row(name)
+            method(name)
 
 
-def test_every_method_is_a_row_that_says_what_it_needs() -> None:
-    for name, method in methods().items():
-        row = find_row(name)
-        assert row.method.name == name
-        assert row.needs == ", ".join(sorted(method.needs))
-        assert (row.rule is None) == ("data" in method.needs)
+def test_every_method_has_a_rule_or_a_recipe_and_says_what_it_needs() -> None:
+    for name, registered in methods().items():
+        assert method(name) == registered
+        assert registered.name == name
+        assert registered.needs_text == ", ".join(sorted(registered.needs))
+        assert (registered.rule is None) == (registered.recipe is not None)
+        assert (registered.rule is None) == ("data" in registered.needs)
+    assert {name for name, one in methods().items() if one.is_rule} == set(cw.rules())
+
+
+def test_a_method_with_parameters_takes_what_it_does_not_set() -> None:
+    wide = method("ac-nc", delta_pp="1.0")
+    assert wide.taking({"delta_pp": "2.0", "q": 1, "other": 3}).params == {
+        "q": 1,
+        "delta_pp": "1.0",
+    }
+    assert wide.taking({"q": 1}).label == wide.label == "ac-nc(delta_pp=1.0)"
+    assert method("swad").taking({"delta_pp": "2.0"}).params == {}
 
 
 def test_a_diverged_target_stays_missing_after_scaling(tmp_path: Path) -> None:
@@ -176,7 +187,7 @@ def test_the_rule_over_all_pairs_of_run_and_checkpoint(tmp_path: Path) -> None:
     assert near["step"].tolist() == [300, 100]
 
 
-def test_as_a_row_every_run_of_a_block_gets_the_blocks_model(tmp_path: Path) -> None:
+def test_as_a_method_every_run_of_a_family_gets_the_familys_model(tmp_path: Path) -> None:
     cohort = Cohort.open(write_cohort(tmp_path / "c", seeds()))
     table = cohort.evaluate("hparams-ac").sort_values(["trial_seed", "hparams_seed"])
     assert table["deployed"].tolist() == ["PACS-ERM-sketch-h1-t0"] * 2 + ["PACS-ERM-sketch-h0-t1"]
@@ -188,7 +199,7 @@ def test_as_a_row_every_run_of_a_block_gets_the_blocks_model(tmp_path: Path) -> 
 
 def test_pooled_checkpoints_keep_earliest_and_ties_meaningful(tmp_path: Path) -> None:
     cohort = Cohort.open(write_cohort(tmp_path / "c", seeds()))
-    members = blocks(cohort.usable)
+    members = families(cohort.usable)
     assert [len(runs) for runs in members.values()] == [2, 1]
     first = next(iter(members.values()))
     block = pooled({member: cohort.usable[member] for member in first})
@@ -229,7 +240,9 @@ def derive(path: Path, run: RunKey, nll: float, **changes: Any) -> None:
 
 def test_derived_results_pair_with_rules(tmp_path: Path) -> None:
     path = write_cohort(tmp_path / "c", tiny_runs())
-    with pytest.raises(InputError, match=r"Expected results of swad .* `checkwise swad .*` makes"):
+    with pytest.raises(
+        InputError, match=r"Expected results of swad .* `checkwise derive .* --method swad` makes"
+    ):
         Cohort.open(path).compare(["swad"])
     derive(path, key("ERM", 0), 0.2)
     derive(path, key("ERM", 1), 0.4)

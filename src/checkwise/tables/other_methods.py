@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 from checkwise.errors import InputError
 from checkwise.records import RunKey
 from checkwise.statistics.bootstrap import SEED, percentile_interval
-from checkwise.study.outcome import Outcome
-from checkwise.study.paired import scale
+from checkwise.study.compare import pair, scale
+from checkwise.study.outcome import Outcome, columns_over
 from checkwise.study.pool import Pool
-from checkwise.tables.cells import MAIN, WHD, Pair, changes, means
+from checkwise.tables.means_and_changes import MAIN, Pair, changes, mean_or_nan, means
 from checkwise.tables.table import Cell, Table, table
+from checkwise.tables.worst_domain import WHD
 
 FloatArray = NDArray[np.float64]
 
@@ -31,9 +32,9 @@ HUGE_NLL = 100.0
 
 def swad(pool: Pool) -> Table:
     """Averaged weights beside chosen checkpoints; single runs can carry the mean NLL."""
-    present = [name for name in AVERAGED if _there(pool, name)]
+    present = [name for name in AVERAGED if _has_results(pool, name)]
     if not present:
-        pool.outcomes(AVERAGED[0])  # says what is lacking
+        pool.outcomes(AVERAGED[0])  # the error names what is missing
     rules = ("source-acc", "ac-nc", *present)
     groups = pool.groups(["dataset"])
     cells = list(means(pool, rules, MAIN, groups))
@@ -57,21 +58,21 @@ def temperature(pool: Pool) -> Table:
     rules = ("source-acc", "source-acc+ts", "ac-nc", "ac-nc+ts")
     cells = []
     columns = {rule: pool.columns(rule) for rule in rules}
-    for scope in pool.scopes():
-        groups = [g.keep & scope.keep for g in pool.groups(["dataset", "algorithm"])]
+    for role in pool.by_role():
+        groups = [g.keep & role.keep for g in pool.groups(["dataset", "algorithm"])]
         groups = [keep for keep in groups if keep.any()]
         for rule in rules:
             for measure in MAIN:
                 by_cell = [_finite_mean(columns[rule][measure][keep]) for keep in groups]
                 mean, factor = scale(measure) * float(np.mean(by_cell)), scale(measure)
-                row, n = (rule,), int(scope.keep.sum())
-                cells.append(Cell(row, measure, mean, n, scope.role, factor))
+                row, n = (rule,), int(role.keep.sum())
+                cells.append(Cell(row, measure, mean, n, role.role, factor))
                 if rule.endswith("+ts") and measure != "target_accuracy":
                     raw = columns[rule.removesuffix("+ts")][measure]
                     before = [_finite_mean(raw[keep]) for keep in groups]
                     better = sum(b < a for a, b in zip(before, by_cell, strict=True))
                     name = measure.replace("target_", "improved_")
-                    cells.append(Cell(row, name, better, len(groups), scope.role, unit="cells"))
+                    cells.append(Cell(row, name, better, len(groups), role.role, unit="cells"))
     return table(
         "temperature",
         "One temperature fitted on source validation after choosing",
@@ -91,7 +92,7 @@ def temperature_changes(pool: Pool) -> Table:
         "temperature-changes",
         "ac-nc − source-acc after temperature scaling, paired by run",
         ("contrast",),
-        changes(pool, pairs, MAIN, pool.scopes()),
+        changes(pool, pairs, MAIN, pool.by_role()),
         signed=True,
     )
 
@@ -132,9 +133,9 @@ def lodo_changes(pool: Pool) -> Table:
     """Contrasts in both scopes; seed blocks are resampled jointly over cells, which weigh alike."""
     cells: list[Cell] = []
     for scope, name in (("run", "fixed"), ("hparams-acc", "selected")):
-        made = {rule: pool.outcomes(rule, scope=scope) for rule in LODO}
+        outcomes = {rule: pool.outcomes(rule, scope=scope) for rule in LODO}
         for rule, reference in (("ac-nc", "lodo-acc"), ("ac-lodo", "lodo-acc")):
-            blocks = seed_blocks(made[rule], made[reference], HARD, by_trial=scope != "run")
+            blocks = seed_blocks(outcomes[rule], outcomes[reference], HARD, by_trial=scope != "run")
             low, high = percentile_interval(blocks)
             for k, measure in enumerate(HARD):
                 factor = scale(measure)
@@ -154,8 +155,8 @@ def lodo_changes(pool: Pool) -> Table:
 
 
 def seed_blocks(
-    mine: Mapping[RunKey, Outcome],
-    theirs: Mapping[RunKey, Outcome],
+    of_rule: Mapping[RunKey, Outcome],
+    of_reference: Mapping[RunKey, Outcome],
     measures: Sequence[str],
     *,
     by_trial: bool,
@@ -165,13 +166,16 @@ def seed_blocks(
     A block is a (hparams seed, trial seed), or a trial seed; only those count that every
     data set × algorithm has.
     """
-    found: dict[tuple[int, int], dict[tuple[str, str], list[list[float]]]] = {}
-    for key in mine.keys() & theirs.keys():
+    keys = sorted(of_rule.keys() & of_reference.keys())
+    sides = (columns_over(of_rule, keys), columns_over(of_reference, keys))
+    table = pair("rule", "reference", keys, measures, *sides)
+    blocks: dict[tuple[int, int], dict[tuple[str, str], list[FloatArray]]] = {}
+    for key, change in zip(keys, table.of_rule - table.of_reference, strict=True):
         block = (0 if by_trial else key.hparams_seed, key.trial_seed)
-        cell = found.setdefault(block, {}).setdefault((key.dataset, key.algorithm), [])
-        cell.append([mine[key].value(m) - theirs[key].value(m) for m in measures])
-    every = {cell for cells in found.values() for cell in cells}
-    complete = [cells for _, cells in sorted(found.items()) if set(cells) == every]
+        cell = blocks.setdefault(block, {}).setdefault((key.dataset, key.algorithm), [])
+        cell.append(change)
+    every = {cell for cells in blocks.values() for cell in cells}
+    complete = [cells for _, cells in sorted(blocks.items()) if set(cells) == every]
     rows = [
         np.mean([np.mean(cells[cell], axis=0) for cell in sorted(cells)], axis=0)
         for cells in complete
@@ -180,11 +184,10 @@ def seed_blocks(
 
 
 def _finite_mean(values: FloatArray) -> float:
-    kept = values[np.isfinite(values)]
-    return float(kept.mean()) if len(kept) else float("nan")
+    return mean_or_nan(values[np.isfinite(values)])
 
 
-def _there(pool: Pool, name: str) -> bool:
+def _has_results(pool: Pool, name: str) -> bool:
     try:
         return bool(pool.outcomes(name))
     except InputError:

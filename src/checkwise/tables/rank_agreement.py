@@ -14,6 +14,7 @@ from checkwise.selection.columns import Columns
 from checkwise.selection.constrained import distance, normalise
 from checkwise.statistics.bootstrap import SEED, percentile_interval
 from checkwise.statistics.ranks import Transfer, kendall, spearman, transfer
+from checkwise.study.compare import marked
 from checkwise.study.pool import Group, Pool
 from checkwise.tables.table import Cell, Table, table
 
@@ -44,21 +45,21 @@ class LocalRanks:
 
 def all_checkpoints(pool: Pool) -> dict[str, FloatArray]:
     """Kendall's τ_b of source and target over every checkpoint, metric → [runs]."""
-    found = {metric: np.full(len(pool), np.nan) for metric in METRICS}
+    tau = {metric: np.full(len(pool), np.nan) for metric in METRICS}
     for i, key in enumerate(pool.keys):
         source, target = Columns.of(pool.trajectory(key)), pool.target(key)
         for metric in METRICS:
             if metric in source and metric in target:
                 both = np.isfinite(source[metric]) & np.isfinite(target[metric])
-                found[metric][i] = kendall(source[metric][both], target[metric][both])
-    return found
+                tau[metric][i] = kendall(source[metric][both], target[metric][both])
+    return tau
 
 
 def inside_feasible(pool: Pool) -> dict[RunKey, LocalRanks]:
     """Rank correlations inside the feasible set at δ = 0.5."""
     runs = {key: pool.trajectory(key) for key in pool.keys}
-    chosen = select_many(runs, "ac-nc")
-    return {key: _local(pool, key, selection.ranking.eligible) for key, selection in chosen.items()}
+    selections = select_many(runs, "ac-nc")
+    return {key: _local(pool, key, s.ranking.eligible) for key, s in selections.items()}
 
 
 def _local(pool: Pool, key: RunKey, feasible: BoolArray) -> LocalRanks:
@@ -92,12 +93,12 @@ def _utility(side: dict[str, FloatArray]) -> FloatArray:
 def transfers(pool: Pool, metric: str) -> dict[RunKey, Transfer]:
     """Ordering transfer of one metric over every checkpoint of every run."""
     sign = 1.0 if metric == "accuracy" else -1.0
-    found = {}
+    by_run = {}
     for key in pool.keys:
         source, target = Columns.of(pool.trajectory(key)), pool.target(key)
         both = np.isfinite(source[metric]) & np.isfinite(target[metric])
-        found[key] = transfer(sign * source[metric][both], sign * target[metric][both])
-    return found
+        by_run[key] = transfer(sign * source[metric][both], sign * target[metric][both])
+    return by_run
 
 
 def _is_carried(pool: Pool, metric: str) -> bool:
@@ -107,11 +108,11 @@ def _is_carried(pool: Pool, metric: str) -> bool:
 
 def rank_correlation(pool: Pool) -> Table:
     """Mean rank correlation inside Θ, per data set."""
-    found = inside_feasible(pool)
+    by_run = inside_feasible(pool)
     cells = []
     for group in pool.groups(["dataset"]):
-        mine = [found[pool.keys[i]] for i in np.flatnonzero(group.keep).tolist()]
-        valid = [ranks for ranks in mine if ranks.valid]
+        of_group = [by_run[key] for key in marked(pool.keys, group.keep)]
+        valid = [ranks for ranks in of_group if ranks.valid]
         for proxy, side in (("source accuracy", "accuracy"), ("AC utility", "utility")):
             row = (*group.labels, proxy)
             for name in ("rho", "tau"):
@@ -119,12 +120,12 @@ def rank_correlation(pool: Pool) -> Table:
                 mean = float(np.mean(values)) if values else float("nan")
                 cells.append(Cell(row, name, mean, len(values), group.role))
             counts = {
-                "checkpoints": sum(ranks.checkpoints for ranks in mine),
+                "checkpoints": sum(ranks.checkpoints for ranks in of_group),
                 "valid": len(valid),
-                "runs": len(mine),
+                "runs": len(of_group),
             }
             cells += [
-                Cell(row, name, float(count), len(mine), group.role)
+                Cell(row, name, float(count), len(of_group), group.role)
                 for name, count in counts.items()
             ]
     return table(
@@ -143,9 +144,9 @@ def rank_correlation(pool: Pool) -> Table:
 def kendall_tau(pool: Pool) -> Table:
     """τ_b over all checkpoints, per data set and algorithm and over everything."""
     tau = all_checkpoints(pool)
-    scopes = [Group(("all", "all"), scope.role, scope.keep) for scope in pool.scopes()]
+    everything = [Group(("all", "all"), group.role, group.keep) for group in pool.by_role()]
     cells = []
-    for group in [*pool.groups(["dataset", "algorithm"]), *scopes]:
+    for group in [*pool.groups(["dataset", "algorithm"]), *everything]:
         for metric in METRICS:
             values = tau[metric][group.keep]
             values = values[np.isfinite(values)].reshape(-1, 1)
@@ -168,20 +169,20 @@ def ordering_transfer(pool: Pool) -> Table:
     """Pairs whose source order holds on the target, and pairs for which it had to."""
     cells = []
     for metric in (name for name in METRICS if _is_carried(pool, name)):
-        found = transfers(pool, metric)
+        by_run = transfers(pool, metric)
         for group in pool.groups(["dataset"]):
-            mine = [found[pool.keys[i]] for i in np.flatnonzero(group.keep).tolist()]
+            of_group = [by_run[key] for key in marked(pool.keys, group.keep)]
             row = (*group.labels, metric)
             factor = REGISTERED[metric].scale
-            omega = factor * float(np.mean([t.omega for t in mine]))
-            pairs = sum(t.pairs for t in mine)
+            omega = factor * float(np.mean([t.omega for t in of_group]))
+            pairs = sum(t.pairs for t in of_group)
             for name, value, scaled in (
                 ("omega", omega, factor),
                 ("pairs", float(pairs), 1),
-                ("kept_share", 100 * sum(t.kept for t in mine) / max(pairs, 1), 100),
-                ("certain_share", 100 * sum(t.certain for t in mine) / max(pairs, 1), 100),
+                ("kept_share", 100 * sum(t.kept for t in of_group) / max(pairs, 1), 100),
+                ("certain_share", 100 * sum(t.certain for t in of_group) / max(pairs, 1), 100),
             ):
-                cells.append(Cell(row, name, value, len(mine), group.role, scaled))
+                cells.append(Cell(row, name, value, len(of_group), group.role, scaled))
     return table(
         "ordering-transfer",
         "Does the source order of two checkpoints hold on the target? Over all checkpoints",

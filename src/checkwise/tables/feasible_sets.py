@@ -12,7 +12,9 @@ from checkwise.records import RunKey
 from checkwise.selection import select_many
 from checkwise.selection.columns import Columns
 from checkwise.selection.constrained import nondominated
+from checkwise.study.compare import marked
 from checkwise.study.pool import Group, Pool
+from checkwise.tables.means_and_changes import mean_or_nan
 from checkwise.tables.table import Cell, Table, table
 
 RULES = ("source-acc", "ac-nll", "ac-cwece", "ac-ece", "ac-nc")
@@ -37,17 +39,17 @@ class FeasibleSet:
 def feasible_sets(pool: Pool) -> dict[RunKey, FeasibleSet]:
     """The feasible set of every run, from source validation."""
     runs = {key: pool.trajectory(key) for key in pool.keys}
-    found = {}
+    sets = {}
     for key, selection in select_many(runs, "ac-nc").items():
         feasible = selection.ranking.eligible
         columns = Columns.of(runs[key])
         errors = np.stack([columns[name] for name in OBJECTIVES])
-        left = int(nondominated(errors, feasible).sum())
+        undominated = int(nondominated(errors, feasible).sum())
         size = int(feasible.sum())
         inside = errors[:, feasible]
         opposed = size == 2 and float(np.prod(inside[:, 0] - inside[:, 1])) < 0
-        found[key] = FeasibleSet(size, left, opposed)
-    return found
+        sets[key] = FeasibleSet(size, undominated, opposed)
+    return sets
 
 
 def composition(pool: Pool) -> Table:
@@ -56,23 +58,22 @@ def composition(pool: Pool) -> Table:
     chosen = {rule: pool.columns(rule)["step"] for rule in RULES}
     cells: list[Cell] = []
     for group in _groups(pool):
-        at = np.flatnonzero(group.keep)
-        mine = [sets[pool.keys[i]] for i in at.tolist()]
-        many = np.array([s.size > 1 for s in mine])
-        differs = (chosen["ac-nc"] != chosen["source-acc"])[at]
+        of_group = [sets[key] for key in marked(pool.keys, group.keep)]
+        many = np.array([s.size > 1 for s in of_group])
+        differs = (chosen["ac-nc"] != chosen["source-acc"])[group.keep]
         counts = {
-            "runs": len(mine),
-            "feasible_total": sum(s.size for s in mine),
-            "singletons": sum(s.size == 1 for s in mine),
+            "runs": len(of_group),
+            "feasible_total": sum(s.size for s in of_group),
+            "singletons": sum(s.size == 1 for s in of_group),
             "multi": int(many.sum()),
             "differs": int(differs.sum()),
-            "nondominated_one": sum(s.nondominated == 1 for s in mine),
-            "nondominated_many": sum(s.nondominated > 1 for s in mine),
-            "pairs": sum(s.size == 2 for s in mine),
-            "pairs_opposed": sum(s.opposed for s in mine),
+            "nondominated_one": sum(s.nondominated == 1 for s in of_group),
+            "nondominated_many": sum(s.nondominated > 1 for s in of_group),
+            "pairs": sum(s.size == 2 for s in of_group),
+            "pairs_opposed": sum(s.opposed for s in of_group),
         }
         cells += [
-            Cell(group.labels, name, float(count), len(mine), group.role)
+            Cell(group.labels, name, float(count), len(of_group), group.role)
             for name, count in counts.items()
         ]
         share = 100 * float(differs[many].mean()) if many.any() else float("nan")
@@ -107,8 +108,8 @@ def disagreement(pool: Pool) -> Table:
 
 
 def _groups(pool: Pool) -> list[Group]:
-    scopes = [Group(("all",), scope.role, scope.keep) for scope in pool.scopes()]
-    return [*pool.groups(["dataset"]), *scopes]
+    everything = [Group(("all",), group.role, group.keep) for group in pool.by_role()]
+    return [*pool.groups(["dataset"]), *everything]
 
 
 def _pairs(rules: Sequence[str]) -> list[tuple[str, str]]:
@@ -121,14 +122,14 @@ TARGET = ("nll", "cwece")
 
 def plateau(pool: Pool) -> Table:
     """Mean range of each metric inside Θ, per data set and algorithm; CwECE is not scaled."""
-    found = {key: _ranges(pool, key, feasible) for key, feasible in _feasible(pool).items()}
+    ranges = {key: _ranges(pool, key, feasible) for key, feasible in _feasible(pool).items()}
     cells = []
     for group in pool.groups(["dataset", "algorithm"]):
-        mine = [found[pool.keys[i]] for i in np.flatnonzero(group.keep).tolist()]
-        for measure in mine[0]:
-            values = np.array([ranges[measure] for ranges in mine])
+        of_group = [ranges[key] for key in marked(pool.keys, group.keep)]
+        for measure in of_group[0]:
+            values = np.array([of_run[measure] for of_run in of_group])
             values = values[np.isfinite(values)]
-            value = float(values.mean()) if len(values) else float("nan")
+            value = mean_or_nan(values)
             factor = 100 if measure == "range_source_accuracy" else 1
             cells.append(
                 Cell(group.labels, measure, factor * value, len(values), group.role, factor)

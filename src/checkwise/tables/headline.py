@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from checkwise.statistics.spread import spread
+from checkwise.study.methods import method
 from checkwise.study.pool import Group, Pool
-from checkwise.study.setting import Setting
-from checkwise.tables.cells import MAIN, WHD, Pair, changes, means
+from checkwise.tables.means_and_changes import MAIN, Pair, changes, means
 from checkwise.tables.table import Cell, Table, table
+from checkwise.tables.worst_domain import WHD
 
 REFERENCE = "source-acc"
 RULE = "ac-nc"
@@ -32,7 +33,7 @@ def main_changes(pool: Pool) -> Table:
         "main-changes",
         "ac-nc − source-acc, paired by run",
         (),
-        changes(pool, [Pair((), RULE, REFERENCE)], (*_LEVELS, WHD), pool.scopes()),
+        changes(pool, [Pair((), RULE, REFERENCE)], (*_LEVELS, WHD), pool.by_role()),
         note="An accuracy interval that contains zero does not show that accuracy is preserved.",
         signed=True,
     )
@@ -54,11 +55,11 @@ def without_penalties(pool: Pool) -> Table:
     """The paired row with and without algorithms whose penalties can wreck a run."""
     plain = np.array([key.algorithm not in PENALISED for key in pool.keys])
     groups = [
-        Group((name,), scope.role, keep)
-        for scope in pool.scopes()
+        Group((name,), group.role, keep)
+        for group in pool.by_role()
         for name, keep in (
-            ("all algorithms", scope.keep),
-            ("without IRM and VREx", scope.keep & plain),
+            ("all algorithms", group.keep),
+            ("without IRM and VREx", group.keep & plain),
         )
         if keep.any()
     ]
@@ -74,7 +75,7 @@ def without_penalties(pool: Pool) -> Table:
 
 def losses(pool: Pool) -> Table:
     """How target accuracy changes are spread over runs."""
-    half, tenth, one = (Setting(RULE, {"delta_pp": d}) for d in ("0.5", "0.1", "1.0"))
+    half, tenth, one = (method(RULE, delta_pp=d) for d in ("0.5", "0.1", "1.0"))
     pairs = [
         Pair(("ac-nc − source-acc",), RULE, REFERENCE),
         Pair(("δ = 0.1 − δ = 0.5",), tenth, half),
@@ -82,7 +83,7 @@ def losses(pool: Pool) -> Table:
     ]
     groups = [
         *pool.groups(["dataset"]),
-        *(Group(("all",), scope.role, scope.keep) for scope in pool.scopes()),
+        *(Group(("all",), group.role, group.keep) for group in pool.by_role()),
     ]
     cells = [cell for group in groups for pair in pairs for cell in _losses(pool, pair, group)]
     return table(
@@ -96,20 +97,20 @@ def losses(pool: Pool) -> Table:
 
 def _losses(pool: Pool, pair: Pair, group: Group) -> list[Cell]:
     values = pool.differences(pair.rule, pair.reference, ["target_accuracy"], group.keep).values
-    found = spread(values[np.isfinite(values)], higher_is_better=True)
-    row, n = (*group.labels, *pair.row), found.n
-    share = found.lose_point / n if n else float("nan")
+    counts = spread(values[np.isfinite(values)], higher_is_better=True)
+    row, n = (*group.labels, *pair.row), counts.n
+    share = counts.lose_point / n if n else float("nan")
     return [
         *(
             Cell(row, name, float(count), n, group.role)
             for name, count in (
-                ("gain", found.wins),
-                ("equal", found.ties),
-                ("lose", found.losses),
-                ("lose_1pp", found.lose_point),
+                ("gain", counts.wins),
+                ("equal", counts.ties),
+                ("lose", counts.losses),
+                ("lose_1pp", counts.lose_point),
             )
         ),
         Cell(row, "lose_1pp_share", 100 * share, n, group.role, 100),
-        Cell(row, "percentile_5", found.tail, n, group.role, 100),
-        Cell(row, "worst", found.worst, n, group.role, 100),
+        Cell(row, "percentile_5", counts.tail, n, group.role, 100),
+        Cell(row, "worst", counts.worst, n, group.role, 100),
     ]

@@ -1,4 +1,4 @@
-"""Choices that no row of a comparison stands for: from parts of a run, or by other metrics."""
+"""Choices from some checkpoints of every run, or by other metrics than the recorded ones."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from checkwise.records import RunKey, Trajectory
 from checkwise.selection import Selection
-from checkwise.study.pool import Pool, as_columns
-
-FloatArray = NDArray[np.float64]
+from checkwise.study.outcome import RunColumns, as_columns
+from checkwise.study.pool import Pool
 
 
 def part_of(run: Trajectory, keep: NDArray[np.bool_], metrics: Collection[str]) -> Trajectory:
@@ -30,13 +29,15 @@ def part_of(run: Trajectory, keep: NDArray[np.bool_], metrics: Collection[str]) 
     )
 
 
-def columns_of(pool: Pool, chosen: Mapping[RunKey, Selection]) -> dict[str, FloatArray]:
+def columns_of(pool: Pool, selections: Mapping[RunKey, Selection]) -> RunColumns:
     """Choices with the held-out results at their steps, as columns like those of a rule.
 
     ``step``, ``eligible``, ``gap_pp`` and ``target_<metric>`` (fractions); nan for a run without a
     choice.
     """
-    return as_columns([_row(pool, chosen[key]) if key in chosen else {} for key in pool.keys])
+    return as_columns(
+        [_row(pool, selections[key]) if key in selections else {} for key in pool.keys]
+    )
 
 
 def _row(pool: Pool, selection: Selection) -> dict[str, Any]:

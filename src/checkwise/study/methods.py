@@ -1,0 +1,276 @@
+"""Everything that can be a row of a comparison: rules, and methods that do more than choose.
+
+A method either has a ``rule``, which chooses a checkpoint from validation results, or a
+``recipe``, which makes a new model that is kept beside the runs. A new method is a file that makes
+it, one line in ``_BUILT_IN`` and a test. ``+ts`` behind any rule scales the chosen model's logits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal, TypeAlias
+
+from checkwise.errors import InputError
+from checkwise.selection import Rule, get_rule, is_rule, rules
+from checkwise.selection.result import plain
+from checkwise.study import protocols
+from checkwise.study.protocols import Validation
+from checkwise.study.scopes import Scope
+from checkwise.weights import ensemble, feasible_mean, lyu, mixup, swad, training_mean
+from checkwise.weights.recipe import Needs, Recipe
+
+Scaling: TypeAlias = Literal["pooled", "per-domain", "weighted", "oracle"]
+
+
+@dataclass(frozen=True)
+class Method:
+    """One row of a comparison: how its outcomes come about, with the parameters that are set.
+
+    Args:
+        name: what users type.
+        summary: one line.
+        needs: what has to be there: the journals of source validation (``logs``), saved outputs
+            (``logits``), saved checkpoints (``weights``), the examples (``data``), or runs that
+            were trained for it (``training``).
+        rule: what chooses a saved step; None where results are read that a recipe made.
+        recipe: how its models are made; None where a rule chooses.
+        validation: what the rule looks at.
+        scaling: how the chosen model is recalibrated, if at all.
+        scope: whether every run counts by itself or hyperparameters are chosen too.
+        expected: whether it is a mean over the feasible set instead of one checkpoint.
+        params: the parameters that are set; the rest have their defaults.
+        title: what tables call it; by default its name and parameters.
+    """
+
+    name: str
+    summary: str
+    needs: Needs
+    rule: Rule | None = None
+    recipe: Recipe | None = None
+    validation: Validation = "source"
+    scaling: Scaling | None = None
+    scope: Scope = "run"
+    expected: bool = False
+    params: Mapping[str, Any] = field(default_factory=dict)
+    title: str = ""
+
+    @property
+    def label(self) -> str:
+        """What tables call it."""
+        if self.title:
+            return self.title
+        params = ", ".join(f"{name}={plain(value)}" for name, value in self.params.items())
+        return f"{self.name}({params})" if params else self.name
+
+    @property
+    def identity(self) -> str:
+        """What tells it from others whatever tables call it: its name and parameters."""
+        return f"{self.name} {sorted(self.params.items())!r}"
+
+    @property
+    def is_rule(self) -> bool:
+        """Whether it just picks a step of every run from that run's source validation."""
+        alone = self.validation == "source" and self.scope == "run"
+        return self.rule is not None and alone and not self.expected and self.scaling is None
+
+    @property
+    def takes(self) -> Mapping[str, Any]:
+        """Parameters that may be set, with their defaults; results of a recipe have none left."""
+        return {} if self.rule is None else self.rule.defaults
+
+    @property
+    def needs_text(self) -> str:
+        """What has to be there, in words."""
+        needs = ", ".join(sorted(self.needs))
+        return f"{needs}, target labels (not deployable)" if self.scaling == "oracle" else needs
+
+    def called(self, title: str) -> Method:
+        """The same under another title."""
+        return replace(self, title=title)
+
+    def taking(self, shared: Mapping[str, Any]) -> Method:
+        """With those of the shared parameters that it takes and does not set, under its label."""
+        taken = {name: value for name, value in shared.items() if name in self.takes}
+        return replace(self, params={**taken, **self.params}, title=self.label)
+
+    def check_chooses(self) -> None:
+        """Refuse what does not choose one checkpoint."""
+        if self.rule is not None and not self.expected:
+            return
+        reason = "is a mean over the feasible set" if self.expected else "makes a new model"
+        raise InputError(
+            f"Expected a rule that chooses a checkpoint, but {self.name} {reason}: use `evaluate` "
+            "or `compare`."
+        )
+
+
+_LOGS: Final[Needs] = frozenset({"logs"})
+_LOGITS: Final[Needs] = frozenset({"logs", "logits"})
+_INNER: Final[Needs] = frozenset({"logs", "training"})
+
+# What +ts… does to the logits of a chosen checkpoint, and how `checkwise rules` puts it.
+SCALINGS: Final[Mapping[str, tuple[Scaling, str]]] = {
+    "ts": ("pooled", "one temperature on pooled source logits"),
+    "ts-multi": ("per-domain", "the mean of a temperature per domain"),
+    "ts-weighted": ("weighted", "a temperature per domain, weighted for every example"),
+    "ts-oracle": ("oracle", "the temperature that is best on the target: not deployable"),
+}
+
+
+def _scaled(method: Method, suffix: str) -> Method:
+    """A method whose chosen model is recalibrated."""
+    scaling, how = SCALINGS[suffix]
+    name = f"{method.name}+{suffix}"
+    needs = method.needs | _LOGITS
+    summary = f"{method.name}, then {how}"
+    return replace(method, name=name, summary=summary, needs=needs, scaling=scaling)
+
+
+def _of_rule(rule: Rule) -> Method:
+    return Method(rule.name, rule.summary, _LOGS, rule)
+
+
+def _made(name: str, recipe: Recipe) -> Method:
+    return Method(name, recipe.summary, recipe.needs, recipe=recipe)
+
+
+def _over(rule: Rule, validation: Validation, needs: Needs) -> Method:
+    """A rule of its own over other validation results than the run's."""
+    return Method(rule.name, rule.summary, needs, rule, validation=validation)
+
+
+_SOURCE_ACC, _AC_NC = get_rule("source-acc"), get_rule("ac-nc")
+_BUILT_IN: Final = (
+    _made("swad", swad.SWAD),
+    _made("swad-as-described", swad.AS_DESCRIBED),
+    _made("swad-nobn", swad.SWAD_NOBN),
+    _made("swad-as-described-nobn", swad.AS_DESCRIBED_NOBN),
+    _made("source-acc-bn", swad.SOURCE_ACC_BN),
+    _made("ac-nc-mean-weights", feasible_mean.MEAN_WEIGHTS),
+    _made("ac-nc-top3-weights", feasible_mean.TOP3_WEIGHTS),
+    _made("ac-nc-mean-probs", feasible_mean.MEAN_PROBS),
+    _made("ac-nc-top3-probs", feasible_mean.TOP3_PROBS),
+    _made("sma", training_mean.SMA),
+    _made("dense-swad", training_mean.DENSE_SWAD),
+    _made("eoa", ensemble.EOA),
+    _made("diwa-uniform", ensemble.DIWA_UNIFORM),
+    _made("diwa-greedy", ensemble.DIWA_GREEDY),
+    *(
+        _scaled(_of_rule(rule), suffix)
+        for rule in (_SOURCE_ACC, _AC_NC)
+        for suffix in ("ts", "ts-multi", "ts-weighted")
+    ),
+    replace(_over(protocols.WALD_RECALIBRATED, "recalibrated", _LOGITS), scaling="pooled"),
+    _over(protocols.PAIR_LAST10, "training terms", _LOGS),
+    _over(protocols.PAIR_VALFILTER, "training terms", _LOGS),
+    _made("lyu-mmd", lyu.LYU_MMD),
+    _made("lyu-coral", lyu.LYU_CORAL),
+    _made("mixup-acc", mixup.MIXUP_ACC),
+    _made("mixup-loss", mixup.MIXUP_LOSS),
+    _over(protocols.LODO_ACC, "lodo", _INNER),
+    _over(protocols.AC_LODO, "lodo", _INNER),
+    Method(
+        "hparams-acc",
+        "source-acc over all hyperparameter seeds",
+        _LOGS,
+        _SOURCE_ACC,
+        scope="hparams-acc",
+    ),
+    Method("hparams-ac", "ac-nc over all hyperparameter seeds", _LOGS, _AC_NC, scope="hparams-ac"),
+    Method(
+        "ac-mean",
+        "mean over the feasible set: a uniform draw, in expectation",
+        _LOGS,
+        get_rule("ac-early"),
+        expected=True,
+    ),
+)
+_METHODS: Final = {built_in.name: built_in for built_in in _BUILT_IN}
+
+
+def methods() -> Mapping[str, Method]:
+    """Every registered rule and every other method by name; ``method`` knows more ``+ts`` ones.
+
+    Example:
+        >>> methods()["ac-nc"].is_rule, sorted(methods()["swad"].needs)
+        (True, ['data', 'logs', 'weights'])
+    """
+    return {**{rule.name: _of_rule(rule) for rule in rules().values()}, **_METHODS}
+
+
+def method(name: str | Method, /, **params: Any) -> Method:
+    """A rule or method by name, with parameters; an unknown name lists the known ones.
+
+    Example:
+        >>> method("ac-nc").label, method("ac-nc", delta_pp="1.0").label
+        ('ac-nc', 'ac-nc(delta_pp=1.0)')
+    """
+    known = name if isinstance(name, Method) else _named(name)
+    return replace(known, params={**known.params, **params})
+
+
+def _named(name: str) -> Method:
+    base, plus, suffix = name.partition("+")
+    if plus:
+        return _composite(name, base, suffix)
+    if name in _METHODS:
+        return _METHODS[name]
+    if is_rule(name):  # registered, or offered by an installed distribution
+        return _of_rule(get_rule(name))
+    expected = [known for known, one in _METHODS.items() if one.expected]
+    others = [known for known, one in _METHODS.items() if not one.expected]
+    raise InputError(
+        f"Expected one of the rules {', '.join([*rules(), *expected])} or of the methods "
+        f"{', '.join(others)}, but got {name!r}."
+    )
+
+
+def _composite(name: str, base: str, suffix: str) -> Method:
+    unscaled = _named(base)
+    if suffix not in SCALINGS:
+        raise InputError(
+            f"Expected {base} followed by {', '.join('+' + known for known in SCALINGS)}, but got "
+            f"{name!r}: choose one of these."
+        )
+    if unscaled.rule is None or unscaled.expected or unscaled.scaling is not None:
+        raise InputError(
+            f"Expected a rule that chooses one checkpoint before +{suffix}, but {base} does not "
+            "leave one to scale: name a rule."
+        )
+    return _scaled(unscaled, suffix)
+
+
+def recipe_of(name: str) -> Recipe:
+    """How a method's models are made; a method that has no recipe is refused."""
+    recipe = method(name).recipe
+    if recipe is None:
+        makers = [known for known, one in _METHODS.items() if one.recipe is not None]
+        raise InputError(
+            f"Expected one of {', '.join(makers)}, but {name!r} picks a saved step: use it in "
+            "`checkwise compare`."
+        )
+    return recipe
+
+
+def with_shared(rows: Sequence[str | Method], shared: Mapping[str, Any]) -> tuple[Method, ...]:
+    """Each method with those of the shared parameters that it takes, under its own label.
+
+    A parameter that no method takes is refused: it would silently do nothing.
+    """
+    named = [method(row) for row in rows]
+    idle = [name for name in shared if not any(_takes(row, name) for row in named)]
+    if idle:
+        raise InputError(
+            f"Expected parameters of {', '.join(row.name for row in named)}, but none takes "
+            f"{idle[0]!r}: remove it or add a rule that does."
+        )
+    labels = [row.label for row in named]
+    twice = [label for label in dict.fromkeys(labels) if labels.count(label) > 1]
+    if twice:
+        raise InputError(f"Expected each rule once, but {twice[0]} is there several times.")
+    return tuple(row.taking(shared) for row in named)
+
+
+def _takes(row: Method, name: str) -> bool:
+    return name in row.takes and name not in row.params

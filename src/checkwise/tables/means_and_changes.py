@@ -1,0 +1,108 @@
+"""What most tables are made of: means under every rule, and changes paired by run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from checkwise.statistics.bootstrap import SEED
+from checkwise.statistics.spread import trimmed_mean
+from checkwise.study.compare import Differences, contrasts, scale
+from checkwise.study.outcome import FloatArray, RunColumns
+from checkwise.study.pool import Group, Pool, Row, label
+from checkwise.tables.table import Cell
+from checkwise.tables.worst_domain import WHD, worst_changes, worst_level
+
+MAIN = ("target_accuracy", "target_ece", "target_cwece", "target_nll")
+# Single runs can carry a mean NLL, so these stand beside it.
+ROBUST = ("source_nll", "target_nll")
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A contrast: ``rule`` − ``reference``, and what its row is called."""
+
+    row: tuple[str, ...]
+    rule: Row
+    reference: Row
+
+
+def means(
+    pool: Pool, rules: Sequence[Row], measures: Sequence[str], groups: Sequence[Group]
+) -> Iterator[Cell]:
+    """The mean of every measure under every rule, in every group.
+
+    A run counts for a measure where every rule has a finite value, so that rules are compared on
+    the same runs.
+    """
+    for group in groups:
+        for rule in rules:
+            for measure in measures:
+                if measure == WHD:
+                    yield worst_level(pool, rule, group)
+                else:
+                    yield from _mean(pool, rules, rule, measure, group)
+
+
+def _mean(
+    pool: Pool, rules: Sequence[Row], rule: Row, measure: str, group: Group
+) -> Iterator[Cell]:
+    common = group.keep.copy()
+    for other in rules:
+        common &= np.isfinite(pool.columns(other)[measure])
+    values = pool.columns(rule)[measure][common]
+    row, n, factor = (*group.labels, label(rule)), len(values), scale(measure)
+    yield Cell(row, measure, factor * mean_or_nan(values), n, group.role, factor)
+    if measure in ROBUST:
+        median = float(np.median(values)) if n else float("nan")
+        yield Cell(row, f"{measure}_median", factor * median, n, group.role, factor)
+        trimmed = factor * trimmed_mean(values)
+        yield Cell(row, f"{measure}_trimmed", trimmed, n, group.role, factor)
+
+
+def mean_or_nan(values: FloatArray) -> float:
+    """The mean; nan of nothing."""
+    return float(values.mean()) if len(values) else float("nan")
+
+
+def changes(
+    pool: Pool,
+    pairs: Sequence[Pair],
+    measures: Sequence[str],
+    groups: Sequence[Group],
+    *,
+    seed: int = SEED,
+) -> Iterator[Cell]:
+    """Paired differences with 95% percentile intervals over runs; ``whd`` in both units."""
+    over_runs = [measure for measure in measures if measure != WHD]
+    for group in groups:
+        for pair in pairs:
+            row = (*group.labels, *pair.row)
+            table = pool.differences(pair.rule, pair.reference, over_runs, group.keep)
+            yield from paired_cells(table, row, group.role, seed=seed)
+            if WHD in measures:
+                yield from worst_changes(pool, pair.rule, pair.reference, group, row, seed=seed)
+
+
+def paired_cells(
+    table: Differences, row: tuple[str, ...], role: str, *, seed: int = SEED
+) -> Iterator[Cell]:
+    """The mean difference of every metric with its interval, and what stands beside a mean NLL."""
+    for c in contrasts(table, seed=seed):
+        yield Cell(row, c.metric, c.mean, c.n, role, c.scale, c.low, c.high, seed)
+        if c.metric in ROBUST:
+            yield Cell(row, f"{c.metric}_median", c.median, c.n, role, c.scale)
+            yield Cell(row, f"{c.metric}_trimmed", c.trimmed, c.n, role, c.scale)
+
+
+def choice_cells(ac_nc: RunColumns, source_acc: RunColumns, group: Group) -> Iterator[Cell]:
+    """The mean size of the feasible set of ac-nc, and the mean steps of source-acc and ac-nc."""
+    for measure, column in (
+        ("eligible", ac_nc["eligible"]),
+        ("step_source_acc", source_acc["step"]),
+        ("step_ac_nc", ac_nc["step"]),
+    ):
+        values = column[group.keep & np.isfinite(column)]
+        yield Cell(group.labels, measure, mean_or_nan(values), len(values), group.role)

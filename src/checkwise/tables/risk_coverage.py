@@ -1,0 +1,90 @@
+"""Error rate among the most confident predictions on held-out domains, from saved logits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from checkwise.statistics.bootstrap import SEED, percentile_interval
+from checkwise.statistics.risk_coverage import risk_coverage
+from checkwise.study.heldout import has_heldout, read_heldout
+from checkwise.study.pool import Group, Pool
+from checkwise.tables.table import Cell, Table, table
+
+COVERAGES = (1.0, 0.8, 0.5)
+RULES = ("source-acc", "ac-nc")
+
+
+def risk_coverages(pool: Pool) -> Table:
+    """Error rate at equal coverage and the area under the curve, means over runs."""
+    curves = {rule: [_curve(pool, rule, i) for i in range(len(pool))] for rule in RULES}
+    cells = []
+    for group in pool.groups(["dataset"]):
+        at = [
+            i
+            for i in np.flatnonzero(group.keep).tolist()
+            if all(curves[rule][i] is not None for rule in RULES)
+        ]
+        for rule in RULES:
+            rows = [curves[rule][i] or {} for i in at]
+            for measure in rows[0] if rows else ():
+                mean = 100 * float(np.mean([row[measure] for row in rows]))
+                row = (*group.labels, rule)
+                cells.append(Cell(row, measure, mean, len(rows), group.role, 100))
+        if at:
+            cells += _changes(curves, at, group)
+    return table(
+        "risk-coverage",
+        "Target error rate among the most confident predictions, means over runs",
+        ("dataset", "rule"),
+        cells,
+        note="Only runs with saved held-out logits at both choices.",
+    )
+
+
+def _curve(pool: Pool, rule: str, i: int) -> dict[str, float] | None:
+    key = pool.keys[i]
+    step, folder = pool.columns(rule)["step"][i], pool.folder(key)
+    if not all(has_heldout(folder, domain, int(step)) for domain in key.held_out):
+        return None
+    curves = []
+    for domain in key.held_out:
+        examples = read_heldout(folder, domain, int(step)).examples
+        curves.append(risk_coverage(examples.confidence, examples.correct))
+    return {
+        "risk_area": float(np.mean([curve.area for curve in curves])),
+        **{
+            f"risk_{100 * c:.0f}": float(np.mean([curve.at(c) for curve in curves]))
+            for c in COVERAGES
+        },
+    }
+
+
+def _changes(
+    curves: Mapping[str, list[dict[str, float] | None]], at: list[int], group: Group
+) -> list[Cell]:
+    source_acc, ac_nc = ([curves[rule][i] or {} for i in at] for rule in RULES)
+    names = list(ac_nc[0])
+    values = np.array(
+        [
+            [100 * (after[name] - before[name]) for name in names]
+            for before, after in zip(source_acc, ac_nc, strict=True)
+        ]
+    )
+    low, high = percentile_interval(values)
+    row = (*group.labels, f"{RULES[1]} − {RULES[0]}")
+    return [
+        Cell(
+            row,
+            name,
+            float(values[:, k].mean()),
+            len(at),
+            group.role,
+            100,
+            float(low[k]),
+            float(high[k]),
+            SEED,
+        )
+        for k, name in enumerate(names)
+    ]
