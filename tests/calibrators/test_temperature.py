@@ -100,7 +100,7 @@ def test_it_says_when_no_finite_temperature_is_best() -> None:
     assert "T falls to 0" in separable.note
     uniform = fit_temperature([[1.0, 0.0], [0.0, 2.0]], [1, 0])
     assert uniform.state == "uniform"
-    assert "T = 1 was kept" in uniform.note
+    assert "T stays 1" in uniform.note
     flat = fit_temperature([[3.0, 3.0], [0.0, 0.0]], [1, 0])
     assert flat.state == "flat"
     assert flat.after == pytest.approx(np.log(2))

@@ -63,7 +63,7 @@ def test_domains_are_found_where_the_data_are(folder: Path) -> None:
     assert domain_names("OfficeHome", folder.parent) == ("photo", "sketch")
     with pytest.raises(InputError, match="got nothing in"):
         domain_names("PACS", folder)
-    with pytest.raises(InputError, match="Expected a data set's name, but got 'pacs'"):
+    with pytest.raises(InputError, match="Expected the name of a data set, but got 'pacs'"):
         domain_names("pacs", folder)
 
 

@@ -15,7 +15,7 @@ from checkwise.store.pack import pack
 from checkwise.store.verify import verify
 from checkwise.study import Cohort
 from checkwise.sweep.status import cohort_status
-from checkwise.sweep.study import parse_plain
+from checkwise.sweep.study import Study
 from tests.study import cohorts
 
 VALUES = (
@@ -131,6 +131,6 @@ def readers(out: Path) -> dict[str, Callable[[Path], object]]:
         "compare": lambda cohort: Cohort.open(cohort).compare(resamples=10),
         "status": lambda cohort: cohort_status(open_cohort(cohort)),
         "verify": verify,
-        "sweep": lambda cohort: parse_plain(open_cohort(cohort).study),
+        "sweep": lambda cohort: Study.from_dict(open_cohort(cohort).study),
         "pack": lambda cohort: pack(cohort, out / "packed.tar.xz"),
     }

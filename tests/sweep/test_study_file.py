@@ -10,7 +10,7 @@ import pytest
 
 from checkwise.errors import InputError
 from checkwise.sweep.plan import make_cohort, plan
-from checkwise.sweep.study import parse_plain
+from checkwise.sweep.study import Study
 from checkwise.sweep.study_file import read_study, shipped
 from tests.sweep.studies import write_tiny
 
@@ -62,7 +62,7 @@ def test_roles_may_differ_between_data_sets() -> None:
 
 def test_a_study_comes_back_from_its_plain_values(tmp_path: Path) -> None:
     study = read_study(write_tiny(tmp_path))
-    assert parse_plain(study.as_dict()) == study
+    assert Study.from_dict(study.as_dict()) == study
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_a_study_can_be_narrowed() -> None:
 
 def test_a_list_gives_each_hyperparameter_seed_its_own_value() -> None:
     study = read_study("pacs-ladder")
-    assert parse_plain(json.loads(json.dumps(study.as_dict()))) == study
+    assert Study.from_dict(json.loads(json.dumps(study.as_dict()))) == study
     assert [study.overrides(seed)["lr"] for seed in (0, 4, 6)] == [5e-5, 1e-3, 3e-3]
     assert study.overrides(4)["batch_size"] == 32
     fewer = study.narrowed(hparams_seeds=(6, 1))
@@ -159,6 +159,6 @@ def test_a_cohort_planned_under_another_name_says_which(tmp_path: Path) -> None:
     study = read_study(write_tiny(tmp_path, own("pets")))
     old = replace(study, data=(replace(study.data[0], name="ImageFolder"),))
     make_cohort(old, tmp_path / "out", {})
-    with pytest.raises(InputError, match='to go on, set name = "ImageFolder"'):
+    with pytest.raises(InputError, match='to continue, set name = "ImageFolder"'):
         make_cohort(study, tmp_path / "out", {})
     assert make_cohort(old, tmp_path / "out", {}).runs

@@ -15,7 +15,7 @@ from torch import Tensor
 import checkwise as cw
 from checkwise.errors import InputError
 from checkwise.store.run import read_trajectory
-from checkwise.sweep.study import Study, parse_plain
+from checkwise.sweep.study import Study
 from checkwise.sweep.study_file import read_study
 from checkwise.train import averages
 from checkwise.train.algorithms import Algorithm
@@ -161,8 +161,8 @@ def test_a_study_asks_for_averages_and_a_shared_start(tmp_path: Path) -> None:
     assert not {"averages", "shared_init"} & set(plain.as_dict())
     asked = parsed(tmp_path, 'steps = 101\naverages = ["sma"]\nshared_init = true')
     assert asked.averages == ("sma",)
-    assert parse_plain(json.loads(json.dumps(asked.as_dict()))) == asked
-    assert parse_plain(json.loads(json.dumps(plain.as_dict()))) == plain
+    assert Study.from_dict(json.loads(json.dumps(asked.as_dict()))) == asked
+    assert Study.from_dict(json.loads(json.dumps(plain.as_dict()))) == plain
 
 
 @pytest.mark.parametrize(

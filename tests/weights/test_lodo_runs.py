@@ -14,7 +14,7 @@ from checkwise.store.cohort import open_cohort
 from checkwise.store.layout import inner_path
 from checkwise.sweep.lodo import inner_study
 from checkwise.sweep.plan import make_cohort
-from checkwise.sweep.study import parse_plain
+from checkwise.sweep.study import Study
 from checkwise.sweep.worker import Job, work
 from tests.weights.cohorts import train_cohort
 
@@ -43,7 +43,7 @@ lr = 0.003
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A cohort and its inner runs, trained in this process."""
     outer = train_cohort(tmp_path_factory.mktemp("lodo"), STUDY)
-    inner = inner_study(parse_plain(open_cohort(outer).study), {})
+    inner = inner_study(Study.from_dict(open_cohort(outer).study), {})
     planned = make_cohort(inner, inner_path(outer), {})
     work(Job(cohort=str(planned.path), attempt="test"))
     return outer

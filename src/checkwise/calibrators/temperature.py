@@ -5,9 +5,9 @@ With β = 1/T the mean negative log-likelihood
     f(β) = Σ_i w_i · [ logsumexp(β z_i) − β z_i[y_i] ]
 
 is convex: f'(β) = Σ w_i (E_p[z_i] − z_i[y_i]) and f''(β) = Σ w_i Var_p(z_i), p = softmax(β z_i).
-So Newton's method is run in β, inside a bracket that every evaluation narrows. A minimum at a
-positive, finite β exists exactly where f'(0) < 0 (better than uniform guessing in the mean) and
-some example is not ranked first by its own label (f' becomes positive as β grows).
+So Newton's method works in β, inside a bracket that every evaluation narrows. A minimum at a
+positive, finite β exists exactly where f'(0) < 0 (better than uniform guessing on average) and some
+example is predicted incorrectly (f' becomes positive as β grows).
 """
 
 from __future__ import annotations
@@ -30,12 +30,8 @@ _LARGEST = 2.0**60
 _ROUNDS = 200
 
 REASONS: dict[str, str] = {
-    "separable": (
-        "every example is ranked first by its own label, so the likelihood grows as T falls to 0"
-    ),
-    "uniform": (
-        "the logits are no better than uniform guessing, so the likelihood grows with T for ever"
-    ),
+    "separable": ("every example is predicted correctly, so the likelihood grows as T falls to 0"),
+    "uniform": ("the logits are no better than uniform guessing, so the likelihood grows with T"),
     "flat": "all logits of every example are equal, so T changes nothing",
 }
 
@@ -50,7 +46,7 @@ class Temperature:
         before, after: mean NLL on the examples it was fitted on, at T = 1 and at T.
         n: how many examples those are.
         iterations: evaluations of the derivative.
-        errors: how many of the examples are not ranked first by their own label.
+        errors: how many of the examples are predicted incorrectly.
     """
 
     value: float
@@ -71,7 +67,7 @@ class Temperature:
         """Why nothing was fitted, or an empty text."""
         if self.finite:
             return ""
-        return f"no finite temperature is best: {REASONS[self.state]}; T = 1 was kept"
+        return f"no finite temperature is best: {REASONS[self.state]}; T stays 1"
 
 
 def fit_temperature(logits: Any, labels: Any, *, weights: Any = None) -> Temperature:
@@ -148,7 +144,7 @@ class _Loss:
 
 
 def _newton(loss: _Loss) -> tuple[float | None, int]:
-    """The root of f', found by Newton steps that may not leave a shrinking bracket."""
+    """The root of f' by Newton steps that stay inside a shrinking bracket."""
     low, high, rounds = 0.0, 1.0, 1
     while loss.slope(high)[0] < 0:
         low, high, rounds = high, 2 * high, rounds + 1
@@ -177,7 +173,7 @@ def _checked(logits: Any, labels: Any, weights: Any) -> tuple[FloatArray, IntArr
     if y.shape != (len(z),) or y.dtype.kind not in "iu" or y.min() < 0 or y.max() >= z.shape[1]:
         raise InputError(
             f"Expected {len(z)} labels between 0 and {z.shape[1] - 1}, but got {y.dtype} values of "
-            f"shape {list(y.shape)}: give the labels of the same examples."
+            f"shape {list(y.shape)}: pass the labels of the same examples."
         )
     if not np.isfinite(z).all():
         row = int(np.flatnonzero(~np.isfinite(z).all(axis=1))[0])
@@ -189,7 +185,7 @@ def _checked(logits: Any, labels: Any, weights: Any) -> tuple[FloatArray, IntArr
     if w.shape != (len(z),) or not np.isfinite(w).all() or w.min() < 0 or w.sum() <= 0:
         raise InputError(
             f"Expected {len(z)} weights of 0 or more that are not all 0, but got shape "
-            f"{list(w.shape)}: give one per example."
+            f"{list(w.shape)}: pass one weight per example."
         )
     used = w > 0
     return z[used], y[used].astype(np.int64), w[used] / w.sum()

@@ -61,11 +61,11 @@ def command(
     from checkwise.sweep.lodo import inner_study
     from checkwise.sweep.plan import make_cohort
     from checkwise.sweep.run import prepare_caches, run_sweep
-    from checkwise.sweep.study import parse_plain
+    from checkwise.sweep.study import Study
 
     plugins = load_plugins(plugin)
     outer = open_cohort(path)
-    study = parse_plain(outer.study).narrowed(
+    study = Study.from_dict(outer.study).narrowed(
         algorithms=tuple(algorithm or ()),
         hparams_seeds=tuple(hparams_seed or ()),
         trial_seeds=tuple(trial_seed or ()),

@@ -1,4 +1,4 @@
-"""Where decoded images and features are kept, and how a file there is built by one process only."""
+"""The cache of decoded images and features, where one process at a time builds a file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def cache_dir(override: Path | str | None = None) -> Path:
 
 
 def make_folder(folder: Path) -> None:
-    """Create ``folder`` in the cache, or say that the cache cannot be written."""
+    """Create ``folder`` in the cache; refuses a cache that cannot be written."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -42,7 +42,7 @@ def publish(partial: Path, path: Path) -> None:
 def sole_builder(path: Path) -> Iterator[Path]:
     """Wait until no other process builds ``path``, then yield the partial file to build in.
 
-    The lock only saves double work; that a finished file is whole rests on ``publish`` alone.
+    The lock only saves double work; ``publish`` alone guarantees that a finished file is whole.
     Under the lock the partial file has a fixed name, so that a killed build is continued by the
     next one. The host is part of that name because some network file systems lock per host only.
     Where the file system cannot lock at all, the name is unique and nothing is continued.

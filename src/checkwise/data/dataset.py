@@ -44,7 +44,8 @@ class DomainDataset:
         if not len(self.domains) == len(self.x) == len(self.y) == len(self.ids):
             raise InputError(
                 f"Expected examples, labels and ids for {len(self.domains)} domains, but got "
-                f"{len(self.x)}, {len(self.y)} and {len(self.ids)} in {self.name}: pass one each."
+                f"{len(self.x)}, {len(self.y)} and {len(self.ids)} in {self.name}: pass one of "
+                "each per domain."
             )
         for domain, x, y, ids in zip(self.domains, self.x, self.y, self.ids, strict=True):
             _check_domain(f"domain {domain!r} of {self.name}", self, x, y, ids)
@@ -65,42 +66,42 @@ class DomainDataset:
         return self.domains.index(domain)
 
     def rows(self, domain: int, indices: NDArray[np.int64] | slice) -> NDArray[Any]:
-        """Return a writable in-memory copy of some examples (what torch.from_numpy wants)."""
+        """Return a writable in-memory copy of some examples, as torch.from_numpy needs."""
         return np.array(self.x[domain][indices])
 
     def duplicates(self) -> Duplicates:
         """Find identical examples; reads every example once."""
         return find_duplicates(self.x, self.y)
 
-    def without_duplicates(self, found: Duplicates | None = None) -> DomainDataset:
+    def without_duplicates(self, duplicates: Duplicates | None = None) -> DomainDataset:
         """Return the data set without identical examples, by the rule stated in ``duplicates``.
 
-        ``found`` may come from another view of the same examples: to drop the features of identical
-        images, pass ``images.duplicates()``. Rows of memory-mapped arrays are copied into memory
-        where something is removed.
+        ``duplicates`` may come from another view of the same examples: to drop the features of
+        identical images, pass ``images.duplicates()``. Rows of memory-mapped arrays are copied into
+        memory where something is removed.
         """
-        found = self.duplicates() if found is None else found
-        if found.sizes != self.sizes:
+        duplicates = self.duplicates() if duplicates is None else duplicates
+        if duplicates.sizes != self.sizes:
             raise InputError(
-                f"Expected duplicates found among {self.sizes} examples, but got ones found among "
-                f"{found.sizes} in {self.name}: pass the duplicates of the same examples."
+                f"Expected duplicates among {self.sizes} examples, but got duplicates among "
+                f"{duplicates.sizes} in {self.name}: pass the duplicates of the same examples."
             )
-        if not found.removed:
+        if not duplicates.removed:
             return self
-        kept = [found.kept(domain) for domain in range(len(self.domains))]
-        whole = [len(rows) == size for rows, size in zip(kept, self.sizes, strict=True)]
-        removed = [(gone.domain, gone.row) for gone in found.removed]
+        staying = [duplicates.kept(domain) for domain in range(len(self.domains))]
+        whole = [len(rows) == size for rows, size in zip(staying, self.sizes, strict=True)]
+        removed = [(gone.domain, gone.row) for gone in duplicates.removed]
         return DomainDataset(
             name=self.name,
             kind=self.kind,
             domains=self.domains,
             classes=self.classes,
             x=tuple(
-                x if all_ else x[rows] for x, rows, all_ in zip(self.x, kept, whole, strict=True)
+                x if all_ else x[rows] for x, rows, all_ in zip(self.x, staying, whole, strict=True)
             ),
-            y=tuple(y[rows] for y, rows in zip(self.y, kept, strict=True)),
+            y=tuple(y[rows] for y, rows in zip(self.y, staying, strict=True)),
             ids=tuple(
-                tuple(ids[row] for row in rows) for ids, rows in zip(self.ids, kept, strict=True)
+                tuple(ids[row] for row in rows) for ids, rows in zip(self.ids, staying, strict=True)
             ),
             fingerprint=fingerprint("without duplicates", self.fingerprint, repr(removed)),
         )

@@ -47,12 +47,12 @@ def rotated_mnist() -> DomainDataset:
 
 @cache
 def colored_mnist() -> DomainDataset:
-    """Three domains in which colour predicts the label better than shape does, until it does not.
+    """Three domains: in two, colour predicts the label better than shape does; in one it misleads.
 
     As in Arjovsky et al. (2019), section 5.1: the preliminary label is 0 for digits 0–4 and 1 for
     5–9; the label is the preliminary one flipped with probability 0.25; the colour is the label
     flipped with probability 0.1, 0.2 and 0.9 in the domains "+90%", "+80%" and "-90%". Examples are
-    uint8 [28, 28, 2] (full resolution): the digit stands in channel 0 (red) where the colour is 1,
+    uint8 [28, 28, 2] (full resolution): the digit is in channel 0 (red) where the colour is 1,
     in channel 1 (green) where it is 0, and the other channel is black. Flips are independent
     draws, so the realised shares differ a little from these probabilities.
     """

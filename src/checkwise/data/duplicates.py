@@ -2,8 +2,8 @@
 
 Examples are identical when their arrays are, byte for byte. The rule, for each group of them:
 
-- one domain, one label: the first is kept, the others go (``"repeat"``);
-- more than one label: all go, since none can be told right (``"conflicting labels"``);
+- one domain, one label: the first stays, the others go (``"repeat"``);
+- more than one label: all go, since nobody knows which is right (``"conflicting labels"``);
 - one label, more than one domain: all go, since otherwise a held-out domain would share an example
   with a source (``"several domains"``).
 """

@@ -3,7 +3,7 @@
 Keys: ``features`` [n, …] floating; ``label`` [n], integers or class names; ``domain`` [n], integers
 or domain names; optional ``classes`` and ``domains``, the names that integers stand for, and
 ``filename`` [n]. Nothing is unpickled. The features are unpacked once into a row file in the cache,
-grouped by domain (order inside a domain kept) and mapped from there.
+grouped by domain in their original order, and mapped from there.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _small_arrays(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def _check_sizes(arrays: Mapping[str, ArrayHeader], path: Path) -> None:
-    """Refuse arrays of unlike length before one of them is unpacked."""
+    """Refuse arrays of different lengths before one of them is unpacked."""
     rows = arrays["features"].shape[:1] or (0,)
     for key in ("label", "domain", "filename"):
         if key in arrays and arrays[key].shape != rows:

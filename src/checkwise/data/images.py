@@ -59,7 +59,7 @@ def open_image_folder(
     if size < 1:
         raise InputError(
             f"Expected a `size` of at least 1 pixel, but got {size} in {root}: "
-            "pass 224 or the like."
+            "pass 224, for example."
         )
     folder = scan(Path(root))
     caches = cache_dir(cache)
@@ -91,7 +91,7 @@ def open_image_folder(
 
 
 def scan(root: Path) -> ImageFolder:
-    """List an image folder without opening a file; says what does not fit ``domain/class/file``."""
+    """List an image folder without opening a file; refuses what is not ``domain/class/file``."""
     if not root.is_dir():
         raise InputError(
             f"Expected a folder of domain/class/file images, but got nothing in {str(root)!r}: "
@@ -212,7 +212,7 @@ def _decoder(
             shown = "; ".join(unreadable[:_NAMED_AT_ONCE])
             raise InputError(
                 f"Expected readable images, but got {len(unreadable)} unreadable: {shown} in "
-                f"{str(root)!r}: replace or remove these files and open the folder again."
+                f"{str(root)!r}: replace or remove these files, then open the folder again."
             )
 
     return fill

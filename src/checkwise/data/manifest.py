@@ -1,7 +1,7 @@
 """Content hashes of many files, remembered so that opening a data set twice reads it once.
 
 A remembered hash is used only while path, size, modification time and status-change time are all
-unchanged. The last cannot be set by a program, so copying another file over with its old times is
+unchanged. A program cannot set the last, so a file that another one replaced with its old times is
 noticed too. Files that changed within two seconds of being hashed are hashed again: a clock may be
 that coarse.
 """
@@ -50,8 +50,8 @@ def content_hashes(
     ]
     unknown = [index for index, value in enumerate(hashes) if value is None]
     with ThreadPoolExecutor(workers or os.cpu_count()) as pool:
-        found = pool.map(lambda index: _hash_file(root / files[index]), unknown)
-        for done, (index, value) in enumerate(zip(unknown, found, strict=True), start=1):
+        fresh = pool.map(lambda index: _hash_file(root / files[index]), unknown)
+        for done, (index, value) in enumerate(zip(unknown, fresh, strict=True), start=1):
             hashes[index] = value
             if progress is not None and (done % 100 == 0 or done == len(unknown)):
                 progress(done, len(unknown))

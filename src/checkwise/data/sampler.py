@@ -73,9 +73,9 @@ class MinibatchSampler:
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Continue where ``state`` was taken; refuses the state of another sampler."""
         expected = {"schema": SCHEMA, **self._identity()}
-        found = {key: state.get(key) for key in expected}
+        recorded = {key: state.get(key) for key in expected}
         drawn = state.get("drawn")
-        if found != expected or not isinstance(drawn, int) or drawn < 0:
+        if recorded != expected or not isinstance(drawn, int) or drawn < 0:
             raise InputError(
                 f"Expected the state of this sampler ({expected}), but got {dict(state)} in "
                 "set_state(): resume with the same data, seed and batch size."
@@ -83,7 +83,7 @@ class MinibatchSampler:
         self._drawn = drawn
 
     def _identity(self) -> dict[str, int]:
-        # The rows themselves are vouched for by the data set's fingerprint and the split's seed.
+        # The data set's fingerprint and the split's seed stand for the rows themselves.
         return {
             "seed": self._seed,
             "batch_size": self._batch_size,

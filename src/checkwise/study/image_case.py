@@ -68,7 +68,7 @@ def image_case(
         InputError: the run kept no weights at these steps, or was not trained on images.
     """
     from checkwise.sweep.datasets import open_spec
-    from checkwise.sweep.study import parse_plain
+    from checkwise.sweep.study import Study
     from checkwise.weights.evaluate import open_data, open_run
 
     folder = cohort.runs[key]
@@ -79,7 +79,7 @@ def image_case(
                 "needs checkpoints; train with `keep` under [records] of the study, and do not "
                 "move weights away."
             )
-    spec = next(spec for spec in parse_plain(cohort.study).data if spec.name == key.dataset)
+    spec = next(spec for spec in Study.from_dict(cohort.study).data if spec.name == key.dataset)
     raw = open_spec(spec, roots)
     if raw.kind == "features":
         raise InputError(

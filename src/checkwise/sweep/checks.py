@@ -1,4 +1,4 @@
-"""What a sweep refuses before it plans or trains anything; a dry run refuses the same."""
+"""Checks of a sweep before it plans or trains anything; a dry run makes the same checks."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def check_sweep(
     out: Path | None,
     absent: tuple[str, ...] = (),
 ) -> Executor:
-    """Every check that needs no training; the executor, if all hold.
+    """Make every check that needs no training, and return the executor.
 
-    ``absent`` names data sets that are not here: of those only the kind is checked.
+    ``absent`` names data sets that were not found: only their kind is checked.
     """
     launcher = get_executor(executor)
     for spec in study.data:

@@ -1,4 +1,4 @@
-"""The data sets of a study: where they lie, and how they are opened."""
+"""The data sets of a study: where they are, and how to open them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from checkwise.train.hparams import Kind
 ENVIRONMENT = "CHECKWISE_DATA"
 
 
-def read_roots(given: Iterable[str]) -> dict[str, str]:
-    """``NAME=PATH`` words as a mapping of absolute paths."""
+def read_roots(options: Iterable[str]) -> dict[str, str]:
+    """The ``--data NAME=PATH`` options as absolute paths by name."""
     roots = {}
-    for word in given:
+    for word in options:
         name, separator, place = word.partition("=")
         if not separator or not name or not place:
             raise InputError(
@@ -31,7 +31,7 @@ def read_roots(given: Iterable[str]) -> dict[str, str]:
 
 
 def root_of(spec: DataSpec, roots: Mapping[str, str]) -> str | None:
-    """Where a data set lies: the command line, the study file, or ``$CHECKWISE_DATA/<name>``."""
+    """Where a data set is: from --data, the study file, or ``$CHECKWISE_DATA/<name>``."""
     if spec.dataset in EMBEDDED:
         return None
     if spec.name in roots:
@@ -41,10 +41,9 @@ def root_of(spec: DataSpec, roots: Mapping[str, str]) -> str | None:
     common = os.environ.get(ENVIRONMENT)
     if common:
         places = [Path(common) / spec.name, Path(common) / f"{spec.name}.npz"]
-        found = next((place for place in places if place.exists()), places[0])
-        return str(found)
+        return str(next((place for place in places if place.exists()), places[0]))
     raise InputError(
-        f"Expected to be told where {spec.name} lies, but got nothing: add --data "
+        f"Expected a place for the data set {spec.name}, but got none: add --data "
         f"{spec.name}=PATH, or set {ENVIRONMENT} to the folder that holds it."
     )
 
@@ -86,15 +85,15 @@ def kind_of(spec: DataSpec) -> Kind:
 
 
 def check_held_out(spec: DataSpec, domains: Sequence[str]) -> None:
-    """Refuse a study that holds out what is no domain of its data."""
+    """Refuse a study that holds out a domain that its data do not have."""
     for name in (name for names in spec.held_out or () for name in names):
         check_domain_name(spec.name, name, domains)
 
 
 def with_domains(study: Study, roots: Mapping[str, str]) -> tuple[Study, tuple[str, ...]]:
-    """The study with its held-out domains checked and "each" spelled out, where data are found.
+    """The study with its held-out domains checked and "each" replaced by the domains' names.
 
-    Returns the names of the data sets that are not found too; those stay as they are.
+    Data sets that are not found stay as they are; their names are returned too.
     """
     data, absent = [], []
     for spec in study.data:
@@ -104,8 +103,8 @@ def with_domains(study: Study, roots: Mapping[str, str]) -> tuple[Study, tuple[s
             continue
         domains = domains_of(spec, roots)
         check_held_out(spec, domains)
-        each = tuple((domain,) for domain in domains)
-        data.append(replace(spec, held_out=each if spec.held_out is None else spec.held_out))
+        held_out = spec.held_out or tuple((domain,) for domain in domains)
+        data.append(replace(spec, held_out=held_out))
     return replace(study, data=tuple(data)), tuple(absent)
 
 
@@ -117,18 +116,18 @@ def _is_found(spec: DataSpec, roots: Mapping[str, str]) -> bool:
     return root is None or Path(root).exists()
 
 
-def check_roots(study: Study, given: Mapping[str, str]) -> None:
-    """Refuse a place for data that the study does not name."""
+def check_roots(study: Study, roots: Mapping[str, str]) -> None:
+    """Refuse --data for a data set that the study does not have."""
     names = [spec.name for spec in study.data]
-    for name in given:
+    for name in roots:
         if name not in names:
             raise InputError(
-                f"Expected --data for {', '.join(names)}, but got {name!r}: use the study's name."
+                f"Expected --data for {', '.join(names)}, but got {name!r}: use one of these."
             )
 
 
-def all_roots(study: Study, given: Mapping[str, str]) -> dict[str, str]:
-    """Where every data set of a study lies, for workers that see neither study file nor shell."""
-    check_roots(study, given)
-    found = {spec.name: root_of(spec, given) for spec in study.data}
-    return {name: root for name, root in found.items() if root is not None}
+def all_roots(study: Study, roots: Mapping[str, str]) -> dict[str, str]:
+    """Where every data set of a study is, for workers that see neither study file nor shell."""
+    check_roots(study, roots)
+    places = {spec.name: root_of(spec, roots) for spec in study.data}
+    return {name: place for name, place in places.items() if place is not None}

@@ -1,4 +1,4 @@
-"""What a study will cost, from a few timed updates on made-up examples of the right shape."""
+"""Estimates the time and disk of a study from a few timed updates on random examples."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ class Estimate:
 
 
 def estimate(study: Study, runs: int, roots: Mapping[str, str], *, workers: int) -> Estimate:
-    """Time a few updates of the study's first data set and scale them up."""
-    found = [_of_one(study, spec, roots) for spec in study.data]
-    seconds = sum(each.seconds_per_run for each in found) / len(found)
-    preparing = sum(each.preparing for each in found) / workers
+    """Time a few updates on every data set of the study and scale them up."""
+    by_dataset = [_of_one(study, spec, roots) for spec in study.data]
+    seconds = sum(part.seconds_per_run for part in by_dataset) / len(by_dataset)
+    preparing = sum(part.preparing for part in by_dataset) / workers
     return Estimate(
         seconds=runs * seconds / min(workers, runs) + preparing,
         seconds_per_run=seconds,
         preparing=preparing,
-        gigabytes=runs * sum(each.gigabytes for each in found) / len(found),
+        gigabytes=runs * sum(part.gigabytes for part in by_dataset) / len(by_dataset),
     )
 
 
@@ -70,9 +70,10 @@ def _of_one(study: Study, spec: DataSpec, roots: Mapping[str, str]) -> Estimate:
     records = len(record_steps(study.steps, study.record_every))
     evaluated = sum(sizes) * study.holdout + max(sizes) * (1 - study.holdout)
     weights = sum(t.numel() * t.element_size() for t in algorithm.deployable_state().values())
-    kept = {"all": 1.0, "feasible": FEASIBLE_SHARE, "none": 0.0}[study.keep]
-    logits = {"none": 0.0, "source": study.holdout, "all": 1.0}[study.logits]
-    per_record = weights * kept + _LINE_BYTES * len(sizes) + sum(sizes) * logits * classes * 4
+    saved_share = {"all": 1.0, "feasible": FEASIBLE_SHARE, "none": 0.0}[study.keep]
+    logits_share = {"none": 0.0, "source": study.holdout, "all": 1.0}[study.logits]
+    logits_bytes = sum(sizes) * logits_share * classes * 4
+    per_record = weights * saved_share + _LINE_BYTES * len(sizes) + logits_bytes
     preparing = 0.0
     if study.network.kind == "backbone" and study.network.tune != "all":
         preparing = sum(sizes) / EXTRACTED_PER_SECOND

@@ -1,4 +1,4 @@
-"""From a study to its runs, and to the cohort that plans them."""
+"""Plans a study: its runs, the cohort that lists them, the configuration of each run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from checkwise.plugins import check_loaded
 from checkwise.records import RunKey
 from checkwise.store.cohort import CohortRecord, is_cohort, open_cohort, write_cohort
 from checkwise.sweep.datasets import open_spec
-from checkwise.sweep.study import DataSpec, Study, parse_plain
+from checkwise.sweep.study import DataSpec, Study
 from checkwise.train.build import TrainingData
 from checkwise.train.config import RunConfig
 from checkwise.train.hparams import hparams_for
@@ -37,7 +37,7 @@ def _held_out(spec: DataSpec, roots: Mapping[str, str]) -> tuple[tuple[str, ...]
 
 
 def make_cohort(study: Study, out: Path, roots: Mapping[str, str]) -> CohortRecord:
-    """Plan a study in ``out``, or find it planned there already; another study is refused."""
+    """Plan a study in ``out``, or open the plan that is there; another study is refused."""
     planned = check_place(study, out)
     if planned is not None:
         return planned
@@ -53,38 +53,39 @@ def make_cohort(study: Study, out: Path, roots: Mapping[str, str]) -> CohortReco
 
 
 def check_place(study: Study, out: Path) -> CohortRecord | None:
-    """The cohort of this study that is in ``out``; None where one can be made there."""
+    """The cohort of this study in ``out``, or None if ``out`` is free for one."""
     if is_cohort(out):
         cohort = open_cohort(out)
-        check_loaded(parse_plain(cohort.study).plugins, out)
-        differing = _differences(study, parse_plain(cohort.study))
+        check_loaded(Study.from_dict(cohort.study).plugins, out)
+        differing = _differences(study, Study.from_dict(cohort.study))
         if differing:
             raise InputError(
                 f"Expected the study that {out} was planned for, but got other values of "
                 f"{', '.join(differing)}: use another --out."
-                + _renamed(study, parse_plain(cohort.study))
+                + _renamed(study, Study.from_dict(cohort.study))
             )
         return cohort
     if out.is_dir() and any(out.iterdir()):
         raise InputError(
             f"Expected an empty folder or a cohort, but {out} holds other files: use another --out."
         )
-    there = next(folder for folder in (out.absolute(), *out.absolute().parents) if folder.exists())
-    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+    places = (out.absolute(), *out.absolute().parents)
+    nearest = next(folder for folder in places if folder.exists())
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
         raise InputError(
-            f"Expected a folder that can be written for {out}, but {there} is "
-            f"{'not writable' if there.is_dir() else 'a file'}: use another --out."
+            f"Expected a folder that can be written for {out}, but {nearest} is "
+            f"{'not writable' if nearest.is_dir() else 'a file'}: use another --out."
         )
     return None
 
 
 def _renamed(study: Study, planned: Study) -> str:
-    """How to go on where only the name of a data set differs."""
+    """How to continue if only the name of a data set differs."""
     old = [spec.name for spec in planned.data if spec.name not in {s.name for s in study.data}]
     new = [spec.name for spec in study.data if spec.name not in {s.name for s in planned.data}]
     if len(old) != 1 or len(new) != 1:
         return ""
-    return f' The data set {new[0]} is called {old[0]} there: to go on, set name = "{old[0]}".'
+    return f' The data set {new[0]} is called {old[0]} there: to continue, set name = "{old[0]}".'
 
 
 def _differences(one: Study, other: Study) -> list[str]:

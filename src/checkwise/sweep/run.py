@@ -1,4 +1,4 @@
-"""A sweep from start to end: prepare the data once, launch workers, watch them."""
+"""Runs a sweep from start to end: prepares the data once, launches workers, watches them."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def run_sweep(
             launched.stop()
         failures = launched.failures()
     result = SweepResult(tuple(cohort_status(cohort)), interrupted)
-    # A worker may die and another do its runs: only what is left undone counts.
+    # Another worker may have trained the runs of one that died: only unfinished runs count.
     if failures and not interrupted and result.count("finished", "failed") < len(result.runs):
         raise CheckwiseError(failures[0])
     return result

@@ -1,4 +1,4 @@
-"""How far the runs of a cohort are, read from its folder without disturbing anybody."""
+"""The progress of a cohort's runs, read from its folder while workers may be training."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def cohort_status(cohort: CohortRecord) -> list[RunStatus]:
 
 
 def _status(key: RunKey, folder: Path, planned: int) -> RunStatus:
-    """How far one run is; what cannot be what was planned has failed, and says why."""
+    """The progress of one run; a run whose files do not fit the plan has failed, with a reason."""
     try:
         if has_file(folder, layout.RUN):
             read_run(folder)

@@ -21,9 +21,9 @@ OWN = ("ImageFolder", "Features")  # readers of a user's own data, which have no
 class DataSpec:
     """One data set of a study.
 
-    ``name`` is what runs are called by; ``dataset`` is the reader. ``held_out`` lists the sets of
-    domains that are held out, one set per run; None means each domain in turn. ``root`` is where
-    the data are, if the study file says so.
+    ``name`` is its name in runs and results; ``dataset`` names the reader. ``held_out`` lists the
+    sets of domains to hold out, one set per run; None means each domain in turn. ``root`` is where
+    the data are, if the study file has it.
     """
 
     dataset: str
@@ -65,6 +65,27 @@ class Study(RunSettings):
             last=("averages", "shared_init", "hparams", "plugins", "metrics"),
             optional=("shared_init",),
         )
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Study:
+        """A study from its ``as_dict``, as a cohort records it.
+
+        Raises:
+            InputError: it is not a study.
+        """
+        if "data" not in values or "network" not in values:
+            raise InputError(
+                "Expected a cohort with the study that it was planned from, but its plan has no "
+                "data or network: use a cohort that `checkwise sweep` or `checkwise plan` made."
+            )
+        try:
+            return _parsed(dict(values))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise InputError(
+                f"Expected the study that a cohort was planned for, but got an error at {error} in "
+                f"its {layout.COHORT}: restore the file from a copy, or plan the study again with "
+                "another --out."
+            ) from None
 
     def with_plugins(self, plugins: Iterable[Plugin]) -> Study:
         """The study as it is trained with plugins: their content, and the metrics they add."""
@@ -108,9 +129,10 @@ class Study(RunSettings):
                     f"{', '.join(held_out)}: check the names."
                 )
         fewer: dict[str, Any] = {key: values for key, values in only.items() if values}
-        kept = [self.overrides(seed) for seed in fewer.get("hparams_seeds", self.hparams_seeds)]
+        seeds = fewer.get("hparams_seeds", self.hparams_seeds)
+        by_seed = [self.overrides(seed) for seed in seeds]
         hparams = {
-            name: tuple(values[name] for values in kept) if isinstance(value, tuple) else value
+            name: tuple(values[name] for values in by_seed) if isinstance(value, tuple) else value
             for name, value in self.hparams.items()
         }
         return replace(self, data=data, hparams=hparams, **fewer)
@@ -120,27 +142,6 @@ def _only(spec: DataSpec, held_out: tuple[str, ...]) -> tuple[tuple[str, ...], .
     if spec.held_out is None:
         return tuple((name,) for name in held_out)
     return tuple(names for names in spec.held_out if "+".join(names) in held_out)
-
-
-def parse_plain(values: Mapping[str, Any]) -> Study:
-    """A study from its ``as_dict``, as a cohort keeps it.
-
-    Raises:
-        InputError: it is no study.
-    """
-    if "data" not in values or "network" not in values:
-        raise InputError(
-            "Expected a cohort that keeps the study it was planned from, but its plan names no "
-            "data or network: give one that `checkwise sweep` made."
-        )
-    try:
-        return _parsed(dict(values))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(
-            f"Expected the study that a cohort was planned for, but got a fault at {error} in its "
-            f"{layout.COHORT}: restore the file from a copy, or plan the study again with another "
-            "--out."
-        ) from None
 
 
 def _parsed(facts: dict[str, Any]) -> Study:

@@ -1,4 +1,4 @@
-"""One worker: goes through the planned runs and trains whatever nobody else does."""
+"""A worker: trains the planned runs that no other worker trains."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from checkwise.store.lease import LeaseLostError, take
 from checkwise.store.safe_read import open_file
 from checkwise.sweep.datasets import open_spec
 from checkwise.sweep.plan import run_config
-from checkwise.sweep.study import Study, parse_plain
+from checkwise.sweep.study import Study
 from checkwise.train.build import TrainingData, prepare
 from checkwise.train.loop import RESUME_SECONDS, train_run
 
@@ -34,12 +34,11 @@ POLL_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class Job:
-    """What every worker of a sweep is told; plain values, so that it can travel.
+    """What every worker of a sweep needs to know, in plain values that JSON can carry.
 
-    ``attempt`` is drawn anew for every sweep: a run that failed in this attempt is not tried again
-    by its other workers. With ``wait`` a worker stays until the runs that others train are done,
-    ready to take over from one that dies. A worker first loads ``plugins``, which maps the source
-    of each to the SHA-256 that its file has to have.
+    ``attempt`` is drawn for every sweep: no worker tries a run again that failed in this attempt.
+    With ``wait`` a worker stays until the runs of other workers are done, to take over if one dies.
+    A worker first loads ``plugins``, which maps their sources to the SHA-256 of their files.
     """
 
     cohort: str
@@ -54,13 +53,13 @@ def work(job: Job, *, stop: Callable[[], bool] = lambda: False) -> None:
     """Train the runs of a cohort that are neither finished nor held by another worker.
 
     Safe to call any number of times, from any number of processes. A run that fails leaves its
-    reason in ``error.txt`` and does not keep the others from being trained. A full disk, a
-    read-only folder (``StoreError``) or unreadable data end the worker.
+    reason in ``error.txt``, and the worker goes on to the next. A full disk, a read-only folder
+    (``StoreError``) or unreadable data end the worker.
     """
     for source, sha256 in job.plugins.items():
         load_plugin(source, sha256=sha256)
     cohort = open_cohort(job.cohort)
-    study = parse_plain(cohort.study)
+    study = Study.from_dict(cohort.study)
     check_loaded(study.plugins, job.cohort)
     data = _Data(study, job.roots)
     while not stop():
@@ -77,7 +76,7 @@ def work(job: Job, *, stop: Callable[[], bool] = lambda: False) -> None:
 
 
 def _in_own_order(runs: Mapping[RunKey, Path]) -> list[tuple[RunKey, Path]]:
-    """Data sets one after the other; inside one, each worker begins somewhere else."""
+    """Runs by data set; within a data set, every worker starts at a random run."""
     order = list(runs.items())
     start = random.randrange(len(order)) if order else 0
     turned = order[start:] + order[:start]
@@ -88,7 +87,7 @@ def _in_own_order(runs: Mapping[RunKey, Path]) -> list[tuple[RunKey, Path]]:
 def _train(
     job: Job, study: Study, key: RunKey, folder: Path, data: _Data, stop: Callable[[], bool]
 ) -> bool:
-    """Train one run if nobody else does; False where somebody does."""
+    """Train one run; False if another worker has it."""
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         lease = take(folder)
@@ -151,12 +150,12 @@ class _Data:
 def main() -> None:
     """Work until there is nothing left to do, or until asked to stop."""
     job = Job(**json.loads(sys.argv[1]))
-    asked = threading.Event()
+    stopping = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: asked.set())
-    threading.Thread(target=_await_end_of_input, args=(asked,), daemon=True).start()
+        signal.signal(number, lambda *_: stopping.set())
+    threading.Thread(target=_await_end_of_input, args=(stopping,), daemon=True).start()
     try:
-        work(job, stop=asked.is_set)
+        work(job, stop=stopping.is_set)
     except CheckwiseError as error:
         print(" ".join(str(error).split()), file=sys.stderr, flush=True)
         os._exit(2)
@@ -165,10 +164,10 @@ def main() -> None:
     os._exit(0)
 
 
-def _await_end_of_input(asked: threading.Event) -> None:
+def _await_end_of_input(stopping: threading.Event) -> None:
     while os.read(0, 4096):
         pass
-    asked.set()
+    stopping.set()
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Averages of the weights of every update, kept while a run trains.
+"""Averages of the weights of every update, taken while a run trains.
 
 ``sma`` is the mean over all updates from step 100 on. ``dense-swad`` averages the updates between
-two records into a segment and the segments of the loss valley into a model. Both read one sum: each
-update is added in float32 to a short block, and full blocks in float64 to what they belong to, so
-that the cost is one addition per parameter and rounding does not grow with the run.
+two records into a segment and the segments of the loss valley into a model. Both use one sum: each
+update is added in float32 to a short block, and full blocks in float64 to the averages. So the cost
+is one addition per parameter, and rounding does not grow with the run.
 """
 
 from __future__ import annotations
@@ -95,11 +95,11 @@ class Averages:
         self._started = bool(state["started"])
 
     def _look_at(self, algorithm: Algorithm) -> None:
-        kept = algorithm.deployable_state()
-        named = [(name, p) for name, p in algorithm.named_parameters() if name in kept]
+        deployed = algorithm.deployable_state()
+        named = [(name, p) for name, p in algorithm.named_parameters() if name in deployed]
         self._names = [name for name, _ in named]
         self._parameters = [parameter.detach() for _, parameter in named]
-        device = self._parameters[0].device  # a saved state comes back on the processor
+        device = self._parameters[0].device  # a saved state is loaded on the CPU
         for part in (self._block, self._segment, self._sma, self._valley):
             part.move(device)
         self._segments = {i: [t.to(device) for t in s] for i, s in self._segments.items()}

@@ -1,4 +1,4 @@
-"""From a configuration to the things a run is made of."""
+"""Builds the parts of a run from its configuration: data, network, algorithm, sampler, splits."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _TAKES = {"digits": ("digits",), "mlp": ("features",), "linear": ("features",)}
 class TrainingData:
     """A data set ready for training: opened, frozen part applied, as tensors.
 
-    ``kind`` says which hyperparameters apply: a frozen backbone leaves features.
+    ``kind`` decides which hyperparameters apply: a frozen backbone leaves features.
     """
 
     dataset: DomainDataset
@@ -54,7 +54,7 @@ def prepare(
     device: str | None = None,
     progress: Progress | None = None,
 ) -> TrainingData:
-    """Apply the frozen part (cached) and bring the examples into the form the network takes."""
+    """Apply the frozen part (cached) and turn the examples into inputs of the network."""
     place = default_device() if device is None else device
     check_kind(network, dataset.kind, dataset.name)
     ready = freeze(dataset, network, device=place, progress=progress)
@@ -113,7 +113,7 @@ def check_sources(held_out: Sequence[str], domains: Sequence[str], name: str) ->
     if set(domains) <= set(held_out):
         raise InputError(
             f"Expected at least one source domain, but all of {', '.join(domains)} are held out "
-            f"of {name}: hold out fewer."
+            f"of {name}: hold out fewer domains."
         )
 
 
@@ -123,7 +123,7 @@ def source_pools(config: RunConfig, dataset: DomainDataset) -> list[Indices]:
 
 
 def evaluated_parts(config: RunConfig, dataset: DomainDataset) -> list[Part]:
-    """Every source `out` split, each held-out domain's `in` split, source `in` where asked."""
+    """Every source `out` split, every held-out domain's `in` split, with `source_in` also those."""
 
     def part(role: str, domain: int, rows: Indices) -> Part:
         labels = dataset.y[domain][rows]
@@ -141,7 +141,7 @@ def _splits(
     config: RunConfig, dataset: DomainDataset, *, source: bool
 ) -> list[tuple[int, Indices, Indices]]:
     sources = source_domains(config, dataset)
-    found = []
+    splits = []
     for domain, size in enumerate(dataset.sizes):
         if (domain in sources) == source:
             inside, out = split(
@@ -150,8 +150,8 @@ def _splits(
                 trial_seed=config.key.trial_seed,
                 holdout=config.holdout,
             )
-            found.append((domain, inside, out))
-    return found
+            splits.append((domain, inside, out))
+    return splits
 
 
 def _network(config: RunConfig, data: TrainingData) -> Network:

@@ -1,4 +1,4 @@
-"""Weights and logits of one checkpoint as files that appear whole."""
+"""Writes the weights and logits of one checkpoint; a file appears whole or not at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything that determines a run, complete and plain, so that two runs can be told apart."""
+"""The complete configuration of a run, in plain values."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class NetworkConfig:
     """Which network is trained.
 
     ``digits`` is the small CNN, ``mlp`` and ``linear`` are heads on features, ``backbone`` is a
-    pretrained image network of which ``tune`` says what learns. ``hidden`` is the width of an MLP
-    head, also of the one on a frozen backbone. Dropout is the hyperparameter ``resnet_dropout``.
+    pretrained image network; ``tune`` is the part of it that learns. ``hidden`` is the width of an
+    MLP head, also on a frozen backbone. Dropout is the hyperparameter ``resnet_dropout``.
     """
 
     kind: NetworkKind
@@ -58,7 +58,7 @@ class RunSettings:
 
     ``steps`` counts updates; a record is written at every ``record_every``-th step and the last.
     ``keep_delta_pp`` is a decimal in percentage points, as text so that it means what was written.
-    ``averages`` names averages of the weights that are kept during training. ``plugins`` maps the
+    ``averages`` names averages of the weights that are taken during training. ``plugins`` maps the
     plugins in use to the SHA-256 of their files, ``metrics`` the metrics that they add to the
     journals to "lower" or "higher".
     """
@@ -177,8 +177,8 @@ def check_same(config: RunConfig, recorded: Mapping[str, Any], where: object) ->
     if differing == ["data.fingerprint"]:
         advice = "the data changed: restore them, or use another folder"
     raise InputError(
-        f"Expected the configuration this run began with, but got other values of {shown} in "
-        f"{where}: {advice}."
+        f"Expected the configuration that the run started with, but got other values of {shown} "
+        f"in {where}: {advice}."
     )
 
 

@@ -41,9 +41,8 @@ class Outputs:
 
     def diverged(self, role: Role, domain: str | None = None) -> bool:
         """Whether a logit of the parts with a role (or of one of its domains) is not finite."""
-        found = self.of(role)
         return not all(
-            np.isfinite(z).all() for name, (z, _) in found.items() if domain in (None, name)
+            np.isfinite(z).all() for name, (z, _) in self.of(role).items() if domain in (None, name)
         )
 
     def of(self, role: Role) -> dict[str, tuple[NDArray[np.float32], NDArray[np.int64]]]:
@@ -87,15 +86,15 @@ class Evaluator:
     def _streamed(self, algorithm: Algorithm, part: Part) -> Tensor:
         size = self._inputs.rows_at_once
         starts = range(0, len(part.rows), size)
-        found = [
+        logits = [
             algorithm.predict(self._inputs.rows(part.index, part.rows[start : start + size]))
             for start in starts
         ]
-        return torch.cat(found)
+        return torch.cat(logits)
 
 
 def source_entry(outputs: Outputs, config: RunConfig) -> dict[str, Any]:
-    """What a line of ``source.jsonl`` says about one model: ``diverged``, ``domains``, ``in``."""
+    """The results of one model in a line of ``source.jsonl``: ``diverged``, ``domains``, ``in``."""
     entry: dict[str, Any] = {"diverged": outputs.diverged("source")}
     entry["domains"] = _measured(outputs, "source", entry["diverged"], config)
     if config.source_in:
@@ -105,7 +104,7 @@ def source_entry(outputs: Outputs, config: RunConfig) -> dict[str, Any]:
 
 
 def heldout_entry(outputs: Outputs, domain: str, config: RunConfig) -> dict[str, Any]:
-    """What a line of ``heldout/<domain>.jsonl`` says about one model."""
+    """The results of one model in a line of ``heldout/<domain>.jsonl``."""
     diverged = outputs.diverged("heldout", domain)
     logits, labels = outputs.of("heldout")[domain]
     entry = _entry(logits, labels, diverged, config)
@@ -145,11 +144,11 @@ def measure(
     if diverged:
         return {"n": len(labels), "correct": None, **dict.fromkeys(names)}
     report = metrics.evaluate(logits=logits, labels=labels, bins=bins, bandwidth=bandwidth)
-    found: Mapping[str, float] = report.values()
+    values: Mapping[str, float] = report.values()
     if own:
-        found = {**found, **metrics.evaluate_registered(logits=logits, labels=labels)}
+        values = {**values, **metrics.evaluate_registered(logits=logits, labels=labels)}
     return {
         "n": int(report.n),
         "correct": int(report.correct),
-        **{name: float(found[name]) for name in names},
+        **{name: float(values[name]) for name in names},
     }

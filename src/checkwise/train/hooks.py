@@ -13,8 +13,8 @@ class Hook(Protocol):
     """Called by the loop. A hook must not draw from torch's generator nor change the algorithm.
 
     ``name`` tells the states of several hooks apart. ``state()`` is saved with the run's own state
-    (plain containers and tensors) and given back to ``load_state`` when the run is resumed, so what
-    a hook writes has to follow from its state and the calls after it.
+    (plain containers and tensors) and passed to ``load_state`` when the run is resumed, so what a
+    hook writes has to follow from its state and the calls after it.
     """
 
     name: str

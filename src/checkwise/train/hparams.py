@@ -58,7 +58,7 @@ class Hyperparameter:
                 return int(number) if whole else number
         raise InputError(
             f"Expected hyperparameter `{self.name}` to be {'an integer' if whole else 'a number'} "
-            f"in [{self.low:g}, {self.high:g}), but got {shown(value)}: give one in that range."
+            f"in [{self.low:g}, {self.high:g}), but got {shown(value)}: use a value in that range."
         )
 
 
@@ -117,22 +117,22 @@ _OWN: list[Hyperparameter] = []
 
 
 def table() -> tuple[Hyperparameter, ...]:
-    """The table, and below it what algorithms of one's own read."""
+    """The table, followed by the hyperparameters of registered algorithms."""
     return (*TABLE, *_OWN)
 
 
 def forget_hparams(algorithm: str) -> None:
-    """Forget what an algorithm of one's own reads."""
+    """Forget the hyperparameters of a registered algorithm."""
     _OWN[:] = [row for row in _OWN if row.algorithms != (algorithm,)]
 
 
 def register_hparams(rows: Iterable[Hyperparameter]) -> None:
-    """Add what an algorithm of one's own reads."""
+    """Add the hyperparameters of a registered algorithm."""
     for row in rows:
         if row.name in known_names():
             raise InputError(
                 f"Expected a new name for a hyperparameter, but {row.name!r} exists: choose "
-                "another, or read that one by naming it in `reads`."
+                "another name, or list it in `reads` to use the existing one."
             )
         row.checked(row.default)
         _OWN.append(row)
@@ -175,7 +175,7 @@ def hparams_for(
     """The drawn hyperparameters with a study file's `overrides` in their place.
 
     A study fixes values for all its algorithms at once, so an override that another algorithm
-    or kind of data reads is passed over; a name that no row of the table has is an error.
+    or kind of data reads is ignored; a name that no row of the table has is an error.
     """
     hparams = draw_hparams(kind, algorithm, hparams_seed=hparams_seed, trial_seed=trial_seed)
     rows = {row.name: row for row in _rows(kind, algorithm)}
@@ -199,6 +199,6 @@ def _rows(kind: Kind, algorithm: str) -> list[Hyperparameter]:
     if kind not in KINDS:
         raise InputError(
             f"Expected the kind of data to be one of {', '.join(KINDS)}, but got {kind!r}: "
-            "choose the one your inputs are."
+            "choose the kind of your inputs."
         )
     return [row for row in table() if row.applies_to(kind, algorithm)]

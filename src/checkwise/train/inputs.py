@@ -128,10 +128,10 @@ class ImageInputs(MappedInputs):
 def build_inputs(
     dataset: DomainDataset, device: str, *, backbone: Backbone | None, augmented: bool
 ) -> Inputs:
-    """The inputs that suit a data set; ``backbone`` is what images are normalised for."""
+    """The inputs for a data set; images are normalised for ``backbone``."""
     if dataset.kind == "images":
         if backbone is None:
-            raise ValueError("images need the backbone they are normalised for")
+            raise ValueError("images need the backbone that they are normalised for")
         return ImageInputs(dataset, device, backbone, augmented=augmented)
     if dataset.kind == "features" and dataset.x[0].ndim > 2:
         return MappedInputs(dataset, device)

@@ -56,16 +56,15 @@ def train_run(
     stop: Callable[[], bool] = lambda: False,
     resume_seconds: float = RESUME_SECONDS,
 ) -> Ending:
-    """Train one run to its end, from wherever it was left.
+    """Train one run to its end; an interrupted run continues where it stopped.
 
     Args:
         folder: the run's folder; it belongs to whoever holds ``lease``.
-        config: everything that determines the run. A folder begun with another one is refused.
+        config: everything that determines the run. A folder with another one is refused.
         data: the data set, prepared for ``config.network``.
         hooks: called after every update and at every record.
-        stop: asked after every update; once true, the state is saved and the loop ends.
-        resume_seconds: least time between two saved states; the last record of a killed run that
-            has one is where it continues.
+        stop: called after every update; once true, the state is saved and the loop ends.
+        resume_seconds: least time between two saved states; a killed run continues from the last.
     """
     if finished(folder):
         return "finished"
@@ -206,7 +205,7 @@ class _Run:
         resume.save(self._folder, state)
 
     def known(self) -> dict[str, Fingerprint]:
-        """What the run's files have to be when it is finished, as far as it was noted.
+        """Sizes and checksums that the run's files must have when it is finished.
 
         Raises:
             InputError: a file that the run wrote is gone.

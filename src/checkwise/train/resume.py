@@ -47,14 +47,14 @@ class ResumeState:
 
 def generators() -> dict[str, Tensor]:
     """The states of torch's generators."""
-    found = {"cpu": torch.get_rng_state()}
+    states = {"cpu": torch.get_rng_state()}
     if torch.cuda.is_available():
-        found |= {f"cuda:{i}": state for i, state in enumerate(torch.cuda.get_rng_state_all())}
-    return found
+        states |= {f"cuda:{i}": state for i, state in enumerate(torch.cuda.get_rng_state_all())}
+    return states
 
 
 def set_generators(states: Mapping[str, Tensor]) -> None:
-    """Put torch's generators where they were."""
+    """Restore the states of torch's generators."""
     for device, state in states.items():
         if device == "cpu":
             torch.set_rng_state(state)
@@ -87,7 +87,7 @@ def load(folder: Path) -> ResumeState | None:
     if "updates" in outer:
         raise InputError(
             f"Expected a state with a checksum, but an older version of checkwise wrote {path}: "
-            "finish the run with that version, or remove that file to train the run from its start."
+            "finish the run with that version, or remove that file to train the run from the start."
         )
     content = outer["state"].numpy().tobytes() if isinstance(outer.get("state"), Tensor) else b""
     if hashlib.sha256(content).hexdigest() != outer.get("sha256"):
@@ -98,7 +98,7 @@ def load(folder: Path) -> ResumeState | None:
 
 
 def check(folder: Path, state: ResumeState, config: RunConfig) -> None:
-    """Refuse to continue from a state whose run, or the files it builds on, are not as they were.
+    """Refuse to continue from a state if its run, or a file it builds on, has changed.
 
     With ``keep = "feasible"`` weights that a state names may be gone: records after it dropped
     them.
@@ -135,19 +135,19 @@ def _encoded(content: Mapping[str, Any]) -> bytes:
 
 def _decoded(content: bytes, path: Path) -> dict[str, Any]:
     try:
-        found = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+        state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
     except Exception as error:  # damaged bytes provoke whatever the unpickler does not expect
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise _damaged(path, reason) from None
-    if not isinstance(found, dict):
-        raise _damaged(path, type(found).__name__)
-    return found
+    if not isinstance(state, dict):
+        raise _damaged(path, type(state).__name__)
+    return state
 
 
 def _damaged(path: Path, reason: str) -> InputError:
     return InputError(
         f"Expected the state of an unfinished run, but got: {reason} in {path}: remove that file "
-        "to train the run from its start."
+        "to train the run from the start."
     )
 
 

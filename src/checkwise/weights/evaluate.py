@@ -23,7 +23,7 @@ from checkwise.store import layout
 from checkwise.store.cohort import CohortRecord
 from checkwise.store.run import read_run
 from checkwise.sweep.datasets import open_spec
-from checkwise.sweep.study import parse_plain
+from checkwise.sweep.study import Study
 from checkwise.train.algorithms import Algorithm
 from checkwise.train.build import (
     TrainingData,
@@ -147,7 +147,7 @@ def open_data(
     progress: Progress | None = None,
 ) -> TrainingData:
     """A data set of a cohort, as its runs saw it."""
-    study = parse_plain(cohort.study)
+    study = Study.from_dict(cohort.study)
     spec = next(spec for spec in study.data if spec.name == dataset)
     opened = open_spec(spec, roots, progress=progress)
     return prepare(opened, study.network, augmented=study.augment, progress=progress)

@@ -1,4 +1,4 @@
-"""What an executor has to do: start workers, say how many live, stop them."""
+"""What an executor does: start workers, count those alive, stop them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from checkwise.sweep.worker import Job
 class Workers(Protocol):
     """Workers that were launched together; each calls ``checkwise.sweep.worker.work(job)``.
 
-    Nothing but the cohort's folder connects them: leases keep them from doing a run twice, so an
+    They share nothing but the cohort's folder. Leases keep two of them from training one run, so an
     executor may start too many, start them late, or lose some.
     """
 

@@ -1,4 +1,4 @@
-"""Workers as processes of this machine, one thread each."""
+"""Workers as processes on this machine, with one thread each."""
 
 from __future__ import annotations
 

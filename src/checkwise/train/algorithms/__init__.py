@@ -1,4 +1,4 @@
-"""Training algorithms by name; one more that ships is a file, a line in `ALGORITHMS` and a test."""
+"""Training algorithms by name; a new one is a file, a line in `ALGORITHMS` and a test."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def build_algorithm(
 ) -> Algorithm:
     """The algorithm `name` on `classifier ∘ featurizer`, hyperparameters under DomainBed's names.
 
-    `lr` is required, for its default depends on the data; the rest fall back on their defaults.
-    Names this library does not use (`resnet18`, `data_augmentation`, …) are passed over, but one
-    that looks like a misspelling is refused.
+    `lr` is required, since its default depends on the data; the others have defaults. Names that
+    this library does not use (`resnet18`, `data_augmentation`, …) are ignored, unless they look
+    like a misspelling.
 
     >>> from torch import nn
     >>> alg = build_algorithm("VREx", nn.Linear(8, 4), nn.Linear(4, 3), {"lr": 1e-3})
@@ -53,13 +53,13 @@ def build_algorithm(
     """
     check_algorithm(name)
     known = known_names()
-    for given in hparams:
-        if given not in known and difflib.get_close_matches(given, known, n=1, cutoff=0.85):
-            raise InputError(unknown_name(given))
+    for hparam in hparams:
+        if hparam not in known and difflib.get_close_matches(hparam, known, n=1, cutoff=0.85):
+            raise InputError(unknown_name(hparam))
     if "lr" not in hparams:
         raise InputError(
             f"Expected a learning rate among the hyperparameters, but got {sorted(hparams)}: "
-            "give `lr`, for example 5e-5 for images and 1e-3 for features."
+            "add `lr`, for example 5e-5 for images and 1e-3 for features."
         )
     kind = ALGORITHMS[name]
     rows = {row.name: row for row in table() if row.name in ("lr", "weight_decay", *kind.reads)}

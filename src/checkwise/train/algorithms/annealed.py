@@ -14,8 +14,7 @@ from checkwise.train.algorithms.base import Algorithm, Forward
 class Annealed(Algorithm):
     """Minimise mean_e CE_e + λ_t·penalty, with λ_t = 1 before the anneal step and λ from it on.
 
-    Adam starts afresh at the anneal step: moments gathered under the old weight mean nothing
-    under the new one.
+    Adam restarts at the anneal step: its moments belong to the old weight.
     """
 
     weight_name: ClassVar[str]

@@ -39,7 +39,7 @@ class Algorithm(nn.Module, ABC):
     - `update([(x, y), ...])` takes one minibatch per source domain, always in the same order of
       domains, and makes one Adam step. All domains pass through the network together, so live
       BatchNorm sees their union and dropout draws once. It returns detached 0-d tensors,
-      `loss` among them; reading their values is left to the caller, who rarely needs to.
+      `loss` among them.
     - `predict(x)` returns logits in evaluation mode without gradients, and changes nothing.
     - All randomness comes from torch's global generator; the caller seeds it.
     - `training_state()` holds all that later updates depend on, save that generator: loading it

@@ -118,11 +118,11 @@ def _frozen(parts: Iterable[nn.Module]) -> nn.Module:
 def _check_tune(backbone: Backbone, tune: Tune) -> None:
     if tune not in TUNES:
         raise InputError(
-            f"Expected `tune` to be one of {', '.join(TUNES)}, but got {tune!r}: say which part "
-            "of the backbone is to learn."
+            f"Expected `tune` to be one of {', '.join(TUNES)}, but got {tune!r}: name the "
+            "part of the backbone that learns."
         )
     if tune == "last-stage" and backbone.cut is None:
         raise InputError(
             'Expected a backbone with a known last stage for `tune = "last-stage"`, but got one '
-            "that could not be cut: use head or all, or a ResNet or EfficientNet."
+            'that could not be cut: use `tune = "head"` or "all", or a ResNet or EfficientNet.'
         )

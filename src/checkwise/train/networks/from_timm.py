@@ -31,8 +31,8 @@ def timm_backbone(name: str, *, pretrained: bool = True) -> Backbone:
     """The timm model `name` without its classifier.
 
     ResNets and EfficientNets are cut before their last stage, after checking that the two parts
-    reproduce the model. Of other families only the head or all can learn. Building the model
-    does not advance torch's generator.
+    reproduce the model. Other families train only the head or all. Building the model does not
+    advance torch's generator.
     """
     import timm
 
