@@ -191,7 +191,7 @@ def test_an_unknown_algorithm_says_where_ones_own_come_from(trained: Path) -> No
     code, _, error = checkwise(trained, "sweep", "tiny.toml", "--out", "elsewhere")
     assert code == 2
     assert "'Smoothed'" in error
-    assert "one of your own comes with --plugin FILE.py" in error
+    assert "add your own with --plugin FILE.py" in error
 
 
 def test_a_sweep_with_a_changed_plugin_is_refused_by_name(changed: Path) -> None:
