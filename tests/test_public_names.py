@@ -57,3 +57,15 @@ def test_no_name_of_training_becomes_a_module_once_something_is_loaded() -> None
         "print([thing for thing in twice if isinstance(thing, M)])"
     )
     assert fresh(code) == "[]"
+
+
+def test_help_imports_no_library_of_arrays_and_no_command() -> None:
+    code = (
+        "import contextlib, io, sys; from checkwise.cli import main\n"
+        "with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):\n"
+        "    main(['--help'])\n"
+        f"unused = {HEAVY | {'numpy'}!r} - {{'typer'}}\n"
+        "print(sorted(name for name in sys.modules if name in unused or name == "
+        "'checkwise.cli.select'))"
+    )
+    assert fresh(code) == "[]"

@@ -22,28 +22,13 @@ from checkwise.errors import (
     MissingMetricError,
     NoGuaranteeError,
 )
-from checkwise.metrics import metric
-from checkwise.records import RunKey, Trajectory
-from checkwise.selection import (
-    Guarantee,
-    LiveSelector,
-    LossValley,
-    Rule,
-    Selection,
-    loss_valley,
-    rule,
-    rules,
-    select,
-    select_many,
-    source_accuracy_radius,
-    worst_domain_radius,
-)
 
 if TYPE_CHECKING:
     from checkwise import (
         calibrators,
         data,
         figures,
+        metrics,
         page,
         readers,
         statistics,
@@ -55,23 +40,58 @@ if TYPE_CHECKING:
         train,
         weights,
     )
+    from checkwise.metrics import metric
     from checkwise.readers import load, load_runs
+    from checkwise.records import RunKey, Trajectory
+    from checkwise.selection import (
+        Guarantee,
+        LiveSelector,
+        LossValley,
+        Rule,
+        Selection,
+        loss_valley,
+        rule,
+        rules,
+        select,
+        select_many,
+        source_accuracy_radius,
+        worst_domain_radius,
+    )
     from checkwise.study import Cohort
 
 __version__ = "0.1.0"
 
-# Loaded when first asked for: names with heavier imports, and the parts that hold the rest.
-_LATER = {
-    "load": "checkwise.readers",
-    "load_runs": "checkwise.readers",
-    "Cohort": "checkwise.study",
+# Loaded when first asked for, so that a command imports only what it uses.
+_NAMES = {
+    "checkwise.metrics": ("metric",),
+    "checkwise.readers": ("load", "load_runs"),
+    "checkwise.records": ("RunKey", "Trajectory"),
+    "checkwise.selection": (
+        "Guarantee",
+        "LiveSelector",
+        "LossValley",
+        "Rule",
+        "Selection",
+        "loss_valley",
+        "rule",
+        "rules",
+        "select",
+        "select_many",
+        "source_accuracy_radius",
+        "worst_domain_radius",
+    ),
+    "checkwise.study": ("Cohort",),
 }
+_LATER = {name: module for module, names in _NAMES.items() for name in names}
 _PARTS = (
     "calibrators",
     "data",
     "figures",
+    "metrics",
     "page",
     "readers",
+    "records",
+    "selection",
     "statistics",
     "store",
     "study",
@@ -133,9 +153,11 @@ def __getattr__(name: str) -> Any:
         if name in _PARTS:
             return import_module(f"checkwise.{name}")
         if name in _LATER:
-            return getattr(import_module(_LATER[name]), name)
+            value = getattr(import_module(_LATER[name]), name)
+            globals()[name] = value  # the next use is as quick as any name
+            return value
     raise AttributeError(f"module 'checkwise' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_PARTS})

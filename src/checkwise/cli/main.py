@@ -7,34 +7,14 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 import typer.core
 
 from checkwise import __version__
-from checkwise.cli import (
-    calibrate,
-    compare,
-    demo,
-    derive,
-    export,
-    figures,
-    importing,
-    lodo,
-    metrics,
-    pack,
-    preregister,
-    report,
-    rules,
-    select,
-    status,
-    sweep,
-    tables,
-    train,
-    verify,
-)
 from checkwise.errors import CheckwiseError, CheckwiseWarning
 from checkwise.extras import missing_extra
 from checkwise.store.atomic_write import disk_remedy
@@ -45,40 +25,74 @@ _UsageError: Any = next(
     kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException"
 )
 
+_SETTINGS: dict[str, Any] = {
+    "add_completion": False,
+    "pretty_exceptions_enable": False,
+    "rich_markup_mode": None,
+}
+
+# Name, module and function under `checkwise.cli`, and help.
 # By what one wants to do; every line of help fits beside the names in 60 columns.
-COMMANDS: dict[str, tuple[tuple[str, Callable[..., Any], str], ...]] = {
+COMMANDS: dict[str, tuple[tuple[str, str, str], ...]] = {
     "Choose a checkpoint": (
-        ("select", select.command, "Choose a checkpoint of every run."),
-        ("export", export.command, "Copy the weights of the chosen checkpoint."),
-        ("calibrate", calibrate.command, "Fit a temperature on source validation."),
-        ("rules", rules.command, "List the rules and what they need."),
-        ("metrics", metrics.command, "Measure saved logits or probabilities."),
+        ("select", "select.command", "Choose a checkpoint of every run."),
+        ("export", "export.command", "Copy the weights of the chosen checkpoint."),
+        ("calibrate", "calibrate.command", "Fit a temperature on source validation."),
+        ("rules", "rules.command", "List the rules and what they need."),
+        ("metrics", "metrics.command", "Measure saved logits or probabilities."),
     ),
     "Train": (
-        ("demo", demo.command, "Run a small study from start to end."),
-        ("train", train.command, "Train one run of a study."),
-        ("sweep", sweep.command, "Train every run of a study."),
-        ("status", status.command, "Show which runs are done, and which failed."),
-        ("verify", verify.command, "Check files against their checksums."),
-        ("derive", derive.command, "Average weights, or make ensembles."),
-        ("swad", derive.swad, "Average the checkpoints of the loss valley."),
-        ("lodo", lodo.command, "Validate on domains that are left out."),
+        ("demo", "demo.command", "Run a small study from start to end."),
+        ("train", "train.command", "Train one run of a study."),
+        ("sweep", "sweep.command", "Train every run of a study."),
+        ("status", "status.command", "Show which runs are done, and which failed."),
+        ("verify", "verify.command", "Check files against their checksums."),
+        ("derive", "derive.command", "Average weights, or make ensembles."),
+        ("swad", "derive.swad", "Average the checkpoints of the loss valley."),
+        ("lodo", "lodo.command", "Validate on domains that are left out."),
     ),
     "Study": (
-        ("import", importing.command, "Make a study of logs or a table you have."),
-        ("preregister", preregister.command, "Register a choice before looking."),
-        ("compare", compare.command, "Compare rules on held-out domains."),
-        ("tables", tables.command, "Write the tables of a study."),
-        ("figures", figures.command, "Draw the figures of a study."),
-        ("report", report.command, "Write one page about a study or a run."),
-        ("pack", pack.pack, "Put a study into one file."),
-        ("unpack", pack.unpack, "Make a study's folder from that file."),
+        ("import", "importing.command", "Make a study of logs or a table you have."),
+        ("preregister", "preregister.command", "Register a choice before looking."),
+        ("compare", "compare.command", "Compare rules on held-out domains."),
+        ("tables", "tables.command", "Write the tables of a study."),
+        ("figures", "figures.command", "Draw the figures of a study."),
+        ("report", "report.command", "Write one page about a study or a run."),
+        ("pack", "pack.pack", "Put a study into one file."),
+        ("unpack", "pack.unpack", "Make a study's folder from that file."),
     ),
 }
 
 
+class _Commands(Mapping[str, Any]):
+    """Commands by name; looking one up imports its module."""
+
+    def __init__(self) -> None:
+        lines = [line for group in COMMANDS.values() for line in group]
+        self._places = {name: place for name, place, _ in lines}
+        self._loaded: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._loaded:
+            module, _, function = self._places[name].partition(".")
+            single = typer.Typer(**_SETTINGS)
+            single.command(name)(getattr(import_module(f"checkwise.cli.{module}"), function))
+            self._loaded[name] = typer.main.get_command(single)
+        return self._loaded[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
 class _Grouped(typer.core.TyperGroup):
     """Help that lists the commands by group and folds a line instead of cutting it."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands: Any = _Commands()
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         for group, commands in COMMANDS.items():
@@ -90,13 +104,8 @@ app = typer.Typer(
     name="checkwise",
     help="Pick the training checkpoint whose probabilities you can trust.",
     cls=_Grouped,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
+    **_SETTINGS,
 )
-for _commands in COMMANDS.values():
-    for _name, _command, _ in _commands:
-        app.command(_name)(_command)
 
 
 def _version(asked: bool) -> None:
