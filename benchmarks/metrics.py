@@ -21,7 +21,7 @@ import numpy as np
 Array = np.ndarray[Any, np.dtype[Any]]
 
 SIZES = ((3_000, 65), (20_000, 345), (50_000, 1_000))
-SOFTMAX_LIMIT = {65: 4.0, 345: 2.0, 1_000: 1.7}
+SOFTMAX_LIMIT = {65: 8.0, 345: 5.0, 1_000: 1.7}
 BROADCAST_LIMIT = {65: 20.0, 345: 80.0}
 
 

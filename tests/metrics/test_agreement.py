@@ -51,6 +51,14 @@ def test_probabilities_on_the_edges_of_hard_bins(bins: int) -> None:
     assert_agrees(found.values(), reference.evaluate(y, probs=p, bins=bins, bandwidth=0.1))
 
 
+@pytest.mark.parametrize("bandwidth", [1e-3, 0.1])
+def test_half_precision_probabilities_above_one(bandwidth: float) -> None:
+    p = np.array([[1.0098, 0.0], [0.0, 1.0], [0.25, 0.75]], dtype=np.float16)
+    y = np.array([0, 1, 0])
+    found = metrics.evaluate(probs=p, labels=y, bandwidth=bandwidth)
+    assert_agrees(found.values(), reference.evaluate(y, probs=p, bins=15, bandwidth=bandwidth))
+
+
 def test_class_parts_sum_to_the_metrics() -> None:
     rng = np.random.default_rng(3)
     z, y = rng.standard_normal((200, 6)) * 2, rng.integers(0, 5, 200)

@@ -8,10 +8,10 @@ from checkwise.errors import InputError
 from checkwise.metrics import inputs
 from checkwise.metrics.report import Report, summarise
 from checkwise.metrics.settings import whole
+from checkwise.metrics.smooth import new_grid
 
 if TYPE_CHECKING:
-    from checkwise.metrics.kernel import Sums
-    from checkwise.metrics.softmax import Block
+    from checkwise.metrics.kernel import Block, Sums
 
 MOST_CLASSES = 1_000_000  # memory grows with bins × classes
 _MOST = 1 << 27  # examples whose exact masses are sure to fit 64 bits
@@ -52,7 +52,7 @@ class Accumulator:
 
     def add(self, found: inputs.Predictions) -> None:
         """Add predictions whose shapes and labels were checked."""
-        from checkwise.metrics import kernel, softmax
+        from checkwise.metrics import kernel
 
         rows = len(found.labels)
         if self.n + rows > _MOST:
@@ -61,12 +61,12 @@ class Accumulator:
                 "accumulators and average their results."
             )
         if self._block is None:
-            self._block = softmax.new_block(self.classes, self.bins)
+            self._block = kernel.new_block(self.classes)
         sums = self._sums or kernel.new_sums(self.classes, self.bins)
         # Within one block of rows the kernel looks before it adds; otherwise work on a copy.
-        if self._sums is not None and rows > len(self._block.scale):
-            sums = kernel.copy_sums(sums)
-        grid = kernel.new_grid(self.classes, self.bins, self.bandwidth)
+        if self._sums is not None and rows > len(self._block.nll):
+            sums = kernel.Sums(*(part.copy() for part in sums))
+        grid = new_grid(self.classes, self.bins, self.bandwidth)
         for start, values, labels in found.blocks():
             bad = kernel.accumulate(values, labels, found.tolerance, grid, self._block, sums)
             if bad >= 0:

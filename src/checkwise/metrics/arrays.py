@@ -42,7 +42,7 @@ def to_numpy(values: Any, name: str = "values") -> Array:
     if array.dtype.kind in "iuf" and _holds_boolean(values):
         raise InputError(f"Expected {name} as numbers, but got true or false among them.")
     # JAX and ml_dtypes register bfloat16 and float8 with NumPy as kinds of their own.
-    narrow = "float" in array.dtype.name and (array.dtype.kind == "V" or array.dtype.itemsize == 1)
+    narrow = (array.dtype.kind == "V" or array.dtype.itemsize == 1) and "float" in array.dtype.name
     return array.astype(np.float32) if narrow else array
 
 

@@ -44,17 +44,17 @@ def per_example(*, logits: Any = None, probs: Any = None, labels: Any) -> PerExa
         >>> rows.brier.tolist(), rows.correct.tolist()
         ([0.125, 0.5], [True, False])
     """
-    from checkwise.metrics import softmax
+    from checkwise.metrics import kernel
 
     found = inputs.read(logits=logits, probs=probs, labels=labels)
     n = len(found.labels)
     nll, brier, confidence = np.empty(n), np.empty(n), np.empty(n)
     predicted = np.empty(n, dtype=np.int64)
-    block = softmax.new_block(found.classes)
+    block = kernel.new_block(found.classes)
     for start, values, truth in found.blocks():
         rows = slice(start, start + len(truth))
         out = (nll[rows], brier[rows], confidence[rows], predicted[rows])
-        bad = softmax.measure_rows(values, truth, found.tolerance, block, out)
+        bad = kernel.measure_rows(values, truth, found.tolerance, block, out)
         if bad >= 0:
             found.refuse(start + bad, values[bad], int(truth[bad]))
     return PerExample(nll, brier, confidence, predicted, predicted == found.labels)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from checkwise.metrics.smooth import CLAMP, small_series
+
 if TYPE_CHECKING:
     from checkwise.metrics.kernel import Sums
 
@@ -23,8 +25,6 @@ NAMES = (
     "hard_cwece",
     "worst_class_accuracy",
 )
-CLAMP = 1e-8  # smallest denominator of a soft bin
-_UNIT = 2.0**-36  # of the masses in hard bins
 
 
 @dataclass(frozen=True)
@@ -75,10 +75,10 @@ def summarise(sums: Sums, *, bins: int, bandwidth: float) -> Report:
     recall = np.where(present, sums.correct / examples, np.nan)
     cwece = _soft_gap(*_class_sums(sums, bins, bandwidth)) / classes
     mass = sums.mass.copy()
-    mass[:, 0] += sums.small_mass[:classes]
+    mass[:, 0] += sums.small_mass
     hard_cwece = sums.support / n * _hard_gap(sums.labels, mass) / n
-    wrong, wrong_conf, right, right_conf = sums.top_soft[:, :bins]
-    weight, conf = wrong + right, wrong_conf + right_conf
+    weight, conf = sums.top_soft[:, :, :bins].sum(0)
+    right = sums.top_soft[1, 0, :bins]
     filled = np.maximum(weight, CLAMP)
     return Report(
         n=n,
@@ -88,10 +88,10 @@ def summarise(sums: Sums, *, bins: int, bandwidth: float) -> Report:
         bandwidth=bandwidth,
         accuracy=correct / n,
         nll=float(sums.nll.sum() / n),
-        brier=float(max(0.0, sums.brier[0] + sums.moments[1].sum()) / n),
+        brier=float(max(0.0, sums.brier[0] + sums.powers[:, 1].sum()) / n),
         ece=float((weight / n * ((right - conf) / filled) ** 2).sum()),
         cwece=float(cwece.sum()),
-        hard_ece=float(_hard_gap(sums.top_right, sums.top_mass) / n),
+        hard_ece=float(_hard_gap(sums.top_correct, sums.top_mass) / n),
         hard_cwece=float(hard_cwece.sum()),
         worst_class_accuracy=float(recall[present].min()),
         per_class={
@@ -106,12 +106,10 @@ def summarise(sums: Sums, *, bins: int, bandwidth: float) -> Report:
 
 def _class_sums(sums: Sums, bins: int, bandwidth: float) -> tuple[Array, Array, Array]:
     """V, sum of v p and sum of v [y = c], each [C, B]."""
-    from checkwise.metrics.kernel import small_series
-
-    classes, series = len(sums.support), small_series(bins, bandwidth, len(sums.moments))
-    moments = sums.moments[:, :classes].T
-    v, vp = (sums.soft[:, :, k].reshape(classes, -1)[:, :bins] for k in (0, 1))
-    v, vp = v + moments @ series, vp + moments[:, 1:] @ series[:-1]
+    powers = sums.powers
+    series = small_series(bins, bandwidth, powers.shape[1])
+    v, vp = sums.soft[:, 0, :bins], sums.soft[:, 1, :bins]
+    v, vp = v + powers @ series, vp + powers[:, 1:] @ series[:-1]
     return v, vp, sums.soft_label[:, :bins]
 
 
@@ -124,4 +122,6 @@ def _soft_gap(v: Array, vp: Array, vy: Array) -> Array:
 
 def _hard_gap(labels: Array, mass: Array) -> Array:
     """Sum over bins of |B_b| |freq - conf|, in which the number |B_b| cancels."""
-    return np.asarray(np.abs(labels - mass * _UNIT).sum(-1))
+    from checkwise.metrics.kernel import UNIT  # loads numba, which importing metrics must not
+
+    return np.asarray(np.abs(labels - mass * UNIT).sum(-1))
