@@ -33,8 +33,8 @@ def frozen(array: NDArray[Any]) -> NDArray[Any]:
     return array
 
 
-def steps(given: Any) -> IntArray:
-    array = to_numpy(given, "steps")
+def steps(raw: Any) -> IntArray:
+    array = to_numpy(raw, "steps")
     if array.ndim != 1 or array.size == 0:
         raise InputError(
             f"Expected a list of at least one step, but got shape {array.shape}: "
@@ -76,11 +76,11 @@ def whole_numbers(array: NDArray[Any], what: str) -> IntArray:
     return as_float.astype(np.int64)
 
 
-def domains(given: Iterable[str]) -> tuple[str, ...]:
+def domains(raw: Iterable[str]) -> tuple[str, ...]:
     try:
-        names = (given,) if isinstance(given, str) else tuple(given)
+        names = (raw,) if isinstance(raw, str) else tuple(raw)
     except TypeError:
-        raise InputError(f"Expected a list of source domains, but got {shown(given)}.") from None
+        raise InputError(f"Expected a list of source domains, but got {shown(raw)}.") from None
     if not names:
         raise InputError("Expected at least one source domain, but got none.")
     names = tuple(plain_name(name, "a domain's name") for name in names)
@@ -102,20 +102,20 @@ def plain_name(name: Any, what: str) -> str:
     return str(name)
 
 
-def key(given: RunKey | None, domains: Sequence[str]) -> RunKey | None:
+def key(raw: RunKey | None, domains: Sequence[str]) -> RunKey | None:
     """The run's key, whose held-out domains must not be among its sources."""
-    for target in given.held_out if given else ():
+    for target in raw.held_out if raw else ():
         for domain in domains:
             if same_name(target, domain):
                 raise InputError(
-                    f"Expected source domains only, but {domain!r} is among them and run {given} "
+                    f"Expected source domains only, but {domain!r} is among them and run {raw} "
                     f"holds out {target!r}: remove its records, or correct the key."
                 )
-    return given
+    return raw
 
 
-def diverged(given: Any, steps: IntArray) -> BoolArray:
-    array = np.zeros(len(steps), bool) if given is None else to_numpy(given, "diverged")
+def diverged(raw: Any, steps: IntArray) -> BoolArray:
+    array = np.zeros(len(steps), bool) if raw is None else to_numpy(raw, "diverged")
     if array.shape != steps.shape or array.dtype.kind != "b":
         raise InputError(
             f"Expected `diverged` to be {len(steps)} booleans, one per step, "
@@ -130,17 +130,17 @@ def diverged(given: Any, steps: IntArray) -> BoolArray:
 
 
 def values(
-    given: Mapping[str, Any], steps: IntArray, domains: Sequence[str], diverged: BoolArray
+    raw: Mapping[str, Any], steps: IntArray, domains: Sequence[str], diverged: BoolArray
 ) -> dict[str, FloatArray]:
-    if not isinstance(given, Mapping):
-        raise InputError(f"Expected metrics by name, but got {shown(given)}.")
-    if "accuracy" not in given:
+    if not isinstance(raw, Mapping):
+        raise InputError(f"Expected metrics by name, but got {shown(raw)}.")
+    if "accuracy" not in raw:
         raise InputError(
-            f"Expected the metric 'accuracy', but got only {', '.join(given) or 'nothing'}: "
+            f"Expected the metric 'accuracy', but got only {', '.join(raw) or 'nothing'}: "
             "no checkpoint can be compared without it."
         )
     checked: dict[str, FloatArray] = {}
-    for name, metric in given.items():
+    for name, metric in raw.items():
         array = to_floats(metric, plain_name(name, "a metric's name"))
         if array.shape != (len(steps), len(domains)):
             raise InputError(
@@ -156,13 +156,13 @@ def values(
 
 
 def pooled(
-    given: Mapping[str, Any],
+    raw: Mapping[str, Any],
     steps: IntArray,
     diverged: BoolArray,
     values: Mapping[str, FloatArray],
 ) -> dict[str, FloatArray]:
     checked: dict[str, FloatArray] = {}
-    for name, metric in given.items():
+    for name, metric in raw.items():
         if name in values:
             raise InputError(f"Metric {name!r} is given per domain and as a mean: keep one.")
         array = to_floats(metric, plain_name(name, "a metric's name"))
@@ -202,10 +202,10 @@ def _complaint(name: str, value: float, step: int, domain: str) -> str:
     return f"Expected {name} as a fraction between 0 and 1, but got {where}: {hint}."
 
 
-def counts(given: Any, domains: Sequence[str]) -> IntArray | None:
-    if given is None:
+def counts(raw: Any, domains: Sequence[str]) -> IntArray | None:
+    if raw is None:
         return None
-    array = whole_numbers(to_numpy(given, "counts"), "n")
+    array = whole_numbers(to_numpy(raw, "counts"), "n")
     if array.shape != (len(domains),):
         raise InputError(
             f"Expected one count per domain ({len(domains)}), but got shape {array.shape}."
@@ -216,14 +216,14 @@ def counts(given: Any, domains: Sequence[str]) -> IntArray | None:
     return frozen(array)
 
 
-def correct(given: Any, run: Trajectory) -> IntArray | None:
+def correct(raw: Any, run: Trajectory) -> IntArray | None:
     """The number correct as given, or accuracy × n where that is clear."""
     accuracy, counts = run.values["accuracy"], run.counts
     if counts is None:
         return None
-    if given is None:
+    if raw is None:
         return _whole_correct(accuracy, counts, run.diverged)
-    array = whole_numbers(to_numpy(given, "correct"), "number correct")
+    array = whole_numbers(to_numpy(raw, "correct"), "number correct")
     if array.shape != accuracy.shape:
         raise InputError(f"Expected `correct` of shape {accuracy.shape}, but got {array.shape}.")
     off = (np.abs(array / counts - accuracy) > 1e-4) & ~run.diverged[:, None]
@@ -248,12 +248,12 @@ def _whole_correct(accuracy: FloatArray, counts: IntArray, diverged: BoolArray) 
     return frozen(whole.astype(np.int64))
 
 
-def paths(given: Any, steps: IntArray) -> tuple[str | None, ...] | None:
-    if given is None:
+def paths(raw: Any, steps: IntArray) -> tuple[str | None, ...] | None:
+    if raw is None:
         return None
-    if isinstance(given, str):
-        raise InputError(f"Expected one path per step, but got {given!r}.")
-    listed = tuple(None if path is None else str(path) for path in given)
+    if isinstance(raw, str):
+        raise InputError(f"Expected one path per step, but got {raw!r}.")
+    listed = tuple(None if path is None else str(path) for path in raw)
     if len(listed) != len(steps):
         raise InputError(f"Expected {len(steps)} paths, one per step, but got {len(listed)}.")
     return listed
