@@ -120,7 +120,7 @@ def test_the_tests_that_the_page_on_reliability_names_exist() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["compare", "pack", "unpack", "tables", "figures", "report", "preregister"]
+    "command", ["import", "compare", "pack", "unpack", "tables", "figures", "report", "preregister"]
 )
 def test_the_readme_leads_to_the_page_of_a_command(command: str) -> None:
     rows = re.findall(r"^\|(.+)\| \[.+?\]\((.+?\.md)\)", (ROOT / "README.md").read_text(), re.M)

@@ -87,7 +87,7 @@ def test_a_table_agrees_with_pandas(tmp_path: Path) -> None:
     changes = []
     for _, run in frame.groupby(["algorithm", "held_out", "trial_seed"]):
         source = run[run["role"] == "source"].groupby("step")[["correct", "nll"]].mean()
-        target = run[run["role"] == "target"].set_index("step")["nll"]
+        target = run[run["role"] == "target"].set_index("step")["nll"].to_dict()
         near = source[source["correct"] >= source["correct"].max() - 5]  # of 1000
         changes.append(target[near["nll"].idxmin()] - target[source["correct"].idxmax()])
     cohort = imported(tmp_path / "table.csv", tmp_path / "cohort")
@@ -109,12 +109,12 @@ def test_choices_are_those_of_the_logs_themselves(sweep: Path, tmp_path: Path) -
 def test_extended_records_keep_names_counts_and_metrics(tmp_path: Path) -> None:
     log = samples.write_lines(tmp_path / "log.jsonl", map(samples.extended, samples.STEPS))
     import_cohort(log, tmp_path / "cohort", Request())
-    ((_, run),) = cw.load_runs(tmp_path / "cohort").items()
+    ((key, run),) = cw.load_runs(tmp_path / "cohort").items()
     raw = cw.load(log)
     assert run.digest == raw.digest
     assert run.counts is not None
     assert run.notes == raw.notes
-    (journal,) = cw.Cohort.open(tmp_path / "cohort").held_out(run.key).values()
+    (journal,) = cw.Cohort.open(tmp_path / "cohort").held_out(key).values()
     logged = [
         next(
             entry
@@ -150,7 +150,9 @@ def test_it_verifies_packs_and_says_how_far_it_is(sweep: Path, tmp_path: Path) -
     assert cw.Cohort.open(tmp_path / "back").imported
     journal = next((tmp_path / "cohort").rglob("heldout/*.jsonl"))
     journal.write_text(journal.read_text().replace("0.6", "0.9"))
-    assert [fault.kind for fault in verify(tmp_path / "cohort")] == ["damaged"]
+    (fault,) = verify(tmp_path / "cohort")
+    assert fault.kind == "damaged"
+    assert fault.do.endswith("or import its log again into a new folder")
 
 
 def test_runs_know_their_file_and_their_hyperparameters(sweep: Path, tmp_path: Path) -> None:
@@ -352,6 +354,14 @@ def test_a_target_with_the_name_of_a_source_is_refused(tmp_path: Path) -> None:
     rows = [row for row in rows if row["algorithm"] == "ERM"][::2]
     table = write_jsonl(tmp_path / "table.jsonl", rows)
     with pytest.raises(InputError, match="'all' is also a source domain"):
+        import_cohort(table, tmp_path / "cohort", Request())
+
+
+def test_rows_of_a_target_that_belong_to_no_run_are_refused(tmp_path: Path) -> None:
+    rows = rows_of_two_runs()
+    next(row for row in rows if row["role"] == "target")["algorithm"] = ""
+    table = write_jsonl(tmp_path / "table.jsonl", rows)
+    with pytest.raises(InputError, match="belong to a run with source rows"):
         import_cohort(table, tmp_path / "cohort", Request())
 
 

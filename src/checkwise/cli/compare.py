@@ -116,7 +116,7 @@ def command(
             "needs."
         )
     if not by:
-        _say(rows)
+        _say(rows, {*sentences.LEADING} & {*study.main_metrics})
     for rule, found in known.items():
         printing.console().print(f"{rule}: {found}")
     if study.imported:
@@ -223,11 +223,11 @@ def _coverage(rows: Sequence[Contrast]) -> Iterator[str]:
             )
 
 
-def _say(rows: Sequence[Contrast]) -> None:
+def _say(rows: Sequence[Contrast], leading: set[str]) -> None:
     said = False
     for rule in dict.fromkeys(row.rule for row in rows):
         mine = [row for row in rows if row.rule == rule]
-        if {"target_nll", "target_accuracy"} <= {row.metric for row in mine}:
+        if leading <= {row.metric for row in mine}:
             for line in (sentences.answer(mine), *sentences.by_unit(mine)):
                 printing.console().print(line)
             said = said or bool(sentences.by_unit(mine))

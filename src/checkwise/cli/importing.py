@@ -15,8 +15,8 @@ from checkwise.cli.options import Column, HeldOut, Source
 from checkwise.cli.progress import counting
 from checkwise.errors import InputError
 from checkwise.readers.request import Request
-from checkwise.selection.explain import counted
 from checkwise.store.cohort import is_cohort
+from checkwise.text import counted
 
 if TYPE_CHECKING:
     from checkwise.study.foreign_runs import ForeignRun

@@ -13,7 +13,7 @@ from checkwise.page.markup import Markup, el
 from checkwise.page.tables import paired_table, source_table, split_table, unit_table
 from checkwise.statistics.bootstrap import RESAMPLES, SEED
 from checkwise.study import Contrast
-from checkwise.study.cohort import MAIN_METRICS
+from checkwise.study.imported import OUTSIDE_THE_SEAL
 from checkwise.study.verdict import verdict
 from checkwise.text import counted, listed
 
@@ -59,12 +59,12 @@ def _top(facts: CohortFacts) -> Markup:
         ),
         el("h1", sentences.headline(rows)),
         el("p", sentences.answer(rows), class_="answer"),
-        el("div", (_tile(facts, metric) for metric in TILES), class_="tiles"),
+        el("div", (_tile(facts, metric) for metric in _tiles(rows)), class_="tiles"),
         el("p", sentences.spread(rows)),
         _by_unit(rows),
         el(
             "p",
-            f"{facts.rules[0]}: {facts.registered}",
+            f"{facts.rules[0]}: {facts.registered}" + f" {OUTSIDE_THE_SEAL}" * facts.imported,
             class_=f"note seal {facts.registered.state}",
         ),
         el("p", counts(facts), " ", ROLE.get(facts.role, ""), class_="note"),
@@ -77,13 +77,19 @@ def _by_unit(rows: Sequence[Contrast]) -> Markup | None:
     """Why groups of runs are the unit, and the intervals by each."""
     if rows[0].n < 2:
         return None
-    shown = [sentences.pick(rows, metric) for metric in TILES]
+    shown = [sentences.pick(rows, metric) for metric in _tiles(rows)]
     return el(
         "details",
         el("summary", "Would other seeds, splits or domains give the same?"),
         el("p", sentences.WHY_GROUPS, class_="note"),
         unit_table(shown),
     )
+
+
+def _tiles(rows: Sequence[Contrast]) -> list[str]:
+    """What the tiles are about, as far as it was measured."""
+    measured = {row.metric for row in rows}
+    return [metric for metric in TILES if metric in measured]
 
 
 def _tile(facts: CohortFacts, metric: str) -> Markup:
@@ -135,7 +141,7 @@ def _held_out(facts: CohortFacts) -> Markup:
     """Closed until asked for; what the report was asked about stands at the top of the page."""
     by_metric = [
         forest_panel([facts.spreads[rule][m] for rule in facts.rules])
-        for m in range(len(MAIN_METRICS))
+        for m in range(len(facts.spreads[facts.rules[0]]))
     ]
     mean = (
         " ac-mean is the expected result of a uniform draw from the feasible set: the part of the "

@@ -15,7 +15,7 @@ from checkwise.selection import Guarantee, Selection, select_many
 from checkwise.selection.guarantees import CONDITIONS, NOT_PROMISED
 from checkwise.selection.standing import Weights
 from checkwise.study import Cohort, Contrast, Differences
-from checkwise.study.cohort import MAIN_METRICS, REFERENCE
+from checkwise.study.cohort import REFERENCE
 from checkwise.study.compare import by_units, contrasts, scale
 from checkwise.study.methods import with_shared
 from checkwise.study.registered import Registered, registrations
@@ -86,6 +86,7 @@ class CohortFacts:
     example: Selection
     registered: Registered
     machines: Mapping[str, int]
+    imported: bool
 
     @property
     def example_key(self) -> RunKey:
@@ -119,7 +120,9 @@ def cohort_facts(
             f"Expected the first rule to choose a checkpoint from source validation, but "
             f"{compared[0]} does not: put one that does before it, such as ac-nc."
         )
-    tables = cohort.differences(compared, reference, metrics=MAIN_METRICS, **domains, **params)
+    tables = cohort.differences(
+        compared, reference, metrics=cohort.main_metrics, **domains, **params
+    )
     leading = chosen[compared[0]]
     usual = chosen.get(reference, {})
     keys = sorted(leading)
@@ -152,10 +155,11 @@ def cohort_facts(
             compared[:1],
             params,
             reference=reference,
-            metrics=MAIN_METRICS,
+            metrics=cohort.main_metrics,
             **domains,
         )[compared[0]],
         machines=machines(cohort.runs.folder(key) for key in keys),
+        imported=cohort.imported,
     )
 
 

@@ -20,6 +20,7 @@ GROUPS = {
     "domain": "domains",
     "block_domain": "blocks × domains",
 }
+LEADING = ("target_nll", "target_accuracy")  # what answers and headlines are about
 WHY_GROUPS = (
     "Runs that share both seeds (a block), hyperparameters (a draw), data splits or the held-out "
     "domain are not independent. A difference counts as found only if the intervals over blocks, "
@@ -98,13 +99,19 @@ def effect(contrast: Contrast) -> str:
 
 
 def answer(rows: Sequence[Contrast]) -> str:
-    """The main result of one rule: NLL first, then what accuracy did."""
-    nll, accuracy = pick(rows, "target_nll"), pick(rows, "target_accuracy")
-    few = ", too few for an interval" if isnan(nll.low) else ""
+    """The main result of one rule: NLL first where it was measured, then what accuracy did."""
+    first, *rest = _leading(rows)
+    few = ", too few for an interval" if isnan(first.low) else ""
+    then = "".join(f"; it {effect(row)}{caution(row)}" for row in rest)
     return (
-        f"Against {nll.reference}, {nll.rule} {effect(nll)} on {counted(nll.n, 'run')}"
-        f"{few}{caution(nll)}; it {effect(accuracy)}{caution(accuracy)}."
+        f"Against {first.reference}, {first.rule} {effect(first)} on {counted(first.n, 'run')}"
+        f"{few}{caution(first)}{then}."
     )
+
+
+def _leading(rows: Sequence[Contrast]) -> list[Contrast]:
+    """NLL and accuracy; of imported logs without NLL accuracy alone."""
+    return [row for metric in LEADING for row in rows if row.metric == metric]
 
 
 def caution(contrast: Contrast) -> str:
@@ -135,11 +142,15 @@ def badge(contrast: Contrast) -> str:
 
 def headline(rows: Sequence[Contrast]) -> str:
     """The same without numbers, in one line, also when it is bad news."""
-    nll, accuracy = pick(rows, "target_nll"), pick(rows, "target_accuracy")
-    if nll.n < 2:
-        return f"{nll.rule}: too few runs to tell"
-    found = verdict(nll), verdict(accuracy)
+    leading = _leading(rows)
+    first = leading[0]
+    if first.n < 2:
+        return f"{first.rule}: too few runs to tell"
+    found = [verdict(row) for row in leading]
     said = {
+        ("better",): "higher accuracy",
+        ("unclear",): "no clear difference in accuracy",
+        ("worse",): "lower accuracy",
         ("better", "better"): "lower NLL and higher accuracy",
         ("better", "unclear"): "lower NLL, no clear change in accuracy",
         ("better", "worse"): "lower NLL, but lower accuracy",
@@ -149,8 +160,8 @@ def headline(rows: Sequence[Contrast]) -> str:
         ("worse", "better"): "higher accuracy, but higher NLL",
         ("worse", "unclear"): "higher NLL, no clear change in accuracy",
         ("worse", "worse"): "higher NLL and lower accuracy",
-    }[found[0].direction, found[1].direction]
-    return f"{nll.rule}{_where(nll, _narrowest(found))}: {said}"
+    }[tuple(each.direction for each in found)]
+    return f"{first.rule}{_where(first, _narrowest(found))}: {said}"
 
 
 def _narrowest(found: Sequence[Verdict]) -> Reach:
@@ -172,11 +183,12 @@ def _domains(contrast: Contrast) -> str:
 
 def by_unit(rows: Sequence[Contrast]) -> list[str]:
     """The intervals with groups of runs as the unit, a line a metric; then what is too few."""
-    nll, accuracy = pick(rows, "target_nll"), pick(rows, "target_accuracy")
-    if nll.n < 2:
+    leading = _leading(rows)
+    first = leading[0]
+    if first.n < 2:
         return []
-    lines = [_unit_line(row) for row in (nll, accuracy)]
-    few = [f"{GROUPS[name]} ({nll.units[name].groups})" for name in _own(verdict(nll).too_few)]
+    lines = [_unit_line(row) for row in leading]
+    few = [f"{GROUPS[name]} ({first.units[name].groups})" for name in _own(verdict(first).too_few)]
     if few:
         lines.append(f"There are too few {listed(few)} to say whether others would give the same.")
     return [line for line in lines if line]
@@ -197,10 +209,13 @@ def _unit_line(row: Contrast) -> str:
 
 def spread(rows: Sequence[Contrast]) -> str:
     """How the runs divide, and how many pay for it in accuracy."""
-    nll, accuracy = pick(rows, "target_nll"), pick(rows, "target_accuracy")
+    first, accuracy = _leading(rows)[0], pick(rows, LEADING[-1])
+    name, better, worse = (
+        ("Accuracy", "higher", "lower") if first is accuracy else ("NLL", "lower", "higher")
+    )
     return (
-        f"NLL was lower in {nll.wins}, equal in {nll.ties} and higher in {nll.losses} of "
-        f"{counted(nll.n, 'run')} (median {shown(nll.median, nll.metric, signed=True)}); "
+        f"{name} was {better} in {first.wins}, equal in {first.ties} and {worse} in {first.losses} "
+        f"of {counted(first.n, 'run')} (median {shown(first.median, first.metric, signed=True)}); "
         f"{100 * accuracy.lose_1pp:.0f}% of runs lost at least one point of target accuracy."
     )
 

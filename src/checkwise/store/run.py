@@ -208,8 +208,8 @@ def _pooled(
     """Metrics that an imported log has only as means over domains."""
     if not any("pooled" in line for line in lines):
         return {}
-    means = [line.get("pooled") for line in lines]
-    if not all(isinstance(entry, Mapping) for entry in means):
+    means = [entry for line in lines if isinstance(entry := line.get("pooled"), Mapping)]
+    if len(means) < len(lines):
         raise InputError(
             f"Expected the pooled metrics of every step, but some have none in {where}: the file "
             "is damaged; `checkwise verify` says what to do."

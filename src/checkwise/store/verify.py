@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,6 +18,7 @@ from checkwise.store.run import RunRecord, last_failure, read_run
 from checkwise.store.safe_read import has_file
 
 MOST_RECORDS = 10**7
+IMPORT = "import its log again into a new folder"
 RESTORE = f"restore the file from a copy, or {RETRAIN}"
 
 
@@ -51,6 +52,8 @@ def verify(path: Path, *, progress: Callable[[int, int], None] | None = None) ->
         if folder not in planned:
             what = "the folder is not in the plan"
             faults.append(Fault(folder.name, "damaged", what, "move it out of the cohort"))
+    if "imported" in cohort.study:
+        return [replace(fault, do=fault.do.replace(RETRAIN, IMPORT)) for fault in faults]
     return faults
 
 

@@ -12,6 +12,7 @@ from checkwise.errors import CheckwiseWarning, InputError
 from checkwise.readers.loading import find_runs
 from checkwise.readers.request import LoadedRun, Request
 from checkwise.records import RunKey, Trajectory
+from checkwise.records.held_out import same_name
 from checkwise.study.target_rows import BeyondSource, ByStep, TargetRow, beyond_source
 
 
@@ -38,7 +39,8 @@ def read_runs(path: Path, request: Request) -> list[ForeignRun]:
     """Every run of a log, a table or a folder of logs that has a held-out domain.
 
     Raises:
-        InputError: something else lies there, or a held-out domain has the name of a source.
+        InputError: something else lies there, a held-out domain has the name of a source, or rows
+            of a target belong to no run.
     """
     loaded = find_runs(path, request)
     for run in loaded.values():
@@ -54,7 +56,7 @@ def read_runs(path: Path, request: Request) -> list[ForeignRun]:
     without: list[LoadedRun] = []
     for key, run in loaded.items():
         assert run.file is not None
-        rest = beyond[run.file].get(run.key, BeyondSource())
+        rest = beyond[run.file].pop(run.key, BeyondSource())
         held_out = key.held_out or tuple(sorted(rest.targets))
         if not held_out:
             without.append(run)
@@ -69,6 +71,7 @@ def read_runs(path: Path, request: Request) -> list[ForeignRun]:
                 hparams=rest.hparams,
             )
         )
+    _check_all_taken(beyond)
     if runs and without:
         warnings.warn(
             f"{len(without)} of {len(loaded)} runs in {path} are left out: they hold out no domain "
@@ -79,9 +82,21 @@ def read_runs(path: Path, request: Request) -> list[ForeignRun]:
     return runs
 
 
+def _check_all_taken(beyond: Mapping[Path, Mapping[RunKey | None, BeyondSource]]) -> None:
+    """Refuse rows of a target that belong to no run: their run would look unmeasured."""
+    for file, rest in beyond.items():
+        for key in rest:
+            named = "rows without a run" if key is None else f"those of {key}"
+            raise InputError(
+                f"Expected rows of a target to belong to a run with source rows, but in {file} "
+                f"{named} do not: write the columns that tell runs apart, and `held_out`, in the "
+                "rows of the target as in those of the sources."
+            )
+
+
 def _check_names(held_out: Sequence[str], run: LoadedRun) -> None:
     for domain in held_out:
-        if domain in run.trajectory.domains:
+        if any(same_name(domain, source) for source in run.trajectory.domains):
             raise InputError(
                 f"Expected held-out domains with names of their own, but {domain!r} is also a "
                 f"source domain of {run.where}: rename it in the rows of the target."

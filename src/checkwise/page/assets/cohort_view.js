@@ -181,20 +181,20 @@ function renderTargets(page, setting, chosen, usual) {
     page.metrics[m], at.map((i) => page.runs[i].key), quantiles));
   const every = of(page.runs.map((_, i) => i));
   const pick = (name) => every.find((c) => c.metric.name === name);
-  const [nll, accuracy] = [pick('nll'), pick('accuracy')];
+  const [leading, ...others] = [pick('nll'), pick('accuracy')].filter(Boolean);
   byId('live-answer').textContent = setting.rule.name === first.reference
     ? `${first.reference} is what the others are compared with.`
-    : `Against ${first.reference}, ${settingText(setting)} ${effect(nll)} on ` +
-      `${counted(nll.n, 'run')}` +
-      `${Number.isNaN(nll.low) ? `, ${shownInterval(nll)}` : cautionOf(nll)}; ` +
-      `it ${effect(accuracy)}${cautionOf(accuracy)}.`;
+    : `Against ${first.reference}, ${settingText(setting)} ${effect(leading)} on ` +
+      `${counted(leading.n, 'run')}` +
+      `${Number.isNaN(leading.low) ? `, ${shownInterval(leading)}` : cautionOf(leading)}` +
+      `${others.map((c) => `; it ${effect(c)}${cautionOf(c)}`).join('')}.`;
   const asReported = isStart(page, setting);
   byId('live-note').textContent = asReported
     ? 'These are the settings that the report was written with.'
     : 'These are not the settings that the report was written with: this is exploration, and the ' +
       'best of many settings looks better than it is.';
   byId('live-note').classList.toggle('caution', !asReported);
-  byId('live-intervals').textContent = aboutIntervals(nll);
+  byId('live-intervals').textContent = aboutIntervals(leading);
   const by = byId('split').value;
   const groups = new Map();
   page.runs.forEach((run, i) => {

@@ -1,0 +1,48 @@
+"""The page of an imported sweep that has accuracies and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from checkwise.page import sentences, write_report
+from checkwise.readers.request import Request
+from checkwise.study import Cohort
+from checkwise.study.imported import OUTSIDE_THE_SEAL, import_cohort
+from tests.page.chromium import browser, needs_chromium
+from tests.study.sweeps import domainbed_sweep
+
+RULES = ("ac-early", "ac-mean")
+
+
+@pytest.fixture
+def cohort(tmp_path: Path) -> Cohort:
+    import_cohort(domainbed_sweep(tmp_path / "runs"), tmp_path / "cohort", Request())
+    return Cohort.open(tmp_path / "cohort")
+
+
+def test_it_answers_about_accuracy_and_says_where_the_values_lay(
+    cohort: Cohort, tmp_path: Path
+) -> None:
+    page = write_report(cohort, tmp_path / "report.html", rules=RULES).read_text()
+    (row,) = cohort.contrasts(["ac-early"], metrics=["target_accuracy"])
+    assert sentences.answer([row]) in page
+    assert "target accuracy by" in sentences.answer([row])
+    assert "NLL" not in sentences.headline([row]) + sentences.spread([row])
+    assert OUTSIDE_THE_SEAL in page
+
+
+@needs_chromium
+def test_its_script_gives_the_same_answer(cohort: Cohort, tmp_path: Path) -> None:
+    report = write_report(cohort, tmp_path / "report.html", rules=RULES)
+    (row,) = cohort.contrasts(["ac-early"], metrics=["target_accuracy"])
+    by_block = replace(row, low=row.units["block"].low, high=row.units["block"].high)
+    with browser(tmp_path / "profile") as tab:
+        tab.open(report)
+        tab.run("document.querySelector('#heldout > summary').click()")
+        tab.wait("document.querySelectorAll('#rules-target tbody tr').length > 1")
+        live = tab.text("#live-answer").replace("ac-early (δ 0.5)", "ac-early")
+        assert live == sentences.answer([by_block])
+        assert tab.console == []
