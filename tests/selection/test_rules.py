@@ -283,3 +283,16 @@ def test_objectives_are_names_not_letters() -> None:
 def test_an_unknown_rule_lists_the_known_ones() -> None:
     with pytest.raises(cw.InputError, match=r"source-acc, ac-nc.*'best'"):
         cw.select(PLAIN, "best")
+
+
+def test_a_rule_without_a_tolerance_lists_what_it_may_choose() -> None:
+    run = cw.Trajectory(
+        steps=[1, 2, 3],
+        domains=["val"],
+        values={"accuracy": [[0.9], [0.5], [0.5]], "nll": [[0.3], [0.2], [0.1]]},
+        diverged=[False, False, True],
+    )
+    free, constrained = cw.select(run, "pure-nll"), cw.select(run, "ac-nll")
+    assert free.eligible_steps == free.feasible_steps == (1, 2)
+    assert constrained.eligible_steps == constrained.feasible_steps == (1,)
+    assert free.as_dict()["feasible_steps"] == [1, 2]

@@ -147,7 +147,7 @@ def _show_many(chosen: Mapping[RunKey, Selection], usual: Mapping[RunKey, Select
             str(selection.step),
             f"{100 * selection.accuracy:.2f}",
             f"{selection.gap_pp:.2f}",
-            str(len(selection.feasible_steps)),
+            str(len(selection.eligible_steps)),
             str(usual[key].step),
         )
         for key, selection in sorted(chosen.items())
@@ -159,7 +159,7 @@ def _show_many(chosen: Mapping[RunKey, Selection], usual: Mapping[RunKey, Select
         out.print(f"note ({times} of {len(chosen)} runs): {note}")
     for line in _validation(chosen.values()):
         out.print(line)
-    alone = sum(len(selection.feasible_steps) == 1 for selection in chosen.values())
+    alone = sum(len(selection.eligible_steps) == 1 for selection in chosen.values())
     gap = sum(selection.gap_pp for selection in chosen.values()) / len(chosen)
     out.print(
         f"{len(chosen)} runs: mean gap {gap:.2f} points; "
@@ -212,7 +212,7 @@ def _frame(chosen: Mapping[RunKey, Selection]) -> pandas.DataFrame:
             "accuracy": selection.accuracy,
             "gap_pp": selection.gap_pp,
             "score": selection.score,
-            "eligible": len(selection.feasible_steps),
+            "eligible": len(selection.eligible_steps),
             "path": selection.path and printable(selection.path),
         }
         for key, selection in chosen.items()

@@ -126,7 +126,7 @@ def cohort_facts(
     leading = chosen[compared[0]]
     usual = chosen.get(reference, {})
     keys = sorted(leading)
-    sizes = [len(leading[key].feasible_steps) for key in keys]
+    sizes = [len(leading[key].eligible_steps) for key in keys]
     example = keys[median_run(sizes)]
     bound, no_bound = _bound([leading[key] for key in keys])
     return CohortFacts(
@@ -210,7 +210,7 @@ def _split(table: Differences, by: str) -> dict[str, tuple[Contrast, ...]]:
 def _source(
     rule: str, chosen: dict[RunKey, Selection], usual: dict[RunKey, Selection]
 ) -> SourceFacts:
-    sizes = [len(selection.feasible_steps) for selection in chosen.values()]
+    sizes = [len(selection.eligible_steps) for selection in chosen.values()]
     return SourceFacts(
         rule=rule,
         runs=len(chosen),

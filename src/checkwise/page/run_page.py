@@ -46,7 +46,7 @@ def run_page(selection: Selection, title: str, data: Mapping[str, Any]) -> str:
 
 
 def _tiles(selection: Selection) -> Markup:
-    eligible, checkpoints = len(selection.feasible_steps), len(selection.trajectory)
+    eligible, checkpoints = len(selection.eligible_steps), len(selection.trajectory)
     cells = [
         ("mean source accuracy", f"{100 * selection.accuracy:.2f}%"),
         ("gap to the best", f"{selection.gap_pp:.2f} points"),

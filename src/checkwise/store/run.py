@@ -214,7 +214,7 @@ def _pooled(
             f"Expected the pooled metrics of every step, but some have none in {where}: the file "
             "is damaged; `checkwise verify` says what to do."
         )
-    counts = {"n": None, "correct": None}
+    counts: dict[str, Any] = {"n": None, "correct": None}
     return journal.metric_columns([{**counts, **entry} for entry in means], diverged, steps, where)
 
 

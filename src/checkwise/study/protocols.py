@@ -36,7 +36,8 @@ from checkwise.errors import InputError
 from checkwise.records import RunKey, Trajectory
 from checkwise.selection import Columns, Rule, get_rule
 from checkwise.selection.baselines import wald
-from checkwise.selection.constrained import Ranking, accuracy_constrained
+from checkwise.selection.constrained import DELTA_PP, Ranking, accuracy_constrained
+from checkwise.selection.standing import Points
 from checkwise.store import layout
 from checkwise.store.logits import source_logits
 from checkwise.store.run import read_records
@@ -84,7 +85,7 @@ def last10(table: Columns, *, loss_weight: float = 1e-6) -> Ranking:
     return Ranking(table["order"].astype(np.float64), near if near.any() else late)
 
 
-def valfilter(table: Columns, *, loss_weight: float = 1e-6, delta_pp: object = 0.5) -> Ranking:
+def valfilter(table: Columns, *, loss_weight: float = 1e-6, delta_pp: Points = DELTA_PP) -> Ranking:
     """Best score among the records within ``delta_pp`` of the best validation accuracy."""
     return Ranking(preference_score(table, loss_weight), table.within(delta_pp))
 
@@ -110,7 +111,7 @@ def _number(value: Any) -> float:
 
 
 def wald_recalibrated(
-    table: Columns, *, threshold_pp: object = None, delta_pp: object = 0.5
+    table: Columns, *, threshold_pp: Points | None = None, delta_pp: Points = DELTA_PP
 ) -> Ranking:
     """The lowest mean source ECE, after recalibration, among accurate checkpoints."""
     if threshold_pp is not None:
@@ -132,8 +133,8 @@ def with_recalibrated_ece(
     logits_at: Callable[[int], Logits],
     options: Mapping[str, Any] | None = None,
     *,
-    threshold_pp: object = None,
-    delta_pp: object = 0.5,
+    threshold_pp: Points | None = None,
+    delta_pp: Points = DELTA_PP,
 ) -> Trajectory:
     """The run with the ECE of every candidate as it is after scaling; others keep theirs.
 
