@@ -24,7 +24,7 @@ from checkwise.page import sentences
 from checkwise.selection import DEFAULT_RULE
 from checkwise.statistics.bootstrap import LEVEL, RESAMPLES, SEED
 from checkwise.store.atomic_write import write_text
-from checkwise.study import Cohort, Contrast, compare
+from checkwise.study import Cohort, Contrast, contrast_rows
 from checkwise.study.cohort import MAIN_METRICS, REFERENCE
 from checkwise.study.imported import OUTSIDE_THE_SEAL
 from checkwise.study.registered import registrations
@@ -257,7 +257,7 @@ def record(
 
 
 def _contrast(row: Contrast, by: Sequence[str]) -> dict[str, Any]:
-    return {**dict(zip(by, row.group, strict=True)), **_plain(compare.record(row))}
+    return {**dict(zip(by, row.group, strict=True)), **_plain(contrast_rows.record(row))}
 
 
 def _plain(facts: dict[str, Any]) -> dict[str, Any]:
@@ -283,5 +283,5 @@ def _write(out: Path, content: dict[str, Any]) -> None:
         import pandas
 
         facts = {k: content[k] for k in ("role", "unfinished", "wrecked", "resamples", "seed")}
-        table = pandas.DataFrame(map(compare.flat, content["contrasts"])).assign(**facts)
+        table = pandas.DataFrame(map(contrast_rows.flat, content["contrasts"])).assign(**facts)
         write_text(out, csv_text(table))

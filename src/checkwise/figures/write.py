@@ -87,7 +87,6 @@ FIGURES: dict[str, Draw] = {
     "reliability": _of_one_run(lambda found: reliability.draw(reliability.facts(found))),
     "risk-coverage": _of_one_run(lambda found: risk_coverage.draw(risk_coverage.facts(found))),
 }
-NEED_LOGITS = ("confident-errors", "shared-errors", "reliability", "risk-coverage")
 
 
 def write_figures(

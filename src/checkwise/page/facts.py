@@ -16,7 +16,8 @@ from checkwise.selection.guarantees import CONDITIONS, NOT_PROMISED
 from checkwise.selection.standing import Weights
 from checkwise.study import Cohort, Contrast, Differences
 from checkwise.study.cohort import REFERENCE
-from checkwise.study.compare import by_units, contrasts, scale
+from checkwise.study.compare import scale
+from checkwise.study.contrast_rows import contrasts_by
 from checkwise.study.methods import with_shared
 from checkwise.study.registered import Registered, registrations
 from checkwise.study.runs import machines
@@ -194,17 +195,16 @@ def _spreads(table: Differences) -> tuple[Spread, ...]:
     values = table.values
     return tuple(
         Spread(contrast, tuple(values[np.isfinite(values[:, m]), m].tolist()))
-        for m, contrast in enumerate(by_units(table, contrasts(table)))
+        for m, contrast in enumerate(contrasts_by(table))
     )
 
 
 def _split(table: Differences, by: str) -> dict[str, tuple[Contrast, ...]]:
-    found = {}
-    for group in sorted({getattr(key, by) for key in table.keys}):
-        keep = np.array([getattr(key, by) == group for key in table.keys])
-        part = table.among(keep)
-        found[group] = tuple(by_units(part, contrasts(part, group=(group,))))
-    return found
+    rows = contrasts_by(table, [by])
+    return {
+        group: tuple(row for row in rows if row.group == (group,))
+        for group in dict.fromkeys(row.group[0] for row in rows)
+    }
 
 
 def _source(

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from checkwise.errors import InputError
 from checkwise.records import RunKey, Trajectory
@@ -18,27 +16,13 @@ from checkwise.statistics.bootstrap import LEVEL, RESAMPLES, SEED, check_draws
 from checkwise.store import cohort as stored
 from checkwise.store.done import finished
 from checkwise.study.choices import choices
-from checkwise.study.compare import (
-    Contrast,
-    Differences,
-    by_units,
-    check_carried,
-    compared_frame,
-    contrasts,
-    pair_outcomes,
-)
+from checkwise.study.compare import Contrast, Differences, check_carried, pair_outcomes
+from checkwise.study.contrast_rows import check_columns, compared_frame, contrasts_by
 from checkwise.study.derived import derived_outcomes
 from checkwise.study.heldout import Targets, with_derived_targets
 from checkwise.study.imported import is_imported
 from checkwise.study.methods import Method, method, with_shared
-from checkwise.study.outcome import (
-    KEY_COLUMNS,
-    Outcome,
-    RunColumns,
-    choice_frame,
-    evaluated_frame,
-    key_labels,
-)
+from checkwise.study.outcome import Outcome, RunColumns, choice_frame, evaluated_frame
 from checkwise.study.runs import Runs
 from checkwise.study.scopes import check_scope
 from checkwise.weights.derived import folder_of
@@ -260,19 +244,15 @@ class Cohort:
         **asked: Any,
     ) -> list[Contrast]:
         """The rows of ``compare``."""
-        _check_columns(by)
+        check_columns(by)
         check_draws(level=level, resamples=resamples)
         if "dataset" not in by:
             self.check_one_role()
-        rows: list[Contrast] = []
-        for table in self.differences(rules, reference, **asked):
-            for group, keep in _groups(table.keys, by):
-                part = table.among(keep)
-                over_runs = contrasts(
-                    part, group=group, level=level, resamples=resamples, seed=seed
-                )
-                rows += by_units(part, over_runs, level)
-        return rows
+        return [
+            row
+            for table in self.differences(rules, reference, **asked)
+            for row in contrasts_by(table, by, level=level, resamples=resamples, seed=seed)
+        ]
 
     def compare(
         self,
@@ -320,17 +300,3 @@ def _read(
     options = {name: params[name] for name in OPTIONS if name in params}
     shared = {name: value for name, value in params.items() if name not in options}
     return with_shared(rules, shared), options
-
-
-def _check_columns(by: Sequence[str]) -> None:
-    if isinstance(by, str) or any(name not in KEY_COLUMNS for name in by):
-        raise InputError(
-            f"Expected `by` to list columns among {', '.join(KEY_COLUMNS)}, but got {by!r}."
-        )
-
-
-def _groups(keys: Sequence[RunKey], by: Sequence[str]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Each combination of the columns in ``by``, with the runs it marks."""
-    labels = key_labels(keys, by)
-    for group in sorted(set(labels)):
-        yield group, np.array([label == group for label in labels])

@@ -7,8 +7,7 @@ all start from it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +19,6 @@ from checkwise.statistics.bootstrap import LEVEL, RESAMPLES, SEED, percentile_in
 from checkwise.statistics.spread import spread, trimmed_mean
 from checkwise.study.outcome import FloatArray, Outcome, RunColumns, columns_over
 from checkwise.study.units import UnitInterval, unit_intervals
-
-if TYPE_CHECKING:
-    import pandas
 
 BoolArray = NDArray[np.bool_]
 
@@ -246,33 +242,3 @@ def by_units(table: Differences, rows: Sequence[Contrast], level: float = LEVEL)
         keys = marked(table.keys, finite)
         with_units.append(replace(row, units=unit_intervals(values[finite], keys, level)))
     return with_units
-
-
-def compared_frame(
-    rows: Sequence[Contrast], by: Sequence[str], facts: Mapping[str, Any]
-) -> pandas.DataFrame:
-    """One row per contrast, after the columns it was split by; ``facts`` close every row."""
-    import pandas
-
-    return pandas.DataFrame(
-        {**dict(zip(by, row.group, strict=True)), **flat(record(row)), **facts} for row in rows
-    )
-
-
-def record(row: Contrast) -> dict[str, Any]:
-    """The facts of a contrast by name; ``seed_groups``, ``_low`` and ``_high`` are by block."""
-    facts = {name: value for name, value in asdict(row).items() if name != "group"}
-    units = facts.pop("units")
-    block = units.get("block", {"groups": 0, "low": float("nan"), "high": float("nan")})
-    seeds = {f"seed_{name}": block[name] for name in ("groups", "low", "high")}
-    return {**facts, **seeds, "units": units}
-
-
-def flat(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """A record for one row of a table: ``draw_low`` for the lower end by draw, and so on."""
-    units = {
-        f"{unit}_{name}": value
-        for unit, interval in facts["units"].items()
-        for name, value in interval.items()
-    }
-    return {**{name: value for name, value in facts.items() if name != "units"}, **units}

@@ -83,18 +83,18 @@ def _of_log(
     Of a step that was logged twice the last record counts, as it does on source validation.
     """
     records, _ = restarts.latest(lines, file)
-    found: dict[str, ByStep] = {}
+    targets: dict[str, ByStep] = {}
     for domain in key.held_out:
         index = int(domain.removeprefix("env"))
         has_in = any(_without_gaps(logged(line, index, "in")) for line in records)
         split = "in" if has_in else "out"
-        found[domain] = {
+        targets[domain] = {
             int(line.fields["step"]): _row(
                 logged(line, index, split), split, f"{domain}, {file} line {line.number}"
             )
             for line in records
         }
-    return BeyondSource(found, _hparams(records[-1]))
+    return BeyondSource(targets, _hparams(records[-1]))
 
 
 def _hparams(line: Line) -> dict[str, Any] | None:
@@ -111,7 +111,7 @@ def _hparams(line: Line) -> dict[str, Any] | None:
 
 
 def _domainbed(line: Line, index: int, split: str) -> dict[str, Any]:
-    found = {"accuracy": line.fields.get(f"env{index}_{split}_acc")}
+    cells = {"accuracy": line.fields.get(f"env{index}_{split}_acc")}
 
     def of_target(field: str) -> Iterable[dict[str, Any]]:
         for entry in paper_log.entries(line, field):
@@ -120,9 +120,9 @@ def _domainbed(line: Line, index: int, split: str) -> dict[str, Any]:
 
     for entry in of_target(paper_log.FIELD):
         logged = {name: entry.get(paper_log.LOGGED_AS.get(name, name)) for name in METRICS}
-        found |= _without_gaps(logged) | {"n": entry.get("n")}
+        cells |= _without_gaps(logged) | {"n": entry.get("n")}
     worst = paper_log.worst_class(of_target(paper_log.CLASS_FIELD)).get(index)
-    return found if worst is None else found | {"worst_class_accuracy": worst}
+    return cells if worst is None else cells | {"worst_class_accuracy": worst}
 
 
 def _swad(line: Line, index: int, split: str) -> dict[str, Any]:
@@ -139,7 +139,7 @@ def _of_table(sheet: Sheet, request: Request) -> dict[RunKey | None, BeyondSourc
     domains = texts(columns, "domain", UNNAMED, len(rows)).tolist()
     steps = whole_numbers(columns["step"], "step").tolist() if len(rows) else []
     wanted = [name for name in columns if name in METRICS or name in ("n", "correct")]
-    found: dict[RunKey | None, BeyondSource] = {}
+    runs: dict[RunKey | None, BeyondSource] = {}
     for row, (domain, step) in enumerate(zip(domains, steps, strict=True)):
         cell = columns["held_out"][row] if "held_out" in columns else None
         targets = targets_of(cell, sources.domains, str(sheet.path))
@@ -150,14 +150,14 @@ def _of_table(sheet: Sheet, request: Request) -> dict[RunKey | None, BeyondSourc
             named = {name: column[row] for name, column in labels.items()}
             key = table_runs.key_of(named, targets, sheet.path)
         where = f"{domain}, step {step} of {sheet.path}"
-        by_step = found.setdefault(key, BeyondSource()).targets.setdefault(domain, {})
+        by_step = runs.setdefault(key, BeyondSource()).targets.setdefault(domain, {})
         if step in by_step:
             raise InputError(
                 f"Expected one row per step and domain, but got two for {where}: keep one (or add "
                 "the run's columns, if the table holds several runs)."
             )
         by_step[step] = _row({name: columns[name][row] for name in wanted}, None, where)
-    return found
+    return runs
 
 
 def _row(logged: Mapping[str, Any], split: str | None, where: str) -> TargetRow:
