@@ -156,6 +156,12 @@ def read_records(folder: Path, name: str) -> list[dict[str, Any]]:
     return parse_journal(read_recorded(folder, name), folder / name)
 
 
+def all_diverged(folder: Path) -> bool:
+    """Whether every checkpoint of a run diverged, so that there is nothing to choose from."""
+    lines = read_records(folder, layout.SOURCE)
+    return bool(lines) and all(line.get("diverged") for line in lines)
+
+
 def trajectory_of(
     lines: Sequence[Mapping[str, Any]], *, path: Path, without: Sequence[str] = (), **facts: Any
 ) -> Trajectory:

@@ -152,7 +152,7 @@ class Cohort:
     ) -> tuple[Outcome, ...]:
         """What a rule or method gives on every finished run, with held-out results or without.
 
-        A method may have nothing to say about some runs: those are absent.
+        A method may have no results for some runs: those are absent.
         """
         chosen = self._chosen(row, scope=scope, **options)
         return self._on_targets(row, chosen) if held_out else chosen
@@ -296,7 +296,7 @@ class Cohort:
 def _read(
     rules: Sequence[str | Method], params: Mapping[str, Any]
 ) -> tuple[tuple[Method, ...], dict[str, Any]]:
-    """The methods with shared parameters, and what is said of domains and scope for all of them."""
+    """The methods with the parameters they share, and how domains and hyperparameters count."""
     options = {name: params[name] for name in OPTIONS if name in params}
     shared = {name: value for name, value in params.items() if name not in options}
     return with_shared(rules, shared), options

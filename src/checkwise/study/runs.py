@@ -11,7 +11,7 @@ from typing import Any
 from checkwise.errors import InputError
 from checkwise.records import RunKey, Trajectory
 from checkwise.store import layout
-from checkwise.store.run import read_records, read_trajectory
+from checkwise.store.run import all_diverged, read_trajectory
 
 
 class Runs(Mapping[RunKey, Trajectory]):
@@ -42,12 +42,10 @@ class Runs(Mapping[RunKey, Trajectory]):
         return {key: self[key] for key in self if not self._wrecked(key)}
 
     def _wrecked(self, key: RunKey) -> bool:
-        """Whether every checkpoint of a run diverged, so that it is no trajectory."""
         try:
             return not self[key]
         except InputError:
-            lines = read_records(self._folders[key], layout.SOURCE)
-            if lines and all(line.get("diverged") for line in lines):
+            if all_diverged(self._folders[key]):
                 return True
             raise
 

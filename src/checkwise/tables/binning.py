@@ -114,8 +114,8 @@ def _errors(folder: Path, run: Trajectory, t: int, e: int, logits: Logits) -> di
     as_recorded = next((soft[name] for name, other in SOFT.items() if other == setting), None)
     if as_recorded is None:
         as_recorded = metrics.evaluate(logits=z, labels=y, bins=setting[0], bandwidth=setting[1])
-    if unlike := _unlike(run, t, e, as_recorded):
-        raise _foreign(folder, run, t, unlike)
+    if disagreement := _disagreement(run, t, e, as_recorded):
+        raise _foreign(folder, run, t, disagreement)
     return {
         "nll": usual.nll,
         **{name: report.cwece for name, report in soft.items()},
@@ -124,7 +124,7 @@ def _errors(folder: Path, run: Trajectory, t: int, e: int, logits: Logits) -> di
     }
 
 
-def _unlike(run: Trajectory, t: int, e: int, report: metrics.Report) -> str:
+def _disagreement(run: Trajectory, t: int, e: int, report: metrics.Report) -> str:
     """What the journal records otherwise than the logits give; empty where they agree."""
     where = f"of {run.domains[e]!r}, recorded as"
     if run.correct is not None and report.correct != run.correct[t, e]:

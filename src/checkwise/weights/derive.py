@@ -13,7 +13,7 @@ from checkwise.records import RunKey
 from checkwise.store import layout
 from checkwise.store.cohort import CohortRecord, is_cohort, open_cohort
 from checkwise.store.done import finished
-from checkwise.store.run import read_records
+from checkwise.store.run import all_diverged
 from checkwise.store.safe_read import has_file
 from checkwise.train.build import TrainingData
 from checkwise.weights import derived
@@ -60,7 +60,7 @@ def derive(
     whole = len(asked) > 1
     runs = [StoredRun(cohort.path, key, cohort.runs[key]) for key in asked]
     finished_runs = [run for run in runs if finished(run.folder)]
-    wrecked = [run for run in finished_runs if _wrecked(run)]
+    wrecked = [run for run in finished_runs if all_diverged(run.folder)]
     usable = [run for run in finished_runs if run not in wrecked]
     if not usable:
         raise InputError(
@@ -145,7 +145,7 @@ def _with_mates(
         for key, folder in cohort.runs.items()
         if finished(folder) and recipe.group_of(key) in groups
     ]
-    return [run for run in mates if not _wrecked(run)]
+    return [run for run in mates if not all_diverged(run.folder)]
 
 
 def _groups(runs: Sequence[StoredRun], recipe: Recipe) -> list[list[StoredRun]]:
@@ -162,8 +162,3 @@ def _check_several(method: str, recipe: Recipe, groups: Sequence[Sequence[Stored
             f"Expected several runs to combine for {method}, but {lone[0]} stands alone: train "
             f"the study with more {recipe.varied}."
         )
-
-
-def _wrecked(run: StoredRun) -> bool:
-    """Whether every checkpoint of a run diverged."""
-    return all(line.get("diverged") for line in read_records(run.folder, layout.SOURCE))

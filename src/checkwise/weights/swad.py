@@ -54,7 +54,7 @@ def plan_alone(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
 def make(
     runs: Sequence[OpenRun], inputs: Mapping[str, Any], params: Mapping[str, Any]
 ) -> dict[Any, Model]:
-    """Average the planned steps, then re-estimate BatchNorm unless told not to."""
+    """Average the planned steps, then re-estimate BatchNorm unless ``minibatches`` is 0."""
     (run,) = runs
     return {run.key: averaged(run, inputs, minibatches=params["minibatches"])}
 
