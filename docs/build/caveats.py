@@ -58,7 +58,7 @@ def _fragile(results: Results) -> Iterator[Claim]:
     share = 1 - rest.mean * rest.n / (nll.mean * nll.n)
     yield Claim(
         "**Partly seen before.** The contrast was chosen after a pilot on these data at learning "
-        f"rate 1e-3. Hyperparameter seed 0 repeats that rate: its runs carry {100 * share:.0f}% "
+        f"rate 1e-3. Hparams seed 0 repeats that rate: its runs carry {100 * share:.0f}% "
         f"of the effect on OfficeHome, and the other {rest.n} runs change NLL by {rest}.",
         (share > 0.5, rest.unclear),
     )

@@ -133,7 +133,7 @@ def blocks(results: Results) -> str:
             own = left.text(float(nll[mine].mean()), signed=True)
             seeds = f"{block[0]}, {block[1]}"
             lines.append((data, seeds, f"{rates[first]:.2g}", own, str(left), str(sum(mine))))
-    header = ("data", "hyperparameter, trial seed", "learning rate", "Target NLL of the block")
+    header = ("data", "hparams seed, trial seed", "learning rate", "Target NLL of the block")
     return grid((*header, "Target NLL without it [95%, cluster-t]", "runs"), lines, 2)
 
 
