@@ -340,7 +340,7 @@ def test_intervals_by_unit_and_what_they_allow_are_the_librarys(tmp_path: Path) 
         elif not shown.decides:
             assert page["said"].endswith(", an interval from 2 blocks, which are too few to tell")
         elif clear != ("run" in by_runs.against):
-            assert page["verdict"]["scope"] == by_runs.scope
+            assert page["verdict"]["reach"] == by_runs.reach
             sentences_compared += 1
             same_ends = replace(row, low=shown.low, high=shown.high)
             assert page["said"] == sentences.effect(same_ends) + sentences.caution(same_ends)

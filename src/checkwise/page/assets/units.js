@@ -77,7 +77,7 @@ function verdictOf({ units, mean, metric }) {
     !DOMAIN_UNITS.some((unit) => against.includes(unit));
   return {
     direction: unclear ? 'unclear' : mean > 0 === metric.higher ? 'better' : 'worse',
-    scope: everywhere ? 'new domains' : 'these domains',
+    reach: everywhere ? 'new domains' : 'these domains',
     against,
   };
 }
@@ -85,7 +85,7 @@ function verdictOf({ units, mean, metric }) {
 /** What narrows a difference, as the end of its clause; empty where nothing does. */
 function cautionOf(one) {
   if (Number.isNaN(one.low)) return '';
-  const { direction, scope, against } = verdictOf(one);
+  const { direction, reach, against } = verdictOf(one);
   const { groups } = one.units[SHOWN_UNIT];
   if (groups < ENOUGH_GROUPS) return `, an interval from ${groups} blocks, which are too few to tell`;
   if (against.includes(SHOWN_UNIT)) return ', an interval that includes zero';
@@ -94,7 +94,7 @@ function cautionOf(one) {
       !(unit === 'block_domain' && against.includes('domain'))).map((unit) => GROUPS[unit]);
     return `, which ${listed(names)} do not bear out`;
   }
-  if (scope !== 'these domains') return '';
+  if (reach !== 'these domains') return '';
   const domains = one.units.domain.groups === 1 ? 'this domain' : 'these domains';
   return ` (shown for ${domains}, not for new ones)`;
 }
