@@ -11,6 +11,7 @@ import pytest
 from checkwise.errors import InputError
 from checkwise.records import RunKey
 from checkwise.study import Cohort
+from checkwise.study.cohort import MAIN_METRICS
 from checkwise.study.pool import BOTH, Pool
 from checkwise.tables import SLOW, TABLES, build, build_all
 from checkwise.tables.worst_domain import worst_domains
@@ -257,3 +258,22 @@ def test_unknown_tables_and_absent_logits_are_refused(pair: Pool) -> None:
         build("mian", pair)
     with pytest.raises(InputError, match="no saved logits"):
         build("risk-coverage", pair)
+
+
+def test_tables_of_one_contrast_are_about_the_rule_that_is_named(tmp_path: Path) -> None:
+    tiny = Cohort.open(write_cohort(tmp_path / "tiny", tiny_runs()))
+    about = Pool([tiny], rule="pure-nll", reference="ac-early")
+    changes = build("main-changes", about)
+    direct = {c.metric: c for c in tiny.contrasts(["pure-nll"], "ac-early", metrics=MAIN_METRICS)}
+    assert changes.title == "pure-nll − ac-early, paired by run"
+    for metric, contrast in direct.items():
+        (cell,) = (c for c in changes.cells if c.measure == metric)
+        assert (cell.value, cell.low, cell.high) == (contrast.mean, contrast.low, contrast.high)
+    rows = {cell.row[-1] for cell in build("main", about).cells}
+    assert rows == {"pure-nll", "ac-early"}
+
+
+def test_a_rule_is_not_compared_with_itself(tmp_path: Path) -> None:
+    tiny = Cohort.open(write_cohort(tmp_path / "tiny", tiny_runs()))
+    with pytest.raises(InputError, match="but got ac-nc as both"):
+        Pool([tiny], reference="ac-nc")

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from checkwise.cli import main
 from checkwise.errors import InputError
 from checkwise.figures import occlusion
 from checkwise.store.cohort import open_cohort
@@ -73,3 +74,16 @@ def test_what_cannot_be_shown_is_refused_before_anything_is_opened(
     assert not read_lines(path)
     with pytest.raises(InputError, match="Expected --example between 0 and"):
         case_of(path, row=10**6)
+
+
+def test_the_command_writes_the_figure(cohort: Path, tmp_path: Path) -> None:
+    path = copied(cohort, tmp_path)
+    arguments = ["figures", str(path), "--out", str(tmp_path / "out"), "--only", "occlusion"]
+    with pytest.raises(SystemExit) as stop:
+        main([*arguments, "--rule", "pure-nll", "--example", "2"])
+    assert stop.value.code == 0
+    written = {file.name for file in (tmp_path / "out").iterdir()}
+    assert written == {"occlusion.pdf", "occlusion.png"}
+        "occlusion.pdf",
+        "occlusion.png",
+    }

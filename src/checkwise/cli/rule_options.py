@@ -86,6 +86,15 @@ class RuleOptions(OptionGroup):
             params[name] = _value(value)
         return params
 
+    def refuse_weighting(self, what: str) -> None:
+        """Refuse weights of domains where every domain counts the same."""
+        if self.weights != "equal" or self.worst_domain:
+            option = "--worst-domain" if self.worst_domain else "--weights"
+            raise InputError(
+                f"Expected no {option}, because in {what} every domain counts the same: leave it "
+                "out, or use `checkwise compare`."
+            )
+
     @property
     def weighting(self) -> dict[str, Any]:
         """How domains count, as ``select`` takes it."""

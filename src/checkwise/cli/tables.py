@@ -10,13 +10,18 @@ from typing import Annotated
 import typer
 
 from checkwise.cli import printing
-from checkwise.cli.compare import Role, check_metrics, check_named, names
+from checkwise.cli.compare import Reference, Role, check_metrics, check_named, names
 from checkwise.cli.importing import ImportTo, cohorts_at
+from checkwise.cli.option_groups import with_groups
 from checkwise.cli.printing import csv_text
+from checkwise.cli.rule_options import RuleOptions
 from checkwise.errors import InputError
 from checkwise.extras import require
+from checkwise.selection import DEFAULT_RULE
 from checkwise.store.atomic_write import write_text
 from checkwise.study import Cohort
+from checkwise.study.cohort import REFERENCE
+from checkwise.study.methods import with_shared
 from checkwise.study.pool import Pool
 from checkwise.tables import Table, build, build_all, check_name, typeset, usual_names
 
@@ -26,8 +31,12 @@ Cohorts = Annotated[
     list[Path],
     typer.Argument(metavar="COHORT...", help="Cohorts; or logs or tables, which are imported."),
 ]
+ContrastRule = Annotated[
+    str, typer.Option("--rule", help="The rule that is compared with the reference.")
+]
 
 
+@with_groups
 def command(
     paths: Cohorts,
     out: Annotated[Path, typer.Option("--out", help="Folder to write to.")],
@@ -41,10 +50,15 @@ def command(
             "equivalence table."
         ),
     ] = None,
+    rule: ContrastRule = DEFAULT_RULE,
+    reference: Reference = REFERENCE,
+    *,
+    options: RuleOptions,
     role: Role = None,
     cohort: ImportTo = None,
 ) -> None:
     """Write the tables of a study, each as .md, .csv and .tex, and all of them as tables.md."""
+    options.load_plugins()
     printing.refuse_folder(out)
     margins = dict(_margin(text) for text in margin or [])
     if only is not None:
@@ -54,7 +68,8 @@ def command(
         check_name(name, margins)
     printing.refuse_files(out, [*(f"{name}{kind}" for name in asked for kind in KINDS), ALL])
     require("scipy")  # before held-out results are opened
-    pool = Pool([Cohort.open(place, role=role) for place in cohorts_at(paths, cohort)])
+    cohorts = [Cohort.open(place, role=role) for place in cohorts_at(paths, cohort)]
+    pool = pool_about(cohorts, rule, reference, options)
     made: Sequence[Table | tuple[str, str]]
     if only is not None:
         made = [build(name, pool, margins=margins) for name in asked]
@@ -68,6 +83,13 @@ def command(
     screen.print(f"{len(tables)} tables of {len(pool)} runs ({pool.name}) are in {out}.")
     for name, reason in (each for each in made if not isinstance(each, Table)):
         screen.print(f"Without {name}: {reason}")
+
+
+def pool_about(cohorts: Sequence[Cohort], rule: str, reference: str, options: RuleOptions) -> Pool:
+    """The runs, and the contrast that tables and figures of one contrast are about."""
+    options.refuse_weighting("tables and figures")
+    about, against = with_shared((rule, reference), options.params)
+    return Pool(cohorts, rule=about, reference=against)
 
 
 def _files(tables: Sequence[Table]) -> Iterator[tuple[str, str]]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from checkwise.figures import style
+from checkwise.selection import DEFAULT_RULE
 from checkwise.study.compare import contrasts
 from checkwise.study.methods import method
 from checkwise.study.pool import Pool
@@ -16,7 +17,7 @@ from checkwise.study.pool import Pool
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-RULES = (
+PAPER = (
     method("ac-nc", q=2).called("NC, D2"),
     method("ac-nec", q=np.inf).called("NEC, D∞"),
 )
@@ -25,7 +26,7 @@ METRICS = ("target_accuracy", "target_nll")
 
 @dataclass(frozen=True)
 class Change:
-    """One rule − source-acc on one algorithm's runs, with its 95% interval over runs.
+    """One rule − the reference on one algorithm's runs, with its 95% interval over runs.
 
     ``data`` and ``role`` are those of the figure.
     """
@@ -39,37 +40,49 @@ class Change:
     n: int
     data: str
     role: str
+    reference: str
 
 
 def facts(pool: Pool) -> tuple[Change, ...]:
     """Every algorithm × rule × metric, pooled over data sets."""
-    found: list[Change] = []
+    all_changes: list[Change] = []
     data, role = pool.datasets(), pool.everything().role
+    rules = PAPER if pool.rule.label == DEFAULT_RULE else (pool.rule,)
     for group in pool.groups(["algorithm"]):
-        for rule in RULES:
-            table = pool.differences(rule, "source-acc", METRICS, group.keep)
-            found += [
+        for rule in rules:
+            table = pool.differences(rule, pool.reference, METRICS, group.keep)
+            all_changes += [
                 Change(
-                    group.labels[0], rule.label, c.metric, c.mean, c.low, c.high, c.n, data, role
+                    algorithm=group.labels[0],
+                    rule=rule.label,
+                    metric=c.metric,
+                    mean=c.mean,
+                    low=c.low,
+                    high=c.high,
+                    n=c.n,
+                    data=data,
+                    role=role,
+                    reference=pool.reference.label,
                 )
                 for c in contrasts(table)
             ]
-    return tuple(found)
+    return tuple(all_changes)
 
 
-def draw(found: Sequence[Change]) -> Figure:
+def draw(all_changes: Sequence[Change]) -> Figure:
     """Open markers for the first rule, filled ones for the second."""
     figure = style.new(2.0, 2.4)
-    algorithms = list(dict.fromkeys(change.algorithm for change in found))
+    algorithms = list(dict.fromkeys(change.algorithm for change in all_changes))
+    rules = list(dict.fromkeys(change.rule for change in all_changes))
     names = {"target_accuracy": "Δ target accuracy (points)", "target_nll": "Δ target NLL"}
     for panel, metric in enumerate(METRICS):
         axes = style.plain(figure.add_subplot(1, 2, panel + 1), xlabel=names[metric])
         axes.axvline(0, color=style.GREY, lw=0.8)
-        for i, rule in enumerate(RULES):
-            mine = [c for c in found if c.metric == metric and c.rule == rule.label]
-            places = [algorithms.index(c.algorithm) + 0.18 * (2 * i - 1) for c in mine]
-            means = np.array([c.mean for c in mine])
-            ends = np.array([[c.mean - c.low, c.high - c.mean] for c in mine]).T
+        for i, rule in enumerate(rules):
+            of_rule = [c for c in all_changes if c.metric == metric and c.rule == rule]
+            places = [algorithms.index(c.algorithm) + 0.18 * (2 * i - 1) for c in of_rule]
+            means = np.array([c.mean for c in of_rule])
+            ends = np.array([[c.mean - c.low, c.high - c.mean] for c in of_rule]).T
             axes.errorbar(
                 means,
                 places,
@@ -79,15 +92,16 @@ def draw(found: Sequence[Change]) -> Figure:
                 markerfacecolor=style.COLOURS[i] if i else "white",
                 ms=6,
                 lw=0.9,
-                label=rule.label,
+                label=rule,
             )
         axes.set_yticks(range(len(algorithms)), algorithms, fontsize=7)
         axes.invert_yaxis()
-    style.legend_below(figure, axes, len(RULES))
-    sizes = sorted({change.n for change in found})
+    style.legend_below(figure, axes, len(rules))
+    sizes = sorted({change.n for change in all_changes})
     runs = "–".join(str(n) for n in dict.fromkeys((sizes[0], sizes[-1])))
-    first = found[0]
+    first = all_changes[0]
     figure.suptitle(
-        f"Rule − source-acc, {first.data}, {runs} runs per algorithm, {first.role}", fontsize=8
+        f"Rule − {first.reference}, {first.data}, {runs} runs per algorithm, {first.role}",
+        fontsize=8,
     )
     return figure

@@ -37,16 +37,16 @@ class Confident:
 
 def facts(named: Mapping[str, Predictions], threshold: float = THRESHOLD) -> tuple[Confident, ...]:
     """Count for every checkpoint."""
-    found = []
+    rules = []
     for name, predictions in named.items():
         examples = predictions.examples
         sure = examples.confidence >= threshold
         errors = int((sure & ~examples.correct).sum())
-        found.append(Confident(name, errors, int(sure.sum()), len(sure)))
-    return tuple(found)
+        rules.append(Confident(name, errors, int(sure.sum()), len(sure)))
+    return tuple(rules)
 
 
-def draw(found: tuple[Confident, ...], threshold: float = THRESHOLD) -> Figure:
+def draw(rules: tuple[Confident, ...], threshold: float = THRESHOLD) -> Figure:
     """Bars of the error rate; labels say errors / confident predictions and coverage."""
     figure = style.new(1.0, 2.4)
     axes = style.plain(
@@ -54,16 +54,16 @@ def draw(found: tuple[Confident, ...], threshold: float = THRESHOLD) -> Figure:
         ylabel=f"Errors at confidence ≥ {threshold:.0%}".replace("%", " %"),
         title="not at equal coverage",
     )
-    for i, each in enumerate(found):
-        height = 100 * each.rate if each.count else 0.0
-        axes.bar([i], [height], width=0.6, color=style.colour(each.name))
+    for i, rule in enumerate(rules):
+        height = 100 * rule.rate if rule.count else 0.0
+        axes.bar([i], [height], width=0.6, color=style.colour(rule.name))
         axes.annotate(
-            f"{each.errors}/{each.count}\ncoverage {100 * each.coverage:.0f}%",
+            f"{rule.errors}/{rule.count}\ncoverage {100 * rule.coverage:.0f}%",
             (i, height),
             ha="center",
             va="bottom",
             fontsize=6,
         )
-    axes.set_xticks(range(len(found)), [each.name for each in found], fontsize=7)
+    axes.set_xticks(range(len(rules)), [rule.name for rule in rules], fontsize=7)
     axes.margins(y=0.25)
     return figure

@@ -54,8 +54,12 @@ def target_distance(pool: Pool, key: RunKey) -> NDArray[np.float64]:
     return np.asarray(np.sqrt((((errors - low) / (high - low + OFFSET)) ** 2).sum(axis=0)))
 
 
-def facts(pool: Pool, rules: Sequence[Row] = RULES) -> tuple[Point, ...]:
-    """A point per rule, over the runs in which every rule's choice has finite target values."""
+def facts(pool: Pool, rules: Sequence[Row] = ()) -> tuple[Point, ...]:
+    """A point per rule, over the runs in which every rule's choice has finite target values.
+
+    By default the rules of the paper, and those that the pool is about.
+    """
+    rules = rules or _usual(pool)
     distances = {key: target_distance(pool, key) for key in pool.keys}
     rows = {
         key: {int(step): t for t, step in enumerate(pool.trajectory(key).steps.tolist())}
@@ -63,10 +67,10 @@ def facts(pool: Pool, rules: Sequence[Row] = RULES) -> tuple[Point, ...]:
     }
     chosen = {}
     for rule in rules:
-        found = pool.outcomes(rule)
+        outcomes_of = pool.outcomes(rule)
         chosen[label(rule)] = np.array(
             [
-                np.mean([distances[key][rows[key][step]] for step in found[key].steps])
+                np.mean([distances[key][rows[key][step]] for step in outcomes_of[key].steps])
                 for key in pool.keys
             ]
         )
@@ -81,6 +85,11 @@ def facts(pool: Pool, rules: Sequence[Row] = RULES) -> tuple[Point, ...]:
         )
         for rule in rules
     )
+
+
+def _usual(pool: Pool) -> list[Row]:
+    others: list[Row] = [row for row in (pool.reference, pool.rule) if row.label not in RULES]
+    return [*RULES, *others]
 
 
 def draw(points: Sequence[Point]) -> Figure:

@@ -66,26 +66,26 @@ def facts(pool: Pool) -> KendallFacts:
     return KendallFacts(tuple(cells), means, pool.everything().role)
 
 
-def draw(found: KendallFacts) -> Figure:
+def draw(taus: KendallFacts) -> Figure:
     """One panel per metric; a bar over runs for each cell, shading up to the panel mean."""
     figure = style.new(2.0, 2.6)
-    algorithms = list(dict.fromkeys(cell.algorithm for cell in found.cells))
-    datasets = list(dict.fromkeys(cell.dataset for cell in found.cells))
-    for panel, metric in enumerate(found.panel_means):
+    algorithms = list(dict.fromkeys(cell.algorithm for cell in taus.cells))
+    datasets = list(dict.fromkeys(cell.dataset for cell in taus.cells))
+    for panel, metric in enumerate(taus.panel_means):
         axes = style.plain(
-            figure.add_subplot(1, len(found.panel_means), panel + 1),
+            figure.add_subplot(1, len(taus.panel_means), panel + 1),
             title=NAMES[metric],
             xlabel="τ_b",
         )
-        axes.axvspan(0, found.panel_means[metric], color=style.GREY, alpha=0.18, lw=0)
+        axes.axvspan(0, taus.panel_means[metric], color=style.GREY, alpha=0.18, lw=0)
         axes.axvline(0, color=style.GREY, lw=0.8)
         for d, dataset in enumerate(datasets):
-            mine = [c for c in found.cells if c.metric == metric and c.dataset == dataset]
-            ends = np.array([[c.mean - c.low, c.high - c.mean] for c in mine]).T
+            of_dataset = [c for c in taus.cells if c.metric == metric and c.dataset == dataset]
+            ends = np.array([[c.mean - c.low, c.high - c.mean] for c in of_dataset]).T
             offset = 0.22 * (d - (len(datasets) - 1) / 2)
             axes.errorbar(
-                [c.mean for c in mine],
-                [algorithms.index(c.algorithm) + offset for c in mine],
+                [c.mean for c in of_dataset],
+                [algorithms.index(c.algorithm) + offset for c in of_dataset],
                 xerr=np.nan_to_num(ends),
                 fmt=style.MARKERS[d],
                 ms=3.5,
@@ -99,7 +99,7 @@ def draw(found: KendallFacts) -> Figure:
         axes.set_ylim(len(algorithms) - 0.4, -0.6)
     style.legend_below(figure, axes, len(datasets))
     figure.suptitle(
-        f"Source and target order over all checkpoints, {found.role}\n"
+        f"Source and target order over all checkpoints, {taus.role}\n"
         "shaded: from 0 to the mean over all runs of the panel",
         fontsize=8,
     )

@@ -21,73 +21,76 @@ METRICS = {"target_nll": "Δ NLL", "target_accuracy": "Δ accuracy (points)"}
 
 @dataclass(frozen=True)
 class AtRate:
-    """ac-nc − source-acc at one learning rate: metric → one change per run where it is finite."""
+    """A contrast at one learning rate: metric → one change per run where it is finite."""
 
     dataset: str
     rate: float
     changes: dict[str, tuple[float, ...]]
     n: int
     role: str
+    contrast: str
 
 
 def facts(pool: Pool) -> tuple[AtRate, ...]:
     """Every learning rate of every data set, ascending; at least two with finite changes."""
-    found = []
+    at_rates = []
     for group in by_rate(pool):
-        values = pool.differences("ac-nc", "source-acc", tuple(METRICS), group.keep).values
+        values = pool.differences(pool.rule, pool.reference, tuple(METRICS), group.keep).values
         changes = {
             metric: tuple(column[np.isfinite(column)].tolist())
             for metric, column in zip(METRICS, values.T, strict=True)
         }
         dataset, rate = group.labels
-        found.append(AtRate(dataset, float(rate), changes, len(values), group.role))
-    rates = {each.rate for each in found}
+        at_rates.append(
+            AtRate(dataset, float(rate), changes, len(values), group.role, pool.contrast)
+        )
+    rates = {at.rate for at in at_rates}
     if len(rates) < 2:
         raise InputError(
             "Expected runs with different learning rates, but all have the same one: train a "
             "ladder, such as the study pacs-ladder."
         )
-    measured = {each.rate for each in found if any(each.changes.values())}
+    measured = {at.rate for at in at_rates if any(at.changes.values())}
     if len(measured) < 2:
         raise InputError(
             "Expected finite held-out results at two learning rates or more, but got them at "
             f"{len(measured)} of {len(rates)}: train at lower rates, where runs do not diverge."
         )
-    return tuple(found)
+    return tuple(at_rates)
 
 
-def missing(found: Sequence[AtRate]) -> dict[str, int]:
+def missing(at_rates: Sequence[AtRate]) -> dict[str, int]:
     """Metric → runs without a finite change, of all learning rates; only where there are any."""
-    lost = {metric: sum(each.n - len(each.changes[metric]) for each in found) for metric in METRICS}
+    lost = {metric: sum(at.n - len(at.changes[metric]) for at in at_rates) for metric in METRICS}
     return {metric: count for metric, count in lost.items() if count}
 
 
-def draw(found: Sequence[AtRate]) -> Figure:
+def draw(at_rates: Sequence[AtRate]) -> Figure:
     """One panel per metric: every run as a dot, and a line through the means of a data set."""
     figure = style.new(2.0, 2.6)
-    datasets = list(dict.fromkeys(each.dataset for each in found))
+    datasets = list(dict.fromkeys(at.dataset for at in at_rates))
     for panel, (metric, name) in enumerate(METRICS.items()):
         axes = style.plain(figure.add_subplot(1, 2, panel + 1), ylabel=name, xlabel="learning rate")
         axes.set_xscale("log")
         axes.axhline(0, color=style.GREY, lw=0.8)
         for k, dataset in enumerate(datasets):
-            rows = [each for each in found if each.dataset == dataset]
+            rows = [at for at in at_rates if at.dataset == dataset]
             look: dict[str, Any] = {"color": style.COLOURS[k % 8], "marker": style.MARKERS[k % 8]}
-            for each in rows:
-                runs = each.changes[metric]
-                axes.plot([each.rate] * len(runs), runs, ls="", ms=2.5, alpha=0.4, **look)
-            there = [each for each in rows if each.changes[metric]]
-            rates = [each.rate for each in there]
-            means = [float(np.mean(each.changes[metric])) for each in there]
+            for at in rows:
+                runs = at.changes[metric]
+                axes.plot([at.rate] * len(runs), runs, ls="", ms=2.5, alpha=0.4, **look)
+            there = [at for at in rows if at.changes[metric]]
+            rates = [at.rate for at in there]
+            means = [float(np.mean(at.changes[metric])) for at in there]
             axes.plot(rates, means, ms=4, lw=1.2, label=f"{dataset} ({rows[0].role})", **look)
     style.legend(axes)
-    figure.suptitle(_title(found), fontsize=8)
+    figure.suptitle(_title(at_rates), fontsize=8)
     return figure
 
 
-def _title(found: Sequence[AtRate]) -> str:
-    sizes = sorted({each.n for each in found})
+def _title(at_rates: Sequence[AtRate]) -> str:
+    sizes = sorted({at.n for at in at_rates})
     runs_each = "–".join(str(n) for n in dict.fromkeys((sizes[0], sizes[-1])))
-    title = f"ac-nc − source-acc: runs (dots, {runs_each} at each learning rate) and means"
-    lost = [f"{count} of {METRICS[metric]}" for metric, count in missing(found).items()]
+    title = f"{at_rates[0].contrast}: runs (dots, {runs_each} at at learning rate) and means"
+    lost = [f"{count} of {METRICS[metric]}" for metric, count in missing(at_rates).items()]
     return f"{title}\nnot finite, hence not shown: {', '.join(lost)}" if lost else title

@@ -137,7 +137,7 @@ def _shown(pixels: NDArray[np.uint8]) -> FloatArray:
 
 
 def draw(
-    found: Mapping[str, Occlusion],
+    by_checkpoint: Mapping[str, Occlusion],
     image: FloatArray,
     *,
     classes: Mapping[int, str],
@@ -148,36 +148,36 @@ def draw(
     ``image`` and ``exemplar`` (of the true class, from a source domain) are [height, width, 3] in
     0–1 for display.
     """
-    figure = style.new(2.2, 1.6 * len(found))
+    figure = style.new(2.2, 1.6 * len(by_checkpoint))
     scales = {
-        name: max(float(np.abs(getattr(o, name)).max()) for o in found.values()) or 1.0
+        name: max(float(np.abs(getattr(o, name)).max()) for o in by_checkpoint.values()) or 1.0
         for name in ("confidence", "nll")
     }
     maps = {"confidence": "PuOr_r", "nll": "PiYG"}
-    for row, (name, each) in enumerate(found.items()):
+    for row, (name, shown) in enumerate(by_checkpoint.items()):
         pictures = [("source exemplar", exemplar), (f"target, {name}", image)]
         for column, (title, picture) in enumerate(pictures):
-            axes = figure.add_subplot(len(found), 5, 5 * row + column + 1)
+            axes = figure.add_subplot(len(by_checkpoint), 5, 5 * row + column + 1)
             axes.set_axis_off()
             axes.set_title(title, fontsize=6)
             if picture is not None:
                 axes.imshow(picture)
         for column, metric in enumerate(("confidence", "nll")):
-            axes = figure.add_subplot(len(found), 5, 5 * row + column + 3)
+            axes = figure.add_subplot(len(by_checkpoint), 5, 5 * row + column + 3)
             axes.set_axis_off()
             axes.set_title(
                 "Δ top-1 probability" if metric == "confidence" else "Δ true-label NLL", fontsize=6
             )
             limit = scales[metric]
-            drawn = axes.imshow(getattr(each, metric), cmap=maps[metric], vmin=-limit, vmax=limit)
+            drawn = axes.imshow(getattr(shown, metric), cmap=maps[metric], vmin=-limit, vmax=limit)
             figure.colorbar(drawn, ax=axes, shrink=0.7).ax.tick_params(labelsize=5)
-        axes = style.plain(figure.add_subplot(len(found), 5, 5 * row + 5))
+        axes = style.plain(figure.add_subplot(len(by_checkpoint), 5, 5 * row + 5))
         axes.barh(
-            range(len(each.top)), [p for _, p in each.top], color=style.colour(name, fallback=0)
+            range(len(shown.top)), [p for _, p in shown.top], color=style.colour(name, fallback=0)
         )
-        axes.set_yticks(range(len(each.top)), [classes[c] for c, _ in each.top], fontsize=6)
+        axes.set_yticks(range(len(shown.top)), [classes[c] for c, _ in shown.top], fontsize=6)
         axes.invert_yaxis()
         axes.set_xlim(0, 1)
-        gap = "" if np.isnan(each.bin_gap) else f"bin gap {each.bin_gap:.3f}"
+        gap = "" if np.isnan(shown.bin_gap) else f"bin gap {shown.bin_gap:.3f}"
         axes.set_title(gap, fontsize=6)
     return figure

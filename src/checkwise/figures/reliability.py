@@ -67,11 +67,11 @@ def _diagram(kind: str, w: FloatArray, u: FloatArray, right: FloatArray) -> Diag
     return Diagram(kind, share, confidence, accuracy, error)
 
 
-def draw(found: ReliabilityFacts) -> Figure:
+def draw(facts_of: ReliabilityFacts) -> Figure:
     """Rows: soft and hard bins; columns: checkpoints. Point area is the bin's weight."""
-    names = list(found.soft)
+    names = list(facts_of.soft)
     figure = style.new(0.9 * len(names), 4.6)
-    for row, (kind, diagrams) in enumerate((("soft", found.soft), ("hard", found.hard))):
+    for row, (kind, diagrams) in enumerate((("soft", facts_of.soft), ("hard", facts_of.hard))):
         for column, name in enumerate(names):
             diagram = diagrams[name]
             what = "squared gap" if kind == "soft" else "absolute gap"

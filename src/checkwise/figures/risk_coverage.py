@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 
 def facts(named: Mapping[str, Predictions]) -> dict[str, RiskCoverage]:
     """The curve of every checkpoint."""
-    found = {name: predictions.examples for name, predictions in named.items()}
-    return {name: risk_coverage(each.confidence, each.correct) for name, each in found.items()}
+    examples = {name: predictions.examples for name, predictions in named.items()}
+    return {name: risk_coverage(rows.confidence, rows.correct) for name, rows in examples.items()}
 
 
-def draw(found: Mapping[str, RiskCoverage]) -> Figure:
+def draw(examples: Mapping[str, RiskCoverage]) -> Figure:
     """Error rate over coverage; the legend gives the areas."""
     figure = style.new(1.2, 2.6)
     axes = style.plain(
         figure.add_subplot(), xlabel="Coverage (%)", ylabel="Errors among covered (%)"
     )
-    for i, (name, curve) in enumerate(found.items()):
+    for i, (name, curve) in enumerate(examples.items()):
         axes.plot(
             100 * curve.coverage,
             100 * curve.risk,

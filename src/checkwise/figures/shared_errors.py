@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -71,12 +72,12 @@ def facts(first: Predictions, second: Predictions) -> SharedErrors:
     )
 
 
-def draw(found: SharedErrors, names: tuple[str, str] = ("source-acc", "ac-nc")) -> Figure:
+def draw(both_wrong: SharedErrors, names: Sequence[str]) -> Figure:
     """Two scatters with the line of equality; the same-wrong-label subset is darker."""
     figure = style.new(2.0, 3.4)
     panels = (
-        ("True-label probability", found.true_label, found.share_raised),
-        ("Confidence in the wrong label", found.wrong, found.share_lowered),
+        ("True-label probability", both_wrong.true_label, both_wrong.share_raised),
+        ("Confidence in the wrong label", both_wrong.wrong, both_wrong.share_lowered),
     )
     verbs = ("higher", "lower")
     for panel, (title, (x, y), share) in enumerate(panels):
@@ -84,21 +85,21 @@ def draw(found: SharedErrors, names: tuple[str, str] = ("source-acc", "ac-nc")) 
             figure.add_subplot(1, 2, panel + 1),
             xlabel=f"{title}, {names[0]}",
             ylabel=f"{title}, {names[1]}",
-            title=f"{verbs[panel]} in {share():.1%} of {found.shared}\n"
-            f"same wrong label: {share(same_only=True):.1%} of {int(found.same.sum())}",
+            title=f"{verbs[panel]} in {share():.1%} of {both_wrong.shared}\n"
+            f"same wrong label: {share(same_only=True):.1%} of {int(both_wrong.same.sum())}",
         )
         axes.plot([0, 1], [0, 1], ls="--", color=style.GREY, lw=0.9)
         axes.scatter(
-            x[~found.same],
-            y[~found.same],
+            x[~both_wrong.same],
+            y[~both_wrong.same],
             s=5,
             alpha=0.5,
             color=style.COLOURS[4],
             label="different wrong labels",
         )
         axes.scatter(
-            x[found.same],
-            y[found.same],
+            x[both_wrong.same],
+            y[both_wrong.same],
             s=5,
             alpha=0.5,
             color=style.COLOURS[0],

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from checkwise.errors import InputError
 from checkwise.figures import style
 from checkwise.study.compare import contrasts
 from checkwise.study.methods import method
@@ -26,7 +27,7 @@ NAMES = {
 
 @dataclass(frozen=True)
 class AtTolerance:
-    """ac-nc at one tolerance − source-acc: metric → (mean, low, high); mean |Θ| and gap."""
+    """The rule at one tolerance − the reference: metric → (mean, low, high); mean |Θ| and gap."""
 
     delta_pp: float
     candidates: float
@@ -35,17 +36,23 @@ class AtTolerance:
     n: int
     data: str
     role: str
+    contrast: str
 
 
 def facts(pool: Pool, group: Group | None = None) -> tuple[AtTolerance, ...]:
     """Every tolerance of a grid, on the runs of one group (those of the first role by default)."""
+    if "delta_pp" not in pool.rule.takes:
+        raise InputError(
+            f"Expected a rule with a tolerance, but {pool.rule.label} has none: choose one that "
+            "takes delta_pp."
+        )
     group = group or pool.by_role()[0]
-    found = []
+    by_tolerance = []
     for delta in DELTAS:
-        rule = method("ac-nc", delta_pp=delta)
-        rows = contrasts(pool.differences(rule, "source-acc", METRICS, group.keep))
+        rule = method(pool.rule, delta_pp=delta)
+        rows = contrasts(pool.differences(rule, pool.reference, METRICS, group.keep))
         columns = pool.columns(rule)
-        found.append(
+        by_tolerance.append(
             AtTolerance(
                 float(delta),
                 float(columns["eligible"][group.keep].mean()),
@@ -54,33 +61,34 @@ def facts(pool: Pool, group: Group | None = None) -> tuple[AtTolerance, ...]:
                 int(group.keep.sum()),
                 pool.datasets(group.keep),
                 group.role,
+                pool.contrast,
             )
         )
-    return tuple(found)
+    return tuple(by_tolerance)
 
 
-def draw(found: Sequence[AtTolerance]) -> Figure:
+def draw(by_tolerance: Sequence[AtTolerance]) -> Figure:
     """One panel per metric with its interval, and one for the size of the feasible set."""
     figure = style.new(2.0, 3.6)
-    deltas = [each.delta_pp for each in found]
+    deltas = [at.delta_pp for at in by_tolerance]
     for panel, metric in enumerate(METRICS):
         axes = style.plain(
             figure.add_subplot(2, 3, panel + 1), ylabel=NAMES[metric], xlabel="δ (points)"
         )
-        mean, low, high = zip(*(each.changes[metric] for each in found), strict=True)
+        mean, low, high = zip(*(at.changes[metric] for at in by_tolerance), strict=True)
         axes.axhline(0, color=style.GREY, lw=0.8)
         axes.fill_between(deltas, low, high, color=style.COLOURS[5], alpha=0.3, lw=0)
         axes.plot(deltas, mean, color=style.COLOURS[0], marker="o", ms=3, lw=1.2)
     axes = style.plain(
         figure.add_subplot(2, 3, 5), ylabel="Mean feasible checkpoints", xlabel="δ (points)"
     )
-    candidates = [each.candidates for each in found]
+    candidates = [at.candidates for at in by_tolerance]
     axes.plot(deltas, candidates, color=style.COLOURS[2], marker="s", ms=3, lw=1.2)
     axes = style.plain(
         figure.add_subplot(2, 3, 6), ylabel="Mean source gap (points)", xlabel="δ (points)"
     )
-    gaps = [each.gap_pp for each in found]
+    gaps = [at.gap_pp for at in by_tolerance]
     axes.plot(deltas, gaps, color=style.COLOURS[1], marker="^", ms=3, lw=1.2)
-    first = found[0]
-    figure.suptitle(f"ac-nc − source-acc, {first.data}, {first.n} runs, {first.role}", fontsize=8)
+    first = by_tolerance[0]
+    figure.suptitle(f"{first.contrast}, {first.data}, {first.n} runs, {first.role}", fontsize=8)
     return figure

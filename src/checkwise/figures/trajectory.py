@@ -66,15 +66,18 @@ def median_run(sizes: Sequence[int]) -> int:
 def example(pool: Pool) -> RunKey:
     """The run with the median number of feasible checkpoints; no target is looked at."""
     runs = {key: pool.trajectory(key) for key in pool.keys}
-    chosen = select_many(runs, "ac-nc")
+    chosen = select_many(runs, pool.rule.rule, **pool.rule.params)
     return pool.keys[median_run([len(chosen[key].feasible_steps) for key in pool.keys])]
 
 
 def facts(pool: Pool, key: RunKey | None = None) -> TrajectoryFacts:
     """What is drawn about one run: the given one, or a typical one."""
+    pool.rule.check_is_rule()
+    pool.reference.check_is_rule()
     key = key or example(pool)
     run = pool.trajectory(key)
-    return trajectory_facts(run, select(run, "ac-nc"), [select(run, "source-acc")], str(key))
+    rule, reference = (select(run, row.rule, **row.params) for row in (pool.rule, pool.reference))
+    return trajectory_facts(run, rule, [reference], str(key))
 
 
 def trajectory_facts(
@@ -98,28 +101,28 @@ def trajectory_facts(
     )
 
 
-def draw(found: TrajectoryFacts) -> Figure:
+def draw(facts_of: TrajectoryFacts) -> Figure:
     """Accuracy over steps; the band holds the feasible checkpoints."""
     figure = style.new(1.4, 2.6)
     axes = style.plain(
-        figure.add_subplot(), xlabel="Step", ylabel="Source accuracy (%)", title=found.name
+        figure.add_subplot(), xlabel="Step", ylabel="Source accuracy (%)", title=facts_of.name
     )
-    steps, accuracy = np.array(found.steps), np.array(found.accuracy)
+    steps, accuracy = np.array(facts_of.steps), np.array(facts_of.accuracy)
     best = np.nanmax(accuracy)
     axes.axhspan(
-        best - found.delta_pp,
+        best - facts_of.delta_pp,
         best,
         color=style.COLOURS[5],
         alpha=0.25,
         lw=0,
-        label=f"within {found.delta_pp:g} points",
+        label=f"within {facts_of.delta_pp:g} points",
     )
     axes.plot(steps, accuracy, color=style.GREY, lw=0.7, zorder=1)
-    if found.reliability is None:
+    if facts_of.reliability is None:
         axes.scatter(steps, accuracy, s=14, color=style.COLOURS[0], zorder=2)
     else:
-        values = np.array(found.metrics[found.reliability])
-        inside = values[np.array(found.feasible)]
+        values = np.array(facts_of.metrics[facts_of.reliability])
+        inside = values[np.array(facts_of.feasible)]
         drawn = axes.scatter(
             steps,
             accuracy,
@@ -133,12 +136,12 @@ def draw(found: TrajectoryFacts) -> Figure:
             edgecolors="none",
         )
         bar = figure.colorbar(drawn, ax=axes, extend="both")
-        bar.set_label(f"Source {found.reliability.upper()}", fontsize=7)
+        bar.set_label(f"Source {facts_of.reliability.upper()}", fontsize=7)
         bar.ax.tick_params(labelsize=6)
-    for i, mark in enumerate(found.marks):
+    for i, mark in enumerate(facts_of.marks):
         axes.scatter(
             [mark.step],
-            [accuracy[found.steps.index(mark.step)]],
+            [accuracy[facts_of.steps.index(mark.step)]],
             s=90,
             facecolors="none",
             edgecolors=style.colour(mark.rule),
@@ -148,7 +151,7 @@ def draw(found: TrajectoryFacts) -> Figure:
             label=f"{mark.rule}: step {mark.step}",
         )
     # The plateau is what matters; the rise from chance would flatten it.
-    floor = max(float(np.nanmin(accuracy)), best - max(20 * found.delta_pp, 5))
+    floor = max(float(np.nanmin(accuracy)), best - max(20 * facts_of.delta_pp, 5))
     axes.set_ylim(floor, best + 0.08 * (best - floor))
     style.legend(axes, loc="lower right")
     return figure

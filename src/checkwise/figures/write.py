@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from checkwise.figures import (
     distance,
     kendall,
     learning_rate,
+    occlusion,
     reliability,
     risk_coverage,
     shared_errors,
@@ -22,70 +24,115 @@ from checkwise.figures import (
 )
 from checkwise.records import RunKey
 from checkwise.selection import select_many
+from checkwise.store.cohort import open_cohort
 from checkwise.store.logits import remedy
 from checkwise.study.cohort import Cohort
 from checkwise.study.heldout import Predictions, has_heldout, read_heldout
+from checkwise.study.image_case import image_case
+from checkwise.study.methods import Method
 from checkwise.study.pool import Pool
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-RULES = ("source-acc", "ac-nc")
 
-Draw = Callable[[Pool, RunKey | None], "Figure"]
+@dataclass(frozen=True)
+class Shown:
+    """What is drawn: runs with the rule and reference they are about, and one run and example.
 
-
-def example_predictions(
-    pool: Pool, key: RunKey | None = None
-) -> tuple[RunKey, dict[str, Predictions]]:
-    """A run and the held-out logits of both rules' choices: the given run, or the first with them.
-
-    Runs in which the rules choose different checkpoints come first; targets are not looked at.
+    Args:
+        pool: the runs.
+        run: the run that figures of a single run show; a typical one by default.
+        example: the image of its held-out domain that occlusion covers, by number.
+        roots: where data sets lie, for figures that compute from weights.
     """
-    runs = {run: pool.trajectory(run) for run in pool.keys}
-    chosen = {rule: select_many(runs, rule) for rule in RULES}
-    steps_of = {run: {rule: chosen[rule][run].step for rule in RULES} for run in pool.keys}
-    differ_first = sorted(pool.keys, key=lambda run: len(set(steps_of[run].values())) == 1)
-    for candidate in [key] if key is not None else differ_first:
-        steps = steps_of[candidate]
-        folder, domain = pool.folder(candidate), candidate.held_out[0]
+
+    pool: Pool
+    run: RunKey | None = None
+    example: int | None = None
+    roots: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> tuple[Method, Method]:
+        """The reference and the rule."""
+        return self.pool.reference, self.pool.rule
+
+
+Draw = Callable[[Shown], "Figure"]
+
+
+def chosen_steps(shown: Shown) -> dict[RunKey, dict[str, int]]:
+    """The steps that reference and rule choose in every run that may be shown.
+
+    Runs in which they choose different checkpoints come first; targets are not looked at.
+    """
+    pool = shown.pool
+    for row in shown.rows:
+        row.check_is_rule()
+    runs = {key: pool.trajectory(key) for key in pool.keys}
+    chosen = {row.label: select_many(runs, row.rule, **row.params) for row in shown.rows}
+    keys = [shown.run] if shown.run is not None else list(pool.keys)
+    steps = {key: {name: by_run[key].step for name, by_run in chosen.items()} for key in keys}
+    return dict(sorted(steps.items(), key=lambda item: len(set(item[1].values())) == 1))
+
+
+def example_predictions(shown: Shown) -> tuple[RunKey, dict[str, Predictions]]:
+    """A run and the held-out logits of both choices: the run that was named, or the first."""
+    for key, steps in chosen_steps(shown).items():
+        folder, domain = shown.pool.folder(key), key.held_out[0]
         if all(has_heldout(folder, domain, step) for step in steps.values()):
-            found = {rule: read_heldout(folder, domain, step) for rule, step in steps.items()}
-            return candidate, found
+            return key, {name: read_heldout(folder, domain, step) for name, step in steps.items()}
     raise InputError(
         "Expected saved held-out logits at both choices of a run, but there are none: "
-        f"{remedy(pool.folder(pool.keys[0]), heldout=True)}."
+        f"{remedy(shown.pool.folder(shown.pool.keys[0]), heldout=True)}."
     )
 
 
 def _of_one_run(draw: Callable[[dict[str, Predictions]], Figure]) -> Draw:
     """A figure of both choices in one run, which its title names."""
 
-    def drawn(pool: Pool, key: RunKey | None) -> Figure:
-        run, found = example_predictions(pool, key)
-        figure = draw(found)
-        n = len(found[RULES[0]].labels)
+    def drawn(shown: Shown) -> Figure:
+        run, predictions = example_predictions(shown)
+        figure = draw(predictions)
+        n = len(next(iter(predictions.values())).labels)
         figure.suptitle(f"{run}\none run, {n} examples of {run.held_out[0]}", fontsize=8)
         return figure
 
     return drawn
 
 
+def _occlusion(shown: Shown) -> Figure:
+    run, steps = next(iter(chosen_steps(shown).items()))
+    cohort = open_cohort(shown.pool.folder(run).absolute().parents[1])
+    case = image_case(cohort, run, steps, shown.roots, row=shown.example)
+    figure = occlusion.draw_case(case, occlusion.case_facts(case))
+    how = "the example that they differ most about" if shown.example is None else "one example"
+    figure.suptitle(f"{run}\n{how}: image {case.row} of {case.domain}", fontsize=8)
+    return figure
+
+
 FIGURES: dict[str, Draw] = {
-    "trajectory": lambda pool, key: trajectory.draw(trajectory.facts(pool, key)),
-    "distance": lambda pool, _: distance.draw(distance.facts(pool)),
-    "algorithms": lambda pool, _: algorithms.draw(algorithms.facts(pool)),
-    "kendall": lambda pool, _: kendall.draw(kendall.facts(pool)),
-    "tolerance": lambda pool, _: tolerance.draw(tolerance.facts(pool)),
-    "learning-rate": lambda pool, _: learning_rate.draw(learning_rate.facts(pool)),
+    "trajectory": lambda shown: trajectory.draw(trajectory.facts(shown.pool, shown.run)),
+    "distance": lambda shown: distance.draw(distance.facts(shown.pool)),
+    "algorithms": lambda shown: algorithms.draw(algorithms.facts(shown.pool)),
+    "kendall": lambda shown: kendall.draw(kendall.facts(shown.pool)),
+    "tolerance": lambda shown: tolerance.draw(tolerance.facts(shown.pool)),
+    "learning-rate": lambda shown: learning_rate.draw(learning_rate.facts(shown.pool)),
     "confident-errors": _of_one_run(
-        lambda found: confident_errors.draw(confident_errors.facts(found))
+        lambda predictions: confident_errors.draw(confident_errors.facts(predictions))
     ),
     "shared-errors": _of_one_run(
-        lambda found: shared_errors.draw(shared_errors.facts(*found.values()), RULES)
+        lambda predictions: shared_errors.draw(
+            shared_errors.facts(*predictions.values()), list(predictions)
+        )
     ),
-    "reliability": _of_one_run(lambda found: reliability.draw(reliability.facts(found))),
-    "risk-coverage": _of_one_run(lambda found: risk_coverage.draw(risk_coverage.facts(found))),
+    "reliability": _of_one_run(
+        lambda predictions: reliability.draw(reliability.facts(predictions))
+    ),
+    "risk-coverage": _of_one_run(
+        lambda predictions: risk_coverage.draw(risk_coverage.facts(predictions))
+    ),
+    "occlusion": _occlusion,
 }
 
 
@@ -95,22 +142,24 @@ def write_figures(
     *,
     only: Sequence[str] = (),
     run: RunKey | None = None,
+    example: int | None = None,
+    roots: Mapping[str, str] | None = None,
 ) -> Iterator[tuple[str, str | None]]:
     """Write figures one by one: each name, and why it could not be drawn if it could not.
 
     Args:
-        cohorts: what to draw.
+        cohorts: what to draw; a :class:`Pool` also says which rule and reference.
         folder: where PDF and PNG go.
         only: names from ``FIGURES``; all by default.
-        run: the run that figures of a single run show; a typical one by default.
+        run, example, roots: see :class:`Shown`.
     """
-    pool = Pool.of(cohorts)
+    shown = Shown(Pool.of(cohorts), run, example, dict(roots or {}))
     unknown = [name for name in only if name not in FIGURES]
     if unknown:
         raise InputError(f"Expected figures among {', '.join(FIGURES)}, but got {unknown[0]!r}.")
     for name in only or FIGURES:
         try:
-            figure = FIGURES[name](pool, run)
+            figure = FIGURES[name](shown)
         except (InputError, MissingMetricError) as error:
             if only:
                 raise

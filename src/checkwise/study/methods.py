@@ -94,6 +94,14 @@ class Method:
         taken = {name: value for name, value in shared.items() if name in self.takes}
         return replace(self, params={**taken, **self.params}, title=self.label)
 
+    def check_is_rule(self) -> None:
+        """Refuse what does not pick a step of every run from that run's source validation."""
+        if not self.is_rule:
+            raise InputError(
+                f"Expected a rule that chooses from source validation alone, but {self.name} does "
+                "more: choose one that `checkwise rules` lists as a rule."
+            )
+
     def check_chooses(self) -> None:
         """Refuse what does not choose one checkpoint."""
         if self.rule is not None and not self.expected:

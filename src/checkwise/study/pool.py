@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from checkwise.errors import InputError
 from checkwise.records import RunKey, Trajectory
-from checkwise.study.cohort import Cohort
+from checkwise.selection import DEFAULT_RULE
+from checkwise.study.cohort import REFERENCE, Cohort
 from checkwise.study.compare import Differences, marked, pair
 from checkwise.study.heldout import Targets
 from checkwise.study.methods import Method, method
@@ -39,9 +40,22 @@ class Pool:
 
     Args:
         cohorts: one or several; no run may be in two of them.
+        rule, reference: what tables and figures of one contrast are about.
     """
 
-    def __init__(self, cohorts: Sequence[Cohort]):
+    def __init__(
+        self,
+        cohorts: Sequence[Cohort],
+        *,
+        rule: Row = DEFAULT_RULE,
+        reference: Row = REFERENCE,
+    ):
+        self.rule, self.reference = method(rule), method(reference)
+        if self.rule.label == self.reference.label:
+            raise InputError(
+                f"Expected a rule and another one to compare it with, but got {self.rule.label} "
+                "as both: choose another --rule or --reference."
+            )
         if not cohorts:
             raise InputError("Expected at least one cohort, but got none.")
         self.cohorts = tuple(cohorts)
@@ -74,6 +88,11 @@ class Pool:
 
     def __len__(self) -> int:
         return len(self.keys)
+
+    @property
+    def contrast(self) -> str:
+        """What is subtracted from what, as titles put it."""
+        return f"{self.rule.label} − {self.reference.label}"
 
     @cached_property
     def name(self) -> str:

@@ -11,8 +11,6 @@ from checkwise.tables.means_and_changes import MAIN, Pair, changes, means
 from checkwise.tables.table import Cell, Table, table
 from checkwise.tables.worst_domain import WHD
 
-REFERENCE = "source-acc"
-RULE = "ac-nc"
 PENALISED = ("IRM", "VREx")
 _LEVELS = ("gap_pp", *MAIN)
 
@@ -21,9 +19,9 @@ def main(pool: Pool) -> Table:
     """Means per data set."""
     return table(
         "main",
-        "Target results of ac-nc and source-acc, means over runs",
+        f"Target results of {pool.rule.label} and {pool.reference.label}, means over runs",
         ("dataset", "rule"),
-        means(pool, (REFERENCE, RULE), _LEVELS, pool.groups(["dataset"])),
+        means(pool, (pool.reference, pool.rule), _LEVELS, pool.groups(["dataset"])),
     )
 
 
@@ -31,9 +29,9 @@ def main_changes(pool: Pool) -> Table:
     """The paired row, for data of either role and for both."""
     return table(
         "main-changes",
-        "ac-nc − source-acc, paired by run",
+        f"{pool.contrast}, paired by run",
         (),
-        changes(pool, [Pair((), RULE, REFERENCE)], (*_LEVELS, WHD), pool.by_role()),
+        changes(pool, [Pair((), pool.rule, pool.reference)], (*_LEVELS, WHD), pool.by_role()),
         note="An accuracy interval that contains zero does not show that accuracy is preserved.",
         signed=True,
     )
@@ -44,9 +42,9 @@ def by_algorithm(pool: Pool) -> Table:
     groups = pool.groups(["dataset", "algorithm"])
     return table(
         "by-algorithm",
-        "ac-nc − source-acc per data set and algorithm",
+        f"{pool.contrast} per data set and algorithm",
         ("dataset", "algorithm"),
-        changes(pool, [Pair((), RULE, REFERENCE)], (*_LEVELS, WHD), groups),
+        changes(pool, [Pair((), pool.rule, pool.reference)], (*_LEVELS, WHD), groups),
         signed=True,
     )
 
@@ -65,9 +63,9 @@ def without_penalties(pool: Pool) -> Table:
     ]
     return table(
         "without-penalties",
-        "ac-nc − source-acc with and without IRM and VREx",
+        f"{pool.contrast} with and without IRM and VREx",
         ("among",),
-        changes(pool, [Pair((), RULE, REFERENCE)], _LEVELS, groups),
+        changes(pool, [Pair((), pool.rule, pool.reference)], _LEVELS, groups),
         note="Penalties of the default range can wreck a head; such runs are kept in every table.",
         signed=True,
     )
@@ -75,12 +73,11 @@ def without_penalties(pool: Pool) -> Table:
 
 def losses(pool: Pool) -> Table:
     """How target accuracy changes are spread over runs."""
-    half, tenth, one = (method(RULE, delta_pp=d) for d in ("0.5", "0.1", "1.0"))
-    pairs = [
-        Pair(("ac-nc − source-acc",), RULE, REFERENCE),
-        Pair(("δ = 0.1 − δ = 0.5",), tenth, half),
-        Pair(("δ = 1.0 − δ = 0.5",), one, half),
-    ]
+    pairs = [Pair((pool.contrast,), pool.rule, pool.reference)]
+    if "delta_pp" in pool.rule.takes:
+        tenth, half, one = (method(pool.rule, delta_pp=d) for d in ("0.1", "0.5", "1.0"))
+        pairs.append(Pair(("δ = 0.1 − δ = 0.5",), tenth, half))
+        pairs.append(Pair(("δ = 1.0 − δ = 0.5",), one, half))
     groups = [
         *pool.groups(["dataset"]),
         *(Group(("all",), group.role, group.keep) for group in pool.by_role()),

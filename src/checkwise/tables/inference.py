@@ -26,14 +26,14 @@ def inference(pool: Pool) -> Table:
     """One contrast, all intervals: over runs, and over clusters of runs that share draws."""
     cells = []
     for group in pool.by_role():
-        changes = pool.differences("ac-nc", "source-acc", MAIN, group.keep)
+        changes = pool.differences(pool.rule, pool.reference, MAIN, group.keep)
         for measure in MAIN:
             keys, values = finite(changes, measure)
             for unit in UNITS:
                 cells += _intervals(measure, unit, values, clusters(keys, unit), group.role)
     return table(
         "inference",
-        "ac-nc − source-acc under several assumptions about which runs are independent",
+        f"{pool.contrast} under several assumptions about which runs are independent",
         ("metric", "clusters of", "clusters", "interval"),
         cells,
         note=(
@@ -75,7 +75,7 @@ def equivalences(pool: Pool, margins: Mapping[str, float], by: By = "block") -> 
     cells = []
     for group in pool.by_role():
         for measure, margin in margins.items():
-            changes = pool.differences("ac-nc", "source-acc", [measure], group.keep)
+            changes = pool.differences(pool.rule, pool.reference, [measure], group.keep)
             keys, values = finite(changes, measure)
             groups = clusters(keys, by)
             tested = equivalence(
@@ -94,7 +94,7 @@ def equivalences(pool: Pool, margins: Mapping[str, float], by: By = "block") -> 
                 cells.append(Cell(row, name, value, n, group.role))
     return table(
         "equivalence",
-        "Is ac-nc − source-acc smaller than a margin? Two one-sided t tests",
+        f"Is {pool.contrast} smaller than a margin? Two one-sided t tests",
         ("metric", "margin", "clusters"),
         cells,
         note="The interval is the 90% t interval over clusters of runs with the same seeds.",

@@ -61,11 +61,11 @@ def learning_rate(pool: Pool) -> Table:
     """Changes per data set and learning rate."""
     cells: list[Cell] = []
     for group in by_rate(pool):
-        cells += changes(pool, [Pair((), "ac-nc", "source-acc")], ("gap_pp", *MAIN), [group])
-        cells += choice_cells(pool.columns("ac-nc"), pool.columns("source-acc"), group)
+        cells += changes(pool, [Pair((), pool.rule, pool.reference)], ("gap_pp", *MAIN), [group])
+        cells += choice_cells(pool, pool.columns(pool.rule), pool.columns(pool.reference), group)
     return table(
         "learning-rate",
-        "ac-nc − source-acc against the learning rate",
+        f"{pool.contrast} against the learning rate",
         ("dataset", "learning rate"),
         cells,
         note="A rate that was drawn comes with the weight decay, batch size and split of its draw: "

@@ -10,6 +10,7 @@ import numpy as np
 from checkwise.statistics.bootstrap import SEED
 from checkwise.statistics.spread import trimmed_mean
 from checkwise.study.compare import Differences, contrasts, scale
+from checkwise.study.methods import Method
 from checkwise.study.outcome import FloatArray, RunColumns
 from checkwise.study.pool import Group, Pool, Row, label
 from checkwise.tables.table import Cell
@@ -97,12 +98,18 @@ def paired_cells(
             yield Cell(row, f"{c.metric}_trimmed", c.trimmed, c.n, role, c.scale)
 
 
-def choice_cells(ac_nc: RunColumns, source_acc: RunColumns, group: Group) -> Iterator[Cell]:
-    """The mean size of the feasible set of ac-nc, and the mean steps of source-acc and ac-nc."""
+def choice_cells(
+    pool: Pool, rule: RunColumns, reference: RunColumns, group: Group
+) -> Iterator[Cell]:
+    """How many checkpoints the rule could choose from, and the mean steps of both, means."""
     for measure, column in (
-        ("eligible", ac_nc["eligible"]),
-        ("step_source_acc", source_acc["step"]),
-        ("step_ac_nc", ac_nc["step"]),
+        ("eligible", rule["eligible"]),
+        (_step(pool.reference), reference["step"]),
+        (_step(pool.rule), rule["step"]),
     ):
         values = column[group.keep & np.isfinite(column)]
         yield Cell(group.labels, measure, mean_or_nan(values), len(values), group.role)
+
+
+def _step(row: Method) -> str:
+    return f"step_{row.label.replace('-', '_')}"

@@ -9,31 +9,32 @@ import numpy as np
 from checkwise.statistics.bootstrap import SEED, percentile_interval
 from checkwise.statistics.risk_coverage import risk_coverage
 from checkwise.study.heldout import has_heldout, read_heldout
+from checkwise.study.methods import Method
 from checkwise.study.pool import Group, Pool
 from checkwise.tables.table import Cell, Table, table
 
 COVERAGES = (1.0, 0.8, 0.5)
-RULES = ("source-acc", "ac-nc")
 
 
 def risk_coverages(pool: Pool) -> Table:
     """Error rate at equal coverage and the area under the curve, means over runs."""
-    curves = {rule: [_curve(pool, rule, i) for i in range(len(pool))] for rule in RULES}
+    both = (pool.reference, pool.rule)
+    curves = {row.label: [_curve(pool, row, i) for i in range(len(pool))] for row in both}
     cells = []
     for group in pool.groups(["dataset"]):
         at = [
             i
             for i in np.flatnonzero(group.keep).tolist()
-            if all(curves[rule][i] is not None for rule in RULES)
+            if all(curve[i] is not None for curve in curves.values())
         ]
-        for rule in RULES:
-            rows = [curves[rule][i] or {} for i in at]
+        for rule, curve in curves.items():
+            rows = [curve[i] or {} for i in at]
             for measure in rows[0] if rows else ():
                 mean = 100 * float(np.mean([row[measure] for row in rows]))
                 row = (*group.labels, rule)
                 cells.append(Cell(row, measure, mean, len(rows), group.role, 100))
         if at:
-            cells += _changes(curves, at, group)
+            cells += _changes(curves, at, group, pool.contrast)
     return table(
         "risk-coverage",
         "Target error rate among the most confident predictions, means over runs",
@@ -43,7 +44,7 @@ def risk_coverages(pool: Pool) -> Table:
     )
 
 
-def _curve(pool: Pool, rule: str, i: int) -> dict[str, float] | None:
+def _curve(pool: Pool, rule: Method, i: int) -> dict[str, float] | None:
     key = pool.keys[i]
     step, folder = pool.columns(rule)["step"][i], pool.folder(key)
     if not all(has_heldout(folder, domain, int(step)) for domain in key.held_out):
@@ -62,18 +63,18 @@ def _curve(pool: Pool, rule: str, i: int) -> dict[str, float] | None:
 
 
 def _changes(
-    curves: Mapping[str, list[dict[str, float] | None]], at: list[int], group: Group
+    curves: Mapping[str, list[dict[str, float] | None]], at: list[int], group: Group, contrast: str
 ) -> list[Cell]:
-    source_acc, ac_nc = ([curves[rule][i] or {} for i in at] for rule in RULES)
-    names = list(ac_nc[0])
+    reference, rule = ([curve[i] or {} for i in at] for curve in curves.values())
+    names = list(rule[0])
     values = np.array(
         [
             [100 * (after[name] - before[name]) for name in names]
-            for before, after in zip(source_acc, ac_nc, strict=True)
+            for before, after in zip(reference, rule, strict=True)
         ]
     )
     low, high = percentile_interval(values)
-    row = (*group.labels, f"{RULES[1]} − {RULES[0]}")
+    row = (*group.labels, contrast)
     return [
         Cell(
             row,

@@ -129,7 +129,7 @@ def influences(pool: Pool) -> Table:
     """The runs whose absence moves a mean change most."""
     cells = []
     for group in pool.by_role():
-        changes = pool.differences("ac-nc", "source-acc", MAIN, group.keep)
+        changes = pool.differences(pool.rule, pool.reference, MAIN, group.keep)
         for measure in MAIN:
             keys, values = finite(changes, measure)
             ranked = influence(keys, values[:, 0])
@@ -146,7 +146,7 @@ def influences(pool: Pool) -> Table:
                     cells.append(Cell(row, name, value, n, group.role, by))
     return table(
         "influence",
-        "ac-nc − source-acc with one run left out: the runs that move the mean most",
+        f"{pool.contrast} with one run left out: the runs that move the mean most",
         ("metric", "run"),
         cells,
         note="Moved: the mean without the run − the mean of all, in standard errors of the latter. "

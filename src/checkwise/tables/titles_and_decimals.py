@@ -14,7 +14,6 @@ COUNTS = frozenset(
         *("differs", "nondominated_one", "nondominated_many", "pairs", "pairs_opposed"),
         *("disagree", "same_checkpoint", "choices_changed", "checkpoints", "valid", "step"),
         *("sign_changes", "nll_above_100", "cells_improved", "cells"),
-        *("step_source_acc", "step_ac_nc"),
     )
 )
 TITLES = {
@@ -23,8 +22,6 @@ TITLES = {
     "whd": "WHD",
     "whd_cells": "WHD (cells resampled)",
     "step": "Mean step",
-    "step_source_acc": "Mean step, source-acc",
-    "step_ac_nc": "Mean step, ac-nc",
     "step_0_share": "At step 0 (%)",
     "lose_1pp": "Lose ≥ 1 point",
     "lose_1pp_share": "Lose ≥ 1 point (%)",
@@ -83,7 +80,8 @@ def _number(measure: str, value: float, *, signed: bool = False) -> str:
 
 def is_count(measure: str) -> bool:
     """Whether a measure is a number of things."""
-    return measure in COUNTS or measure.startswith("improved_")
+    is_step = measure.startswith("step_") and not measure.endswith("_share")
+    return measure in COUNTS or is_step or measure.startswith("improved_")
 
 
 def _places(measure: str) -> int:
@@ -118,6 +116,8 @@ def title(measure: str) -> str:
         if measure.startswith(start):
             name = measure.removeprefix(start)
             return words + _NAMES.get(name, name)
+    if measure.startswith("step_"):
+        return f"Mean step, {measure.removeprefix('step_').replace('_', '-')}"
     if measure.startswith("risk_"):
         return f"Error at {measure.removeprefix('risk_')}% coverage (%)"
     return measure.replace("_", " ").capitalize()

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checkwise.records import Trajectory
-from checkwise.selection import get_rule, select_many
+from checkwise.selection import select_many
 from checkwise.study.compare import pair
+from checkwise.study.methods import Method
 from checkwise.study.outcome import RunColumns
 from checkwise.study.pool import Group, Pool
 from checkwise.tables.means_and_changes import MAIN, choice_cells, paired_cells
@@ -25,14 +26,16 @@ def within(run: Trajectory, percent: int) -> NDArray[np.bool_]:
     return np.asarray(100 * run.steps <= percent * run.steps[-1])
 
 
-def choices_within(pool: Pool, rules: Sequence[str], percent: int) -> dict[str, RunColumns]:
+def choices_within(pool: Pool, rules: Sequence[Method], percent: int) -> dict[str, RunColumns]:
     """RunColumns of every rule, choosing only among the first checkpoints of each run.
 
     A run is nan where it had no checkpoint yet, or none that did not diverge.
     """
     if percent == 100:
-        return {rule: pool.columns(rule) for rule in rules}
-    needs = {name for rule in rules for name in get_rule(rule).needs}
+        return {row.label: pool.columns(row) for row in rules}
+    for row in rules:
+        row.check_is_rule()
+    needs = {name for row in rules if row.rule is not None for name in row.rule.needs}
     runs = {}
     for key in pool.keys:
         run = pool.trajectory(key)
@@ -41,7 +44,10 @@ def choices_within(pool: Pool, rules: Sequence[str], percent: int) -> dict[str, 
             runs[key] = part_of(run, keep, needs)
     nothing = {"step": np.full(len(pool), np.nan)}
     return {
-        rule: RunColumns({**nothing, **columns_of(pool, select_many(runs, rule))}) for rule in rules
+        row.label: RunColumns(
+            {**nothing, **columns_of(pool, select_many(runs, row.rule, **row.params))}
+        )
+        for row in rules
     }
 
 
@@ -54,26 +60,33 @@ def horizon_labels(pool: Pool) -> tuple[str, ...]:
     return tuple(f"{percent}%" for percent in PERCENTS)
 
 
-RULE, REFERENCE = "ac-nc", "source-acc"
-
-
 def length(pool: Pool) -> Table:
     """Changes per data set where both rules choose among the first part of every run."""
-    choices = {percent: choices_within(pool, (RULE, REFERENCE), percent) for percent in PERCENTS}
+    choices = {
+        percent: choices_within(pool, (pool.rule, pool.reference), percent) for percent in PERCENTS
+    }
     cells: list[Cell] = []
     for data in pool.groups(["dataset"]):
         for percent, label in zip(PERCENTS, horizon_labels(pool), strict=True):
-            rule, reference = choices[percent][RULE], choices[percent][REFERENCE]
+            rule = choices[percent][pool.rule.label]
+            reference = choices[percent][pool.reference.label]
             keep = data.keep & np.isfinite(rule["step"])
             if not keep.any():
                 continue
             group = Group((*data.labels, label), data.role, keep)
-            changes = pair(RULE, REFERENCE, pool.keys, ("gap_pp", *MAIN), rule, reference)
+            changes = pair(
+                pool.rule.label,
+                pool.reference.label,
+                pool.keys,
+                ("gap_pp", *MAIN),
+                rule,
+                reference,
+            )
             cells += paired_cells(changes.among(keep), group.labels, group.role)
-            cells += choice_cells(rule, reference, group)
+            cells += choice_cells(pool, rule, reference, group)
     return table(
         "length",
-        "ac-nc − source-acc had training stopped after this step (or share of all steps)",
+        f"{pool.contrast} had training stopped after this step (or share of all steps)",
         ("dataset", "until"),
         cells,
         note="With a constant learning rate the first part of a run is what a shorter run would "
