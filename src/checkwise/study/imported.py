@@ -83,7 +83,7 @@ def import_cohort(
     with new_folder(out) as place:
         write_cohort(
             place,
-            name=name or path.resolve().stem,
+            name=name or (path.resolve().name if path.is_dir() else path.stem),
             roles=dict.fromkeys(sorted({run.key.dataset for run in runs}), role),
             study={ORIGIN: _origin(path, files, request)},
             metrics={"target": list(measured)},
