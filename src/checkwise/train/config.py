@@ -20,6 +20,7 @@ from typing import (
 )
 
 from checkwise.errors import InputError
+from checkwise.metrics.settings import BANDWIDTH, BINS
 from checkwise.records import RunKey
 from checkwise.store.retention import Keep
 from checkwise.text import shown
@@ -67,8 +68,8 @@ class RunSettings:
     steps: int
     record_every: int
     holdout: float = 0.2
-    bins: int = 15
-    bandwidth: float = 0.1
+    bins: int = BINS
+    bandwidth: float = BANDWIDTH
     keep: Keep = "feasible"
     keep_delta_pp: str = "1.0"
     logits: Logits = "none"
