@@ -47,16 +47,13 @@ if TYPE_CHECKING:
         Guarantee,
         LiveSelector,
         LossValley,
-        Rule,
         Selection,
         loss_valley,
-        rule,
-        rules,
-        select,
-        select_many,
         source_accuracy_radius,
         worst_domain_radius,
     )
+    from checkwise.selection.rules import Rule, rule, rules
+    from checkwise.selection.select import select, select_many
     from checkwise.study import Cohort
 
 __version__ = "0.1.0"

@@ -84,6 +84,3 @@ def test_the_command_writes_the_figure(cohort: Path, tmp_path: Path) -> None:
     assert stop.value.code == 0
     written = {file.name for file in (tmp_path / "out").iterdir()}
     assert written == {"occlusion.pdf", "occlusion.png"}
-        "occlusion.pdf",
-        "occlusion.png",
-    }
