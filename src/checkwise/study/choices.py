@@ -130,7 +130,9 @@ def _best_pair(
     selection = select(together.trajectory, method.rule, **options, **method.params)
     winner, step = together.run_of[selection.index], together.step_of[selection.index]
     outcome = outcome_at(key, usable[winner], (step,), options=options)
-    return replace(outcome, run=winner, eligible=_eligible(selection), score=selection.score)
+    return replace(
+        outcome, run=winner, eligible=len(selection.eligible_steps), score=selection.score
+    )
 
 
 def _for_members(
@@ -155,13 +157,9 @@ def _outcome(
     steps = tuple(selection.trajectory.steps[rows].tolist())
     return replace(
         outcome_at(key, run, steps, options=options),
-        eligible=_eligible(selection),
+        eligible=len(selection.eligible_steps),
         score=float("nan") if method.expected else selection.score,
     )
-
-
-def _eligible(selection: Selection) -> int:
-    return int(selection.ranking.eligible.sum())
 
 
 def _scaled(outcome: Outcome, runs: Runs, variant: Any) -> Outcome:
