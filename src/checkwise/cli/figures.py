@@ -18,7 +18,6 @@ from checkwise.errors import InputError
 from checkwise.extras import require
 from checkwise.figures import FIGURES, write_figures
 from checkwise.records import RunKey
-from checkwise.selection import DEFAULT_RULE
 from checkwise.study import Cohort
 from checkwise.study.cohort import REFERENCE
 from checkwise.study.pool import Pool
@@ -35,7 +34,7 @@ def command(
     run: Annotated[
         str | None, typer.Option(help="The run that figures of a single run show.")
     ] = None,
-    rule: ContrastRule = DEFAULT_RULE,
+    rule: ContrastRule = None,
     reference: Reference = REFERENCE,
     *,
     options: RuleOptions,

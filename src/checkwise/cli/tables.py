@@ -32,7 +32,12 @@ Cohorts = Annotated[
     typer.Argument(metavar="COHORT...", help="Cohorts; or logs or tables, which are imported."),
 ]
 ContrastRule = Annotated[
-    str, typer.Option("--rule", help="The rule that is compared with the reference.")
+    str | None,
+    typer.Option(
+        "--rule",
+        help="The rule that is compared with the reference. "
+        f"[default: {DEFAULT_RULE}, or the best rule that the data allow]",
+    ),
 ]
 
 
@@ -50,7 +55,7 @@ def command(
             "equivalence table."
         ),
     ] = None,
-    rule: ContrastRule = DEFAULT_RULE,
+    rule: ContrastRule = None,
     reference: Reference = REFERENCE,
     *,
     options: RuleOptions,
@@ -85,10 +90,13 @@ def command(
         screen.print(f"Without {name}: {reason}")
 
 
-def pool_about(cohorts: Sequence[Cohort], rule: str, reference: str, options: RuleOptions) -> Pool:
+def pool_about(
+    cohorts: Sequence[Cohort], rule: str | None, reference: str, options: RuleOptions
+) -> Pool:
     """The runs, and the contrast that tables and figures of one contrast are about."""
     options.refuse_weighting("tables and figures")
-    about, against = with_shared((rule, reference), options.params)
+    usual = next((cohort.usual_rule for cohort in cohorts if cohort.imported), DEFAULT_RULE)
+    about, against = with_shared((rule or usual, reference), options.params)
     return Pool(cohorts, rule=about, reference=against)
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from checkwise.errors import InputError
 from checkwise.records import RunKey, Trajectory
 from checkwise.selection import DEFAULT_RULE
-from checkwise.study.cohort import REFERENCE, Cohort
+from checkwise.study.cohort import MAIN_METRICS, REFERENCE, Cohort
 from checkwise.study.compare import Differences, marked, pair
 from checkwise.study.heldout import Targets
 from checkwise.study.methods import Method, method
@@ -93,6 +93,11 @@ class Pool:
     def contrast(self) -> str:
         """What is subtracted from what, as titles put it."""
         return f"{self.rule.label} − {self.reference.label}"
+
+    def measured(self, measures: Sequence[str]) -> list[str]:
+        """Those of some measures that held-out results have; imported logs may lack main ones."""
+        lacking = {m for c in self.cohorts for m in MAIN_METRICS if m not in c.main_metrics}
+        return [measure for measure in measures if measure not in lacking]
 
     @cached_property
     def name(self) -> str:

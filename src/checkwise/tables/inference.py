@@ -24,10 +24,10 @@ Ends = tuple[FloatArray, FloatArray]
 
 def inference(pool: Pool) -> Table:
     """One contrast, all intervals: over runs, and over clusters of runs that share draws."""
-    cells = []
+    cells, measures = [], pool.measured(MAIN)
     for group in pool.by_role():
-        changes = pool.differences(pool.rule, pool.reference, MAIN, group.keep)
-        for measure in MAIN:
+        changes = pool.differences(pool.rule, pool.reference, measures, group.keep)
+        for measure in measures:
             keys, values = finite(changes, measure)
             for unit in UNITS:
                 cells += _intervals(measure, unit, values, clusters(keys, unit), group.role)

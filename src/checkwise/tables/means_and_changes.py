@@ -40,7 +40,7 @@ def means(
     """
     for group in groups:
         for rule in rules:
-            for measure in measures:
+            for measure in pool.measured(measures):
                 if measure == WHD:
                     yield worst_level(pool, rule, group)
                 else:
@@ -77,7 +77,7 @@ def changes(
     seed: int = SEED,
 ) -> Iterator[Cell]:
     """Paired differences with 95% percentile intervals over runs; ``whd`` in both units."""
-    over_runs = [measure for measure in measures if measure != WHD]
+    over_runs = [measure for measure in pool.measured(measures) if measure != WHD]
     for group in groups:
         for pair in pairs:
             row = (*group.labels, *pair.row)

@@ -127,10 +127,10 @@ def _corrected(measure: str, values: FloatArray, groups: Clusters, role: str) ->
 
 def influences(pool: Pool) -> Table:
     """The runs whose absence moves a mean change most."""
-    cells = []
+    cells, measures = [], pool.measured(MAIN)
     for group in pool.by_role():
-        changes = pool.differences(pool.rule, pool.reference, MAIN, group.keep)
-        for measure in MAIN:
+        changes = pool.differences(pool.rule, pool.reference, measures, group.keep)
+        for measure in measures:
             keys, values = finite(changes, measure)
             ranked = influence(keys, values[:, 0])
             shown = [*ranked[:NAMED], *(run for run in ranked[NAMED:] if run.notable)]
