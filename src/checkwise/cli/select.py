@@ -119,16 +119,17 @@ def _ranking(
 ) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Header and rows of the best few checkpoints."""
     header = ("rank", "step", "accuracy", "gap", "score", *metrics)
+    ranked = selection.ranked
     rows = [
         (
-            str(row["rank"]),
-            str(row["step"]),
-            f"{100 * row['accuracy']:.2f}",
-            f"{row['gap_pp']:.2f}",
-            f"{row['score']:.4g}" if row["feasible"] else "-",
-            *(f"{row[name]:.4g}" if name in row else "-" for name in metrics),
+            str(ranked["rank"][i]),
+            str(ranked["step"][i]),
+            f"{100 * ranked['accuracy'][i]:.2f}",
+            f"{ranked['gap_pp'][i]:.2f}",
+            f"{ranked['score'][i]:.4g}" if ranked["feasible"][i] else "-",
+            *(f"{ranked[name][i]:.4g}" if name in ranked else "-" for name in metrics),
         )
-        for row in selection.table.head(SHOWN).to_dict("records")
+        for i in range(min(SHOWN, len(selection.trajectory)))
     ]
     return header, rows
 

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from checkwise.errors import NoGuaranteeError
 from checkwise.metrics import METRICS, Metric
@@ -152,17 +153,23 @@ class Selection:
         """Every checkpoint, best first, with all that the rule looked at."""
         import pandas
 
+        return pandas.DataFrame(self.ranked)
+
+    @cached_property
+    def ranked(self) -> dict[str, NDArray[Any]]:
+        """The columns of ``table`` by name."""
         columns = {name: column for name, column in self.columns.items() if name != "order"}
-        ordered = {name: columns.pop(name) for name in ("step", "accuracy", "gap_pp")}
-        data = {
+        leading = {name: columns.pop(name) for name in ("step", "accuracy", "gap_pp")}
+        every = {
             "rank": self.rank,
-            **ordered,
+            **leading,
             "feasible": self.ranking.eligible,
             "score": self.ranking.score,
             **columns,
             **{f"{name}_normalised": values for name, values in self.ranking.normalised.items()},
         }
-        return pandas.DataFrame(data).sort_values("rank", ignore_index=True)
+        order = np.argsort(self.rank)
+        return {name: np.asarray(column)[order] for name, column in every.items()}
 
     def explain(self) -> str:
         """Why this checkpoint, in a few sentences."""
