@@ -76,7 +76,7 @@ class Study(RunSettings):
         if "data" not in values or "network" not in values:
             raise InputError(
                 "Expected a cohort with the study that it was planned from, but its plan has no "
-                "data or network: use a cohort that `checkwise sweep` or `checkwise plan` made."
+                "data or network: use a cohort that `checkwise sweep` made."
             )
         try:
             return _parsed(dict(values))
