@@ -22,10 +22,11 @@ from checkwise.extras import require
 from checkwise.metrics import METRICS
 from checkwise.page import sentences
 from checkwise.selection import DEFAULT_RULE
+from checkwise.selection.default_rule import REFERENCE
 from checkwise.statistics.bootstrap import LEVEL, RESAMPLES, SEED
 from checkwise.store.atomic_write import write_text
 from checkwise.study import Cohort, Contrast, contrast_rows
-from checkwise.study.cohort import MAIN_METRICS, REFERENCE
+from checkwise.study.cohort import MAIN_METRICS
 from checkwise.study.imported import OUTSIDE_THE_SEAL
 from checkwise.study.registered import registrations
 

@@ -14,6 +14,7 @@ from checkwise.cli import printing
 from checkwise.cli.options import AsJson, Data, Plugins, load_plugins
 from checkwise.cli.progress import counting
 from checkwise.errors import InputError
+from checkwise.selection.constrained import DELTA_PP
 
 if TYPE_CHECKING:
     from checkwise.weights.derive import DeriveResult
@@ -34,7 +35,7 @@ def command(
     ],
     minibatches: Minibatches = None,
     delta_pp: Annotated[
-        str | None, typer.Option(help="Tolerance of the feasible set. [default: 0.5]")
+        str | None, typer.Option(help=f"Tolerance of the feasible set. [default: {DELTA_PP}]")
     ] = None,
     data: Data = None,
     force: Force = False,

@@ -18,8 +18,8 @@ from checkwise.errors import InputError
 from checkwise.extras import require
 from checkwise.figures import FIGURES, write_figures
 from checkwise.records import RunKey
+from checkwise.selection.default_rule import REFERENCE
 from checkwise.study import Cohort
-from checkwise.study.cohort import REFERENCE
 from checkwise.study.pool import Pool
 from checkwise.sweep.datasets import read_roots
 

@@ -14,6 +14,7 @@ from checkwise.cli.options import Column, HeldOut, Source
 from checkwise.cli.progress import counting
 from checkwise.cli.rule_options import RuleOptions
 from checkwise.errors import InputError
+from checkwise.metrics.settings import BANDWIDTH, BINS
 from checkwise.readers import load_runs
 from checkwise.records import RunKey, Trajectory
 from checkwise.selection import get_rule
@@ -27,8 +28,8 @@ class InputOptions(OptionGroup):
     held_out: HeldOut = None
     source: Source = None
     column: Column = None
-    bins: Annotated[int, typer.Option(help="Bins of calibration errors from outputs.")] = 15
-    bandwidth: Annotated[float, typer.Option(help="Width of the soft bins.")] = 0.1
+    bins: Annotated[int, typer.Option(help="Bins of calibration errors from outputs.")] = BINS
+    bandwidth: Annotated[float, typer.Option(help="Width of the soft bins.")] = BANDWIDTH
 
     def load_runs(
         self, path: Path, rule: str | None, options: RuleOptions

@@ -23,6 +23,7 @@ from checkwise.cli.options import (
 )
 from checkwise.cli.progress import counting, watching_runs
 from checkwise.cli.sweep import report
+from checkwise.selection.constrained import DELTA_PP
 
 if TYPE_CHECKING:
     from checkwise.study import Cohort
@@ -41,7 +42,7 @@ def command(
     hparams_seed: HparamsSeeds = None,
     trial_seed: TrialSeeds = None,
     delta_pp: Annotated[
-        str | None, typer.Option(help="Tolerance of ac-lodo in points. [default: 0.5]")
+        str | None, typer.Option(help=f"Tolerance of ac-lodo in points. [default: {DELTA_PP}]")
     ] = None,
     plugin: Plugins = None,
     dry_run: DryRun = False,

@@ -11,13 +11,14 @@ import typer
 from checkwise import metrics
 from checkwise.cli import printing
 from checkwise.cli.options import AsJson, Plugins, load_plugins
+from checkwise.metrics.settings import BANDWIDTH, BINS
 from checkwise.readers.predictions_file import read_outputs
 
 
 def command(
     file: Annotated[Path, typer.Argument(help="An .npz with `logits` or `probs`, and `labels`.")],
-    bins: Annotated[int, typer.Option(help="Bins of the calibration errors.")] = 15,
-    bandwidth: Annotated[float, typer.Option(help="Width of the soft bins.")] = 0.1,
+    bins: Annotated[int, typer.Option(help="Bins of the calibration errors.")] = BINS,
+    bandwidth: Annotated[float, typer.Option(help="Width of the soft bins.")] = BANDWIDTH,
     per_class: Annotated[bool, typer.Option(help="Add a row per class.")] = False,
     plugin: Plugins = None,
     as_json: AsJson = False,

@@ -26,11 +26,12 @@ from checkwise.errors import InputError
 from checkwise.metrics import METRICS
 from checkwise.selection import DEFAULT_RULE, rules
 from checkwise.selection.constrained import check_objectives
+from checkwise.selection.default_rule import REFERENCE
 from checkwise.selection.standing import domain_weights
 from checkwise.store.hash_chain import Line
 from checkwise.store.registration import LOG, register
 from checkwise.study import Cohort
-from checkwise.study.cohort import MAIN_METRICS, REFERENCE
+from checkwise.study.cohort import MAIN_METRICS
 from checkwise.study.imported import OUTSIDE_THE_SEAL
 from checkwise.study.methods import Method, method
 from checkwise.study.registered import Registered, registered_last

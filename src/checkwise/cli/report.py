@@ -20,9 +20,9 @@ from checkwise.page import write_report
 from checkwise.page.facts import RULES
 from checkwise.readers.request import Request
 from checkwise.records import RunKey, Trajectory
+from checkwise.selection.default_rule import REFERENCE
 from checkwise.store.cohort import is_cohort
 from checkwise.study import Cohort
-from checkwise.study.cohort import REFERENCE
 from checkwise.study.imported import importable
 
 

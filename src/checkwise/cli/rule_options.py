@@ -12,6 +12,7 @@ from checkwise.cli.option_groups import OptionGroup
 from checkwise.cli.options import Plugins, load_plugins
 from checkwise.errors import InputError
 from checkwise.selection import DEFAULT_RULE
+from checkwise.selection.constrained import DELTA_PP
 from checkwise.selection.standing import Weights
 
 RuleName = Annotated[
@@ -29,7 +30,7 @@ class RuleOptions(OptionGroup):
     """The parameters of rules, how domains count, and where rules of your own are."""
 
     delta_pp: Annotated[
-        str | None, typer.Option(help="Tolerance in percentage points. [default: 0.5]")
+        str | None, typer.Option(help=f"Tolerance in percentage points. [default: {DELTA_PP}]")
     ] = None
     q: Annotated[str | None, typer.Option(help="Norm: 1, 2 or inf. [default: inf]")] = None
     objectives: Annotated[

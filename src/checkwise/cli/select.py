@@ -20,7 +20,7 @@ from checkwise.errors import InputError
 from checkwise.records import RunKey
 from checkwise.records.source_rows import ONLY_DOMAIN
 from checkwise.selection import Guarantee, Selection, select, select_many
-from checkwise.selection.default_rule import DEFAULT_RULE, REMEDY
+from checkwise.selection.default_rule import DEFAULT_RULE, REFERENCE, REMEDY
 from checkwise.selection.explain import account, headline, validation
 from checkwise.store.atomic_write import write_text
 from checkwise.text import printable
@@ -67,7 +67,7 @@ def command(
     elif len(chosen) == 1:
         _show_one(next(iter(chosen.values())), level, stated)
     else:
-        _show_many(chosen, select_many(runs, "source-acc", **options.weighting))
+        _show_many(chosen, select_many(runs, REFERENCE, **options.weighting))
         if stated:
             printing.console().print(f"\n{bound.said_of_many(chosen.values(), level)}")
     if out is not None and not as_json:
@@ -183,7 +183,7 @@ def _validation(selections: Collection[Selection]) -> list[str]:
 
 def _disagreement(chosen: Mapping[RunKey, Selection], usual: Mapping[RunKey, Selection]) -> str:
     names = dict.fromkeys(selection.rule for selection in chosen.values())
-    names.pop("source-acc", None)
+    names.pop(REFERENCE, None)
     if not names:
         return ""
     differ = sum(selection.step != usual[key].step for key, selection in chosen.items())

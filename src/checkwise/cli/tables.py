@@ -18,9 +18,9 @@ from checkwise.cli.rule_options import RuleOptions
 from checkwise.errors import InputError
 from checkwise.extras import require
 from checkwise.selection import DEFAULT_RULE
+from checkwise.selection.default_rule import REFERENCE
 from checkwise.store.atomic_write import write_text
 from checkwise.study import Cohort
-from checkwise.study.cohort import REFERENCE
 from checkwise.study.methods import with_shared
 from checkwise.study.pool import Pool
 from checkwise.tables import Table, build, build_all, check_name, typeset, usual_names

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checkwise.figures import style
+from checkwise.metrics.settings import BANDWIDTH, BINS
 from checkwise.study.heldout import Predictions
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class ReliabilityFacts:
 
 
 def facts(
-    named: Mapping[str, Predictions], *, bins: int = 15, bandwidth: float = 0.1
+    named: Mapping[str, Predictions], *, bins: int = BINS, bandwidth: float = BANDWIDTH
 ) -> ReliabilityFacts:
     """The diagrams of every checkpoint."""
     soft, hard = {}, {}

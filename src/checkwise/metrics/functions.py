@@ -11,10 +11,16 @@ from typing import Any
 from checkwise.metrics import inputs
 from checkwise.metrics.accumulate import Accumulator
 from checkwise.metrics.report import Report
+from checkwise.metrics.settings import BANDWIDTH, BINS
 
 
 def evaluate(
-    *, logits: Any = None, probs: Any = None, labels: Any, bins: int = 15, bandwidth: float = 0.1
+    *,
+    logits: Any = None,
+    probs: Any = None,
+    labels: Any,
+    bins: int = BINS,
+    bandwidth: float = BANDWIDTH,
 ) -> Report:
     """All metrics in one pass.
 
@@ -70,7 +76,12 @@ def brier(*, logits: Any = None, probs: Any = None, labels: Any) -> float:
 
 
 def ece(
-    *, logits: Any = None, probs: Any = None, labels: Any, bins: int = 15, bandwidth: float = 0.1
+    *,
+    logits: Any = None,
+    probs: Any = None,
+    labels: Any,
+    bins: int = BINS,
+    bandwidth: float = BANDWIDTH,
 ) -> float:
     """Soft expected calibration error: sum_b (W_b / n) (a_b - u_b)^2.
 
@@ -87,7 +98,12 @@ def ece(
 
 
 def cwece(
-    *, logits: Any = None, probs: Any = None, labels: Any, bins: int = 15, bandwidth: float = 0.1
+    *,
+    logits: Any = None,
+    probs: Any = None,
+    labels: Any,
+    bins: int = BINS,
+    bandwidth: float = BANDWIDTH,
 ) -> float:
     """Soft class-wise calibration error: (1/C) sum_c sum_b (V_cb / sum_r V_cr) (y_cb - p_cb)^2.
 
@@ -102,7 +118,7 @@ def cwece(
     return found.cwece
 
 
-def hard_ece(*, logits: Any = None, probs: Any = None, labels: Any, bins: int = 15) -> float:
+def hard_ece(*, logits: Any = None, probs: Any = None, labels: Any, bins: int = BINS) -> float:
     """Expected calibration error over bins ((b - 1)/B, b/B]: sum_b |B_b|/n |acc - conf|.
 
     Example:
@@ -112,7 +128,7 @@ def hard_ece(*, logits: Any = None, probs: Any = None, labels: Any, bins: int = 
     return evaluate(logits=logits, probs=probs, labels=labels, bins=bins).hard_ece
 
 
-def hard_cwece(*, logits: Any = None, probs: Any = None, labels: Any, bins: int = 15) -> float:
+def hard_cwece(*, logits: Any = None, probs: Any = None, labels: Any, bins: int = BINS) -> float:
     """Class-weighted error: sum_c (n_c/n) sum_b |B_cb|/n |freq_c - conf_c|, one class vs rest.
 
     Example:

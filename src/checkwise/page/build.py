@@ -14,12 +14,12 @@ from checkwise.page.payload import BUDGET
 from checkwise.page.run_page import run_page
 from checkwise.records import Trajectory
 from checkwise.selection import select
+from checkwise.selection.default_rule import REFERENCE
 from checkwise.store.atomic_write import write_text, writing
 from checkwise.store.cohort import is_cohort
 from checkwise.store.layout import RUN
 from checkwise.store.run import read_trajectory
 from checkwise.study import Cohort
-from checkwise.study.cohort import REFERENCE
 
 
 def write_report(

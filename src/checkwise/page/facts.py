@@ -12,10 +12,10 @@ from checkwise.errors import InputError, NoGuaranteeError
 from checkwise.figures.trajectory import median_run
 from checkwise.records import RunKey
 from checkwise.selection import Guarantee, Selection, select_many
+from checkwise.selection.default_rule import REFERENCE
 from checkwise.selection.guarantees import CONDITIONS, NOT_PROMISED
 from checkwise.selection.standing import Weights
 from checkwise.study import Cohort, Contrast, Differences
-from checkwise.study.cohort import REFERENCE
 from checkwise.study.compare import scale
 from checkwise.study.contrast_rows import contrasts_by
 from checkwise.study.methods import with_shared

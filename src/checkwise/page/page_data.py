@@ -19,10 +19,10 @@ from checkwise.page.payload import BUDGET, payload
 from checkwise.records import RunKey
 from checkwise.selection import DEFAULT_RULE, Rule, Selection, baselines, rules
 from checkwise.selection.constrained import OBJECTIVES, accuracy_constrained
+from checkwise.selection.default_rule import REFERENCE
 from checkwise.selection.result import plain
 from checkwise.statistics.bootstrap import LEVEL
 from checkwise.study import Cohort
-from checkwise.study.cohort import REFERENCE
 
 FloatArray = NDArray[np.float64]
 Chosen = Mapping[str, Mapping[RunKey, Selection]]

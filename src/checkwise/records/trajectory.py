@@ -115,6 +115,11 @@ class Trajectory:
         return (*self.values, *self.pooled)
 
     @property
+    def metric_settings(self) -> dict[str, Any]:
+        """``bins`` and ``bandwidth`` of its calibration errors; the usual ones where unknown."""
+        return {"bins": self.bins or BINS, "bandwidth": self.bandwidth or BANDWIDTH}
+
+    @property
     def n_diverged(self) -> int:
         """How many checkpoints had outputs that were not finite."""
         return int(self.diverged.sum())

@@ -12,8 +12,10 @@ from checkwise.selection.rules import Rule, get_rule, rules
 from checkwise.selection.standing import Weights, check_weighting
 
 DEFAULT_RULE = "ac-nc"
+# What people choose by today, and what rules are compared with.
+REFERENCE = "source-acc"
 # Best first; the last needs nothing but accuracy.
-PREFERRED = (DEFAULT_RULE, "ac-nll", "ac-cwece", "ac-ece", "source-acc")
+PREFERRED = (DEFAULT_RULE, "ac-nll", "ac-cwece", "ac-ece", REFERENCE)
 REMEDY = (
     "save the logits of every checkpoint as step-000100/<domain>.npz and select from that folder"
 )

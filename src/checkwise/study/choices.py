@@ -167,7 +167,7 @@ def _scaled(outcome: Outcome, runs: Runs, variant: Any) -> Outcome:
     run = runs[outcome.deployed]
     logits = source_logits(runs.folder(outcome.deployed), outcome.steps[0])
     fitted = calibrate(logits, variant)
-    rescaled = fitted.metrics(logits, bins=run.bins or 15, bandwidth=run.bandwidth or 0.1)
+    rescaled = fitted.metrics(logits, **run.metric_settings)
     source = {**outcome.source, **mean_metrics(rescaled.values())}
     return replace(outcome, source=source, calibration=fitted, in_sample=True)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from checkwise.errors import InputError
 from checkwise.records import RunKey, Trajectory
 from checkwise.selection import DEFAULT_RULE
-from checkwise.selection.default_rule import PREFERRED, usable_rules
+from checkwise.selection.default_rule import PREFERRED, REFERENCE, usable_rules
 from checkwise.statistics.bootstrap import LEVEL, RESAMPLES, SEED, check_draws
 from checkwise.store import cohort as stored
 from checkwise.store.done import finished
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     import pandas
 
 ROLES = ("development", "evaluation")
-REFERENCE = "source-acc"
 WITHOUT_METRICS = "ac-early"  # the rule beside the reference that needs accuracies only
 MAIN_METRICS = ("target_accuracy", "target_nll", "target_ece", "target_cwece")
 OPTIONS = ("weights", "worst_domain", "scope")  # how to choose, whatever the method

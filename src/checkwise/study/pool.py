@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from checkwise.errors import InputError
 from checkwise.records import RunKey, Trajectory
 from checkwise.selection import DEFAULT_RULE
-from checkwise.study.cohort import MAIN_METRICS, REFERENCE, Cohort
+from checkwise.selection.default_rule import REFERENCE
+from checkwise.study.cohort import MAIN_METRICS, Cohort
 from checkwise.study.compare import Differences, marked, pair
 from checkwise.study.heldout import Targets
 from checkwise.study.methods import Method, method

@@ -144,10 +144,9 @@ def with_recalibrated_ece(
         Columns.of(run, **(options or {})), threshold_pp=threshold_pp, delta_pp=delta_pp
     ).eligible
     ece = run.values["ece"].copy()
-    bins, bandwidth = run.bins or 15, run.bandwidth or 0.1
     for t in candidates.nonzero()[0].tolist():
         logits = logits_at(int(run.steps[t]))
-        scaled = calibrate(logits).metrics(logits, bins=bins, bandwidth=bandwidth)
+        scaled = calibrate(logits).metrics(logits, **run.metric_settings)
         ece[t] = [scaled[domain]["ece"] for domain in run.domains]
     return replace(run, values={**run.values, "ece": ece})
 

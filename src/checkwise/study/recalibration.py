@@ -76,7 +76,7 @@ def calibrate_selection(
     ``held_out`` is called once, to see what the temperature does elsewhere.
     """
     run = selection.trajectory
-    settings: dict[str, Any] = {"bins": run.bins or 15, "bandwidth": run.bandwidth or 0.1}
+    settings = run.metric_settings
     fitted = calibrate(source, variant)
     before = _plain(source, settings)
     places = {"source": (before, _after(fitted, source, settings))}

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from checkwise.errors import InputError
+from checkwise.selection.default_rule import REFERENCE
 from checkwise.store.cohort import is_cohort
 from checkwise.store.registration import OPENED, REGISTRATION, read_lines, source_hashes
-from checkwise.study.cohort import REFERENCE
 from checkwise.study.methods import Method, method
 from checkwise.study.registered_choice import choice_of, same_choice
 from checkwise.text import counted, listed

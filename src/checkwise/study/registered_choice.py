@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
+from checkwise.selection.default_rule import REFERENCE
 from checkwise.selection.result import plain
 from checkwise.selection.standing import Weights, check_weighting, decimal
-from checkwise.study.cohort import REFERENCE
 from checkwise.study.methods import Method, method
 from checkwise.study.scopes import Scope, check_scope
 

@@ -19,6 +19,7 @@ from checkwise import metrics
 from checkwise.calibrators.source_temperatures import Logits
 from checkwise.errors import InputError
 from checkwise.metrics.probabilities import probabilities
+from checkwise.metrics.settings import BINS
 from checkwise.records import RunKey, Trajectory
 from checkwise.selection import select_many
 from checkwise.store import layout
@@ -31,7 +32,7 @@ from checkwise.tables.table import Cell, Table, table
 
 
 def debiased_cwece(
-    logits: NDArray[np.floating], labels: NDArray[np.integer], bins: int = 15
+    logits: NDArray[np.floating], labels: NDArray[np.integer], bins: int = BINS
 ) -> float:
     """Squared gaps in hard bins ((b − 1)/B, b/B], less the variance of each bin's frequency.
 

@@ -36,14 +36,13 @@ def crossfitted_steps(folder: Path, run: Trajectory, rule: str = "ac-nc") -> tup
     steps = run.steps[~run.diverged].tolist()
     saved = {int(step): source_logits(folder, int(step)) for step in steps}
     first = {domain: _half(run.key, domain, len(y)) for domain, (_, y) in saved[steps[0]].items()}
-    bins, bandwidth = run.bins or 15, run.bandwidth or 0.1
     halves = []
     for side in (True, False):
         part = {
             step: {d: _rows(pair, first[d] == side) for d, pair in domains.items()}
             for step, domains in saved.items()
         }
-        halves.append(Trajectory.from_predictions(part, bins=bins, bandwidth=bandwidth))
+        halves.append(Trajectory.from_predictions(part, **run.metric_settings))
     chosen = [
         select(_joined(filters, ranks, run.key), rule).step
         for filters, ranks in (halves, halves[::-1])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from checkwise.selection.constrained import DELTA_PP
 from checkwise.study.methods import Method, method
 from checkwise.study.pool import Pool, Row
 from checkwise.tables.means_and_changes import MAIN, Pair, changes, means
 from checkwise.tables.table import Table, table
 
-DELTAS = ("0.1", "0.5", "1.0")
+USUAL = str(DELTA_PP)
+DELTAS = ("0.1", USUAL, "1.0")
 SEED_TOLERANCE = 20260924
 _LEVELS = ("eligible", "gap_pp", *MAIN)
 
@@ -39,15 +41,15 @@ def tolerance_dataset(pool: Pool) -> Table:
 
 
 def tolerance_changes(pool: Pool) -> Table:
-    """Each tolerance minus 0.5 points."""
+    """Each tolerance minus the default one."""
     pairs = [
-        Pair((f"δ = {delta} − δ = 0.5",), at_tolerance(delta), at_tolerance("0.5"))
+        Pair((f"δ = {delta} − δ = {USUAL}",), at_tolerance(delta), at_tolerance(USUAL))
         for delta in DELTAS
-        if delta != "0.5"
+        if delta != USUAL
     ]
     return table(
         "tolerance-changes",
-        "Tolerances compared with 0.5 points, paired by run",
+        f"Tolerances compared with {USUAL} points, paired by run",
         ("contrast",),
         changes(pool, pairs, ("source_accuracy", *MAIN), pool.by_role(), seed=SEED_TOLERANCE),
         note="δ changes the feasible set and the scale on which objectives are compared.",

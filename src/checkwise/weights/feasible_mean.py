@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from checkwise.selection import select
+from checkwise.selection.constrained import DELTA_PP
 from checkwise.weights.checkpoints import read_checkpoint
 from checkwise.weights.recipe import BATCHNORM, Model, Plan, Recipe, StoredRun
 from checkwise.weights.swad import averaged
@@ -54,7 +55,7 @@ def make_probabilities(
     return {run.key: Model(mean_log_probabilities(outputs), None)}
 
 
-_FEASIBLE = {"delta_pp": "0.5", "top": None}
+_FEASIBLE = {"delta_pp": str(DELTA_PP), "top": None}
 MEAN_WEIGHTS = Recipe(
     "mean of the parameters of every feasible checkpoint",
     plan,
