@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 from typing import Any, Literal
 
 import numpy as np
@@ -34,6 +35,7 @@ class Metric:
         origin: the installed distribution that offered it, if one did.
         title: what sentences and column heads call it; the name where empty.
         decimals: how many are printed, on the scale of display.
+        largest: the largest value that it can have, as a fraction.
     """
 
     name: str
@@ -44,6 +46,12 @@ class Metric:
     origin: Origin | None = None
     title: str = ""
     decimals: int = 3
+    largest: float = inf
+
+    @property
+    def in_percent(self) -> bool:
+        """Whether it is a share, so that differences are in points."""
+        return self.direction == "higher" and self.scale == 100
 
     def __call__(self, *, logits: Any = None, probs: Any = None, labels: Any) -> float:
         """The metric's value on one set of predictions, as a fraction.
@@ -60,18 +68,40 @@ class Metric:
 METRICS: dict[str, Metric] = {
     known.name: known
     for known in (
-        Metric("accuracy", "higher", 100, "Share predicted rightly.", title="accuracy", decimals=2),
+        Metric(
+            "accuracy",
+            "higher",
+            100,
+            "Share of examples predicted correctly.",
+            title="accuracy",
+            decimals=2,
+            largest=1,
+        ),
         Metric("nll", "lower", 1, "Mean negative log-likelihood.", title="NLL"),
         Metric(
             "brier", "lower", 1, "Mean squared error of the probabilities.", title="Brier score"
         ),
-        Metric("ece", "lower", 100, "Soft-bin squared gap of the top label.", title="ECE"),
-        Metric("cwece", "lower", 100, "Soft-bin squared gap, class-wise.", title="CwECE"),
         Metric(
-            "hard_ece", "lower", 100, "Hard-bin absolute gap of the top label.", title="hard ECE"
+            "ece", "lower", 100, "Soft-bin squared gap of the top label.", title="ECE", largest=1
         ),
         Metric(
-            "hard_cwece", "lower", 100, "Hard-bin absolute gap, class-weighted.", title="hard CwECE"
+            "cwece", "lower", 100, "Soft-bin squared gap, class-wise.", title="CwECE", largest=1
+        ),
+        Metric(
+            "hard_ece",
+            "lower",
+            100,
+            "Hard-bin absolute gap of the top label.",
+            title="hard ECE",
+            largest=1,
+        ),
+        Metric(
+            "hard_cwece",
+            "lower",
+            100,
+            "Hard-bin absolute gap, class-weighted.",
+            title="hard CwECE",
+            largest=1,
         ),
         Metric(
             "worst_class_accuracy",
@@ -80,6 +110,7 @@ METRICS: dict[str, Metric] = {
             "Smallest recall of a class present.",
             title="worst-class accuracy",
             decimals=2,
+            largest=1,
         ),
     )
 }
@@ -90,7 +121,7 @@ def metric(name: str, *, direction: Direction, scale: int = 1) -> Callable[[Func
 
     Args:
         name: a new name, without spaces.
-        direction: "lower" where smaller is better, else "higher".
+        direction: "lower" where smaller is better, else "higher"; then it is between 0 and 1.
         scale: 1 or 100, for display only.
 
     Example:
@@ -113,7 +144,8 @@ def metric(name: str, *, direction: Direction, scale: int = 1) -> Callable[[Func
 
     def register(function: Function) -> Function:
         summary = (function.__doc__ or "").strip().split("\n")[0]
-        METRICS[name] = Metric(name, direction, scale, summary, function)
+        largest = 1 if direction == "higher" else inf
+        METRICS[name] = Metric(name, direction, scale, summary, function, largest=largest)
         return function
 
     return register

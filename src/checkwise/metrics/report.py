@@ -33,7 +33,7 @@ class Report:
 
     Attributes:
         n: number of examples.
-        correct: number predicted rightly; the first of equal maxima is the prediction.
+        correct: number predicted correctly; the first of equal maxima is the prediction.
         classes: C.
         bins, bandwidth: B and h of the calibration errors.
         accuracy: correct / n.

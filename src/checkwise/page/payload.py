@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checkwise.metrics import METRICS
-from checkwise.page.sentences import PERCENT, metric_title
+from checkwise.page.sentences import metric_title
 from checkwise.records import RunKey, Trajectory
 from checkwise.selection.baselines import RANDOM_SEED, draw
 from checkwise.selection.columns import Columns
@@ -165,7 +165,7 @@ def metric_facts(name: str) -> dict[str, Any]:
         "higher": known is not None and known.direction == "higher",
         "scale": known.scale if known else 1,
         "decimals": known.decimals if known else 3,
-        "percent": name in PERCENT,
+        "percent": known is not None and known.in_percent,
     }
 
 

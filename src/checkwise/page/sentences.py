@@ -10,7 +10,6 @@ from checkwise.study import Contrast
 from checkwise.study.verdict import Reach, Verdict, verdict
 from checkwise.text import counted, listed, number
 
-PERCENT = ("accuracy", "worst_class_accuracy")
 POINTS = 2  # decimals of percentage points
 GROUPS = {
     "run": "runs",
@@ -42,7 +41,8 @@ def title(metric: str) -> str:
 
 def unit(metric: str, scale: int) -> str:
     """What the reported numbers are in, for a column head."""
-    if metric.partition("_")[2] in PERCENT or metric == "gap_pp":
+    known = METRICS.get(metric.partition("_")[2])
+    if metric == "gap_pp" or (known is not None and known.in_percent):
         return "points"
     return "×100" if scale == 100 else ""
 

@@ -10,7 +10,6 @@ from checkwise.metrics import METRICS
 from checkwise.page.facts import CohortFacts, SourceFacts
 from checkwise.page.markup import Child, Markup, el, join
 from checkwise.page.sentences import (
-    PERCENT,
     POINTS,
     ends,
     interval,
@@ -136,7 +135,7 @@ def ranked_table(table: pandas.DataFrame, columns: Sequence[str]) -> Markup:
 
 def _column(name: str) -> str:
     if name in METRICS:
-        times = " (%)" if name in PERCENT else " ×100"
+        times = " (%)" if METRICS[name].in_percent else " ×100"
         return metric_title(name) + (times if METRICS[name].scale == 100 else "")
     return {"gap_pp": "gap (points)"}.get(name, name)
 

@@ -23,9 +23,6 @@ IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
 
-GAPS = ("ece", "cwece", "hard_ece", "hard_cwece")  # fractions, so never above 1
-
-
 def frozen(array: NDArray[Any]) -> NDArray[Any]:
     """A copy that nobody can write to."""
     array = np.array(array)
@@ -183,9 +180,7 @@ def outside(array: FloatArray, name: str) -> BoolArray:
     with np.errstate(invalid="ignore"):
         bad: BoolArray = ~np.isfinite(array)
         if name in METRICS:
-            bad |= array < 0
-            if METRICS[name].direction == "higher" or name in GAPS:
-                bad |= array > 1
+            bad |= (array < 0) | (array > METRICS[name].largest)
     return bad
 
 
