@@ -11,7 +11,7 @@ class CheckwiseError(Exception):
 
 
 class InputError(CheckwiseError, ValueError):
-    """A value, array, table or file does not mean what it has to mean."""
+    """A value, array, table or file is not valid input."""
 
 
 class MissingMetricError(CheckwiseError, KeyError):

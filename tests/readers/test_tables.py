@@ -138,7 +138,7 @@ def test_further_metrics_are_read_when_asked_for(tmp_path: Path) -> None:
         (b"step,accuracy\n0,0.5\n0,0.6\n", "one row per step and domain"),
         (b"step,accuracy,domain\n0,0.5,a\n0,0.5,b\n1,0.5,a\n", "no row for step 1, domain 'b'"),
         (b"step,accuracy,role\n0,0.5,valid\n", "role 'source' or 'target'"),
-        (b"step,accuracy,role\n0,0.5,target\n", "No source rows"),
+        (b"step,accuracy,role\n0,0.5,target\n", "Expected rows of a source domain"),
         (b"step,accuracy,domain,held_out\n0,0.5,a,a\n", "belongs to a held-out domain"),
         (b"step,accuracy,trial_seed\n0,0.5,x\n", "whole number as trial_seed"),
     ],

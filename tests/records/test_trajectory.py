@@ -93,7 +93,7 @@ def test_percentages_rounded_in_a_log_leave_the_count_open() -> None:
         ({"correct": [2, 2, 3, 9]}, r"9 correct of n = 8"),
         ({"correct": [1, 2, 3, 8]}, r"1 correct of n = 4 does not fit accuracy 0\.5"),
         ({"role": ["source", "sauce", "source", "source"]}, "role 'source' or 'target'"),
-        ({"role": ["target"] * 4}, "No source rows"),
+        ({"role": ["target"] * 4}, "Expected rows of a source domain"),
         ({"diverged": [True] * 4}, "All 2 checkpoints diverged"),
         ({"diverged": ["maybe"] * 4}, "true or false in column 'diverged'"),
     ],

@@ -52,7 +52,8 @@ def command(
         bool, typer.Option("--oracle", help="Also fit on the target itself: not deployable.")
     ] = False,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Also write what was fitted, as .json.")
+        Path | None,
+        typer.Option("--out", "--output", "-o", help="Also write what was fitted, as .json."),
     ] = None,
     data: Data = None,
     as_json: AsJson = False,
@@ -71,7 +72,7 @@ def command(
     if out is not None and out.suffix != ".json":
         raise InputError(f"Expected --out to end in .json, but got {str(out)!r}.")
     choosing = {**options.weighting, **options.params}
-    found: tuple[Calibrated, ...]
+    calibrated: tuple[Calibrated, ...]
     if predictions_folder.recognises(path):
         if oracle:
             raise InputError(
@@ -81,30 +82,32 @@ def command(
         (run,) = inputs.load_runs(path, rule, options).values()
         selection = select(run, rule, **choosing)
         source = predictions_folder.logits_at(path, selection.step, run.domains)
-        found = (calibrate_selection(selection, source, name=str(path), variant=variant),)
+        calibrated = (calibrate_selection(selection, source, name=str(path), variant=variant),)
     else:
         inputs.expect_run(path)
         roots = read_roots(data or ())
-        found = calibrate_all(path, rule, roots=roots, variant=variant, oracle=oracle, **choosing)
+        calibrated = calibrate_all(
+            path, rule, roots=roots, variant=variant, oracle=oracle, **choosing
+        )
     if out is not None:
-        write_text(out, json.dumps(fitted(found), indent=2, allow_nan=False) + "\n")
+        write_text(out, json.dumps(fitted(calibrated), indent=2, allow_nan=False) + "\n")
     if as_json:
-        print(json.dumps(record(found), allow_nan=False))
+        print(json.dumps(record(calibrated), allow_nan=False))
         return
-    _present(found)
+    _present(calibrated)
     if out is not None:
         printing.console().print(f"What was fitted is in {out}.")
 
 
-def fitted(found: Sequence[Calibrated]) -> dict[str, Any]:
+def fitted(calibrated: Sequence[Calibrated]) -> dict[str, Any]:
     """What is needed to apply the calibration and to know what it rests on."""
-    if len(found) == 1:
-        return {"schema": SCHEMA, **_fitted(found[0])}
-    return {"schema": SCHEMA, "runs": [_fitted(each) for each in found]}
+    if len(calibrated) == 1:
+        return {"schema": SCHEMA, **_fitted(calibrated[0])}
+    return {"schema": SCHEMA, "runs": [_fitted(run) for run in calibrated]}
 
 
-def _fitted(each: Calibrated) -> dict[str, Any]:
-    selection, calibration = each.selection, each.calibration
+def _fitted(run: Calibrated) -> dict[str, Any]:
+    selection, calibration = run.selection, run.calibration
     likeness = calibration.likeness
     return {
         "checkwise": __version__,
@@ -120,7 +123,7 @@ def _fitted(each: Calibrated) -> dict[str, Any]:
         },
         "state": calibration.state,
         "notes": list(calibration.notes),
-        "run": each.name,
+        "run": run.name,
         "key": selection.run and selection.run.as_dict(),
         "step": selection.step,
         "weights": selection.path,
@@ -131,53 +134,53 @@ def _fitted(each: Calibrated) -> dict[str, Any]:
             "n": calibration.n,
             "errors": calibration.errors,
             "domains": {
-                name: {"n": n, "errors": errors} for name, (n, errors) in each.sizes.items()
+                name: {"n": n, "errors": errors} for name, (n, errors) in run.sizes.items()
             },
         },
-        "digests": {"trajectory": selection.digest, "logits": each.digest},
+        "digests": {"trajectory": selection.digest, "logits": run.digest},
     }
 
 
-def record(found: Sequence[Calibrated]) -> dict[str, Any]:
+def record(calibrated: Sequence[Calibrated]) -> dict[str, Any]:
     """The stable JSON."""
-    rules = list(dict.fromkeys(each.selection.rule for each in found))
+    rules = list(dict.fromkeys(run.selection.rule for run in calibrated))
     return {
         "schema": SCHEMA,
         "rule": ",".join(rules),
         "runs": [
             {
-                "run": each.selection.run and each.selection.run.as_dict(),
-                "path": each.name,
-                "step": each.selection.step,
-                "variant": each.calibration.variant,
-                "temperature": each.calibration.mean,
-                "temperatures": {k: fit.value for k, fit in each.calibration.fits.items()},
-                "state": each.calibration.state,
-                "errors": each.calibration.errors,
-                "from_weights": each.again,
-                "notes": [*each.calibration.notes, *([each.closed] if each.closed else [])],
+                "run": run.selection.run and run.selection.run.as_dict(),
+                "path": run.name,
+                "step": run.selection.step,
+                "variant": run.calibration.variant,
+                "temperature": run.calibration.mean,
+                "temperatures": {k: fit.value for k, fit in run.calibration.fits.items()},
+                "state": run.calibration.state,
+                "errors": run.calibration.errors,
+                "from_weights": run.again,
+                "notes": [*run.calibration.notes, *([run.closed] if run.closed else [])],
                 "places": {
                     place: {
                         "before": dict(before),
                         "after": dict(after),
                         "fitted_on_these": place == "source",
                     }
-                    for place, (before, after) in each.places.items()
+                    for place, (before, after) in run.places.items()
                 },
                 "oracle": {
                     domain: {"temperature": t, "after": dict(after), "deployable": False}
-                    for domain, (t, after) in each.oracle.items()
+                    for domain, (t, after) in run.oracle.items()
                 },
             }
-            for each in found
+            for run in calibrated
         ],
     }
 
 
-def _present(found: Sequence[Calibrated]) -> None:
+def _present(calibrated: Sequence[Calibrated]) -> None:
     out = printing.console()
-    rule = " or ".join(dict.fromkeys(each.selection.rule for each in found))
-    places = _places(found)
+    rule = " or ".join(dict.fromkeys(run.selection.rule for run in calibrated))
+    places = _places(calibrated)
     rows = [
         (place if number == 0 else "", name, *_cells(name, pairs))
         for place, pairs in places.items()
@@ -190,36 +193,36 @@ def _present(found: Sequence[Calibrated]) -> None:
         )
     )
     out.print()
-    values = sorted(each.calibration.mean for each in found)
-    if len(found) == 1:
-        step, state = found[0].selection.step, found[0].calibration.state
-        out.print(f"{found[0].name}: {rule} chose step {step}; T = {values[0]:.4f} ({state}).")
+    values = sorted(run.calibration.mean for run in calibrated)
+    if len(calibrated) == 1:
+        step, state = calibrated[0].selection.step, calibrated[0].calibration.state
+        out.print(f"{calibrated[0].name}: {rule} chose step {step}; T = {values[0]:.4f} ({state}).")
     else:
         out.print(
-            f"{len(found)} runs, {rule}: T from {values[0]:.3f} to {values[-1]:.3f}, median "
+            f"{len(calibrated)} runs, {rule}: T from {values[0]:.3f} to {values[-1]:.3f}, median "
             f"{values[len(values) // 2]:.3f}."
         )
     out.print(
         "Accuracy and calibration errors are ×100. Predictions are those of the unscaled logits. "
         "What was fitted on the same examples flatters the temperature."
     )
-    if WHERE["held out"] not in places and found[0].closed:
-        out.print(found[0].closed)
-    notes = [f"{each.name}: {note}" for each in found for note in each.calibration.notes]
+    if WHERE["held out"] not in places and calibrated[0].closed:
+        out.print(calibrated[0].closed)
+    notes = [f"{run.name}: {note}" for run in calibrated for note in run.calibration.notes]
     for note in notes[:SHOWN]:
         out.print(f"note: {note}")
     if len(notes) > SHOWN:
         out.print(f"… and {len(notes) - SHOWN} more notes (--json has all)")
 
 
-def _places(found: Sequence[Calibrated]) -> dict[str, list[tuple[Any, Any]]]:
+def _places(calibrated: Sequence[Calibrated]) -> dict[str, list[tuple[Any, Any]]]:
     """Pairs of metrics before and after, by column; held-out domains of all runs together."""
     columns: dict[str, list[tuple[Any, Any]]] = {}
-    for each in found:
-        for place, pair in each.places.items():
+    for run in calibrated:
+        for place, pair in run.places.items():
             columns.setdefault(WHERE.get(place, WHERE["held out"]), []).append(pair)
-        for domain, (_, after) in each.oracle.items():
-            columns.setdefault(WHERE["oracle"], []).append((each.places[domain][0], after))
+        for domain, (_, after) in run.oracle.items():
+            columns.setdefault(WHERE["oracle"], []).append((run.places[domain][0], after))
     return columns
 
 

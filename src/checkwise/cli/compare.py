@@ -68,7 +68,10 @@ def command(
     scope: Scope = "run",
     role: Role = None,
     cohort: ImportTo = None,
-    out: Annotated[Path | None, typer.Option(help="Also write the table: .csv or .json.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "--output", "-o", help="Also write the table: .csv or .json."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare rules on held-out domains: paired differences with 95% intervals over runs."""
@@ -103,7 +106,7 @@ def command(
     )
     content = {
         **record(study, rows, reference, names(by)),
-        "registered": {rule: asdict(found) for rule, found in known.items()},
+        "registered": {rule: asdict(registration) for rule, registration in known.items()},
     }
     if out is not None:
         _write(out, content)
@@ -118,8 +121,8 @@ def command(
         )
     if not by:
         _say(rows, {*sentences.LEADING} & {*study.main_metrics})
-    for rule, found in known.items():
-        printing.console().print(f"{rule}: {found}")
+    for rule, registration in known.items():
+        printing.console().print(f"{rule}: {registration}")
     if study.imported:
         printing.console().print(OUTSIDE_THE_SEAL)
     if out is not None:
@@ -148,10 +151,10 @@ def check_named(text: str, option: str, what: str = "one") -> None:
         raise InputError(f"Expected {option} to name at least {what}, but got none: add one.")
 
 
-def check_metrics(given: Sequence[str]) -> None:
-    """Refuse what no comparison has."""
+def check_metrics(metrics: Sequence[str]) -> None:
+    """Refuse metric names that no comparison can report."""
     known = ["gap_pp", *(f"{side}_{name}" for side in ("source", "target") for name in METRICS)]
-    for name in given:
+    for name in metrics:
         if name not in known:
             raise InputError(f"Expected metrics among {', '.join(known)}, but got {name!r}.")
 
@@ -227,11 +230,11 @@ def _coverage(rows: Sequence[Contrast]) -> Iterator[str]:
 def _say(rows: Sequence[Contrast], leading: set[str]) -> None:
     said = False
     for rule in dict.fromkeys(row.rule for row in rows):
-        mine = [row for row in rows if row.rule == rule]
-        if leading <= {row.metric for row in mine}:
-            for line in (sentences.answer(mine), *sentences.by_unit(mine)):
+        of_rule = [row for row in rows if row.rule == rule]
+        if leading <= {row.metric for row in of_rule}:
+            for line in (sentences.answer(of_rule), *sentences.by_unit(of_rule)):
                 printing.console().print(line)
-            said = said or bool(sentences.by_unit(mine))
+            said = said or bool(sentences.by_unit(of_rule))
     if said:
         printing.console().print(sentences.WHY_GROUPS)
 

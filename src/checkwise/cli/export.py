@@ -24,7 +24,10 @@ from checkwise.store.safe_read import has_file
 @with_groups
 def command(
     run: Annotated[Path, typer.Argument(help="A run whose checkpoints have weights on disk.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where to put the weights.")],
+    output: Annotated[
+        Path,
+        typer.Option("--output", "--out", "-o", help="Where to put the weights."),
+    ],
     rule: RuleName = None,
     *,
     options: RuleOptions,
@@ -54,9 +57,9 @@ def command(
 
 
 def _refuse_weights(trajectory: Trajectory, out: Path) -> None:
-    """An export must not replace a checkpoint of the run, be it through a link."""
-    kept = (Path(path) for path in trajectory.paths or () if path is not None)
-    if any(path.exists() and out.exists() and path.samefile(out) for path in kept):
+    """An export must not replace a checkpoint of the run, not even through a link."""
+    checkpoints = (Path(path) for path in trajectory.paths or () if path is not None)
+    if any(path.exists() and out.exists() and path.samefile(out) for path in checkpoints):
         raise InputError(
             f"Expected another file to write than {out}, which is a checkpoint of the run: choose "
             "another name."

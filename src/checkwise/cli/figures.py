@@ -27,7 +27,7 @@ from checkwise.sweep.datasets import read_roots
 @with_groups
 def command(
     paths: Cohorts,
-    out: Annotated[Path, typer.Option("--out", help="Folder to write to.")],
+    out: Annotated[Path, typer.Option("--out", "--output", "-o", help="Folder to write to.")],
     only: Annotated[
         str | None, typer.Option(help=f"Among {', '.join(FIGURES)}. [default: all]")
     ] = None,

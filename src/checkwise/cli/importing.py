@@ -33,7 +33,8 @@ ImportTo = Annotated[
 def command(
     path: Annotated[Path, typer.Argument(help="A table, a log, or a folder of logs.")],
     out: Annotated[
-        Path | None, typer.Option("--out", help="The cohort to make. [default: PATH.cohort]")
+        Path | None,
+        typer.Option("--out", "--output", "-o", help="The cohort to make. [default: PATH.cohort]"),
     ] = None,
     held_out: HeldOut = None,
     source: Source = None,
@@ -64,7 +65,7 @@ def command(
 
 
 def cohort_at(path: Path, cohort: Path | None, *, request: Request | None = None) -> Path:
-    """The cohort at a path; a log or a table is imported first, or was before.
+    """The cohort at a path; a log or table is imported first, unless it already was.
 
     The imported cohort stays, so that registrations and the mark of an opening stay with it.
 
@@ -89,7 +90,7 @@ def cohort_at(path: Path, cohort: Path | None, *, request: Request | None = None
 
 
 def cohorts_at(paths: Sequence[Path], cohort: Path | None) -> list[Path]:
-    """The same of several paths; one folder cannot be for more than one of them."""
+    """The cohorts at several paths; two paths may not share one cohort folder."""
     if cohort is not None and len(paths) > 1:
         raise InputError(
             f"Expected one PATH with --cohort, but got {len(paths)}: run `checkwise import` for "

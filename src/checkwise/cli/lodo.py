@@ -72,8 +72,8 @@ def command(
         trial_seeds=tuple(trial_seed or ()),
     )
     check_loaded(study.plugins, path)
-    given = read_roots(data or ())
-    roots = all_roots(study, given)
+    named_roots = read_roots(data or ())
+    roots = all_roots(study, named_roots)
     inner = inner_study(study, roots)
     place = (
         None if dry_run else inner_path(path)
@@ -117,12 +117,12 @@ def _show_plan(inner: Study, place: Path) -> None:
 
 
 def _rows(cohort: Cohort, params: dict[str, Any]) -> list[tuple[str, str, Any]]:
-    found = []
+    choices = []
     for scope in SCOPES:
         for rule in RULES:
             taken = params if rule == "ac-lodo" else {}
-            found.append((scope, rule, cohort.select(rule, scope=scope, **taken)))
-    return found
+            choices.append((scope, rule, cohort.select(rule, scope=scope, **taken)))
+    return choices
 
 
 def _present(cohort: Cohort, params: dict[str, Any], path: Path) -> None:

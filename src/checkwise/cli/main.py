@@ -194,7 +194,7 @@ def _explain(error: Exception) -> int:
 
 
 def _usage(error: Any) -> str:
-    """What typer says; of one argument too many, in the words of the other messages."""
+    """Typer's message; for an extra argument, reworded like our other messages."""
     said: str = error.format_message()
     surplus = re.fullmatch(r"Got unexpected extra argument\S* \((.*)\)", said)
     context = getattr(error, "ctx", None)

@@ -26,9 +26,9 @@ def command(
     """Accuracy, NLL, Brier and calibration errors of saved outputs."""
     load_plugins(plugin)
     kind, outputs, labels = read_outputs(file)
-    given: dict[str, Any] = {kind: outputs, "labels": labels}
-    report = metrics.evaluate(**given, bins=bins, bandwidth=bandwidth)
-    values = {**report.values(), **metrics.evaluate_registered(**given)}
+    predictions: dict[str, Any] = {kind: outputs, "labels": labels}
+    report = metrics.evaluate(**predictions, bins=bins, bandwidth=bandwidth)
+    values = {**report.values(), **metrics.evaluate_registered(**predictions)}
     if as_json:
         facts: dict[str, Any] = {
             "schema": 1,

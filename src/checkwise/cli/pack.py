@@ -15,7 +15,10 @@ from checkwise.store import unpack as unpacking
 
 def pack(
     cohort: Annotated[Path, typer.Argument(help="A finished cohort.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write, .tar.xz.")],
+    output: Annotated[
+        Path,
+        typer.Option("--output", "--out", "-o", help="The file to write, .tar.xz."),
+    ],
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:
     """Put the journals of COHORT into one file, without weights and predictions."""
@@ -31,7 +34,10 @@ def pack(
 
 def unpack(
     file: Annotated[Path, typer.Argument(help="A file made by `checkwise pack`.")],
-    out: Annotated[Path, typer.Option("--out", help="The cohort's folder to make.")],
+    out: Annotated[
+        Path,
+        typer.Option("--out", "--output", "-o", help="The cohort's folder to make."),
+    ],
 ) -> None:
     """Make a cohort's folder from a packed one: select, compare, tables and report work on it."""
     unpacking.unpack(file, out)

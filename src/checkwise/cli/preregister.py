@@ -91,12 +91,16 @@ def command(
         "tables": names(tables),
     }
     line = register(study.path, choice)
-    found = registered_last(study.path, choice)
+    registration = registered_last(study.path, choice)
     if as_json:
-        dates = {"opened": found.opened or None, "earlier": found.earlier or None}
-        print(json.dumps({**line.content, "digest": line.digest, "state": found.state, **dates}))
+        dates = {"opened": registration.opened or None, "earlier": registration.earlier or None}
+        print(
+            json.dumps(
+                {**line.content, "digest": line.digest, "state": registration.state, **dates}
+            )
+        )
         return
-    _say(study.path, row.name, line, found)
+    _say(study.path, row.name, line, registration)
     if study.imported:
         printing.console().print(OUTSIDE_THE_SEAL)
 
@@ -131,9 +135,9 @@ def _check(
             raise InputError(f"Expected tables among {', '.join(TABLES)}, but got {name!r}.")
 
 
-def _say(path: Path, rule: str, line: Line, found: Registered) -> None:
+def _say(path: Path, rule: str, line: Line, registration: Registered) -> None:
     out = printing.console()
-    out.print(f"{rule}: {found}")
+    out.print(f"{rule}: {registration}")
     journals = len(line.content["journals"])
     out.print(f"{journals} source journals are part of the record in {path}/{LOG}.")
     out.print(f"Digest: {line.digest}")
@@ -142,9 +146,9 @@ def _say(path: Path, rule: str, line: Line, found: Registered) -> None:
         "timestamp elsewhere."
     )
     out.print(f"To check it later: checkwise verify {path} --registered {line.digest}")
-    if found.earlier:
+    if registration.earlier:
         out.print("The first registration of a choice is the one that `compare` goes by.")
-    if found.state == "late":
+    if registration.state == "late":
         out.print(
             "Held-out results of this cohort had been opened before: a registration now does not "
             "make them independent evidence."

@@ -28,10 +28,10 @@ GAP = "  "  # between columns
 
 def console(*, stderr: bool = False) -> Console:
     """A console that neither colours nor folds what goes into a file or pipe."""
-    found = _Screen(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
-    if not found.is_terminal:
-        found.width = WIDE
-    return found
+    screen = _Screen(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
+    if not screen.is_terminal:
+        screen.width = WIDE
+    return screen
 
 
 class _Screen(Console):
@@ -46,7 +46,7 @@ def _safe(text: str) -> str:
 
 
 def refuse_to_overwrite(source: Path, out: Path | None, *, make_folder: bool = False) -> None:
-    """A result must not replace what it was made from or other records, and can be written."""
+    """Refuse an output file that would replace the input or records, or cannot be written."""
     if out is None:
         return
     if str(out) in STANDARD_STREAMS:
@@ -65,7 +65,7 @@ def refuse_to_overwrite(source: Path, out: Path | None, *, make_folder: bool = F
 
 
 def refuse_folder(out: Path) -> None:
-    """Results must go to a folder that can be one, and not among a cohort's own records."""
+    """Refuse an output path that cannot be a folder, or that lies among a cohort's records."""
     existing = next((place for place in (out, *out.parents) if place.exists()), out)
     if existing.exists() and not existing.is_dir():
         raise InputError(

@@ -29,7 +29,7 @@ from checkwise.study.imported import importable
 @with_groups
 def command(
     path: Annotated[Path, typer.Argument(help="A cohort, a run, a table or a log.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")],
+    output: Annotated[Path, typer.Option("--output", "--out", "-o", help="The page to write.")],
     rules: Annotated[
         str | None,
         typer.Option(help=f"Rules, comma separated; the first leads. [default: {','.join(RULES)}]"),

@@ -62,9 +62,9 @@ def _show_rules(facts: Sequence[Mapping[str, Any]]) -> None:
     out.print()
     alike: dict[str, list[str]] = {}
     for fact in facts:
-        given = " ".join(f"{name}={value}" for name, value in fact["parameters"].items())
-        alike.setdefault(given, []).append(fact["name"])
-    lines = [(" ".join(names), given or "none") for given, names in alike.items()]
+        parameters = " ".join(f"{name}={value}" for name, value in fact["parameters"].items())
+        alike.setdefault(parameters, []).append(fact["name"])
+    lines = [(" ".join(names), parameters or "none") for parameters, names in alike.items()]
     heads = ("parameters of", "with defaults")
     out.print(printing.table(heads, lines, left=heads))
     out.print("All need accuracy. bound: the accuracy bound of docs/guarantees.md applies.")

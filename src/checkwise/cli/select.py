@@ -47,7 +47,10 @@ def command(
         float | None,
         typer.Option(help="Failure probability of the bound; prints it. [default: 0.05]"),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Also write the result: .json or .csv.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "--output", "-o", help="Also write the result: .json or .csv."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Choose a checkpoint of every run in PATH, using source validation only."""

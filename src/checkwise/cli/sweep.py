@@ -22,6 +22,7 @@ from checkwise.cli.options import (
     load_plugins,
 )
 from checkwise.cli.progress import counting, remaining_text, watching_runs
+from checkwise.text import counted
 
 if TYPE_CHECKING:
     from checkwise.sweep.run import SweepResult
@@ -30,7 +31,10 @@ if TYPE_CHECKING:
 
 def command(
     study: StudyName,
-    out: Annotated[Path | None, typer.Option("--out", help="The cohort's folder.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "--output", "-o", help="The cohort's folder."),
+    ] = None,
     executor: ExecutorName = "local",
     workers: Workers = None,
     data: Data = None,
@@ -65,17 +69,17 @@ def command(
             trial_seeds=tuple(trial_seed or ()),
         )
     )
-    given = read_roots(data or ())
+    named_roots = read_roots(data or ())
     processes = workers or os.cpu_count() or 1
     if dry_run:
-        check_roots(chosen, given)
-        known, absent = with_domains(chosen, given)
-        check_sweep(chosen, given, executor=executor, out=out, absent=absent)
-        _show_plan(chosen, len(plan(known, given)), absent, given, processes)
+        check_roots(chosen, named_roots)
+        known, absent = with_domains(chosen, named_roots)
+        check_sweep(chosen, named_roots, executor=executor, out=out, absent=absent)
+        _show_plan(chosen, len(plan(known, named_roots)), absent, named_roots, processes)
         return 0
     if out is None:
         raise InputError("Expected --out DIR, the folder to train in, but got none: add it.")
-    roots = all_roots(chosen, given)
+    roots = all_roots(chosen, named_roots)
     # Before the plan is written, which no other study may replace.
     launcher = check_sweep(chosen, roots, executor=executor, out=out)
     cohort = make_cohort(chosen, out, roots)
@@ -103,7 +107,7 @@ def report(outcome: SweepResult, out: Path) -> int:
         first = next(run for run in outcome.runs if run.state == "failed")
         console.print(
             f"{failed} failed; the first, {first.key}: {first.reason} "
-            "They are tried again when you give the same command."
+            "Run the same command again to retry them."
         )
     left = len(outcome.runs) - done - failed
     if left:
@@ -116,7 +120,7 @@ def report(outcome: SweepResult, out: Path) -> int:
 
 
 def _show_plan(
-    study: Study, runs: int, absent: tuple[str, ...], given: dict[str, str], workers: int
+    study: Study, runs: int, absent: tuple[str, ...], named_roots: dict[str, str], workers: int
 ) -> None:
     from checkwise.errors import InputError
     from checkwise.sweep.estimate import estimate
@@ -137,12 +141,12 @@ def _show_plan(
     if absent:
         console.print(f"Held-out names not checked: {', '.join(absent)} not found.")
     try:
-        found = estimate(study, runs, given, workers=workers)
+        needs = estimate(study, runs, named_roots, workers=workers)
     except InputError as error:
         console.print(f"No estimate of time and disk: {error}")
         return
     console.print(
-        f"About {remaining_text(found.seconds)} with {workers} worker(s) on this machine "
-        f"({remaining_text(found.seconds_per_run)} a run) and {found.gigabytes:.2g} GB of disk."
-        + (f" First {remaining_text(found.preparing)} for cached features." * (found.preparing > 0))
+        f"About {remaining_text(needs.seconds)} with {counted(workers, 'worker')} on this machine "
+        f"({remaining_text(needs.seconds_per_run)} a run) and {needs.gigabytes:.2g} GB of disk."
+        + (f" First {remaining_text(needs.preparing)} for cached features." * (needs.preparing > 0))
     )

@@ -44,7 +44,7 @@ ContrastRule = Annotated[
 @with_groups
 def command(
     paths: Cohorts,
-    out: Annotated[Path, typer.Option("--out", help="Folder to write to.")],
+    out: Annotated[Path, typer.Option("--out", "--output", "-o", help="Folder to write to.")],
     only: Annotated[
         str | None, typer.Option(help="Tables to write, comma separated. [default: all]")
     ] = None,
@@ -75,18 +75,18 @@ def command(
     require("scipy")  # before held-out results are opened
     cohorts = [Cohort.open(place, role=role) for place in cohorts_at(paths, cohort)]
     pool = pool_about(cohorts, rule, reference, options)
-    made: Sequence[Table | tuple[str, str]]
+    results: Sequence[Table | tuple[str, str]]
     if only is not None:
-        made = [build(name, pool, margins=margins) for name in asked]
+        results = [build(name, pool, margins=margins) for name in asked]
     else:
-        made = list(build_all(pool, margins=margins))
-    tables = [each for each in made if isinstance(each, Table)]
+        results = list(build_all(pool, margins=margins))
+    tables = [result for result in results if isinstance(result, Table)]
     out.mkdir(parents=True, exist_ok=True)
     for name, text in _files(tables):
         write_text(out / name, text)
     screen = printing.console()
     screen.print(f"{len(tables)} tables of {len(pool)} runs ({pool.name}) are in {out}.")
-    for name, reason in (each for each in made if not isinstance(each, Table)):
+    for name, reason in (result for result in results if not isinstance(result, Table)):
         screen.print(f"Without {name}: {reason}")
 
 

@@ -17,7 +17,7 @@ from checkwise.cli.progress import counting, watching_records
 
 def command(
     study: StudyName,
-    out: Annotated[Path, typer.Option("--out", help="The run's folder.")],
+    out: Annotated[Path, typer.Option("--out", "--output", "-o", help="The run's folder.")],
     algorithm: Annotated[str, typer.Option(help="The training algorithm.")] = "ERM",
     held_out: Annotated[
         str | None, typer.Option(help="The unseen domain. [default: the study's first]")

@@ -11,6 +11,7 @@ import typer
 from checkwise.cli import printing
 from checkwise.cli.options import AsJson, CohortFolder
 from checkwise.cli.progress import counting
+from checkwise.text import counted
 
 if TYPE_CHECKING:
     from checkwise.study.registered import Registered
@@ -56,17 +57,19 @@ def command(
             out.print(f"{fault.run}: {fault.what}: {fault.do}.")
         for note in notes:
             out.print(note)
-        out.print(f"{len(faults)} fault(s)." if faults else "Everything is as it was written.")
+        out.print(
+            f"{counted(len(faults), 'fault')}." if faults else "Everything is as it was written."
+        )
         if asked is not None:
             out.print(f"{registered}: {_said(*asked)}")
     late = asked is not None and asked[1].state != "before"
     return 1 if faults or late else 0
 
 
-def _said(rule: str, found: Registered) -> str:
-    if found.state == "none":
+def _said(rule: str, registration: Registered) -> str:
+    if registration.state == "none":
         return (
             "no registration in the log has this digest: the log was written anew, or the digest "
             "is that of another cohort. Look for a copy of the log."
         )
-    return f"{rule} {found}" if rule else str(found)
+    return f"{rule} {registration}" if rule else str(registration)

@@ -87,7 +87,7 @@ def _by_unit(rows: Sequence[Contrast]) -> Markup | None:
 
 
 def _tiles(rows: Sequence[Contrast]) -> list[str]:
-    """What the tiles are about, as far as it was measured."""
+    """The metrics shown as tiles: those of TILES that were measured."""
     measured = {row.metric for row in rows}
     return [metric for metric in TILES if metric in measured]
 
@@ -138,7 +138,7 @@ def trained_on(machines: Mapping[str, int]) -> str:
 
 
 def _held_out(facts: CohortFacts) -> Markup:
-    """Closed until asked for; what the report was asked about stands at the top of the page."""
+    """Held-out results, collapsed until the reader opens them; the report's own are at the top."""
     by_metric = [
         forest_panel([facts.spreads[rule][m] for rule in facts.rules])
         for m in range(len(facts.spreads[facts.rules[0]]))

@@ -179,9 +179,9 @@ def _levels(tables: Sequence[Differences], reference: str) -> dict[str, dict[str
     """Mean of every metric under every rule, on the reported scale, over the runs it has."""
 
     def means(table: Differences, values: Any) -> dict[str, float]:
-        kept = np.isfinite(table.of_reference) & np.isfinite(table.of_rule)
+        finite = np.isfinite(table.of_reference) & np.isfinite(table.of_rule)
         return {
-            metric: scale(metric) * float(values[kept[:, m], m].mean())
+            metric: scale(metric) * float(values[finite[:, m], m].mean())
             for m, metric in enumerate(table.metrics)
         }
 

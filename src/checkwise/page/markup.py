@@ -26,14 +26,14 @@ def el(name: str, /, *children: Child, **attributes: object) -> Markup:
         >>> print(el("p", "a < b", class_="note"))
         <p class="note">a &lt; b</p>
     """
-    given = "".join(
+    written = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escape(_text(value))}"'
         for key, value in attributes.items()
         if value is not None
     )
     if name in VOID:
-        return Markup(f"<{name}{given}>")
-    return Markup(f"<{name}{given}>{join(*children)}</{name}>")
+        return Markup(f"<{name}{written}>")
+    return Markup(f"<{name}{written}>{join(*children)}</{name}>")
 
 
 def join(*children: Child) -> Markup:

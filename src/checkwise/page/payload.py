@@ -121,12 +121,12 @@ def _size(plan: Plan, runs: Sequence[Trajectory]) -> int:
 
 def _entry(name: str, run: Trajectory, plan: Plan, packed: _Packed) -> dict[str, Any]:
     means = Columns.of(run)
-    kept = [m for m in run.values if m in plan.by_domain and m != "accuracy"]
-    pooled = [m for m in run.metrics if m not in kept and m != "accuracy"]
+    by_domain = [m for m in run.values if m in plan.by_domain and m != "accuracy"]
+    pooled = [m for m in run.metrics if m not in by_domain and m != "accuracy"]
     exact = run.correct is not None
     if not exact:
-        kept.append("accuracy")
-    packed.floats += [run.values[m].ravel() for m in kept]
+        by_domain.append("accuracy")
+    packed.floats += [run.values[m].ravel() for m in by_domain]
     packed.floats += [means[m] for m in pooled]
     if run.correct is not None:
         packed.whole.append(run.correct.ravel())
@@ -136,7 +136,7 @@ def _entry(name: str, run: Trajectory, plan: Plan, packed: _Packed) -> dict[str,
         "steps": packed.index("steps", run.steps.tolist()),
         "domains": packed.index("domains", list(run.domains)),
         "counts": None if run.counts is None else packed.index("counts", run.counts.tolist()),
-        "columns": packed.index("columns", {"values": kept, "pooled": pooled}),
+        "columns": packed.index("columns", {"values": by_domain, "pooled": pooled}),
         "exact": exact,
         "diverged": np.flatnonzero(run.diverged).tolist(),
         "draw": f"{draw(RANDOM_SEED, run.identity):x}",

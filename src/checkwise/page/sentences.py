@@ -118,26 +118,26 @@ def caution(contrast: Contrast) -> str:
     """What narrows a difference, as the end of its clause; empty where nothing does."""
     if isnan(contrast.low):
         return ""
-    found = verdict(contrast)
-    if "run" in found.against:
+    said = verdict(contrast)
+    if "run" in said.against:
         return ", an interval that includes zero"
-    if found.direction == "unclear":
-        return f", which {listed(group_names(found.against))} do not bear out"
-    if found.reach == "these runs":
+    if said.direction == "unclear":
+        return f", which {listed(group_names(said.against))} do not bear out"
+    if said.reach == "these runs":
         return " (shown for these runs, not for new seeds)"
-    if found.reach == "these domains":
+    if said.reach == "these domains":
         return f" (shown for {_domains(contrast)}, not for new ones)"
     return ""
 
 
 def badge(contrast: Contrast) -> str:
     """The verdict in a few words: ``better on these domains``, ``not borne out by draws``."""
-    found = verdict(contrast)
-    if "run" in found.against:
+    said = verdict(contrast)
+    if "run" in said.against:
         return "includes zero"
-    if found.direction == "unclear":
-        return f"not borne out by {listed(group_names(found.against), 'or')}"
-    return f"{found.direction}{_where(contrast, found.reach)}"
+    if said.direction == "unclear":
+        return f"not borne out by {listed(group_names(said.against), 'or')}"
+    return f"{said.direction}{_where(contrast, said.reach)}"
 
 
 def headline(rows: Sequence[Contrast]) -> str:
@@ -146,7 +146,7 @@ def headline(rows: Sequence[Contrast]) -> str:
     first = leading[0]
     if first.n < 2:
         return f"{first.rule}: too few runs to tell"
-    found = [verdict(row) for row in leading]
+    verdicts = [verdict(row) for row in leading]
     said = {
         ("better",): "higher accuracy",
         ("unclear",): "no clear difference in accuracy",
@@ -160,13 +160,13 @@ def headline(rows: Sequence[Contrast]) -> str:
         ("worse", "better"): "higher accuracy, but higher NLL",
         ("worse", "unclear"): "higher NLL, no clear change in accuracy",
         ("worse", "worse"): "higher NLL and lower accuracy",
-    }[tuple(each.direction for each in found)]
-    return f"{first.rule}{_where(first, _narrowest(found))}: {said}"
+    }[tuple(one.direction for one in verdicts)]
+    return f"{first.rule}{_where(first, _narrowest(verdicts))}: {said}"
 
 
-def _narrowest(found: Sequence[Verdict]) -> Reach:
+def _narrowest(verdicts: Sequence[Verdict]) -> Reach:
     """How far all that is claimed reaches."""
-    claimed = [each.reach for each in found if each.direction != "unclear"]
+    claimed = [one.reach for one in verdicts if one.direction != "unclear"]
     order: tuple[Reach, ...] = ("these runs", "these domains", "new domains")
     return min(claimed, key=order.index, default="new domains")
 
@@ -196,9 +196,9 @@ def by_unit(rows: Sequence[Contrast]) -> list[str]:
 
 def _unit_line(row: Contrast) -> str:
     said = [
-        f"{named_groups(name, found.groups)} {ends(found.low, found.high, row.metric)}"
-        for name, found in row.units.items()
-        if found.decides
+        f"{named_groups(name, interval.groups)} {ends(interval.low, interval.high, row.metric)}"
+        for name, interval in row.units.items()
+        if interval.decides
     ]
     if not said:
         return ""

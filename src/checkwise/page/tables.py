@@ -85,11 +85,11 @@ def unit_table(contrasts: Sequence[Contrast]) -> Markup:
 
 
 def _unit_cell(contrast: Contrast, name: str) -> Markup:
-    found = contrast.units[name]
-    if not found.decides:
+    interval = contrast.units[name]
+    if not interval.decides:
         return el("td", "too few", class_="num")
-    both_ends = ends(found.low, found.high, contrast.metric)
-    zero = el("small", "includes zero" if found.includes_zero else "excludes zero")
+    both_ends = ends(interval.low, interval.high, contrast.metric)
+    zero = el("small", "includes zero" if interval.includes_zero else "excludes zero")
     return el("td", el("span", both_ends, class_="ci"), zero, class_="num")
 
 
@@ -172,13 +172,13 @@ def _paired_row(label: str, contrasts: Sequence[Contrast]) -> Markup:
 
 
 def _paired_cell(contrast: Contrast) -> Markup:
-    found = verdict(contrast).direction
+    direction = verdict(contrast).direction
     median, trimmed = (
         shown(value, contrast.metric, signed=True) for value in (contrast.median, contrast.trimmed)
     )
     return el(
         "td",
-        None if found == "unclear" else join(el("em", found, class_=found), " "),
+        None if direction == "unclear" else join(el("em", direction, class_=direction), " "),
         el(
             "b",
             shown(contrast.mean, contrast.metric, signed=True),

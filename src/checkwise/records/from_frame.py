@@ -103,7 +103,9 @@ def _column(table: Any, column: str, name: str) -> NDArray[Any]:
         return objects(cells.to_numpy() if hasattr(cells, "to_numpy") else cells)
     array = to_numpy(cells, f"column {column!r}")
     if array.ndim != 1:
-        raise InputError(f"Expected column {column!r} to be one-dimensional, got {array.shape}.")
+        raise InputError(
+            f"Expected column {column!r} to be one-dimensional, but got {array.shape}."
+        )
     return array
 
 

@@ -67,14 +67,15 @@ def source_rows(
     keep &= np.isin(domain, sides.sources)
     if not keep.any():
         raise InputError(
-            f"No source rows of {where} are left after the held-out ones: hold out fewer."
+            f"Expected rows of a source domain, but {where} has none beside the held-out ones: "
+            "hold out fewer."
         )
     targets = _targets(columns, keep, known if "domain" in columns else frozenset(), where)
     for row, names in targets.items():
         keep[row] = domain[row] not in names
     if not keep.any():
         raise InputError(
-            f"Every row of {where} belongs to a held-out domain: nothing to select on."
+            f"Expected rows of a source domain, but every row of {where} belongs to a held-out one."
         )
     check_sources(validation, set(domain[keep].tolist()), where)
     row_targets = tuple(targets.get(row, ()) for row in np.flatnonzero(keep).tolist())

@@ -78,7 +78,7 @@ def accuracy_constrained(
         q: 1, 2 or inf.
         pareto: first drop checkpoints that another one beats in every objective. In exact
             arithmetic this cannot change the choice for q < ∞, and only ties for q = ∞.
-        eta: the offset η. It decides between two checkpoints of opposed order.
+        eta: the offset η. Where two objectives order two checkpoints oppositely, it decides.
     """
     _check_settings(pareto, eta)
     feasible = table.within(delta_pp)
@@ -113,7 +113,7 @@ def distance(normalised: FloatArray, q: Norm) -> FloatArray:
 
 
 def nondominated(errors: FloatArray, among: BoolArray) -> BoolArray:
-    """Marked checkpoints that no other marked one matches or beats everywhere, once strictly."""
+    """Marked checkpoints that no other marked one dominates: nowhere worse, somewhere better."""
     this, other = errors[..., :, None], errors[..., None, :]
     beaten = (other <= this).all(axis=0) & (other < this).any(axis=0) & among[..., None, :]
     return among & ~beaten.any(axis=-1)

@@ -77,7 +77,10 @@ def usable_rules(metrics: Iterable[str]) -> list[str]:
 def _reason(absent: list[str], usable: list[str], pooled: set[str]) -> str:
     listed = " and ".join(absent)
     if pooled.intersection(absent):
-        return f"{listed} is not there for every domain; {DEFAULT_RULE} needs it"
+        verb = "is" if len(absent) == 1 else "are"
+        return (
+            f"{listed} {verb} not logged for every domain; {DEFAULT_RULE} needs {_pronoun(absent)}"
+        )
     if usable == ["accuracy"]:
         return f"there is accuracy alone; {DEFAULT_RULE} needs {listed} too"
     return f"there is no {' and no '.join(absent)}; {DEFAULT_RULE} needs {_pronoun(absent)}"

@@ -56,7 +56,7 @@ def read_heldout(folder: Path, domain: str) -> dict[str, NDArray[Any]]:
 
 
 def read_pseudo_target(folder: Path, domain: str) -> dict[str, NDArray[Any]]:
-    """The same for a domain that an inner run leaves out. For the outer run that domain is
+    """Every record on a domain that an inner run leaves out. For the outer run that domain is
     validation, so reading it leaves no mark.
     """
     return _columns(Path(folder), domain)
@@ -114,7 +114,9 @@ def _columns(folder: Path, domain: str) -> dict[str, NDArray[Any]]:
             f"{known}: check the name, or let the run train."
         ) from None
     if not lines:
-        raise InputError(f"Expected at least one record, but got none in {path}: let it train.")
+        raise InputError(
+            f"Expected at least one record, but got none in {path}: wait for its first checkpoint."
+        )
     steps, diverged = journal.steps_of(lines, path), journal.diverged_of(lines)
     columns = journal.metric_columns(lines, diverged, steps, str(path), gaps=True)
     return {"step": steps, "diverged": diverged, **columns}

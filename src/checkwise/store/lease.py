@@ -1,4 +1,4 @@
-"""The right to write a run: held by one process, lost with it.
+"""A lock on a run's folder: one process holds it, and it ends with that process.
 
 On one machine the operating system's file lock decides, and a killed process loses it at once.
 Between machines, whose locks may not see each other, a fresh modification time says that the holder

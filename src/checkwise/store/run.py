@@ -109,11 +109,14 @@ def read_trajectory(folder: Path) -> Trajectory:
     path = folder / layout.SOURCE
     if not has_file(folder, layout.SOURCE):
         raise InputError(
-            f"Expected records in {path}, but the run has not written any yet: let it train."
+            f"Expected records in {path}, but the run has not written any yet: wait for its first "
+            "checkpoint."
         )
     lines = read_records(folder, layout.SOURCE)
     if not lines:
-        raise InputError(f"Expected at least one record, but got none in {path}: let it train.")
+        raise InputError(
+            f"Expected at least one record, but got none in {path}: wait for its first checkpoint."
+        )
     notes = imported_notes(run) if finished(folder) else ["the run is not finished"]
     unknown = unknown_metrics(run)
     if unknown:

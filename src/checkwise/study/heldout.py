@@ -1,4 +1,4 @@
-"""Held-out results of a cohort: the only place where a target is read."""
+"""Held-out results of a cohort's runs: values at steps, logits, and who may see them."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ def calibrate_all(
     if (path / layout.RUN).is_file():
         if not finished(path):
             raise InputError(
-                f"Expected a finished run, but {path} is still being trained: let it finish."
+                f"Expected a finished run, but {path} is still being trained: wait for it."
             )
         return (calibrate_run(path, rule, outputs=outputs, **options),)
     cohort = Cohort.open(path)

@@ -249,6 +249,6 @@ class _Run:
 
 
 def _mean(terms: list[Tensor]) -> float | None:
-    """The mean of a logged term; None where it is not a number JSON has."""
+    """The mean of a logged term; None if it is not finite, because JSON has no such number."""
     value = torch.stack(terms).double().mean().item()
     return value if math.isfinite(value) else None

@@ -74,7 +74,7 @@ def save(folder: Path, state: ResumeState) -> None:
 
 
 def load(folder: Path) -> ResumeState | None:
-    """The state a run left, or None where it has to begin.
+    """The saved state of a run, or None if it must start from the beginning.
 
     Raises:
         InputError: it is damaged, or it has no checksum because an older version wrote it.
@@ -91,7 +91,7 @@ def load(folder: Path) -> ResumeState | None:
         )
     content = outer["state"].numpy().tobytes() if isinstance(outer.get("state"), Tensor) else b""
     if hashlib.sha256(content).hexdigest() != outer.get("sha256"):
-        raise _damaged(path, "a checksum that differs")
+        raise _damaged(path, "another checksum")
     state = ResumeState(**_decoded(content, path))
     layout.check_schema(state.schema, path)
     return state
