@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from checkwise.errors import NoGuaranteeError
 from checkwise.page.payload import BUDGET, payload
 from checkwise.records import RunKey
-from checkwise.selection import DEFAULT_RULE, Rule, Selection, baselines, rules
+from checkwise.selection import DEFAULT_RULE, Rule, Selection, built_in_rules, rules
 from checkwise.selection.constrained import OBJECTIVES, accuracy_constrained
 from checkwise.selection.default_rule import REFERENCE
 from checkwise.selection.result import plain
@@ -28,12 +28,12 @@ FloatArray = NDArray[np.float64]
 Chosen = Mapping[str, Mapping[RunKey, Selection]]
 
 KINDS = {
-    baselines.source_accuracy: "source",
-    baselines.early: "early",
-    baselines.random: "random",
+    built_in_rules.source_accuracy: "source",
+    built_in_rules.early: "early",
+    built_in_rules.random: "random",
     accuracy_constrained: "constrained",
-    baselines.pure: "pure",
-    baselines.wald: "wald",
+    built_in_rules.pure: "pure",
+    built_in_rules.wald: "wald",
 }
 CONTROLS = ("delta_pp", "q", "objectives", "threshold_pp")
 THRESHOLD_PP = 80  # where the control of wald starts; the rule has no default

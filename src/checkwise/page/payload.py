@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from checkwise.metrics import METRICS
 from checkwise.page.sentences import metric_title
 from checkwise.records import RunKey, Trajectory
-from checkwise.selection.baselines import RANDOM_SEED, draw
+from checkwise.selection.built_in_rules import RANDOM_SEED, draw
 from checkwise.selection.columns import Columns
 from checkwise.study.cohort import MAIN_METRICS
 

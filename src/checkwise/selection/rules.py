@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -14,9 +13,8 @@ import numpy as np
 from checkwise.entry_points import Origin, register_offered
 from checkwise.errors import InputError
 from checkwise.metrics import is_metric
-from checkwise.selection import baselines
 from checkwise.selection.columns import Columns
-from checkwise.selection.constrained import OBJECTIVES, Ranking, accuracy_constrained
+from checkwise.selection.constrained import Ranking
 from checkwise.selection.standing import tolerance
 
 Rank = Callable[..., Ranking]
@@ -207,76 +205,3 @@ def _ranks(choose: Callable[..., int], name: str, *, constrained: bool) -> Rank:
     ]
     rank.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return rank
-
-
-def _register_built_in() -> None:
-    register(
-        Rule(
-            "source-acc",
-            "highest mean source accuracy, earliest on ties",
-            baselines.source_accuracy,
-            constrained=True,
-            prunable=True,
-        )
-    )
-    for suffix, objectives in OBJECTIVES.items():
-        register(
-            Rule(
-                f"ac-{suffix}",
-                f"within delta_pp of the best accuracy, smallest {' + '.join(objectives)}",
-                partial(accuracy_constrained, objectives=objectives),
-                needs=objectives,
-                constrained=True,
-                prunable=True,
-                fixed={"objectives": objectives},
-            )
-        )
-    register(
-        Rule(
-            "ac",
-            "within delta_pp of the best accuracy, smallest of the objectives you name",
-            accuracy_constrained,
-            constrained=True,
-            prunable=True,
-        )
-    )
-    register(
-        Rule(
-            "ac-early",
-            "within delta_pp of the best accuracy, earliest",
-            baselines.early,
-            constrained=True,
-            prunable=True,
-        )
-    )
-    register(
-        Rule(
-            "ac-random",
-            "within delta_pp of the best accuracy, one reproducible draw",
-            baselines.random,
-            constrained=True,
-            prunable=True,
-        )
-    )
-    for metric in ("ece", "cwece", "nll"):
-        register(
-            Rule(
-                f"pure-{metric}",
-                f"smallest {metric} over the whole run, whatever the accuracy",
-                partial(baselines.pure, metric=metric),
-                needs=(metric,),
-                ties_by_accuracy=False,
-                fixed={"metric": metric},
-            )
-        )
-    register(
-        Rule(
-            "wald",
-            "smallest ece among checkpoints with at least threshold_pp accuracy",
-            baselines.wald,
-            needs=("ece",),
-        )
-    )
-
-
-_register_built_in()

@@ -35,7 +35,7 @@ from checkwise.calibrators.source_temperatures import Logits, calibrate
 from checkwise.errors import InputError
 from checkwise.records import RunKey, Trajectory
 from checkwise.selection import Columns, Rule, get_rule
-from checkwise.selection.baselines import wald
+from checkwise.selection.built_in_rules import wald
 from checkwise.selection.constrained import DELTA_PP, Ranking, accuracy_constrained
 from checkwise.selection.standing import Points
 from checkwise.store import layout

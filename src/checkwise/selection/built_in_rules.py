@@ -1,4 +1,4 @@
-"""Rules to compare AC with.
+"""The rules that come with checkwise: the family of AC, and baselines to compare it with.
 
 ``source-acc`` looks at accuracy alone. ``ac-early`` and ``ac-random`` share AC's feasible set and
 ignore its objectives. ``pure-…`` and ``wald`` have no tolerance.
@@ -7,13 +7,15 @@ ignore its objectives. ``pure-…`` and ``wald`` have no tolerance.
 from __future__ import annotations
 
 import hashlib
+from functools import partial
 
 import numpy as np
 
 from checkwise.errors import InputError
 from checkwise.metrics.settings import whole
 from checkwise.selection.columns import Columns
-from checkwise.selection.constrained import DELTA_PP, Ranking
+from checkwise.selection.constrained import DELTA_PP, OBJECTIVES, Ranking, accuracy_constrained
+from checkwise.selection.rules import Rule, register
 from checkwise.selection.standing import Points
 
 LARGEST_SEED = 2**63 - 1
@@ -77,3 +79,77 @@ def wald(table: Columns, *, threshold_pp: Points | None = None) -> Ranking:
             f"is {best:.2f} points; choose a lower threshold."
         )
     return Ranking(table.error("ece"), eligible)
+
+
+def _register_built_in() -> None:
+    """In the order in which `checkwise rules` lists them."""
+    register(
+        Rule(
+            "source-acc",
+            "highest mean source accuracy, earliest on ties",
+            source_accuracy,
+            constrained=True,
+            prunable=True,
+        )
+    )
+    for suffix, objectives in OBJECTIVES.items():
+        register(
+            Rule(
+                f"ac-{suffix}",
+                f"within delta_pp of the best accuracy, smallest {' + '.join(objectives)}",
+                partial(accuracy_constrained, objectives=objectives),
+                needs=objectives,
+                constrained=True,
+                prunable=True,
+                fixed={"objectives": objectives},
+            )
+        )
+    register(
+        Rule(
+            "ac",
+            "within delta_pp of the best accuracy, smallest of the objectives you name",
+            accuracy_constrained,
+            constrained=True,
+            prunable=True,
+        )
+    )
+    register(
+        Rule(
+            "ac-early",
+            "within delta_pp of the best accuracy, earliest",
+            early,
+            constrained=True,
+            prunable=True,
+        )
+    )
+    register(
+        Rule(
+            "ac-random",
+            "within delta_pp of the best accuracy, one reproducible draw",
+            random,
+            constrained=True,
+            prunable=True,
+        )
+    )
+    for metric in ("ece", "cwece", "nll"):
+        register(
+            Rule(
+                f"pure-{metric}",
+                f"smallest {metric} over the whole run, whatever the accuracy",
+                partial(pure, metric=metric),
+                needs=(metric,),
+                ties_by_accuracy=False,
+                fixed={"metric": metric},
+            )
+        )
+    register(
+        Rule(
+            "wald",
+            "smallest ece among checkpoints with at least threshold_pp accuracy",
+            wald,
+            needs=("ece",),
+        )
+    )
+
+
+_register_built_in()
