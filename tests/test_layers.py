@@ -94,3 +94,30 @@ def test_importing_the_package_is_light() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.strip() == "[]", done.stderr
+
+
+DEFAULTS = {"delta_pp", "bins", "bandwidth", "q", "eta"}
+
+
+def defaults(node: ast.AST) -> list[tuple[str, ast.expr | None]]:
+    """Name and default of every parameter of a function, or of a field of a class."""
+    if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+        return [(node.target.id, node.value)]
+    if not isinstance(node, ast.FunctionDef):
+        return []
+    given = node.args
+    positional = [*given.posonlyargs, *given.args]
+    last = positional[len(positional) - len(given.defaults) :]
+    return [
+        *((argument.arg, value) for argument, value in zip(last, given.defaults, strict=True)),
+        *((a.arg, value) for a, value in zip(given.kwonlyargs, given.kw_defaults, strict=True)),
+    ]
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_a_default_is_written_once(path: Path) -> None:
+    """Functions and fields name the constant that holds a default instead of repeating it."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        for name, value in defaults(node):
+            literal = isinstance(value, ast.Constant) and isinstance(value.value, int | float)
+            assert not (name in DEFAULTS and literal), f"{name} of {ast.unparse(node)[:60]}"

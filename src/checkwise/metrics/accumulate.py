@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from checkwise.errors import InputError
 from checkwise.metrics import inputs
 from checkwise.metrics.report import Report, summarise
-from checkwise.metrics.settings import whole
+from checkwise.metrics.settings import BANDWIDTH, BINS, whole
 from checkwise.metrics.smooth import new_grid
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Accumulator:
         (3, 2, 0.5845)
     """
 
-    def __init__(self, *, classes: int, bins: int = 15, bandwidth: float = 0.1) -> None:
+    def __init__(self, *, classes: int, bins: int = BINS, bandwidth: float = BANDWIDTH) -> None:
         self.classes = whole(classes, "classes", least=2, most=MOST_CLASSES)
         self.bins, self.bandwidth = inputs.check_bins(bins, bandwidth)
         self.n = 0
