@@ -75,7 +75,8 @@ def source_rows(
         keep[row] = domain[row] not in names
     if not keep.any():
         raise InputError(
-            f"Expected rows of a source domain, but every row of {where} belongs to a held-out one."
+            f"Expected rows of a source domain, but every row of {where} belongs to a held-out "
+            "domain."
         )
     check_sources(validation, set(domain[keep].tolist()), where)
     row_targets = tuple(targets.get(row, ()) for row in np.flatnonzero(keep).tolist())
