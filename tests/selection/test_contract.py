@@ -98,3 +98,24 @@ def test_a_users_rule_works_on_many_runs(name: str) -> None:
         "x": 2,
         "y": 2,
     }
+
+
+def test_a_rule_that_fails_is_named(name: str) -> None:
+    @cw.rule(name)
+    def broken(table: Columns, *, last: int = 2) -> int:
+        return int(table["step"][-last:][0])
+
+    run = cw.Trajectory(steps=[1, 2], domains=["a"], values={"accuracy": [[0.5], [0.6]]})
+    with pytest.raises(cw.InputError, match=f"rule '{name}', but it failed with TypeError"):
+        cw.select(run, name, last="x")
+
+
+def test_nothing_is_said_about_the_order_that_a_users_rule_does_not_give(name: str) -> None:
+    @cw.rule(name, needs=("nll",))
+    def latest(table: Columns) -> int:
+        return int(table["step"][-1])
+
+    values = {"accuracy": [[0.5], [0.6], [0.55]], "nll": [[1.0], [0.2], [0.7]]}
+    run = cw.Trajectory(steps=[1, 2, 3], domains=["a"], values=values)
+    assert "runner-up" in cw.select(run, "pure-nll").explain()
+    assert "runner-up" not in cw.select(run, name).explain()

@@ -296,3 +296,19 @@ def test_a_rule_without_a_tolerance_lists_what_it_may_choose() -> None:
     assert free.eligible_steps == free.feasible_steps == (1, 2)
     assert constrained.eligible_steps == constrained.feasible_steps == (1,)
     assert free.as_dict()["feasible_steps"] == [1, 2]
+
+
+def test_a_weight_for_the_domain_that_a_run_holds_out_is_ignored() -> None:
+    run = cw.Trajectory(
+        steps=[1, 2],
+        domains=["art", "photo"],
+        values={"accuracy": [[0.9, 0.5], [0.6, 0.7]]},
+        key=cw.RunKey("PACS", "ERM", ("sketch",), 0, 0),
+    )
+    weights = {"art": 3, "photo": 1}
+    wanted = cw.select(run, "source-acc", weights=weights)
+    assert (
+        cw.select(run, "source-acc", weights={**weights, "sketch": 5}).accuracy == wanted.accuracy
+    )
+    with pytest.raises(cw.InputError, match="a weight for each of art, photo"):
+        cw.select(run, "source-acc", weights={**weights, "elsewhere": 5})

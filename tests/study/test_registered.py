@@ -15,7 +15,7 @@ from checkwise.store.registration import LOG, OPENED, mark_opened, read_log, reg
 from checkwise.store.unpack import unpack
 from checkwise.study import Cohort, method
 from checkwise.study.registered import registered, registrations
-from checkwise.study.registered_choice import choice_of
+from checkwise.study.registered_choice import choice_of, same_choice
 from tests.study.cohorts import tiny_runs, write_cohort
 
 
@@ -186,3 +186,24 @@ def test_the_log_can_be_read_by_others(folder: Path) -> None:
     register(folder, AC_NC)
     assert stat.S_IMODE((folder / LOG).stat().st_mode) & stat.S_IRUSR
     json.loads((folder / LOG).read_text())
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"weights": {"photo": "2", "art": "1"}}, {"weights": {"art": "1.0", "photo": "2.0"}}),
+        ({"objectives": ("nll", "cwece")}, {"objectives": ("cwece", "nll")}),
+        ({"delta_pp": "1"}, {"delta_pp": "1.00"}),
+    ],
+)
+def test_settings_that_mean_the_same_are_one_choice(
+    one: dict[str, object], other: dict[str, object]
+) -> None:
+    choices = []
+    for settings in (one, other):
+        params = {name: value for name, value in settings.items() if name != "weights"}
+        row = method("ac", **{"objectives": ("nll",), **params})
+        weights = {"weights": settings["weights"]} if "weights" in settings else {}
+        choices.append(choice_of(row, **weights))  # type: ignore[arg-type]
+    assert same_choice(*choices)
+    assert not same_choice(choices[0], choice_of(method("ac", objectives=("ece",))))

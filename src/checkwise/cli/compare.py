@@ -23,6 +23,7 @@ from checkwise.metrics import METRICS
 from checkwise.page import sentences
 from checkwise.selection import DEFAULT_RULE
 from checkwise.selection.default_rule import REFERENCE
+from checkwise.selection.result import plain
 from checkwise.statistics.bootstrap import LEVEL, RESAMPLES, SEED
 from checkwise.store.atomic_write import write_text
 from checkwise.study import Cohort, Contrast, contrast_rows
@@ -106,6 +107,7 @@ def command(
     )
     content = {
         **record(study, rows, reference, names(by)),
+        "settings": {**_settings(options), "scope": scope},
         "registered": {rule: asdict(registration) for rule, registration in known.items()},
     }
     if out is not None:
@@ -114,6 +116,9 @@ def command(
         print(json.dumps(content, allow_nan=False))
         return
     present(study, rows, names(by))
+    changed = [f"{name} = {value}" for name, value in _settings(options).items()]
+    if changed:
+        printing.console().print(f"Settings: {', '.join(changed)}.")
     if rules is None and study.usual_rule != DEFAULT_RULE:
         printing.console().print(
             f"{study.usual_rule} is compared because the runs lack metrics that {DEFAULT_RULE} "
@@ -138,6 +143,15 @@ def _besides(rules: Sequence[str], reference: str) -> list[str]:
             "add one."
         )
     return compared
+
+
+def _settings(options: RuleOptions) -> dict[str, Any]:
+    """What was set besides the defaults, as JSON keeps it."""
+    set_ = {name: plain(value) for name, value in options.params.items()}
+    weights = options.weighting["weights"]
+    if weights != "equal":
+        set_["weights"] = weights
+    return {**set_, "worst_domain": True} if options.worst_domain else set_
 
 
 def names(text: str | None) -> list[str]:
@@ -287,5 +301,6 @@ def _write(out: Path, content: dict[str, Any]) -> None:
         import pandas
 
         facts = {k: content[k] for k in ("role", "unfinished", "wrecked", "resamples", "seed")}
+        facts["settings"] = json.dumps(content["settings"])
         table = pandas.DataFrame(map(contrast_rows.flat, content["contrasts"])).assign(**facts)
         write_text(out, csv_text(table))

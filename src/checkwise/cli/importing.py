@@ -11,7 +11,7 @@ import typer
 
 from checkwise.cli import printing
 from checkwise.cli.input_options import columns_of
-from checkwise.cli.options import Column, HeldOut, Source
+from checkwise.cli.options import Column, Source
 from checkwise.cli.progress import counting
 from checkwise.errors import InputError
 from checkwise.readers.request import Request
@@ -36,7 +36,12 @@ def command(
         Path | None,
         typer.Option("--out", "--output", "-o", help="The cohort to make. [default: PATH.cohort]"),
     ] = None,
-    held_out: HeldOut = None,
+    held_out: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A domain of the table that is a target: its rows are sealed; repeatable."
+        ),
+    ] = None,
     source: Source = None,
     column: Column = None,
     role: Annotated[str, typer.Option(help="development or evaluation.")] = "evaluation",

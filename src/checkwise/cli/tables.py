@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from math import inf
 from pathlib import Path
 from typing import Annotated
@@ -23,7 +24,15 @@ from checkwise.store.atomic_write import write_text
 from checkwise.study import Cohort
 from checkwise.study.methods import with_shared
 from checkwise.study.pool import Pool
-from checkwise.tables import Table, build, build_all, check_name, typeset, usual_names
+from checkwise.tables import (
+    ABOUT_THE_RULE,
+    Table,
+    build,
+    build_all,
+    check_name,
+    typeset,
+    usual_names,
+)
 
 KINDS = (".md", ".csv", ".tex")
 ALL = "tables.md"
@@ -85,6 +94,12 @@ def command(
     for name, text in _files(tables):
         write_text(out / name, text)
     screen = printing.console()
+    fixed = [table.name for table in tables if table.name not in ABOUT_THE_RULE]
+    if pool.contrast != f"{DEFAULT_RULE} − {REFERENCE}" and fixed:
+        screen.print(
+            f"About {DEFAULT_RULE} and others at their defaults, whatever the options say: "
+            f"{', '.join(fixed)}."
+        )
     screen.print(f"{len(tables)} tables of {len(pool)} runs ({pool.name}) are in {out}.")
     for name, reason in (result for result in results if not isinstance(result, Table)):
         screen.print(f"Without {name}: {reason}")
@@ -96,7 +111,8 @@ def pool_about(
     """The runs, and the contrast that tables and figures of one contrast are about."""
     options.refuse_weighting("tables and figures")
     usual = next((cohort.usual_rule for cohort in cohorts if cohort.imported), DEFAULT_RULE)
-    about, against = with_shared((rule or usual, reference), options.params)
+    rows = with_shared((rule or usual, reference), options.params)
+    about, against = (replace(row, title="") for row in rows)  # its name and what was set
     return Pool(cohorts, rule=about, reference=against)
 
 

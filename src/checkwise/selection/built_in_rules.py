@@ -73,10 +73,12 @@ def wald(table: Columns, *, threshold_pp: Points | None = None) -> Ranking:
         )
     eligible = table.at_least(threshold_pp)
     if not np.all(eligible.any(axis=-1)):
-        best = 100 * np.nanmax(table["accuracy"], axis=-1).min()
+        best = 100 * np.atleast_1d(np.nanmax(table["accuracy"], axis=-1))
+        short = np.atleast_1d(~eligible.any(axis=-1))
+        among = f" in {short.sum()} of {len(short)} runs" if len(short) > 1 else ""
         raise InputError(
-            f"No checkpoint reaches threshold_pp = {threshold_pp}: the best mean source accuracy "
-            f"is {best:.2f} points; choose a lower threshold."
+            f"No checkpoint reaches threshold_pp = {threshold_pp}{among}: the best mean source "
+            f"accuracy is {best.min():.2f} points; choose a lower threshold."
         )
     return Ranking(table.error("ece"), eligible)
 

@@ -124,6 +124,8 @@ def _spacing(steps: list[Fraction]) -> Fraction:
 
 
 def _runner_up(s: Selection) -> str:
+    if s.rule_used.names_one:
+        return ""
     if len(s.eligible_steps) < 2 or (not s.rule_used.needs and "objectives" not in s.params):
         return ""
     other = int(np.flatnonzero(s.rank == 2)[0])

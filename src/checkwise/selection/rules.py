@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from checkwise.entry_points import Origin, register_offered
-from checkwise.errors import InputError
+from checkwise.errors import CheckwiseError, InputError
 from checkwise.metrics import is_metric
 from checkwise.selection.columns import Columns
 from checkwise.selection.constrained import Ranking
@@ -35,6 +35,7 @@ class Rule:
             later record can make them eligible or change the choice among the rest.
         ties_by_accuracy: equal scores go to the higher accuracy before the earlier step.
         stackable: ``rank`` accepts a stack of runs.
+        names_one: it names one checkpoint and says nothing of the order of the others.
         fixed: parameters that make this rule of a family (its objectives, its metric).
         origin: the installed package that offers it, if one does.
     """
@@ -47,6 +48,7 @@ class Rule:
     prunable: bool = False
     ties_by_accuracy: bool = True
     stackable: bool = True
+    names_one: bool = False
     fixed: Mapping[str, Any] = field(default_factory=dict)
     origin: Origin | None = None
 
@@ -167,17 +169,32 @@ def rule(
                 constrained=constrained,
                 prunable=prunable,
                 stackable=False,
+                names_one=True,
             )
         )
 
     return add
 
 
+def _call(choose: Callable[..., int], name: str, table: Columns, params: Mapping[str, Any]) -> int:
+    """The step that a user's rule returns; whatever it raises is said to be its own."""
+    try:
+        return choose(table, **params)
+    except CheckwiseError:
+        raise
+    except Exception as error:
+        settings = ", ".join(f"{key} = {value!r}" for key, value in params.items())
+        raise InputError(
+            f"Expected a step from rule {name!r}, but it failed with {type(error).__name__}: "
+            f"{error} ({settings or 'no parameters'}): mend the rule, or change its parameters."
+        ) from error
+
+
 def _ranks(choose: Callable[..., int], name: str, *, constrained: bool) -> Rank:
     """A ranking that puts the chosen step first."""
 
     def rank(table: Columns, **params: Any) -> Ranking:
-        step = choose(table, **params)
+        step = _call(choose, name, table, params)
         at = table["step"] == step
         if not np.any(at):
             raise InputError(

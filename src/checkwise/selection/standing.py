@@ -77,6 +77,7 @@ def domain_weights(trajectory: Trajectory, weights: Weights) -> tuple[Fraction, 
 
     Args:
         weights: "equal", "sample" (by number of examples), or a weight for every domain by name.
+            A weight for a domain that the run holds out is ignored.
     """
     names = trajectory.domains
     if weights == "equal":
@@ -93,7 +94,8 @@ def domain_weights(trajectory: Trajectory, weights: Weights) -> tuple[Fraction, 
         raise InputError(
             f"Expected weights 'equal', 'sample' or a weight per domain, but got {shown(weights)}."
         )
-    if set(weights) != set(names):
+    held_out = trajectory.key.held_out if trajectory.key is not None else ()
+    if set(weights) - set(held_out) != set(names):
         raise InputError(
             f"Expected a weight for each of {', '.join(names)}, but got "
             f"{', '.join(map(str, weights)) or 'none'}."

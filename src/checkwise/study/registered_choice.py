@@ -55,7 +55,19 @@ def choice_of(
 
 def same_choice(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Whether two choices are one: the same rule and parameters, compared in the same way."""
-    return all(one.get(part, usual) == other.get(part, usual) for part, usual in PARTS.items())
+    return all(
+        _comparable(part, one.get(part, usual)) == _comparable(part, other.get(part, usual))
+        for part, usual in PARTS.items()
+    )
+
+
+def _comparable(part: str, value: Any) -> Any:
+    """The same for settings that give the same choice: 2 and 2.0, objectives in any order."""
+    if part == "weights" and isinstance(value, Mapping):
+        return {name: decimal(weight, "weights") for name, weight in value.items()}
+    if isinstance(value, Mapping) and isinstance(value.get("objectives"), list | tuple):
+        return {**value, "objectives": sorted(value["objectives"])}
+    return value
 
 
 def _params(row: Method) -> dict[str, Any]:

@@ -71,6 +71,20 @@ TABLES: dict[str, Callable[[Pool], Table]] = {
     "binning": binning.binning,
 }
 EQUIVALENCE = "equivalence"
+# About the rule and reference of the pool; the others are about fixed rules.
+ABOUT_THE_RULE = (
+    "main",
+    "main-changes",
+    "by-algorithm",
+    "without-penalties",
+    "losses",
+    "learning-rate",
+    "length",
+    "inference",
+    "influence",
+    "risk-coverage",
+    EQUIVALENCE,
+)
 # Built only when asked for by name: they read saved logits.
 SLOW = ("risk-coverage", "cross-fit", "binning")
 
