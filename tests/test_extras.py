@@ -25,7 +25,7 @@ from tests.weights.cohorts import STUDY, train_cohort
 ROOT = Path(__file__).parents[1]
 EXTRAS = sorted(set(EXTRA_OF.values()))
 # In a folder with `trained` (a cohort with weights), `study.toml`, `written` (journals only),
-# `packed.tar.xz` and `one.npz`.
+# `packed.tar.xz`, `one.npz` and `table.csv`.
 COMMANDS = {
     "demo": ["demo", "--out", "out"],
     "select": ["select", "written"],
@@ -38,6 +38,7 @@ COMMANDS = {
     "verify": ["verify", "trained"],
     "pack": ["pack", "written", "-o", "again.tar.xz"],
     "unpack": ["unpack", "packed.tar.xz", "--out", "unpacked"],
+    "import": ["import", "table.csv", "--out", "imported"],
     "preregister": ["preregister", "written"],
     "compare": ["compare", "written"],
     "tables": ["tables", "written", "--out", "tables", "--only", "main"],
@@ -90,6 +91,8 @@ def material(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "study.toml").rename(folder / "short.toml")
     demo_like(folder / "written", runs_per_algorithm=2)
     pack(folder / "written", folder / "packed.tar.xz")
+    rows = ["0,a,source,0.5", "0,b,target,0.4", "9,a,source,0.6", "9,b,target,0.5"]
+    (folder / "table.csv").write_text("\n".join(["step,domain,role,accuracy", *rows]))
     np.savez(folder / "one.npz", logits=3 * np.eye(3), labels=np.arange(3))
     return folder
 

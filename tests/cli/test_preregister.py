@@ -96,7 +96,7 @@ def test_the_command_refuses_what_the_rule_does_not_take(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run("preregister", folder, "--rule", "pure-nll", "--delta-pp", "1") == 2
-    assert "has no parameter 'delta_pp'" in capsys.readouterr().err
+    assert "none takes 'delta_pp'" in capsys.readouterr().err
     assert run("preregister", folder, "--rule", "nonsense") == 2
     assert not (folder / LOG).exists()
 
@@ -138,3 +138,12 @@ def test_objectives_that_can_be_chosen_by_are_registered(folder: Path) -> None:
 
 def test_a_method_with_a_tolerance_needs_no_threshold(folder: Path) -> None:
     assert run("preregister", folder, "--rule", "wald-recalibrated") == 0
+
+
+def test_a_parameter_that_only_the_reference_takes_is_registered_and_recognised(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ("--reference", "ac-nc", "--delta-pp", "1")
+    assert run("preregister", folder, "--rule", "pure-nll", *options) == 0
+    assert run("compare", folder, "--rules", "pure-nll", *options) == 0
+    assert "pure-nll: registered" in capsys.readouterr().out

@@ -33,7 +33,7 @@ from checkwise.store.registration import LOG, register
 from checkwise.study import Cohort
 from checkwise.study.cohort import MAIN_METRICS
 from checkwise.study.imported import OUTSIDE_THE_SEAL
-from checkwise.study.methods import Method, method
+from checkwise.study.methods import Method, with_shared
 from checkwise.study.registered import Registered, registered_last
 from checkwise.study.registered_choice import SCOPE, choice_of
 from checkwise.tables import TABLES
@@ -74,16 +74,22 @@ def command(
     options.load_plugins()
     params = options.params
     study = Cohort.open(cohort_at(path, cohort))
-    row = method(study.usual_rule if rule is None else rule, **params)
+    named = study.usual_rule if rule is None else rule
+    if reference == named:
+        raise InputError(
+            f"Expected a rule and another one to compare it with, but got {reference} as both: "
+            "change --rule or --reference."
+        )
+    row, against = with_shared((named, reference), params)
     shown = list(study.main_metrics) if metrics is None else names(metrics)
-    _check(row, reference, shown, names(tables))
+    _check(row, shown, names(tables))
     for run in study.usable.values():
         domain_weights(run, options.weighting["weights"])  # refuses weights that a run cannot have
     study.check_measured(row, shown)
     choice = {
         **choice_of(
             row,
-            reference=method(reference).taking(params),
+            reference=against,
             scope=scope,
             **options.weighting,
         ),
@@ -107,17 +113,10 @@ def command(
 
 def _check(
     row: Method,
-    reference: str,
     metrics: Sequence[str],
     tables: Sequence[str],
 ) -> None:
     """What cannot be chosen or shown must not enter a log that nobody can correct."""
-    method(reference)  # an unknown one is refused
-    if reference == row.name:
-        raise InputError(
-            f"Expected a rule and another one to compare it with, but got {reference} as both: "
-            "change --rule or --reference."
-        )
     rule = row.rule
     for name, value in ({} if rule is None else rule.complete(row.params)).items():
         if value is None and rule in rules().values():  # elsewhere None stands for a choice

@@ -24,6 +24,7 @@ from checkwise.store.atomic_write import write_text
 from checkwise.study import Cohort
 from checkwise.study.methods import with_shared
 from checkwise.study.pool import Pool
+from checkwise.study.rehearsal import Rehearsal
 from checkwise.tables import (
     ABOUT_THE_RULE,
     Table,
@@ -86,6 +87,9 @@ def command(
     pool = pool_about(cohorts, rule, reference, options)
     results: Sequence[Table | tuple[str, str]]
     if only is not None:
+        rehearsal = Rehearsal.of_pool(pool)
+        for name in asked:
+            build(name, rehearsal, margins=margins)  # refuses before held-out results are opened
         results = [build(name, pool, margins=margins) for name in asked]
     else:
         results = list(build_all(pool, margins=margins))
@@ -113,6 +117,9 @@ def pool_about(
     usual = next((cohort.usual_rule for cohort in cohorts if cohort.imported), DEFAULT_RULE)
     rows = with_shared((rule or usual, reference), options.params)
     about, against = (replace(row, title="") for row in rows)  # its name and what was set
+    for study in cohorts:
+        for row in (about, against):
+            study.outcomes(row, held_out=False)  # refuses what cannot choose here
     return Pool(cohorts, rule=about, reference=against)
 
 

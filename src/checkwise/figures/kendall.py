@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from checkwise.errors import InputError
 from checkwise.figures import style
 from checkwise.statistics.bootstrap import percentile_interval
 from checkwise.study.pool import Pool
@@ -68,6 +69,11 @@ def facts(pool: Pool) -> KendallFacts:
 
 def draw(taus: KendallFacts) -> Figure:
     """One panel per metric; a bar over runs for each cell, shading up to the panel mean."""
+    if not taus.panel_means:
+        raise InputError(
+            "Expected runs with finite target values at two steps or more, but there are none: "
+            "Kendall's τ needs an order to compare."
+        )
     figure = style.new(2.0, 2.6)
     algorithms = list(dict.fromkeys(cell.algorithm for cell in taus.cells))
     datasets = list(dict.fromkeys(cell.dataset for cell in taus.cells))

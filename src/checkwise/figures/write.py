@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,7 @@ from checkwise.study.heldout import Predictions, has_heldout, read_heldout
 from checkwise.study.image_case import image_case
 from checkwise.study.methods import Method
 from checkwise.study.pool import Pool
+from checkwise.study.rehearsal import Rehearsal
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -136,6 +137,10 @@ FIGURES: dict[str, Draw] = {
 }
 
 
+# They look for what they need before they open it.
+OF_ONE_RUN = ("confident-errors", "shared-errors", "reliability", "risk-coverage", "occlusion")
+
+
 def write_figures(
     cohorts: Cohort | Sequence[Cohort] | Pool,
     folder: Path,
@@ -157,6 +162,11 @@ def write_figures(
     unknown = [name for name in only if name not in FIGURES]
     if unknown:
         raise InputError(f"Expected figures among {', '.join(FIGURES)}, but got {unknown[0]!r}.")
+    if only:
+        rehearsal = replace(shown, pool=Rehearsal.of_pool(shown.pool))
+        for name in only:
+            if name not in OF_ONE_RUN:
+                FIGURES[name](rehearsal)  # refuses before held-out results are opened
     for name in only or FIGURES:
         try:
             figure = FIGURES[name](shown)

@@ -87,16 +87,15 @@ def image_case(
             "needs a study whose data are images."
         )
     run = open_run(cohort, key, open_data(cohort, key.dataset, roots))
-    heldout.unseal(folder)
-    outputs = {name: run.outputs(_weights(run, step)) for name, step in steps.items()}
     domain = key.held_out[0]
-    part = next(
-        part
-        for part in next(iter(outputs.values())).parts
-        if part.role == "heldout" and part.domain == domain
-    )
+    part = next(part for part in run.parts if part.role == "heldout" and part.domain == domain)
+    if row is not None:
+        _check_row(row, len(part.rows))
+    weights = {name: _weights(run, step) for name, step in steps.items()}
+    heldout.unseal(folder)
+    outputs = {name: run.outputs(of_step) for name, of_step in weights.items()}
     logits = {name: output.of("heldout")[domain][0] for name, output in outputs.items()}
-    at = _most_different(logits, part.labels) if row is None else _checked(row, len(part.rows))
+    at = _most_different(logits, part.labels) if row is None else row
     pixels = raw.x[part.index][part.rows[at]]
     label = int(part.labels[at])
     exemplar, source = _exemplar(raw, key, label)
@@ -170,13 +169,12 @@ def _most_different(logits: Logits, labels: NDArray[np.int64]) -> int:
     return int(np.abs(losses[0] - losses[-1]).argmax())
 
 
-def _checked(row: int, n: int) -> int:
+def _check_row(row: int, n: int) -> None:
     if not 0 <= row < n:
         raise InputError(
             f"Expected --example between 0 and {n - 1}, the evaluated images of the held-out "
             f"domain, but got {row}."
         )
-    return row
 
 
 def _exemplar(raw: DomainDataset, key: RunKey, label: int) -> tuple[NDArray[np.uint8] | None, str]:

@@ -91,8 +91,12 @@ class Method:
 
     def taking(self, shared: Mapping[str, Any]) -> Method:
         """With those of the shared parameters that it takes and does not set, under its label."""
-        taken = {name: value for name, value in shared.items() if name in self.takes}
+        taken = {name: value for name, value in shared.items() if self.can_take(name)}
         return replace(self, params={**taken, **self.params}, title=self.label)
+
+    def can_take(self, name: str) -> bool:
+        """Whether a parameter may be set: the rule names it, or accepts any."""
+        return name in self.takes or (self.rule is not None and self.rule.takes_any)
 
     def check_is_rule(self) -> None:
         """Refuse what does not pick a step of every run from that run's source validation."""
@@ -281,4 +285,4 @@ def with_shared(rows: Sequence[str | Method], shared: Mapping[str, Any]) -> tupl
 
 
 def _takes(row: Method, name: str) -> bool:
-    return name in row.takes and name not in row.params
+    return row.can_take(name) and name not in row.params

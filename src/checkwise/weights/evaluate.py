@@ -66,13 +66,17 @@ class OpenRun:
     @cached_property
     def evaluator(self) -> Evaluator:
         """Source `out` and held-out `in`, in the order of the run's own records."""
-        return Evaluator(self.data.inputs, evaluated_parts(self.config, self.data.dataset))
+        return Evaluator(self.data.inputs, self.parts)
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """Everything that the run was evaluated on."""
+        return tuple(evaluated_parts(self.config, self.data.dataset))
 
     @cached_property
     def source_parts(self) -> tuple[Part, ...]:
         """The validation splits of the source domains."""
-        parts = evaluated_parts(self.config, self.data.dataset)
-        return tuple(part for part in parts if part.role == "source")
+        return tuple(part for part in self.parts if part.role == "source")
 
     def outputs(self, weights: Mapping[str, Tensor]) -> Outputs:
         """The logits that some weights give."""
