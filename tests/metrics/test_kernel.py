@@ -39,36 +39,30 @@ def cramer(reach: float, terms: int) -> float:
     return 1.0865 * sum(reach**k / sqrt(factorial(k)) for k in range(terms, terms + 60))
 
 
-CLAIMS = [(9, 4e-8), (13, 3e-8)]
+CLAIM = 4e-9
 
 
-@pytest.mark.parametrize(("terms", "claim"), CLAIMS)
 @pytest.mark.parametrize("bandwidth", [0.01, 0.1, 1.0])
 @pytest.mark.parametrize("bins", [2, 15, 100])
-def test_power_series_of_small_probabilities(
-    terms: int, claim: float, bandwidth: float, bins: int
-) -> None:
-    reach = smooth.REACH[terms]
-    assert cramer(reach, terms) < claim
-    assert series_error(bins, bandwidth, terms, dropped=0) <= cramer(reach, terms)
+def test_power_series_of_small_probabilities(bins: int, bandwidth: float) -> None:
+    bound = cramer(smooth.REACH / 2, smooth.TERMS)
+    assert bound < CLAIM
+    assert series_error(bins, bandwidth, dropped=0) <= bound
 
 
-@pytest.mark.parametrize(("terms", "claim"), CLAIMS)
-@pytest.mark.parametrize("bins", [2, 15, 100])
-def test_without_its_last_term_the_series_breaks_its_claim(
-    terms: int, claim: float, bins: int
-) -> None:
-    assert cramer(smooth.REACH[terms], terms - 1) > claim
-    assert series_error(bins, 0.1, terms, dropped=1) > claim
+def test_without_its_last_term_the_series_breaks_its_claim() -> None:
+    assert cramer(smooth.REACH / 2, smooth.TERMS - 1) > CLAIM
+    assert series_error(15, 0.1, dropped=1) > CLAIM
 
 
-def series_error(bins: int, bandwidth: float, terms: int, *, dropped: int) -> float:
+def series_error(bins: int, bandwidth: float, *, dropped: int) -> float:
     """The largest error of the series as far as it is used, without its last few terms."""
-    series = smooth.small_series(bins, bandwidth, terms)
-    p = np.linspace(0, smooth.REACH[terms] * bandwidth, 50)[:, None]
+    series = smooth.small_series(bins, bandwidth)[:, 0]
+    p = np.linspace(0, smooth.largest_small(bins, bandwidth), 50)[:, None]
+    x = p - smooth.middle(bins, bandwidth)
     centres = np.arange(bins) / (bins - 1)
     exact = np.exp(-((p - centres) ** 2) / (2 * bandwidth**2))
-    found = np.sum([series[k] * p**k for k in range(terms - dropped)], axis=0)
+    found = np.sum([series[k] * x**k for k in range(smooth.TERMS - dropped)], axis=0)
     return float(np.abs(found - exact).max())
 
 
@@ -76,7 +70,7 @@ def series_error(bins: int, bandwidth: float, terms: int, *, dropped: int) -> fl
     ("bins", "bandwidth"), [(15, 0.1), (15, 0.01), (2, 0.05), (5, 0.01), (100, 0.02), (15, 3.0)]
 )
 def test_local_polynomials_keep_ratios_of_weights(bins: int, bandwidth: float) -> None:
-    grid = smooth.new_grid(10, bins, bandwidth)
+    grid = smooth.new_grid(bins, bandwidth)
     points = np.random.default_rng(0).random(500)
     node = (points * grid.density + 0.5).astype(int)
     x = (points - node / grid.density)[:, None]
@@ -91,7 +85,7 @@ def test_local_polynomials_keep_ratios_of_weights(bins: int, bandwidth: float) -
 
 def test_exponentials() -> None:
     near, far = np.linspace(-5, 0, 2000), np.linspace(-69, 0, 2000)
-    for x, limit in ((near, 1e-15), (far, 5e-15)):
+    for x, limit in ((near, 1e-14), (far, 2e-14)):
         found = np.array([kernel.exponential(value) for value in x])
         np.testing.assert_allclose(found, np.exp(x), rtol=limit)
     assert kernel.exponential(0.0) == 1.0

@@ -9,9 +9,10 @@ from checkwise.metrics import inputs
 from checkwise.metrics.report import Report, summarise
 from checkwise.metrics.settings import BANDWIDTH, BINS, whole
 from checkwise.metrics.smooth import new_grid
+from checkwise.metrics.sums import Sums, new_sums
 
 if TYPE_CHECKING:
-    from checkwise.metrics.kernel import Block, Sums
+    from checkwise.metrics.kernel import Block
 
 MOST_CLASSES = 1_000_000  # memory grows with bins × classes
 _MOST = 1 << 27  # examples whose exact masses are sure to fit 64 bits
@@ -62,11 +63,11 @@ class Accumulator:
             )
         if self._block is None:
             self._block = kernel.new_block(self.classes)
-        sums = self._sums or kernel.new_sums(self.classes, self.bins)
+        sums = self._sums or new_sums(self.classes, self.bins)
         # Within one block of rows the kernel looks before it adds; otherwise work on a copy.
         if self._sums is not None and rows > len(self._block.nll):
-            sums = kernel.Sums(*(part.copy() for part in sums))
-        grid = new_grid(self.classes, self.bins, self.bandwidth)
+            sums = Sums(*(part.copy() for part in sums))
+        grid = new_grid(self.bins, self.bandwidth)
         for start, values, labels in found.blocks():
             bad = kernel.accumulate(values, labels, found.tolerance, grid, self._block, sums)
             if bad >= 0:
@@ -85,10 +86,8 @@ class Accumulator:
             )
         if other._sums is None:
             return
-        from checkwise.metrics import kernel
-
         if self._sums is None:
-            self._sums = kernel.new_sums(self.classes, self.bins)
+            self._sums = new_sums(self.classes, self.bins)
         for mine, theirs in zip(self._sums, other._sums, strict=True):
             mine += theirs
         self.n += other.n

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from checkwise.metrics.smooth import CLAMP, small_series
-
-if TYPE_CHECKING:
-    from checkwise.metrics.kernel import Sums
+from checkwise.metrics.smooth import CLAMP, middle, small_series
+from checkwise.metrics.sums import UNIT, Sums
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -70,16 +68,14 @@ def summarise(sums: Sums, *, bins: int, bandwidth: float) -> Report:
     """The report of everything that was added to `sums`."""
     n, correct = int(sums.support.sum()), int(sums.correct.sum())
     classes = len(sums.support)
-    present = sums.support > 0
-    examples = np.where(present, sums.support, 1)
-    recall = np.where(present, sums.correct / examples, np.nan)
-    cwece = _soft_gap(*_class_sums(sums, bins, bandwidth)) / classes
+    absent = sums.support == 0
+    examples = sums.support + 0.0
+    examples[absent] = np.nan
+    recall = sums.correct / examples
+    cwece = _soft_cwece(_class_sums(sums, bins, bandwidth), sums.soft_label[:, :bins]) / classes
     mass = sums.mass.copy()
     mass[:, 0] += sums.small_mass
-    hard_cwece = sums.support / n * _hard_gap(sums.labels, mass) / n
-    weight, conf = sums.top_soft[:, :, :bins].sum(0)
-    right = sums.top_soft[1, 0, :bins]
-    filled = np.maximum(weight, CLAMP)
+    hard_cwece = sums.support * _hard_gap(sums.labels, mass) / n**2
     return Report(
         n=n,
         correct=correct,
@@ -88,40 +84,49 @@ def summarise(sums: Sums, *, bins: int, bandwidth: float) -> Report:
         bandwidth=bandwidth,
         accuracy=correct / n,
         nll=float(sums.nll.sum() / n),
-        brier=float(max(0.0, sums.brier[0] + sums.powers[:, 1].sum()) / n),
-        ece=float((weight / n * ((right - conf) / filled) ** 2).sum()),
+        brier=max(0.0, float(sums.brier[0] + _small_squares(sums, bins, bandwidth))) / n,
+        ece=_soft_ece(*sums.top_soft[:, :, :bins]) / n,
         cwece=float(cwece.sum()),
         hard_ece=float(_hard_gap(sums.top_correct, sums.top_mass) / n),
         hard_cwece=float(hard_cwece.sum()),
-        worst_class_accuracy=float(recall[present].min()),
+        worst_class_accuracy=float(np.fmin.reduce(recall)),
         per_class={
             "count": sums.support.copy(),
             "recall": recall,
-            "nll": np.where(present, sums.nll / examples, np.nan),
+            "nll": sums.nll / examples,
             "cwece": cwece,
             "hard_cwece": hard_cwece,
         },
     )
 
 
-def _class_sums(sums: Sums, bins: int, bandwidth: float) -> tuple[Array, Array, Array]:
-    """V, sum of v p and sum of v [y = c], each [C, B]."""
-    powers = sums.powers
-    series = small_series(bins, bandwidth, powers.shape[1])
-    v, vp = sums.soft[:, 0, :bins], sums.soft[:, 1, :bins]
-    v, vp = v + powers @ series, vp + powers[:, 1:] @ series[:-1]
-    return v, vp, sums.soft_label[:, :bins]
+def _small_squares(sums: Sums, bins: int, bandwidth: float) -> float:
+    """The sum of p^2 = p (p - q) + q p over p <= tau."""
+    powers = sums.powers[:, :2].sum(0)
+    return float(powers[1] + middle(bins, bandwidth) * powers[0])
 
 
-def _soft_gap(v: Array, vp: Array, vy: Array) -> Array:
+def _class_sums(sums: Sums, bins: int, bandwidth: float) -> Array:
+    """[C, 2, B] sums of v and of v p, from the small and the large p."""
+    series = small_series(bins, bandwidth)
+    small = sums.powers @ series.reshape(len(series), -1)
+    return np.asarray(small.reshape(-1, 2, bins) + sums.soft[:, :, :bins])
+
+
+def _soft_ece(wrong: Array, right: Array) -> float:
+    """sum_b W_b (a_b - u_b)^2, every denominator at least 1e-8."""
+    weight, confidence = wrong + right
+    gap = (right[0] - confidence) / np.maximum(weight, CLAMP)
+    return float((weight * gap * gap).sum())
+
+
+def _soft_cwece(sums: Array, labels: Array) -> Array:
     """[C] sum_b V_cb / sum_r V_cr (y_cb - p_cb)^2, every denominator at least 1e-8."""
-    filled = np.maximum(v, CLAMP)
-    share = v / np.maximum(v.sum(1, keepdims=True), CLAMP)
-    return np.asarray((share * ((vy - vp) / filled) ** 2).sum(1))
+    v, vp = sums[:, 0], sums[:, 1]
+    gap = (labels - vp) / np.maximum(v, CLAMP)
+    return np.asarray((v * gap * gap).sum(1) / np.maximum(v.sum(1), CLAMP))
 
 
 def _hard_gap(labels: Array, mass: Array) -> Array:
     """Sum over bins of |B_b| |freq - conf|, in which the number |B_b| cancels."""
-    from checkwise.metrics.kernel import UNIT  # loads numba, which importing metrics must not
-
     return np.asarray(np.abs(labels - mass * UNIT).sum(-1))

@@ -8,8 +8,7 @@ the Gaussian is a power series (the generating function of the Hermite polynomia
 By Cramer's inequality |He_k(t)| <= 1.0865 sqrt(k!) exp(t^2 / 4), so stopping before k = K errs by
 at most 1.0865 exp(-t^2 / 4) sum_{k >= K} |x / h|^k / sqrt(k!), whatever the bandwidth:
 
-    p <= tau = 0.3 h, node 0, K = 9:          4e-8 per unit of p; power sums replace the bins
-    or, for few classes, 0.6 h and K = 13:    3e-8, as more of the probabilities are large
+    p <= tau = 0.6 h, node tau / 2, K = 10:   4e-9 per unit of p; power sums replace the bins
     p > tau, a node within 0.11 h, K = 6:     8e-8 per unit of p; few, since a row sums to 1
 
 Between centres far apart all Gaussians are small and their ratios matter; the relative error,
@@ -25,7 +24,8 @@ import numpy as np
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-REACH = {9: 0.3, 13: 0.6}  # number of power sums: tau / h
+REACH = 0.6  # tau / h
+TERMS = 10  # K, the number of power sums
 ORDER = 6  # coefficients of a local polynomial
 CLAMP = 1e-8  # smallest denominator of a soft bin
 
@@ -36,6 +36,7 @@ class Grid(NamedTuple):
     table: Array  # [nodes, ORDER, Q] local polynomials of the soft bins
     density: float  # nodes per unit, a power of 2, so that nodes are exact
     limit: float  # tau
+    centre: float  # q = tau / 2, the node of p <= tau
     clamp: float  # smallest denominator
 
 
@@ -44,27 +45,36 @@ def padded(bins: int) -> int:
     return -(-bins // 8) * 8
 
 
-def power_sums(classes: int) -> int:
-    """K, the number of power sums that suits the number of classes."""
-    return 13 if classes < 128 else 9
+def largest_small(bins: int, bandwidth: float) -> float:
+    """tau, which also stays inside the first hard bin."""
+    return min(REACH * bandwidth, 0.999 / bins)
+
+
+def middle(bins: int, bandwidth: float) -> float:
+    """q, the node of p <= tau."""
+    return largest_small(bins, bandwidth) / 2
 
 
 @lru_cache(maxsize=16)
-def new_grid(classes: int, bins: int, bandwidth: float) -> Grid:
-    """Soft bins at equally spaced centres; tau also stays inside the first hard bin."""
+def new_grid(bins: int, bandwidth: float) -> Grid:
+    """Soft bins at equally spaced centres."""
     farthest = 1.0 + min(0.5 / ((bins - 1) * bandwidth), 8.0)  # beyond 8 the clamp takes over
     density = 2.0 ** np.ceil(np.log2(0.5 * farthest / (0.139 * bandwidth)))
     nodes = np.arange(int(1.01 * density) + 2) / density  # a given p may exceed 1 by 1e-2
     table = np.zeros((len(nodes), ORDER, padded(bins)))
     table[:, :, :bins] = gaussian_series(nodes, bins, bandwidth, ORDER)
-    limit = min(REACH[power_sums(classes)] * bandwidth, 0.999 / bins)
-    return Grid(table, float(density), limit, CLAMP)
+    limit = largest_small(bins, bandwidth)
+    return Grid(table, float(density), limit, middle(bins, bandwidth), CLAMP)
 
 
 @lru_cache(maxsize=16)
-def small_series(bins: int, bandwidth: float, terms: int) -> Array:
-    """Coefficients [K, B] that turn the power sums of p <= tau into soft bins."""
-    return np.asarray(gaussian_series(np.zeros(1), bins, bandwidth, terms)[0])
+def small_series(bins: int, bandwidth: float) -> Array:
+    """Coefficients [K, 2, B] that turn the power sums of p <= tau into sums of v and of v p."""
+    centre = middle(bins, bandwidth)
+    weights = gaussian_series(np.array([centre]), bins, bandwidth, TERMS)[0]
+    moments = centre * weights  # p = q + x, and x raises the power by one
+    moments[1:] += weights[:-1]
+    return np.stack([weights, moments], axis=1)
 
 
 def gaussian_series(nodes: Array, bins: int, bandwidth: float, terms: int) -> Array:
