@@ -106,7 +106,7 @@ def said(request: pytest.FixtureRequest, material: Path) -> tuple[str, dict[str,
     folder.mkdir()
     for entry in ("trained", "written"):
         shutil.copytree(material / entry, folder / entry)
-    for entry in ("short.toml", "packed.tar.xz", "one.npz"):
+    for entry in ("short.toml", "packed.tar.xz", "one.npz", "table.csv"):
         shutil.copy(material / entry, folder)
     run = next((folder / "trained" / "runs").iterdir()).name
     # The demo trains for minutes where nothing is missing.

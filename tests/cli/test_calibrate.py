@@ -182,7 +182,10 @@ def test_a_predictions_folder_is_calibrated_and_what_was_fitted_is_written(
     assert written["state"] == "fitted"
     assert set(written["fitted_on"]["domains"]) == {"art", "photo"}
     assert written["fitted_on"]["n"] == 800
-    saved = [np.load(folder / f"step-{chosen.step:06d}" / f"{d}.npz") for d in ("art", "photo")]
+    saved = []
+    for domain in ("art", "photo"):
+        with np.load(folder / f"step-{chosen.step:06d}" / f"{domain}.npz") as file:
+            saved.append(dict(file))
     fit = fit_temperature(
         np.concatenate([s["logits"] for s in saved]), np.concatenate([s["labels"] for s in saved])
     )
@@ -269,7 +272,8 @@ def test_probabilities_have_no_temperature(
 ) -> None:
     folder = predictions(tmp_path / "run", 50)
     for file in folder.glob("*/*.npz"):
-        labels = np.load(file)["labels"]
+        with np.load(file) as saved:
+            labels = saved["labels"]
         np.savez(file, probs=np.full((50, 3), 1 / 3), labels=labels)
     assert run("calibrate", folder) == 2
     assert "Expected logits, but" in capsys.readouterr().err

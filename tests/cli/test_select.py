@@ -384,8 +384,8 @@ def test_export_says_which_weights_are_gone(
 def test_metrics_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = predictions(tmp_path / "run") / "step-000100" / "photo.npz"
     found = answer(capsys, "metrics", file, "--per-class")
-    saved = np.load(file)
-    report = cw.metrics.evaluate(logits=saved["logits"], labels=saved["labels"])
+    with np.load(file) as saved:
+        report = cw.metrics.evaluate(logits=saved["logits"], labels=saved["labels"])
     assert found["nll"] == report.nll
     assert len(found["per_class"]["count"]) == 3
     assert run("metrics", file) == 0
