@@ -205,3 +205,16 @@ def test_markup_escapes_what_is_not_markup() -> None:
 def test_ticks_are_round_and_inside() -> None:
     assert ticks(-0.26, 0.21, 4) == [-0.2, 0.0, 0.2]
     assert ticks(3, 3) == [3]
+
+
+def test_the_page_says_how_domains_count(tmp_path: Path) -> None:
+    cohort = Cohort.open(write_cohort(tmp_path / "tiny", tiny_runs()))
+    pages = {
+        "": {},
+        "The worst source domain decides.": {"worst_domain": True},
+        "Weights of source domains: art 2, photo 1.": {"weights": {"art": 2, "photo": 1}},
+    }
+    for sentence, options in pages.items():
+        page = write_report(cohort, tmp_path / "page.html", **options).read_text()
+        assert sentence in page
+        assert all(other not in page for other in pages if other and other != sentence)

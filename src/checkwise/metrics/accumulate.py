@@ -48,14 +48,14 @@ class Accumulator:
 
     def update(self, *, logits: Any = None, probs: Any = None, labels: Any) -> None:
         """Add a batch: values [n, C] and labels [n]. A batch that is refused leaves no trace."""
-        found = inputs.read(logits=logits, probs=probs, labels=labels, classes=self.classes)
-        self.add(found)
+        predictions = inputs.read(logits=logits, probs=probs, labels=labels, classes=self.classes)
+        self.add(predictions)
 
-    def add(self, found: inputs.Predictions) -> None:
+    def add(self, predictions: inputs.Predictions) -> None:
         """Add predictions whose shapes and labels were checked."""
         from checkwise.metrics import kernel
 
-        rows = len(found.labels)
+        rows = len(predictions.labels)
         if self.n + rows > _MOST:
             raise InputError(
                 f"Expected at most {_MOST} examples, but got {self.n + rows}. Use several "
@@ -68,10 +68,10 @@ class Accumulator:
         if self._sums is not None and rows > len(self._block.nll):
             sums = Sums(*(part.copy() for part in sums))
         grid = new_grid(self.bins, self.bandwidth)
-        for start, values, labels in found.blocks():
-            bad = kernel.accumulate(values, labels, found.tolerance, grid, self._block, sums)
+        for start, values, labels in predictions.blocks():
+            bad = kernel.accumulate(values, labels, predictions.tolerance, grid, self._block, sums)
             if bad >= 0:
-                found.refuse(start + bad, values[bad], int(labels[bad]))
+                predictions.refuse(start + bad, values[bad], int(labels[bad]))
         self._sums = sums
         self.n += rows
 

@@ -107,7 +107,7 @@ def _problem(values: Any) -> str | None:
     if hasattr(values, "nnz") and hasattr(values, "tocsr"):
         return "a sparse array. Pass its .toarray()."
     if isinstance(values, list | tuple):
-        return next((found for value in values if (found := _problem(value))), None)
+        return next((problem for value in values if (problem := _problem(value))), None)
     if not hasattr(values, "detach"):
         return None
     if str(getattr(values, "layout", "torch.strided")) != "torch.strided":

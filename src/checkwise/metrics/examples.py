@@ -46,15 +46,15 @@ def per_example(*, logits: Any = None, probs: Any = None, labels: Any) -> PerExa
     """
     from checkwise.metrics import kernel
 
-    found = inputs.read(logits=logits, probs=probs, labels=labels)
-    n = len(found.labels)
+    predictions = inputs.read(logits=logits, probs=probs, labels=labels)
+    n = len(predictions.labels)
     nll, brier, confidence = np.empty(n), np.empty(n), np.empty(n)
     predicted = np.empty(n, dtype=np.int64)
-    block = kernel.new_block(found.classes)
-    for start, values, truth in found.blocks():
+    block = kernel.new_block(predictions.classes)
+    for start, values, truth in predictions.blocks():
         rows = slice(start, start + len(truth))
         out = (nll[rows], brier[rows], confidence[rows], predicted[rows])
-        bad = kernel.measure_rows(values, truth, found.tolerance, block, out)
+        bad = kernel.measure_rows(values, truth, predictions.tolerance, block, out)
         if bad >= 0:
-            found.refuse(start + bad, values[bad], int(truth[bad]))
-    return PerExample(nll, brier, confidence, predicted, predicted == found.labels)
+            predictions.refuse(start + bad, values[bad], int(truth[bad]))
+    return PerExample(nll, brier, confidence, predicted, predicted == predictions.labels)

@@ -39,9 +39,9 @@ def evaluate(
         >>> report.n, report.correct, round(report.nll, 4), round(report.hard_ece, 4)
         (3, 2, 0.5845, 0.1938)
     """
-    found = inputs.read(logits=logits, probs=probs, labels=labels)
-    accumulator = Accumulator(classes=found.classes, bins=bins, bandwidth=bandwidth)
-    accumulator.add(found)
+    predictions = inputs.read(logits=logits, probs=probs, labels=labels)
+    accumulator = Accumulator(classes=predictions.classes, bins=bins, bandwidth=bandwidth)
+    accumulator.add(predictions)
     return accumulator.result()
 
 
@@ -93,8 +93,8 @@ def ece(
         >>> round(ece(probs=[[0.75, 0.25]], labels=[0]), 6)
         0.0625
     """
-    found = evaluate(logits=logits, probs=probs, labels=labels, bins=bins, bandwidth=bandwidth)
-    return found.ece
+    report = evaluate(logits=logits, probs=probs, labels=labels, bins=bins, bandwidth=bandwidth)
+    return report.ece
 
 
 def cwece(
@@ -114,8 +114,8 @@ def cwece(
         >>> round(cwece(probs=[[0.75, 0.25]], labels=[0]), 6)
         0.0625
     """
-    found = evaluate(logits=logits, probs=probs, labels=labels, bins=bins, bandwidth=bandwidth)
-    return found.cwece
+    report = evaluate(logits=logits, probs=probs, labels=labels, bins=bins, bandwidth=bandwidth)
+    return report.cwece
 
 
 def hard_ece(*, logits: Any = None, probs: Any = None, labels: Any, bins: int = BINS) -> float:

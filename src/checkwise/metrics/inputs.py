@@ -94,15 +94,15 @@ def read(*, logits: Any, probs: Any, labels: Any, classes: int | None = None) ->
     checked = _read_labels(labels, rows=shape[0], classes=shape[1])
     half = sample.dtype.itemsize < 4 or "float16" in str(getattr(values, "dtype", ""))
     tolerance = -1.0 if kind == "logits" else 1e-2 if half else 1e-4
-    found = Predictions(values, kind, checked, shape[1], tolerance)
-    if kind == "logits" and _look_like_probabilities(found):
+    predictions = Predictions(values, kind, checked, shape[1], tolerance)
+    if kind == "logits" and _look_like_probabilities(predictions):
         warnings.warn(
             "The `logits` lie in [0, 1] and every row sums to 1, as probabilities do. "
             "If they are probabilities, pass them as `probs=`.",
             CheckwiseWarning,
             stacklevel=4,
         )
-    return found
+    return predictions
 
 
 def check_bins(bins: Any, bandwidth: Any) -> tuple[int, float]:
@@ -160,14 +160,16 @@ def _read_labels(labels: Any, *, rows: int, classes: int) -> Array:
     return np.ascontiguousarray(y, dtype=np.int64)
 
 
-def _look_like_probabilities(found: Predictions) -> bool:
+def _look_like_probabilities(predictions: Predictions) -> bool:
     def alike(rows: Array) -> bool:
         wide = rows.astype(np.float64)
         inside = bool(((wide >= 0) & (wide <= 1)).all())
         return inside and bool((np.abs(wide.sum(1) - 1) <= 1e-3).all())
 
     # Real logits fail at the first row, so the rest is almost never read twice.
-    return alike(to_numpy(found.values[:1])) and all(alike(rows) for _, rows, _ in found.blocks())
+    return alike(to_numpy(predictions.values[:1])) and all(
+        alike(rows) for _, rows, _ in predictions.blocks()
+    )
 
 
 def _logit_problem(row: int, z: Array, label: int, tolerance: float) -> str:

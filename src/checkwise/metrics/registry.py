@@ -175,14 +175,14 @@ def evaluate_registered(
     wanted = [m for m in METRICS.values() if m.function] if only is None else [only]
     if not wanted:
         return {}
-    found = inputs.read(logits=logits, probs=probs, labels=labels)
-    per_example(**{found.kind: found.values}, labels=found.labels)
-    blocks = [rows.astype(np.float64) for _, rows, _ in found.blocks()]
-    p = np.concatenate([probabilities(b) if found.kind == "logits" else b for b in blocks])
+    predictions = inputs.read(logits=logits, probs=probs, labels=labels)
+    per_example(**{predictions.kind: predictions.values}, labels=predictions.labels)
+    blocks = [rows.astype(np.float64) for _, rows, _ in predictions.blocks()]
+    p = np.concatenate([probabilities(b) if predictions.kind == "logits" else b for b in blocks])
     values = {}
     for known in wanted:
         assert known.function is not None
-        value: Any = known.function(p.copy(), found.labels.copy())
+        value: Any = known.function(p.copy(), predictions.labels.copy())
         plain = isinstance(value, int | float | np.integer | np.floating)
         if not plain or not np.isfinite(value):
             raise InputError(

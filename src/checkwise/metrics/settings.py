@@ -54,12 +54,12 @@ def number(
     wanted += [f"above {above:g}"] * (above > -inf) + [f"below {below:g}"] * (below < inf)
     plain = isinstance(value, _NUMBERS) and not isinstance(value, bool)
     try:
-        found = float(value) if plain else inf
+        as_float = float(value) if plain else inf
     except (OverflowError, ValueError):  # an integer beyond floats, a signalling NaN
-        found = inf
-    if not (-inf < found < inf and found >= least and above < found < below):
+        as_float = inf
+    if not (-inf < as_float < inf and as_float >= least and above < as_float < below):
         needs = " and ".join(wanted)
         raise InputError(
             f"Expected `{name}` to be a number{' ' * bool(needs)}{needs}, but got {shown(value)}."
         )
-    return found
+    return as_float

@@ -276,12 +276,13 @@ def _bound(facts: CohortFacts) -> Markup:
 
 
 def _method(facts: CohortFacts) -> Markup:
+    count = facts.domains_count
     return el(
         "footer",
         document.paragraphs(
-            f"Tolerance {facts.delta_pp} points. Accuracy and calibration errors are ×100, NLL is "
-            "unscaled. ECE and CwECE are soft-bin squared gaps and not comparable with hard-bin "
-            "values. Every run weighs the same.",
+            f"Tolerance {facts.delta_pp} points.{f' {count}' * bool(count)} Accuracy and "
+            "calibration errors are ×100, NLL is unscaled. ECE and CwECE are soft-bin squared gaps "
+            "and not comparable with hard-bin values. Every run weighs the same.",
             f"Intervals as reported: 95% percentile bootstrap over run pairs, {RESAMPLES:,} "
             f"resamples, seed {SEED}. Runs that share seeds and splits are not independent, so the "
             "true uncertainty is larger than these intervals.",

@@ -70,6 +70,7 @@ class CohortFacts:
     reference: str
     rules: tuple[str, ...]
     delta_pp: str
+    domains_count: str
     runs: int
     unfinished: int
     wrecked: int
@@ -136,6 +137,7 @@ def cohort_facts(
         reference=reference,
         rules=compared,
         delta_pp=str(leading[example].params.get("delta_pp", "0")),
+        domains_count=_domains_count(weights, worst_domain),
         runs=len(keys),
         unfinished=len(cohort.unfinished),
         wrecked=len(cohort.wrecked),
@@ -162,6 +164,16 @@ def cohort_facts(
         machines=machines(cohort.runs.folder(key) for key in keys),
         imported=cohort.imported,
     )
+
+
+def _domains_count(weights: Weights, worst_domain: bool) -> str:
+    """How domains count, where it is not equally."""
+    if worst_domain:
+        return "The worst source domain decides."
+    if isinstance(weights, str):
+        return "" if weights == "equal" else "Source domains count by their number of examples."
+    listed = ", ".join(f"{name} {weight}" for name, weight in weights.items())
+    return f"Weights of source domains: {listed}."
 
 
 def _choices(

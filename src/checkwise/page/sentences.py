@@ -213,10 +213,12 @@ def spread(rows: Sequence[Contrast]) -> str:
     name, better, worse = (
         ("Accuracy", "higher", "lower") if first is accuracy else ("NLL", "lower", "higher")
     )
+    lost = accuracy.lose_1pp
+    pays = f"; {100 * lost:.0f}% of runs lost at least one point of target accuracy"
     return (
         f"{name} was {better} in {first.wins}, equal in {first.ties} and {worse} in {first.losses} "
-        f"of {counted(first.n, 'run')} (median {shown(first.median, first.metric, signed=True)}); "
-        f"{100 * accuracy.lose_1pp:.0f}% of runs lost at least one point of target accuracy."
+        f"of {counted(first.n, 'run')} (median {shown(first.median, first.metric, signed=True)})"
+        f"{'' if isnan(lost) else pays}."
     )
 
 
