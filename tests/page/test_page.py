@@ -8,6 +8,7 @@ import json
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -209,7 +210,7 @@ def test_ticks_are_round_and_inside() -> None:
 
 def test_the_page_says_how_domains_count(tmp_path: Path) -> None:
     cohort = Cohort.open(write_cohort(tmp_path / "tiny", tiny_runs()))
-    pages = {
+    pages: dict[str, dict[str, Any]] = {
         "": {},
         "The worst source domain decides.": {"worst_domain": True},
         "Weights of source domains: art 2, photo 1.": {"weights": {"art": 2, "photo": 1}},
