@@ -126,6 +126,79 @@ def test_import_says_what_it_read(
     assert run("import", sweep, "--out", tmp_path / "d", "--role", "test") == 2
 
 
+@pytest.fixture
+def unmarked(tmp_path: Path) -> Path:
+    """A table of one run that does not say which of its domains is the target."""
+    rows = [
+        {"step": s, "domain": d, "accuracy": 0.9 - s / 10000, "nll": 1 - s / 1000, "cwece": 0.02}
+        for s in (100, 200, 300)
+        for d in ("art", "photo", "sketch")
+    ]
+    pd.DataFrame(rows).to_csv(tmp_path / "run.csv", index=False)
+    return tmp_path / "run.csv"
+
+
+def test_the_report_of_an_imported_table_keeps_its_target_held_out(
+    unmarked: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("import", unmarked, "--held-out", "sketch") == 0
+    assert run("report", unmarked, "-o", tmp_path / "page.html") == 0
+    assert "was imported before" in capsys.readouterr().err
+    assert "unseen" in (tmp_path / "page.html").read_text()
+
+
+def test_what_an_import_holds_out_is_not_read_as_a_source(
+    unmarked: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("select", unmarked) == 0
+    assert run("import", unmarked, "--held-out", "sketch") == 0
+    link = tmp_path / "link.csv"
+    link.symlink_to(unmarked)
+    for path in (unmarked, link):
+        for command in (["select", path], ["export", path, "-o", tmp_path / "w"]):
+            capsys.readouterr()
+            assert run(*command) == 2
+            told = " ".join(capsys.readouterr().err.split())
+            assert "was imported with sketch held out: add --held-out sketch, or give" in told
+        assert run("select", path, "--held-out", "sketch") == 0
+    assert run("select", f"{unmarked}.cohort") == 0
+
+
+def test_columns_that_mark_the_target_are_asked_for_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [
+        {"step": step, "domain": domain, "kind": kind, "accuracy": 0.9}
+        for step in (100, 200)
+        for domain, kind in (("art", "source"), ("sketch", "target"))
+    ]
+    pd.DataFrame(rows).to_csv(tmp_path / "run.csv", index=False)
+    assert run("import", tmp_path / "run.csv", "--column", "role=kind") == 0
+    assert run("select", tmp_path / "run.csv") == 2
+    assert "--column role=kind" in " ".join(capsys.readouterr().err.split())
+
+
+def test_another_import_of_opened_files_says_that_they_were_opened(
+    sweep: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("preregister", sweep, "--cohort", tmp_path / "a") == 0
+    assert "was opened on" not in capsys.readouterr().err
+    assert run("compare", sweep) == 0
+    for other in (tmp_path / "a", tmp_path / "b"):
+        capsys.readouterr()
+        assert run("preregister", sweep, "--cohort", other, "--rule", "ac-random") == 0
+        told = " ".join(capsys.readouterr().err.split())
+        assert "runs.cohort, made of the same files, was opened on" in told
+
+
+def test_a_link_has_the_cohort_of_what_it_leads_to(
+    sweep: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("compare", sweep) == 0
+    (tmp_path / "link").symlink_to(sweep)
+    assert answer(capsys, "preregister", tmp_path / "link")["state"] == "late"
+
+
 def test_what_is_neither_cohort_nor_log_is_refused_as_before(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

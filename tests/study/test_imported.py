@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ import pandas as pd
 import pytest
 
 import checkwise as cw
-from checkwise.errors import InputError
+from checkwise.errors import CheckwiseWarning, InputError
 from checkwise.readers.request import Request
 from checkwise.store.cohort import open_cohort
 from checkwise.store.pack import pack
@@ -394,3 +395,111 @@ def test_predictions_and_own_runs_are_refused(tmp_path: Path) -> None:
     for path in (folder, own):
         with pytest.raises(InputError, match="Expected logs or a table to import"):
             import_cohort(path, tmp_path / "cohort", Request())
+
+
+@pytest.mark.parametrize("labels", [{}, {"dataset": "Pets", "trial_seed": 3}])
+def test_a_table_and_its_cohort_draw_the_same_checkpoint(
+    tmp_path: Path, labels: dict[str, Any]
+) -> None:
+    rows = [
+        {**labels, "step": step, "domain": domain, "role": role, "accuracy": 0.9}
+        for step in range(50)
+        for domain, role in (("photo", "source"), ("sketch", "target"))
+    ]
+    table = write_jsonl(tmp_path / "table.jsonl", rows)
+    import_cohort(table, tmp_path / "cohort", Request())
+    for seed in range(5):
+        raw, again = (cw.select(cw.load(p), "ac-random", seed=seed).step
+                      for p in (table, tmp_path / "cohort"))  # fmt: skip
+        assert raw == again
+
+
+def target_rows_with(**cells: Any) -> list[dict[str, Any]]:
+    rows = [{**row, "n": 1000} for row in rows_of_two_runs()]
+    for row in rows:
+        row["correct"] = round(row["accuracy"] * 1000)
+    next(row for row in rows if row["role"] == "target").update(cells)
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        ({"n": 10**30}, "a whole number as n"),
+        ({"correct": 10**30}, "a whole number as correct"),
+        ({"n": 0}, "at least 1 as n"),
+        ({"n": 731, "correct": 773, "accuracy": None}, "fit each other"),
+        ({"n": 1000, "correct": 773}, "fit each other"),
+        ({"accuracy": 77.3}, "a fraction between 0 and 1 as accuracy .*divide by 100"),
+    ],
+)
+def test_target_counts_are_checked_and_not_shown(
+    tmp_path: Path, cells: dict[str, Any], message: str
+) -> None:
+    table = write_jsonl(tmp_path / "table.jsonl", target_rows_with(**cells))
+    with pytest.raises(InputError, match=message) as refused:
+        import_cohort(table, tmp_path / "cohort", Request())
+    assert "sketch, step 0 of" in str(refused.value)
+    assert not any(value in str(refused.value) for value in ("77", "731", "00000"))
+    assert not (tmp_path / "cohort").exists()
+
+
+def test_target_counts_that_fit_are_imported(tmp_path: Path) -> None:
+    table = write_jsonl(tmp_path / "table.jsonl", target_rows_with())
+    cohort = imported(table, tmp_path / "cohort")
+    key = next(key for key in cohort.runs if key.algorithm == "ERM")
+    assert cohort.held_out(key)["sketch"]["correct"].tolist() == [500, 600, 700]
+
+
+def test_it_says_which_target_rows_the_column_held_out_leaves_out(tmp_path: Path) -> None:
+    rows = [{**row, "held_out": "sketch"} for row in rows_of_two_runs()]
+    table = write_jsonl(tmp_path / "table.jsonl", rows)
+    with pytest.warns(CheckwiseWarning, match="3 rows of photo with the role of a target are left"):
+        import_cohort(table, tmp_path / "cohort", Request())
+
+
+def test_it_says_which_metrics_only_the_target_has(tmp_path: Path) -> None:
+    rows = rows_of_two_runs()
+    for row in rows:
+        if row["role"] == "target":
+            row["ece"] = 0.1
+    table = write_jsonl(tmp_path / "table.jsonl", rows)
+    with pytest.warns(CheckwiseWarning, match="ece of held-out domains"):
+        import_cohort(table, tmp_path / "cohort", Request())
+
+
+def test_a_folder_with_logs_and_their_cohort_has_every_run_once(tmp_path: Path) -> None:
+    logs = domainbed_sweep(tmp_path / "around" / "runs")
+    import_cohort(logs, tmp_path / "around" / "runs.cohort", Request())
+    with pytest.warns(CheckwiseWarning, match=r"16 runs in .*runs.cohort are left out"):
+        assert len(cw.load_runs(tmp_path / "around")) == 16
+    shutil.rmtree(logs)
+    assert len(cw.load_runs(tmp_path / "around")) == 16  # the cohort alone is read
+
+
+def test_data_sets_that_would_share_a_folder_are_named(tmp_path: Path) -> None:
+    rows = [{**row, "dataset": d} for row in rows_of_two_runs() for d in ("a b", "a_b")]
+    table = write_jsonl(tmp_path / "table.jsonl", rows)
+    with pytest.raises(InputError, match="data sets 'a b' and 'a_b'"):
+        import_cohort(table, tmp_path / "cohort", Request())
+
+
+def test_opening_a_folder_of_logs_as_a_cohort_names_the_command(sweep: Path) -> None:
+    with pytest.raises(InputError, match=f"checkwise import {sweep}"):
+        cw.Cohort.open(sweep)
+
+
+def test_a_second_import_says_that_the_first_can_be_used(sweep: Path, tmp_path: Path) -> None:
+    import_cohort(sweep, tmp_path / "cohort", Request())
+    with pytest.raises(InputError, match="uses what was imported before"):
+        import_cohort(sweep, tmp_path / "cohort", Request())
+
+
+def test_of_two_imports_at_once_the_later_is_told_to_try_again(sweep: Path, tmp_path: Path) -> None:
+    def other(done: int, _: int) -> None:
+        if done == 1:
+            import_cohort(sweep, tmp_path / "cohort", Request())
+
+    with pytest.raises(InputError, match="run the same command again"):
+        import_cohort(sweep, tmp_path / "cohort", Request(), progress=other)
+    assert verify(tmp_path / "cohort") == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from checkwise.cli import printing
+from checkwise.cli.imported_beside import default_place, opened_beside
 from checkwise.cli.input_options import columns_of
 from checkwise.cli.options import Column, Source
 from checkwise.cli.progress import counting
-from checkwise.errors import InputError
+from checkwise.errors import CheckwiseWarning, InputError
 from checkwise.readers.request import Request
 from checkwise.store.cohort import is_cohort
 from checkwise.text import counted
@@ -21,7 +23,6 @@ from checkwise.text import counted
 if TYPE_CHECKING:
     from checkwise.study.foreign_runs import ForeignRun
 
-SUFFIX = ".cohort"
 ImportTo = Annotated[
     Path | None,
     typer.Option(
@@ -55,7 +56,7 @@ def command(
     """
     from checkwise.study.imported import import_cohort
 
-    place = _place(path) if out is None else out
+    place = default_place(path) if out is None else out
     request = Request.of(held_out, (), sources=source, columns=columns_of(column))
     with counting("importing runs") as progress:
         runs = import_cohort(path, place, request, role=role, name=name, progress=progress)
@@ -63,6 +64,7 @@ def command(
     screen.print(f"{counted(len(runs), 'run')} imported into {place}.")
     for line in _notes(runs):
         screen.print(line)
+    _warn_if_opened(path, place)
     screen.print(
         f"Held-out results are sealed there. `checkwise preregister {place}` registers a rule "
         f"before `checkwise compare {place}` opens them."
@@ -81,7 +83,7 @@ def cohort_at(path: Path, cohort: Path | None, *, request: Request | None = None
 
     if not importable(path):
         return path
-    place = _place(path) if cohort is None else cohort
+    place = default_place(path) if cohort is None else cohort
     request = request or Request()
     screen = printing.console(stderr=True)
     if is_cohort(place):
@@ -91,6 +93,7 @@ def cohort_at(path: Path, cohort: Path | None, *, request: Request | None = None
         with counting("importing runs") as progress:
             runs = import_cohort(path, place, request, progress=progress)
         screen.print(f"{path} is imported into {place} ({counted(len(runs), 'run')}).")
+    _warn_if_opened(path, place)
     return place
 
 
@@ -104,10 +107,10 @@ def cohorts_at(paths: Sequence[Path], cohort: Path | None) -> list[Path]:
     return [cohort_at(path, cohort) for path in paths]
 
 
-def _place(path: Path) -> Path:
-    """``runs`` → ``runs.cohort``, beside it."""
-    whole = path if path.name not in ("", "..") else path.resolve()
-    return whole.with_name(f"{whole.name}{SUFFIX}")
+def _warn_if_opened(path: Path, cohort: Path) -> None:
+    warning = opened_beside(path, cohort)
+    if warning is not None:
+        warnings.warn(warning, CheckwiseWarning, stacklevel=3)
 
 
 def _notes(runs: Sequence[ForeignRun]) -> list[str]:

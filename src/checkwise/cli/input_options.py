@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from checkwise.cli.imported_beside import check_sealed
 from checkwise.cli.option_groups import OptionGroup
 from checkwise.cli.options import Column, HeldOut, Source
 from checkwise.cli.progress import counting
@@ -16,6 +17,7 @@ from checkwise.cli.rule_options import RuleOptions
 from checkwise.errors import InputError
 from checkwise.metrics.settings import BANDWIDTH, BINS
 from checkwise.readers import load_runs
+from checkwise.readers.request import Request
 from checkwise.records import RunKey, Trajectory
 from checkwise.selection import get_rule
 from checkwise.selection.rules import find_metrics
@@ -31,11 +33,17 @@ class InputOptions(OptionGroup):
     bins: Annotated[int, typer.Option(help="Bins of calibration errors from outputs.")] = BINS
     bandwidth: Annotated[float, typer.Option(help="Width of the soft bins.")] = BANDWIDTH
 
+    @property
+    def request(self) -> Request:
+        """What is read of logs and tables."""
+        return Request.of(self.held_out, (), sources=self.source, columns=columns_of(self.column))
+
     def load_runs(
         self, path: Path, rule: str | None, options: RuleOptions
     ) -> dict[RunKey, Trajectory]:
         """Every run at a path, with a progress bar where outputs have to be evaluated."""
         options.load_plugins()
+        check_sealed(path, self.request)
         if rule is not None:
             find_metrics(get_rule(rule), options.params)
         with counting("evaluating checkpoints") as progress:

@@ -10,15 +10,15 @@ import typer
 
 from checkwise.cli import printing
 from checkwise.cli.compare import Reference, Role, names
+from checkwise.cli.imported_beside import default_place
 from checkwise.cli.importing import ImportTo, cohort_at
-from checkwise.cli.input_options import InputOptions, columns_of
+from checkwise.cli.input_options import InputOptions
 from checkwise.cli.option_groups import with_groups
 from checkwise.cli.rule_options import RuleOptions
 from checkwise.errors import InputError
 from checkwise.extras import require
 from checkwise.page import write_report
 from checkwise.page.facts import RULES
-from checkwise.readers.request import Request
 from checkwise.records import RunKey, Trajectory
 from checkwise.selection.default_rule import REFERENCE
 from checkwise.store.cohort import is_cohort
@@ -48,11 +48,11 @@ def command(
     choosing = {**options.weighting, **options.params}
     rule = asked[0] if asked else None
     run = None
-    if cohort is None and not is_cohort(path):
+    if cohort is None and not is_cohort(path) and not _was_imported(path):
         run = _only_run(path, inputs.load_runs(path, rule, options))
     if run is None:
         require("scipy")  # before held-out results are opened
-        study = Cohort.open(cohort_at(path, cohort, request=_request(inputs)), role=role)
+        study = Cohort.open(cohort_at(path, cohort, request=inputs.request), role=role)
         usual = RULES if study.usual_rule == RULES[0] else (study.usual_rule, "ac-mean")
         write_report(study, output, reference=reference, rules=asked or usual, **choosing)
     else:
@@ -60,9 +60,8 @@ def command(
     printing.console().print(f"The page is {output.resolve()}")
 
 
-def _request(inputs: InputOptions) -> Request:
-    columns = columns_of(inputs.column)
-    return Request.of(inputs.held_out, (), sources=inputs.source, columns=columns)
+def _was_imported(path: Path) -> bool:
+    return is_cohort(default_place(path)) and importable(path)
 
 
 def _only_run(path: Path, runs: Mapping[RunKey, Trajectory]) -> Trajectory | None:

@@ -12,6 +12,7 @@ from checkwise.errors import CheckwiseWarning, InputError
 from checkwise.metrics.settings import BANDWIDTH, BINS
 from checkwise.readers import (
     domainbed,
+    imported_copies,
     impossible_accuracies,
     predictions_folder,
     run_folder,
@@ -24,6 +25,7 @@ from checkwise.readers.run_keys import by_key
 from checkwise.records import RunKey, Trajectory
 from checkwise.records.held_out import is_held_out_word, is_target_folder
 from checkwise.store.layout import PACKED, is_held_out
+from checkwise.text import counted
 
 DEEPEST = 32  # levels of folders that are looked through for runs
 MOST_FOLDERS = 100_000
@@ -212,7 +214,7 @@ def _below(root: Path, request: Request) -> list[LoadedRun]:
     """Every run in a folder and the folders in it."""
     runs: list[LoadedRun] = []
     empty: list[InputError] = []
-    for folder, reader in _run_folders(root):
+    for folder, reader in _without_copies(root):
         try:
             _check_place(root, folder, reader)
             runs += reader.read(folder, request)
@@ -232,6 +234,22 @@ def _below(root: Path, request: Request) -> list[LoadedRun]:
             stacklevel=5,
         )
     return runs
+
+
+def _without_copies(root: Path) -> list[tuple[Path, Reader]]:
+    """The run folders below a root, without those imported from logs that are read as well."""
+    folders = list(_run_folders(root))
+    logs = [folder / domainbed.LOG for folder, reader in folders if reader.recognise is _has_log]
+    runs = [folder for folder, reader in folders if reader.read is run_folder.read]
+    copies = imported_copies.copies(runs, logs)
+    if copies:
+        warnings.warn(
+            f"{counted(len(copies), 'run')} in {copies[0].parent.parent} are left out: they were "
+            f"imported from logs in {root} that are read as well.",
+            CheckwiseWarning,
+            stacklevel=6,
+        )
+    return [(folder, reader) for folder, reader in folders if folder not in copies]
 
 
 def _check_place(root: Path, folder: Path, reader: Reader) -> None:

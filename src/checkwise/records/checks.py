@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
+LARGEST_COUNT = 2**53  # above it, floats skip whole numbers
+LARGEST_DIFFERENCE = 1e-4  # of correct / n from an accuracy that was rounded
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:
@@ -63,7 +65,11 @@ def whole_numbers(array: NDArray[Any], what: str) -> IntArray:
         if not is_number(value):
             raise InputError(f"Expected whole numbers as {what}, but got {shown(value)}.")
     as_float = to_floats(array, what)
-    odd = ~np.isfinite(as_float) | (as_float != np.floor(as_float)) | (np.abs(as_float) > 2**53)
+    odd = (
+        ~np.isfinite(as_float)
+        | (as_float != np.floor(as_float))
+        | (np.abs(as_float) > LARGEST_COUNT)
+    )
     if odd.any():
         where = int(np.flatnonzero(odd.ravel())[0])
         raise InputError(
@@ -221,7 +227,7 @@ def correct(raw: Any, run: Trajectory) -> IntArray | None:
     array = whole_numbers(to_numpy(raw, "correct"), "number correct")
     if array.shape != accuracy.shape:
         raise InputError(f"Expected `correct` of shape {accuracy.shape}, but got {array.shape}.")
-    off = (np.abs(array / counts - accuracy) > 1e-4) & ~run.diverged[:, None]
+    off = (np.abs(array / counts - accuracy) > LARGEST_DIFFERENCE) & ~run.diverged[:, None]
     bad = (array < 0) | (array > counts) | off
     if bad.any():
         t, e = (int(i) for i in np.argwhere(bad)[0])

@@ -43,6 +43,7 @@ class Trajectory:
         key: which run of a study this is.
         bins, bandwidth: settings the calibration errors were computed with.
         notes: what a reader did to get here (for example a torn line that was dropped).
+        seeded_by: what random draws depend on; by default the key, without one the accuracies.
 
     Example:
         >>> run = Trajectory(steps=[100, 200], domains=["val"],
@@ -63,6 +64,7 @@ class Trajectory:
     bins: int | None
     bandwidth: float | None
     notes: tuple[str, ...]
+    seeded_by: str | None
 
     def __init__(
         self,
@@ -79,6 +81,7 @@ class Trajectory:
         bins: int | None = None,
         bandwidth: float | None = None,
         notes: Iterable[str] = (),
+        seeded_by: str | None = None,
     ):
         def put(name: str, value: Any) -> None:
             object.__setattr__(self, name, value)
@@ -97,6 +100,7 @@ class Trajectory:
         put("bins", bins)
         put("bandwidth", bandwidth)
         put("notes", tuple(notes))
+        put("seeded_by", seeded_by)
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -144,6 +148,8 @@ class Trajectory:
     @cached_property
     def identity(self) -> str:
         """A name for this run that stays the same when metrics are added: seeds random draws."""
+        if self.seeded_by is not None:
+            return self.seeded_by
         if self.key is not None:
             return str(self.key)
         only_accuracy = replace(self, values={"accuracy": self.values["accuracy"]}, pooled={})

@@ -104,6 +104,17 @@ def is_cohort(path: Path) -> bool:
     return has_file(path, layout.COHORT)
 
 
+def _difference(one: RunKey, other: RunKey) -> str:
+    """The first names in which two runs differ."""
+    words = {"dataset": "data sets", "algorithm": "algorithms", "held_out": "held-out domains"}
+    for fact, word in words.items():
+        names = [getattr(key, fact) for key in (one, other)]
+        if names[0] != names[1]:
+            first, second = (n if isinstance(n, str) else "+".join(n) for n in names)
+            return f"runs of the {word} {first!r} and {second!r}"
+    return f"{one} and {other}"
+
+
 def _common(roles: Mapping[str, str]) -> str:
     distinct = set(roles.values())
     return distinct.pop() if len(distinct) == 1 else "mixed"
@@ -119,10 +130,11 @@ def _check_folders(keys: Sequence[RunKey]) -> None:
                 f"Expected names short enough for a folder, but {slug:.80}… has {len(slug)} "
                 "characters: shorten the names of the data set or of its domains."
             )
-        if slugs.setdefault(slug.casefold(), key) != key:
+        other = slugs.setdefault(slug.casefold(), key)
+        if other != key:
             raise InputError(
-                f"Expected runs with different names, but {slugs[slug.casefold()]} and {key} share "
-                "a folder: rename a domain."
+                f"Expected runs with different names, but {_difference(other, key)} would share "
+                f"the folder {slug}: rename one."
             )
         files = [layout.heldout_file(domain).casefold() for domain in key.held_out]
         if len(set(files)) < len(files):

@@ -86,6 +86,9 @@ def _put_in_place(place: Path, out: Path) -> None:
         place.replace(out)
     except OSError as error:
         if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
-            check_new(out)
+            raise InputError(
+                f"Expected a new folder, but another process put one at {out} meanwhile: run the "
+                "same command again."
+            ) from None
         raise
     sync_folder(out.parent)

@@ -129,6 +129,7 @@ def read_trajectory(folder: Path) -> Trajectory:
         bandwidth=run.config.get("bandwidth"),
         paths=_weights(folder, [line.get("step") for line in lines]),
         notes=tuple(notes),
+        seeded_by=_imported_seed(run),
         without=unknown,
     )
 
@@ -138,6 +139,13 @@ def imported_notes(run: RunRecord) -> list[str]:
     origin = run.config.get("imported")
     notes = origin.get("notes") if isinstance(origin, Mapping) else None
     return [note for note in notes if isinstance(note, str)] if isinstance(notes, list) else []
+
+
+def _imported_seed(run: RunRecord) -> str | None:
+    """What random draws on the log of an imported run depend on, so that both draw the same."""
+    origin = run.config.get("imported")
+    seed = origin.get("identity") if isinstance(origin, Mapping) else None
+    return seed if isinstance(seed, str) else None
 
 
 def unknown_metrics(run: RunRecord) -> tuple[str, ...]:

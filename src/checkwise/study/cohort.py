@@ -20,7 +20,7 @@ from checkwise.study.compare import Contrast, Differences, check_carried, pair_o
 from checkwise.study.contrast_rows import check_columns, compared_frame, contrasts_by
 from checkwise.study.derived import derived_outcomes
 from checkwise.study.heldout import Targets, with_derived_targets
-from checkwise.study.imported import is_imported
+from checkwise.study.imported import importable, is_imported
 from checkwise.study.methods import Method, method, with_shared
 from checkwise.study.outcome import Outcome, RunColumns, choice_frame, evaluated_frame
 from checkwise.study.runs import Runs
@@ -69,7 +69,13 @@ class Cohort:
             path: the cohort's folder.
             role: keep only the data sets with this role, where a cohort holds both.
         """
-        return cls(stored.open_cohort(Path(path)), role)
+        path = Path(path)
+        if importable(path):
+            raise InputError(
+                f"Expected a cohort, but {path} holds logs or a table of other tools: make a "
+                f"cohort of it with `checkwise import {path}`, and open that."
+            )
+        return cls(stored.open_cohort(path), role)
 
     def __repr__(self) -> str:
         return (

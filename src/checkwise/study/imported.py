@@ -21,11 +21,11 @@ from checkwise.store.cohort import CohortRecord, is_cohort, open_cohort, write_c
 from checkwise.store.done import Fingerprint, fingerprint, mark_done
 from checkwise.store.journal import encode_line
 from checkwise.store.new_folder import check_new, new_folder
+from checkwise.store.origin import ORIGIN, Origin, origin_of
 from checkwise.store.run import write_run
 from checkwise.study.foreign_runs import ForeignRun, read_runs
 from checkwise.study.target_rows import ByStep, TargetRow
 
-ORIGIN: Final = "imported"  # in cohort.json under `study`, in run.json under `config`
 ROLES: Final = ("development", "evaluation")
 OUTSIDE_THE_SEAL: Final = (
     "The held-out values were imported from files that anyone could read before: the log of "
@@ -37,7 +37,7 @@ Progress = Callable[[int, int], None]
 
 def is_imported(record: CohortRecord) -> bool:
     """Whether a cohort was made of other people's files."""
-    return ORIGIN in record.study
+    return origin_of(record) is not None
 
 
 def import_cohort(
@@ -66,6 +66,11 @@ def import_cohort(
     """
     if role not in ROLES:
         raise InputError(f"Expected --role development or evaluation, but got {role!r}.")
+    if is_cohort(out):
+        raise InputError(
+            f"Expected a new folder, but {out} is a cohort already: `checkwise compare {out}` uses "
+            "what was imported before; to import again, choose another folder."
+        )
     check_new(out)
     if path.is_dir() and out.resolve().is_relative_to(path.resolve()):
         raise InputError(
@@ -85,7 +90,7 @@ def import_cohort(
             place,
             name=name or (path.resolve().name if path.is_dir() else path.stem),
             roles=dict.fromkeys(sorted({run.key.dataset for run in runs}), role),
-            study={ORIGIN: _origin(path, files, request)},
+            study={ORIGIN: _origin(path, files, request).as_dict()},
             metrics={"target": list(measured)},
             keys=[run.key for run in runs],
         )
@@ -104,17 +109,20 @@ def check_unchanged(cohort: Path, path: Path, request: Request) -> None:
     Raises:
         InputError: it was not imported, or from other files, or read in another way.
     """
-    record = open_cohort(cohort)
-    before = record.study.get(ORIGIN)
-    if not isinstance(before, dict):
+    before = origin_of(open_cohort(cohort))
+    if before is None:
         raise InputError(
             f"Expected a cohort that was imported from {path}, but {cohort} was trained: name "
             "another folder with --cohort."
         )
     now = _origin(path, _fingerprints(path), request)
     told = {"held_out": "--held-out", "sources": "--source", "columns": "--column"}
-    other = [option for fact, option in told.items() if now[fact] not in ([], {}, before.get(fact))]
-    if now["files"] == before.get("files") and not other:
+    other = [
+        option
+        for fact, option in told.items()
+        if getattr(now, fact) and getattr(now, fact) != getattr(before, fact)
+    ]
+    if now.files == before.files and not other:
         return
     what = f"{other[0]} was another then" if other else f"the files of {path} changed since"
     raise InputError(
@@ -154,14 +162,10 @@ def _fingerprints(path: Path) -> dict[str, Fingerprint]:
     }
 
 
-def _origin(path: Path, files: Mapping[str, Fingerprint], request: Request) -> dict[str, Any]:
-    return {
-        "path": path.resolve().name,
-        "files": dict(files),
-        "held_out": list(request.held_out),
-        "sources": list(request.sources),
-        "columns": dict(request.columns),
-    }
+def _origin(path: Path, files: Mapping[str, Fingerprint], request: Request) -> Origin:
+    return Origin(
+        path.resolve().name, dict(files), request.held_out, request.sources, dict(request.columns)
+    )
 
 
 def _below(path: Path, file: Path) -> str:
@@ -178,12 +182,13 @@ def _write_run(
     folder = cohort / layout.RUNS / str(run.key)
     (folder / layout.HELDOUT).mkdir(parents=True)
     steps = run.trajectory.steps.tolist()
-    file = _below(path, run.file)
+    file, identity = _below(path, run.file), run.trajectory.identity
     own = {name: METRICS[name].direction for name in run.trajectory.metrics if _is_own(name)}
     config: dict[str, Any] = {
         ORIGIN: {
             "file": file,
             "sha256": files[file]["sha256"],
+            **({} if identity == str(run.key) else {"identity": identity}),
             "notes": list(run.trajectory.notes),
         },
         "record_steps": steps,

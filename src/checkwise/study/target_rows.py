@@ -6,6 +6,7 @@ leave out. No message of it shows a value.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,17 +14,24 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from checkwise.errors import InputError
+from checkwise.errors import CheckwiseWarning, InputError
 from checkwise.metrics import METRICS
 from checkwise.metrics.arrays import is_number
 from checkwise.readers import domainbed, paper_log, restarts, swad, table_files, table_runs
 from checkwise.readers.json_lines import Line, read_lines
 from checkwise.readers.request import Request
-from checkwise.readers.table_runs import RUN_COLUMNS, Sheet
+from checkwise.readers.table_runs import RUN_COLUMNS, Rows, Sheet
 from checkwise.records import RunKey
 from checkwise.records.cells import text_or_none, texts
-from checkwise.records.checks import outside, whole_numbers
+from checkwise.records.checks import (
+    LARGEST_COUNT,
+    LARGEST_DIFFERENCE,
+    outside,
+    whole_numbers,
+)
+from checkwise.records.held_out import looks_held_out
 from checkwise.records.held_out_column import targets_of
+from checkwise.records.source_rows import SOURCE
 
 UNNAMED = "target"  # in a table without a column of domains
 
@@ -136,15 +144,18 @@ def _of_table(sheet: Sheet, request: Request) -> dict[RunKey | None, BeyondSourc
     reading = table_runs.check_header(header, request, sheet.path)
     columns = sheet.columns(reading, rows)
     labels = {n: texts(columns, n, "", len(rows)).tolist() for n in RUN_COLUMNS if n in columns}
+    roles = texts(columns, "role", SOURCE, len(rows)).tolist()
     domains = texts(columns, "domain", UNNAMED, len(rows)).tolist()
     steps = whole_numbers(columns["step"], "step").tolist() if len(rows) else []
     wanted = [name for name in columns if name in METRICS or name in ("n", "correct")]
     runs: dict[RunKey | None, BeyondSource] = {}
+    others: list[str] = []
     for row, (domain, step) in enumerate(zip(domains, steps, strict=True)):
         cell = columns["held_out"][row] if "held_out" in columns else None
         targets = targets_of(cell, sources.domains, str(sheet.path))
-        if targets and domain not in targets:
-            continue  # a source of this run that the caller leaves out
+        if targets and domain not in targets:  # a source of this run that the caller leaves out
+            others += [domain] if looks_held_out(roles[row]) else []
+            continue
         key = None
         if labels or targets:
             named = {name: column[row] for name, column in labels.items()}
@@ -157,7 +168,35 @@ def _of_table(sheet: Sheet, request: Request) -> dict[RunKey | None, BeyondSourc
                 "the run's columns, if the table holds several runs)."
             )
         by_step[step] = _row({name: columns[name][row] for name in wanted}, None, where)
+    _warn_of_loss(sheet, others, _target_only(sheet, rows, reading, request))
     return runs
+
+
+def _target_only(
+    sheet: Sheet, rows: Rows, reading: Mapping[str, str], request: Request
+) -> list[str]:
+    """Metrics of the target's rows that no row of a source has."""
+    columns = table_runs.columns_read(sheet.header(rows), request, sheet.path)
+    return [name for name in columns if name in METRICS and name not in reading]
+
+
+def _warn_of_loss(sheet: Sheet, others: Sequence[str], metrics: Sequence[str]) -> None:
+    """Say which results of a target are not imported."""
+    if others:
+        warnings.warn(
+            f"{len(others)} rows of {', '.join(sorted(set(others)))} with the role of a target are "
+            f"left out: the column `held_out` of {sheet.path} does not name them. Join the names "
+            "there with + to import them.",
+            CheckwiseWarning,
+            stacklevel=2,
+        )
+    if metrics:
+        warnings.warn(
+            f"{', '.join(metrics)} of held-out domains are left out: only rows of the target in "
+            f"{sheet.path} have them.",
+            CheckwiseWarning,
+            stacklevel=2,
+        )
 
 
 def _row(logged: Mapping[str, Any], split: str | None, where: str) -> TargetRow:
@@ -170,21 +209,43 @@ def _row(logged: Mapping[str, Any], split: str | None, where: str) -> TargetRow:
         if not np.isfinite(value):
             continue
         if outside(np.array([value]), name)[0]:
+            if 0 <= value <= 100:
+                raise _refusal(
+                    "a fraction between 0 and 1", name, where, do="divide by 100, as a percentage"
+                )
             raise _refusal("a fraction or an error of 0 or more", name, where)
         numbers[name] = value
     counts = {name: numbers.pop(name) for name in ("n", "correct") if name in numbers}
     for name, count in counts.items():
-        if count < 0 or count != int(count):
+        if not 0 <= count <= LARGEST_COUNT or count != int(count):
             raise _refusal("a whole number", name, where)
-    return TargetRow(numbers, split=split, **{name: int(count) for name, count in counts.items()})
+    row = TargetRow(numbers, split=split, **{name: int(count) for name, count in counts.items()})
+    _check_counts(row, where)
+    return row
+
+
+def _check_counts(row: TargetRow, where: str) -> None:
+    """Refuse counts that no evaluation has, as for source validation."""
+    if row.n == 0:
+        raise _refusal("at least 1", "n", where)
+    if row.n is None or row.correct is None:
+        return
+    accuracy = row.values.get("accuracy", row.correct / row.n)
+    if row.correct > row.n or abs(row.correct / row.n - accuracy) > LARGEST_DIFFERENCE:
+        raise InputError(
+            f"Expected n, correct and accuracy that fit each other on the held-out domain {where}, "
+            "but they do not (the values are not shown): check these columns."
+        )
 
 
 def _without_gaps(logged: Mapping[str, Any]) -> dict[str, Any]:
     return {n: cell for n, cell in logged.items() if cell is not None and text_or_none(cell) != ""}
 
 
-def _refusal(expected: str, name: str, where: str) -> InputError:
+def _refusal(
+    expected: str, name: str, where: str, *, do: str = "correct it, or leave it empty"
+) -> InputError:
     return InputError(
         f"Expected {expected} as {name} on the held-out domain {where}, but it is none (the value "
-        "is not shown): correct it, or leave it empty."
+        f"is not shown): {do}."
     )
