@@ -164,6 +164,16 @@ def test_what_an_import_holds_out_is_not_read_as_a_source(
     assert run("select", f"{unmarked}.cohort") == 0
 
 
+def test_paths_that_can_have_no_cohort_beside_them_are_read_as_ever(
+    unmarked: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    longest = unmarked.rename(tmp_path / f"{'a' * 251}.csv")
+    assert run("select", longest) == 0
+    (tmp_path / "loop").symlink_to("loop")
+    assert run("select", tmp_path / "loop") == 2
+    assert "there is nothing at" in " ".join(capsys.readouterr().err.split())
+
+
 def test_columns_that_mark_the_target_are_asked_for_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

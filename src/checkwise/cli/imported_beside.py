@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 from checkwise.errors import InputError
@@ -17,7 +18,20 @@ SORTING = ("role", "held_out", "domain")  # columns that say which rows are the 
 def default_place(path: Path) -> Path:
     """``runs`` → ``runs.cohort``, beside it; beside what it leads to, if it is a link."""
     whole = path.resolve() if path.is_symlink() or path.name in ("", "..") else path
-    return whole.with_name(f"{whole.name}{SUFFIX}")
+    return whole.parent / f"{whole.name}{SUFFIX}"
+
+
+def cohort_beside(path: Path) -> Path | None:
+    """The cohort in the default place; None where there is none, or can be none."""
+    try:
+        if not path.exists():
+            return None
+        place = default_place(path)
+        return place if is_cohort(place) else None
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            return None
+        raise
 
 
 def check_sealed(path: Path, request: Request) -> None:
@@ -26,8 +40,8 @@ def check_sealed(path: Path, request: Request) -> None:
     Raises:
         InputError: the cohort beside ``path`` was told of a target, and the request is not.
     """
-    place = default_place(path)
-    if not path.exists() or not is_cohort(place):
+    place = cohort_beside(path)
+    if place is None:
         return
     record = open_cohort(place)
     origin = origin_of(record)
@@ -55,8 +69,8 @@ def check_sealed(path: Path, request: Request) -> None:
 
 def opened_beside(path: Path, cohort: Path) -> str | None:
     """A warning where another import of the same files, in the default place, was opened."""
-    place = default_place(path)
-    if not is_cohort(place) or (cohort.exists() and cohort.samefile(place)):
+    place = cohort_beside(path)
+    if place is None or cohort.samefile(place):
         return None
     one, other = (origin_of(open_cohort(folder)) for folder in (place, cohort))
     if one is None or other is None or _contents(one) != _contents(other):

@@ -10,7 +10,7 @@ import typer
 
 from checkwise.cli import printing
 from checkwise.cli.compare import Reference, Role, names
-from checkwise.cli.imported_beside import default_place
+from checkwise.cli.imported_beside import cohort_beside
 from checkwise.cli.importing import ImportTo, cohort_at
 from checkwise.cli.input_options import InputOptions
 from checkwise.cli.option_groups import with_groups
@@ -61,7 +61,7 @@ def command(
 
 
 def _was_imported(path: Path) -> bool:
-    return is_cohort(default_place(path)) and importable(path)
+    return cohort_beside(path) is not None and importable(path)
 
 
 def _only_run(path: Path, runs: Mapping[RunKey, Trajectory]) -> Trajectory | None:
