@@ -17,6 +17,7 @@ from checkwise.selection.columns import Columns
 from checkwise.selection.constrained import DELTA_PP, OBJECTIVES, Ranking, accuracy_constrained
 from checkwise.selection.rules import Rule, register
 from checkwise.selection.standing import Points
+from checkwise.text import listed
 
 LARGEST_SEED = 2**63 - 1
 RANDOM_SEED = 20260926
@@ -83,6 +84,11 @@ def wald(table: Columns, *, threshold_pp: Points | None = None) -> Ranking:
     return Ranking(table.error("ece"), eligible)
 
 
+def _aim(objectives: tuple[str, ...]) -> str:
+    one = len(objectives) == 1
+    return f"smallest {objectives[0]}" if one else f"nearest to the best {listed(objectives)}"
+
+
 def _register_built_in() -> None:
     """In the order in which `checkwise rules` lists them."""
     register(
@@ -98,7 +104,7 @@ def _register_built_in() -> None:
         register(
             Rule(
                 f"ac-{suffix}",
-                f"within delta_pp of the best accuracy, smallest {' + '.join(objectives)}",
+                f"within delta_pp of the best accuracy, {_aim(objectives)}",
                 partial(accuracy_constrained, objectives=objectives),
                 needs=objectives,
                 constrained=True,
@@ -109,7 +115,7 @@ def _register_built_in() -> None:
     register(
         Rule(
             "ac",
-            "within delta_pp of the best accuracy, smallest of the objectives you name",
+            "within delta_pp of the best accuracy, nearest to the best of the objectives you name",
             accuracy_constrained,
             constrained=True,
             prunable=True,

@@ -159,7 +159,7 @@ LODO_ACC = replace(
 )
 AC_LODO = Rule(
     "ac-lodo",
-    "near that, smallest nll + hard_cwece on them",
+    "near that, nearest to the best nll and hard_cwece on them",
     partial(accuracy_constrained, objectives=_HARD),
     needs=_HARD,
     fixed={"objectives": _HARD},
