@@ -151,7 +151,7 @@ def test_domains_that_cannot_have_files_of_their_own_are_refused(tmp_path: Path)
         keys = [RunKey("d", "ERM", names, 0, 0) for names in held_out]
         write_cohort(tmp_path, name="x", roles={}, study={}, metrics={}, keys=keys)
 
-    with pytest.raises(InputError, match="share a folder"):
+    with pytest.raises(InputError, match="share the folder"):
         plan(("art",), ("Art",))
     with pytest.raises(InputError, match="share a file"):
         plan(("art", "Art"))

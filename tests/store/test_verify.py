@@ -138,7 +138,7 @@ def test_a_folder_that_is_no_cohort_is_refused(tmp_path: Path) -> None:
 
 def test_runs_that_would_share_a_folder_are_refused(tmp_path: Path) -> None:
     keys = [RunKey("d", "ERM", (name,), 0, 0) for name in ("a b", "a_b")]
-    with pytest.raises(InputError, match="share a folder"):
+    with pytest.raises(InputError, match="share the folder"):
         write_cohort(tmp_path, name="x", roles={}, study={}, metrics={}, keys=keys)
 
 
