@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from inspect import Parameter, Signature, signature
 from typing import Any, TypeVar, get_type_hints
 
 Result = TypeVar("Result")
 
 
+@dataclass(frozen=True)
 class OptionGroup:
     """A frozen dataclass whose fields, annotated as typer wants them, are options."""
 
@@ -31,7 +32,7 @@ def with_groups(command: Callable[..., Result]) -> Callable[..., Result]:
     @functools.wraps(command)
     def taking_options(**values: Any) -> Result:
         for name, group in groups.items():
-            values[name] = group(**{field.name: values.pop(field.name) for field in _fields(group)})
+            values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
         return command(**values)
 
     parameters: list[Parameter] = []
@@ -57,9 +58,5 @@ def _options(group: type[OptionGroup]) -> list[Parameter]:
             default=field.default,
             annotation=hints[field.name],
         )
-        for field in _fields(group)
+        for field in fields(group)
     ]
-
-
-def _fields(group: Any) -> Any:
-    return fields(group)

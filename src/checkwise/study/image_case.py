@@ -17,12 +17,13 @@ from checkwise.store.safe_read import has_file
 from checkwise.study.heldout import Predictions
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from checkwise.data import DomainDataset
     from checkwise.weights.evaluate import OpenRun
 
 FloatArray = NDArray[np.float64]
 Predict = Callable[[FloatArray], Any]
-Logits = Mapping[str, NDArray[np.float32]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +70,7 @@ def image_case(
     """
     from checkwise.sweep.datasets import open_spec
     from checkwise.sweep.study import Study
+    from checkwise.weights.checkpoints import read_checkpoint
     from checkwise.weights.evaluate import open_data, open_run
 
     folder = cohort.runs[key]
@@ -91,11 +93,14 @@ def image_case(
     part = next(part for part in run.parts if part.role == "heldout" and part.domain == domain)
     if row is not None:
         _check_row(row, len(part.rows))
-    weights = {name: _weights(run, step) for name, step in steps.items()}
+    weights = {name: read_checkpoint(folder, step) for name, step in steps.items()}
     heldout.unseal(folder)
     outputs = {name: run.outputs(of_step) for name, of_step in weights.items()}
-    logits = {name: output.of("heldout")[domain][0] for name, output in outputs.items()}
-    at = _most_different(logits, part.labels) if row is None else row
+    predictions = {
+        name: Predictions(steps[name], domain, output.of("heldout")[domain][0], part.labels)
+        for name, output in outputs.items()
+    }
+    at = _most_different(predictions) if row is None else row
     pixels = raw.x[part.index][part.rows[at]]
     label = int(part.labels[at])
     exemplar, source = _exemplar(raw, key, label)
@@ -108,21 +113,12 @@ def image_case(
         image=_as_input(run, pixels),
         exemplar=exemplar,
         exemplar_domain=source,
-        predict={name: _predictor(run, step) for name, step in steps.items()},
-        predictions={
-            name: Predictions(step, domain, logits[name], part.labels)
-            for name, step in steps.items()
-        },
+        predict={name: _predictor(run, of_step) for name, of_step in weights.items()},
+        predictions=predictions,
     )
 
 
-def _weights(run: OpenRun, step: int) -> Any:
-    from checkwise.weights.checkpoints import read_checkpoint
-
-    return read_checkpoint(run.folder, step)
-
-
-def _predictor(run: OpenRun, step: int) -> Predict:
+def _predictor(run: OpenRun, weights: Mapping[str, Tensor]) -> Predict:
     """From network inputs to logits: the frozen part of a backbone, if any, then what learned."""
     import torch
 
@@ -135,7 +131,7 @@ def _predictor(run: OpenRun, step: int) -> Predict:
         frozen = frozen_part(backbone_named(network.backbone), network.tune).module
 
     def predict(images: FloatArray) -> Any:
-        run.load(_weights(run, step))
+        run.load(weights)
         with torch.inference_mode():
             x = torch.from_numpy(np.asarray(images, dtype=np.float32))
             x = x if frozen is None else frozen(x)
@@ -158,14 +154,8 @@ def _as_input(run: OpenRun, pixels: NDArray[np.uint8]) -> FloatArray:
     return np.asarray(normalised.double().numpy())
 
 
-def _nll(logits: NDArray[np.float32], labels: NDArray[np.int64]) -> FloatArray:
-    z = logits.astype(np.float64)
-    z -= z.max(axis=1, keepdims=True)
-    return np.asarray(np.log(np.exp(z).sum(axis=1)) - z[np.arange(len(labels)), labels])
-
-
-def _most_different(logits: Logits, labels: NDArray[np.int64]) -> int:
-    losses = [_nll(z, labels) for z in logits.values()]
+def _most_different(predictions: Mapping[str, Predictions]) -> int:
+    losses = [of_checkpoint.examples.nll for of_checkpoint in predictions.values()]
     return int(np.abs(losses[0] - losses[-1]).argmax())
 
 

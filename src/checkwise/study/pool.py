@@ -143,9 +143,9 @@ class Pool:
     def _evaluated(self, row: Method, scope: str) -> dict[RunKey, Outcome]:
         outcomes: dict[RunKey, Outcome] = {}
         refused: list[InputError] = []
-        for number in range(len(self.cohorts)):
+        for cohort in self.cohorts:
             try:
-                evaluated = self._of_cohort(number, row, scope)
+                evaluated = self._of_cohort(cohort, row, scope)
             except InputError as error:
                 if row.expected or row.is_rule:
                     raise
@@ -156,8 +156,8 @@ class Pool:
             raise refused[0]
         return outcomes
 
-    def _of_cohort(self, number: int, row: Method, scope: str) -> tuple[Outcome, ...]:
-        return self.cohorts[number].outcomes(row, held_out=True, scope=scope)
+    def _of_cohort(self, cohort: Cohort, row: Method, scope: str) -> tuple[Outcome, ...]:
+        return cohort.outcomes(row, held_out=True, scope=scope)
 
     def columns(self, row: Row) -> RunColumns:
         """A rule's results over the runs, in key order; nan where there is none.

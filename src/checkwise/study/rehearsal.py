@@ -12,6 +12,7 @@ import numpy as np
 
 from checkwise.records import RunKey
 from checkwise.selection import Columns
+from checkwise.study.cohort import Cohort
 from checkwise.study.methods import Method
 from checkwise.study.outcome import Outcome, RunColumns
 from checkwise.study.pool import Pool
@@ -35,6 +36,6 @@ class Rehearsal(Pool):
         """The outcome with its source values on every held-out domain."""
         return replace(outcome, targets=dict.fromkeys(outcome.key.held_out, outcome.source))
 
-    def _of_cohort(self, number: int, row: Method, scope: str) -> tuple[Outcome, ...]:
-        chosen = self.cohorts[number].outcomes(row, held_out=False, scope=scope)
+    def _of_cohort(self, cohort: Cohort, row: Method, scope: str) -> tuple[Outcome, ...]:
+        chosen = cohort.outcomes(row, held_out=False, scope=scope)
         return tuple(self.at_steps(outcome) for outcome in chosen)
