@@ -47,6 +47,9 @@ def load(
     sources: str | Iterable[str] | None = None,
     columns: Mapping[str, str] | None = None,
     metrics: str | Iterable[str] = (),
+    n: int | Mapping[str, int] | None = None,
+    checkpoints: str | None = None,
+    include_unsaved: bool = False,
     bins: int = BINS,
     bandwidth: float = BANDWIDTH,
     progress: Progress | None = None,
@@ -59,16 +62,28 @@ def load(
             itself names (``test_envs``, ``role``, a ``held_out`` column) are left out anyway, and
             so are sets beside others whose names look held out (``test``, ``ood`` …).
         sources: sets that are validation although their names look held out.
-        columns: for tables, which column is read under which name, as
-            ``{"accuracy": "val_accuracy"}``.
+        columns: for tables and trainers' logs, which column is read under which name, as
+            ``{"accuracy": "val_accuracy"}``; with several validation sets
+            ``{"accuracy[photo]": "val/photo/acc"}``.
         metrics: further columns to read as metrics.
+        n: for trainers' logs, the number of validation examples, or one per set.
+        checkpoints: for trainers' logs, where the checkpoints are, as ``"weights.{epoch}.keras"``.
+        include_unsaved: for trainers' logs, keep steps without a checkpoint on disk, where others
+            have one.
         bins, bandwidth: settings of the calibration errors, where they are computed from outputs.
         progress: called with checkpoints done and in all, where outputs are evaluated.
 
     Raises:
         InputError: there is nothing readable, or more than one run.
     """
-    settings = {"bins": bins, "bandwidth": bandwidth, "progress": progress}
+    settings = {
+        "n": n,
+        "checkpoints": checkpoints,
+        "include_unsaved": include_unsaved,
+        "bins": bins,
+        "bandwidth": bandwidth,
+        "progress": progress,
+    }
     request = Request.of(held_out, metrics, sources=sources, columns=columns, **settings)
     runs = _load_all(Path(path), request)
     if len(runs) > 1:
@@ -87,6 +102,9 @@ def load_runs(
     sources: str | Iterable[str] | None = None,
     columns: Mapping[str, str] | None = None,
     metrics: str | Iterable[str] = (),
+    n: int | Mapping[str, int] | None = None,
+    checkpoints: str | None = None,
+    include_unsaved: bool = False,
     bins: int = BINS,
     bandwidth: float = BANDWIDTH,
     progress: Progress | None = None,
@@ -101,7 +119,14 @@ def load_runs(
         InputError: there is nothing readable, or one folder holds a configuration twice.
     """
     root = Path(path)
-    settings = {"bins": bins, "bandwidth": bandwidth, "progress": progress}
+    settings = {
+        "n": n,
+        "checkpoints": checkpoints,
+        "include_unsaved": include_unsaved,
+        "bins": bins,
+        "bandwidth": bandwidth,
+        "progress": progress,
+    }
     request = Request.of(held_out, metrics, sources=sources, columns=columns, **settings)
     return {key: run.trajectory for key, run in find_runs(root, request).items()}
 

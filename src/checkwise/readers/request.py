@@ -20,12 +20,19 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Request:
-    """What the caller holds out and reads, and the settings for metrics computed from outputs."""
+    """What the caller holds out and reads, and the settings for metrics computed from outputs.
+
+    ``n``, ``checkpoints`` and ``include_unsaved`` are for trainers' logs: validation examples (per
+    set), a pattern for the files of checkpoints, and whether steps without a file may be chosen.
+    """
 
     held_out: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     columns: Mapping[str, str] = field(default_factory=dict)
     metrics: tuple[str, ...] = ()
+    n: int | Mapping[str, int] | None = None
+    checkpoints: str | None = None
+    include_unsaved: bool = False
     bins: int = BINS
     bandwidth: float = BANDWIDTH
     progress: Progress | None = None

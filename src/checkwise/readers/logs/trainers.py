@@ -28,10 +28,15 @@ TRANSFORMERS = Trainer("transformers", checkpoints=("checkpoint-{step}",))
 LIGHTNING = Trainer(
     "Lightning",
     # `step` in the name counts finished steps; the log has the step before.
-    checkpoints=("checkpoints/*epoch={epoch}-step={step+1}*.ckpt", "checkpoints/*epoch={epoch}*.ckpt"),
+    checkpoints=(
+        "checkpoints/*epoch={epoch}-step={step+1}*.ckpt",
+        "checkpoints/*epoch={epoch}*.ckpt",
+    ),
 )
 KERAS = Trainer("Keras")
-TIMM = Trainer("timm", percent=("eval_top1", "eval_top5"), checkpoints=("checkpoint-{epoch}.pth.tar",))
+TIMM = Trainer(
+    "timm", percent=("eval_top1", "eval_top5"), checkpoints=("checkpoint-{epoch}.pth.tar",)
+)
 ULTRALYTICS = Trainer(
     "Ultralytics",
     validation=("metrics/accuracy_top1", "metrics/accuracy_top5"),
