@@ -119,10 +119,10 @@ def test_further_metrics_are_read_when_asked_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (b"", "has nothing: name the columns"),
+        (b"", "has nothing: name it with --column"),
         (b"\n\n", "has nothing"),
         (b"step,accuracy\n", "only column names"),
-        (b"0,0.5\n100,0.6\n", "Expected columns step and accuracy .*has 0, 0.5"),
+        (b"0,0.5\n100,0.6\n", "Expected a column with steps or epochs, but .*has 0, 0.5"),
         (b"step;accuracy\n0;0,5\n", "has step;accuracy"),
         (b"step,accuracy\n0,0.5\n100\n", "line 3 has 1: complete that line"),
         (b"step,accuracy\n0,0.5,9\n", "line 2 has 3"),
@@ -162,11 +162,11 @@ def test_a_torn_json_table_says_which_step_is_incomplete(tmp_path: Path) -> None
     assert any("cut off" in note for note in run.notes)
 
 
-def test_one_json_value_over_several_lines_is_named_as_such(tmp_path: Path) -> None:
+def test_a_list_of_records_is_read_like_lines_of_them(tmp_path: Path) -> None:
     path = tmp_path / "run.json"
     path.write_text(json.dumps(table_rows(), indent=1))
-    with pytest.raises(InputError, match=r"one JSON value over several lines.*lines=True"):
-        load(path)
+    lines = write_lines(tmp_path / "run.jsonl", table_rows())
+    assert load(path).digest == load(lines).digest
 
 
 def test_a_huge_number_is_refused_like_any_other(tmp_path: Path) -> None:

@@ -16,10 +16,10 @@ from checkwise.readers import (
     impossible_accuracies,
     predictions_folder,
     run_folder,
-    swad,
-    table_files,
 )
-from checkwise.readers.json_lines import NoRecordsError, read_lines
+from checkwise.readers.files import file_reader, logs_in
+from checkwise.readers.json_lines import NoRecordsError
+from checkwise.readers.logs import log_runs, trainer_state
 from checkwise.readers.request import LoadedRun, Progress, Request
 from checkwise.readers.run_keys import by_key
 from checkwise.records import RunKey, Trajectory
@@ -30,9 +30,9 @@ from checkwise.text import counted
 DEEPEST = 32  # levels of folders that are looked through for runs
 MOST_FOLDERS = 100_000
 ACCEPTED = (
-    "a run or cohort folder of checkwise, a table of metrics (.csv, .parquet, .jsonl), a "
-    "predictions folder (step-000100/<domain>.npz), a DomainBed or SWAD results.jsonl, or a folder "
-    "of such runs"
+    "a run or cohort folder of checkwise, a trainer's log, a table of metrics (.csv, .parquet, "
+    ".jsonl), a predictions folder (step-000100/<domain>.npz), a DomainBed or SWAD results.jsonl, "
+    "or a folder of such runs"
 )
 
 
@@ -142,7 +142,7 @@ def input_files(root: Path) -> list[Path]:
     A folder of saved outputs, and a run of checkwise, have none.
     """
     if root.is_file():
-        return [root] if any(reader.recognise(root) for reader in READERS) else []
+        return [root] if file_reader(root) is not None else []
     if not root.is_dir():
         return []
     folders = (folder for folder, reader in _run_folders(root) if reader.recognise is _has_log)
@@ -151,10 +151,11 @@ def input_files(root: Path) -> list[Path]:
 
 @dataclass(frozen=True)
 class Reader:
-    """One kind of input: how to recognise it, and how to read it."""
+    """One kind of folder: how to recognise it, how to read it, whether it is a log's."""
 
     recognise: Callable[[Path], bool]
     read: Callable[[Path, Request], list[LoadedRun]]
+    is_log: bool = False
 
 
 def _has_log(path: Path) -> bool:
@@ -167,30 +168,28 @@ def _read_folder_log(path: Path, request: Request) -> list[LoadedRun]:
             f"Expected one account of a run, but {path} holds {domainbed.LOG} and step folders "
             "with predictions: move the step folders into a folder of their own."
         )
-    return _read_jsonl(path / domainbed.LOG, request)
+    return read_file(path / domainbed.LOG, request)
 
 
-def _read_jsonl(path: Path, request: Request) -> list[LoadedRun]:
-    lines, notes = read_lines(path)
-    if domainbed.recognises(lines[0]):
-        return domainbed.read(lines, notes, path, request)
-    if swad.recognises(lines[0]):
-        return swad.read(lines, notes, path, request)
-    return table_files.read_records(lines, notes, path, request)
+def _holds_logs(path: Path) -> bool:
+    return path.is_dir() and bool(logs_in(path))
 
 
-def _is_file(*suffixes: str) -> Callable[[Path], bool]:
-    return lambda path: path.is_file() and path.suffix.lower() in suffixes
+def _read_logs(path: Path, request: Request) -> list[LoadedRun]:
+    return [run for file in logs_in(path) for run in read_file(file, request)]
 
 
-# In order; the first that recognises a path reads it.
+def _read_state(path: Path, request: Request) -> list[LoadedRun]:
+    return log_runs.read(trainer_state.open_logs(path, request), request)
+
+
+# In order; the first that recognises a folder reads it.
 READERS: list[Reader] = [
     Reader(run_folder.recognises, run_folder.read),
-    Reader(_has_log, _read_folder_log),
+    Reader(_has_log, _read_folder_log, is_log=True),
     Reader(predictions_folder.recognises, predictions_folder.read),
-    Reader(_is_file(".jsonl", ".ndjson", ".json"), _read_jsonl),
-    Reader(_is_file(".csv"), table_files.read_csv),
-    Reader(_is_file(".parquet", ".pq"), table_files.read_parquet),
+    Reader(trainer_state.recognises, _read_state, is_log=True),
+    Reader(_holds_logs, _read_logs, is_log=True),
 ]
 
 
@@ -214,7 +213,7 @@ def _read(path: Path, request: Request) -> list[LoadedRun]:
                 "name the folder of the run."
             )
         if path.is_file():
-            return _reader(path).read(path, request)
+            return read_file(path, request)
         return _below(path, request)
     except (OSError, ValueError) as error:
         # A folder that cannot be listed, a name with a null byte.
@@ -223,10 +222,11 @@ def _read(path: Path, request: Request) -> list[LoadedRun]:
         raise InputError(f"Expected a readable path, but got {path!s:.200} ({error}).") from None
 
 
-def _reader(path: Path) -> Reader:
-    for reader in READERS:
-        if reader.recognise(path):
-            return reader
+def read_file(path: Path, request: Request) -> list[LoadedRun]:
+    """The runs of a table or log."""
+    reader = file_reader(path)
+    if reader is not None:
+        return reader.read(path, request)
     if path.name.endswith(PACKED):
         raise InputError(
             f"Expected {ACCEPTED}, but {path} is an archive: unpack it with "
@@ -309,12 +309,14 @@ def _run_folders(root: Path) -> Iterator[tuple[Path, Reader]]:
         if reader is not None:
             yield folder, reader
             # A log's folder may hold further runs' logs, but its predictions are the same run's.
-            readers = [r for r in READERS if r.recognise is _has_log]
+            readers = [r for r in READERS if r.is_log]
         with os.scandir(folder) as entries:
             below = sorted((entry.name for entry in entries if _is_folder(entry)), reverse=True)
         if depth == DEEPEST and below:
             too_deep = folder
             continue
+        if reader is not None and reader.recognise is trainer_state.recognises:
+            below = [name for name in below if not trainer_state.is_checkpoint(name)]
         waiting += [(folder / f, depth + 1, readers) for f in below if not is_target_folder(f)]
     if too_deep is not None:
         warnings.warn(

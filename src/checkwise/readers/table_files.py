@@ -60,11 +60,6 @@ def open_csv(path: Path, request: Request) -> Sheet:
     return Sheet(path, len(table), lambda rows: header, cells)
 
 
-def read_parquet(path: Path, request: Request) -> list[LoadedRun]:
-    """The runs of a Parquet file."""
-    return table_runs.read(open_parquet(path), request)
-
-
 def open_parquet(path: Path) -> Sheet:
     """A Parquet file as a table; columns nobody asks for stay on disk."""
     import pyarrow.parquet as pq

@@ -42,6 +42,7 @@ class Trajectory:
         paths: where the weights of each checkpoint are, if known.
         key: which run of a study this is.
         bins, bandwidth: settings the calibration errors were computed with.
+        columns: metric → the column of a log that it was read from.
         notes: what a reader did to get here (for example a torn line that was dropped).
         seeded_by: what random draws depend on; by default the key, without one the accuracies.
 
@@ -63,6 +64,7 @@ class Trajectory:
     key: RunKey | None
     bins: int | None
     bandwidth: float | None
+    columns: Mapping[str, str]
     notes: tuple[str, ...]
     seeded_by: str | None
 
@@ -80,6 +82,7 @@ class Trajectory:
         key: RunKey | None = None,
         bins: int | None = None,
         bandwidth: float | None = None,
+        columns: Mapping[str, str] | None = None,
         notes: Iterable[str] = (),
         seeded_by: str | None = None,
     ):
@@ -99,6 +102,7 @@ class Trajectory:
         put("key", checks.key(key, self.domains))
         put("bins", bins)
         put("bandwidth", bandwidth)
+        put("columns", MappingProxyType(dict(columns or {})))
         put("notes", tuple(notes))
         put("seeded_by", seeded_by)
 

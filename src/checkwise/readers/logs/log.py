@@ -43,8 +43,6 @@ class Log:
         header: names of the columns that could hold a metric, in the order of the file.
         points: the filled cells of a column.
         run: name of the run, where one file or folder holds several; "" otherwise.
-        sets: names of the evaluation sets, where the trainer itself says them (transformers'
-            ``eval_<set>_runtime``, Lightning's ``dataloader_idx_<i>``); their columns are domains.
         files: checkpoint at a step, where the log itself says it (MLflow's models, Ray).
         axes: what the columns for ``step`` and ``epoch`` are called in the file, as far as it has
             them; a file whose records carry a step of their own (TensorBoard, MLflow) has
@@ -57,7 +55,6 @@ class Log:
     header: tuple[str, ...]
     points: Callable[[str], Points]
     run: str = ""
-    sets: tuple[str, ...] = ()
     files: Mapping[int, str] = field(default_factory=dict)
     axes: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()

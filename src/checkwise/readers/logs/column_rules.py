@@ -1,0 +1,266 @@
+"""Which column of a log is read as which metric, and on which validation sets.
+
+The rules, in order:
+
+1. A column that the caller names (``--column accuracy=val/top1``) is that metric.
+2. Otherwise only columns measured on validation count (:func:`~.column_words.side`); a training or
+   test column is never read, and one that does not say its set is never guessed at.
+3. Among these, the one whose name spells the metric and nothing else. Where several do, the caller
+   is asked.
+4. Evaluation sets that the trainer names (transformers' ``eval_<set>_…``, Lightning's
+   ``…/dataloader_idx_<i>``) are domains; names that look held out stay out.
+5. ``loss`` is read as NLL, as a cross-entropy that is assumed and said to be.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from checkwise.errors import InputError
+from checkwise.readers.logs.column_words import SPELLINGS, Side, side, spells
+from checkwise.readers.logs.log import Log
+from checkwise.readers.logs.trainers import Trainer
+from checkwise.readers.request import Request
+from checkwise.records.column_names import is_validation_of
+from checkwise.records.held_out import check_held_out, divide
+from checkwise.records.source_rows import ONLY_DOMAIN
+from checkwise.text import listed
+
+AXES = ("step", "epoch")
+SHOWN = 10
+_OF_SET = re.compile(r"(?P<name>.+)\[(?P<set>[^\[\]]+)\]")
+_DATALOADER = re.compile(r"(?P<name>.+)/dataloader_idx_(?P<set>\d+)")
+_RUNTIME = re.compile(r"(?P<prefix>eval[_/])(?P<set>.+)_runtime")
+# Columns about the evaluation itself; they measure no model.
+_TIMES = re.compile(r"eval[_/](?:.+_)?(?:runtime|samples_per_second|steps_per_second)")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What is read of a log.
+
+    Args:
+        columns: metric → validation set → column.
+        domains: the validation sets, sorted.
+        assumed: whether NLL is a loss that is taken for a cross-entropy.
+        inverted: whether accuracy is 1 minus an error rate.
+        told: metrics whose columns the caller names.
+        beside: validation columns that are not read.
+        notes: what to say about the sets.
+    """
+
+    columns: Mapping[str, Mapping[str, str]]
+    domains: tuple[str, ...]
+    assumed: bool
+    inverted: bool
+    told: tuple[str, ...]
+    beside: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Named:
+    """A column, the name that its rule looks at, and the evaluation set that it belongs to."""
+
+    column: str
+    name: str
+    domain: str
+    side: Side
+
+
+def read_header(log: Log, request: Request) -> Reading:
+    """Decide what is read of a log.
+
+    Raises:
+        InputError: nothing can be read as validation, or several columns could be meant.
+    """
+    where = str(log.path)
+    named = _named([c for c in log.header if c not in log.axes.values()], log.trainer)
+    told = _told(log, request, where)
+    wanted = dict.fromkeys(("accuracy", "nll", *told, *request.metrics))
+    by_set = _sets(named, told)
+    candidates = [one for one in named if (one.domain != ONLY_DOMAIN) == by_set]
+    domains, notes = _domains(candidates, told, request, where, by_set=by_set)
+    columns: dict[str, Mapping[str, str]] = {}
+    for metric in wanted:
+        found = told.get(metric) or _of_metric(metric, candidates, domains, where)
+        if found:
+            columns[metric] = {domain: found[domain] for domain in domains if domain in found}
+    assumed = inverted = False
+    if "nll" not in columns and (losses := _of_metric("loss", candidates, domains, where)):
+        columns["nll"], assumed = losses, True
+    rates = _of_metric("error_rate", candidates, domains, where)
+    if "accuracy" not in columns and rates:
+        columns["accuracy"], inverted = rates, True
+    absent = [name for name in request.metrics if name not in columns]
+    if absent or not columns:
+        raise _nothing(absent, log, named, where)
+    _check_sets(columns, domains, where)
+    read = {column for per_set in columns.values() for column in per_set.values()}
+    beside = tuple(
+        one.column for one in named if one.side is Side.VALIDATION and one.column not in read
+    )
+    return Reading(columns, domains, assumed, inverted, tuple(told), beside, notes)
+
+
+def has_validation(header: Sequence[str], trainer: Trainer) -> bool:
+    """Whether some column is a validation accuracy or loss by its name."""
+    return any(
+        one.side is Side.VALIDATION and any(spells(one.name, metric) for metric in SPELLINGS)
+        for one in _named(header, trainer)
+    )
+
+
+def _named(header: Iterable[str], trainer: Trainer) -> list[_Named]:
+    sets = {match["set"]: match["prefix"] for c in header if (match := _RUNTIME.fullmatch(c))}
+    named = []
+    for column in header:
+        if _TIMES.fullmatch(column):
+            continue
+        name, domain = column, ONLY_DOMAIN
+        if match := _DATALOADER.fullmatch(column):
+            name, domain = match["name"], match["set"]
+        for known in sorted(sets, key=len, reverse=True):
+            if column.startswith(f"{sets[known]}{known}_"):
+                name = sets[known] + column.removeprefix(f"{sets[known]}{known}_")
+                domain = known
+                break
+        named.append(_Named(column, name, domain, side(name, trainer)))
+    return named
+
+
+def _told(log: Log, request: Request, where: str) -> dict[str, dict[str, str]]:
+    """Metric → set → column, as the caller says."""
+    told: dict[str, dict[str, str]] = {}
+    for name, column in request.columns.items():
+        if name in AXES:
+            continue
+        if column not in log.header:
+            raise InputError(
+                f"Expected a column {column!r} for {name}, but {where} has "
+                f"{shortened(log.header)}: check the name."
+            )
+        match = _OF_SET.fullmatch(name)
+        metric, domain = (match["name"], match["set"]) if match else (name, ONLY_DOMAIN)
+        told.setdefault(metric, {})[domain] = column
+    shapes = {ONLY_DOMAIN in per_set for per_set in told.values()}
+    if len(shapes) > 1:
+        raise InputError(
+            f"Expected --column for one validation set or for several, but got both in {where}: "
+            "name the set of each, as in --column 'accuracy[photo]=COLUMN'."
+        )
+    return told
+
+
+def _sets(named: Sequence[_Named], told: Mapping[str, Mapping[str, str]]) -> bool:
+    """Whether the log has several validation sets."""
+    if told:
+        return not any(ONLY_DOMAIN in per_set for per_set in told.values())
+    return any(one.domain != ONLY_DOMAIN and one.side is Side.VALIDATION for one in named)
+
+
+def _domains(
+    candidates: Sequence[_Named],
+    told: Mapping[str, Mapping[str, str]],
+    request: Request,
+    where: str,
+    *,
+    by_set: bool,
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The validation sets to choose by, and notes on those that are held out by name."""
+    if not by_set:
+        check_held_out(request.held_out, (ONLY_DOMAIN,), where)
+        return (ONLY_DOMAIN,), ()
+    names = {domain for per_set in told.values() for domain in per_set}
+    names |= {one.domain for one in candidates if one.side is Side.VALIDATION and not told}
+    check_held_out(request.held_out, sorted(names), where)
+    left = names - set(request.held_out)
+    if not left:
+        raise InputError(f"No validation set of {where} is left after --held-out: hold out fewer.")
+    sides = divide(left, sources=request.sources, where=where)
+    return sides.sources, sides.notes
+
+
+def _of_metric(
+    metric: str, candidates: Iterable[_Named], domains: Sequence[str], where: str
+) -> dict[str, str]:
+    """Set → column of a metric; nothing where no validation column spells it."""
+    found: dict[str, str] = {}
+    for one in candidates:
+        if one.side is not Side.VALIDATION or one.domain not in domains:
+            continue
+        if not spells(one.name, metric):
+            continue
+        if one.domain in found:
+            shown = "nll" if metric == "loss" else metric
+            rivals = [found[one.domain], one.column]
+            raise InputError(
+                f"Expected one column for {shown}, but {where} has {listed(rivals)}: say which one "
+                f"with --column {shown}={rivals[0]}."
+            )
+        found[one.domain] = one.column
+    return found
+
+
+def _check_sets(
+    columns: Mapping[str, Mapping[str, str]], domains: Sequence[str], where: str
+) -> None:
+    for metric, per_set in columns.items():
+        lacking = [domain for domain in domains if domain not in per_set]
+        if lacking:
+            raise InputError(
+                f"Expected {metric} on every validation set, but {where} has no column for "
+                f"{listed(lacking)}: add --column '{metric}[{lacking[0]}]=COLUMN', or leave the "
+                f"set out with --held-out {lacking[0]}."
+            )
+
+
+def _nothing(absent: Sequence[str], log: Log, named: Sequence[_Named], where: str) -> InputError:
+    """What to say where a wanted metric, or every metric, is missing."""
+    wanted = listed(absent) if absent else "a validation accuracy or loss"
+    sides = {kind: [one.column for one in named if one.side is kind] for kind in Side}
+    has = f"{where} ({log.trainer.name}) has {shortened([one.column for one in named])}"
+    metric = absent[0] if absent else "accuracy"
+    if sides[Side.VALIDATION]:
+        likely = [c for c in sides[Side.VALIDATION] if is_validation_of(c, metric)]
+        column = (likely or sides[Side.VALIDATION])[0]
+        return InputError(
+            f"Expected {wanted}, but {has}: if one of them is that, add --column {metric}={column}."
+        )
+    if metric in log.header:
+        return InputError(
+            f"Expected {wanted} on validation, but {where} does not say which set its column "
+            f"{metric!r} was measured on: if it is validation, add --column {metric}={metric}."
+        )
+    if sides[Side.HELD_OUT]:
+        column = next(
+            (c for c in sides[Side.HELD_OUT] if spells_without_set(c, metric)),
+            sides[Side.HELD_OUT][0],
+        )
+        return InputError(
+            f"Expected {wanted}, but {has}, and test columns are not read: if they are validation "
+            f"and not the test set, add --column {metric}={column}."
+        )
+    if sides[Side.UNKNOWN]:
+        return InputError(
+            f"Expected {wanted}, but {has}, which may be of training: if one of them is "
+            f"validation, add --column {metric}={sides[Side.UNKNOWN][0]}."
+        )
+    return InputError(
+        f"Expected {wanted}, but {has}: log validation metrics, or evaluate the checkpoints with "
+        "`checkwise predict`."
+    )
+
+
+def spells_without_set(column: str, metric: str) -> bool:
+    """Whether a test column would spell a metric if it were validation."""
+    return spells(re.sub(r"test", "val", column, flags=re.IGNORECASE), metric)
+
+
+def shortened(names: Sequence[str]) -> str:
+    """The first few names, and how many more there are."""
+    more = len(names) - SHOWN
+    shown = ", ".join(f"{name:.60}" for name in names[:SHOWN]) or "no columns of metrics"
+    return f"{shown} and {more} more" if more > 0 else shown

@@ -1,0 +1,141 @@
+"""CSV logs: Lightning, Keras, timm, Ultralytics, fastai, W&B's history, and anybody's own."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from checkwise.errors import InputError
+from checkwise.readers.logs import trainers
+from checkwise.readers.logs.column_rules import has_validation
+from checkwise.readers.logs.log import Log
+from checkwise.readers.logs.rows import has_axis, log_of_rows
+from checkwise.readers.logs.trainers import Trainer
+from checkwise.readers.request import Request, read_bytes
+
+SEPARATORS = (",", ";", "\t")
+LONGEST_HEADER = 1 << 16  # bytes
+
+
+def recognises(path: Path) -> bool:
+    """Whether a file's first line names steps or epochs and a validation accuracy or loss."""
+    try:
+        header = header_of(path)
+    except InputError:
+        return False
+    return has_axis(header) and has_validation(header, trainer_of(header))
+
+
+def header_of(path: Path) -> list[str]:
+    """The columns that the first line of a file names."""
+    try:
+        with path.open("rb") as file:
+            return _header(file.readline(LONGEST_HEADER), path)
+    except OSError as error:
+        raise InputError(
+            f"Expected a readable file, but {path} cannot be read ({error.strerror}): check its "
+            "permissions."
+        ) from None
+
+
+def open_logs(path: Path, request: Request) -> list[Log]:
+    """The log in a file; its cells are read when a column is asked for."""
+    content = read_bytes(path)
+    first, _, rest = content.partition(b"\n")
+    header, separator = _header(first, path), _separator(first)
+    repeated = sorted({name for name in header if name and header.count(name) > 1})
+    if repeated:
+        raise InputError(f"Column {repeated[0]!r} appears twice in {path}: keep one of them.")
+    notes = []
+    begin = content.rfind(b"\n") + 1
+    last_line = content[begin:]
+    if rest and last_line and len(_cells(last_line, separator)) != len(header):
+        content = content[:begin]
+        notes.append("the last line was cut off and is not read")
+    table = _Table(path, content, header, separator)
+    named = [name for name in header if name]
+    return [log_of_rows(path, trainer_of(named), named, table.rows, request, notes=notes)]
+
+
+def trainer_of(header: Sequence[str]) -> Trainer:
+    """Whose log it is, by the columns that only this trainer writes."""
+    names = set(header)
+    if {"epoch", "train_loss", "eval_loss", "eval_top1"} <= names:
+        return trainers.TIMM
+    if "epoch" in names and any(name.startswith("metrics/") for name in names):
+        return trainers.ULTRALYTICS
+    if {"epoch", "train_loss", "valid_loss", "time"} <= names:
+        # All further columns are metrics on validation.
+        others = names - {"epoch", "train_loss", "time"}
+        measured = tuple(name for name in header if name in others and "train" not in name)
+        return replace(trainers.FASTAI, validation=measured)
+    if "_step" in names and names & {"_runtime", "_timestamp"}:
+        return trainers.WANDB
+    if {"training_iteration", "trial_id"} <= names:
+        return trainers.RAY
+    if "epoch" in names and any(f"val_{name}" in names for name in names):
+        return trainers.KERAS
+    if {"epoch", "step"} <= names:
+        return trainers.LIGHTNING
+    return trainers.OTHER
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A file as it was when it was opened; a training that goes on may append to it."""
+
+    path: Path
+    content: bytes
+    header: list[str]
+    separator: str
+
+    def rows(self, names: Sequence[str]) -> Iterator[Sequence[Any]]:
+        """The cells of every row under some names."""
+        places = [self.header.index(name) for name in names]
+        width = len(self.header)
+        text = io.TextIOWrapper(io.BytesIO(self.content), "utf-8-sig", newline="")
+        lines = csv.reader(text, delimiter=self.separator, strict=True)
+        try:
+            next(lines, None)
+            for row in lines:
+                if len(row) != width:
+                    if row:
+                        raise self._wrong(
+                            lines.line_num, f"has {len(row)} cells instead of {width}"
+                        )
+                    continue
+                cells = [row[place].strip() for place in places]
+                if cells[0] != names[0]:  # a header that was written again
+                    yield cells
+        except csv.Error as error:
+            raise self._wrong(lines.line_num, f"cannot be read ({error})") from None
+        except UnicodeDecodeError:
+            raise self._wrong(lines.line_num + 1, "is not UTF-8 text") from None
+
+    def _wrong(self, line: int, what: str) -> InputError:
+        return InputError(
+            f"Expected a row as in the first line, but {self.path} line {line} {what}: mend that "
+            "line or remove it."
+        )
+
+
+def _separator(line: bytes) -> str:
+    return max(SEPARATORS, key=lambda sign: line.count(sign.encode()))
+
+
+def _header(line: bytes, path: Path) -> list[str]:
+    try:
+        return [name.strip() for name in _cells(line, _separator(line))]
+    except (UnicodeDecodeError, csv.Error):
+        raise InputError(
+            f"Expected UTF-8 text, but the first line of {path} is not: save it as UTF-8 CSV."
+        ) from None
+
+
+def _cells(line: bytes, separator: str) -> list[str]:
+    text = line.decode("utf-8-sig", errors="strict").rstrip("\r\n")
+    return next(csv.reader([text], delimiter=separator), [])

@@ -1,0 +1,176 @@
+"""From sparse columns to evaluations: one row per checkpoint, with every metric that is read.
+
+Columns are joined by step; by epoch where their steps never meet, as when each metric was logged by
+a call of its own. A log may have been written more than once:
+
+- It goes back to where it began, or before: a new run was appended.
+- It goes back to a later step: the run was resumed there, and what followed that step before is
+  replaced.
+- A step is logged twice in a row. If the log goes on, the run was resumed there, and the second is
+  read. If the log ends there, the second is an evaluation after training, of whatever model was
+  loaded then, and the first is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from checkwise.errors import InputError
+from checkwise.metrics.arrays import is_number
+from checkwise.readers.logs.log import FloatArray, Points
+from checkwise.text import counted, listed, shown
+
+LARGEST_STEP = 2**53
+
+
+@dataclass(frozen=True)
+class Evaluations:
+    """The evaluations of one run in order of steps.
+
+    Args:
+        steps: whole numbers, increasing.
+        epochs: step → epoch, as far as the log says it.
+        values: column → one value per step.
+        by: what ``steps`` counts, ``step`` or ``epoch``.
+        notes: what was joined, replaced or left out.
+    """
+
+    steps: tuple[int, ...]
+    epochs: Mapping[int, int]
+    values: Mapping[str, FloatArray]
+    by: str
+    notes: tuple[str, ...]
+
+
+def evaluations(columns: Mapping[str, Points], where: str) -> list[Evaluations]:
+    """The runs in a log, each with its evaluations.
+
+    Args:
+        columns: the columns that are read, most important first.
+        where: the log, for messages.
+    """
+    by = _axis(columns, where)
+    parts = {
+        name: _runs(points, _keys(points, by, name, where), name, where)
+        for name, points in columns.items()
+    }
+    counts = {name: len(runs) for name, runs in parts.items()}
+    if len(set(counts.values())) > 1:
+        shown_counts = ", ".join(f"{name} {count} times" for name, count in counts.items())
+        raise InputError(
+            f"Expected every column to begin again as often as the others, but in {where} they "
+            f"begin {shown_counts}: split the file by run."
+        )
+    number = next(iter(counts.values()))
+    runs = [_joined({name: parts[name][k] for name in parts}, by, where) for k in range(number)]
+    return _without_closing(runs)
+
+
+def _axis(columns: Mapping[str, Points], where: str) -> str:
+    """``step`` or ``epoch``: the first in which all columns meet."""
+    for name, points in columns.items():
+        if not len(points.cells):
+            raise InputError(f"Expected values in the column {name!r}, but {where} has none.")
+    for by in ("step", "epoch"):
+        keys = [points.steps if by == "step" else points.epochs for points in columns.values()]
+        if any(np.isnan(column).any() for column in keys):
+            continue
+        if set.intersection(*(set(column.tolist()) for column in keys)):
+            return by
+    names = listed(list(columns))
+    raise InputError(
+        f"Expected {names} at the same steps or epochs, but in {where} they share none: log them "
+        "together, or name the column of steps with --column step=COLUMN."
+    )
+
+
+def _keys(points: Points, by: str, name: str, where: str) -> list[int]:
+    raw = points.steps if by == "step" else points.epochs
+    keys = []
+    for key in raw.tolist():
+        if not 0 <= key < LARGEST_STEP or key != int(key):
+            raise InputError(
+                f"Expected whole numbers of 0 or more as {by}, but got {key:g} beside {name!r} in "
+                f"{where}: name another column with --column step=COLUMN."
+            )
+        keys.append(int(key))
+    return keys
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One column of one run: key → value, and the epoch beside it."""
+
+    values: dict[int, float]
+    epochs: dict[int, int]
+    notes: tuple[str, ...]
+
+
+def _runs(points: Points, keys: Sequence[int], name: str, where: str) -> list[_Run]:
+    runs: list[_Run] = []
+    values: dict[int, float] = {}
+    epochs: dict[int, int] = {}
+    notes: list[str] = []
+    first, before = keys[0], -1
+    last = len(keys) - 1
+    for place, (key, cell) in enumerate(zip(keys, points.cells, strict=True)):
+        if key < before and key <= first:
+            runs.append(_Run(values, epochs, tuple(notes)))
+            values, epochs, notes, first = {}, {}, [], key
+        elif key < before:
+            notes.append(f"resumed at {key}: what came after it before is replaced")
+            values = {other: value for other, value in values.items() if other < key}
+        value = _number(cell, name, key, where)
+        if key == before and (place == last or keys[place + 1] < key):
+            if value != values[key]:
+                notes.append(f"{key} is logged twice at the end: the first is read")
+        else:
+            values[key] = value
+        epoch = float(points.epochs[place])
+        if epoch == epoch and epoch == int(epoch):
+            epochs[key] = int(epoch)
+        before = key
+    return [*runs, _Run(values, epochs, tuple(notes))]
+
+
+def _number(cell: Any, name: str, key: int, where: str) -> float:
+    if isinstance(cell, bool) or not is_number(cell):
+        raise InputError(
+            f"Expected a number in column {name!r}, but got {shown(cell)} at {key} in {where}: fix "
+            "that cell."
+        )
+    return float(cell)
+
+
+def _joined(columns: Mapping[str, _Run], by: str, where: str) -> Evaluations:
+    everywhere = set.intersection(*(set(run.values) for run in columns.values()))
+    steps = tuple(sorted(everywhere))
+    if not steps:
+        raise InputError(
+            f"Expected {listed(list(columns))} at the same {by}, but in a part of {where} they "
+            "share none: split the file by run."
+        )
+    notes = [f"{by} {note}" for run in columns.values() for note in run.notes]
+    for name, run in columns.items():
+        if len(run.values) > len(steps):
+            left = counted(len(run.values) - len(steps), "value")
+            notes.append(f"{left} of {name} stand alone and are not read")
+    epochs = {key: epoch for run in columns.values() for key, epoch in run.epochs.items()}
+    values = {name: np.array([run.values[step] for step in steps]) for name, run in columns.items()}
+    return Evaluations(steps, epochs, values, by, tuple(dict.fromkeys(notes)))
+
+
+def _without_closing(runs: list[Evaluations]) -> list[Evaluations]:
+    """Leave out a single evaluation after a longer run: a check of the finished model."""
+    kept = [run for place, run in enumerate(runs) if not place or len(run.steps) > 1]
+    if len(kept) == len(runs):
+        return runs
+    left = counted(len(runs) - len(kept), "single evaluation")
+    note = f"{left} after the training, logged at an earlier {runs[0].by}, not read"
+    first = kept[0]
+    noted = Evaluations(first.steps, first.epochs, first.values, first.by, (*first.notes, note))
+    return [noted, *kept[1:]]

@@ -1,0 +1,107 @@
+"""JSON logs: transformers' ``trainer_state.json``, Keras' ``History.history``, lines of records."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from checkwise.errors import InputError
+from checkwise.readers.logs import trainers
+from checkwise.readers.logs.csv_log import trainer_of
+from checkwise.readers.logs.log import Log
+from checkwise.readers.logs.rows import log_of_rows
+from checkwise.readers.logs.trainers import Trainer
+from checkwise.readers.request import Request, read_bytes
+
+HISTORY = "log_history"
+LARGEST_START = 1 << 20  # bytes in which a log names its columns
+
+
+def whole_document(path: Path) -> Any:
+    """The JSON value that a file holds as a whole; None where it holds no single value."""
+    try:
+        return json.loads(read_bytes(path).decode("utf-8-sig"))
+    except (ValueError, RecursionError):
+        return None
+
+
+def recognises_file(path: Path) -> bool:
+    """Whether a file in a folder holds a log of transformers or Keras, as far as JSON tells."""
+    with path.open("rb") as file:
+        start = file.read(LARGEST_START)
+    if b'"log_history"' not in start and b'"val_' not in start:
+        return False
+    document = whole_document(path)
+    return _is_state(document) or _is_history(document)
+
+
+def recognises(document: Any) -> bool:
+    """Whether a JSON value is a trainer's log: a state, a history, or a list of records."""
+    return _is_state(document) or _is_history(document) or _is_records(document)
+
+
+def _is_state(document: Any) -> bool:
+    return isinstance(document, dict) and isinstance(document.get(HISTORY), list)
+
+
+def _is_history(document: Any) -> bool:
+    """Keras' ``History.history``: name → one value per epoch."""
+    if not isinstance(document, dict) or not document:
+        return False
+    lists = [value for value in document.values() if isinstance(value, list)]
+    return len(lists) == len(document) and len({len(values) for values in lists}) == 1
+
+
+def _is_records(document: Any) -> bool:
+    return isinstance(document, list) and bool(document)
+
+
+def open_document(document: Any, path: Path, request: Request) -> Log:
+    """The log that a JSON value is."""
+    if _is_state(document):
+        return open_records(document[HISTORY], path, request, trainer=trainers.TRANSFORMERS)
+    if _is_history(document):
+        length = len(next(iter(document.values())))
+        records = [
+            {"epoch": epoch, **{name: values[epoch] for name, values in document.items()}}
+            for epoch in range(length)
+        ]
+        return open_records(records, path, request, trainer=trainers.KERAS)
+    return open_records(document, path, request)
+
+
+def open_records(
+    records: Sequence[Any],
+    path: Path,
+    request: Request,
+    *,
+    trainer: Trainer | None = None,
+    notes: Sequence[str] = (),
+) -> Log:
+    """The log whose rows are JSON objects; values inside a value are named ``outer/inner``."""
+    rows: list[dict[str, Any]] = []
+    for number, record in enumerate(records, start=1):
+        if not isinstance(record, dict):
+            raise InputError(
+                f"Expected one JSON object per evaluation, but record {number} in {path} is "
+                f"{type(record).__name__}: check that this is the right file."
+            )
+        rows.append(dict(_flat(record)))
+    header = list(dict.fromkeys(name for row in rows for name in row))
+    if not header:
+        raise InputError(f"Expected records of evaluations, but {path} holds none yet.")
+
+    def cells(names: Sequence[str]) -> Iterator[Sequence[Any]]:
+        return ([row.get(name) for name in names] for row in rows)
+
+    return log_of_rows(path, trainer or trainer_of(header), header, cells, request, notes=notes)
+
+
+def _flat(record: Mapping[str, Any], above: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
+    for name, value in record.items():
+        if isinstance(value, dict) and depth < 8:
+            yield from _flat(value, f"{above}{name}/", depth + 1)
+        elif not isinstance(value, dict | list):
+            yield f"{above}{name}", value

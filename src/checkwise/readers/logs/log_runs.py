@@ -1,0 +1,168 @@
+"""From a trainer's log to trajectories, with everything said that was decided on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from checkwise.errors import InputError
+from checkwise.readers.logs.column_rules import Reading, read_header, shortened
+from checkwise.readers.logs.column_words import says_percent
+from checkwise.readers.logs.evaluations import Evaluations, evaluations
+from checkwise.readers.logs.log import FloatArray, Log
+from checkwise.readers.request import LoadedRun, Request, build
+from checkwise.records import RunKey, Trajectory
+from checkwise.records.source_rows import ONLY_DOMAIN
+from checkwise.text import counted, listed
+
+# Above this an accuracy is no fraction, whatever rounding did to it.
+LARGEST_FRACTION = 1 + 1e-6
+TITLES = {"nll": "NLL"}
+CROSS_ENTROPY = (
+    "cross-entropy, assumed: label smoothing, class weights and added penalties break it"
+)
+
+
+def read(logs: Iterable[Log], request: Request) -> list[LoadedRun]:
+    """The runs of the logs of one path."""
+    return [run for log in logs for run in _read_log(log, request)]
+
+
+def _read_log(log: Log, request: Request) -> list[LoadedRun]:
+    reading = read_header(log, request)
+    where = f"{log.path}, run {log.run}" if log.run else str(log.path)
+    columns = [column for per_set in reading.columns.values() for column in per_set.values()]
+    runs = evaluations({column: log.points(column) for column in columns}, where)
+    loaded = []
+    for number, run in enumerate(runs, start=1):
+        trajectory = build(_trajectory, where, log, run, reading, request, len(runs))
+        loaded.append(LoadedRun(_key(log, number, len(runs)), trajectory, str(log.path), log.path))
+    return loaded
+
+
+def _key(log: Log, number: int, parts: int) -> RunKey | None:
+    """None where the log's place is name enough."""
+    part = f"part {number}" if parts > 1 else ""
+    names = [name for name in (log.run or (log.path.stem if part else ""), part) if name]
+    return RunKey(" ".join(names), "run", (), 0, 0) if names else None
+
+
+def _trajectory(
+    log: Log, run: Evaluations, reading: Reading, request: Request, parts: int
+) -> Trajectory:
+    notes = [_mapping(log, reading), *log.notes, *reading.notes, *run.notes]
+    if reading.beside:
+        notes.append(f"validation columns that are not read: {shortened(reading.beside)}")
+    if parts > 1:
+        notes.append(f"{log.path.name} holds {parts} runs one after the other: each is read")
+    if run.by == "epoch":
+        notes.append(f"steps are epochs, from {run.steps[0]} as in the log")
+    values: dict[str, Any] = {}
+    for metric, per_set in reading.columns.items():
+        table = np.column_stack([run.values[per_set[domain]] for domain in reading.domains])
+        table = _shortest(table)
+        if metric == "accuracy":
+            table, said = _fractions(table, log, per_set.values(), inverted=reading.inverted)
+            notes += said
+        if metric == "nll" and reading.assumed and (table < 0).any():
+            notes.append(f"{_first(per_set)} is below 0, so it is no cross-entropy: not read")
+            continue
+        values[metric] = table
+    if not values:
+        raise InputError(
+            f"Expected a validation accuracy or loss, but {_first(reading.columns['nll'])} in "
+            f"{log.path} is no cross-entropy: name another column with --column accuracy=COLUMN."
+        )
+    diverged = ~np.all([np.isfinite(table).all(axis=1) for table in values.values()], axis=0)
+    return Trajectory(
+        steps=run.steps,
+        domains=reading.domains,
+        values=values,
+        diverged=diverged,
+        counts=_counts(request.n, reading.domains),
+        columns=_columns(reading, values),
+        notes=notes,
+    )
+
+
+def _shortest(table: FloatArray) -> FloatArray:
+    """Numbers that were kept in 32 bits as the shortest decimals that give the same 32 bits.
+
+    So 0.8999999761581421 is the 0.9 that it was, and a tolerance of 0.005 reaches from it to 0.895.
+    """
+    with np.errstate(over="ignore"):
+        single = table.astype(np.float32)
+    if not np.array_equal(single.astype(np.float64), table, equal_nan=True):
+        return table
+    return np.array([[float(str(value)) for value in row] for row in single])
+
+
+def _fractions(
+    table: FloatArray, log: Log, columns: Iterable[str], *, inverted: bool
+) -> tuple[FloatArray, list[str]]:
+    """Accuracies as fractions, and why they were percentages if they were."""
+    largest = float(np.nanmax(table, initial=0.0))
+    reason = ""
+    if any(column in log.trainer.percent for column in columns):
+        reason = f"{log.trainer.name} logs it so"
+    elif any(says_percent(column) for column in columns):
+        reason = "its name says so"
+    elif largest > LARGEST_FRACTION:
+        reason = f"values up to {largest:g}"
+    fractions = (
+        _percent(table)
+        if reason
+        else np.minimum(table, 1.0, where=table <= LARGEST_FRACTION, out=table.copy())
+    )
+    said = [f"accuracy in percent: {reason}"] if reason else []
+    return (1 - fractions if inverted else fractions), said
+
+
+def _percent(table: FloatArray) -> FloatArray:
+    """Hundredths of the decimals as written: 58.78 becomes 0.5878, not 0.5878000000000001."""
+    return np.array([[float(f"{value!r}e-2") for value in row] for row in table.tolist()])
+
+
+def _counts(n: int | Mapping[str, int] | None, domains: tuple[str, ...]) -> list[int] | None:
+    if n is None:
+        return None
+    per_set = n if isinstance(n, Mapping) else {domains[0]: n}
+    if set(per_set) != set(domains):
+        raise InputError(
+            f"Expected the number of examples of {listed(list(domains))}, but got "
+            f"{listed([str(name) for name in per_set])}: give --n NAME=NUMBER,… for every set."
+        )
+    return [per_set[domain] for domain in domains]
+
+
+def _mapping(log: Log, reading: Reading) -> str:
+    """``Keras: accuracy ← val_acc, NLL ← val_loss (cross-entropy, assumed …)``."""
+    parts = []
+    for metric, per_set in reading.columns.items():
+        column = _first(per_set)
+        if len(per_set) > 1:
+            column += f" and {counted(len(per_set) - 1, 'more set')}"
+        if metric == "accuracy" and reading.inverted:
+            column = f"1 − {column}"
+        if metric in reading.told:
+            column += " (by --column)"
+        if metric == "nll" and reading.assumed:
+            column += f" ({CROSS_ENTROPY})"
+        parts.append(f"{TITLES.get(metric, metric)} ← {column}")
+    return f"{log.trainer.name}: {', '.join(parts)}"
+
+
+def _columns(reading: Reading, values: Mapping[str, Any]) -> dict[str, str]:
+    if reading.domains == (ONLY_DOMAIN,):
+        return {metric: _first(reading.columns[metric]) for metric in values}
+    return {
+        f"{metric}[{domain}]": column
+        for metric in values
+        for domain, column in reading.columns[metric].items()
+    }
+
+
+def _first(per_set: Mapping[str, str]) -> str:
+    return next(iter(per_set.values()))

@@ -1,0 +1,111 @@
+"""A log of rows, as CSV and JSON hold it: where its steps are, and how its columns are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from checkwise.errors import InputError
+from checkwise.metrics.arrays import is_number
+from checkwise.readers.logs.column_words import EPOCH_COLUMNS, STEP_COLUMNS, tokens
+from checkwise.readers.logs.log import Log, Points
+from checkwise.readers.logs.trainers import Trainer
+from checkwise.readers.request import Request
+from checkwise.records.column_names import PART_WORDS
+from checkwise.records.held_out import looks_held_out
+from checkwise.text import listed
+
+# Gives, for every row, its cells under some names.
+Rows = Callable[[Sequence[str]], Iterator[Sequence[Any]]]
+EMPTY = ("", "none", "null", "na", "n/a", "<na>")
+
+
+def log_of_rows(
+    path: Path,
+    trainer: Trainer,
+    header: Sequence[str],
+    rows: Rows,
+    request: Request,
+    *,
+    notes: Sequence[str] = (),
+) -> Log:
+    """The log whose rows carry their step or epoch in a column."""
+    axes = axes_of(header, request, path)
+    _check_parts(header, rows, path)
+
+    def points(column: str) -> Points:
+        names = [column, axes.get("step", ""), axes.get("epoch", "")]
+        present = [name for name in names if name]
+        steps: list[float] = []
+        epochs: list[float] = []
+        cells: list[Any] = []
+        for row in rows(present):
+            if is_empty(row[0]):
+                continue
+            beside = iter(row[1:])
+            steps.append(_place(next(beside)) if names[1] else np.nan)
+            epochs.append(_place(next(beside)) if names[2] else np.nan)
+            cells.append(row[0])
+        return Points(np.array(steps, np.float64), np.array(epochs, np.float64), cells)
+
+    return Log(path, trainer, tuple(header), points, axes=axes, notes=tuple(notes))
+
+
+def axes_of(header: Sequence[str], request: Request, path: Path) -> dict[str, str]:
+    """The columns that say where in the training a row belongs.
+
+    Raises:
+        InputError: there is none, or a column that the caller names is not there.
+    """
+    axes: dict[str, str] = {}
+    for axis, spellings in (("step", STEP_COLUMNS), ("epoch", EPOCH_COLUMNS)):
+        named = request.columns.get(axis)
+        if named is not None and named not in header:
+            raise InputError(
+                f"Expected a column {named!r} for {axis}, but {path} has "
+                f"{', '.join(header[:12])[:200]}: check the name."
+            )
+        by_words = {" ".join(tokens(column)): column for column in reversed(header)}
+        column = named or next((by_words[s] for s in spellings if s in by_words), None)
+        if column is not None:
+            axes[axis] = column
+    if not axes:
+        raise InputError(
+            f"Expected a column with steps or epochs, but {path} has "
+            f"{', '.join(header[:12])[:200] or 'nothing'}: name it with --column step=COLUMN."
+        )
+    return axes
+
+
+def _check_parts(header: Sequence[str], rows: Rows, path: Path) -> None:
+    """Refuse rows of several sets in the same columns, which a column ``phase`` tells apart."""
+    for column in header:
+        if tokens(column)[-1:] and tokens(column)[-1] in (*PART_WORDS, "phase", "mode", "stage"):
+            cells = {str(row[0]) for row in rows([column]) if not is_empty(row[0])}
+            if len(cells) > 1 or any(looks_held_out(cell) for cell in cells):
+                raise InputError(
+                    f"Expected rows of one validation set, but {column!r} in {path} says "
+                    f"{listed([repr(cell)[:40] for cell in sorted(cells)[:4]])}: keep the rows of "
+                    "validation, or name that column `domain` in a table with step and accuracy."
+                )
+
+
+def has_axis(header: Sequence[str]) -> bool:
+    """Whether a header has a column of steps or epochs."""
+    spelt = {" ".join(tokens(column)) for column in header}
+    return not spelt.isdisjoint((*STEP_COLUMNS, *EPOCH_COLUMNS))
+
+
+def is_empty(cell: Any) -> bool:
+    """Whether a cell holds nothing; ``nan`` is a value."""
+    return cell is None or (isinstance(cell, str) and cell.lower() in EMPTY)
+
+
+def _place(cell: Any) -> float:
+    """A step or epoch; nan where there is none that can be used."""
+    if isinstance(cell, bool) or not is_number(cell):
+        return np.nan
+    return float(cell)
