@@ -1,0 +1,1 @@
+"""Files that other programs wrote, as the tests read them."""

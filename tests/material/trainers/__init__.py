@@ -1,0 +1,1 @@
+"""Logs and checkpoint folders that trainers left after short real trainings."""

@@ -1,0 +1,1 @@
+"""The trainings behind the material: one module per trainer."""
