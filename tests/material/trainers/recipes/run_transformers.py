@@ -181,12 +181,9 @@ def _language_model(case: Path, into: Path) -> None:
     text = "".join(load().DESCR for load in (load_digits, load_iris, load_wine, load_breast_cancer))
     letters = torch.tensor([min(ord(letter), 127) for letter in text])
     lines = [{"input_ids": line, "labels": line} for line in letters.split(64)[:-1]]
-    account = Account(
-        case,
-        "checkpoint-228/trainer_state.json",
-        ["checkpoint-*"],
-        n={"validation": len(lines[1::4])},
-    )
+    validation = lines[1::4]
+    log = "checkpoint-228/trainer_state.json"
+    account = Account(case, log, ["checkpoint-*"], n={"validation": len(validation)})
     config = transformers.GPT2Config(
         vocab_size=128,
         n_positions=64,
