@@ -30,13 +30,25 @@ class InputOptions(OptionGroup):
     held_out: HeldOut = None
     source: Source = None
     column: Column = None
+    n: Annotated[
+        str | None,
+        typer.Option(
+            "--n", help="Validation examples behind a trainer's log: NUMBER, or SET=NUMBER,…"
+        ),
+    ] = None
     bins: Annotated[int, typer.Option(help="Bins of calibration errors from outputs.")] = BINS
     bandwidth: Annotated[float, typer.Option(help="Width of the soft bins.")] = BANDWIDTH
 
     @property
     def request(self) -> Request:
         """What is read of logs and tables."""
-        return Request.of(self.held_out, (), sources=self.source, columns=columns_of(self.column))
+        return Request.of(
+            self.held_out,
+            (),
+            sources=self.source,
+            columns=columns_of(self.column),
+            n=examples_of(self.n),
+        )
 
     def load_runs(
         self, path: Path, rule: str | None, options: RuleOptions
@@ -52,6 +64,7 @@ class InputOptions(OptionGroup):
                 held_out=self.held_out,
                 sources=self.source,
                 columns=columns_of(self.column),
+                n=examples_of(self.n),
                 metrics=options.params.get("objectives", ()),
                 bins=self.bins,
                 bandwidth=self.bandwidth,
@@ -86,3 +99,27 @@ def columns_of(pairs: Iterable[str] | None) -> dict[str, str]:
             raise InputError(f"Expected one column for {name}, but --column names two: give one.")
         columns[name] = column
     return columns
+
+
+def examples_of(text: str | None) -> int | dict[str, int] | None:
+    """``5000``, or ``photo=400,art=300`` as a map."""
+    if text is None:
+        return None
+    if "=" not in text:
+        return _whole(text)
+    examples: dict[str, int] = {}
+    for part in text.split(","):
+        name, separator, number = part.rpartition("=")
+        if not separator or not name or name in examples:
+            raise InputError(
+                f"Expected --n NUMBER, or SET=NUMBER,… with each set once, but got {text!r}: "
+                "write, for example, --n photo=400,art=300."
+            )
+        examples[name] = _whole(number)
+    return examples
+
+
+def _whole(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 0 < int(text[:20]) < 2**53:
+        raise InputError(f"Expected --n as a whole number above 0, but got {text!r:.40}.")
+    return int(text)

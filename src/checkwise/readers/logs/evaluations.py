@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -46,12 +47,15 @@ class Evaluations:
     notes: tuple[str, ...]
 
 
-def evaluations(columns: Mapping[str, Points], where: str) -> list[Evaluations]:
+def evaluations(
+    columns: Mapping[str, Points], where: str, *, closing: int = 0
+) -> list[Evaluations]:
     """The runs in a log, each with its evaluations.
 
     Args:
         columns: the columns that are read, most important first.
         where: the log, for messages.
+        closing: how many steps after the last one an evaluation outside the training is logged.
     """
     by = _axis(columns, where)
     parts = {
@@ -67,7 +71,7 @@ def evaluations(columns: Mapping[str, Points], where: str) -> list[Evaluations]:
         )
     number = next(iter(counts.values()))
     runs = [_joined({name: parts[name][k] for name in parts}, by, where) for k in range(number)]
-    return _without_closing(runs)
+    return _without_single([_without_closing(run, closing) for run in runs])
 
 
 def _axis(columns: Mapping[str, Points], where: str) -> str:
@@ -148,6 +152,10 @@ def _number(cell: Any, name: str, key: int, where: str) -> float:
 
 def _joined(columns: Mapping[str, _Run], by: str, where: str) -> Evaluations:
     everywhere = set.intersection(*(set(run.values) for run in columns.values()))
+    # Tables of sparse rows are sometimes filled with nan.
+    everywhere = {
+        k for k in everywhere if not all(isnan(run.values[k]) for run in columns.values())
+    }
     steps = tuple(sorted(everywhere))
     if not steps:
         raise InputError(
@@ -164,13 +172,25 @@ def _joined(columns: Mapping[str, _Run], by: str, where: str) -> Evaluations:
     return Evaluations(steps, epochs, values, by, tuple(dict.fromkeys(notes)))
 
 
-def _without_closing(runs: list[Evaluations]) -> list[Evaluations]:
+def _without_closing(run: Evaluations, closing: int) -> Evaluations:
+    """Leave out a last evaluation that the trainer logs a few steps after the training."""
+    steps = run.steps
+    if not closing or run.by != "step" or len(steps) < 3 or steps[-1] - steps[-2] != closing:
+        return run
+    if min(np.diff(steps[:-1])) <= closing:
+        return run
+    note = f"step {steps[-1]} is an evaluation after the training, of another checkpoint: not read"
+    values = {name: column[:-1] for name, column in run.values.items()}
+    return Evaluations(steps[:-1], run.epochs, values, run.by, (*run.notes, note))
+
+
+def _without_single(runs: list[Evaluations]) -> list[Evaluations]:
     """Leave out a single evaluation after a longer run: a check of the finished model."""
-    kept = [run for place, run in enumerate(runs) if not place or len(run.steps) > 1]
-    if len(kept) == len(runs):
+    longer = [run for place, run in enumerate(runs) if not place or len(run.steps) > 1]
+    if len(longer) == len(runs):
         return runs
-    left = counted(len(runs) - len(kept), "single evaluation")
+    left = counted(len(runs) - len(longer), "single evaluation")
     note = f"{left} after the training, logged at an earlier {runs[0].by}, not read"
-    first = kept[0]
+    first = longer[0]
     noted = Evaluations(first.steps, first.epochs, first.values, first.by, (*first.notes, note))
-    return [noted, *kept[1:]]
+    return [noted, *longer[1:]]

@@ -34,7 +34,8 @@ def _read_log(log: Log, request: Request) -> list[LoadedRun]:
     reading = read_header(log, request)
     where = f"{log.path}, run {log.run}" if log.run else str(log.path)
     columns = [column for per_set in reading.columns.values() for column in per_set.values()]
-    runs = evaluations({column: log.points(column) for column in columns}, where)
+    points = {column: log.points(column) for column in columns}
+    runs = evaluations(points, where, closing=log.trainer.closing)
     loaded = []
     for number, run in enumerate(runs, start=1):
         trajectory = build(_trajectory, where, log, run, reading, request, len(runs))

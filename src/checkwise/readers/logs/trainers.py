@@ -16,17 +16,21 @@ class Trainer:
         checkpoints: where checkpoints lie, as patterns below the run's folder, with ``{step}``,
             ``{epoch}`` or ``{epoch+1}`` for a number and ``*`` for any text within one name.
             ``{epoch}`` is the epoch as the log counts it.
+        closing: how many steps after the last one a validation outside the training is logged; it
+            measures whatever model was loaded then.
     """
 
     name: str
     validation: tuple[str, ...] = ()
     percent: tuple[str, ...] = ()
     checkpoints: tuple[str, ...] = ()
+    closing: int = 0
 
 
 TRANSFORMERS = Trainer("transformers", checkpoints=("checkpoint-{step}",))
 LIGHTNING = Trainer(
     "Lightning",
+    closing=1,
     # `step` in the name counts finished steps; the log has the step before.
     checkpoints=(
         "checkpoints/*epoch={epoch}-step={step+1}*.ckpt",
