@@ -13,9 +13,15 @@ class Trainer:
         name: what messages call it.
         validation: columns that are validation although their names do not say so.
         percent: columns that are in percent by the format.
-        checkpoints: where checkpoints lie, as patterns below the run's folder, with ``{step}``,
-            ``{epoch}`` or ``{epoch+1}`` for a number and ``*`` for any text within one name.
-            ``{epoch}`` is the epoch as the log counts it.
+        folders: where checkpoints may lie, relative to the folder of the log, in the order in
+            which they are looked through.
+        checkpoints: what the trainer calls the checkpoint of a step, with ``{step}``, ``{epoch}``
+            or ``{epoch+1}`` for a number and ``*`` for any text. ``{epoch}`` is the epoch as the
+            log counts it, ``{index}`` the same counted from 0.
+        older: what older versions of the trainer called it.
+        weights: what its checkpoints are called whatever step they belong to, with ``*``.
+        named_by_user: whether users call their checkpoints what they like; then the number in a
+            name is believed where it can be counted in one way only.
         closing: how many steps after the last one a validation outside the training is logged; it
             measures whatever model was loaded then.
     """
@@ -23,33 +29,69 @@ class Trainer:
     name: str
     validation: tuple[str, ...] = ()
     percent: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
     checkpoints: tuple[str, ...] = ()
+    older: tuple[str, ...] = ()
+    weights: tuple[str, ...] = ()
+    named_by_user: bool = False
     closing: int = 0
 
 
-TRANSFORMERS = Trainer("transformers", checkpoints=("checkpoint-{step}",))
+TRANSFORMERS = Trainer(
+    "transformers",
+    folders=(".",),
+    checkpoints=("checkpoint-{step}",),
+    weights=("checkpoint-*",),
+)
 LIGHTNING = Trainer(
     "Lightning",
     closing=1,
-    # `step` in the name counts finished steps; the log has the step before.
-    checkpoints=(
-        "checkpoints/*epoch={epoch}-step={step+1}*.ckpt",
-        "checkpoints/*epoch={epoch}*.ckpt",
-    ),
+    folders=("checkpoints", ".", "../checkpoints", ".."),
+    # A name counts finished steps, the log has the step before; before 1.6 names had it too.
+    checkpoints=("*step={step+1}*.ckpt", "*epoch={epoch}*.ckpt"),
+    older=("*step={step}*.ckpt",),
+    weights=("*.ckpt",),
+    named_by_user=True,
 )
-KERAS = Trainer("Keras")
+KERAS = Trainer(
+    "Keras",
+    folders=(".", "checkpoints", "weights", "models"),
+    weights=("*.keras", "*.h5", "*.hdf5", "*.ckpt", "*.ckpt.index"),
+    named_by_user=True,
+)
 TIMM = Trainer(
-    "timm", percent=("eval_top1", "eval_top5"), checkpoints=("checkpoint-{epoch}.pth.tar",)
+    "timm",
+    percent=("eval_top1", "eval_top5"),
+    folders=(".",),
+    checkpoints=("checkpoint-{epoch}.pth.tar",),
+    weights=("*.pth.tar",),
 )
 ULTRALYTICS = Trainer(
     "Ultralytics",
     validation=("metrics/accuracy_top1", "metrics/accuracy_top5"),
-    checkpoints=("weights/epoch{epoch-1}.pt",),
+    folders=("weights",),
+    # The log counts from 1, in older versions from 0; names always count from 0.
+    checkpoints=("epoch{index}.pt",),
+    weights=("*.pt",),
 )
-FASTAI = Trainer("fastai", validation=("accuracy", "error_rate"))
-TENSORBOARD = Trainer("TensorBoard")
+FASTAI = Trainer(
+    "fastai",
+    validation=("accuracy", "error_rate"),
+    folders=("models", "."),
+    weights=("*.pth",),
+    named_by_user=True,
+)
+TENSORBOARD = Trainer(
+    "TensorBoard",
+    # Lightning writes into the run's folder; transformers into its `runs/<date>_<host>`.
+    folders=("checkpoints", ".", "..", "../.."),
+    checkpoints=("*step={step+1}*.ckpt", "checkpoint-{step}"),
+    older=("*step={step}*.ckpt",),
+    weights=("*.ckpt", "checkpoint-*"),
+)
 MLFLOW = Trainer("MLflow")
 TRACKIO = Trainer("Trackio")
 WANDB = Trainer("W&B")
-RAY = Trainer("Ray", checkpoints=("checkpoint_{step-1}",))
+# The number in a name counts checkpoints, not iterations: the log itself says which is whose.
+RAY = Trainer("Ray", folders=(".",), weights=("checkpoint_*",), named_by_user=True)
 OTHER = Trainer("a table")

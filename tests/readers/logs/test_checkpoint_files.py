@@ -1,0 +1,400 @@
+"""Checkpoints beside a log, under the names that trainers give them.
+
+Trees marked "written by" were written by that version of the trainer; the others follow its source.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+import checkwise as cw
+from checkwise.readers.logs import checkpoint_folders, trainers
+from checkwise.readers.logs.checkpoint_files import Checkpoints, find_checkpoints
+from checkwise.readers.logs.trainers import Trainer
+from checkwise.readers.logs.unsaved_steps import steps_to_choose_from
+
+
+def put(root: Path, *names: str) -> Path:
+    """Files with something in them, in folders that are made as needed."""
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(b"weights")
+    return root
+
+
+def find(
+    log: Path,
+    trainer: Trainer,
+    steps: Sequence[int],
+    epochs: Mapping[int, int] | None = None,
+    *,
+    pattern: str | None = None,
+    told: Mapping[int, str] | None = None,
+) -> Checkpoints:
+    return find_checkpoints(log, trainer, steps, epochs or {}, pattern=pattern, told=told or {})
+
+
+def names(checkpoints: Checkpoints) -> dict[int, str]:
+    return {step: os.path.basename(path) for step, path in checkpoints.files.items()}
+
+
+def by_epoch(*steps: int) -> dict[int, int]:
+    return {step: epoch for epoch, step in enumerate(steps)}
+
+
+# Written by transformers 5.22.2 with save_steps=8.
+HF_FILES = ("model.safetensors", "optimizer.pt", "rng_state.pth", "trainer_state.json")
+
+
+@pytest.mark.parametrize("log", ["trainer_state.json", "checkpoint-16/trainer_state.json", "."])
+def test_transformers_folders_are_beside_or_around_the_log(tmp_path: Path, log: str) -> None:
+    put(tmp_path, *(f"checkpoint-{step}/{file}" for step in (8, 16) for file in HF_FILES))
+    put(tmp_path, "trainer_state.json", "model.safetensors", "training_args.bin")
+    checkpoints = find(tmp_path / log, trainers.TRANSFORMERS, [4, 8, 12, 16])
+    assert checkpoints.files == {step: str(tmp_path / f"checkpoint-{step}") for step in (8, 16)}
+    assert checkpoints.looked
+    assert not checkpoints.notes
+
+
+def test_a_log_in_the_current_folder_is_part_of_its_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(tmp_path, *(f"checkpoint-{step}/{file}" for step in (8, 16) for file in HF_FILES))
+    monkeypatch.chdir(tmp_path / "checkpoint-16")
+    assert set(find(Path("trainer_state.json"), trainers.TRANSFORMERS, [8, 16]).files) == {8, 16}
+
+
+def test_half_written_and_empty_folders_are_no_checkpoints(tmp_path: Path) -> None:
+    put(tmp_path, "checkpoint-1/model.safetensors", "checkpoint-2/trainer_state.json")
+    put(tmp_path, "checkpoint-3/model.safetensors", "checkpoint-3/checkpoint-is-incomplete.txt")
+    put(tmp_path, "trainer_state.json", "checkpoint-best/model.safetensors")
+    (tmp_path / "checkpoint-4").mkdir()
+    log = tmp_path / "trainer_state.json"
+    assert set(find(log, trainers.TRANSFORMERS, [1, 2, 3, 4]).files) == {1}
+    assert find(tmp_path / "checkpoint-2", trainers.TRANSFORMERS, [2, 3, 4]).files == {}
+
+
+def test_a_log_without_checkpoints_is_as_it_is(tmp_path: Path) -> None:
+    put(tmp_path, "trainer_state.json", "model.safetensors", "checkpoint-2/trainer_state.json")
+    checkpoints = find(tmp_path / "trainer_state.json", trainers.TRANSFORMERS, [2, 4])
+    assert checkpoints == Checkpoints({}, (), looked=False)
+
+
+# Written by Lightning 2.6.6: ten batches an epoch, each validated.
+@pytest.mark.parametrize(
+    ("files", "steps", "expected"),
+    [
+        (["epoch=0-step=10", "epoch=1-step=20", "last"], (9, 19), {9: 0, 19: 1}),
+        (["epoch=0-step=3", "epoch=1-step=6"], (2, 5), {2: 0, 5: 1}),  # accumulated gradients
+        (["epoch=00-val_loss=0.31", "epoch=01-val_loss=0.21"], (9, 19), {9: 0, 19: 1}),
+        (["m-00-0.50", "m-01-0.50"], (9, 19), {9: 0, 19: 1}),  # auto_insert_metric_name=False
+        (["epoch=0", "epoch=1"], (9, 19), {9: 0, 19: 1}),
+        # Before 1.6 names had the step of the log (Lightning-AI/pytorch-lightning#7496).
+        (["epoch=0-step=9", "epoch=1-step=19"], (9, 19), {9: 0, 19: 1}),
+        # Steps between validations belong to none: 24 is saved before step 24 is logged.
+        (["epoch=1-step=20", "epoch=2-step=24", "epoch=2-step=28"], (9, 19, 24), {19: 0}),
+        (["epoch=2-step=24"], (9, 19, 24), {}),
+    ],
+)
+def test_lightning_names(
+    tmp_path: Path, files: list[str], steps: tuple[int, ...], expected: dict[int, int]
+) -> None:
+    put(tmp_path, *(f"version_0/checkpoints/{name}.ckpt" for name in files))
+    log = tmp_path / "version_0" / "metrics.csv"
+    checkpoints = find(log, trainers.LIGHTNING, steps, by_epoch(*steps))
+    assert names(checkpoints) == {step: f"{files[f]}.ckpt" for step, f in expected.items()}
+    assert checkpoints.looked
+
+
+def test_an_epoch_that_was_validated_twice_is_not_guessed(tmp_path: Path) -> None:
+    put(tmp_path, "checkpoints/epoch=0.ckpt", "checkpoints/epoch=1.ckpt")
+    log = tmp_path / "metrics.csv"
+    checkpoints = find(log, trainers.LIGHTNING, [4, 9, 19], {4: 0, 9: 0, 19: 1})
+    assert names(checkpoints) == {19: "epoch=1.ckpt"}
+    assert "epoch=0.ckpt could be of several steps" in checkpoints.notes[0]
+
+
+def test_the_newest_of_lightnings_versions_is_taken(tmp_path: Path) -> None:
+    stem = "checkpoints/epoch=0-step=10"
+    put(tmp_path, f"{stem}.ckpt", f"{stem}-v2.ckpt", f"{stem}-v10.ckpt")
+    checkpoints = find(tmp_path / "metrics.csv", trainers.LIGHTNING, [9], {9: 0})
+    assert names(checkpoints) == {9: "epoch=0-step=10-v10.ckpt"}
+    assert "the newest of 3 versions" in checkpoints.notes[0]
+
+
+def test_two_callbacks_that_save_one_step(tmp_path: Path) -> None:
+    put(tmp_path, "checkpoints/epoch=0-step=10.ckpt", "checkpoints/best-epoch=0-step=10.ckpt")
+    checkpoints = find(tmp_path / "metrics.csv", trainers.LIGHTNING, [9], {9: 0})
+    assert names(checkpoints) == {9: "epoch=0-step=10.ckpt"}
+    assert "Step 9 has several checkpoints" in checkpoints.notes[0]
+
+
+def test_checkpoints_above_the_log_are_taken_only_if_no_other_log_is_beside(
+    tmp_path: Path,
+) -> None:
+    put(tmp_path, "version_0/metrics.csv", "checkpoints/epoch=0-step=10.ckpt")
+    log = tmp_path / "version_0" / "metrics.csv"
+    assert set(find(log, trainers.LIGHTNING, [9], {9: 0}).files) == {9}
+    put(tmp_path, "version_1/metrics.csv")
+    checkpoints = find(log, trainers.LIGHTNING, [9], {9: 0})
+    assert not checkpoints.files
+    assert "other logs lie beside" in checkpoints.notes[0]
+    assert not checkpoints.looked
+
+
+def test_event_files_inside_a_transformers_run(tmp_path: Path) -> None:
+    put(tmp_path, "runs/Nov16_host/events.out.tfevents.1.host.1.0", "checkpoint-8/model.bin")
+    for log in ("runs/Nov16_host", "runs/Nov16_host/events.out.tfevents.1.host.1.0"):
+        checkpoints = find(tmp_path / log, trainers.TENSORBOARD, [4, 8])
+        assert checkpoints.files == {8: str(tmp_path / "checkpoint-8")}
+
+
+# Written by Keras 3.15.1: ModelCheckpoint counts epochs from 1, CSVLogger from 0.
+@pytest.mark.parametrize(
+    "template",
+    ["weights.{:02d}.keras", "m-{:02d}-0.74.weights.h5", "cp-{:04d}.ckpt.index", "m{}_0.5.hdf5"],
+)
+def test_keras_names_are_counted_from_one_where_that_is_proven(
+    tmp_path: Path, template: str
+) -> None:
+    log = put(tmp_path, *(template.format(n) for n in (1, 2, 3))) / "training.log"
+    checkpoints = find(log, trainers.KERAS, [0, 1, 2])
+    assert names(checkpoints) == {epoch: template.format(epoch + 1) for epoch in range(3)}
+
+
+def test_names_that_count_as_the_log_does(tmp_path: Path) -> None:
+    put(tmp_path, *(f"models/model_{n}.pth" for n in range(3)))
+    checkpoints = find(tmp_path / "history.csv", trainers.FASTAI, [0, 1, 2])
+    assert names(checkpoints) == {n: f"model_{n}.pth" for n in range(3)}
+
+
+def test_keras_names_that_could_be_counted_in_two_ways_are_asked_for(tmp_path: Path) -> None:
+    put(tmp_path, "weights.02.keras", "weights.04.keras")
+    checkpoints = find(tmp_path / "training.log", trainers.KERAS, range(10))
+    assert not checkpoints.files
+    assert checkpoints.looked
+    assert "--checkpoints 'weights.{epoch+1}.keras'" in checkpoints.notes[0]
+    steps, notes = steps_to_choose_from(range(10), checkpoints, "run", include_unsaved=False)
+    assert steps == tuple(range(10))
+    assert not notes
+    pattern = "weights.{epoch+1}.keras"
+    chosen = find(tmp_path / "training.log", trainers.KERAS, range(10), pattern=pattern)
+    assert names(chosen) == {1: "weights.02.keras", 3: "weights.04.keras"}
+
+
+def test_two_kinds_of_names_that_both_fit_are_asked_for(tmp_path: Path) -> None:
+    put(tmp_path, *(f"{kind}-{n}.h5" for n in (1, 2, 3) for kind in ("generator", "critic")))
+    checkpoints = find(tmp_path / "training.log", trainers.KERAS, [0, 1, 2])
+    assert not checkpoints.files
+    assert "several kinds of names fit" in checkpoints.notes[0]
+
+
+def test_names_without_a_number(tmp_path: Path) -> None:
+    put(tmp_path, "best_model.h5")
+    checkpoints = find(tmp_path / "training.log", trainers.KERAS, [0, 1, 2])
+    assert not checkpoints.files
+    assert checkpoints.looked
+    assert "best_model.h5" in checkpoints.notes[0]
+
+
+# Written by timm 1.0.30's CheckpointSaver(max_history=3).
+def test_timm_names(tmp_path: Path) -> None:
+    put(tmp_path, *(f"checkpoint-{n}.pth.tar" for n in (2, 3, 4)), "recovery-5-17.pth.tar")
+    put(tmp_path, "last.pth.tar", "model_best.pth.tar")
+    checkpoints = find(tmp_path / "summary.csv", trainers.TIMM, range(5))
+    assert names(checkpoints) == {n: f"checkpoint-{n}.pth.tar" for n in (2, 3, 4)}
+
+
+# ultralytics/engine/trainer.py: names count from 0; the log from 1 since #4491, before that from 0.
+@pytest.mark.parametrize("first", [0, 1])
+def test_ultralytics_names_count_from_zero_whatever_the_log_does(
+    tmp_path: Path, first: int
+) -> None:
+    put(tmp_path, "weights/best.pt", "weights/last.pt", "weights/epoch10.pt", "weights/epoch20.pt")
+    steps = range(first, 100 + first)
+    checkpoints = find(tmp_path / "results.csv", trainers.ULTRALYTICS, steps)
+    assert names(checkpoints) == {10 + first: "epoch10.pt", 20 + first: "epoch20.pt"}
+
+
+def test_the_best_and_the_last_belong_to_no_step(tmp_path: Path) -> None:
+    put(tmp_path, "weights/best.pt", "weights/last.pt")
+    checkpoints = find(tmp_path / "results.csv", trainers.ULTRALYTICS, range(1, 9))
+    assert not checkpoints.files
+    assert checkpoints.looked
+    assert "best.pt, last.pt" in checkpoints.notes[0]
+
+
+# ray/train/_internal/storage.py: names count checkpoints; each line of the log names its own.
+def test_paths_that_the_log_names_win_where_they_exist(tmp_path: Path) -> None:
+    put(tmp_path, *(f"checkpoint_00000{n}/state.pt" for n in (0, 1, 2)))
+    told = {
+        2: "checkpoint_000000",
+        4: "checkpoint_000001",
+        6: "gone",
+        8: "x\0",
+        9: "\ud800",
+        10: "x" * 9999,
+    }
+    checkpoints = find(tmp_path / "result.json", trainers.RAY, range(12), told=told)
+    assert checkpoints.files == {
+        2: f"{tmp_path}/checkpoint_000000",
+        4: f"{tmp_path}/checkpoint_000001",
+    }
+
+
+def test_paths_that_are_gone_are_said(tmp_path: Path) -> None:
+    put(tmp_path, *(f"checkpoint_00000{n}/state.pt" for n in (0, 1, 2)))
+    told = {step: f"elsewhere/{step}" for step in (1, 2, 3)}
+    checkpoints = find(tmp_path / "result.json", trainers.RAY, [1, 2, 3], told=told)
+    assert not checkpoints.files
+    assert checkpoints.notes == (
+        "None of the 3 checkpoints that the log names is there (1, 2, 3).",
+    )
+
+
+def test_the_log_wins_over_a_pattern(tmp_path: Path) -> None:
+    put(tmp_path, "a-1.pt", "a-2.pt", "told.pt")
+    log = tmp_path / "log.csv"
+    told = {2: str(tmp_path / "told.pt"), 3: "nowhere"}
+    checkpoints = find(log, trainers.OTHER, [1, 2, 3], pattern="a-{step}.pt", told=told)
+    assert names(checkpoints) == {1: "a-1.pt", 2: "told.pt"}
+
+
+def test_a_table_has_no_checkpoints_unless_a_pattern_says_so(tmp_path: Path) -> None:
+    put(tmp_path, "model-1.pt", "model-2.pt")
+    assert find(tmp_path / "log.csv", trainers.OTHER, [1, 2]) == Checkpoints({})
+
+
+@pytest.mark.parametrize("kind", ["log", "current", "absolute", "home"])
+def test_where_a_pattern_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    put(tmp_path, "run/ck/e001.pt", "run/ck/e002.pt")
+    (tmp_path / "elsewhere").mkdir()
+    place = {"current": tmp_path}.get(kind, tmp_path / "elsewhere")
+    monkeypatch.chdir(place)
+    monkeypatch.setenv("HOME", str(tmp_path / "run"))
+    pattern = {
+        "log": "ck/e{epoch}.pt",
+        "current": "run/ck/e{epoch:03d}.pt",
+        "absolute": f"{tmp_path}/*/ck/e{{epoch}}.pt",
+        "home": "~/ck/e{epoch}.pt",
+    }[kind]
+    checkpoints = find(tmp_path / "run" / "log.csv", trainers.OTHER, [1, 2], pattern=pattern)
+    assert names(checkpoints) == {1: "e001.pt", 2: "e002.pt"}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "message"),
+    [
+        ("model.pt", "'model.pt' has neither"),
+        ("{val_loss:.2f}-{epoch}.pt", "got {val_loss:.2f} in"),
+        ("{val/loss}-{epoch}.pt", "got {val/loss} in"),
+        ("{epoch", "a brace without its other half"),
+        ("{epoch}}", "a brace without its other half"),
+        ("{}", "got {} in"),
+        ("e{epoch}\0.pt", "leave out"),
+        ("x{epoch}.pt", "which holds e1.pt, e2.pt, e3.pt and 2 more"),
+        ("nowhere/{epoch}.pt", "nowhere, which is empty or not there"),
+        ("e{epoch+1}0.pt", "there are none in"),
+        ("e{step+90}.pt", "the numbers in e1.pt, e2.pt, e3.pt are none that the log has (0, 1, 2)"),
+        ("e{epoch}.pt", "write {epoch+1}, or {epoch+0} if they are not"),
+        ("*{epoch+1}.*t", "matches e1.pt, f1.pt: write more of the name"),
+    ],
+)
+def test_patterns_that_are_refused(tmp_path: Path, pattern: str, message: str) -> None:
+    put(tmp_path, *(f"e{n}.pt" for n in (1, 2, 3)), "f1.pt", "g.txt")
+    with pytest.raises(cw.InputError) as error:
+        find(tmp_path / "log.csv", trainers.OTHER, [0, 1, 2], pattern=pattern)
+    assert message in str(error.value)
+
+
+def test_a_count_that_is_meant_is_obeyed(tmp_path: Path) -> None:
+    put(tmp_path, *(f"e{n}.pt" for n in (1, 2, 3)))
+    checkpoints = find(tmp_path / "log.csv", trainers.OTHER, [0, 1, 2], pattern="e{epoch+0}.pt")
+    assert names(checkpoints) == {1: "e1.pt", 2: "e2.pt"}
+
+
+def test_a_pattern_with_epochs_where_an_epoch_has_several_steps(tmp_path: Path) -> None:
+    put(tmp_path, "e0.pt")
+    with pytest.raises(cw.InputError, match=r"could be of any of them: give a pattern with \{step"):
+        find(tmp_path / "a.csv", trainers.OTHER, [4, 9], {4: 0, 9: 0}, pattern="e{epoch}.pt")
+
+
+def test_both_numbers_of_a_pattern_have_to_fit(tmp_path: Path) -> None:
+    put(tmp_path, "0/s4.pt", "1/s4.pt", "1/s9.pt", "x/s4.pt")
+    log, epochs = tmp_path / "a.csv", {4: 0, 9: 1}
+    checkpoints = find(log, trainers.OTHER, [4, 9], epochs, pattern="{epoch}/s{step}.pt")
+    assert checkpoints.files == {4: f"{tmp_path}/0/s4.pt", 9: f"{tmp_path}/1/s9.pt"}
+    put(tmp_path, "9-9.pt", "4-9.pt")
+    twice = find(log, trainers.OTHER, [4, 9], epochs, pattern="{step}-{step}.pt")
+    assert names(twice) == {9: "9-9.pt"}
+
+
+def test_poisoned_names_are_only_names(tmp_path: Path) -> None:
+    folder = os.fsencode(tmp_path) + b"/checkpoints/"
+    os.mkdir(folder)
+    for name in (
+        b"epoch=0-step=10\nX=1.ckpt",
+        b"epoch=1-step=20\xff.ckpt",
+        b"epoch=2-step=30" + b"9" * 200 + b".ckpt",
+        b"..epoch=3-step=40.ckpt",
+        "step=٥٠.ckpt".encode(),
+        b"epoch=5-step=60{step}.ckpt",
+    ):
+        with open(folder + name, "wb") as file:
+            file.write(b"x")
+    os.symlink("/nonexistent", folder + b"epoch=6-step=70.ckpt")
+    os.symlink(b"epoch=7-step=80.ckpt", folder + b"epoch=7-step=80.ckpt")
+    os.mkfifo(folder + b"epoch=8-step=90.ckpt")
+    steps = range(9, 100, 10)
+    checkpoints = find(tmp_path / "metrics.csv", trainers.LIGHTNING, steps, by_epoch(*steps))
+    assert set(checkpoints.files) == {9, 19, 59}
+    for path in checkpoints.files.values():
+        assert os.path.realpath(path).startswith(os.path.realpath(tmp_path) + "/checkpoints/")
+    stays = find(tmp_path / "metrics.csv", trainers.LIGHTNING, [1], {1: 77})
+    assert "\n" not in stays.notes[0]
+    assert "\\n" in stays.notes[0]
+
+
+def test_a_link_to_a_checkpoint_elsewhere_is_a_checkpoint(tmp_path: Path) -> None:
+    put(tmp_path, "store/model.safetensors")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "checkpoint-8").symlink_to(tmp_path / "store")
+    checkpoints = find(tmp_path / "run" / "trainer_state.json", trainers.TRANSFORMERS, [8])
+    assert checkpoints.files == {8: str(tmp_path / "run" / "checkpoint-8")}
+
+
+def test_folders_with_too_many_names_are_not_listed_to_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoint_folders, "MOST_NAMES", 10)
+    put(tmp_path, *(f"checkpoints/epoch={n}.ckpt" for n in range(11)))
+    log = tmp_path / "metrics.csv"
+    checkpoints = find(log, trainers.LIGHTNING, range(11), by_epoch(*range(11)))
+    assert not checkpoints.files
+    assert "at most 10 names" in checkpoints.notes[0]
+    with pytest.raises(cw.InputError, match="at most 10 names"):
+        find(log, trainers.LIGHTNING, range(11), pattern="checkpoints/epoch={epoch}.ckpt")
+    monkeypatch.setattr(checkpoint_folders, "MOST_NAMES", 100)
+    monkeypatch.setattr(checkpoint_folders, "MOST_FOLDERS", 10)
+    with pytest.raises(cw.InputError, match="at most 10 folders"):
+        find(log, trainers.LIGHTNING, range(11), pattern="checkpoints/*/{epoch}.ckpt")
+
+
+def test_steps_without_a_checkpoint_are_left_out_unless_they_are_wanted() -> None:
+    checkpoints = Checkpoints({20: "b", 40: "d"}, looked=True)
+    steps, notes = steps_to_choose_from([10, 20, 40], checkpoints, "RUN", include_unsaved=False)
+    assert steps == (20, 40)
+    assert notes == (
+        "1 of 3 logged steps have no checkpoint in RUN and are left out "
+        "(--include-unsaved keeps them).",
+    )
+    steps, notes = steps_to_choose_from([10, 20, 40], checkpoints, "RUN", include_unsaved=True)
+    assert steps == (10, 20, 40)
+    assert "1 of 3" in notes[0]
+    for nothing in (Checkpoints({}, looked=True), Checkpoints({})):
+        assert steps_to_choose_from([1], nothing, "RUN", include_unsaved=False) == ((1,), ())
+    assert steps_to_choose_from([20], checkpoints, "RUN", include_unsaved=False) == ((20,), ())
