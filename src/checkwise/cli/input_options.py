@@ -11,7 +11,7 @@ import typer
 
 from checkwise.cli.imported_beside import check_sealed
 from checkwise.cli.option_groups import OptionGroup
-from checkwise.cli.options import Column, HeldOut, Source
+from checkwise.cli.options import Checkpoints, Column, HeldOut, IncludeUnsaved, Source
 from checkwise.cli.progress import counting
 from checkwise.cli.rule_options import RuleOptions
 from checkwise.errors import InputError
@@ -36,6 +36,8 @@ class InputOptions(OptionGroup):
             "--n", help="Validation examples behind a trainer's log: NUMBER, or SET=NUMBER,…"
         ),
     ] = None
+    checkpoints: Checkpoints = None
+    include_unsaved: IncludeUnsaved = False
     bins: Annotated[int, typer.Option(help="Bins of calibration errors from outputs.")] = BINS
     bandwidth: Annotated[float, typer.Option(help="Width of the soft bins.")] = BANDWIDTH
 
@@ -48,6 +50,8 @@ class InputOptions(OptionGroup):
             sources=self.source,
             columns=columns_of(self.column),
             n=examples_of(self.n),
+            checkpoints=self.checkpoints,
+            include_unsaved=self.include_unsaved,
         )
 
     def load_runs(
@@ -65,6 +69,8 @@ class InputOptions(OptionGroup):
                 sources=self.source,
                 columns=columns_of(self.column),
                 n=examples_of(self.n),
+                checkpoints=self.checkpoints,
+                include_unsaved=self.include_unsaved,
                 metrics=options.params.get("objectives", ()),
                 bins=self.bins,
                 bandwidth=self.bandwidth,
@@ -77,6 +83,8 @@ class InputOptions(OptionGroup):
             ("--held-out", self.held_out),
             ("--source", self.source),
             ("--column", self.column),
+            ("--checkpoints", self.checkpoints),
+            ("--include-unsaved", self.include_unsaved),
         ):
             if value:
                 raise InputError(

@@ -20,6 +20,19 @@ Column = Annotated[
     list[str] | None,
     typer.Option(help="NAME=COLUMN: the column of a table to read as NAME; repeatable."),
 ]
+Checkpoints = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PATTERN",
+        help="Checkpoints of a trainer's log, as 'weights.{epoch+1}.keras' or 'checkpoint-{step}'.",
+    ),
+]
+IncludeUnsaved = Annotated[
+    bool,
+    typer.Option(
+        "--include-unsaved", help="Choose also among logged steps that have no checkpoint."
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 
 

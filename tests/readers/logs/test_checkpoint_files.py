@@ -130,7 +130,7 @@ def test_two_callbacks_that_save_one_step(tmp_path: Path) -> None:
     put(tmp_path, "checkpoints/epoch=0-step=10.ckpt", "checkpoints/best-epoch=0-step=10.ckpt")
     checkpoints = find(tmp_path / "metrics.csv", trainers.LIGHTNING, [9], {9: 0})
     assert names(checkpoints) == {9: "epoch=0-step=10.ckpt"}
-    assert "Step 9 has several checkpoints" in checkpoints.notes[0]
+    assert "step 9 has several checkpoints" in checkpoints.notes[0]
 
 
 def test_checkpoints_above_the_log_are_taken_only_if_no_other_log_is_beside(
@@ -251,9 +251,7 @@ def test_paths_that_are_gone_are_said(tmp_path: Path) -> None:
     told = {step: f"elsewhere/{step}" for step in (1, 2, 3)}
     checkpoints = find(tmp_path / "result.json", trainers.RAY, [1, 2, 3], told=told)
     assert not checkpoints.files
-    assert checkpoints.notes == (
-        "None of the 3 checkpoints that the log names is there (1, 2, 3).",
-    )
+    assert checkpoints.notes == ("none of the 3 checkpoints that the log names is there (1, 2, 3)",)
 
 
 def test_the_log_wins_over_a_pattern(tmp_path: Path) -> None:
@@ -390,7 +388,7 @@ def test_steps_without_a_checkpoint_are_left_out_unless_they_are_wanted() -> Non
     assert steps == (20, 40)
     assert notes == (
         "1 of 3 logged steps have no checkpoint in RUN and are left out "
-        "(--include-unsaved keeps them).",
+        "(--include-unsaved keeps them)",
     )
     steps, notes = steps_to_choose_from([10, 20, 40], checkpoints, "RUN", include_unsaved=True)
     assert steps == (10, 20, 40)

@@ -57,8 +57,8 @@ def find_checkpoints(
     if named:
         return Checkpoints(named, looked=True)
     if told:
-        note = f"None of the {len(told)} checkpoints that the log names is there "
-        return Checkpoints({}, (f"{note}({some(list(told.values()))}).",))
+        note = f"none of the {len(told)} checkpoints that the log names is there "
+        return Checkpoints({}, (f"{note}({some(list(told.values()))})",))
     return by_trainer(trainer, log_path, base, log)
 
 

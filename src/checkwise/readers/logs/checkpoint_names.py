@@ -38,7 +38,7 @@ def newest(paths: Sequence[str]) -> tuple[str | None, str]:
     if len({_VERSION.sub("", path) for path in paths}) > 1:
         return None, ""
     path = max(paths, key=_version)
-    return path, f"{short_name(path)} is taken as the newest of {counted(len(paths), 'version')}."
+    return path, f"{short_name(path)} is taken as the newest of {counted(len(paths), 'version')}"
 
 
 def _version(path: str) -> int:
@@ -52,7 +52,7 @@ def shared_note(matches: Matches) -> list[str]:
         return []
     return [
         f"{some(matches.shared)} could be of several steps, because the log has several in an "
-        "epoch: give --checkpoints a pattern with {step}."
+        "epoch: give --checkpoints a pattern with {step}"
     ]
 
 

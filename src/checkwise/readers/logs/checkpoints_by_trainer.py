@@ -46,8 +46,8 @@ def by_trainer(trainer: Trainer, log_path: Path, base: Path, log: LoggedSteps) -
         checkpoints = _in_folder(trainer, folder, weights, log)
         if checkpoints.files and ".." in name and _has_neighbours(log_path, base):
             notes.append(
-                f"The checkpoints in {folder} are not matched with steps, because other logs lie "
-                f"beside {base}: if they are of this run, give --checkpoints."
+                f"the checkpoints in {folder} are not matched with steps, because other logs lie "
+                f"beside {base}: if they are of this run, give --checkpoints"
             )
         elif checkpoints.files:
             return replace(checkpoints, notes=(*notes, *checkpoints.notes))
@@ -56,8 +56,8 @@ def by_trainer(trainer: Trainer, log_path: Path, base: Path, log: LoggedSteps) -
             notes += checkpoints.notes
     if unmatched and not notes:
         notes.append(
-            f"No name of a checkpoint fits a step of the log ({some(unmatched)}): if they are of "
-            "its steps, say which number they carry, as in --checkpoints 'model-{epoch}.pt'."
+            f"no name of a checkpoint fits a step of the log ({some(unmatched)}): if they are of "
+            "its steps, say which number they carry, as in --checkpoints 'model-{epoch}.pt'"
         )
     return Checkpoints({}, tuple(notes), looked=bool(unmatched))
 
@@ -126,9 +126,7 @@ def _with_notes(matches: Matches) -> Checkpoints:
         files[step] = path or min(paths, key=lambda path: (len(path), path))
         notes += [note] if note else []
         if path is None:
-            notes.append(
-                f"Step {step} has several checkpoints: {short_name(files[step])} is taken."
-            )
+            notes.append(f"step {step} has several checkpoints: {short_name(files[step])} is taken")
     return Checkpoints(files, (*notes, *shared_note(matches)), looked=True)
 
 
@@ -146,6 +144,6 @@ def _by_family(folder: Path, weights: Sequence[str], log: LoggedSteps) -> Checkp
         (
             f"{some([name for name, _ in first.numbers])} are not matched with steps, because "
             f"{which}: give --checkpoints {first.suggestion('{epoch+1}')!r} if they count epochs "
-            f"from one more than the log, {first.suggestion('{epoch}')!r} if as the log does.",
+            f"from one more than the log, {first.suggestion('{epoch}')!r} if as the log does",
         ),
     )

@@ -30,6 +30,6 @@ def steps_to_choose_from(
         return tuple(steps), ()
     counts = f"{len(unsaved)} of {len(steps)} logged steps have no checkpoint in {where}"
     if include_unsaved:
-        return tuple(steps), (f"{counts}; they may be chosen, because of --include-unsaved.",)
-    note = f"{counts} and are left out (--include-unsaved keeps them)."
+        return tuple(steps), (f"{counts}; they may be chosen, because of --include-unsaved",)
+    note = f"{counts} and are left out (--include-unsaved keeps them)"
     return tuple(step for step in steps if step in checkpoints.files), (note,)
