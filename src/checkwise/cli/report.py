@@ -69,7 +69,7 @@ def _only_run(path: Path, runs: Mapping[RunKey, Trajectory]) -> Trajectory | Non
     if len(runs) != 1 and importable(path):
         return None
     if len(runs) != 1:
-        shown = ", ".join(str(key) for key in list(runs)[:3])
+        shown = ", ".join(key.label for key in list(runs)[:3])
         raise InputError(
             f"Expected one run or a cohort, but {path} holds {len(runs)} runs ({shown}"
             f"{', …' * (len(runs) > 3)}): give the folder of one of them."

@@ -146,7 +146,7 @@ def _show_many(chosen: Mapping[RunKey, Selection], usual: Mapping[RunKey, Select
     header = ("run", *(("rule",) * (len(rules) > 1)), *HEADER)
     rows = [
         (
-            str(key),
+            key.label,
             *((selection.rule,) * (len(rules) > 1)),
             str(selection.step),
             f"{100 * selection.accuracy:.2f}",

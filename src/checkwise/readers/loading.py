@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from checkwise.errors import CheckwiseWarning, InputError
@@ -151,11 +151,19 @@ def input_files(root: Path) -> list[Path]:
 
 @dataclass(frozen=True)
 class Reader:
-    """One kind of folder: how to recognise it, how to read it, whether it is a log's."""
+    """One kind of folder.
+
+    Args:
+        recognise: whether a folder is of this kind.
+        read: the runs of one of its parts.
+        is_log: whether it is a log's; the folders in it may hold further runs' logs.
+        parts: what is read of a folder, if not the folder as a whole.
+    """
 
     recognise: Callable[[Path], bool]
     read: Callable[[Path, Request], list[LoadedRun]]
     is_log: bool = False
+    parts: Callable[[Path], list[Path]] = lambda folder: [folder]
 
 
 def _has_log(path: Path) -> bool:
@@ -175,12 +183,18 @@ def _holds_logs(path: Path) -> bool:
     return path.is_dir() and bool(logs_in(path))
 
 
-def _read_logs(path: Path, request: Request) -> list[LoadedRun]:
-    return [run for file in logs_in(path) for run in read_file(file, request)]
+def _read_log(path: Path, request: Request) -> list[LoadedRun]:
+    """The runs of one log in a folder; the only log there is called after the folder."""
+    runs = read_file(path, request)
+    return _in_folder(path.parent, runs) if len(logs_in(path.parent)) == 1 else runs
 
 
 def _read_state(path: Path, request: Request) -> list[LoadedRun]:
-    return log_runs.read(trainer_state.open_logs(path, request), request)
+    return _in_folder(path, log_runs.read(trainer_state.open_logs(path, request), request))
+
+
+def _in_folder(path: Path, runs: list[LoadedRun]) -> list[LoadedRun]:
+    return [replace(run, where=str(path)) for run in runs]
 
 
 # In order; the first that recognises a folder reads it.
@@ -189,7 +203,7 @@ READERS: list[Reader] = [
     Reader(_has_log, _read_folder_log, is_log=True),
     Reader(predictions_folder.recognises, predictions_folder.read),
     Reader(trainer_state.recognises, _read_state, is_log=True),
-    Reader(_holds_logs, _read_logs, is_log=True),
+    Reader(_holds_logs, _read_log, is_log=True, parts=logs_in),
 ]
 
 
@@ -238,23 +252,31 @@ def read_file(path: Path, request: Request) -> list[LoadedRun]:
 def _below(root: Path, request: Request) -> list[LoadedRun]:
     """Every run in a folder and the folders in it."""
     runs: list[LoadedRun] = []
-    empty: list[InputError] = []
+    left_out: list[InputError] = []
     for folder, reader in _without_copies(root):
-        try:
-            _check_place(root, folder, reader)
-            runs += reader.read(folder, request)
-        except (NoRecordsError, HeldOutFolderError) as error:
-            empty.append(error)
-    if not runs and empty:
-        raise empty[0]
+        is_domainbed = reader.recognise is _has_log
+        for part in reader.parts(folder):
+            try:
+                _check_place(root, folder, reader)
+                runs += reader.read(part, request)
+            except (NoRecordsError, HeldOutFolderError) as error:
+                left_out.append(error)
+            except InputError as error:
+                # A folder of trainings may hold logs that cannot be chosen from.
+                if not reader.is_log or is_domainbed:
+                    raise
+                left_out.append(error)
+    if not runs and left_out:
+        raise left_out[0]
     if not runs:
         raise InputError(
             f"Expected {ACCEPTED}, but the folder {root} holds none of these: check the path, "
             "or name the file."
         )
-    if empty:
+    if left_out:
+        total = len(runs) + len(left_out)
         warnings.warn(
-            f"{len(empty)} of {len(runs) + len(empty)} runs in {root} are left out: {empty[0]}",
+            f"{len(left_out)} of {total} runs in {root} are left out: {left_out[0]}",
             CheckwiseWarning,
             stacklevel=5,
         )

@@ -16,7 +16,7 @@ def by_key(root: Path, runs: Iterable[LoadedRun]) -> dict[RunKey, LoadedRun]:
     """Every run under its key; where several share one, ``dataset`` begins with their folder."""
     groups: dict[RunKey, list[LoadedRun]] = {}
     for run in runs:
-        key = run.key or RunKey(_place(root, run), "run", (), 0, 0)
+        key = run.key or RunKey.by_place(_place(root, run))
         groups.setdefault(key, []).append(run)
     named: dict[RunKey, LoadedRun] = {}
     for key, alike in groups.items():

@@ -140,7 +140,7 @@ def _runs(
 def key_of(named: Mapping[str, str], targets: tuple[str, ...], path: Path) -> RunKey:
     """The key of a run from its cells in ``RUN_COLUMNS`` and its held-out domains."""
     if set(named) == {"run"} and not targets:
-        return RunKey(named["run"], "run", (), 0, 0)
+        return RunKey.by_place(named["run"])
     seeds = {}
     for name in ("hparams_seed", "trial_seed"):
         text = named.get(name) or "0"

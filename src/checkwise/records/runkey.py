@@ -12,6 +12,7 @@ from checkwise.metrics.settings import whole
 from checkwise.records.checks import plain_name
 
 LARGEST_SEED = 2**63 - 1
+BY_PLACE = "run"
 
 
 @dataclass(frozen=True, order=True)
@@ -44,6 +45,17 @@ class RunKey:
         parts = (self.dataset, self.algorithm, held_out)
         name = "-".join(re.sub(r"[^A-Za-z0-9_.+%]", "_", part) for part in parts)
         return f"{name}-h{self.hparams_seed}-t{self.trial_seed}"
+
+    @property
+    def label(self) -> str:
+        """The name for people: a run that is known by its place alone is called after that."""
+        is_place = (self.algorithm, self.held_out) == (BY_PLACE, ())
+        return self.dataset if is_place and self.hparams_seed == self.trial_seed == 0 else str(self)
+
+    @classmethod
+    def by_place(cls, place: str) -> Self:
+        """The key of a run of which nothing is known but where it was found."""
+        return cls(place, BY_PLACE, (), 0, 0)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""

@@ -47,7 +47,7 @@ def _key(log: Log, number: int, parts: int) -> RunKey | None:
     """None where the log's place is name enough."""
     part = f"part {number}" if parts > 1 else ""
     names = [name for name in (log.run or (log.path.stem if part else ""), part) if name]
-    return RunKey(" ".join(names), "run", (), 0, 0) if names else None
+    return RunKey.by_place(" ".join(names)) if names else None
 
 
 def _trajectory(
