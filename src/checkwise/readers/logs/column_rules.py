@@ -9,7 +9,8 @@ The rules, in order:
    is asked.
 4. Evaluation sets that the trainer names (transformers' ``eval_<set>_…``, Lightning's
    ``…/dataloader_idx_<i>``) are domains; names that look held out stay out.
-5. ``loss`` is read as NLL, as a cross-entropy that is assumed and said to be.
+5. Where a model has several outputs with an accuracy and a loss each, the caller is asked which.
+6. ``loss`` is read as NLL, as a cross-entropy that is assumed and said to be.
 """
 
 from __future__ import annotations
@@ -19,7 +20,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from checkwise.errors import InputError
-from checkwise.readers.logs.column_words import SPELLINGS, Side, side, spells
+from checkwise.readers.logs.column_words import (
+    ACCURACY_WORDS,
+    SPELLINGS,
+    Side,
+    measure,
+    side,
+    spells,
+)
 from checkwise.readers.logs.log import Log
 from checkwise.readers.logs.trainers import Trainer
 from checkwise.readers.request import Request
@@ -94,6 +102,8 @@ def read_header(log: Log, request: Request) -> Reading:
     rates = _of_metric("error_rate", candidates, domains, where)
     if "accuracy" not in columns and rates:
         columns["accuracy"], inverted = rates, True
+    if "nll" not in told:
+        _check_outputs(candidates, columns.get("accuracy", {}), where)
     absent = [name for name in request.metrics if name not in columns]
     if absent or not columns:
         raise _nothing(absent, log, named, where)
@@ -202,6 +212,25 @@ def _of_metric(
             )
         found[one.domain] = one.column
     return found
+
+
+def _check_outputs(candidates: Sequence[_Named], accuracy: Mapping[str, str], where: str) -> None:
+    """Ask which output counts, where a model has several; their common loss is a sum."""
+    measures = {one.column: measure(one.name) for one in candidates if one.side is Side.VALIDATION}
+    outputs = {}
+    for column, measured in measures.items():
+        for loss, beside in measures.items():
+            output = beside.removesuffix(" loss")
+            if output != beside and measured in {f"{output} {word}" for word in ACCURACY_WORDS}:
+                outputs[column] = loss
+    if not outputs or not set(accuracy.values()) <= set(outputs):
+        return
+    column = next(iter(accuracy.values()), next(iter(outputs)))
+    raise InputError(
+        f"Expected an accuracy and a loss of one output, but {where} has outputs with one each "
+        f"({shortened([*outputs])}): choose one with --column accuracy={column} --column "
+        f"nll={outputs[column]}."
+    )
 
 
 def _check_sets(

@@ -38,6 +38,7 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
     "loss": ("loss",),
     "error_rate": ("error rate",),
 }  # fmt: skip
+ACCURACY_WORDS = ("acc", "accuracy")
 # Names of the columns that say where in the training a row belongs; the first that is there.
 STEP_COLUMNS = (
     "global step", "trainer global step", "step", "steps", "iteration", "iterations", "iter",

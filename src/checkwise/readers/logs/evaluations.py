@@ -9,12 +9,15 @@ a call of its own. A log may have been written more than once:
 - A step is logged twice in a row. If the log goes on, the run was resumed there, and the second is
   read. If the log ends there, the second is an evaluation after training, of whatever model was
   loaded then, and the first is read.
+- Most steps are logged several times in a row, with unlike values: these are of single batches, and
+  no mean of them is the value on the whole set. The log is refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from math import isnan
 from typing import Any
 
@@ -26,6 +29,7 @@ from checkwise.readers.logs.log import FloatArray, Points
 from checkwise.text import counted, listed, shown
 
 LARGEST_STEP = 2**53
+MOST_PLACES = 5  # that a note lists
 
 
 @dataclass(frozen=True)
@@ -119,15 +123,18 @@ def _runs(points: Points, keys: Sequence[int], name: str, where: str) -> list[_R
     values: dict[int, float] = {}
     epochs: dict[int, int] = {}
     notes: list[str] = []
+    back: list[int] = []
     first, before = keys[0], -1
     last = len(keys) - 1
+    _check_batches(points, keys, name, where)
     for place, (key, cell) in enumerate(zip(keys, points.cells, strict=True)):
         if key < before and key <= first:
-            runs.append(_Run(values, epochs, tuple(notes)))
-            values, epochs, notes, first = {}, {}, [], key
+            runs.append(_Run(values, epochs, (*_resumed(back), *notes)))
+            values, epochs, notes, back, first = {}, {}, [], [], key
         elif key < before:
-            notes.append(f"resumed at {key}: what came after it before is replaced")
-            values = {other: value for other, value in values.items() if other < key}
+            back.append(key)
+            while values and next(reversed(values)) >= key:
+                values.popitem()
         value = _number(cell, name, key, where)
         if key == before and (place == last or keys[place + 1] < key):
             if value != values[key]:
@@ -135,10 +142,32 @@ def _runs(points: Points, keys: Sequence[int], name: str, where: str) -> list[_R
         else:
             values[key] = value
         epoch = float(points.epochs[place])
-        if epoch == epoch and epoch == int(epoch):
+        if epoch.is_integer():
             epochs[key] = int(epoch)
         before = key
-    return [*runs, _Run(values, epochs, tuple(notes))]
+    return [*runs, _Run(values, epochs, (*_resumed(back), *notes))]
+
+
+def _resumed(back: Sequence[int]) -> tuple[str, ...]:
+    """A note on where a run went back to."""
+    if not back:
+        return ()
+    places = ", ".join(map(str, back[:MOST_PLACES]))
+    more = f" and {len(back) - MOST_PLACES} more" if len(back) > MOST_PLACES else ""
+    return (f"resumed at {places}{more}: what came after before is replaced",)
+
+
+def _check_batches(points: Points, keys: Sequence[int], name: str, where: str) -> None:
+    """Refuse a column in which most steps have several values."""
+    groups = [list(group) for _, group in groupby(range(len(keys)), key=keys.__getitem__)]
+    several = [group for group in groups if len({points.cells[place] for place in group}) > 1]
+    if len(groups) < 2 or 2 * len(several) <= len(groups):
+        return
+    largest = max(several, key=len)
+    raise InputError(
+        f"Expected one value of {name!r} per evaluation, but {where} has {len(largest)} at "
+        f"{keys[largest[0]]}, as of single batches: log the value on the whole validation set."
+    )
 
 
 def _number(cell: Any, name: str, key: int, where: str) -> float:

@@ -1,0 +1,62 @@
+"""Logs that could be read in two ways are not read in either."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import checkwise as cw
+
+OUTPUTS = (
+    "epoch,val_a_accuracy,val_a_loss,val_b_accuracy,val_b_loss,val_loss\n"
+    "0,0.5,0.9,0.6,0.8,1.7\n1,0.7,0.7,0.5,0.9,1.6\n2,0.6,0.6,0.4,1.1,1.7\n"
+)
+
+
+def _write(folder: Path, text: str) -> Path:
+    path = folder / "training.log"
+    path.write_text(text)
+    return path
+
+
+def test_of_several_outputs_none_is_chosen(tmp_path: Path) -> None:
+    path = _write(tmp_path, OUTPUTS)
+    with pytest.raises(cw.InputError, match="--column accuracy=val_a_accuracy --column nll=val_a_"):
+        cw.load(path)
+    with pytest.raises(cw.InputError, match="--column accuracy=val_b_accuracy --column nll=val_b_"):
+        cw.load(path, columns={"accuracy": "val_b_accuracy"})
+    run = cw.load(path, columns={"accuracy": "val_b_accuracy", "nll": "val_b_loss"})
+    assert cw.select(run).step == 0
+
+
+def test_an_accuracy_of_the_whole_model_is_read_beside_those_of_its_parts(tmp_path: Path) -> None:
+    lines = OUTPUTS.splitlines()
+    whole = [lines[0] + ",val_accuracy", *(f"{line},0.5" for line in lines[1:])]
+    assert cw.load(_write(tmp_path, "\n".join(whole) + "\n")).columns["accuracy"] == "val_accuracy"
+
+
+def test_values_of_single_batches_are_refused(tmp_path: Path) -> None:
+    rows = [f"{step},0.{batch}" for step in (10, 20, 30) for batch in range(4, 9)]
+    with pytest.raises(cw.InputError, match="has 5 at 10, as of single batches"):
+        cw.load(_write(tmp_path, "\n".join(["step,val_acc", *rows]) + "\n"))
+
+
+def test_the_same_value_logged_twice_is_one(tmp_path: Path) -> None:
+    rows = [f"{step},0.{step}" for step in (10, 20, 30) for _ in range(2)]
+    run = cw.load(_write(tmp_path, "\n".join(["step,val_acc", *rows]) + "\n"))
+    assert run.steps.tolist() == [10, 20, 30]
+
+
+def test_a_log_may_go_back_many_times(tmp_path: Path) -> None:
+    steps = [*range(60_000), *([60_002, 60_001] * 30_000)]
+    run = cw.load(
+        _write(tmp_path, "\n".join(["step,val_acc", *(f"{s},0.5" for s in steps)]) + "\n")
+    )
+    assert run.steps[-1] == 60_001
+    assert any("60001 and 29995 more" in note for note in run.notes)
+
+
+def test_an_epoch_may_be_infinite(tmp_path: Path) -> None:
+    path = _write(tmp_path, "step,epoch,val_acc\n1,inf,0.5\n2,nan,0.6\n3,1e400,0.4\n")
+    assert cw.load(path).steps.tolist() == [1, 2, 3]
