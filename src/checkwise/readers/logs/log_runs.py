@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from checkwise.errors import InputError
+from checkwise.readers.logs.checkpoint_files import find_checkpoints
 from checkwise.readers.logs.column_rules import Reading, read_header, shortened
 from checkwise.readers.logs.column_words import says_percent
 from checkwise.readers.logs.evaluations import Evaluations, evaluations
 from checkwise.readers.logs.log import FloatArray, Log
+from checkwise.readers.logs.unsaved_steps import steps_to_choose_from
 from checkwise.readers.request import LoadedRun, Request, build
 from checkwise.records import RunKey, Trajectory
 from checkwise.records.source_rows import ONLY_DOMAIN
@@ -77,14 +79,22 @@ def _trajectory(
             f"{log.path} is no cross-entropy: name another column with --column accuracy=COLUMN."
         )
     diverged = ~np.all([np.isfinite(table).all(axis=1) for table in values.values()], axis=0)
+    checkpoints = find_checkpoints(
+        log.path, log.trainer, run.steps, run.epochs, pattern=request.checkpoints, told=log.files
+    )
+    steps, said = steps_to_choose_from(
+        run.steps, checkpoints, str(log.path), include_unsaved=request.include_unsaved
+    )
+    rows = np.isin(run.steps, steps)
     return Trajectory(
-        steps=run.steps,
+        steps=steps,
         domains=reading.domains,
-        values=values,
-        diverged=diverged,
+        values={metric: table[rows] for metric, table in values.items()},
+        diverged=diverged[rows],
+        paths=[checkpoints.files.get(step) for step in steps] if checkpoints.files else None,
         counts=_counts(request.n, reading.domains),
         columns=_columns(reading, values),
-        notes=notes,
+        notes=(*notes, *checkpoints.notes, *said),
     )
 
 
