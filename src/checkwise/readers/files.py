@@ -12,7 +12,7 @@ import numpy as np
 
 from checkwise.readers import domainbed, swad, table_files, table_runs
 from checkwise.readers.json_lines import Line, read_lines
-from checkwise.readers.logs import csv_log, json_log, log_runs
+from checkwise.readers.logs import csv_log, json_log, log_runs, tensorboard
 from checkwise.readers.logs.csv_log import trainer_of
 from checkwise.readers.logs.rows import log_of_rows
 from checkwise.readers.request import LoadedRun, Request
@@ -31,6 +31,14 @@ class FileReader:
 
     recognise: Callable[[Path, bytes], bool]
     read: Callable[[Path, Request], list[LoadedRun]]
+
+
+def _is_events(path: Path, start: bytes) -> bool:
+    return tensorboard.recognises(path)
+
+
+def _read_events(path: Path, request: Request) -> list[LoadedRun]:
+    return log_runs.read(tensorboard.open_logs(path), request)
 
 
 def _is_parquet(path: Path, start: bytes) -> bool:
@@ -109,6 +117,7 @@ def is_tidy(header: Sequence[str], request: Request) -> bool:
 
 # In order; the first that recognises a file reads it.
 FILE_READERS: list[FileReader] = [
+    FileReader(_is_events, _read_events),
     FileReader(_is_parquet, _read_parquet),
     FileReader(_is_json, _read_json),
     FileReader(_is_csv, _read_csv),

@@ -19,7 +19,7 @@ from checkwise.readers import (
 )
 from checkwise.readers.files import file_reader, logs_in
 from checkwise.readers.json_lines import NoRecordsError
-from checkwise.readers.logs import log_runs, trainer_state
+from checkwise.readers.logs import log_runs, tensorboard, trainer_state
 from checkwise.readers.request import LoadedRun, Progress, Request
 from checkwise.readers.run_keys import by_key
 from checkwise.records import RunKey, Trajectory
@@ -158,12 +158,17 @@ class Reader:
         read: the runs of one of its parts.
         is_log: whether it is a log's; the folders in it may hold further runs' logs.
         parts: what is read of a folder, if not the folder as a whole.
+        own: names of the folders in it that belong to the run.
+        beside: whether runs of this kind may lie in the folder of a run of another kind; event
+            files there are a second account of that run.
     """
 
     recognise: Callable[[Path], bool]
     read: Callable[[Path, Request], list[LoadedRun]]
     is_log: bool = False
     parts: Callable[[Path], list[Path]] = lambda folder: [folder]
+    own: Callable[[Path], set[str]] = lambda folder: set()
+    beside: bool = True
 
 
 def _has_log(path: Path) -> bool:
@@ -193,6 +198,10 @@ def _read_state(path: Path, request: Request) -> list[LoadedRun]:
     return _in_folder(path, log_runs.read(trainer_state.open_logs(path, request), request))
 
 
+def _read_events(path: Path, request: Request) -> list[LoadedRun]:
+    return log_runs.read(tensorboard.open_logs(path), request)
+
+
 def _in_folder(path: Path, runs: list[LoadedRun]) -> list[LoadedRun]:
     return [replace(run, where=str(path)) for run in runs]
 
@@ -202,8 +211,11 @@ READERS: list[Reader] = [
     Reader(run_folder.recognises, run_folder.read),
     Reader(_has_log, _read_folder_log, is_log=True),
     Reader(predictions_folder.recognises, predictions_folder.read),
-    Reader(trainer_state.recognises, _read_state, is_log=True),
+    Reader(trainer_state.recognises, _read_state, is_log=True, own=trainer_state.checkpoints),
     Reader(_holds_logs, _read_log, is_log=True, parts=logs_in),
+    Reader(
+        tensorboard.recognises, _read_events, is_log=True, own=tensorboard.own_folders, beside=False
+    ),
 ]
 
 
@@ -331,14 +343,15 @@ def _run_folders(root: Path) -> Iterator[tuple[Path, Reader]]:
         if reader is not None:
             yield folder, reader
             # A log's folder may hold further runs' logs, but its predictions are the same run's.
-            readers = [r for r in READERS if r.is_log]
+            readers = [r for r in READERS if r.is_log and (r.beside or r is reader)]
         with os.scandir(folder) as entries:
             below = sorted((entry.name for entry in entries if _is_folder(entry)), reverse=True)
         if depth == DEEPEST and below:
             too_deep = folder
             continue
-        if reader is not None and reader.recognise is trainer_state.recognises:
-            below = [name for name in below if not trainer_state.is_checkpoint(name)]
+        if reader is not None:
+            own = reader.own(folder)
+            below = [name for name in below if name not in own]
         waiting += [(folder / f, depth + 1, readers) for f in below if not is_target_folder(f)]
     if too_deep is not None:
         warnings.warn(

@@ -249,43 +249,38 @@ def _check_sets(
 def _nothing(absent: Sequence[str], log: Log, named: Sequence[_Named], where: str) -> InputError:
     """What to say where a wanted metric, or every metric, is missing."""
     wanted = listed(absent) if absent else "a validation accuracy or loss"
-    sides = {kind: [one.column for one in named if one.side is kind] for kind in Side}
     has = f"{where} ({log.trainer.name}) has {shortened([one.column for one in named])}"
-    metric = absent[0] if absent else "accuracy"
-    if sides[Side.VALIDATION]:
-        likely = [c for c in sides[Side.VALIDATION] if is_validation_of(c, metric)]
-        column = (likely or sides[Side.VALIDATION])[0]
-        return InputError(
-            f"Expected {wanted}, but {has}: if one of them is that, add --column {metric}={column}."
-        )
-    if metric in log.header:
-        return InputError(
-            f"Expected {wanted} on validation, but {where} does not say which set its column "
-            f"{metric!r} was measured on: if it is validation, add --column {metric}={metric}."
-        )
-    if sides[Side.HELD_OUT]:
-        column = next(
-            (c for c in sides[Side.HELD_OUT] if spells_without_set(c, metric)),
-            sides[Side.HELD_OUT][0],
-        )
-        return InputError(
-            f"Expected {wanted}, but {has}, and test columns are not read: if they are validation "
-            f"and not the test set, add --column {metric}={column}."
-        )
-    if sides[Side.UNKNOWN]:
-        return InputError(
-            f"Expected {wanted}, but {has}, which may be of training: if one of them is "
-            f"validation, add --column {metric}={sides[Side.UNKNOWN][0]}."
-        )
+    metrics = absent or ("accuracy", "nll")
+    for kind, reason in (
+        (Side.VALIDATION, "and none is called so: if one of them is that"),
+        (Side.HELD_OUT, "and test columns are not read: if they are validation, not the test set"),
+        (Side.UNKNOWN, "which may be of training: if one of them is validation"),
+    ):
+        columns = [one.column for one in named if one.side is kind]
+        if columns:
+            return InputError(
+                f"Expected {wanted}, but {has}, {reason}, add {_map(metrics, columns)}."
+            )
     return InputError(
         f"Expected {wanted}, but {has}: log validation metrics, or evaluate the checkpoints with "
         "`checkwise predict`."
     )
 
 
-def spells_without_set(column: str, metric: str) -> bool:
-    """Whether a test column would spell a metric if it were validation."""
-    return spells(re.sub(r"test", "val", column, flags=re.IGNORECASE), metric)
+def _map(metrics: Sequence[str], columns: Sequence[str]) -> str:
+    """The option that maps the likeliest column, ``--column accuracy=test_acc``."""
+    for metric in metrics:
+        for column in columns:
+            if spells(_on_validation(column), metric) or is_validation_of(column, metric):
+                return f"--column {metric}={column}"
+    for column in columns if "nll" in metrics else ():
+        if spells(_on_validation(column), "loss"):
+            return f"--column nll={column}"
+    return f"--column {metrics[0]}=COLUMN"
+
+
+def _on_validation(column: str) -> str:
+    return re.sub("test", "val", column, flags=re.IGNORECASE)
 
 
 def shortened(names: Sequence[str]) -> str:

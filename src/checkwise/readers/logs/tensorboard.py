@@ -21,9 +21,10 @@ from checkwise.readers.logs.event_files import (
 )
 from checkwise.readers.logs.event_scalars import EventFile, Series, read_event_file
 from checkwise.readers.logs.log import FloatArray, Log, Points
-from checkwise.readers.logs.trainers import TENSORBOARD
+from checkwise.readers.logs.trainers import LIGHTNING, TENSORBOARD
 
-_EPOCHS = ("epoch", "train/epoch")
+_LIGHTNINGS_EPOCH = "epoch"
+_EPOCHS = (_LIGHTNINGS_EPOCH, "train/epoch")
 # Keras writes this beside its validation scalars, and only there.
 _KERAS_VALIDATION = re.compile(r"evaluation_.+_vs_iterations")
 _KERAS_BY_EPOCH = "epoch_"
@@ -54,6 +55,11 @@ def recognises(path: Path) -> bool:
     return path.is_file() and (path.name.startswith(NAME) or is_event_file(path))
 
 
+def own_folders(path: Path) -> set[str]:
+    """The names of the folders in a run's folder that hold a part of its events."""
+    return {folder.files[0].parent.name for folder in event_folders(path)}
+
+
 def open_logs(path: Path) -> list[Log]:
     """The one log of an event file, or of a folder with those of one run.
 
@@ -81,7 +87,11 @@ def open_logs(path: Path) -> list[Log]:
     epoch = next((name for name in _EPOCHS if name in names), None)
     log = Log(
         path=path,
-        trainer=replace(TENSORBOARD, validation=_keras_validation(columns)),
+        trainer=replace(
+            TENSORBOARD,
+            validation=_keras_validation(columns),
+            closing=LIGHTNING.closing if epoch == _LIGHTNINGS_EPOCH else 0,
+        ),
         header=tuple(name for name in names if name != epoch),
         points=lambda name: _points(name, columns, epoch),
         axes={"step": "step"} | ({"epoch": epoch} if epoch else {}),

@@ -27,9 +27,9 @@ def open_logs(folder: Path, request: Request) -> list[Log]:
     return [open_document(document, path, request)]
 
 
-def is_checkpoint(name: str) -> bool:
-    """Whether a folder of this name is a checkpoint, whose state is older than the run's."""
-    return CHECKPOINT.fullmatch(name) is not None
+def checkpoints(folder: Path) -> set[str]:
+    """The names of the checkpoints in a run's folder, whose states are older than the run's."""
+    return {name for name in os.listdir(folder) if CHECKPOINT.fullmatch(name)}
 
 
 def _progress(document: Any) -> tuple[float, int]:
