@@ -118,7 +118,7 @@ def test_a_missing_column_is_answered_with_the_line_to_type(tmp_path: Path) -> N
     path = _write(tmp_path / "run.csv", [{"when": 3, "hits": 0.9}])
     with pytest.raises(InputError, match="--column step=COLUMN"):
         load(path)
-    with pytest.raises(InputError, match="--column accuracy=hits"):
+    with pytest.raises(InputError, match="--column accuracy=COLUMN"):
         load(path, columns={"step": "when"})
     assert load(path, columns={"step": "when", "accuracy": "hits"}).steps.tolist() == [3]
 
