@@ -1,0 +1,243 @@
+"""MLflow's file store, ``mlruns/<experiment>/<run>/metrics/<key>``, which MLflow wrote before 3.13.
+
+Every metric is a file of lines ``timestamp value step``; a slash in its name makes folders.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from math import nan
+from pathlib import Path
+
+import numpy as np
+
+from checkwise.errors import InputError
+from checkwise.readers.json_lines import NoRecordsError
+from checkwise.readers.logs import mlflow_artifacts, run_names
+from checkwise.readers.logs.log import Log, Points
+from checkwise.readers.logs.mlflow_artifacts import LoggedModel
+from checkwise.readers.logs.trainers import MLFLOW
+from checkwise.readers.request import read_bytes
+from checkwise.text import counted, listed, printable, shown
+
+META = "meta.yaml"
+LONGEST_META = 1 << 20  # bytes
+MOST_KEYS = 100_000
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run's folder and what its ``meta.yaml`` says."""
+
+    folder: Path
+    facts: dict[str, str]
+    experiment: str
+
+    @property
+    def name(self) -> str:
+        own = self.facts.get("run_name") or _tag(self.folder, "mlflow.runName")
+        return f"{self.experiment}/{own or self.folder.name}"
+
+    @property
+    def identifier(self) -> str:
+        """The run's id, and its experiment for copies of one run."""
+        return f"{self.folder.name}/{self.folder.parent.name}"
+
+    @property
+    def is_deleted(self) -> bool:
+        return self.facts.get("lifecycle_stage") == "deleted"
+
+
+def recognises(path: Path) -> bool:
+    """Whether a folder is a run, an experiment, or holds experiments."""
+    facts = meta(path)
+    if facts:
+        return _is_run(facts) or _is_experiment(facts)
+    return any(_is_experiment(meta(folder)) for folder in _folders(path))
+
+
+def open_logs(path: Path) -> list[Log]:
+    """A log for every run that has metrics; deleted runs are left out."""
+    runs = [run for run in _runs(path) if _keys(run.folder / "metrics")]
+    deleted = [run for run in runs if run.is_deleted]
+    runs = [run for run in runs if not run.is_deleted]
+    if not runs:
+        raise NoRecordsError(
+            f"Expected a run with metrics, but the MLflow folder {path} has none"
+            f"{' that is not deleted' if deleted else ''}: name the folder that holds "
+            "<experiment>/<run>/metrics, or restore a run in MLflow."
+        )
+    names = run_names.unique({run.identifier: run.name for run in runs})
+    left_out = (f"{counted(len(deleted), 'deleted run')} left out",) if deleted else ()
+    return [_log(run, names[run.identifier], left_out if run is runs[0] else ()) for run in runs]
+
+
+def meta(folder: Path) -> dict[str, str]:
+    """The top-level ``key: value`` lines of a folder's ``meta.yaml``; empty where there is none."""
+    path = folder / META
+    try:
+        if not path.is_file():
+            return {}
+        with path.open("rb") as file:
+            text = file.read(LONGEST_META).decode("utf-8", "replace")
+    except (OSError, ValueError):
+        return {}
+    facts: dict[str, str] = {}
+    for line in text.split("\n"):
+        key, colon, value = line.partition(":")
+        if colon and key and not key[0].isspace():
+            facts[key.strip()] = _scalar(value.strip())
+    return facts
+
+
+def _scalar(text: str) -> str:
+    if text in ("null", "~"):
+        return ""
+    if len(text) > 1 and text[0] == text[-1] == "'":
+        return text[1:-1].replace("''", "'")
+    if len(text) > 1 and text[0] == text[-1] == '"':
+        try:
+            return str(json.loads(text))
+        except ValueError:
+            return text[1:-1]
+    return text
+
+
+def _is_run(facts: dict[str, str]) -> bool:
+    return ("run_id" in facts or "run_uuid" in facts) and "artifact_uri" in facts
+
+
+def _is_experiment(facts: dict[str, str]) -> bool:
+    return "experiment_id" in facts and "artifact_location" in facts and "model_id" not in facts
+
+
+def _runs(path: Path) -> Iterator[Run]:
+    facts = meta(path)
+    if _is_run(facts):
+        experiment = meta(path.parent)
+        yield Run(path, facts, experiment.get("name") or path.parent.name)
+    elif _is_experiment(facts):
+        # A deleted experiment takes its runs with it, whatever they say themselves.
+        stage = {"lifecycle_stage": "deleted"} if facts.get("lifecycle_stage") == "deleted" else {}
+        for folder in _folders(path):
+            run = meta(folder)
+            if _is_run(run):
+                yield Run(folder, run | stage, facts.get("name") or path.name)
+    else:
+        for folder in _folders(path):
+            if _is_experiment(meta(folder)):
+                yield from _runs(folder)
+
+
+def _log(run: Run, name: str, notes: tuple[str, ...]) -> Log:
+    metrics = run.folder / "metrics"
+    keys = _keys(metrics)
+    torn = [printable(key) for key in keys if _is_torn(metrics / key)]
+    if torn:
+        notes += (f"the last line of {listed(torn)} was cut off and is not read",)
+    return Log(
+        path=run.folder,
+        trainer=MLFLOW,
+        header=keys,
+        points=partial(_points, metrics),
+        run=name,
+        files=_files(run),
+        axes={"step": "step"},
+        notes=notes,
+    )
+
+
+def _points(metrics: Path, name: str) -> Points:
+    path = metrics / name
+    rows: list[tuple[int, float, str]] = []
+    lines = read_bytes(path).decode("utf-8", "replace").split("\n")[:-1]
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            rows.append(_row(line.split(), number, path))
+    rows.sort(key=lambda row: row[0])  # stable: values of one instant stay in order
+    return Points(
+        steps=np.array([step for _, step, _ in rows], dtype=np.float64),
+        epochs=np.full(len(rows), nan),
+        cells=[cell for _, _, cell in rows],
+    )
+
+
+def _row(fields: list[str], number: int, path: Path) -> tuple[int, float, str]:
+    """Time, step and value of a line; fields after the step name a data set."""
+    try:
+        time, value, *rest = fields
+        return int(time), float(int(rest[0])) if rest else nan, value
+    except (ValueError, OverflowError):
+        raise InputError(
+            f"Expected a line `timestamp value step`, but {path} line {number} is "
+            f"{shown(' '.join(fields))}: remove that line."
+        ) from None
+
+
+def _keys(metrics: Path) -> tuple[str, ...]:
+    """Names of a run's metrics, in the order of the alphabet."""
+    keys: list[str] = []
+    for folder, _, files in os.walk(metrics):
+        paths = [Path(folder, name) for name in files]
+        keys += [path.relative_to(metrics).as_posix() for path in paths if path.is_file()]
+        if len(keys) > MOST_KEYS:
+            raise InputError(
+                f"Expected at most {MOST_KEYS:,} metrics in a run, but {metrics} holds more: name "
+                "the folder of another run."
+            )
+    return tuple(sorted(keys))
+
+
+def _is_torn(path: Path) -> bool:
+    """Whether a killed process left half a line: MLflow ends every line with a newline."""
+    try:
+        with path.open("rb") as file:
+            if not file.seek(0, os.SEEK_END):
+                return False
+            file.seek(-1, os.SEEK_END)
+            return file.read(1) != b"\n"
+    except OSError:
+        return False
+
+
+def _files(run: Run) -> dict[int, str]:
+    models = []
+    for output in _folders(run.folder / "outputs"):
+        model_folder = run.folder.parent / "models" / output.name
+        location = meta(model_folder).get("artifact_location")
+        step = meta(output).get("step", "")
+        models.append(
+            LoggedModel(
+                folder=mlflow_artifacts.local_folder(location, model_folder / "artifacts"),
+                output_step=int(step) if step.isdecimal() and len(step) < 16 else None,
+            )
+        )
+    artifacts = mlflow_artifacts.local_folder(
+        run.facts.get("artifact_uri"), run.folder / "artifacts"
+    )
+    return mlflow_artifacts.checkpoint_files(artifacts) | mlflow_artifacts.model_files(models)
+
+
+def _tag(folder: Path, name: str) -> str:
+    path = folder / "tags" / name
+    try:
+        if not path.is_file():
+            return ""
+        with path.open("rb") as file:
+            return file.read(1000).decode("utf-8", "replace").strip()
+    except OSError:
+        return ""
+
+
+def _folders(path: Path) -> list[Path]:
+    """The folders in a folder, in the order of their names; none where it cannot be listed."""
+    try:
+        with os.scandir(path) as entries:
+            names = [entry.name for entry in entries if entry.is_dir()]
+    except (OSError, ValueError):
+        return []
+    return [path / name for name in sorted(names)]

@@ -1,0 +1,77 @@
+"""Records of named fields, as Trackio and Ray write them, as columns of a log."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from math import nan
+from typing import Any
+
+import numpy as np
+
+from checkwise.readers.logs.log import Points
+
+# How JSON that knows no such numbers spells them.
+NOT_FINITE = ("NaN", "Infinity", "-Infinity")
+
+
+@dataclass(frozen=True)
+class Record:
+    """What was logged at one time; a step or epoch that is missing is nan."""
+
+    step: float
+    epoch: float
+    fields: Mapping[str, Any]
+
+
+def flattened(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested fields under names with slashes.
+
+    Example:
+        >>> flattened({"val": {"acc": 0.5, "loss": {"ce": 1.0}}, "lr": 0.1})
+        {'lr': 0.1, 'val/acc': 0.5, 'val/loss/ce': 1.0}
+    """
+    flat: dict[str, Any] = {}
+    waiting: list[tuple[str, Mapping[str, Any]]] = [("", fields)]
+    for prefix, level in waiting:  # grows while it is read: a record may nest deeper than calls may
+        for name, value in level.items():
+            if isinstance(value, Mapping):
+                waiting.append((f"{prefix}{name}/", value))
+            else:
+                flat[f"{prefix}{name}"] = value
+    return flat
+
+
+def header(records: Sequence[Record], leave_out: Collection[str] = ()) -> tuple[str, ...]:
+    """Names that hold a number in at least one record, in the order in which they come up."""
+    names = dict.fromkeys(
+        name
+        for record in records
+        for name, value in record.fields.items()
+        if is_number(value) and name not in leave_out
+    )
+    return tuple(names)
+
+
+def points(records: Sequence[Record], name: str) -> Points:
+    """The filled cells of one name."""
+    filled = [record for record in records if record.fields.get(name) is not None]
+    return Points(
+        steps=np.array([record.step for record in filled], dtype=np.float64),
+        epochs=np.array([record.epoch for record in filled], dtype=np.float64),
+        cells=[record.fields[name] for record in filled],
+    )
+
+
+def is_number(value: object) -> bool:
+    """Whether a field holds a number, or says that it is not finite."""
+    return (isinstance(value, int | float) and not isinstance(value, bool)) or (
+        isinstance(value, str) and value in NOT_FINITE
+    )
+
+
+def axis(value: object) -> float:
+    """A step or epoch; nan where the field holds no such number."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 2**53:
+        return float(value)
+    return nan

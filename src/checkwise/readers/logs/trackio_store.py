@@ -1,0 +1,106 @@
+"""Trackio's ``<project>.db``: an sqlite table of JSON records, one for each ``trackio.log``.
+
+The package ``trackio`` is not needed: the table is documented, and reading it through the package
+would migrate the file.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from checkwise.errors import InputError
+from checkwise.readers.json_lines import NoRecordsError
+from checkwise.readers.logs import records, run_names, sqlite_file
+from checkwise.readers.logs.log import Log
+from checkwise.readers.logs.records import Record
+from checkwise.readers.logs.trainers import STEPS_OF_TRAINERS, TRACKIO
+from checkwise.readers.request import LARGEST_FILE
+from checkwise.text import shown
+
+OF_TRACKIO = {"metrics": ("run_name", "metrics"), "configs": ("run_name", "config")}
+REQUIRED = {"metrics": ("id", "run_name", "step", "metrics")}
+EPOCHS = ("epoch", "train/epoch")
+
+
+def recognises(path: Path) -> bool:
+    """Whether a file is an sqlite database with Trackio's tables."""
+    return path.is_file() and sqlite_file.has_tables(path, OF_TRACKIO)
+
+
+def open_logs(path: Path) -> list[Log]:
+    """A log for every run of the project."""
+    sqlite_file.check_columns(
+        path, REQUIRED, "open the project once with a newer Trackio, which brings it up to date"
+    )
+    if path.stat().st_size > LARGEST_FILE:
+        raise InputError(
+            f"Expected a database of at most {LARGEST_FILE >> 20} MiB, but {path} is larger: "
+            "delete the runs that are not needed."
+        )
+    rows = sqlite_file.read(path, _rows)
+    by_run: dict[str, list[tuple[Any, ...]]] = {}
+    for row in rows:
+        by_run.setdefault(str(row[0]), []).append(row)
+    if not by_run:
+        raise NoRecordsError(
+            f"Expected a run with metrics, but the Trackio project {path} has none: log metrics "
+            "with trackio.log({name: value})."
+        )
+    names = run_names.unique({run: str(rows[-1][1]) for run, rows in by_run.items()})
+    return [_log(path, names[run], rows) for run, rows in by_run.items()]
+
+
+def _rows(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
+    """Run, its name, step, record and its number, in the order in which they were logged."""
+    has_ids = "run_id" in sqlite_file.columns_of(connection, "metrics")
+    run = "COALESCE(run_id, run_name)" if has_ids else "run_name"
+    return sqlite_file.rows_of(
+        connection, f"SELECT {run}, run_name, step, metrics, id FROM metrics ORDER BY id"
+    )
+
+
+def _log(path: Path, name: str, rows: Sequence[tuple[Any, ...]]) -> Log:
+    fields = [_fields(cell, number, path) for _, _, _, cell, number in rows]
+    step_name = _first(STEPS_OF_TRAINERS, fields)
+    epoch_name = _first(EPOCHS, fields)
+    log = [
+        Record(
+            step=records.axis(record.get(step_name) if step_name else step),
+            epoch=records.axis(record.get(epoch_name) if epoch_name else None),
+            fields=record,
+        )
+        for record, (_, _, step, _, _) in zip(fields, rows, strict=True)
+    ]
+    axes = {"step": step_name or "step"} | ({"epoch": epoch_name} if epoch_name else {})
+    return Log(
+        path=path,
+        trainer=TRACKIO,
+        header=records.header(log, leave_out=(*STEPS_OF_TRAINERS, *EPOCHS)),
+        points=partial(records.points, log),
+        run=name,
+        axes=axes,
+    )
+
+
+def _fields(cell: object, number: object, path: Path) -> dict[str, Any]:
+    try:
+        # Trackio writes UTF-8 bytes into a column of text.
+        fields = json.loads(cell) if isinstance(cell, str | bytes) else None
+    except (ValueError, RecursionError):
+        fields = None
+    if not isinstance(fields, dict):
+        raise InputError(
+            f"Expected a JSON object in metrics.metrics, but got {shown(cell)} in {path} row "
+            f"{shown(number)}: delete that row."
+        )
+    return records.flattened(fields)
+
+
+def _first(names: Sequence[str], log: Sequence[dict[str, Any]]) -> str | None:
+    """The first of some names that holds a number in some record."""
+    return next((name for name in names if any(records.is_number(r.get(name)) for r in log)), None)

@@ -1,0 +1,216 @@
+BEGIN TRANSACTION;
+CREATE TABLE alerts (
+                        id INTEGER PRIMARY KEY AUTOINCREMENT,
+                        run_id TEXT NOT NULL,
+                        timestamp TEXT NOT NULL,
+                        run_name TEXT NOT NULL,
+                        title TEXT NOT NULL,
+                        text TEXT,
+                        level TEXT NOT NULL DEFAULT 'warn',
+                        step INTEGER,
+                        alert_id TEXT
+                    );
+CREATE TABLE artifact_aliases (
+                        artifact_id INTEGER NOT NULL REFERENCES artifacts(id),
+                        alias TEXT NOT NULL,
+                        artifact_version_id INTEGER NOT NULL REFERENCES artifact_versions(id),
+                        PRIMARY KEY (artifact_id, alias)
+                    );
+CREATE TABLE artifact_versions (
+                        id INTEGER PRIMARY KEY AUTOINCREMENT,
+                        artifact_id INTEGER NOT NULL REFERENCES artifacts(id),
+                        version INTEGER NOT NULL,
+                        manifest_digest TEXT NOT NULL,
+                        manifest TEXT NOT NULL,
+                        metadata TEXT,
+                        size_bytes INTEGER NOT NULL,
+                        producer_run_id TEXT,
+                        producer_run_name TEXT,
+                        created_at TEXT NOT NULL,
+                        UNIQUE(artifact_id, version),
+                        UNIQUE(artifact_id, manifest_digest)
+                    );
+CREATE TABLE artifacts (
+                        id INTEGER PRIMARY KEY AUTOINCREMENT,
+                        name TEXT NOT NULL UNIQUE,
+                        type TEXT NOT NULL,
+                        description TEXT,
+                        created_at TEXT NOT NULL
+                    );
+CREATE TABLE configs (
+                        id INTEGER PRIMARY KEY AUTOINCREMENT,
+                        run_id TEXT NOT NULL,
+                        run_name TEXT NOT NULL,
+                        config TEXT NOT NULL,
+                        created_at TEXT NOT NULL,
+                        UNIQUE(run_id)
+                    );
+INSERT INTO "configs" VALUES(1,'9f02c315cdab4b1fb53e0d95ed51c337','cnn',X'7B2272617465223A302E352C225F557365726E616D65223A6E756C6C2C225F43726561746564223A22323032362D31312D31365431313A33373A35392E3033333833392B30303A3030222C225F47726F7570223A6E756C6C7D','2026-11-16T11:37:59.051680+00:00');
+INSERT INTO "configs" VALUES(2,'5bc6c0a969e642e4b152924933370356','cnn',X'7B2272617465223A302E332C225F557365726E616D65223A6E756C6C2C225F43726561746564223A22323032362D31312D31365431313A33373A35392E3036313036312B30303A3030222C225F47726F7570223A6E756C6C7D','2026-11-16T11:37:59.067014+00:00');
+INSERT INTO "configs" VALUES(3,'0e1bad106cdd448aabf12d536148275f','vit',X'7B2272617465223A302E342C225F557365726E616D65223A6E756C6C2C225F43726561746564223A22323032362D31312D31365431313A33373A35392E3037343139352B30303A3030222C225F47726F7570223A6E756C6C7D','2026-11-16T11:37:59.079752+00:00');
+CREATE TABLE external_run_artifact_links (
+                        id INTEGER PRIMARY KEY AUTOINCREMENT,
+                        run_id TEXT,
+                        run_name TEXT,
+                        source_project TEXT NOT NULL,
+                        source_version_id INTEGER NOT NULL,
+                        source_artifact TEXT NOT NULL,
+                        source_type TEXT NOT NULL,
+                        source_version INTEGER NOT NULL,
+                        source_size_bytes INTEGER NOT NULL,
+                        direction TEXT NOT NULL CHECK(direction IN ('input', 'output')),
+                        created_at TEXT NOT NULL
+                    );
+CREATE TABLE metrics (
+                        id INTEGER PRIMARY KEY AUTOINCREMENT,
+                        run_id TEXT NOT NULL,
+                        timestamp TEXT NOT NULL,
+                        run_name TEXT NOT NULL,
+                        step INTEGER NOT NULL,
+                        metrics TEXT NOT NULL
+                    , log_id TEXT, space_id TEXT);
+INSERT INTO "metrics" VALUES(1,'9f02c315cdab4b1fb53e0d95ed51c337','2026-11-16T11:37:59.035971+00:00','cnn',0,X'7B22747261696E2F6C6F7373223A302E39322C22747261696E2F676C6F62616C5F73746570223A3130307D','79b86d5823f5475981c4a73ff2464aee',NULL);
+INSERT INTO "metrics" VALUES(2,'9f02c315cdab4b1fb53e0d95ed51c337','2026-11-16T11:37:59.035971+00:00','cnn',1,X'7B2276616C223A7B22616363223A302E377D2C2276616C5F6C6F7373223A312E31352C2265706F6368223A302C22747261696E2F676C6F62616C5F73746570223A3130307D','f77365d60fbb44a597f3d6c453d42af4',NULL);
+INSERT INTO "metrics" VALUES(3,'9f02c315cdab4b1fb53e0d95ed51c337','2026-11-16T11:37:59.035971+00:00','cnn',2,X'7B22747261696E2F6C6F7373223A302E3339382C22747261696E2F676C6F62616C5F73746570223A3230307D','ccc4783f08ab47c299f79f95f4aea614',NULL);
+INSERT INTO "metrics" VALUES(4,'9f02c315cdab4b1fb53e0d95ed51c337','2026-11-16T11:37:59.035971+00:00','cnn',3,X'7B2276616C223A7B22616363223A302E387D2C2276616C5F6C6F7373223A302E3630352C2265706F6368223A312C22747261696E2F676C6F62616C5F73746570223A3230307D','82cd3258545a4e5c84c3177c6154f4e1',NULL);
+INSERT INTO "metrics" VALUES(5,'9f02c315cdab4b1fb53e0d95ed51c337','2026-11-16T11:37:59.035971+00:00','cnn',4,X'7B22747261696E2F6C6F7373223A224E614E222C22747261696E2F676C6F62616C5F73746570223A3330307D','06eafd7c03d943208b0b452cdfa8bba5',NULL);
+INSERT INTO "metrics" VALUES(6,'9f02c315cdab4b1fb53e0d95ed51c337','2026-11-16T11:37:59.035971+00:00','cnn',5,X'7B2276616C223A7B22616363223A302E38357D2C2276616C5F6C6F7373223A302E333437352C2265706F6368223A322C22747261696E2F676C6F62616C5F73746570223A3330307D','ab85adab0601408197743363e9496bea',NULL);
+INSERT INTO "metrics" VALUES(7,'9f02c315cdab4b1fb53e0d95ed51c337','2026-11-16T11:37:59.035971+00:00','cnn',6,X'7B22747261696E2F6C6F7373223A302E313438392C22747261696E2F676C6F62616C5F73746570223A3430307D','c1b0d1b7b82d4a1d8c51bbf200bc703e',NULL);
+INSERT INTO "metrics" VALUES(8,'9f02c315cdab4b1fb53e0d95ed51c337','2026-11-16T11:37:59.035971+00:00','cnn',7,X'7B2276616C223A7B22616363223A302E3837357D2C2276616C5F6C6F7373223A302E323333372C2265706F6368223A332C22747261696E2F676C6F62616C5F73746570223A3430307D','b6b07bff362744bba266b10ca40520cd',NULL);
+INSERT INTO "metrics" VALUES(9,'9f02c315cdab4b1fb53e0d95ed51c337','2026-11-16T11:37:59.035971+00:00','cnn',8,X'7B22747261696E2F6C6F7373223A302E313433362C22747261696E2F676C6F62616C5F73746570223A3530307D','c13749c17895467daf4269229b281d4b',NULL);
+INSERT INTO "metrics" VALUES(10,'9f02c315cdab4b1fb53e0d95ed51c337','2026-11-16T11:37:59.035971+00:00','cnn',9,X'7B2276616C223A7B22616363223A302E383837357D2C2276616C5F6C6F7373223A302E313931392C2265706F6368223A342C22747261696E2F676C6F62616C5F73746570223A3530307D','258667a264e3454cbf89fd3e12725db7',NULL);
+INSERT INTO "metrics" VALUES(11,'5bc6c0a969e642e4b152924933370356','2026-11-16T11:37:59.063380+00:00','cnn',0,X'7B22747261696E2F6C6F7373223A302E39322C22747261696E2F676C6F62616C5F73746570223A3130307D','15cd454a119e41aab45a9be940ecba9a',NULL);
+INSERT INTO "metrics" VALUES(12,'5bc6c0a969e642e4b152924933370356','2026-11-16T11:37:59.063380+00:00','cnn',1,X'7B2276616C223A7B22616363223A302E36327D2C2276616C5F6C6F7373223A312E36312C2265706F6368223A302C22747261696E2F676C6F62616C5F73746570223A3130307D','aeeba63f5b424aabbaa1ce26d8147a35',NULL);
+INSERT INTO "metrics" VALUES(13,'5bc6c0a969e642e4b152924933370356','2026-11-16T11:37:59.063380+00:00','cnn',2,X'7B22747261696E2F6C6F7373223A302E3339382C22747261696E2F676C6F62616C5F73746570223A3230307D','551b1f637ef7489fb3bb714278dfe596',NULL);
+INSERT INTO "metrics" VALUES(14,'5bc6c0a969e642e4b152924933370356','2026-11-16T11:37:59.063380+00:00','cnn',3,X'7B2276616C223A7B22616363223A302E3730347D2C2276616C5F6C6F7373223A312E3135372C2265706F6368223A312C22747261696E2F676C6F62616C5F73746570223A3230307D','e2ccdfe7aaf3413db445ecbb946afcad',NULL);
+INSERT INTO "metrics" VALUES(15,'5bc6c0a969e642e4b152924933370356','2026-11-16T11:37:59.063380+00:00','cnn',4,X'7B22747261696E2F6C6F7373223A224E614E222C22747261696E2F676C6F62616C5F73746570223A3330307D','ed2950677e34499ebdc18d0fdafcbe8a',NULL);
+INSERT INTO "metrics" VALUES(16,'5bc6c0a969e642e4b152924933370356','2026-11-16T11:37:59.063380+00:00','cnn',5,X'7B2276616C223A7B22616363223A302E373632387D2C2276616C5F6C6F7373223A302E383438392C2265706F6368223A322C22747261696E2F676C6F62616C5F73746570223A3330307D','2664b087c0bd40fd849a9cebc10bd6c7',NULL);
+INSERT INTO "metrics" VALUES(17,'5bc6c0a969e642e4b152924933370356','2026-11-16T11:37:59.063380+00:00','cnn',6,X'7B22747261696E2F6C6F7373223A302E313438392C22747261696E2F676C6F62616C5F73746570223A3430307D','a0fc042006d74a9b95ab418a02c3a9e7',NULL);
+INSERT INTO "metrics" VALUES(18,'5bc6c0a969e642e4b152924933370356','2026-11-16T11:37:59.063380+00:00','cnn',7,X'7B2276616C223A7B22616363223A302E3830347D2C2276616C5F6C6F7373223A302E363432322C2265706F6368223A332C22747261696E2F676C6F62616C5F73746570223A3430307D','297ee8fa93f94215813c05dfe5c0d76f',NULL);
+INSERT INTO "metrics" VALUES(19,'5bc6c0a969e642e4b152924933370356','2026-11-16T11:37:59.063380+00:00','cnn',8,X'7B22747261696E2F6C6F7373223A302E313433362C22747261696E2F676C6F62616C5F73746570223A3530307D','e0f2331ba76c4af391241c5b85f089eb',NULL);
+INSERT INTO "metrics" VALUES(20,'5bc6c0a969e642e4b152924933370356','2026-11-16T11:37:59.063380+00:00','cnn',9,X'7B2276616C223A7B22616363223A302E383332387D2C2276616C5F6C6F7373223A302E353036362C2265706F6368223A342C22747261696E2F676C6F62616C5F73746570223A3530307D','bb2ae350d8214a77bf7052cad0440366',NULL);
+INSERT INTO "metrics" VALUES(21,'0e1bad106cdd448aabf12d536148275f','2026-11-16T11:37:59.075793+00:00','vit',0,X'7B22747261696E2F6C6F7373223A302E39322C22747261696E2F676C6F62616C5F73746570223A3130307D','e87de084c9874994af5c615257065e26',NULL);
+INSERT INTO "metrics" VALUES(22,'0e1bad106cdd448aabf12d536148275f','2026-11-16T11:37:59.075793+00:00','vit',1,X'7B2276616C223A7B22616363223A302E36367D2C2276616C5F6C6F7373223A312E33382C2265706F6368223A302C22747261696E2F676C6F62616C5F73746570223A3130307D','e41b6bc7c1234fcbaf93186e17516863',NULL);
+INSERT INTO "metrics" VALUES(23,'0e1bad106cdd448aabf12d536148275f','2026-11-16T11:37:59.075793+00:00','vit',2,X'7B22747261696E2F6C6F7373223A302E3339382C22747261696E2F676C6F62616C5F73746570223A3230307D','43dbdeee8ef84ef98f9df9ad1d36ef9b',NULL);
+INSERT INTO "metrics" VALUES(24,'0e1bad106cdd448aabf12d536148275f','2026-11-16T11:37:59.075793+00:00','vit',3,X'7B2276616C223A7B22616363223A302E3735367D2C2276616C5F6C6F7373223A302E3835382C2265706F6368223A312C22747261696E2F676C6F62616C5F73746570223A3230307D','276ca176833c47ac99e6483e6e388ce5',NULL);
+INSERT INTO "metrics" VALUES(25,'0e1bad106cdd448aabf12d536148275f','2026-11-16T11:37:59.075793+00:00','vit',4,X'7B22747261696E2F6C6F7373223A224E614E222C22747261696E2F676C6F62616C5F73746570223A3330307D','ee1e9a4644854920a13e02a3cf8bda73',NULL);
+INSERT INTO "metrics" VALUES(26,'0e1bad106cdd448aabf12d536148275f','2026-11-16T11:37:59.075793+00:00','vit',5,X'7B2276616C223A7B22616363223A302E383133367D2C2276616C5F6C6F7373223A302E353536382C2265706F6368223A322C22747261696E2F676C6F62616C5F73746570223A3330307D','643e3ed8165c48d0a625be43532b44d9',NULL);
+INSERT INTO "metrics" VALUES(27,'0e1bad106cdd448aabf12d536148275f','2026-11-16T11:37:59.075793+00:00','vit',6,X'7B22747261696E2F6C6F7373223A302E313438392C22747261696E2F676C6F62616C5F73746570223A3430307D','b5bbbae00fb74fb78eea6f52b48b973c',NULL);
+INSERT INTO "metrics" VALUES(28,'0e1bad106cdd448aabf12d536148275f','2026-11-16T11:37:59.075793+00:00','vit',7,X'7B2276616C223A7B22616363223A302E383438327D2C2276616C5F6C6F7373223A302E333838312C2265706F6368223A332C22747261696E2F676C6F62616C5F73746570223A3430307D','af3593fea44946c997168af373ce414f',NULL);
+INSERT INTO "metrics" VALUES(29,'0e1bad106cdd448aabf12d536148275f','2026-11-16T11:37:59.075793+00:00','vit',8,X'7B22747261696E2F6C6F7373223A302E313433362C22747261696E2F676C6F62616C5F73746570223A3530307D','d395866d299542a5a90941ae0752acb1',NULL);
+INSERT INTO "metrics" VALUES(30,'0e1bad106cdd448aabf12d536148275f','2026-11-16T11:37:59.075793+00:00','vit',9,X'7B2276616C223A7B22616363223A302E383638397D2C2276616C5F6C6F7373223A302E323938382C2265706F6368223A342C22747261696E2F676C6F62616C5F73746570223A3530307D','7de34dabeb164478ba1f59c5db1e5577',NULL);
+CREATE TABLE pending_uploads (
+                        id INTEGER PRIMARY KEY AUTOINCREMENT,
+                        space_id TEXT NOT NULL,
+                        run_id TEXT,
+                        run_name TEXT,
+                        step INTEGER,
+                        file_path TEXT NOT NULL,
+                        relative_path TEXT,
+                        created_at TEXT NOT NULL
+                    , kind TEXT NOT NULL DEFAULT 'media', digest TEXT);
+CREATE TABLE project_metadata (
+                        key TEXT PRIMARY KEY,
+                        value TEXT NOT NULL
+                    );
+CREATE TABLE run_artifact_links (
+                        id INTEGER PRIMARY KEY AUTOINCREMENT,
+                        run_id TEXT,
+                        run_name TEXT,
+                        run_project TEXT,
+                        artifact_version_id INTEGER NOT NULL REFERENCES artifact_versions(id),
+                        direction TEXT NOT NULL CHECK(direction IN ('input', 'output')),
+                        created_at TEXT NOT NULL
+                    );
+CREATE TABLE system_metrics (
+                        id INTEGER PRIMARY KEY AUTOINCREMENT,
+                        run_id TEXT NOT NULL,
+                        timestamp TEXT NOT NULL,
+                        run_name TEXT NOT NULL,
+                        metrics TEXT NOT NULL
+                    , log_id TEXT, space_id TEXT);
+CREATE TABLE traces (
+                        id TEXT PRIMARY KEY,
+                        run_id TEXT NOT NULL,
+                        timestamp TEXT NOT NULL,
+                        run_name TEXT NOT NULL,
+                        step INTEGER NOT NULL,
+                        key TEXT NOT NULL,
+                        trace_index INTEGER,
+                        messages TEXT NOT NULL,
+                        metadata TEXT NOT NULL,
+                        search_text TEXT NOT NULL,
+                        log_id TEXT,
+                        space_id TEXT,
+                        spans TEXT NOT NULL DEFAULT '[]'
+                    );
+CREATE INDEX idx_run_artifact_links_run
+                    ON run_artifact_links(run_id, run_name)
+                    ;
+CREATE INDEX idx_run_artifact_links_name
+                    ON run_artifact_links(run_name, run_id)
+                    ;
+CREATE INDEX idx_run_artifact_links_version
+                    ON run_artifact_links(artifact_version_id)
+                    ;
+CREATE INDEX idx_run_artifact_links_project_run
+                    ON run_artifact_links(run_project, run_id, run_name);
+CREATE INDEX idx_external_artifact_links_run
+                    ON external_run_artifact_links(run_id, run_name);
+CREATE UNIQUE INDEX idx_external_artifact_links_unique
+                    ON external_run_artifact_links(
+                        COALESCE(run_id, ''), COALESCE(run_name, ''),
+                        source_project, source_version_id, direction
+                    );
+CREATE INDEX idx_pending_uploads_kind
+                    ON pending_uploads(kind)
+                    ;
+CREATE INDEX idx_metrics_run_step
+                    ON metrics(run_id, step)
+                    ;
+CREATE INDEX idx_metrics_run_timestamp
+                    ON metrics(run_id, timestamp)
+                    ;
+CREATE INDEX idx_configs_run_name
+                    ON configs(run_name)
+                    ;
+CREATE INDEX idx_system_metrics_run_timestamp
+                    ON system_metrics(run_id, timestamp)
+                    ;
+CREATE INDEX idx_traces_run_step
+                    ON traces(run_id, step)
+                    ;
+CREATE INDEX idx_traces_run_timestamp
+                    ON traces(run_id, timestamp)
+                    ;
+CREATE INDEX idx_traces_search
+                    ON traces(search_text)
+                    ;
+CREATE INDEX idx_alerts_run
+                    ON alerts(run_id)
+                    ;
+CREATE INDEX idx_alerts_timestamp
+                    ON alerts(timestamp)
+                    ;
+CREATE UNIQUE INDEX idx_alerts_alert_id
+                    ON alerts(alert_id) WHERE alert_id IS NOT NULL
+                    ;
+CREATE UNIQUE INDEX idx_metrics_log_id
+                        ON metrics(log_id) WHERE log_id IS NOT NULL;
+CREATE INDEX idx_metrics_pending
+                        ON metrics(space_id) WHERE space_id IS NOT NULL;
+CREATE UNIQUE INDEX idx_system_metrics_log_id
+                        ON system_metrics(log_id) WHERE log_id IS NOT NULL;
+CREATE INDEX idx_system_metrics_pending
+                        ON system_metrics(space_id) WHERE space_id IS NOT NULL;
+CREATE INDEX idx_metrics_run_record
+                        ON metrics(run_id, run_name, timestamp);
+CREATE UNIQUE INDEX idx_run_artifact_links_unique
+                    ON run_artifact_links(
+                        COALESCE(run_project, ''), COALESCE(run_id, ''),
+                        COALESCE(run_name, ''), artifact_version_id, direction
+                    );
+DELETE FROM "sqlite_sequence";
+INSERT INTO "sqlite_sequence" VALUES('metrics',30);
+INSERT INTO "sqlite_sequence" VALUES('configs',3);
+COMMIT;

@@ -1,0 +1,187 @@
+"""MLflow's file store."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from checkwise.errors import InputError
+from checkwise.readers.logs import mlflow_files, mlflow_store
+from tests.readers.logs.tracker_stores import MATERIAL, build, cells, own_reading
+from tests.requirements import SHARED, requires
+
+RUNS = own_reading("mlruns")
+REAL = SHARED / "real-logs" / "mlflow"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(MATERIAL / "mlruns", tmp_path / "any name"))
+
+
+def _folder(store: Path, name: str, n_metrics: int) -> Path:
+    (run_id,) = (
+        run_id
+        for run_id, run in RUNS.items()
+        if (f"{run['experiment']}/{run['name']}", len(run["history"])) == (name, n_metrics)
+    )
+    (folder,) = store.glob(f"*/{run_id}")
+    return folder
+
+
+def test_the_store_an_experiment_and_a_run_are_recognised(store: Path) -> None:
+    run = _folder(store, "other/cnn", 2)
+    assert all(mlflow_files.recognises(path) for path in (store, run.parent, run))
+    for path in (store.parent, run / "metrics", run / "meta.yaml", store / "missing"):
+        assert not mlflow_files.recognises(path)
+
+
+def test_the_folder_of_artifacts_of_a_database_is_not_a_store(tmp_path: Path) -> None:
+    build("mlflow", tmp_path / "mlflow.db")
+    (tmp_path / "mlruns" / "1" / "models" / "m-1" / "artifacts").mkdir(parents=True)
+    assert not mlflow_files.recognises(tmp_path / "mlruns")
+
+
+def test_every_run_of_the_store_is_a_log_under_its_name(store: Path) -> None:
+    logs = mlflow_files.open_logs(store)
+    full, resumed = (_folder(store, "digits/cnn", n).name for n in (3, 2))
+    assert {log.run for log in logs} == {
+        f"digits/cnn-{full[:8]}",
+        f"digits/cnn-{resumed[:8]}",
+        "digits/without steps",
+        "other/cnn",
+    }
+    assert [note for log in logs for note in log.notes] == ["1 deleted run left out"]
+
+
+def test_histories_are_those_that_mlflow_reads(store: Path) -> None:
+    logs = {log.path.name: log for log in mlflow_files.open_logs(store)}
+    with_metrics = {run_id: run for run_id, run in RUNS.items() if run["history"]}
+    assert set(logs) == set(with_metrics)
+    for run_id, run in with_metrics.items():
+        assert sorted(logs[run_id].header) == sorted(run["history"])
+        for name, rows in run["history"].items():
+            expected = [(step, value) for _, step, value in rows]
+            np.testing.assert_array_equal(cells(logs[run_id], name), expected)
+
+
+def test_a_run_and_an_experiment_are_read_alone(store: Path) -> None:
+    run = _folder(store, "other/cnn", 2)
+    for path in (run, run.parent):
+        (log,) = mlflow_files.open_logs(path)
+        assert log.run == ""
+        assert log.header == ("val/loss", "val_acc")
+
+
+def test_checkpoints_among_artifacts_are_found_where_the_store_was_moved(store: Path) -> None:
+    run = _folder(store, "other/cnn", 2)
+    (log,) = mlflow_files.open_logs(run)
+    assert log.files == {
+        epoch: str(run / "artifacts" / "checkpoints" / f"epoch_{epoch}") for epoch in range(5)
+    }
+
+
+def test_models_are_found_by_the_step_they_were_logged_with(store: Path) -> None:
+    run = _folder(store, "digits/cnn", 3)
+    folders = {}
+    for model, step in RUNS[run.name]["models"].items():
+        folders[step] = run.parent / "models" / model / "artifacts"
+        folders[step].mkdir(exist_ok=True)
+    assert sorted(folders) == [200, 400]
+    (log,) = mlflow_files.open_logs(run)
+    assert log.files == {step: str(folder) for step, folder in folders.items()}
+
+
+def test_lines_are_read_in_the_order_of_their_times(store: Path) -> None:
+    run = _folder(store, "other/cnn", 2)
+    (run / "metrics" / "val_acc").write_text("20 0.5 1\n10 nan 2\n20 0.25 3\n\n")
+    (log,) = mlflow_files.open_logs(run)
+    assert log.points("val_acc").steps.tolist() == [2, 1, 3]
+    assert log.points("val_acc").cells == ["nan", "0.5", "0.25"]
+
+
+def test_lines_of_the_oldest_stores_have_no_step_and_of_the_newest_a_data_set(store: Path) -> None:
+    run = _folder(store, "other/cnn", 2)
+    (run / "metrics" / "val_acc").write_text("10 0.5\n20 0.6 7 digits 3f2a\n")
+    (log,) = mlflow_files.open_logs(run)
+    np.testing.assert_array_equal(log.points("val_acc").steps, [np.nan, 7])
+
+
+def test_a_line_cut_off_is_left_out_and_reported(store: Path) -> None:
+    run = _folder(store, "other/cnn", 2)
+    (run / "metrics" / "val" / "loss").write_text("10 0.5 1\n20 0.6")
+    (log,) = mlflow_files.open_logs(run)
+    assert cells(log, "val/loss") == [(1, 0.5)]
+    assert log.notes == ("the last line of val/loss was cut off and is not read",)
+
+
+@pytest.mark.parametrize(
+    "line", ["10", "ten 0.5 1", "10 0.5 one", "10 0.5 1.5", "\x1b[31m a b", "9" * 5000 + " 1 1"]
+)
+def test_a_line_that_is_no_metric_is_refused_when_it_is_read(store: Path, line: str) -> None:
+    run = _folder(store, "other/cnn", 2)
+    (run / "metrics" / "val_acc").write_text(f"10 0.5 1\n{line}\n")
+    (log,) = mlflow_files.open_logs(run)
+    assert len(cells(log, "val/loss")) == 5  # another metric does not suffer
+    with pytest.raises(InputError, match=r"`timestamp value step`, but .*val_acc line 2 is ") as e:
+        log.points("val_acc")
+    assert str(e.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [
+        ("name: plain name", "plain name"),
+        ("name: 'it''s: 1'", "it's: 1"),
+        ('name: "\\u00e9t\\u00e9"', "été"),
+        ('name: "broken\\x"', "broken\\x"),
+        ("name: null", ""),
+        ("name:", ""),
+    ],
+)
+def test_values_of_meta_yaml(tmp_path: Path, line: str, value: str) -> None:
+    (tmp_path / "meta.yaml").write_text(f"tags: []\n{line}\n  name: nested\n- name: item\n")
+    assert mlflow_files.meta(tmp_path)["name"] == value
+
+
+def test_damaged_meta_yaml_is_no_store(store: Path) -> None:
+    for file in store.rglob("meta.yaml"):
+        file.write_bytes(b"\xff\x00\x80" * 100)
+    assert not mlflow_files.recognises(store)
+
+
+def test_deleted_runs_and_experiments_are_left_out(store: Path) -> None:
+    run = _folder(store, "other/cnn", 2)
+    experiment = run.parent / "meta.yaml"
+    text = experiment.read_text()
+    assert "lifecycle_stage: active" in text
+    experiment.write_text(text.replace("lifecycle_stage: active", "lifecycle_stage: deleted"))
+    assert "other/cnn" not in [log.run for log in mlflow_files.open_logs(store)]
+    with pytest.raises(InputError, match="has none that is not deleted"):
+        mlflow_files.open_logs(run.parent)
+
+
+def test_a_run_without_a_name_in_meta_yaml_has_it_as_a_tag(store: Path) -> None:
+    run = _folder(store, "other/cnn", 2)
+    meta = run / "meta.yaml"
+    lines = [line for line in meta.read_text().split("\n") if not line.startswith("run_name")]
+    meta.write_text("\n".join(lines))
+    (run / "tags" / "mlflow.runName").write_text("from\ta tag")
+    assert "other/from\\ta tag" in [log.run for log in mlflow_files.open_logs(store)]
+
+
+@requires("shared")
+def test_a_real_store_of_other_people() -> None:
+    (store,) = REAL.glob("*/mlruns")
+    assert mlflow_files.recognises(store)
+    assert not mlflow_store.recognises(store)
+    (log,) = mlflow_files.open_logs(store)
+    assert log.header == ("train_accuracy", "train_loss", "val_accuracy", "val_loss")
+    for name in log.header:
+        lines = (log.path / "metrics" / name).read_text().splitlines()
+        expected = [(float(line.split()[2]), float(line.split()[1])) for line in lines]
+        assert cells(log, name) == expected
+    assert log.files == {}  # its model's step is MLflow's 0 for "no step"
