@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from checkwise.errors import InputError
-from checkwise.readers.logs import wandb_export, wandb_offline
+from checkwise.readers.logs import csv_log, wandb_export, wandb_offline
 from checkwise.readers.logs.trainers import WANDB
+from checkwise.readers.request import Request
 from tests.readers.logs.tracker_stores import MATERIAL, cells
 
 Columns = dict[str, list[object]]
@@ -150,14 +151,19 @@ def test_other_tables_are_not_charts(tmp_path: Path, header: str) -> None:
     assert not wandb_export.recognises(tmp_path)
 
 
-def test_a_history_is_known_by_its_header() -> None:
-    header = ["", "val_acc", "_step", "_runtime", "_timestamp"]
-    assert wandb_export.recognises_header(header)
-    assert wandb_export.step_column(header) == "_step"
-    assert wandb_export.step_column([*header, "train/global_step"]) == "train/global_step"
-    assert wandb_export.step_column([*header, "trainer/global_step"]) == "trainer/global_step"
-    assert not wandb_export.recognises_header(["_step", "val_acc"])
-    assert not wandb_export.recognises_header(["step", "_timestamp"])
+def test_a_history_is_read_along_the_steps_of_the_training(tmp_path: Path) -> None:
+    path = tmp_path / "history.csv"
+    path.write_text(
+        ",_step,_runtime,_timestamp,eval/loss,train/loss,train/global_step,train/epoch\n"
+        "0,0,1.5,1700000000,,2.0,100,0.5\n"
+        "1,1,2.5,1700000001,1.5,,200,1\n"
+        "2,2,3.5,1700000002,1.25,,400,2\n"
+    )
+    assert not wandb_export.recognises(path)
+    (log,) = csv_log.open_logs(path, Request())
+    assert log.trainer is WANDB
+    assert log.axes == {"step": "train/global_step", "epoch": "train/epoch"}
+    assert cells(log, "eval/loss") == [(200, 1.5), (400, 1.25)]
 
 
 def test_an_offline_run_says_what_to_do(tmp_path: Path) -> None:

@@ -18,12 +18,15 @@ from checkwise.readers.json_lines import NoRecordsError
 from checkwise.readers.logs import records, run_names, sqlite_file
 from checkwise.readers.logs.log import Log
 from checkwise.readers.logs.records import Record
-from checkwise.readers.logs.trainers import STEPS_OF_TRAINERS, TRACKIO
+from checkwise.readers.logs.trainers import TRACKIO
 from checkwise.readers.request import LARGEST_FILE
 from checkwise.text import shown
 
 OF_TRACKIO = {"metrics": ("run_name", "metrics"), "configs": ("run_name", "config")}
 REQUIRED = {"metrics": ("id", "run_name", "step", "metrics")}
+# The column `step` counts calls of `trackio.log`. Callbacks of trainers log the step of the
+# training beside the metrics: transformers, Lightning.
+STEPS_OF_TRAINERS = ("train/global_step", "trainer/global_step")
 EPOCHS = ("epoch", "train/epoch")
 
 

@@ -95,7 +95,3 @@ WANDB = Trainer("W&B")
 # The number in a name counts checkpoints, not iterations: the log itself says which is whose.
 RAY = Trainer("Ray", folders=(".",), weights=("checkpoint_*",), named_by_user=True)
 OTHER = Trainer("a table")
-
-# Trackers count calls of `log`. Callbacks log the step of the training beside the metrics, under
-# these names: transformers, Lightning.
-STEPS_OF_TRAINERS = ("train/global_step", "trainer/global_step")

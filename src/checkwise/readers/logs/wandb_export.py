@@ -1,9 +1,9 @@
-"""CSV exports of W&B.
+"""W&B's charts, exported as CSV.
 
 The export of a chart has the x axis in its first column and three columns for each run and
 metric: ``run - metric`` and its ``__MIN`` and ``__MAX`` over the points that the chart drew as one.
 Exports of several charts in one folder are joined by the names of their runs. The history of a
-run is an ordinary table; :func:`recognises_header` tells it from others by its header.
+run, ``run.history().to_csv()``, is an ordinary table.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy as np
 from checkwise.errors import InputError
 from checkwise.readers.json_lines import NoRecordsError
 from checkwise.readers.logs.log import FloatArray, Log, Points
-from checkwise.readers.logs.trainers import STEPS_OF_TRAINERS, WANDB
+from checkwise.readers.logs.trainers import WANDB
 from checkwise.readers.request import read_bytes
 from checkwise.text import printable, shown
 
@@ -32,8 +32,7 @@ EXTREMES = ("__MIN", "__MAX")
 LONGEST_HEADER = 1 << 22  # bytes; a chart of a thousand runs has some hundred thousand
 MOST_FILES = 1000  # exports in one folder
 TIMES = ("relative time (process)", "relative time (wall)", "relative time", "wall time")
-# A history's own columns; the first tells the step, the others only the time.
-HISTORY = ("_step", "_runtime", "_timestamp")
+NOT_METRICS = ("_step", "_runtime", "_timestamp")  # what W&B adds to every record
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,16 +53,6 @@ def recognises(path: Path) -> bool:
     if path.is_dir():
         return any(_is_chart(file) for file in _tables(path))
     return _is_chart(path)
-
-
-def recognises_header(header: Sequence[str]) -> bool:
-    """Whether a table's columns are those of ``run.history()`` or of a table exported as CSV."""
-    return HISTORY[0] in header and any(name in header for name in HISTORY[1:])
-
-
-def step_column(header: Sequence[str]) -> str:
-    """Which column of a history holds the step: the training's own, or else W&B's."""
-    return next((name for name in STEPS_OF_TRAINERS if name in header), HISTORY[0])
 
 
 def open_logs(path: Path) -> list[Log]:
@@ -138,7 +127,7 @@ def _is_epoch(axis: str) -> bool:
 def _run_and_metric(column: str) -> tuple[str, str] | None:
     """The parts of a column's name; None for one that holds no metric's value."""
     run, between, metric = column.rpartition(BETWEEN)
-    if not between or not run or metric.endswith(EXTREMES) or metric in HISTORY:
+    if not between or not run or metric.endswith(EXTREMES) or metric in NOT_METRICS:
         return None
     return run, metric
 
