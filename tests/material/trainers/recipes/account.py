@@ -24,8 +24,9 @@ class Evaluation:
         step: optimizer steps finished by then.
         epoch: the epoch as the trainer's own objects count it.
         scores: metrics of each validation set, as the trainer reported them.
-        checkpoint: where the weights of this evaluation are after the training; null if nowhere.
-        also: further places with the same weights (``last.ckpt``, ``best.pt``).
+        checkpoint: the checkpoint of this evaluation, under a name of its own, if the training
+            left it.
+        also: files with the same weights under a name that moves on (``last.ckpt``, ``best.pt``).
         lost: checkpoints written at this evaluation and deleted or overwritten later.
     """
 
@@ -43,14 +44,16 @@ class Account:
     Args:
         root: folder of the case.
         log: the log's path below it.
-        patterns: globs of checkpoints below it, those with a name of their own first.
+        own: glob of checkpoints that are written once, below it.
         n: examples of each validation set.
+        moving: globs of checkpoints that are written again and again.
     """
 
     def __init__(
-        self, root: Path, log: str, patterns: Sequence[str], *, n: Mapping[str, int]
+        self, root: Path, log: str, own: str, *, n: Mapping[str, int], moving: Sequence[str] = ()
     ) -> None:
-        self.root, self.log, self.patterns, self.n = root, log, patterns, dict(n)
+        self.root, self.log, self.n = root, log, dict(n)
+        self.own, self.moving = own, tuple(moving)
         self.evaluations: list[Evaluation] = []
         self.after_training: list[Evaluation] = []
         self._over = False
@@ -70,6 +73,15 @@ class Account:
         self.saved()
         self._over = True
 
+    def overwritten(self) -> None:
+        """Another training saved under the same names: files that changed are lost to this one."""
+        for path, stamp in self._checkpoints():
+            writer, before = self._writers.get(path, (-1, ()))
+            if writer >= 0 and stamp != before:
+                self.evaluations[writer].lost.append(path)
+            if stamp != before:
+                self._writers[path] = (-1, stamp)
+
     def resume(self, *, step: int) -> None:
         """The training starts again after this step: what it did beyond is abandoned."""
         self.saved()
@@ -79,7 +91,9 @@ class Account:
                 self._writers[path] = (-1, stamp)
 
     def saved(self) -> None:
-        """Give checkpoints that are new or changed to the latest evaluation."""
+        """Give checkpoints that are new or changed to the latest evaluation of the training."""
+        if self._over:
+            return
         latest = len(self.evaluations) - 1
         for path, stamp in self._checkpoints():
             writer, before = self._writers.get(path, (-1, ()))
@@ -91,14 +105,19 @@ class Account:
     def finish(self) -> dict[str, object]:
         """The run's entry of ``expected.json``."""
         self.saved()
-        gone = dict(self._writers)
-        for path, _ in self._checkpoints():
-            writer, _ = gone.pop(path)
-            if writer >= 0:
-                self._place(path, self.evaluations[writer])
-        for path, (writer, _) in gone.items():
-            if writer >= 0:
-                self.evaluations[writer].lost.append(path)
+        present = dict(self._checkpoints())
+        own = {path for path, _ in self._matching(self.own)}
+        for path, (writer, _) in self._writers.items():
+            if writer < 0:
+                continue
+            evaluation = self.evaluations[writer]
+            if path not in present:
+                evaluation.lost.append(path)
+            elif path in own:
+                assert evaluation.checkpoint is None, (path, evaluation)
+                evaluation.checkpoint = path
+            else:
+                evaluation.also.append(path)
         return {
             "log": self.log,
             "n": self.n,
@@ -106,17 +125,13 @@ class Account:
             "after_training": [asdict(e) for e in self.after_training],
         }
 
-    @staticmethod
-    def _place(path: str, evaluation: Evaluation) -> None:
-        if evaluation.checkpoint is None:
-            evaluation.checkpoint = path
-        else:
-            evaluation.also.append(path)
-
     def _checkpoints(self) -> Iterator[tuple[str, Stamp]]:
-        for pattern in self.patterns:
-            for path in sorted(self.root.glob(pattern)):
-                yield path.relative_to(self.root).as_posix(), _stamp(path)
+        for pattern in (self.own, *self.moving):
+            yield from self._matching(pattern)
+
+    def _matching(self, pattern: str) -> Iterator[tuple[str, Stamp]]:
+        for path in sorted(self.root.glob(pattern)):
+            yield path.relative_to(self.root).as_posix(), _stamp(path)
 
 
 def _stamp(path: Path) -> Stamp:

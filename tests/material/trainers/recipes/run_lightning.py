@@ -132,8 +132,9 @@ def _account(case: Path, sets: dict[str, Part], version: int = 0) -> Account:
     return Account(
         case,
         f"{folder}/metrics.csv",
-        [f"{folder}/checkpoints/*epoch*.ckpt", f"{folder}/checkpoints/last.ckpt"],
+        f"{folder}/checkpoints/*epoch*.ckpt",
         n={name: len(part) for name, part in sets.items()},
+        moving=[f"{folder}/checkpoints/last.ckpt"],
     )
 
 

@@ -122,7 +122,7 @@ def _account(case: Path, sets: Mapping[str, Part]) -> Account:
     return Account(
         case,
         "checkpoint-360/trainer_state.json",
-        ["checkpoint-*"],
+        "checkpoint-*",
         n={name: len(part) for name, part in sets.items()},
     )
 
@@ -183,7 +183,7 @@ def _language_model(case: Path, into: Path) -> None:
     lines = [{"input_ids": line, "labels": line} for line in letters.split(64)[:-1]]
     validation = lines[1::4]
     log = "checkpoint-228/trainer_state.json"
-    account = Account(case, log, ["checkpoint-*"], n={"validation": len(validation)})
+    account = Account(case, log, "checkpoint-*", n={"validation": len(validation)})
     config = transformers.GPT2Config(
         vocab_size=128,
         n_positions=64,
