@@ -1,0 +1,139 @@
+"""Whatever stands in a training or test column of a log, the answer stays the same to the byte."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import checkwise as cw
+from checkwise.cli import main
+from tests.readers.logs.written_logs import WRITERS, Evaluation, rows
+
+REAL = Path(__file__).with_name("real")
+CELLS = ("", "nan", "inf", "-1", "1e308", "no number", "0.999", 'a "quoted",\nbroken cell')
+JSON = (None, float("nan"), -1, 1e308, 10**400, "no number", True, [], {"deeper": [1]}, 0.999)
+SCALARS = tuple(value for value in JSON if not isinstance(value, dict | list))
+RUN = [Evaluation(10 * k, right, loss) for k, (right, loss) in enumerate(
+    [(500, 9000), (800, 5000), (810, 6000), (808, 4000), (700, 3000)], start=1
+)]  # fmt: skip
+FOREIGN = ("train_acc", "train_loss", "test_acc", "test_loss", "accuracy", "loss", "ood_acc")
+
+
+def answer(path: Path, *options: str) -> tuple[Any, ...]:
+    """What ``select --json`` prints, and everything else that could be taken from a log."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), pytest.raises(SystemExit) as stop:
+        main(["select", str(path), *options, "--json"])
+    assert stop.value.code == 0, printed.getvalue()
+    return printed.getvalue(), *_facts(path, options)
+
+
+def _facts(path: Path, options: Sequence[str]) -> list[Any]:
+    held_out = options[options.index("--held-out") + 1] if "--held-out" in options else None
+    runs = cw.load_runs(path, held_out=held_out)
+    return [(key, run.digest, run.notes, cw.select(run).step) for key, run in runs.items()]
+
+
+def unchanged(
+    path: Path, write: Callable[[Any], object], values: Iterable[Any], *options: str
+) -> None:
+    """The answer is the same whichever value is written."""
+    clean = answer(path, *options)
+    before = path.read_bytes() if path.is_file() else b""
+    for value in values:
+        write(value)
+        assert not before or path.read_bytes() != before
+        assert answer(path, *options) == clean, value
+
+
+def _poisoned(records: Iterable[Mapping[str, Any]], names: Iterable[str], value: Any) -> list[Any]:
+    spoiled = dict.fromkeys(names, value)
+    return [{**record, **spoiled} for record in records]
+
+
+@pytest.mark.parametrize("file", WRITERS)
+def test_training_and_test_columns(file: str, tmp_path: Path) -> None:
+    path, write = tmp_path / file, WRITERS[file]
+    write(path, _poisoned(rows(RUN), FOREIGN, "0.5"))
+    values = CELLS if file.endswith(".csv") else JSON
+    unchanged(path, lambda value: write(path, _poisoned(rows(RUN), FOREIGN, value)), values)
+
+
+def test_the_history_of_keras(tmp_path: Path) -> None:
+    path = tmp_path / "history.json"
+    history = {"val_acc": [0.5, 0.9, 0.8], "val_loss": [0.9, 0.5, 0.6]}
+
+    def write(value: Any) -> None:
+        path.write_text(json.dumps({**history, "accuracy": [value] * 3, "loss": [0.5, value, 1]}))
+
+    write(0.5)
+    unchanged(path, write, JSON)
+
+
+def _spoilt(records: Iterable[Mapping[str, Any]], stay: set[str], value: Any) -> list[Any]:
+    return [{n: v if n in stay else value for n, v in record.items()} for record in records]
+
+
+COPIES = [
+    path
+    for path in sorted(REAL.glob("*/*"))
+    if path.stem not in ("deepfake-detector", "dsc-se-lightnet", "roberta-portuguese")
+]
+
+
+@pytest.mark.parametrize("real", COPIES, ids=lambda path: path.stem)
+def test_real_logs(real: Path, tmp_path: Path) -> None:
+    """Every column that was not read is poisoned, those of validation too."""
+    path = tmp_path / real.name
+    path.write_bytes(real.read_bytes())
+    (run,) = cw.load_runs(path).values()
+    stay = {"step", "epoch", *run.columns.values()}
+    if real.suffix == ".json":
+        state = json.loads(real.read_text())
+
+        def write_state(value: Any) -> None:
+            path.write_text(
+                json.dumps({**state, "log_history": _spoilt(state["log_history"], stay, value)})
+            )
+
+        unchanged(path, write_state, SCALARS)
+    else:
+        with real.open(newline="") as file:
+            records = list(csv.DictReader(file))
+
+        def write_csv(value: Any) -> None:
+            WRITERS["metrics.csv"](path, _spoilt(records, stay, value))
+
+        unchanged(path, write_csv, CELLS)
+
+
+def _evaluated_sets(value: Any = 0.5) -> list[dict[str, Any]]:
+    """transformers' log of two validation sets and two that are held out."""
+    records: list[dict[str, Any]] = []
+    for one in RUN:
+        for name in ("photo", "art", "sketch", "test"):
+            source = name in ("photo", "art")
+            records.append(
+                {
+                    "step": one.step,
+                    f"eval_{name}_accuracy": one.right / 1000 if source else value,
+                    f"eval_{name}_loss": one.loss / 10_000 if source else value,
+                    f"eval_{name}_runtime": 1.0 if source else value,
+                }
+            )
+    return records
+
+
+def test_evaluation_sets_that_are_held_out(tmp_path: Path) -> None:
+    path, write = tmp_path / "trainer_state.json", WRITERS["trainer_state.json"]
+    write(path, _evaluated_sets())
+    options = ("--held-out", "sketch")
+    unchanged(path, lambda value: write(path, _evaluated_sets(value)), SCALARS, *options)
+    assert cw.load(path, held_out="sketch").domains == ("art", "photo")
