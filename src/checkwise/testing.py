@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from checkwise.metrics import Metric, get_metric
 from checkwise.records import RunKey, Trajectory
-from checkwise.selection import Columns, Rule, get_rule, select
+from checkwise.selection import Rule, get_rule, select
 
 __all__ = ["check_metric", "check_rule"]
 
@@ -89,7 +89,7 @@ def check_rule(rule: str | Rule, **params: Any) -> None:
         >>> check_rule("ac-nc")
     """
     checked = get_rule(rule)
-    needs = ("accuracy", *checked.needs, *params.get("objectives", ()))
+    needs = tuple(dict.fromkeys(("accuracy", *checked.looks_at(params))))
     for run in _runs(needs):
         chosen = select(run, checked, **params)
         where = f"rule {checked.name!r} on {run!r}"
@@ -100,10 +100,13 @@ def check_rule(rule: str | Rule, **params: Any) -> None:
         turned = select(_turned(run), checked, **params)
         assert chosen.step == turned.step, f"{where}: the order of domains changed the choice"
         tolerance = float(chosen.tolerance_pp)
-        if checked.constrained:
-            assert chosen.gap_pp <= tolerance + 1e-9, f"{where}: gap {chosen.gap_pp} > {tolerance}"
+        if chosen.keeps_accuracy:
+            gap = float(chosen.columns["gap_pp"][chosen.index])
+            assert gap <= tolerance + 1e-9, f"{where}: gap {gap} > {tolerance}"
+        elif checked.constrained:
+            assert chosen.feasible[chosen.index], f"{where}: chose outside the tolerance"
         if checked.prunable:
-            pruned = select(_pruned(run, chosen.tolerance_pp), checked, **params)
+            pruned = select(_pruned(run, chosen.feasible), checked, **params)
             assert chosen.step == pruned.step, (
                 f"{where}: says it is prunable, but without the checkpoints below the tolerance "
                 f"it chose {pruned.step} instead of {chosen.step}"
@@ -148,9 +151,8 @@ def _turned(run: Trajectory) -> Trajectory:
     )
 
 
-def _pruned(run: Trajectory, tolerance: Fraction) -> Trajectory:
+def _pruned(run: Trajectory, keep: NDArray[np.bool_]) -> Trajectory:
     assert run.correct is not None
-    keep = Columns.of(run).within(tolerance)
     return replace(
         run,
         steps=run.steps[keep],

@@ -82,6 +82,16 @@ def counted(things: int, name: str) -> str:
     return f"{things} {name}" if things == 1 else f"{things} {name}s"
 
 
+def points(amount: object) -> str:
+    """A number of percentage points as it was written.
+
+    Example:
+        >>> points("0.5"), points(1), points("1.0")
+        ('0.5 points', '1 point', '1.0 points')
+    """
+    return f"{amount} point" if str(amount) == "1" else f"{amount} points"
+
+
 def listed(parts: Sequence[str], last: str = "and") -> str:
     """Several things in a sentence.
 

@@ -19,7 +19,7 @@ from checkwise.errors import InputError
 from checkwise.metrics import METRICS
 from checkwise.readers import predictions_folder
 from checkwise.selection import select
-from checkwise.selection.result import plain
+from checkwise.selection.record import plain
 from checkwise.store.atomic_write import write_text
 
 if TYPE_CHECKING:

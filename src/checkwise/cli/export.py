@@ -11,7 +11,7 @@ import typer
 from checkwise.cli import printing
 from checkwise.cli.input_options import InputOptions
 from checkwise.cli.option_groups import with_groups
-from checkwise.cli.rule_options import RuleName, RuleOptions
+from checkwise.cli.rule_options import RuleName, RunRuleOptions
 from checkwise.errors import InputError
 from checkwise.records import Trajectory
 from checkwise.selection import Selection, select
@@ -30,7 +30,7 @@ def command(
     ],
     rule: RuleName = None,
     *,
-    options: RuleOptions,
+    options: RunRuleOptions,
     inputs: InputOptions,
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
 ) -> None:

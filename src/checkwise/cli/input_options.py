@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -19,7 +19,8 @@ from checkwise.metrics.settings import BANDWIDTH, BINS
 from checkwise.readers import load_runs
 from checkwise.readers.request import Request
 from checkwise.records import RunKey, Trajectory
-from checkwise.selection import get_rule
+from checkwise.selection import DEFAULT_RULE, get_rule
+from checkwise.selection.default_rule import NAMED_SCORES
 from checkwise.selection.rules import find_metrics
 
 
@@ -60,8 +61,7 @@ class InputOptions(OptionGroup):
         """Every run at a path, with a progress bar where outputs have to be evaluated."""
         options.load_plugins()
         check_sealed(path, self.request)
-        if rule is not None:
-            find_metrics(get_rule(rule), options.params)
+        metrics = scores_read(rule, options.params)
         with counting("evaluating checkpoints") as progress:
             return load_runs(
                 path,
@@ -71,7 +71,7 @@ class InputOptions(OptionGroup):
                 n=examples_of(self.n),
                 checkpoints=self.checkpoints,
                 include_unsaved=self.include_unsaved,
-                metrics=options.params.get("objectives", ()),
+                metrics=metrics,
                 bins=self.bins,
                 bandwidth=self.bandwidth,
                 progress=progress,
@@ -91,6 +91,18 @@ class InputOptions(OptionGroup):
                     f"Expected {option} with a predictions folder, but {path} is none: leave it "
                     "out, runs know what they hold out."
                 )
+
+
+def scores_read(rule: str | None, params: Mapping[str, Any]) -> tuple[str, ...]:
+    """The scores that a reader has to find; none where those that it knows anyway will do.
+
+    Accuracy is among them where the rule needs it: where it is not, a run may lack it.
+    """
+    named = "objectives" in params or "constraint" in params
+    used = get_rule(rule or (NAMED_SCORES if named else DEFAULT_RULE))
+    if rule is not None:
+        find_metrics(used, params)
+    return used.looks_at(params) if named or not used.needs_accuracy else ()
 
 
 def columns_of(pairs: Iterable[str] | None) -> dict[str, str]:

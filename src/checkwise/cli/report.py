@@ -14,7 +14,7 @@ from checkwise.cli.imported_beside import cohort_beside
 from checkwise.cli.importing import ImportTo, cohort_at
 from checkwise.cli.input_options import InputOptions
 from checkwise.cli.option_groups import with_groups
-from checkwise.cli.rule_options import RuleOptions
+from checkwise.cli.rule_options import RunRuleOptions
 from checkwise.errors import InputError
 from checkwise.extras import require
 from checkwise.page import write_report
@@ -36,7 +36,7 @@ def command(
     ] = None,
     reference: Reference = REFERENCE,
     *,
-    options: RuleOptions,
+    options: RunRuleOptions,
     inputs: InputOptions,
     role: Role = None,
     cohort: ImportTo = None,

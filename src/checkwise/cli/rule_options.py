@@ -34,7 +34,20 @@ class RuleOptions(OptionGroup):
     ] = None
     q: Annotated[str | None, typer.Option(help="Norm: 1, 2 or inf. [default: inf]")] = None
     objectives: Annotated[
-        str | None, typer.Option(help="Metrics for the rule `ac`, comma separated.")
+        str | None,
+        typer.Option(help="Metrics that choose among the near-best, comma separated."),
+    ] = None
+    constraint: Annotated[
+        str | None,
+        typer.Option(help="The score that has to be near its best. [default: accuracy]"),
+    ] = None
+    delta: Annotated[
+        str | None,
+        typer.Option(help="Tolerance of the constraint: 0.5% of the best, or 0.005 in its units."),
+    ] = None
+    ties: Annotated[
+        str | None,
+        typer.Option(help="Among exact ties: earliest, latest or accuracy (the constraint)."),
     ] = None
     threshold_pp: Annotated[
         str | None, typer.Option(help="Least accuracy in points for `wald`.")
@@ -75,6 +88,9 @@ class RuleOptions(OptionGroup):
             params["threshold_pp"] = _number_text(self.threshold_pp, "--threshold-pp")
         if self.pareto:
             params["pareto"] = True
+        for name in ("constraint", "delta", "ties"):
+            if getattr(self, name) is not None:
+                params[name] = getattr(self, name)
         for assignment in self.param or ():
             name, separator, value = assignment.partition("=")
             if not separator:
@@ -100,6 +116,30 @@ class RuleOptions(OptionGroup):
     def weighting(self) -> dict[str, Any]:
         """How domains count, as ``select`` takes it."""
         return {"weights": _weights(self.weights), "worst_domain": self.worst_domain}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRuleOptions(RuleOptions):
+    """The same for commands whose runs may carry scores that checkwise does not know."""
+
+    direction: Annotated[
+        list[str] | None,
+        typer.Option(help="NAME=higher or NAME=lower: which is better; repeatable."),
+    ] = None
+
+    @property
+    def weighting(self) -> dict[str, Any]:
+        """How domains count and which values are better, as ``select`` takes it."""
+        directions: dict[str, str] = {}
+        for assignment in self.direction or ():
+            name, separator, direction = assignment.rpartition("=")
+            if not separator or not name or direction not in ("higher", "lower"):
+                raise InputError(
+                    f"Expected --direction NAME=higher or NAME=lower, but got {assignment!r}."
+                )
+            if directions.setdefault(name, direction) != direction:
+                raise InputError(f"Expected one direction of {name}, but got both: give one.")
+        return {**super().weighting, **({"directions": directions} if directions else {})}
 
 
 def _weights(text: str) -> Weights:

@@ -12,7 +12,7 @@ from checkwise.cli import printing
 from checkwise.cli.options import AsJson, Plugins, load_plugins
 from checkwise.entry_points import Origin, offered
 from checkwise.selection import rules
-from checkwise.selection.result import plain
+from checkwise.selection.record import plain
 from checkwise.study.methods import methods
 
 
@@ -23,8 +23,14 @@ def command(plugin: Plugins = None, as_json: AsJson = False) -> None:
         {
             "name": rule.name,
             "summary": rule.summary,
-            "needs": ["accuracy", *rule.needs],
-            "parameters": {name: _default(value) for name, value in rule.defaults.items()},
+            "needs": [*(["accuracy"] if rule.needs_accuracy else []), *rule.needs],
+            "parameters": {
+                **{
+                    name: None if name in rule.optional and value is None else _default(value)
+                    for name, value in rule.defaults.items()
+                },
+                **({"ties": rule.ties({})} if rule.breaks_ties else {}),
+            },
             "bound": rule.constrained,
             "prunable": rule.prunable,
         }
@@ -34,7 +40,7 @@ def command(plugin: Plugins = None, as_json: AsJson = False) -> None:
     others: list[dict[str, Any]] = [
         {"name": method.name, "summary": method.summary, "needs": sorted(method.needs)}
         for method in methods().values()
-        if not (method.is_rule or method.expected)
+        if not method.is_rule
     ]
     if as_json:
         listed = {"schema": 1, "rules": facts, "methods": others}
@@ -51,7 +57,7 @@ def _show_rules(facts: Sequence[Mapping[str, Any]]) -> None:
     rows = [
         (
             fact["name"],
-            " ".join(fact["needs"][1:]) or "-",
+            " ".join(fact["needs"]),
             "yes" if fact["bound"] else "no",
             fact["summary"],
         )
@@ -62,12 +68,15 @@ def _show_rules(facts: Sequence[Mapping[str, Any]]) -> None:
     out.print()
     alike: dict[str, list[str]] = {}
     for fact in facts:
-        parameters = " ".join(f"{name}={value}" for name, value in fact["parameters"].items())
+        parameters = " ".join(
+            name if value is None else f"{name}={value}"
+            for name, value in fact["parameters"].items()
+        )
         alike.setdefault(parameters, []).append(fact["name"])
     lines = [(" ".join(names), parameters or "none") for parameters, names in alike.items()]
     heads = ("parameters of", "with defaults")
     out.print(printing.table(heads, lines, left=heads))
-    out.print("All need accuracy. bound: the accuracy bound of docs/guarantees.md applies.")
+    out.print("bound: that of docs/guarantees.md applies where accuracy is the constraint.")
     out.print()
 
 

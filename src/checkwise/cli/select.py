@@ -15,13 +15,14 @@ from checkwise.cli.input_options import InputOptions
 from checkwise.cli.option_groups import with_groups
 from checkwise.cli.options import AsJson
 from checkwise.cli.printing import csv_text
-from checkwise.cli.rule_options import RuleName, RuleOptions
+from checkwise.cli.rule_options import RuleName, RunRuleOptions
 from checkwise.errors import InputError
-from checkwise.records import RunKey
+from checkwise.records import RunKey, Trajectory
 from checkwise.records.source_rows import ONLY_DOMAIN
 from checkwise.selection import Guarantee, Selection, select, select_many
-from checkwise.selection.default_rule import DEFAULT_RULE, REFERENCE, REMEDY
-from checkwise.selection.explain import account, headline, validation
+from checkwise.selection.constraint import ACCURACY
+from checkwise.selection.default_rule import REFERENCE
+from checkwise.selection.explain import account, headline, remedy, validation
 from checkwise.store.atomic_write import write_text
 from checkwise.text import printable
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 SHOWN = 12
 ALPHA = 0.05
 HEADER = ("step", "accuracy", "gap", "eligible", "source-acc step")
+JUDGED_HEADER = ("step", "judged by", "value", "gap", "eligible", "source-acc step")
 
 
 @with_groups
@@ -38,7 +40,7 @@ def command(
     path: Annotated[Path, typer.Argument(help="A run, a folder of runs, a table or a log.")],
     rule: RuleName = None,
     *,
-    options: RuleOptions,
+    options: RunRuleOptions,
     inputs: InputOptions,
     guarantee: Annotated[
         bool, typer.Option("--guarantee", help="Print the accuracy bound, with its conditions.")
@@ -70,11 +72,19 @@ def command(
     elif len(chosen) == 1:
         _show_one(next(iter(chosen.values())), level, stated)
     else:
-        _show_many(chosen, select_many(runs, REFERENCE, **options.weighting))
+        _show_many(chosen, _usual(runs, options.weighting))
         if stated:
             printing.console().print(f"\n{bound.said_of_many(chosen.values(), level)}")
     if out is not None and not as_json:
         printing.console().print(f"Written to {out}.")
+
+
+def _usual(
+    runs: Mapping[RunKey, Trajectory], weighting: Mapping[str, Any]
+) -> dict[RunKey, Selection]:
+    """What people choose by accuracy, for the runs that have it."""
+    with_accuracy = {key: run for key, run in runs.items() if ACCURACY in run.metrics}
+    return select_many(with_accuracy, REFERENCE, **weighting)
 
 
 def record(chosen: Mapping[RunKey, Selection], alpha: float) -> dict[str, Any]:
@@ -95,7 +105,8 @@ def _show_one(selection: Selection, alpha: float, stated: bool) -> None:
     out.print(headline(selection))
     for note in selection.trajectory.notes:
         out.print(f"note: {note}")
-    metrics = [name for name in selection.trajectory.metrics if name != "accuracy"]
+    judged = ACCURACY if selection.judged_by is None else selection.judged_by.metric
+    metrics = [name for name in selection.trajectory.metrics if name != judged]
     header, rows = _ranking(selection, metrics)
     beside = [name for name in metrics if name not in selection.looked_at]
     without: list[str] = []
@@ -121,18 +132,30 @@ def _ranking(
     selection: Selection, metrics: Sequence[str]
 ) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Header and rows of the best few checkpoints."""
-    header = ("rank", "step", "accuracy", "gap", "score", *metrics)
-    ranked = selection.ranked
+    ranked, judged = selection.ranked, selection.judged_by
+    shown = range(min(SHOWN, len(selection.trajectory)))
+    leading: list[tuple[str, list[str]]] = []
+    if judged is not None and judged.metric == ACCURACY:
+        leading = [
+            ("accuracy", [f"{100 * ranked['accuracy'][i]:.2f}" for i in shown]),
+            ("gap", [f"{ranked['gap_pp'][i]:.2f}" for i in shown]),
+        ]
+    elif judged is not None:
+        values = ranked[judged.metric]
+        leading = [
+            (judged.metric, [f"{values[i]:.4g}" for i in shown]),
+            ("gap", [f"{abs(values[i] - judged.best):.4g}" for i in shown]),
+        ]
+    header = ("rank", "step", *(name for name, _ in leading), "score", *metrics)
     rows = [
         (
             str(ranked["rank"][i]),
             str(ranked["step"][i]),
-            f"{100 * ranked['accuracy'][i]:.2f}",
-            f"{ranked['gap_pp'][i]:.2f}",
+            *(cells[i] for _, cells in leading),
             f"{ranked['score'][i]:.4g}" if ranked["feasible"][i] else "-",
             *(f"{ranked[name][i]:.4g}" if name in ranked else "-" for name in metrics),
         )
-        for i in range(min(SHOWN, len(selection.trajectory)))
+        for i in shown
     ]
     return header, rows
 
@@ -143,20 +166,21 @@ def _show_many(chosen: Mapping[RunKey, Selection], usual: Mapping[RunKey, Select
     for line, times in lines.items():
         out.print(line if len(lines) == 1 else f"{times} of {len(chosen)} runs: {line}")
     rules = {selection.rule for selection in chosen.values()}
-    header = ("run", *(("rule",) * (len(rules) > 1)), *HEADER)
+    by_accuracy = all(_judged_by(selection) == ACCURACY for selection in chosen.values())
+    names = HEADER if by_accuracy else JUDGED_HEADER
+    header = ("run", *(("rule",) * (len(rules) > 1)), *names)
     rows = [
         (
             key.label,
             *((selection.rule,) * (len(rules) > 1)),
             str(selection.step),
-            f"{100 * selection.accuracy:.2f}",
-            f"{selection.gap_pp:.2f}",
+            *_judgement(selection, by_accuracy=by_accuracy),
             str(len(selection.eligible_steps)),
-            str(usual[key].step),
+            str(usual[key].step) if key in usual else "-",
         )
         for key, selection in sorted(chosen.items())
     ]
-    out.print(printing.table(header, rows, left=("run", "rule")))
+    out.print(printing.table(header, rows, left=("run", "rule", "judged by")))
     out.print()
     notes = Counter(note for selection in chosen.values() for note in selection.notes)
     for note, times in notes.items():
@@ -164,13 +188,30 @@ def _show_many(chosen: Mapping[RunKey, Selection], usual: Mapping[RunKey, Select
     for line in _validation(chosen.values()):
         out.print(line)
     alone = sum(len(selection.eligible_steps) == 1 for selection in chosen.values())
-    gap = sum(selection.gap_pp for selection in chosen.values()) / len(chosen)
+    gaps = [s.gap_pp for s in chosen.values() if s.gap_pp is not None]
+    mean_gap = f"mean gap {sum(gaps) / len(gaps):.2f} points; " if by_accuracy else ""
     out.print(
-        f"{len(chosen)} runs: mean gap {gap:.2f} points; "
+        f"{len(chosen)} runs: {mean_gap}"
         f"{alone} had a single eligible checkpoint.{_disagreement(chosen, usual)}"
     )
-    if any(selection.reason for selection in chosen.values()):
-        out.print(f"For {DEFAULT_RULE}, {REMEDY}.")
+    for line in dict.fromkeys(remedy(selection) for selection in chosen.values()):
+        if line:
+            out.print(line)
+
+
+def _judged_by(selection: Selection) -> str:
+    return "" if selection.judged_by is None else selection.judged_by.metric
+
+
+def _judgement(selection: Selection, *, by_accuracy: bool) -> tuple[str, ...]:
+    """How near the best a choice is: by accuracy in points, else by the score that is named."""
+    judged = selection.judged_by
+    if judged is None:
+        return ("-", "-", "-")
+    if judged.metric != ACCURACY:
+        return (judged.metric, f"{judged.value:.4g}", f"{judged.gap:.4g}")
+    cells = (f"{100 * judged.value:.2f}", f"{selection.gap_pp:.2f}")
+    return cells if by_accuracy else (ACCURACY, *cells)
 
 
 def _validation(selections: Collection[Selection]) -> list[str]:
@@ -187,9 +228,9 @@ def _validation(selections: Collection[Selection]) -> list[str]:
 def _disagreement(chosen: Mapping[RunKey, Selection], usual: Mapping[RunKey, Selection]) -> str:
     names = dict.fromkeys(selection.rule for selection in chosen.values())
     names.pop(REFERENCE, None)
-    if not names:
+    if not names or not usual:
         return ""
-    differ = sum(selection.step != usual[key].step for key, selection in chosen.items())
+    differ = sum(chosen[key].step != selection.step for key, selection in usual.items())
     return f" {' or '.join(names)} differs from source-acc in {differ}."
 
 
@@ -215,9 +256,18 @@ def _frame(chosen: Mapping[RunKey, Selection]) -> pandas.DataFrame:
             "step": selection.step,
             "accuracy": selection.accuracy,
             "gap_pp": selection.gap_pp,
+            **_constraint(selection),
             "score": selection.score,
             "eligible": len(selection.eligible_steps),
             "path": selection.path and printable(selection.path),
         }
         for key, selection in chosen.items()
     )
+
+
+def _constraint(selection: Selection) -> dict[str, Any]:
+    """The constraint that was set, where it is no accuracy."""
+    judged = selection.judged_by
+    if judged is None or judged.metric != selection.constraint or judged.metric == ACCURACY:
+        return {}
+    return {"constraint": judged.metric, "value": judged.value, "best": judged.best}

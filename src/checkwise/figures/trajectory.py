@@ -95,7 +95,7 @@ def trajectory_facts(
         steps=tuple(run.steps.tolist()),
         accuracy=tuple((100 * columns["accuracy"]).tolist()),
         feasible=tuple(selection.ranking.eligible.tolist()),
-        delta_pp=float(selection.tolerance_pp) if selection.rule_used.constrained else 0.0,
+        delta_pp=float(selection.tolerance_pp) if selection.keeps_accuracy else 0.0,
         metrics=drawn,
         marks=tuple(Mark(s.rule, s.step) for s in (*others, selection)),
     )

@@ -75,7 +75,8 @@ def _cohort(
 def _run(run: Trajectory, rule: str | None = None, **params: Any) -> str:
     selection = select(run, rule, **params)
     title = str(run.key) if run.key else "This run"
-    return run_page(selection, title, run_data(selection, title))
+    data = None if selection.accuracy is None else run_data(selection, title)
+    return run_page(selection, title, data)
 
 
 def _open(path: Path) -> Cohort | Trajectory:

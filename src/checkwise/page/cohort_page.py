@@ -280,7 +280,7 @@ def _method(facts: CohortFacts) -> Markup:
     return el(
         "footer",
         document.paragraphs(
-            f"Tolerance {facts.delta_pp} points.{f' {count}' * bool(count)} Accuracy and "
+            f"Tolerance {facts.tolerance}.{f' {count}' * bool(count)} Accuracy and "
             "calibration errors are ×100, NLL is unscaled. ECE and CwECE are soft-bin squared gaps "
             "and not comparable with hard-bin values. Every run weighs the same.",
             f"Intervals as reported: 95% percentile bootstrap over run pairs, {RESAMPLES:,} "

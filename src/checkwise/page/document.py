@@ -26,8 +26,11 @@ SCRIPTS = (
 )
 
 
-def whole_page(title: str, *body: Child, data: Mapping[str, Any]) -> str:
-    """A whole page: nothing in it is fetched from anywhere, and only its own script runs."""
+def whole_page(title: str, *body: Child, data: Mapping[str, Any] | None) -> str:
+    """A whole page: nothing in it is fetched from anywhere, and only its own script runs.
+
+    Without ``data`` there is nothing to compute, so the page has no script.
+    """
     style = assets("colours.css", "page.css", "drawing.css", "explore.css")
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src {script_hash()}"
     head = el(
@@ -39,7 +42,7 @@ def whole_page(title: str, *body: Child, data: Mapping[str, Any]) -> str:
         el("title", title),
         el("style", Markup(style)),
     )
-    page = el("html", head, el("body", el("main", *body), _embedded(data)), lang="en")
+    page = el("html", head, el("body", el("main", *body), data and _embedded(data)), lang="en")
     return f"<!doctype html>\n{page}\n"
 
 

@@ -13,6 +13,7 @@ from checkwise.figures.trajectory import median_run
 from checkwise.records import RunKey
 from checkwise.selection import Guarantee, Selection, select_many
 from checkwise.selection.default_rule import REFERENCE
+from checkwise.selection.explain import tolerance_in_words
 from checkwise.selection.guarantees import CONDITIONS, NOT_PROMISED
 from checkwise.selection.standing import Weights
 from checkwise.study import Cohort, Contrast, Differences
@@ -69,7 +70,7 @@ class CohortFacts:
     role: str
     reference: str
     rules: tuple[str, ...]
-    delta_pp: str
+    tolerance: str
     domains_count: str
     runs: int
     unfinished: int
@@ -136,7 +137,7 @@ def cohort_facts(
         role=cohort.role,
         reference=reference,
         rules=compared,
-        delta_pp=str(leading[example].params.get("delta_pp", "0")),
+        tolerance=tolerance_in_words(leading[example]),
         domains_count=_domains_count(weights, worst_domain),
         runs=len(keys),
         unfinished=len(cohort.unfinished),
@@ -227,7 +228,7 @@ def _source(
         rule=rule,
         runs=len(chosen),
         differ=sum(s.step != usual[key].step for key, s in chosen.items() if key in usual),
-        mean_gap_pp=float(np.mean([s.gap_pp for s in chosen.values()])),
+        mean_gap_pp=float(np.mean([s.columns["gap_pp"][s.index] for s in chosen.values()])),
         median_eligible=float(np.median(sizes)),
         alone=sum(size == 1 for size in sizes),
     )

@@ -19,10 +19,13 @@ from checkwise.page.payload import BUDGET, payload
 from checkwise.records import RunKey
 from checkwise.selection import DEFAULT_RULE, Rule, Selection, built_in_rules, rules
 from checkwise.selection.constrained import OBJECTIVES, accuracy_constrained
+from checkwise.selection.constraint import ACCURACY
 from checkwise.selection.default_rule import REFERENCE
-from checkwise.selection.result import plain
+from checkwise.selection.explain import tolerance_in_words
+from checkwise.selection.record import plain
 from checkwise.statistics.bootstrap import LEVEL
 from checkwise.study import Cohort
+from checkwise.text import listed
 
 FloatArray = NDArray[np.float64]
 Chosen = Mapping[str, Mapping[RunKey, Selection]]
@@ -67,7 +70,7 @@ def cohort_data(
 def run_data(selection: Selection, name: str) -> dict[str, Any]:
     """The data of a single run's page; nothing held out is in it."""
     run = selection.trajectory
-    data = payload({name: run})
+    data = payload({name: run}, directions=selection.directions)
     return {
         **_explored(data, {selection.rule: [selection]}, selection.rule, REFERENCE, 0),
         "paths": None if run.paths is None else list(run.paths),
@@ -88,15 +91,15 @@ def _explored(
         for name, selections in chosen.items()
         if not _recomputable(selections[0], computed)
     }
-    listed = [*(entry for entry in computed if entry["name"] not in fixed)]
-    listed += [_reported_rule(selections[0]) for selections in fixed.values()]
+    entries = [*(entry for entry in computed if entry["name"] not in fixed)]
+    entries += [_reported_rule(selections[0]) for selections in fixed.values()]
     runs = [
         {**run, "reported": {name: _reported(choices[i]) for name, choices in fixed.items()}}
         for i, run in enumerate(data["runs"])
     ]
-    compared = reference if reference in {entry["name"] for entry in listed} else REFERENCE
+    compared = reference if reference in {entry["name"] for entry in entries} else REFERENCE
     start = {**_start(data, chosen[rule][first]), "run": first, "reference": compared}
-    return {**data, "runs": runs, "rules": listed, "start": start}
+    return {**data, "runs": runs, "rules": entries, "start": start}
 
 
 def page_rules(metrics: Iterable[str]) -> list[dict[str, Any]]:
@@ -151,9 +154,14 @@ def _recomputable(selection: Selection, computed: Iterable[Mapping[str, Any]]) -
 def _reported_rule(selection: Selection) -> dict[str, Any]:
     rule = selection.rule_used
     ranked_by = [name for name in selection.looked_at if name in selection.trajectory.metrics]
+    facts = _rule_facts(rule, "reported", ranked_by, [])
+    if selection.constraint != ACCURACY:
+        facts["summary"] = (
+            f"within {tolerance_in_words(selection)}, nearest to the best {listed(ranked_by)}"
+        )
     return {
-        **_rule_facts(rule, "reported", ranked_by, []),
-        "tolerance": float(selection.tolerance_pp) if rule.constrained else 0.0,
+        **facts,
+        "tolerance": float(selection.tolerance_pp) if selection.keeps_accuracy else 0.0,
         "ownWeights": not isinstance(selection.weights, str),
     }
 

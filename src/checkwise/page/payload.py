@@ -21,6 +21,7 @@ from checkwise.page.sentences import metric_title
 from checkwise.records import RunKey, Trajectory
 from checkwise.selection.built_in_rules import RANDOM_SEED, draw
 from checkwise.selection.columns import Columns
+from checkwise.selection.directions import Directions, known_direction
 from checkwise.study.cohort import MAIN_METRICS
 
 FloatArray = NDArray[np.float64]
@@ -62,6 +63,7 @@ def payload(
     held_out: Sequence[Mapping[str, FloatArray]] = (),
     *,
     budget: int = BUDGET,
+    directions: Directions | None = None,
 ) -> dict[str, Any]:
     """Everything ``runs.js`` unpacks.
 
@@ -69,6 +71,7 @@ def payload(
         runs: name → run, in the order in which the page lists them.
         held_out: for each run metric → value at every step, the mean over its held-out domains.
         budget: bytes that the numbers may take.
+        directions: of scores that are no registered metrics, where their names do not say it.
     """
     plan = plan_for(list(runs.values()), held_out, budget)
     packed = _Packed()
@@ -78,7 +81,9 @@ def payload(
     names = list(dict.fromkeys(name for run in runs.values() for name in run.metrics))
     return {
         "schema": 1,
-        "metrics": [metric_facts(name) for name in dict.fromkeys((*names, *plan.held_out))],
+        "metrics": [
+            metric_facts(name, directions) for name in dict.fromkeys((*names, *plan.held_out))
+        ],
         "runs": entries,
         **packed.shared,
         "floats": _text(packed.floats, "<f8"),
@@ -156,13 +161,15 @@ def key_facts(key: RunKey | None) -> dict[str, Any] | None:
     }
 
 
-def metric_facts(name: str) -> dict[str, Any]:
-    """How a metric is called, shown and compared."""
+def metric_facts(name: str, directions: Directions | None = None) -> dict[str, Any]:
+    """How a metric is called, shown and compared; ``ranks`` where it is known which is better."""
     known = METRICS.get(name)
+    direction = known_direction(name, directions)
     return {
         "name": name,
         "title": metric_title(name),
-        "higher": known is not None and known.direction == "higher",
+        "higher": direction == "higher",
+        "ranks": direction is not None,
         "scale": known.scale if known else 1,
         "decimals": known.decimals if known else 3,
         "percent": known is not None and known.in_percent,

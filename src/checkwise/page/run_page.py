@@ -8,16 +8,17 @@ from typing import Any
 from checkwise.errors import NoGuaranteeError
 from checkwise.page import document
 from checkwise.page.explorer import controls, live_run
-from checkwise.page.markup import Markup, el
+from checkwise.page.markup import Markup, el, join
 from checkwise.page.tables import ranked_table
 from checkwise.selection import Selection
 
 FIRST = 10
 MAIN = ("rank", "step", "accuracy", "gap_pp", "score", "nll", "ece", "cwece")
+NO_CONTROLS = "This run has no accuracy, so the page draws nothing and has no controls."
 
 
-def run_page(selection: Selection, title: str, data: Mapping[str, Any]) -> str:
-    """The page as text; ``data`` is what its script computes with."""
+def run_page(selection: Selection, title: str, data: Mapping[str, Any] | None) -> str:
+    """The page as text; ``data`` is what its script computes with, None without accuracy."""
     return document.whole_page(
         f"checkwise: step {selection.step} of {title}",
         document.masthead(title),
@@ -34,10 +35,10 @@ def run_page(selection: Selection, title: str, data: Mapping[str, Any]) -> str:
         document.section(
             "source",
             "Source validation · all that the rule reads",
-            "The run, and other ways to choose from it",
-            controls(data),
-            live_run(ranking=_ranked(selection)),
-            el("p", "Weights: ", el("code", id="weights-path"), class_="js-only"),
+            "The checkpoints, best first"
+            if data is None
+            else "The run, and other ways to choose from it",
+            _explored(selection, data),
             id="explore",
         ),
         _bound(selection),
@@ -45,13 +46,27 @@ def run_page(selection: Selection, title: str, data: Mapping[str, Any]) -> str:
     )
 
 
+def _explored(selection: Selection, data: Mapping[str, Any] | None) -> Markup:
+    if data is None:
+        return join(el("p", NO_CONTROLS, class_="note"), _ranked(selection))
+    return join(
+        controls(data),
+        live_run(ranking=_ranked(selection)),
+        el("p", "Weights: ", el("code", id="weights-path"), class_="js-only"),
+    )
+
+
 def _tiles(selection: Selection) -> Markup:
     eligible, checkpoints = len(selection.eligible_steps), len(selection.trajectory)
-    cells = [
-        ("mean source accuracy", f"{100 * selection.accuracy:.2f}%"),
-        ("gap to the best", f"{selection.gap_pp:.2f} points"),
-        ("eligible checkpoints", f"{eligible} of {checkpoints}"),
-    ]
+    cells = []
+    judged = selection.judged_by
+    if judged is not None and judged.metric != "accuracy":
+        cells = [(f"mean source {judged.metric}", f"{judged.value:.4g}")]
+        cells += [(f"gap to the best {judged.metric}", f"{judged.gap:.4g}")]
+    if selection.accuracy is not None:
+        cells += [("mean source accuracy", f"{100 * selection.accuracy:.2f}%")]
+        cells += [("gap to the best", f"{selection.gap_pp:.2f} points")]
+    cells += [("eligible checkpoints", f"{eligible} of {checkpoints}")]
     tiles = [
         el("div", el("span", label), el("strong", value), class_="tile") for label, value in cells
     ]
@@ -66,7 +81,7 @@ def _ranked(selection: Selection) -> Markup:
         for name in map(str, table)
         if name not in ("feasible", "diverged") and not name.endswith("_normalised")
     ]
-    main = [name for name in every if name in MAIN]
+    main = [name for name in every if name in (*MAIN, selection.constraint)]
     return el(
         "div",
         ranked_table(table[:FIRST], main),

@@ -137,11 +137,6 @@ def values(
 ) -> dict[str, FloatArray]:
     if not isinstance(raw, Mapping):
         raise InputError(f"Expected metrics by name, but got {shown(raw)}.")
-    if "accuracy" not in raw:
-        raise InputError(
-            f"Expected the metric 'accuracy', but got only {', '.join(raw) or 'nothing'}: "
-            "no checkpoint can be compared without it."
-        )
     checked: dict[str, FloatArray] = {}
     for name, metric in raw.items():
         array = to_floats(metric, plain_name(name, "a metric's name"))
@@ -164,8 +159,18 @@ def pooled(
     diverged: BoolArray,
     values: Mapping[str, FloatArray],
 ) -> dict[str, FloatArray]:
+    if not values and not raw:
+        raise InputError(
+            "Expected at least one metric, but got none: give accuracy, nll, or any other score, "
+            "one value per step and domain."
+        )
     checked: dict[str, FloatArray] = {}
     for name, metric in raw.items():
+        if name == "accuracy" and name not in values:
+            raise InputError(
+                "Expected accuracy for every domain, but got it as a mean over domains: give it "
+                "per domain, or as the accuracy of a single one."
+            )
         if name in values:
             raise InputError(f"Metric {name!r} is given per domain and as a mean: keep one.")
         array = to_floats(metric, plain_name(name, "a metric's name"))
@@ -219,6 +224,13 @@ def counts(raw: Any, domains: Sequence[str]) -> IntArray | None:
 
 def correct(raw: Any, run: Trajectory) -> IntArray | None:
     """The number correct as given, or accuracy × n where that is clear."""
+    if "accuracy" not in run.values:
+        if raw is not None:
+            raise InputError(
+                "Expected accuracy beside the number correct, but the run has none: add it, as "
+                "correct / n."
+            )
+        return None
     accuracy, counts = run.values["accuracy"], run.counts
     if counts is None:
         return None

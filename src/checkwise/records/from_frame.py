@@ -20,6 +20,7 @@ from checkwise.records.source_rows import ONLY_DOMAIN, source_rows
 from checkwise.text import shown
 
 REQUIRED = ("step", "accuracy")
+REQUIRED_WITHOUT_ACCURACY = ("step",)
 FACTS = ("step", "domain", "role", "held_out", "n", "correct", "diverged", "path")
 
 
@@ -42,13 +43,20 @@ def read(
             f"Expected a table or a mapping of columns, but got {type(table).__name__}."
         ) from None
     columns = columns or {}
+    metrics = tuple(metrics)
     reading = column_names.resolve(header, [*FACTS, *METRICS, *metrics], columns, "the table")
-    for required in REQUIRED:
-        if required not in reading:
+    for name in required(metrics):
+        if name not in reading:
             raise InputError(
-                f"Expected a column {required!r}, but the table has {', '.join(header) or 'none'}: "
+                f"Expected a column {name!r}, but the table has {', '.join(header) or 'none'}: "
                 "give one row per step and domain with step, accuracy and the metrics you have "
-                f"({column_names.missing([required], header)})."
+                f"({column_names.missing([name], header)})."
+            )
+    for name in metrics:
+        if name not in reading and "accuracy" not in reading:
+            raise InputError(
+                f"Expected a column {name!r}, but the table has {', '.join(header) or 'none'}: "
+                "check the name."
             )
     column_names.check_rivals(header, reading, columns, "the table")
     column_names.check_sorting(header, reading, "the table", told=bool(as_names(held_out)))
@@ -66,6 +74,17 @@ def read(
     if "domain" in taken:
         notes += without_rows((name for names in chosen.targets for name in names), chosen.domains)
     return {**_arrays(raw, [name for name in reading if name not in FACTS]), "notes": notes}
+
+
+def required(metrics: Iterable[str]) -> tuple[str, ...]:
+    """The columns that a table needs: accuracy too, unless the caller names other scores alone.
+
+    Example:
+        >>> required([]), required(["f1", "nll"]), required(["accuracy", "latency"])
+        (('step', 'accuracy'), ('step',), ('step', 'accuracy'))
+    """
+    named = tuple(metrics)
+    return REQUIRED if not named or "accuracy" in named else REQUIRED_WITHOUT_ACCURACY
 
 
 def _arrays(raw: Mapping[str, NDArray[Any]], wanted: Iterable[str]) -> dict[str, Any]:

@@ -32,8 +32,8 @@ class Trajectory:
     Args:
         steps: the T training steps, strictly increasing.
         domains: the E source domains; one is enough.
-        values: metric name → [T, E] array, fractions (accuracy 0.9, not 90). ``accuracy`` is
-            required.
+        values: metric name → [T, E] array, fractions (accuracy 0.9, not 90). Without ``accuracy``
+            only rules work that need none: ``pure-nll``, or ``ac`` with another constraint.
         pooled: metric name → [T] array for metrics that were logged only as a mean over domains.
         counts: validation examples per domain, [E].
         correct: correct predictions per checkpoint and domain, [T, E]; makes every comparison of
@@ -44,7 +44,8 @@ class Trajectory:
         bins, bandwidth: settings the calibration errors were computed with.
         columns: metric → the column of a log that it was read from.
         notes: what a reader did to get here (for example a torn line that was dropped).
-        seeded_by: what random draws depend on; by default the key, without one the accuracies.
+        seeded_by: what random draws depend on; by default the key, without one the accuracies
+            (without those everything that selection can read).
 
     Example:
         >>> run = Trajectory(steps=[100, 200], domains=["val"],
@@ -156,6 +157,8 @@ class Trajectory:
             return self.seeded_by
         if self.key is not None:
             return str(self.key)
+        if "accuracy" not in self.values:
+            return self.digest
         only_accuracy = replace(self, values={"accuracy": self.values["accuracy"]}, pooled={})
         return only_accuracy.digest
 
@@ -174,15 +177,17 @@ class Trajectory:
 
         Args:
             table: a data frame, or any mapping of column name → sequence. Columns ``step`` and
-                ``accuracy`` are required; ``domain`` (default: a single one named "validation"),
-                ``n``, ``correct``, ``diverged``, ``path``, ``role``, ``held_out`` and every
-                registered metric are read where present. Other columns are not looked at.
+                ``accuracy`` are required (but see ``metrics``); ``domain`` (default: a single one
+                named "validation"), ``n``, ``correct``, ``diverged``, ``path``, ``role``,
+                ``held_out`` and every registered metric are read where present. Other columns are
+                not looked at.
             held_out: domains to leave out before anything is read. Rows whose ``role`` is
                 ``target``, rows of a domain that their ``held_out`` cell names, and domains whose
                 names look held out (``test``, ``ood`` …) are left out as well.
             sources: domains that are validation although their names look held out.
             columns: which column is read under which name, as ``{"accuracy": "val_accuracy"}``.
-            metrics: further columns to read as metrics.
+            metrics: further columns to read as metrics. If these are named and accuracy is not
+                among them, the table need not have it.
             facts: further fields of the trajectory (``key``, ``bins``, ``notes`` …).
 
         Example:

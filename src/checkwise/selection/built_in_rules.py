@@ -15,6 +15,7 @@ from checkwise.errors import InputError
 from checkwise.metrics.settings import whole
 from checkwise.selection.columns import Columns
 from checkwise.selection.constrained import DELTA_PP, OBJECTIVES, Ranking, accuracy_constrained
+from checkwise.selection.constraint import CONSTRAINT_PARAMS
 from checkwise.selection.rules import Rule, register
 from checkwise.selection.standing import Points
 from checkwise.text import listed
@@ -24,7 +25,7 @@ RANDOM_SEED = 20260926
 
 
 def source_accuracy(table: Columns) -> Ranking:
-    """The highest mean source accuracy; the earliest where several share it."""
+    """The highest mean source accuracy; the earliest where several share it, unless ties say."""
     best = table.within(0)
     return Ranking(np.where(best, 0.0, table["gap_pp"]), best)
 
@@ -109,6 +110,7 @@ def _register_built_in() -> None:
                 needs=objectives,
                 constrained=True,
                 prunable=True,
+                optional=CONSTRAINT_PARAMS,
                 fixed={"objectives": objectives},
             )
         )
@@ -119,6 +121,7 @@ def _register_built_in() -> None:
             accuracy_constrained,
             constrained=True,
             prunable=True,
+            optional=CONSTRAINT_PARAMS,
         )
     )
     register(
@@ -128,6 +131,7 @@ def _register_built_in() -> None:
             early,
             constrained=True,
             prunable=True,
+            leaves_ties=False,
         )
     )
     register(
@@ -137,6 +141,7 @@ def _register_built_in() -> None:
             random,
             constrained=True,
             prunable=True,
+            leaves_ties=False,
         )
     )
     for metric in ("ece", "cwece", "nll"):
@@ -147,6 +152,7 @@ def _register_built_in() -> None:
                 partial(pure, metric=metric),
                 needs=(metric,),
                 ties_by_accuracy=False,
+                needs_accuracy=False,
                 fixed={"metric": metric},
             )
         )

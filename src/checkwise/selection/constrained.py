@@ -1,17 +1,19 @@
 """Accuracy-constrained reliability selection, AC(δ, M, q), from the tolerance to the choice.
 
-1. Feasible set Θ: the checkpoints whose mean source accuracy is within δ points of the best.
+1. Feasible set Θ: the checkpoints whose mean source accuracy (or another score that is named as
+   the constraint) is within δ of the best.
 2. Normalised objectives: each m in M becomes (m − a) / (b − a + η), with its smallest value a and
    its largest value b over Θ; 0 where a = b.
 3. Distance D_q: the L1, L2 or L∞ norm of the normalised objectives.
-4. Choice: the lexicographically smallest (D_q, −accuracy, step) in Θ.
+4. Choice: the lexicographically smallest (D_q, −accuracy, step) in Θ, unless ties are broken
+   otherwise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +21,13 @@ from numpy.typing import NDArray
 from checkwise.errors import InputError
 from checkwise.metrics.settings import number
 from checkwise.selection.columns import Columns
+from checkwise.selection.constraint import ACCURACY, tolerance_of
 from checkwise.selection.standing import BoolArray, FloatArray, IntArray, Points
 from checkwise.text import shown
 
 Norm: TypeAlias = float | Literal["inf"]
+# Which of exactly tied checkpoints is taken; "accuracy": the one with the better constraint.
+Ties: TypeAlias = Literal["earliest", "latest", "accuracy"]
 
 DELTA_PP = 0.5
 Q = np.inf
@@ -69,19 +74,25 @@ def accuracy_constrained(
     q: Norm = Q,
     pareto: bool = False,
     eta: float = ETA,
+    constraint: str = ACCURACY,
+    delta: str | float | None = None,
 ) -> Ranking:
     """Rank the feasible checkpoints by the distance of their normalised objectives.
 
     Args:
         objectives: the metrics M; those that are better when higher are negated.
-        delta_pp: the tolerance δ in percentage points.
+        delta_pp: the tolerance δ in percentage points, where accuracy is the constraint.
         q: 1, 2 or inf.
         pareto: first drop checkpoints that another one beats in every objective. In exact
             arithmetic this cannot change the choice for q < ∞, and only ties for q = ∞.
         eta: the offset η. Where two objectives order two checkpoints oppositely, it decides.
+        constraint: the score that has to be near its best.
+        delta: the tolerance δ of any constraint, instead of ``delta_pp``: ``"0.5%"`` of the best
+            value, or an amount in the score's own units.
     """
     _check_settings(pareto, eta)
-    feasible = table.within(delta_pp)
+    _check_other_objective(objectives, constraint)
+    feasible = table.near_best(constraint, tolerance_of(delta_pp, delta))
     errors = np.stack([table.error(name) for name in check_objectives(objectives)])
     normalised = normalise(errors, feasible, eta)
     score = distance(normalised, q)
@@ -131,17 +142,42 @@ def check_objectives(objectives: Sequence[str]) -> Sequence[str]:
     return objectives
 
 
+def _check_other_objective(objectives: Sequence[str], constraint: str) -> None:
+    """The constraint beside other objectives is a compromise; alone it makes δ do nothing."""
+    if constraint != ACCURACY and tuple(objectives) == (constraint,):
+        raise InputError(
+            f"Expected another objective than the constraint, but both are {constraint}: its best "
+            "value would be chosen whatever the tolerance; name another objective."
+        )
+
+
+def check_ties(ties: object) -> Ties:
+    """A way to break ties, if it is one."""
+    for known in get_args(Ties):
+        if ties == known:
+            return known  # type: ignore[no-any-return]
+    raise InputError(
+        f"Expected ties to be {', '.join(get_args(Ties)[:-1])} or {get_args(Ties)[-1]}, but got "
+        f"{shown(ties)}."
+    )
+
+
 def _check_settings(pareto: object, eta: object) -> None:
     if not isinstance(pareto, bool | np.bool_):
         raise InputError(f"Expected pareto to be true or false, but got {shown(pareto)}.")
     number(eta, "eta", least=0, below=1)
 
 
-def choose(ranking: Ranking, order: IntArray, *, ties_by_accuracy: bool) -> NDArray[Any]:
-    """Index of the lexicographically smallest (score, accuracy order, step), per run."""
+def choose(ranking: Ranking, order: IntArray, *, ties: Ties) -> NDArray[Any]:
+    """Index of the smallest score, per run; among equal ones as ``ties`` says.
+
+    ``order`` is that of the constraint, 0 for the best.
+    """
     tied = smallest(ranking.score, ranking.eligible)
-    if ties_by_accuracy:
+    if ties == "accuracy":
         tied = smallest(order, tied)
+    if ties == "latest":
+        return np.asarray(tied.shape[-1] - 1 - tied[..., ::-1].argmax(axis=-1))
     return np.asarray(tied.argmax(axis=-1))  # the first of them: steps increase
 
 
@@ -152,10 +188,15 @@ def smallest(values: NDArray[Any], among: BoolArray) -> BoolArray:
     return np.asarray(among & (values == best))
 
 
-def positions(ranking: Ranking, order: IntArray, *, ties_by_accuracy: bool) -> IntArray:
-    """Rank of every checkpoint of one run, from 1; those not eligible follow, by accuracy."""
+def positions(ranking: Ranking, order: IntArray, *, ties: Ties) -> IntArray:
+    """Rank of every checkpoint of one run, from 1; those not eligible follow, by ``order``."""
     score = np.where(ranking.eligible, ranking.score, 0.0)
-    tie = np.where(ranking.eligible & (not ties_by_accuracy), 0, order)
+    among_tied = {
+        "accuracy": order,
+        "earliest": np.zeros_like(order),
+        "latest": -np.arange(len(order)),
+    }
+    tie = np.where(ranking.eligible, among_tied[ties], order)
     sequence = np.lexsort((tie, score, ~ranking.eligible))
     rank = np.empty(len(sequence), dtype=np.int64)
     rank[sequence] = np.arange(1, len(sequence) + 1)

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from checkwise.errors import MissingMetricError
+from checkwise.errors import InputError, MissingMetricError
 from checkwise.records import Trajectory
+from checkwise.selection.constraint import ACCURACY
 from checkwise.selection.rules import Rule, get_rule, rules
 from checkwise.selection.standing import Weights, check_weighting
+from checkwise.text import listed
 
 DEFAULT_RULE = "ac-nc"
 # What people choose by today, and what rules are compared with.
 REFERENCE = "source-acc"
 # Best first; the last needs nothing but accuracy.
 PREFERRED = (DEFAULT_RULE, "ac-nll", "ac-cwece", "ac-ece", REFERENCE)
+# For runs that log a loss and no accuracy, such as those of language models.
+WITHOUT_ACCURACY = "pure-nll"
+# For scores that the user names; its objectives where only the constraint is named, best first.
+NAMED_SCORES = "ac"
+USUAL_OBJECTIVES = (("nll", "cwece"), ("ece",))
 REMEDY = (
     "save the logits of every checkpoint as step-000100/<domain>.npz and select from that folder"
 )
@@ -23,10 +30,14 @@ REMEDY = (
 
 @dataclass(frozen=True)
 class RuleWithReason:
-    """A rule, and why it stands in for ``DEFAULT_RULE`` ("" where it does not)."""
+    """A rule, why it stands in for ``DEFAULT_RULE`` ("" where it does not), and what it is given.
+
+    ``params`` has the parameters that the user left open.
+    """
 
     rule: Rule
     reason: str = ""
+    params: Mapping[str, Any] = field(default_factory=dict)
 
 
 def default_rule(
@@ -36,26 +47,31 @@ def default_rule(
     weights: Weights = "equal",
     worst_domain: bool = False,
 ) -> RuleWithReason:
-    """The first of ``PREFERRED`` whose metrics the run carries in the form that is needed.
+    """The rule ``ac`` where scores are named, else the first of ``PREFERRED`` that the run allows.
 
     Raises:
         MissingMetricError: a parameter was given that only a rule with more metrics takes.
+        InputError: there is neither accuracy nor NLL, and no constraint was named.
     """
     pooled = set(unsplit(trajectory, weights, worst_domain))
     usable = [name for name in trajectory.metrics if name not in pooled]
-    best = get_rule(next(name for name in PREFERRED if name in usable_rules(usable)))
+    if params.get("objectives") is not None or params.get("constraint") is not None:
+        return _named_scores(usable, params)
     wanted = get_rule(DEFAULT_RULE)
-    if best is wanted:
-        return RuleWithReason(best)
-    absent = [name for name in wanted.needs if name not in usable]
-    reason = _reason(absent, usable, pooled)
+    if ACCURACY not in usable:
+        best, reason = _without_accuracy(usable), "there is no accuracy"
+    else:
+        best = get_rule(next(name for name in PREFERRED if name in usable_rules(usable)))
+        if best is wanted:
+            return RuleWithReason(best)
+        reason = _reason([name for name in wanted.needs if name not in usable], usable, pooled)
     for name in params:
-        if name in wanted.defaults and name not in best.defaults:
-            takers = [r for r in usable_rules(usable) if name in get_rule(r).defaults]
+        if wanted.accepts(name) and not best.accepts(name):
+            takers = [r for r in usable_rules(usable) if get_rule(r).accepts(name)]
+            other = f"rule that takes it ({', '.join(takers)})" if takers else "constraint"
             raise MissingMetricError(
                 f"Expected metrics for a rule that takes `{name}`, but {reason}, and {best.name} "
-                f"takes no `{name}`: leave it out, or name a rule"
-                + (f" that takes it ({', '.join(takers)})." if takers else ".")
+                f"takes no `{name}`: leave it out, or name a {other}."
             )
     return RuleWithReason(best, reason)
 
@@ -67,22 +83,57 @@ def unsplit(trajectory: Trajectory, weights: Weights, worst_domain: bool) -> tup
 
 
 def usable_rules(metrics: Iterable[str]) -> list[str]:
-    """Rules that need nothing beyond accuracy and these metrics."""
+    """Rules that need nothing beyond these metrics, in the order in which they are listed."""
     available = set(metrics)
     return [
-        name for name, rule in rules().items() if name != "ac" and available.issuperset(rule.needs)
+        name
+        for name, rule in rules().items()
+        if name != NAMED_SCORES and available.issuperset(rule.looks_at({}))
     ]
 
 
+def _named_scores(usable: list[str], params: Mapping[str, Any]) -> RuleWithReason:
+    """``ac`` with the objectives that were named; without any, those of the default rule."""
+    rule = get_rule(NAMED_SCORES)
+    if params.get("objectives") is not None:
+        return RuleWithReason(rule, "objectives were named")
+    constraint = params["constraint"]
+    for objectives in USUAL_OBJECTIVES:
+        there = tuple(name for name in objectives if name in usable and name != constraint)
+        if there:
+            reason = f"a constraint was named; its objectives are the usual {listed(there)}"
+            return RuleWithReason(rule, reason, {"objectives": there})
+    others = [name for name in usable if name != constraint]
+    example = f", as in --objectives {others[0]}" if others else ""
+    raise InputError(
+        f"Expected what to choose by among the checkpoints near the best {constraint}, but got no "
+        f"objectives, and this run has none of the usual ones (nll, cwece, ece): it carries "
+        f"{', '.join(usable)}; name some{example}."
+    )
+
+
+def _without_accuracy(usable: list[str]) -> Rule:
+    rule = get_rule(WITHOUT_ACCURACY)
+    if set(usable).issuperset(rule.needs):
+        return rule
+    first, *others = usable or ["f1"]
+    raise InputError(
+        "Expected accuracy or nll to choose by, but this run carries "
+        f"{', '.join(usable) or 'neither for every domain'}: say which score has to be near its "
+        f"best and what to choose by then, as in --constraint {first} --delta 0.5% --objectives "
+        f"{(others or ['nll'])[0]}."
+    )
+
+
 def _reason(absent: list[str], usable: list[str], pooled: set[str]) -> str:
-    listed = " and ".join(absent)
+    names = " and ".join(absent)
     if pooled.intersection(absent):
         verb = "is" if len(absent) == 1 else "are"
         return (
-            f"{listed} {verb} not logged for every domain; {DEFAULT_RULE} needs {_pronoun(absent)}"
+            f"{names} {verb} not logged for every domain; {DEFAULT_RULE} needs {_pronoun(absent)}"
         )
     if usable == ["accuracy"]:
-        return f"there is accuracy alone; {DEFAULT_RULE} needs {listed} too"
+        return f"there is accuracy alone; {DEFAULT_RULE} needs {names} too"
     return f"there is no {' and no '.join(absent)}; {DEFAULT_RULE} needs {_pronoun(absent)}"
 
 

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from checkwise.records.source_rows import ONLY_DOMAIN
-from checkwise.selection.default_rule import DEFAULT_RULE, REMEDY
+from checkwise.selection.constraint import ACCURACY
+from checkwise.selection.default_rule import DEFAULT_RULE, PREFERRED, REMEDY
 from checkwise.selection.standing import domain_weights
-from checkwise.text import counted, listed
+from checkwise.text import counted, listed, points
 
 if TYPE_CHECKING:
     from checkwise.selection.result import Selection
@@ -43,9 +44,15 @@ def account(selection: Selection) -> str:
         _ties(selection),
         _edge(selection),
         _diverged(selection),
-        f"For {DEFAULT_RULE}, {REMEDY}." if selection.reason else "",
+        remedy(selection),
     ]
     return " ".join(sentence for sentence in sentences if sentence)
+
+
+def remedy(selection: Selection) -> str:
+    """How to get the metrics of the default rule, where another one stands in for it."""
+    stands_in = bool(selection.reason) and selection.rule in PREFERRED
+    return f"For {DEFAULT_RULE}, {REMEDY}." if stands_in else ""
 
 
 def validation(domains: Sequence[str]) -> str:
@@ -60,38 +67,68 @@ def validation(domains: Sequence[str]) -> str:
 def _choice(s: Selection) -> str:
     sets = validation(s.trajectory.domains)
     in_brackets = f" ({sets})" if sets else ""
+    checkpoints = counted(len(s.trajectory), "checkpoint")
+    by_accuracy = "" if s.accuracy is None else f"{_kind(s, ACCURACY)} {100 * s.accuracy:.2f}%"
+    judged = s.judged_by
+    if judged is None:
+        return f"{s.rule} chose step {s.step} of {checkpoints}{in_brackets}."
+    if judged.metric == ACCURACY:
+        return (
+            f"{s.rule} chose step {s.step}: {by_accuracy}{in_brackets}, "
+            f"{s.gap_pp:.2f} points below the best of {checkpoints}."
+        )
+    worse = "below" if judged.direction == "higher" else "above"
+    distance = f"{judged.gap:.4g} {worse} the best" if judged.gap else "the best"
     return (
-        f"{s.rule} chose step {s.step}: {_kind(s)} {100 * s.accuracy:.2f}%{in_brackets}, "
-        f"{s.gap_pp:.2f} points below the best of {counted(len(s.trajectory), 'checkpoint')}."
+        f"{s.rule} chose step {s.step}: {_kind(s, judged.metric)} {judged.value:.4g}{in_brackets}, "
+        f"{distance} of {checkpoints}{f'; {by_accuracy}' if by_accuracy else ''}."
     )
 
 
-def _kind(s: Selection) -> str:
-    return "worst-domain source accuracy" if s.worst_domain else "mean source accuracy"
+def _kind(s: Selection, score: str) -> str:
+    return f"worst-domain source {score}" if s.worst_domain else f"mean source {score}"
 
 
 def _eligible(s: Selection) -> str:
     eligible = len(s.eligible_steps)
     if s.params.get("pareto"):
-        feasible = int(s.columns.within(s.tolerance_pp).sum())
+        feasible = int(s.feasible.sum())
         if feasible > eligible:
             return (
-                f"{feasible} are within {s.params['delta_pp']} points of the best; "
+                f"{feasible} are within {_tolerance(s)} of the best; "
                 f"{feasible - eligible} of them dominated by another."
             )
-    if "delta_pp" in s.params:
+    if "delta_pp" in s.params or (s.rule_used.optional and "delta" in s.params):
         if eligible == 1:
             return (
-                f"It is the only one within {s.params['delta_pp']} points of the best, "
-                "so accuracy alone decided."
+                f"It is the only one within {_tolerance(s)} of the best, "
+                f"so {s.constraint} alone decided."
             )
-        return f"{eligible} are within {s.params['delta_pp']} points of the best."
+        return f"{eligible} are within {_tolerance(s)} of the best."
     if "threshold_pp" in s.params:
         reach = "reaches" if eligible == 1 else "reach"
-        return f"{eligible} {reach} {s.params['threshold_pp']} points."
+        return f"{eligible} {reach} {points(s.params['threshold_pp'])}."
     if s.rule == "source-acc":
-        return "" if eligible == 1 else f"{eligible} share that accuracy; the earliest was taken."
-    return "" if s.rule_used.constrained else "Accuracy was not constrained."
+        taken = "latest" if s.ties_broken_by == "latest" else "earliest"
+        return "" if eligible == 1 else f"{eligible} share that accuracy; the {taken} was taken."
+    if s.rule_used.constrained or s.accuracy is None:
+        return ""
+    return "Accuracy was not constrained."
+
+
+def tolerance_in_words(s: Selection) -> str:
+    """The tolerance of a rule, with the score where it is no accuracy."""
+    if "delta_pp" in s.params or not (s.rule_used.optional and "delta" in s.params):
+        return points(s.params.get("delta_pp", 0))
+    return _tolerance(s) if s.constraint == ACCURACY else f"{_tolerance(s)} of {s.constraint}"
+
+
+def _tolerance(s: Selection) -> str:
+    """The tolerance as it was written; of accuracies also in points."""
+    if "delta_pp" in s.params:
+        return points(s.params["delta_pp"])
+    in_points = f" ({float(s.tolerance_pp):.2f} points)" if s.constraint == ACCURACY else ""
+    return f"{s.params['delta']}{in_points}"
 
 
 def coarse(s: Selection) -> str:
@@ -111,11 +148,15 @@ def coarse(s: Selection) -> str:
     numbers = listed([str(n) for n in sizes])
     sentence = (
         f"{numbers} validation examples: one is {'' if len(set(steps)) == 1 else 'at least '}"
-        f"{float(smallest):.2f} points, more than the tolerance of {s.params['delta_pp']}"
+        f"{float(smallest):.2f} points, more than the tolerance of {_plain_tolerance(s)}"
     )
     if s.trajectory.correct is not None and delta < _spacing(steps):
         sentence += ", which keeps only ties with the best"
     return sentence
+
+
+def _plain_tolerance(s: Selection) -> str:
+    return str(s.params["delta_pp"]) if "delta_pp" in s.params else _tolerance(s)
 
 
 def _spacing(steps: list[Fraction]) -> Fraction:
@@ -144,14 +185,22 @@ def _ties(s: Selection) -> str:
         return ""
     sentences = []
     if s.ties:
-        first = "higher accuracy, then " if s.rule_used.ties_by_accuracy else ""
-        sentences.append(f"Exactly tied with {_steps(s.ties)}; broken by {first}the earlier step.")
+        sentences.append(f"Exactly tied with {_steps(s.ties)}; broken by {_breaking(s)}.")
     if s.near_ties:
         sentences.append(
             f"By score it cannot be told from {_steps(s.near_ties)}: the choice among them is "
             "decided by rounding and the offset eta, not by the data."
         )
     return " ".join(sentences)
+
+
+def _breaking(s: Selection) -> str:
+    if s.ties_broken_by == "latest":
+        return "the later step"
+    if s.ties_broken_by == "earliest":
+        return "the earlier step"
+    better = "higher" if s.judged_by is None else s.judged_by.direction
+    return f"{better} {s.constraint}, then the earlier step"
 
 
 def _edge(s: Selection) -> str:
@@ -166,12 +215,14 @@ def _edge(s: Selection) -> str:
 
 
 def _first(s: Selection) -> str:
-    if s.gap_pp > 0:
+    judged = s.judged_by
+    if judged is None or (s.gap_pp if judged.metric == ACCURACY else judged.gap):
         return "It is the first checkpoint: one that was not recorded might do as well."
+    better = f"a {judged.direction} {judged.metric}"
     if s.step == 0:
-        return "It is step 0, and no later checkpoint has a higher accuracy."
+        return f"It is step 0, and no later checkpoint has {better}."
     return (
-        "It is the first checkpoint, and no later one has a higher accuracy: record earlier ones "
+        f"It is the first checkpoint, and no later one has {better}: record earlier ones "
         "too, they might do as well."
     )
 

@@ -12,6 +12,7 @@ from checkwise.records import Trajectory
 from checkwise.records.from_predictions import Recorder
 from checkwise.records.held_out import as_names
 from checkwise.selection.default_rule import DEFAULT_RULE
+from checkwise.selection.directions import Directions, check_directions
 from checkwise.selection.result import Selection
 from checkwise.selection.rules import find_metrics, get_rule
 from checkwise.selection.select import select
@@ -26,7 +27,7 @@ class LiveSelector:
         bins, bandwidth: settings of the calibration errors.
         held_out, sources: domains that ``add`` skips unread, and domains that are validation
             although their names look held out (``test``, ``ood`` …).
-        weights, worst_domain, params: as for :func:`select`.
+        weights, worst_domain, directions, params: as for :func:`select`.
 
     Example:
         >>> z, y = np.array([[2.0, 0.0], [0.0, 1.0]]), [0, 1]
@@ -47,12 +48,18 @@ class LiveSelector:
         sources: str | Iterable[str] | None = None,
         weights: Weights = "equal",
         worst_domain: bool = False,
+        directions: Directions | None = None,
         **params: Any,
     ):
         self._rule = get_rule(rule)
         find_metrics(self._rule, self._rule.complete(params))
         check_weighting(weights, worst_domain)
-        self._options = {"weights": weights, "worst_domain": worst_domain, **params}
+        self._options = {
+            "weights": weights,
+            "worst_domain": worst_domain,
+            "directions": check_directions(directions),
+            **params,
+        }
         self._recorder = Recorder("logits", bins, bandwidth, as_names(held_out), as_names(sources))
         self._selection: Selection | None = None
 
@@ -87,13 +94,17 @@ class LiveSelector:
     def droppable(self) -> tuple[int, ...]:
         """Steps whose weights can be deleted: no later record can make the rule choose them.
 
-        The best accuracy only grows, so what falls below the tolerance stays below. Empty for rules
-        to which this does not apply (``Rule.prunable``).
+        The best accuracy only grows, so what falls below the tolerance stays below. So it is with
+        any other constraint and a tolerance in its own units. A relative one of p moves too: its
+        edge best − p·|best| rises with the best, by 1 − p above 0 and by 1 + p below, and p is at
+        most 1. Where lower is better, all of this is mirrored.
+
+        Empty for rules to which this does not apply (``Rule.prunable``).
         """
         if not self._rule.prunable or self.selection is None:
             return ()
         eligible = self.selection.ranking.eligible
         if self.selection.params.get("pareto"):
             # A dominated checkpoint stays: the one that beats it may fall below the tolerance.
-            eligible = self.selection.columns.within(self.selection.tolerance_pp)
+            eligible = self.selection.feasible
         return tuple(np.array(self._recorder.steps)[~eligible].tolist())

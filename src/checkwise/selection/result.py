@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -13,23 +13,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checkwise.errors import NoGuaranteeError
-from checkwise.metrics import METRICS, Metric
+from checkwise.metrics.registry import Direction
 from checkwise.records import RunKey, Trajectory
 from checkwise.selection.columns import Columns
-from checkwise.selection.constrained import Ranking, positions
+from checkwise.selection.constrained import Ranking, Ties, positions
+from checkwise.selection.constraint import ACCURACY, Tolerance, tolerance_of
+from checkwise.selection.directions import Directions, direction_of, known_direction
 from checkwise.selection.explain import coarse, explain
 from checkwise.selection.guarantees import (
     Guarantee,
     source_accuracy_radius,
     worst_domain_radius,
 )
+from checkwise.selection.record import record
 from checkwise.selection.rules import Rule
-from checkwise.selection.standing import Weights, domain_weights, tolerance
+from checkwise.selection.standing import (
+    BoolArray,
+    IntArray,
+    Weights,
+    domain_weights,
+    tolerance,
+)
 
 if TYPE_CHECKING:
     import pandas
 
-SCHEMA = 1
 NEAR = 1e-9
 
 
@@ -45,12 +53,17 @@ class Selection:
     index: int
     ranking: Ranking
     reason: str = ""  # why not the default rule, where no rule was named
+    directions: Directions = field(default_factory=dict)
 
     def __repr__(self) -> str:
+        by_accuracy = (
+            ""
+            if self.accuracy is None
+            else f"accuracy {100 * self.accuracy:.2f}, gap {self.gap_pp:.2f} points, "
+        )
         return (
-            f"<Selection {self.rule}: step {self.step}, accuracy {100 * self.accuracy:.2f}, "
-            f"gap {self.gap_pp:.2f} points, {len(self.eligible_steps)} eligible of "
-            f"{len(self.trajectory)}>"
+            f"<Selection {self.rule}: step {self.step}, {by_accuracy}"
+            f"{len(self.eligible_steps)} eligible of {len(self.trajectory)}>"
         )
 
     @property
@@ -81,17 +94,53 @@ class Selection:
     @property
     def columns(self) -> Columns:
         """What the rule saw of the run."""
-        return Columns.of(self.trajectory, weights=self.weights, worst_domain=self.worst_domain)
+        return Columns.of(
+            self.trajectory,
+            weights=self.weights,
+            worst_domain=self.worst_domain,
+            directions=self.directions,
+        )
 
     @property
-    def accuracy(self) -> float:
-        """Mean source accuracy of the chosen checkpoint (a fraction)."""
-        return float(self.columns["accuracy"][self.index])
+    def accuracy(self) -> float | None:
+        """Mean source accuracy of the chosen checkpoint (a fraction); None where it has none."""
+        return self._at_choice("accuracy")
 
     @property
-    def gap_pp(self) -> float:
-        """Points of source accuracy below the best checkpoint."""
-        return float(self.columns["gap_pp"][self.index])
+    def gap_pp(self) -> float | None:
+        """Points of source accuracy below the best checkpoint; None without accuracy."""
+        return self._at_choice("gap_pp")
+
+    def _at_choice(self, name: str) -> float | None:
+        columns = self.columns
+        return float(columns[name][self.index]) if name in columns else None
+
+    @property
+    def constraint(self) -> str:
+        """The score that an ``ac`` rule keeps near its best; accuracy for the other rules."""
+        return self.rule_used.constraint(self.params)
+
+    @property
+    def keeps_accuracy(self) -> bool:
+        """Whether the choice is within a tolerance of the best accuracy."""
+        return self.rule_used.constrained and self.constraint == ACCURACY
+
+    @cached_property
+    def judged_by(self) -> ScoreAtChoice | None:
+        """The score that says how near the best the choice is.
+
+        The constraint; for other rules accuracy, or without accuracy what the rule ranks by. None
+        where a rule of your own names no score.
+        """
+        names = [self.constraint, *self.looked_at]
+        there = (name for name in names if name in self.columns)
+        name = next((n for n in there if known_direction(n, self.directions)), None)
+        if name is None:
+            return None
+        value, best = float(self.columns[name][self.index]), float(self.columns.best(name))
+        direction = direction_of(name, self.directions)
+        gap = best - value if direction == "higher" else value - best
+        return ScoreAtChoice(name, direction, value, best, max(gap, 0.0))
 
     @cached_property
     def eligible_steps(self) -> tuple[int, ...]:
@@ -142,11 +191,13 @@ class Selection:
     @cached_property
     def rank(self) -> Any:
         """Rank of every checkpoint, 1 for the chosen one."""
-        return positions(
-            self.ranking,
-            self.columns["order"],
-            ties_by_accuracy=self.rule_used.ties_by_accuracy,
-        )
+        order = order_of(self.columns, self.constraint)
+        return positions(self.ranking, order, ties=self.ties_broken_by)
+
+    @property
+    def ties_broken_by(self) -> Ties:
+        """Which of exactly tied checkpoints was taken."""
+        return self.rule_used.ties(self.params)
 
     @cached_property
     def table(self) -> pandas.DataFrame:
@@ -159,7 +210,8 @@ class Selection:
     def ranked(self) -> dict[str, NDArray[Any]]:
         """The columns of ``table`` by name."""
         columns = {name: column for name, column in self.columns.items() if name != "order"}
-        leading = {name: columns.pop(name) for name in ("step", "accuracy", "gap_pp")}
+        first = ("step", "accuracy", "gap_pp")
+        leading = {name: columns.pop(name) for name in first if name in columns}
         every = {
             "rank": self.rank,
             **leading,
@@ -187,6 +239,11 @@ class Selection:
         Raises:
             NoGuaranteeError: the rule does not constrain accuracy, or counts are not known.
         """
+        if self.constraint != ACCURACY:
+            raise NoGuaranteeError(
+                f"The bound is on accuracy, but this choice keeps {self.constraint} within a "
+                "tolerance of its best, so no bound holds."
+            )
         if not self.rule_used.constrained:
             raise NoGuaranteeError(
                 f"Rule {self.rule} does not keep accuracy within a tolerance of the best, so no "
@@ -210,62 +267,49 @@ class Selection:
 
     @property
     def tolerance_pp(self) -> Fraction:
-        """δ in points; 0 for rules that take the best accuracy."""
-        return tolerance(self.params.get("delta_pp", 0))
+        """δ in points; 0 for rules that take the best accuracy, or constrain another score."""
+        if self._asked is None or "delta_pp" in self.params:
+            return tolerance(self.params.get("delta_pp", 0))
+        if self.constraint != ACCURACY:
+            return Fraction(0)
+        return 100 * self._asked.allowed(self.columns.best(ACCURACY))
+
+    @property
+    def _asked(self) -> Tolerance | None:
+        """The tolerance of a rule that takes any constraint."""
+        if not self.rule_used.optional:
+            return None
+        return tolerance_of(self.params.get("delta_pp", 0), self.params.get("delta"))
+
+    @property
+    def feasible(self) -> BoolArray:
+        """Which checkpoints are within the tolerance of the best, dominated ones too."""
+        if self._asked is None:
+            return self.columns.within(self.tolerance_pp)
+        return self.columns.near_best(self.constraint, self._asked)
 
     def as_dict(self, alpha: float = 0.05) -> dict[str, Any]:
         """The stable record behind ``--json``, with the bound at level ``alpha``."""
-        return {
-            "schema": SCHEMA,
-            "step": self.step,
-            "rule": self.rule,
-            "rule_reason": self.reason or None,
-            "params": {name: plain(value) for name, value in self.params.items()},
-            "weights": self.weights if isinstance(self.weights, str) else dict(self.weights),
-            "worst_domain": self.worst_domain,
-            "score": self.score,
-            "accuracy": self.accuracy,
-            "gap_pp": self.gap_pp,
-            "feasible_steps": list(self.feasible_steps),
-            "ties": list(self.ties),
-            "near_ties": list(self.near_ties),
-            "path": self.path,
-            "checkpoints": len(self.trajectory),
-            "diverged": self.trajectory.n_diverged,
-            "domains": list(self.trajectory.domains),
-            "validation": list(self.trajectory.domains),
-            "notes": list(self.notes),
-            "digest": self.digest,
-            "guarantee": self._guarantee_record(alpha),
-            **self._offered_by(),
-        }
-
-    def _offered_by(self) -> dict[str, Any]:
-        """Which installed packages the rule and its metrics came from, if any did."""
-        used: list[tuple[str, Rule | Metric]] = [("rule", self.rule_used)]
-        used += [("metric", METRICS[name]) for name in self.looked_at if name in METRICS]
-        offered = [
-            {"kind": kind, "name": thing.name, **asdict(thing.origin)}
-            for kind, thing in used
-            if thing.origin is not None
-        ]
-        return {"offered_by": offered} if offered else {}
-
-    def _guarantee_record(self, alpha: float) -> dict[str, Any]:
-        try:
-            return self.guarantee(alpha).as_dict()
-        except NoGuaranteeError as error:
-            return {"alpha": alpha, "bound_pp": None, "reason": str(error)}
+        return record(self, alpha)
 
     def to_json(self) -> str:
         """``as_dict`` as one line of strict JSON."""
         return json.dumps(self.as_dict(), allow_nan=False)
 
 
-def plain(value: Any) -> Any:
-    """A parameter as strict JSON can hold it."""
-    if isinstance(value, float) and value == np.inf:
-        return "inf"
-    if isinstance(value, tuple | list):
-        return [plain(item) for item in value]
-    return value if isinstance(value, str | int | float | bool | None) else str(value)
+@dataclass(frozen=True)
+class ScoreAtChoice:
+    """A score at the chosen checkpoint, its best value in the run, and how much is between."""
+
+    metric: str
+    direction: Direction
+    value: float
+    best: float
+    gap: float
+
+
+def order_of(table: Columns, score: str) -> IntArray:
+    """The order of the checkpoints by a score; all alike where the runs do not carry it."""
+    if score == ACCURACY and score not in table:
+        return np.zeros(table["step"].shape, dtype=np.int64)
+    return table.order_by(score)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -14,10 +15,13 @@ from checkwise.entry_points import Origin, register_offered
 from checkwise.errors import CheckwiseError, InputError
 from checkwise.metrics import is_metric
 from checkwise.selection.columns import Columns
-from checkwise.selection.constrained import Ranking
+from checkwise.selection.constrained import Ranking, Ties, check_ties
+from checkwise.selection.constraint import ACCURACY, check_constraint
 from checkwise.selection.standing import tolerance
+from checkwise.text import points
 
 Rank = Callable[..., Ranking]
+TIES = "ties"
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,9 @@ class Rule:
         ties_by_accuracy: equal scores go to the higher accuracy before the earlier step.
         stackable: ``rank`` accepts a stack of runs.
         names_one: it names one checkpoint and says nothing of the order of the others.
+        leaves_ties: several checkpoints may have the best score, so ``ties`` can be set.
+        needs_accuracy: it looks at accuracy, unless another constraint is set.
+        optional: the constraint's parameters, which ``params`` lists only where they are set.
         fixed: parameters that make this rule of a family (its objectives, its metric).
         origin: the installed package that offers it, if one does.
     """
@@ -49,6 +56,9 @@ class Rule:
     ties_by_accuracy: bool = True
     stackable: bool = True
     names_one: bool = False
+    leaves_ties: bool = True
+    needs_accuracy: bool = True
+    optional: tuple[str, ...] = ()
     fixed: Mapping[str, Any] = field(default_factory=dict)
     origin: Origin | None = None
 
@@ -70,19 +80,68 @@ class Rule:
 
     def complete(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """All parameters with defaults filled in; refuses ones the rule does not take."""
-        unknown = [name for name in params if name not in self.defaults]
-        if unknown and not self.takes_any:
-            takes = ", ".join(self.defaults) or "none"
-            raise InputError(
-                f"Rule {self.name} has no parameter {unknown[0]!r}; it takes: {takes}."
-            )
-        complete = {**self.defaults, **params}
+        given = {
+            name: value
+            for name, value in params.items()
+            if value is not None or name not in (*self.optional, TIES)
+        }
+        unknown = [name for name in given if not self.accepts(name)]
+        if unknown:
+            raise InputError(self._refusal(unknown[0]))
+        defaults = {n: value for n, value in self.defaults.items() if n not in self.optional}
+        if self.optional:
+            check_constraint(given)
+            if "delta" in given:
+                defaults.pop("delta_pp", None)
+        if self.breaks_ties and TIES in given:
+            check_ties(given[TIES])
+        complete = {**defaults, **given}
         for name, value in complete.items():
             if value is inspect.Parameter.empty:
                 raise InputError(f"Rule {self.name} needs the parameter {name!r}.")
         if "delta_pp" in complete:
             tolerance(complete["delta_pp"])  # refuses what is not a tolerance
         return complete
+
+    def accepts(self, name: str) -> bool:
+        """Whether a parameter of that name can be set."""
+        return name in self.defaults or self.takes_any or (name == TIES and self.breaks_ties)
+
+    @property
+    def breaks_ties(self) -> bool:
+        """Whether ``ties`` says which of several best checkpoints it takes."""
+        return self.leaves_ties and not self.names_one and TIES not in self.defaults
+
+    def ties(self, params: Mapping[str, Any]) -> Ties:
+        """How the best of equal scores is found, under complete parameters."""
+        if self.breaks_ties and TIES in params:
+            return check_ties(params[TIES])
+        return "accuracy" if self.ties_by_accuracy else "earliest"
+
+    def constraint(self, params: Mapping[str, Any]) -> str:
+        """The score by which a checkpoint is near-best or not, under complete parameters."""
+        return str(params["constraint"]) if self.optional and "constraint" in params else ACCURACY
+
+    def looks_at(self, params: Mapping[str, Any]) -> tuple[str, ...]:
+        """The scores that it reads of a run, accuracy among them where it needs that."""
+        objectives = params.get("objectives", ())
+        constraint = self.constraint(params)
+        by_accuracy = self.needs_accuracy or params.get(TIES) == ACCURACY
+        constrained = (constraint,) if by_accuracy or constraint != ACCURACY else ()
+        named = () if isinstance(objectives, str) else tuple(objectives)
+        return tuple(dict.fromkeys((*constrained, *self.needs, *named)))
+
+    def ranking(self, table: Columns, params: Mapping[str, Any]) -> Ranking:
+        """``rank`` under complete parameters; ties are broken afterwards."""
+        own = {n: value for n, value in params.items() if n != TIES or not self.breaks_ties}
+        return self.rank(table, **own)
+
+    def _refusal(self, name: str) -> str:
+        if name == TIES:
+            reason = "names one checkpoint" if self.names_one else "leaves no ties"
+            return f"Rule {self.name} takes no `ties`, because it {reason}: leave it out."
+        takes = ", ".join(self.defaults) or "none"
+        return f"Rule {self.name} has no parameter {name!r}; it takes: {takes}."
 
 
 _RULES: dict[str, Rule] = {}
@@ -103,8 +162,22 @@ def get_rule(name: str | Rule) -> Rule:
     if isinstance(name, Rule):
         return name
     if not is_rule(name):
-        raise InputError(f"Expected one of the rules {', '.join(_RULES)}, but got {name!r}.")
+        raise InputError(
+            f"Expected one of the rules {', '.join(_RULES)}, but got {name!r}"
+            f"{nearest(name, _RULES) or '.'}"
+        )
     return _RULES[name]
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """What somebody may have meant by a misspelt name, as the end of a sentence.
+
+    Example:
+        >>> nearest("ac-ncc", ["source-acc", "ac-nc", "ac-nll"]), nearest("x", ["ac-nc"])
+        (': did you mean ac-nc?', '')
+    """
+    alike = difflib.get_close_matches(name, list(known), n=1)
+    return f": did you mean {alike[0]}?" if alike else ""
 
 
 def is_rule(name: str) -> bool:
@@ -113,9 +186,8 @@ def is_rule(name: str) -> bool:
 
 
 def find_metrics(rule: Rule, params: Mapping[str, Any]) -> None:
-    """Load the metrics that a rule ranks by, which an installed package may offer."""
-    objectives = params.get("objectives", ())
-    for name in (*rule.needs, *(() if isinstance(objectives, str) else objectives)):
+    """Load the metrics that a rule looks at, which an installed package may offer."""
+    for name in rule.looks_at(params):
         is_metric(name)
 
 
@@ -170,6 +242,7 @@ def rule(
                 prunable=prunable,
                 stackable=False,
                 names_one=True,
+                needs_accuracy=constrained,
             )
         )
 
@@ -210,7 +283,7 @@ def _ranks(choose: Callable[..., int], name: str, *, constrained: bool) -> Rank:
         if not eligible[at].all():
             raise InputError(
                 f"Rule {name!r} says it is constrained, but chose step {step}, which is not "
-                f"within {params['delta_pp']} points of the best accuracy: choose among "
+                f"within {points(params['delta_pp'])} of the best accuracy: choose among "
                 "`table.within(delta_pp)`."
             )
         return Ranking(np.where(at, 0.0, 1.0), eligible)

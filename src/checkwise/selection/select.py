@@ -9,6 +9,7 @@ from checkwise.errors import CheckwiseError, InputError, MissingMetricError
 from checkwise.records import Trajectory
 from checkwise.selection.columns import Columns
 from checkwise.selection.constrained import choose
+from checkwise.selection.constraint import ACCURACY
 from checkwise.selection.default_rule import (
     REMEDY,
     RuleWithReason,
@@ -16,7 +17,8 @@ from checkwise.selection.default_rule import (
     unsplit,
     usable_rules,
 )
-from checkwise.selection.result import Selection
+from checkwise.selection.directions import Directions, check_directions
+from checkwise.selection.result import Selection, order_of
 from checkwise.selection.rules import Rule, get_rule
 from checkwise.selection.standing import Weights
 
@@ -29,6 +31,7 @@ def select(
     *,
     weights: Weights = "equal",
     worst_domain: bool = False,
+    directions: Directions | None = None,
     **params: Any,
 ) -> Selection:
     """Choose one checkpoint of a run.
@@ -40,7 +43,10 @@ def select(
         weights: how much each domain counts: "equal", "sample", or a weight per domain.
         worst_domain: judge every checkpoint by its worst domain instead of the mean; a minimum
             has no weights, so ``weights`` stays "equal".
-        params: parameters of the rule, such as ``delta_pp`` and ``q``.
+        directions: whether "higher" or "lower" is better, for scores whose names do not say it.
+        params: parameters of the rule, such as ``delta_pp`` and ``q``, and ``ties``: which of
+            exactly tied checkpoints is taken, the "earliest", the "latest", or that of the higher
+            "accuracy" (or of the better constraint), then the earlier.
 
     Example:
         >>> run = Trajectory(steps=[100, 200, 300], domains=["val"],
@@ -49,21 +55,24 @@ def select(
         ...                          "cwece": [[0.02], [0.01], [0.01]]})
         >>> select(run).step, select(run, "source-acc").step, select(run, "pure-nll").step
         (200, 100, 300)
+        >>> select(run, "ac", constraint="nll", delta="50%", objectives=["accuracy"]).step
+        200
     """
     _check_trajectory(trajectory)
-    options: dict[str, Any] = {"weights": weights, "worst_domain": worst_domain}
+    known = check_directions(directions)
     if rule is None:
-        asked = default_rule(trajectory, params, **options)
+        asked = default_rule(trajectory, params, weights=weights, worst_domain=worst_domain)
     else:
         asked = RuleWithReason(get_rule(rule))
     used = asked.rule
-    complete = used.complete(params)
-    check_needs(trajectory, used, complete, weights, worst_domain)
-    table = Columns.of(trajectory, **options)
-    ranking = used.rank(table, **complete)
-    index = choose(ranking, table["order"], ties_by_accuracy=used.ties_by_accuracy)
+    complete = used.complete({**asked.params, **_set(params, asked)})
+    check_needs(trajectory, used, complete, weights, worst_domain, known)
+    table = Columns.of(trajectory, weights=weights, worst_domain=worst_domain, directions=known)
+    ranking = used.ranking(table, complete)
+    order = order_of(table, used.constraint(complete))
+    index = choose(ranking, order, ties=used.ties(complete))
     return Selection(
-        trajectory, used, complete, weights, worst_domain, int(index), ranking, asked.reason
+        trajectory, used, complete, weights, worst_domain, int(index), ranking, asked.reason, known
     )
 
 
@@ -73,6 +82,7 @@ def select_many(
     *,
     weights: Weights = "equal",
     worst_domain: bool = False,
+    directions: Directions | None = None,
     **params: Any,
 ) -> dict[Key, Selection]:
     """Choose one checkpoint of every run: :func:`select` for each, computed together.
@@ -89,12 +99,14 @@ def select_many(
         )
     for run in runs.values():
         _check_trajectory(run)
-    options: dict[str, Any] = {"weights": weights, "worst_domain": worst_domain}
+    known = check_directions(directions)
+    domains: dict[str, Any] = {"weights": weights, "worst_domain": worst_domain}
+    options = {**domains, "directions": known}
     if rule is not None:
         return _select_all(runs, RuleWithReason(get_rule(rule)), params, options)
     groups: dict[tuple[str, str], tuple[RuleWithReason, dict[Key, Trajectory]]] = {}
     for key, run in runs.items():
-        asked = _named(key, default_rule, run, params, **options)
+        asked = _named(key, default_rule, run, params, **domains)
         _, alike = groups.setdefault((asked.rule.name, asked.reason), (asked, {}))
         alike[key] = run
     chosen: dict[Key, Selection] = {}
@@ -125,15 +137,16 @@ def _select_all(
         return {
             key: _named(key, select, run, rule, **options, **params) for key, run in runs.items()
         }
-    complete = rule.complete(params)
+    complete = rule.complete({**asked.params, **_set(params, asked)})
     chosen: dict[Key, Selection] = {}
     for keys in _alike(runs):
         group = [runs[key] for key in keys]
         for key, run in zip(keys, group, strict=True):
             _named(key, check_needs, run, rule, complete, **options)
         table = Columns.stack(group, **options)
-        ranking = rule.rank(table, **complete)
-        indices = choose(ranking, table["order"], ties_by_accuracy=rule.ties_by_accuracy)
+        ranking = rule.ranking(table, complete)
+        order = order_of(table, rule.constraint(complete))
+        indices = choose(ranking, order, ties=rule.ties(complete))
         for r, (key, run) in enumerate(zip(keys, group, strict=True)):
             chosen[key] = Selection(
                 run,
@@ -144,6 +157,7 @@ def _select_all(
                 int(indices[r]),
                 ranking.row(r),
                 asked.reason,
+                options["directions"],
             )
     return {key: chosen[key] for key in runs}
 
@@ -154,25 +168,51 @@ def check_needs(
     params: Mapping[str, Any],
     weights: Weights,
     worst_domain: bool,
+    directions: Directions | None = None,
 ) -> None:
-    """Refuse a rule whose metrics the run does not carry, and say which rules work."""
+    """Refuse a rule whose scores the run does not carry, and say which rules work."""
     objectives = params.get("objectives", ())
     if isinstance(objectives, str):
         raise InputError(f"Expected objectives as a list of metrics, but got {objectives!r}.")
-    needs = [*rule.needs, *objectives]
+    needs = rule.looks_at(params)
     absent = [name for name in needs if name not in trajectory.metrics]
+    if absent == [ACCURACY] and not rule.needs_accuracy:
+        raise MissingMetricError(
+            "Expected accuracy to break ties by, but this run carries only "
+            f"{', '.join(trajectory.metrics)}: break them by the earliest or latest step."
+        )
     if absent:
+        working = ", ".join(usable_rules(trajectory.metrics))
         raise MissingMetricError(
             f"Rule {rule.name} needs {', '.join(absent)}, but this run carries only "
-            f"{', '.join(trajectory.metrics)}. Rules that work: "
-            f"{', '.join(usable_rules(trajectory.metrics))}. To get the rest, {REMEDY}."
+            f"{', '.join(trajectory.metrics)}. {_what_works(working, absent)}"
         )
+    for name in directions or ():
+        if name not in trajectory.metrics:
+            raise InputError(
+                f"Expected the direction of a score of this run, but it carries "
+                f"{', '.join(trajectory.metrics)} and no {name}: check the name."
+            )
     pooled = [name for name in needs if name in unsplit(trajectory, weights, worst_domain)]
     if pooled:
         raise MissingMetricError(
             f"This run carries {', '.join(pooled)} only as an equal mean over domains: other "
             "weights or the worst domain need it per domain."
         )
+
+
+def _what_works(working: str, absent: list[str]) -> str:
+    rules = f"Rules that work: {working}. " if working else ""
+    if absent == [ACCURACY]:
+        return (
+            f"{rules}For another score in its place, name it, as in --constraint f1 --delta 0.5%."
+        )
+    return f"{rules}To get the rest, {REMEDY}."
+
+
+def _set(params: Mapping[str, Any], asked: RuleWithReason) -> dict[str, Any]:
+    """The parameters that the caller set; None leaves one to the default rule."""
+    return {n: value for n, value in params.items() if value is not None or n not in asked.params}
 
 
 def _alike(runs: Mapping[Key, Trajectory]) -> list[list[Key]]:

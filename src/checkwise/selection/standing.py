@@ -138,6 +138,12 @@ class Standing:
     _denominator: int
     _diverged: BoolArray
 
+    @property
+    def best(self) -> Fraction:
+        """The best accuracy of a checkpoint that did not diverge, as a fraction."""
+        best = self._units[~self._diverged].max()
+        return Fraction(int(best), self._denominator) if self.exact else Fraction(float(best))
+
     def within(self, delta_pp: Fraction) -> BoolArray:
         """The feasible set: not diverged and at most ``delta_pp`` points below the best."""
         best = self._units[~self._diverged].max()
@@ -169,7 +175,7 @@ def standing(trajectory: Trajectory, weights: Weights, worst_domain: bool) -> St
     return Standing(
         accuracy=np.where(diverged, np.nan, accuracy),
         gap_pp=np.where(diverged, np.nan, gap_pp),
-        order=_order(units, diverged, 0 if exact else SLACK_PP / 100),
+        order=dense_order(units, diverged, 0 if exact else SLACK_PP / 100),
         exact=exact,
         _units=units,
         _denominator=denominator,
@@ -204,7 +210,7 @@ def _units(
     return (scaled.min(axis=1) if worst_domain else scaled.sum(axis=1)), denominator
 
 
-def _order(units: NDArray[Any], diverged: BoolArray, slack: float) -> IntArray:
+def dense_order(units: NDArray[Any], diverged: BoolArray, slack: float) -> IntArray:
     order = np.full(len(units), len(units), dtype=np.int64)
     rank, head = -1, None
     for t in sorted(np.flatnonzero(~diverged).tolist(), key=lambda t: (-units[t], t)):

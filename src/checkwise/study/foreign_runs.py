@@ -50,6 +50,12 @@ def read_runs(path: Path, request: Request) -> list[ForeignRun]:
                 "or a run of checkwise: write metrics of all domains into a table with a column "
                 "`role`, or give the cohort itself."
             )
+        if "accuracy" not in run.trajectory.metrics:
+            raise InputError(
+                f"Expected runs with accuracy to import, but {run.where} carries only "
+                f"{', '.join(run.trajectory.metrics)}: comparisons are about accuracy; add it, or "
+                "choose a checkpoint with `checkwise select`."
+            )
     files = dict.fromkeys(run.file for run in loaded.values() if run.file is not None)
     beyond = {file: beyond_source(file, request) for file in files}
     runs: list[ForeignRun] = []

@@ -13,7 +13,8 @@ from typing import Any, Final, Literal, TypeAlias
 
 from checkwise.errors import InputError
 from checkwise.selection import Rule, get_rule, is_rule, rules
-from checkwise.selection.result import plain
+from checkwise.selection.record import plain
+from checkwise.selection.rules import nearest
 from checkwise.study import protocols
 from checkwise.study.protocols import Validation
 from checkwise.study.scopes import Scope
@@ -96,7 +97,7 @@ class Method:
 
     def can_take(self, name: str) -> bool:
         """Whether a parameter may be set: the rule names it, or accepts any."""
-        return name in self.takes or (self.rule is not None and self.rule.takes_any)
+        return self.rule is not None and self.rule.accepts(name)
 
     def check_is_rule(self) -> None:
         """Refuse what does not pick a step of every run from that run's source validation."""
@@ -234,7 +235,7 @@ def _named(name: str) -> Method:
     others = [known for known, one in _METHODS.items() if not one.expected]
     raise InputError(
         f"Expected one of the rules {', '.join([*rules(), *expected])} or of the methods "
-        f"{', '.join(others)}, but got {name!r}."
+        f"{', '.join(others)}, but got {name!r}{nearest(name, [*rules(), *_METHODS]) or '.'}"
     )
 
 

@@ -37,6 +37,7 @@ from checkwise.records import RunKey, Trajectory
 from checkwise.selection import Columns, Rule, get_rule
 from checkwise.selection.built_in_rules import wald
 from checkwise.selection.constrained import DELTA_PP, Ranking, accuracy_constrained
+from checkwise.selection.constraint import CONSTRAINT_PARAMS
 from checkwise.selection.standing import Points
 from checkwise.store import layout
 from checkwise.store.logits import source_logits
@@ -162,6 +163,7 @@ AC_LODO = Rule(
     "near that, nearest to the best nll and hard_cwece on them",
     partial(accuracy_constrained, objectives=_HARD),
     needs=_HARD,
+    optional=CONSTRAINT_PARAMS,
     fixed={"objectives": _HARD},
 )
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
+from checkwise.selection.constraint import read_delta
 from checkwise.selection.default_rule import REFERENCE
-from checkwise.selection.result import plain
+from checkwise.selection.record import plain
 from checkwise.selection.standing import Weights, check_weighting, decimal
 from checkwise.study.methods import Method, method
 from checkwise.study.scopes import Scope, check_scope
@@ -71,8 +72,14 @@ def _comparable(part: str, value: Any) -> Any:
 
 
 def _params(row: Method) -> dict[str, Any]:
-    complete = dict(row.params) if row.rule is None else row.rule.complete(row.params)
-    return {name: _as_logged(name, value) for name, value in sorted(complete.items())}
+    if row.rule is None:
+        return {name: _as_logged(name, value) for name, value in sorted(row.params.items())}
+    complete = row.rule.complete(row.params)
+    logged = {name: _as_logged(name, value) for name, value in sorted(complete.items())}
+    if row.rule.optional and "delta" in complete:
+        delta = read_delta(complete["delta"])
+        logged["delta"] = f"{100 * delta.amount}%" if delta.relative else str(delta.amount)
+    return logged
 
 
 def _as_logged(name: str, value: Any) -> Any:

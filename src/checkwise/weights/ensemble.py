@@ -69,7 +69,8 @@ def plan_diwa(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
             "with shared_init = true under [training]."
         )
     chosen = {run.key: select(run.trajectory, "source-acc") for run in runs}
-    best_first = sorted(runs, key=lambda run: (-chosen[run.key].accuracy, run.key))
+    accuracy = {key: c.columns["accuracy"][c.index] for key, c in chosen.items()}
+    best_first = sorted(runs, key=lambda run: (-accuracy[run.key], run.key))
     return Plan(
         {
             "members": [str(run.key) for run in best_first],

@@ -27,12 +27,12 @@ function feasibleAre({ eligible, setting }) {
   const size = eligible.filter(Boolean).length;
   if (rule.takes.includes('delta_pp')) {
     return size === 1
-      ? `It is the only one within ${setting.delta.text} points of the best, so accuracy alone ` +
+      ? `It is the only one within ${inPoints(setting.delta.text)} of the best, so accuracy alone ` +
         'decided.'
-      : `${size} are within ${setting.delta.text} points of the best.`;
+      : `${size} are within ${inPoints(setting.delta.text)} of the best.`;
   }
   if (rule.takes.includes('threshold_pp')) {
-    return `${size} ${size === 1 ? 'reaches' : 'reach'} ${setting.threshold.text} points.`;
+    return `${size} ${size === 1 ? 'reaches' : 'reach'} ${inPoints(setting.threshold.text)}.`;
   }
   if (rule.name === 'source-acc') {
     return size === 1 ? '' : `${size} share that accuracy; the earliest was taken.`;
@@ -108,6 +108,10 @@ function divergedAre({ run }) {
   const count = run.diverged.reduce((sum, lost) => sum + lost, 0);
   return count ? `${counted(count, 'diverged checkpoint')} ${count === 1 ? 'was' : 'were'} left out.`
     : '';
+}
+
+function inPoints(text) {
+  return `${text} ${text === '1' ? 'point' : 'points'}`;
 }
 
 function counted(things, name) {

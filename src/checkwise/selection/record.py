@@ -1,0 +1,95 @@
+"""A selection as stable, strict JSON: what ``--json`` prints."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from checkwise.errors import InputError, NoGuaranteeError
+from checkwise.metrics import METRICS, Metric
+from checkwise.selection.rules import Rule
+from checkwise.selection.standing import decimal
+
+if TYPE_CHECKING:
+    from checkwise.selection.result import Selection
+
+SCHEMA = 1
+# Parameters that a user may write as text, so that they mean the decimal that was written.
+DECIMALS = ("delta_pp", "threshold_pp", "delta")
+
+
+def record(s: Selection, alpha: float) -> dict[str, Any]:
+    """Everything about a selection, with the bound at level ``alpha``."""
+    return {
+        "schema": SCHEMA,
+        "step": s.step,
+        "rule": s.rule,
+        "rule_reason": s.reason or None,
+        "params": {name: _logged(name, value) for name, value in s.params.items()},
+        "weights": s.weights if isinstance(s.weights, str) else dict(s.weights),
+        "worst_domain": s.worst_domain,
+        "score": s.score,
+        "accuracy": s.accuracy,
+        "gap_pp": s.gap_pp,
+        **_constraint(s),
+        "feasible_steps": list(s.feasible_steps),
+        "ties": list(s.ties),
+        "near_ties": list(s.near_ties),
+        "path": s.path,
+        "checkpoints": len(s.trajectory),
+        "diverged": s.trajectory.n_diverged,
+        "domains": list(s.trajectory.domains),
+        "validation": list(s.trajectory.domains),
+        "notes": list(s.notes),
+        "digest": s.digest,
+        "guarantee": _guarantee(s, alpha),
+        **_offered_by(s),
+    }
+
+
+def _constraint(s: Selection) -> dict[str, Any]:
+    """The constraint, unless it is accuracy with a tolerance in points."""
+    if not s.rule_used.optional or "delta" not in s.params or s.judged_by is None:
+        return {}
+    return {"constraint": {**asdict(s.judged_by), "delta": _logged("delta", s.params["delta"])}}
+
+
+def _offered_by(s: Selection) -> dict[str, Any]:
+    """Which installed packages the rule and its metrics came from, if any did."""
+    used: list[tuple[str, Rule | Metric]] = [("rule", s.rule_used)]
+    used += [("metric", METRICS[name]) for name in s.looked_at if name in METRICS]
+    offered = [
+        {"kind": kind, "name": thing.name, **asdict(thing.origin)}
+        for kind, thing in used
+        if thing.origin is not None
+    ]
+    return {"offered_by": offered} if offered else {}
+
+
+def _guarantee(s: Selection, alpha: float) -> dict[str, Any]:
+    try:
+        return s.guarantee(alpha).as_dict()
+    except NoGuaranteeError as error:
+        return {"alpha": alpha, "bound_pp": None, "reason": str(error)}
+
+
+def _logged(name: str, value: Any) -> Any:
+    """A parameter in JSON: a decimal that was written as text is a number."""
+    if name not in DECIMALS or not isinstance(value, str):
+        return plain(value)
+    try:
+        exact = decimal(value, name)
+    except InputError:  # a share, or a rule of the user's own that takes words
+        return value
+    return int(exact) if exact.denominator == 1 else float(exact)
+
+
+def plain(value: Any) -> Any:
+    """A parameter as strict JSON can hold it."""
+    if isinstance(value, float) and value == np.inf:
+        return "inf"
+    if isinstance(value, tuple | list):
+        return [plain(item) for item in value]
+    return value if isinstance(value, str | int | float | bool | None) else str(value)
