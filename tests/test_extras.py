@@ -25,13 +25,17 @@ from tests.weights.cohorts import STUDY, train_cohort
 ROOT = Path(__file__).parents[1]
 EXTRAS = sorted(set(EXTRA_OF.values()))
 # In a folder with `trained` (a cohort with weights), `study.toml`, `written` (journals only),
-# `packed.tar.xz`, `one.npz` and `table.csv`.
+# `packed.tar.xz`, `one.npz`, `evaluate.py` and `table.csv`.
 COMMANDS = {
     "demo": ["demo", "--out", "out"],
     "select": ["select", "written"],
     "export": ["export", "trained/runs/RUN", "-o", "best.safetensors"],
     "rules": ["rules"],
     "metrics": ["metrics", "one.npz"],
+    "predict": [
+        *("predict", "trained/runs/RUN", "--function", "evaluate.py:outputs"),
+        *("--domains", "validation", "-o", "predictions"),
+    ],
     "train": ["train", "short.toml", "--out", "one-run", "--algorithm", "GroupDRO"],
     "sweep": ["sweep", "short.toml", "--out", "new", "--workers", "1"],
     "status": ["status", "trained"],
@@ -94,6 +98,9 @@ def material(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rows = ["0,a,source,0.5", "0,b,target,0.4", "9,a,source,0.6", "9,b,target,0.5"]
     (folder / "table.csv").write_text("\n".join(["step,domain,role,accuracy", *rows]))
     np.savez(folder / "one.npz", logits=3 * np.eye(3), labels=np.arange(3))
+    (folder / "evaluate.py").write_text(
+        "import numpy as np\ndef outputs(path, domain): return 3 * np.eye(3), np.arange(3)\n"
+    )
     return folder
 
 
@@ -106,7 +113,7 @@ def said(request: pytest.FixtureRequest, material: Path) -> tuple[str, dict[str,
     folder.mkdir()
     for entry in ("trained", "written"):
         shutil.copytree(material / entry, folder / entry)
-    for entry in ("short.toml", "packed.tar.xz", "one.npz", "table.csv"):
+    for entry in ("short.toml", "packed.tar.xz", "one.npz", "evaluate.py", "table.csv"):
         shutil.copy(material / entry, folder)
     run = next((folder / "trained" / "runs").iterdir()).name
     # The demo trains for minutes where nothing is missing.

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from checkwise.data import from_arrays
 from checkwise.errors import InputError
+from checkwise.threads import ONE_THREAD
 from checkwise.train.config import NetworkConfig
-from checkwise.train.machine import ONE_THREAD
 from checkwise.train.networks.extract import extractor, freeze
 from checkwise.train.networks.extract_pool import child_processes
 

@@ -40,6 +40,7 @@ COMMANDS: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("calibrate", "calibrate.command", "Fit a temperature on source validation."),
         ("rules", "rules.command", "List the rules and what they need."),
         ("metrics", "metrics.command", "Measure saved logits or probabilities."),
+        ("predict", "predict.command", "Evaluate checkpoints with your function."),
     ),
     "Train": (
         ("demo", "demo.command", "Run a small study from start to end."),

@@ -14,6 +14,7 @@ from checkwise.readers.predictions_file import kind_of, read_outputs
 from checkwise.readers.request import LoadedRun, Request, build
 from checkwise.records import Trajectory
 from checkwise.records.held_out import Sides, check_held_out, divide
+from checkwise.store.predictions_record import locate, read_record
 
 STEP = re.compile(r"step[-_]?([0-9]{1,15})")
 WEIGHTS = (".safetensors", ".pt", ".pth", ".ckpt")
@@ -38,14 +39,14 @@ def step_folders(path: Path) -> dict[int, Path]:
 
 def recognises(path: Path) -> bool:
     """Whether a folder has a step folder with saved outputs."""
-    return path.is_dir() and any(_outputs(folder) for folder in step_folders(path).values())
+    return path.is_dir() and any(output_files(folder) for folder in step_folders(path).values())
 
 
 def read(path: Path, request: Request) -> list[LoadedRun]:
     """The one run whose outputs the folder holds; every metric is computed from them."""
     request.refuse_columns(path)
     folders = step_folders(path)
-    files = {step: _outputs(folder) for step, folder in folders.items()}
+    files = {step: output_files(folder) for step, folder in folders.items()}
     sides = _sides(request, files, folders, path)
     # Targets go here, so that not even their names reach the trajectory.
     sources = {
@@ -53,7 +54,7 @@ def read(path: Path, request: Request) -> list[LoadedRun]:
         for step, domains in files.items()
     }
     kind = kind_of(next(file for domains in sources.values() for file in domains.values()))
-    weights = {step: _weights(folder) for step, folder in folders.items()}
+    weights, notes = _checkpoints(path, folders)
     trajectory = build(
         Trajectory.from_predictions,
         str(path),
@@ -65,13 +66,13 @@ def read(path: Path, request: Request) -> list[LoadedRun]:
         sources=sides.sources,
         paths=[*weights.values()] if any(weights.values()) else None,
     )
-    trajectory = replace(trajectory, notes=(*trajectory.notes, *sides.notes))
+    trajectory = replace(trajectory, notes=(*trajectory.notes, *sides.notes, *notes))
     return [LoadedRun(None, trajectory, str(path))]
 
 
 def logits_at(path: Path, step: int, domains: Sequence[str]) -> dict[str, tuple[Any, Any]]:
     """The logits and labels of one step on these domains; no other file is opened."""
-    files = _outputs(step_folders(path)[step])
+    files = output_files(step_folders(path)[step])
     logits: dict[str, tuple[Any, Any]] = {}
     for domain in domains:
         kind, outputs, labels = read_outputs(files[domain])
@@ -121,7 +122,7 @@ class _Outputs(Mapping[str, tuple[Any, Any]]):
         return len(self._files)
 
 
-def _outputs(folder: Path) -> dict[str, Path]:
+def output_files(folder: Path) -> dict[str, Path]:
     """Domain → file, without hidden files."""
     return {
         file.stem: file
@@ -135,6 +136,17 @@ def _set_aside(folder: Path) -> set[str]:
     return {file.name for file in folder.iterdir() if file.is_dir()} | {
         file.stem for file in folder.glob("*/*.npz")
     }
+
+
+def _checkpoints(
+    path: Path, folders: Mapping[int, Path]
+) -> tuple[dict[int, str | None], tuple[str, ...]]:
+    """The checkpoint of every step, by `checkwise predict`'s record or beside the outputs."""
+    record = read_record(path)
+    if record is None:
+        return {step: _weights(folder) for step, folder in folders.items()}, ()
+    located = locate(path, record, folders)
+    return {step: located.paths.get(step) for step in folders}, located.notes
 
 
 def _weights(folder: Path) -> str | None:

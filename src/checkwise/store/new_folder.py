@@ -57,11 +57,11 @@ def _workplace(out: Path) -> Iterator[Path]:
     """
     out.parent.mkdir(parents=True, exist_ok=True)
     for place in out.parent.glob(f".{glob.escape(out.name)}.*{_BUILDING}"):
-        with suppress(OSError), _locked(place):
+        with suppress(OSError), locked(place):
             shutil.rmtree(place)
     around = Path(mkdtemp(prefix=f".{out.name}.", suffix=_BUILDING, dir=out.parent))
     try:
-        with _locked(around):
+        with locked(around):
             place = around / out.name
             place.mkdir()
             yield place
@@ -70,11 +70,16 @@ def _workplace(out: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path) -> Iterator[int]:
+    """Hold the lock on a folder; the open file that holds it, which a child may hold too.
+
+    Raises:
+        BlockingIOError: another process has it.
+    """
     file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
+        yield file
     finally:
         os.close(file)
 

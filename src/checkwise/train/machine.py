@@ -1,4 +1,4 @@
-"""The processor a run trains on, and the environment of a process with one thread.
+"""The processor a run trains on.
 
 Other instructions round differently, so the last bits of a run depend on its processor.
 """
@@ -8,22 +8,10 @@ from __future__ import annotations
 import platform
 from functools import cache
 from pathlib import Path
-from typing import Final
 
 import torch
 
 _CPU_INFO = Path("/proc/cpuinfo")
-
-ONE_THREAD: Final = {
-    "OMP_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    # By default malloc returns large blocks to the system and faults their pages in again.
-    "MALLOC_TRIM_THRESHOLD_": str(2**33),
-    "MALLOC_MMAP_THRESHOLD_": str(2**33),
-    "MALLOC_TOP_PAD_": str(2**26),
-}
-"""Environment variables for a child process that computes on one thread."""
 
 
 def machine(device: str) -> dict[str, str]:

@@ -14,7 +14,7 @@ from typing import IO
 
 from checkwise.sweep.executors.base import Workers
 from checkwise.sweep.worker import Job
-from checkwise.train.machine import ONE_THREAD
+from checkwise.threads import ONE_THREAD
 
 PATIENCE_SECONDS = 120.0
 

@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 
 from checkwise.data.feature_cache import Extract
 from checkwise.errors import InputError
+from checkwise.threads import ONE_THREAD
 from checkwise.train.config import Tune
-from checkwise.train.machine import ONE_THREAD
 
 
 @contextmanager

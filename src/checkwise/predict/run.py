@@ -1,0 +1,252 @@
+"""Evaluates every checkpoint of a folder with the user's function, into a predictions folder."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from checkwise import __version__
+from checkwise.errors import InputError
+from checkwise.predict.checkpoints import find_checkpoints
+from checkwise.predict.continuation import (
+    discard,
+    known_facts,
+    missing_domains,
+    outdated,
+    remove_leftovers,
+)
+from checkwise.predict.function import FunctionName
+from checkwise.predict.pool import Failure, Pool, Task
+from checkwise.predict.worker_process import FunctionError, Worker
+from checkwise.records.checks import domains as domain_names
+from checkwise.records.held_out import same_name
+from checkwise.store import layout
+from checkwise.store.atomic_write import writing
+from checkwise.store.new_folder import locked
+from checkwise.store.predictions_record import (
+    PredictionsRecord,
+    RecordedCheckpoint,
+    read_record,
+    state_of,
+    write_record,
+)
+
+PATIENCE_SECONDS = 10.0  # for the workers of a command that was killed to end
+
+
+@dataclass(frozen=True)
+class PredictResult:
+    """How it ended. There is one output per step and domain."""
+
+    record: PredictionsRecord
+    steps: tuple[int, ...]
+    domains: tuple[str, ...]
+    written: int
+    missing: int
+    failures: tuple[Failure, ...]
+    interrupted: bool
+
+    @property
+    def outputs(self) -> int:
+        """How many outputs were asked for."""
+        return len(self.steps) * len(self.domains)
+
+
+def predict(
+    folder: Path,
+    function: str,
+    domains: Sequence[str],
+    out: Path,
+    *,
+    checkpoints: str | None = None,
+    workers: int = 1,
+    force: bool = False,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> PredictResult:
+    """Call the function once for every checkpoint and domain that has no outputs in ``out`` yet.
+
+    Args:
+        folder: where the checkpoints are.
+        function: ``file.py:function`` or ``module:function``; called with path and domain.
+        domains: names that are passed to the function, and name the files.
+        out: the predictions folder.
+        checkpoints: pattern of the checkpoints' names.
+        workers: processes.
+        force: discard outputs that another function, or another state of a checkpoint, gave.
+        progress: called with outputs written and to write.
+
+    Raises:
+        InputError: the input is not valid, or would mix outputs.
+        FunctionError: the function cannot be loaded.
+        StoreError: the folder cannot be written.
+    """
+    name = FunctionName.parse(function)
+    names = check_domains(domains)
+    found = find_checkpoints(folder, checkpoints)
+    _check_place(folder, found.values(), out)
+    with _alone(out) as lock:
+        remove_leftovers(out)
+        before = read_record(out)
+        first = _start(name, lock)
+        workers_left = [first]
+
+        def start() -> Worker:
+            with suppress(IndexError):
+                return workers_left.pop()
+            return _start(name, lock, sha256=first.sha256)
+
+        try:
+            now = _record(name, first.sha256, folder, found, names, out)
+            stale = outdated(out, before, now)
+            if stale.steps and not force:
+                raise InputError(
+                    f"Expected outputs in {out} that can be continued, but {stale.reason}: choose "
+                    "another folder, or discard them with --force."
+                )
+            with writing(out):
+                discard(out, stale.steps)  # before the record, which would call them current
+                write_record(out, _joined(before, now))
+            missing = missing_domains(out, found, names)
+            tasks = [
+                Task(step, folder.absolute() / found[step], now.checkpoints[step].state, absent)
+                for step, absent in missing.items()
+            ]
+            total = sum(len(task.domains) for task in tasks)
+            pool = Pool(tasks, out, known_facts(out), start)
+            interrupted = False
+            try:
+                pool.run(min(workers, len(tasks)), lambda done: progress(done, total))
+            except KeyboardInterrupt:
+                interrupted = True
+        finally:
+            for worker in workers_left:
+                worker.close()
+            remove_leftovers(out)
+    failures = sorted(pool.failures, key=lambda failure: failure.step)
+    return PredictResult(
+        now, tuple(found), names, pool.written, total - pool.written, tuple(failures), interrupted
+    )
+
+
+def check_domains(domains: Sequence[str]) -> tuple[str, ...]:
+    """Names that can be file names as they are, and stay apart on any file system."""
+    names = domain_names(domains)
+    for name in names:
+        if layout.file_name(name) != name:
+            raise InputError(
+                f"Expected domains that can name a file, but got {name!r}: leave out /, \\, a "
+                "leading dot and percent signs, and keep it short."
+            )
+    for index, name in enumerate(names):
+        alike = [other for other in names[:index] if same_name(name, other)]
+        if alike:
+            raise InputError(
+                f"Expected domains with different names, but got {alike[0]!r} and {name!r}: "
+                "rename one."
+            )
+    return names
+
+
+def _check_place(folder: Path, checkpoints: Iterable[str], out: Path) -> None:
+    """Refuse to write among the checkpoints, where outputs would look like checkpoints."""
+    place = out.resolve()
+    paths = {(folder / name).resolve() for name in checkpoints}
+    if place in {path.parent for path in paths} or paths & {place, *place.parents}:
+        raise InputError(
+            f"Expected a folder of its own for the outputs, but {out} holds the checkpoints: "
+            f"choose another, such as {out / 'predictions'}."
+        )
+
+
+@contextmanager
+def _alone(out: Path) -> Iterator[int]:
+    """The predictions folder, made and locked; the descriptor that holds the lock.
+
+    Workers hold it too, so that none of a killed command writes beside a new one.
+    """
+    made = not out.exists()
+    with writing(out):
+        out.mkdir(parents=True, exist_ok=True)
+    try:
+        with _lock(out) as lock:
+            yield lock
+    finally:
+        if made:
+            with suppress(OSError):  # something was written
+                out.rmdir()
+
+
+@contextmanager
+def _lock(out: Path) -> Iterator[int]:
+    with ExitStack() as stack:
+        end = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            try:
+                lock = stack.enter_context(locked(out))
+                break
+            except BlockingIOError:
+                if time.monotonic() > end:
+                    raise InputError(
+                        f"Expected to be alone, but another `checkwise predict` writes to {out}: "
+                        "wait for it, or choose another folder."
+                    ) from None
+                time.sleep(0.1)
+        yield lock
+
+
+def _start(name: FunctionName, lock: int, *, sha256: str | None = None) -> Worker:
+    """A worker that has loaded the function, the same one as the first worker's."""
+    worker = Worker(name, lock=lock)
+    try:
+        worker.load()
+        if sha256 not in (None, worker.sha256):
+            raise FunctionError(f"{name.short} was changed meanwhile: run the command again.")
+    except BaseException:
+        worker.kill()
+        worker.close()
+        raise
+    return worker
+
+
+def _record(
+    name: FunctionName,
+    sha256: str,
+    folder: Path,
+    checkpoints: Mapping[int, str],
+    domains: tuple[str, ...],
+    out: Path,
+) -> PredictionsRecord:
+    return PredictionsRecord(
+        function=name.short,
+        sha256=sha256,
+        folder=str(folder.absolute()),
+        from_here=os.path.relpath(folder.resolve(), out.resolve()),
+        domains=domains,
+        checkpoints={
+            step: RecordedCheckpoint(path, state_of(folder / path))
+            for step, path in checkpoints.items()
+        },
+        versions=_versions(),
+    )
+
+
+def _joined(before: PredictionsRecord | None, now: PredictionsRecord) -> PredictionsRecord:
+    """The new record with the checkpoints and domains of the old one that it lacks."""
+    if before is None or (before.function, before.sha256) != (now.function, now.sha256):
+        return now
+    domains = tuple(dict.fromkeys((*before.domains, *now.domains)))
+    return replace(now, domains=domains, checkpoints={**before.checkpoints, **now.checkpoints})
+
+
+def _versions() -> dict[str, str]:
+    versions = {"python": platform.python_version(), "checkwise": __version__}
+    for package in ("numpy", "torch"):
+        with suppress(PackageNotFoundError):
+            versions[package] = version(package)
+    return versions
