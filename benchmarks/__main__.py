@@ -12,6 +12,7 @@ NAMES = (
     "metrics",
     "selection",
     "loading",
+    "event_files",
     "data",
     "updates",
     "training",

@@ -1,8 +1,4 @@
-"""All scalars of one event file, in compact arrays.
-
-Writers repeat themselves: apart from time, step and value, every record of a tag has the same
-bytes. The first of them is parsed; the rest are found by those bytes, many at a time.
-"""
+"""All scalars of one event file, in compact arrays."""
 
 from __future__ import annotations
 
@@ -11,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from checkwise.errors import InputError
-from checkwise.readers.logs.event_fields import Event, MalformedError, is_one_summary, read_event
+from checkwise.readers.logs.event_fields import Event, MalformedError, Scalar, read_event
+from checkwise.readers.logs.event_shapes import Floats, Integers, Shapes
 from checkwise.readers.logs.tfrecord import LARGEST_RECORD, Block, Ending, read_blocks
 
 MOST_SCALARS = 1 << 25  # of one file; each takes 16 bytes
@@ -22,8 +18,6 @@ MOST_TAGS = 1 << 16
 
 _WALL_TIME, _STEP = 0x09, 0x10  # first bytes of an event's first two fields
 _BEFORE_STEP = 9  # bytes of the wall time and its key
-_LONGEST_SHAPE, _MOST_SHAPES = 512, 1 << 14
-_MOST_TAILS = 4
 
 
 @dataclass
@@ -56,50 +50,25 @@ class EventFile:
 class _Scalars:
     """Scalars of a block, by tag and then in the order of the file."""
 
-    tags: NDArray[np.int64]
-    steps: NDArray[np.int64]
-    values: NDArray[np.float64]
+    tags: Integers
+    steps: Integers
+    values: Floats
 
 
 @dataclass
 class _Tags:
-    """Tags by number, and the shapes of records by which they are known."""
+    """Tags by number, their points, and the shapes of records by which they are known."""
 
     numbers: dict[str, int] = field(default_factory=dict)
     series: list[Series] = field(default_factory=list)
-    # By the number of bytes behind the value: all bytes behind the step but the value's four,
-    # and the number of the tag that has them.
-    shapes: dict[int, dict[bytes, int]] = field(default_factory=lambda: {0: {}})
+    shapes: Shapes = field(default_factory=Shapes)
 
-    def number(self, tag: bytes, bits: int) -> int:
-        number = self.numbers.setdefault(decoded(tag), len(self.series))
+    def number(self, scalar: Scalar) -> int:
+        number = self.numbers.setdefault(decoded(scalar.tag), len(self.series))
         if number == len(self.series):
             self.series.append(Series())
-        self.series[number].bits = max(self.series[number].bits, bits)
+        self.series[number].bits = max(self.series[number].bits, scalar.bits)
         return number
-
-    def known(self, data: bytes, body: int, end: int) -> tuple[int, int]:
-        """Number of the tag whose shape a record has (else -1), and bytes behind its value."""
-        for tail, shapes in self.shapes.items():
-            number = shapes.get(data[body : end - 4 - tail] + data[end - tail : end])
-            if number is not None:
-                return number, tail
-        return -1, 0
-
-    def learn(self, data: bytes, body: int, end: int, event: Event) -> None:
-        """Remember the shape of an event that is one 32-bit scalar and nothing else."""
-        if len(event.scalars) != 1 or not 4 < end - body < _LONGEST_SHAPE:
-            return
-        scalar = event.scalars[0]
-        if scalar.position is None or not is_one_summary(data, body, end):
-            return
-        tail = end - 4 - scalar.position
-        if tail not in self.shapes and len(self.shapes) == _MOST_TAILS:
-            return
-        shapes = self.shapes.setdefault(tail, {})
-        if len(shapes) < _MOST_SHAPES:
-            shape = data[body : scalar.position] + data[end - tail : end]
-            shapes[shape] = self.number(scalar.tag, 32)
 
 
 def read_event_file(path: Path) -> EventFile:
@@ -194,30 +163,38 @@ def _event(path: Path, block: Block, record: int) -> Event:
 
 
 def _block_scalars(path: Path, block: Block, tags: _Tags) -> _Scalars:
-    """The scalars of a block."""
+    """The scalars of a block: of a few unknown records, then of those that are known by them."""
     data, (steps, bodies) = block.data, _steps(block)
     ends = block.starts + block.lengths
-    get = tags.shapes[0].get
-    cuts = zip(bodies.tolist(), (ends - 4).tolist(), strict=True)
-    numbers = np.array([get(data[body:cut], -1) for body, cut in cuts], np.int64)
-    values = ends - 4  # where the value of each record stands
-    parsed: list[tuple[int, int, int, float]] = []  # record, number of the tag, step, value
-    for record in np.flatnonzero(numbers < 0).tolist():
-        body, end = int(bodies[record]), int(ends[record])
-        number, tail = tags.known(data, body, end)
-        if number < 0:
+    numbers, values = np.full(len(ends), -1, np.int64), np.zeros(len(ends))
+    parsed: list[tuple[int, int, int]] = []  # record, number of the tag, step
+    parsed_values: list[float] = []
+    rest, few = np.arange(len(ends)), 64
+    while len(rest):
+        numbers[rest], values[rest] = tags.shapes.known(data, bodies[rest], ends[rest])
+        rest = rest[numbers[rest] < 0]
+        for record in rest[:few].tolist():
             event = _event(path, block, record)
-            parsed += (
-                (record, tags.number(scalar.tag, scalar.bits), event.step, scalar.value)
-                for scalar in event.scalars
-            )
-            tags.learn(data, body, end, event)
-        numbers[record] = number
-        values[record] -= tail
-    return _joined(data, steps, numbers, values, parsed)
+            for scalar in event.scalars:
+                parsed.append((record, tags.number(scalar), event.step))
+                parsed_values.append(scalar.value)
+            if len(event.scalars) == 1:
+                body, end = int(bodies[record]), int(ends[record])
+                tags.shapes.learn(data, body, end, event, parsed[-1][1])
+        rest, few = rest[few:], 4 * few
+    known = np.flatnonzero(numbers >= 0)
+    table = np.array(parsed, np.int64).reshape(-1, 3).T
+    records = np.append(known, table[0])
+    numbers = np.append(numbers[known], table[1])
+    order = np.lexsort((records, numbers))
+    return _Scalars(
+        numbers[order],
+        np.append(steps[known], table[2])[order],
+        np.append(values[known], parsed_values)[order],
+    )
 
 
-def _steps(block: Block) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _steps(block: Block) -> tuple[Integers, Integers]:
     """Step of each event, and where what follows it starts: the end where neither is as usual."""
     data = np.frombuffer(block.data, np.uint8)
     ends = block.starts + block.lengths
@@ -236,25 +213,6 @@ def _steps(block: Block) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         position += more
         more &= byte >= 0x80
     return steps.view(np.int64), np.where(usual & ~more, position, ends)
-
-
-def _joined(
-    data: bytes,
-    steps: NDArray[np.int64],
-    numbers: NDArray[np.int64],
-    positions: NDArray[np.int64],
-    parsed: list[tuple[int, int, int, float]],
-) -> _Scalars:
-    """Scalars known by their record's shape (those with a number), and those that were parsed."""
-    known = np.flatnonzero(numbers >= 0)
-    raw = np.frombuffer(data, np.uint8)[positions[known, None] + np.arange(4)]
-    table = np.array([row[:3] for row in parsed], np.int64).reshape(-1, 3)
-    records = np.append(known, table[:, 0])
-    tags = np.append(numbers[known], table[:, 1])
-    steps = np.append(steps[known], table[:, 2])
-    values = np.append(raw.view("<f4")[:, 0].astype(np.float64), [row[3] for row in parsed])
-    order = np.lexsort((records, tags))
-    return _Scalars(tags[order], steps[order], values[order])
 
 
 def _append(scalars: _Scalars, series: list[Series]) -> None:

@@ -1,0 +1,140 @@
+"""Reading TensorBoard's event files, against TensorBoard's own reader on a tenth of them.
+
+Run: ``python -m benchmarks.event_files``. Each reading is a process of its own; times are those of
+the processor, memory is the peak above what the process had after its imports.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from checkwise.readers.logs.crc32c import masked, masked_rows
+
+TAGS = ("train/loss", "train/grad_norm", "train/learning_rate", "eval/loss", "eval/accuracy")
+FIRST_STEP = 1 << 14  # steps of three bytes up to two million
+SIZES = {"tenth": 10_000_000, "whole": 100_000_000}
+TARGET_SECONDS, TARGET_MEMORY, TARGET_RATIO = 6.0, 200.0, 5.0
+PLUGIN = b"\x4a\x0b\x0a\x09\x0a\x07scalars"  # metadata as TensorFlow 2 repeats it
+
+Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+
+
+def event(tag: str, *, tensors: bool) -> bytes:
+    """An event with nine bytes of zero for time, three for step and four for the value."""
+    value = b"\x42\x0a\x08\x01\x12\x00\x22\x04\0\0\0\0" + PLUGIN if tensors else b"\x15\0\0\0\0"
+    value = b"\x0a" + bytes([len(tag)]) + tag.encode() + value
+    value = b"\x0a" + bytes([len(value)]) + value
+    return b"\x09" + bytes(8) + b"\x10" + bytes(3) + b"\x2a" + bytes([len(value)]) + value
+
+
+def records(tag: str, steps: Any, values: Any, *, tensors: bool) -> Bytes:
+    """One record a row."""
+    data = np.tile(np.frombuffer(event(tag, tensors=tensors), np.uint8), (len(steps), 1))
+    data[:, 1:9] = (1.7e9 + steps).astype("<f8").view(np.uint8).reshape(-1, 8)
+    for place in range(3):
+        data[:, 10 + place] = steps >> 7 * place & 127 | (128 if place < 2 else 0)
+    at = data.shape[1] - 4 - (len(PLUGIN) if tensors else 0)
+    data[:, at : at + 4] = values.astype("<f4").view(np.uint8).reshape(-1, 4)
+    length = struct.pack("<Q", data.shape[1])
+    header = np.frombuffer(length + struct.pack("<I", masked(length)), np.uint8)
+    checks = masked_rows(data).astype("<u4").view(np.uint8).reshape(-1, 4)
+    return np.hstack([np.tile(header, (len(steps), 1)), data, checks])
+
+
+def write_file(path: Path, size: int, *, tensors: bool = False, batch: int = 20_000) -> int:
+    """An event file of about ``size`` bytes; returns how many scalars it has."""
+    version = b"\x09" + bytes(8) + b"\x1a\x0dbrain.Event:2"
+    length = struct.pack("<Q", len(version))
+    rng = np.random.default_rng(0)
+    step, written = FIRST_STEP, 0
+    with path.open("wb") as file:
+        file.write(length + struct.pack("<I", masked(length)))
+        file.write(version + struct.pack("<I", masked(version)))
+        while file.tell() < size:
+            steps = np.arange(step, step + batch)
+            rows = [records(tag, steps, rng.random(batch), tensors=tensors) for tag in TAGS]
+            file.write(np.hstack(rows).tobytes())
+            step, written = step + batch, written + batch * len(TAGS)
+    return written
+
+
+def read_by_checkwise(folder: Path) -> int:
+    from checkwise.readers.logs.tensorboard import open_logs
+
+    (log,) = open_logs(folder)
+    return len(log.points("eval/loss").cells) + len(log.points("eval/accuracy").cells)
+
+
+def read_by_tensorboard(folder: Path) -> int:
+    from tensorboard.backend.event_processing.event_accumulator import SCALARS, EventAccumulator
+
+    reader = EventAccumulator(str(folder), size_guidance={SCALARS: 0})
+    reader.Reload()
+    return len(reader.Scalars("eval/loss")) + len(reader.Scalars("eval/accuracy"))
+
+
+READERS = {"checkwise": read_by_checkwise, "tensorboard": read_by_tensorboard}
+
+
+def read(reader: str, folder: Path) -> None:
+    """Print asked-for scalars, seconds and megabytes of one reading."""
+    with tempfile.TemporaryDirectory() as name:  # imports are not measured
+        write_file(Path(name) / "events.out.tfevents.0", 100, batch=1)
+        READERS[reader](Path(name))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    start = time.process_time()
+    scalars = READERS[reader](folder)
+    seconds = time.process_time() - start
+    print(scalars, seconds, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+
+
+def in_new_process(reader: str, folder: Path, scalars: int) -> tuple[float, float]:
+    command = [sys.executable, "-m", "benchmarks.event_files", "--read", reader, str(folder)]
+    count, seconds, memory = subprocess.check_output(command, text=True).split()
+    assert int(count) == scalars * 2 // len(TAGS)
+    return float(seconds), float(memory)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--read", nargs=2, metavar=("READER", "FOLDER"))
+    if arguments := parser.parse_args().read:
+        read(arguments[0], Path(arguments[1]))
+        return 0
+    times: dict[str, float] = {}
+    memory: dict[str, float] = {}
+    with tempfile.TemporaryDirectory() as name:
+        for what, size, tensors, readers in (
+            ("a tenth", SIZES["tenth"], False, ("checkwise", "tensorboard")),
+            ("floats", SIZES["whole"], False, ("checkwise",)),
+            ("tensors", SIZES["whole"], True, ("checkwise",)),
+        ):
+            folder = Path(name) / what
+            folder.mkdir()
+            scalars = write_file(folder / "events.out.tfevents.0", size, tensors=tensors)
+            for reader in readers:
+                key = f"{what}, {reader}"
+                times[key], memory[key] = in_new_process(reader, folder, scalars)
+                print(f"{key:20} {scalars:9,} scalars {times[key]:7.2f} s {memory[key]:5.0f} MB")
+    ratio = times["a tenth, tensorboard"] / times["a tenth, checkwise"]
+    met = (
+        max(times["floats, checkwise"], times["tensors, checkwise"]) < TARGET_SECONDS
+        and max(memory["floats, checkwise"], memory["tensors, checkwise"]) < TARGET_MEMORY
+        and ratio > TARGET_RATIO
+    )
+    print(f"TensorBoard takes {ratio:.0f}x the time  {'ok' if met else 'MISSED'}")
+    return not met
+
+
+if __name__ == "__main__":
+    sys.exit(main())
