@@ -42,7 +42,7 @@ def cells(log: Log, name: str) -> list[float]:
 
 
 def steps(log: Log, name: str) -> list[float]:
-    return log.points(name).steps.tolist()
+    return list(log.points(name).steps)
 
 
 @given(st.binary(max_size=100))
