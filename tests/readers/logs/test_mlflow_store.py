@@ -49,14 +49,12 @@ def test_every_run_with_metrics_is_a_log_under_its_name(store: Path) -> None:
         "other/cnn",
     ]
     assert all(log.trainer is MLFLOW and log.axes == {"step": "step"} for log in logs)
-    assert logs[0].notes == ("1 deleted run left out",)
-    assert [log.notes for log in logs[1:]] == [(), (mlflow_store.STEP_ZERO,), ()]
+    assert [log.notes for log in logs] == [("1 deleted run left out",), (), (), ()]
 
 
 def test_histories_are_those_that_mlflow_reads(store: Path) -> None:
     logs = mlflow_store.open_logs(store)
-    runs = [FULL, RESUMED, _run_id("digits", "without steps", 1), OTHER]
-    for log, run_id in zip(logs, runs, strict=True):
+    for log, run_id in zip(logs[:2] + logs[3:], [FULL, RESUMED, OTHER], strict=True):
         history = RUNS[run_id]["history"]
         assert sorted(log.header) == sorted(history)
         for name, rows in history.items():
@@ -70,6 +68,15 @@ def test_histories_are_those_that_mlflow_reads(store: Path) -> None:
 def test_a_resumed_run_keeps_the_order_in_which_it_was_logged(store: Path) -> None:
     log = mlflow_store.open_logs(store)[1]
     assert log.points("val_acc").steps.tolist() == [100, 200, 300, 200, 300, 400]
+
+
+def test_values_without_steps_are_refused_when_they_are_read(store: Path, tmp_path: Path) -> None:
+    log = mlflow_store.open_logs(store)[2]
+    with pytest.raises(InputError, match=r"the 5 values of 'val_acc' in .* all stand at step 0"):
+        log.points("val_acc")
+    changes = "UPDATE OR IGNORE metrics SET value = 0.5"
+    log = mlflow_store.open_logs(build("mlflow", tmp_path / "equal.db", changes=changes))[2]
+    assert cells(log, "val_acc") == [(0, 0.5)] * 5  # the last value, logged again
 
 
 def test_values_that_are_not_finite_come_back_so(store: Path) -> None:
@@ -233,7 +240,7 @@ def test_other_files_are_not_recognised(tmp_path: Path) -> None:
 
 def test_nothing_is_written_beside_the_database(store: Path) -> None:
     before = listing(store.parent)
-    for log in mlflow_store.open_logs(store):
+    for log in mlflow_store.open_logs(store)[:2]:
         for name in log.header:
             log.points(name)
     assert listing(store.parent) == before

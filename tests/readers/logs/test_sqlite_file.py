@@ -27,9 +27,8 @@ def store(tmp_path: Path) -> Path:
 
 def _read(store: Path) -> int:
     """The number of values in the store, all of them read."""
-    return sum(
-        len(cells(log, name)) for log in mlflow_store.open_logs(store) for name in log.header
-    )
+    logs = (log for log in mlflow_store.open_logs(store) if log.run != "digits/without steps")
+    return sum(len(cells(log, name)) for log in logs for name in log.header)
 
 
 @pytest.fixture

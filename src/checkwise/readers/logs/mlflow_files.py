@@ -13,13 +13,12 @@ from functools import partial
 from math import nan
 from pathlib import Path
 
-import numpy as np
-
 from checkwise.errors import InputError
 from checkwise.readers.json_lines import NoRecordsError
 from checkwise.readers.logs import mlflow_artifacts, run_names
 from checkwise.readers.logs.log import Log, Points
 from checkwise.readers.logs.mlflow_artifacts import LoggedModel
+from checkwise.readers.logs.mlflow_points import points_of
 from checkwise.readers.logs.trainers import MLFLOW
 from checkwise.readers.request import read_bytes
 from checkwise.text import counted, listed, printable, shown
@@ -159,10 +158,8 @@ def _points(metrics: Path, name: str) -> Points:
         if line.strip():
             rows.append(_row(line.split(), number, path))
     rows.sort(key=lambda row: row[0])  # stable: values of one instant stay in order
-    return Points(
-        steps=np.array([step for _, step, _ in rows], dtype=np.float64),
-        epochs=np.full(len(rows), nan),
-        cells=[cell for _, _, cell in rows],
+    return points_of(
+        [step for _, step, _ in rows], [cell for _, _, cell in rows], name, str(metrics.parent)
     )
 
 

@@ -17,12 +17,11 @@ from pathlib import Path
 from sys import float_info
 from typing import Any
 
-import numpy as np
-
 from checkwise.readers.json_lines import NoRecordsError
 from checkwise.readers.logs import mlflow_artifacts, run_names, sqlite_file
 from checkwise.readers.logs.log import Log, Points
 from checkwise.readers.logs.mlflow_artifacts import LoggedModel
+from checkwise.readers.logs.mlflow_points import points_of
 from checkwise.readers.logs.trainers import MLFLOW
 from checkwise.store.safe_read import is_plain_name
 from checkwise.text import counted
@@ -46,10 +45,6 @@ MODELS = {
     "logged_model_metrics": ("model_id", "run_id", "metric_step"),
     "inputs": ("source_type", "source_id", "destination_type", "destination_id", "step"),
 }
-STEP_ZERO = (
-    "every value stands at step 0, which is what MLflow writes where `step=` is not given: log "
-    "metrics with their step"
-)
 # MLflow has no infinity: it stores the largest number instead.
 INFINITIES = {float_info.max: inf, -float_info.max: -inf}
 
@@ -63,7 +58,6 @@ class Run:
     experiment_id: str
     artifact_uri: str | None
     keys: tuple[str, ...]
-    without_steps: bool
 
 
 def recognises(path: Path) -> bool:
@@ -95,8 +89,7 @@ def open_logs(path: Path) -> list[Log]:
             run=names[run.run_id],
             files=_files(path.parent, run, models.get(run.run_id, ())),
             axes={"step": "step"},
-            notes=(left_out if run is runs[0] else ())
-            + ((STEP_ZERO,) if run.without_steps else ()),
+            notes=left_out if run is runs[0] else (),
         )
         for run in runs
     ]
@@ -105,16 +98,11 @@ def open_logs(path: Path) -> list[Log]:
 def _runs(connection: sqlite3.Connection) -> tuple[list[Run], int]:
     """Runs with metrics, and the number of deleted ones among them."""
     keys: dict[str, list[str]] = defaultdict(list)
-    without_steps: dict[str, bool] = defaultdict(lambda: True)
-    longest: dict[str, int] = defaultdict(int)
-    for run_id, key, count, first, last in sqlite_file.rows_of(
+    for run_id, key in sqlite_file.rows_of(
         connection,
-        "SELECT run_uuid, key, COUNT(*), MIN(step), MAX(step) FROM metrics "
-        "GROUP BY run_uuid, key ORDER BY MIN(rowid)",
+        "SELECT run_uuid, key FROM metrics GROUP BY run_uuid, key ORDER BY MIN(rowid)",
     ):
         keys[str(run_id)].append(str(key))
-        without_steps[str(run_id)] &= first == last == 0
-        longest[str(run_id)] = max(longest[str(run_id)], count)
     rows = sqlite_file.rows_of(
         connection,
         "SELECT run_uuid, runs.name, experiments.name, runs.experiment_id, artifact_uri, "
@@ -130,7 +118,6 @@ def _runs(connection: sqlite3.Connection) -> tuple[list[Run], int]:
             experiment_id=str(experiment_id),
             artifact_uri=uri,
             keys=tuple(keys[str(run_id)]),
-            without_steps=without_steps[str(run_id)] and longest[str(run_id)] > 1,
         )
         for run_id, name, experiment, experiment_id, uri, is_deleted in with_metrics
         if not is_deleted
@@ -149,11 +136,11 @@ def _points(path: Path, run_id: str, name: str) -> Points:
         )
 
     history = sqlite_file.read(path, rows)
-    steps = [step if isinstance(step, int | float) else nan for step, _, _ in history]
-    return Points(
-        steps=np.array(steps, dtype=np.float64),
-        epochs=np.full(len(steps), nan),
-        cells=[nan if is_nan else INFINITIES.get(value, value) for _, value, is_nan in history],
+    return points_of(
+        [step if isinstance(step, int | float) else nan for step, _, _ in history],
+        [nan if is_nan else INFINITIES.get(value, value) for _, value, is_nan in history],
+        name,
+        str(path),
     )
 
 
