@@ -66,14 +66,13 @@ def open_logs(path: Path) -> list[Log]:
     file = _file(path)
     lines, notes = read_lines(file)
     log = [_record(line) for line in lines]
-    axes = {"step": ITERATION}
-    if any(records.is_number(record.fields.get(EPOCH)) for record in log):
-        axes["epoch"] = EPOCH
+    columns = records.numeric(record.fields for record in log)
+    axes = {"step": ITERATION} | ({"epoch": EPOCH} if EPOCH in columns else {})
     return [
         Log(
             path=file,
             trainer=RAY,
-            header=records.header(log, leave_out=NOT_METRICS),
+            header=tuple(name for name in columns if name not in NOT_METRICS),
             points=partial(records.points, log),
             files=_checkpoints(file.parent, log),
             axes=axes,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import nan
 from typing import Any
@@ -42,14 +42,13 @@ def flattened(fields: Mapping[str, Any]) -> dict[str, Any]:
     return flat
 
 
-def header(records: Sequence[Record], leave_out: Collection[str] = ()) -> tuple[str, ...]:
+def numeric(records: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     """Names that hold a number in at least one record, in the order in which they come up."""
-    names = dict.fromkeys(
-        name
-        for record in records
-        for name, value in record.fields.items()
-        if is_number(value) and name not in leave_out
-    )
+    names: dict[str, None] = {}
+    for record in records:
+        for name, value in record.items():
+            if name not in names and _is_number(value):
+                names[name] = None
     return tuple(names)
 
 
@@ -63,15 +62,13 @@ def points(records: Sequence[Record], name: str) -> Points:
     )
 
 
-def is_number(value: object) -> bool:
-    """Whether a field holds a number, or says that it is not finite."""
-    return (isinstance(value, int | float) and not isinstance(value, bool)) or (
-        isinstance(value, str) and value in NOT_FINITE
-    )
-
-
 def axis(value: object) -> float:
     """A step or epoch; nan where the field holds no such number."""
-    if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 2**53:
+    if (type(value) is int or type(value) is float) and abs(value) < 2**53:
         return float(value)
     return nan
+
+
+def _is_number(value: object) -> bool:
+    """Whether a field holds a number, or says that it is not finite."""
+    return type(value) in (int, float) or (isinstance(value, str) and value in NOT_FINITE)

@@ -69,8 +69,9 @@ def _rows(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
 
 def _log(path: Path, name: str, rows: Sequence[tuple[Any, ...]]) -> Log:
     fields = [_fields(cell, number, path) for _, _, _, cell, number in rows]
-    step_name = _first(STEPS_OF_TRAINERS, fields)
-    epoch_name = _first(EPOCHS, fields)
+    columns = records.numeric(fields)
+    step_name = next((name for name in STEPS_OF_TRAINERS if name in columns), None)
+    epoch_name = next((name for name in EPOCHS if name in columns), None)
     log = [
         Record(
             step=records.axis(record.get(step_name) if step_name else step),
@@ -83,7 +84,7 @@ def _log(path: Path, name: str, rows: Sequence[tuple[Any, ...]]) -> Log:
     return Log(
         path=path,
         trainer=TRACKIO,
-        header=records.header(log, leave_out=(*STEPS_OF_TRAINERS, *EPOCHS)),
+        header=tuple(name for name in columns if name not in (*STEPS_OF_TRAINERS, *EPOCHS)),
         points=partial(records.points, log),
         run=name,
         axes=axes,
@@ -102,8 +103,3 @@ def _fields(cell: object, number: object, path: Path) -> dict[str, Any]:
             f"{shown(number)}: delete that row."
         )
     return records.flattened(fields)
-
-
-def _first(names: Sequence[str], log: Sequence[dict[str, Any]]) -> str | None:
-    """The first of some names that holds a number in some record."""
-    return next((name for name in names if any(records.is_number(r.get(name)) for r in log)), None)
