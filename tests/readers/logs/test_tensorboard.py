@@ -217,8 +217,7 @@ def test_files_larger_than_a_block_are_read_whole(
 
 
 def test_a_file_cut_anywhere_keeps_what_stands_before(tmp_path: Path) -> None:
-    for path in (SMALL, KERAS):
-        content = path.read_bytes()
+    for content in small_contents():
         whole = opened(write(tmp_path, content))
         ends = _record_ends(content)
         for cut in range(len(content)):
@@ -233,8 +232,7 @@ def test_a_file_cut_anywhere_keeps_what_stands_before(tmp_path: Path) -> None:
 
 
 def test_a_flipped_bit_is_noticed_wherever_it_is(tmp_path: Path) -> None:
-    for path in (SMALL, KERAS):
-        content = path.read_bytes()
+    for content in small_contents():
         whole = opened(write(tmp_path, content))
         for place in range(len(content)):
             damaged = bytearray(content)
@@ -245,6 +243,12 @@ def test_a_flipped_bit_is_noticed_wherever_it_is(tmp_path: Path) -> None:
                 continue
             assert any("within a record" in note for note in log.notes)
             _assert_start_of(log, whole)
+
+
+def small_contents() -> list[bytes]:
+    """Five records each of a real file with plain values, and of one with tensors."""
+    files = [path.read_bytes() for path in (SMALL, KERAS)]
+    return [content[: _record_ends(content)[4]] for content in files]
 
 
 def _record_ends(content: bytes) -> list[int]:
