@@ -95,3 +95,61 @@ def test_nothing_is_droppable_under_a_rule_that_is_not_prunable() -> None:
     assert live.selection is not None
     assert live.selection.feasible_steps == (200,)
     assert live.droppable == ()
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.integers(0, 1000), min_size=1, max_size=8),
+    st.sampled_from(["brier", "nll", "worst_class_accuracy", "accuracy"]),
+    st.sampled_from(["1%", "20%", "100%", "0.02", "0.3"]),
+    st.sampled_from(["earliest", "latest", "accuracy"]),
+)
+def test_any_constraint_prunes_only_what_is_never_chosen_later(
+    seeds: list[int], constraint: str, delta: str, ties: str
+) -> None:
+    asked: dict[str, Any] = {"constraint": constraint, "delta": delta, "ties": ties}
+    asked["objectives"] = ["cwece"]
+    live = cw.LiveSelector("ac", **asked)
+    saved: dict[int, dict[str, tuple[Any, Any]]] = {}
+    dropped: set[int] = set()
+    for t, seed in enumerate(seeds):
+        saved[t] = outputs(seed, skill=seed / 300)
+        live.add(t, saved[t])
+        after = cw.select(cw.Trajectory.from_predictions(saved), "ac", **asked)
+        assert live.choice == after.step
+        assert live.choice not in dropped
+        assert dropped <= set(live.droppable), "what was droppable stays droppable"
+        dropped |= set(live.droppable)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=9),
+    st.sampled_from(["f1", "loss"]),
+    st.sampled_from(["0%", "1%", "99.9999999999%", "100%", "0", "0.5", "1e-20"]),
+)
+def test_what_is_below_the_tolerance_stays_below(
+    values: list[float], constraint: str, delta: str
+) -> None:
+    """Also where scores are negative: a relative edge only moves towards better values."""
+    below: set[int] = set()
+    for t in range(1, len(values) + 1):
+        run = cw.Trajectory(
+            steps=np.arange(t),
+            domains=["val"],
+            values={constraint: np.c_[values[:t]], "latency": np.ones((t, 1))},
+        )
+        asked: dict[str, Any] = {"constraint": constraint, "delta": delta}
+        chosen = cw.select(run, "ac", objectives=["latency"], **asked)
+        feasible = set(chosen.feasible_steps)
+        assert not below & feasible
+        below |= set(range(t)) - feasible
+
+
+def test_a_live_selection_takes_no_constraint_that_it_cannot_know() -> None:
+    live = cw.LiveSelector("ac", constraint="f1", delta="1%", objectives=["nll"])
+    live.add(1, outputs(0, 1.0))
+    with pytest.raises(cw.MissingMetricError, match="needs f1, but this run carries only"):
+        _ = live.choice
+    with pytest.raises(cw.InputError, match="how far from the best brier"):
+        cw.LiveSelector("ac", constraint="brier", objectives=["nll"])

@@ -101,7 +101,8 @@ def _named_scores(usable: list[str], params: Mapping[str, Any]) -> RuleWithReaso
     for objectives in USUAL_OBJECTIVES:
         there = tuple(name for name in objectives if name in usable and name != constraint)
         if there:
-            reason = f"a constraint was named; its objectives are the usual {listed(there)}"
+            used = f"{listed(there)} {'is' if len(there) == 1 else 'are'} used"
+            reason = f"a constraint was named without objectives; {used}"
             return RuleWithReason(rule, reason, {"objectives": there})
     others = [name for name in usable if name != constraint]
     example = f", as in --objectives {others[0]}" if others else ""
