@@ -18,6 +18,7 @@ from checkwise.readers.json_lines import Line
 from checkwise.readers.request import LoadedRun, Request, build
 from checkwise.records import RunKey, Trajectory
 
+CONSOLE_START = 1 << 16  # bytes
 LOG = "results.jsonl"
 SUFFIX = "_out_acc"
 
@@ -28,6 +29,13 @@ def recognises(line: Line) -> bool:
         name.endswith(SUFFIX) and environments.ENV.fullmatch(name.removesuffix(SUFFIX))
         for name in line.fields
     )
+
+
+def is_console(path: Path) -> bool:
+    """Whether a file begins like DomainBed's output on the console."""
+    with path.open("rb") as file:
+        start = file.read(CONSOLE_START)
+    return b"test_envs" in start and b"holdout_fraction" in start
 
 
 def read(

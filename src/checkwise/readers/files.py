@@ -12,8 +12,9 @@ import numpy as np
 
 from checkwise.readers import domainbed, swad, table_files, table_runs
 from checkwise.readers.json_lines import Line, read_lines
-from checkwise.readers.logs import csv_log, json_log, log_runs, tensorboard
+from checkwise.readers.logs import csv_log, json_log, log_runs
 from checkwise.readers.logs.csv_log import trainer_of
+from checkwise.readers.logs.openers import opener
 from checkwise.readers.logs.rows import log_of_rows
 from checkwise.readers.request import LoadedRun, Request
 from checkwise.records import column_names
@@ -33,12 +34,13 @@ class FileReader:
     read: Callable[[Path, Request], list[LoadedRun]]
 
 
-def _is_events(path: Path, start: bytes) -> bool:
-    return tensorboard.recognises(path)
+def _is_opened(path: Path, start: bytes) -> bool:
+    return opener(path) is not None
 
 
-def _read_events(path: Path, request: Request) -> list[LoadedRun]:
-    return log_runs.read(tensorboard.open_logs(path), request)
+def _read_opened(path: Path, request: Request) -> list[LoadedRun]:
+    by = opener(path)
+    return [] if by is None else log_runs.read(by.open_logs(path), request)
 
 
 def _is_parquet(path: Path, start: bytes) -> bool:
@@ -117,7 +119,7 @@ def is_tidy(header: Sequence[str], request: Request) -> bool:
 
 # In order; the first that recognises a file reads it.
 FILE_READERS: list[FileReader] = [
-    FileReader(_is_events, _read_events),
+    FileReader(_is_opened, _read_opened),
     FileReader(_is_parquet, _read_parquet),
     FileReader(_is_json, _read_json),
     FileReader(_is_csv, _read_csv),
@@ -142,4 +144,4 @@ def _is_log(path: Path) -> bool:
         return False
     if path.suffix.lower() in (".json", ".jsonl", ".ndjson"):
         return json_log.recognises_file(path)
-    return csv_log.recognises(path)
+    return csv_log.recognises(path) or opener(path) is not None

@@ -19,7 +19,8 @@ from checkwise.readers import (
 )
 from checkwise.readers.files import file_reader, logs_in
 from checkwise.readers.json_lines import NoRecordsError
-from checkwise.readers.logs import log_runs, tensorboard, trainer_state
+from checkwise.readers.logs import log_runs
+from checkwise.readers.logs.openers import EVENTS, OPENERS, Opener
 from checkwise.readers.request import LoadedRun, Progress, Request
 from checkwise.readers.run_keys import by_key
 from checkwise.records import RunKey, Trajectory
@@ -194,15 +195,15 @@ def _read_log(path: Path, request: Request) -> list[LoadedRun]:
     return _in_folder(path.parent, runs) if len(logs_in(path.parent)) == 1 else runs
 
 
-def _read_state(path: Path, request: Request) -> list[LoadedRun]:
-    return _in_folder(path, log_runs.read(trainer_state.open_logs(path, request), request))
+def _opened(opener: Opener) -> Reader:
+    def read(path: Path, request: Request) -> list[LoadedRun]:
+        return _in_folder(path, log_runs.read(opener.open_logs(path), request))
 
-
-def _read_events(path: Path, request: Request) -> list[LoadedRun]:
-    return log_runs.read(tensorboard.open_logs(path), request)
+    return Reader(opener.recognises, read, is_log=True, own=opener.own, beside=opener.beside)
 
 
 def _in_folder(path: Path, runs: list[LoadedRun]) -> list[LoadedRun]:
+    """Runs that have no name of their own are called after the folder."""
     return [replace(run, where=str(path)) for run in runs]
 
 
@@ -211,11 +212,9 @@ READERS: list[Reader] = [
     Reader(run_folder.recognises, run_folder.read),
     Reader(_has_log, _read_folder_log, is_log=True),
     Reader(predictions_folder.recognises, predictions_folder.read),
-    Reader(trainer_state.recognises, _read_state, is_log=True, own=trainer_state.checkpoints),
+    *map(_opened, OPENERS),
     Reader(_holds_logs, _read_log, is_log=True, parts=logs_in),
-    Reader(
-        tensorboard.recognises, _read_events, is_log=True, own=tensorboard.own_folders, beside=False
-    ),
+    _opened(EVENTS),
 ]
 
 
@@ -257,6 +256,12 @@ def read_file(path: Path, request: Request) -> list[LoadedRun]:
         raise InputError(
             f"Expected {ACCEPTED}, but {path} is an archive: unpack it with "
             f"`checkwise unpack {path} --out FOLDER`, then name the folder."
+        )
+    if domainbed.is_console(path):
+        raise InputError(
+            f"Expected a run's {domainbed.LOG}, but {path} is what DomainBed printed on the "
+            f"console, where the lines of several runs may be mixed: give the folder that holds "
+            f"{domainbed.LOG}."
         )
     raise InputError(f"Expected {ACCEPTED}, but {path} is none of these: check the path.")
 

@@ -146,6 +146,11 @@ def _told(log: Log, request: Request, where: str) -> dict[str, dict[str, str]]:
     told: dict[str, dict[str, str]] = {}
     for name, column in request.columns.items():
         if name in AXES:
+            if log.axes.get(name) != column:
+                raise InputError(
+                    f"Expected no --column {name}, because {where} ({log.trainer.name}) itself "
+                    f"says the {name} of every value: leave it out."
+                )
             continue
         if column not in log.header:
             raise InputError(

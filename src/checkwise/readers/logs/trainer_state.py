@@ -20,11 +20,11 @@ def recognises(folder: Path) -> bool:
     return folder.is_dir() and bool(_states(folder))
 
 
-def open_logs(folder: Path, request: Request) -> list[Log]:
+def open_logs(folder: Path) -> list[Log]:
     """The log of the newest state: every checkpoint repeats the log so far."""
     documents = [(path, whole_document(path)) for path in _states(folder)]
     path, document = max(documents, key=lambda one: _progress(one[1]))
-    return [open_document(document, path, request)]
+    return [open_document(document, path, Request())]
 
 
 def checkpoints(folder: Path) -> set[str]:
