@@ -197,6 +197,18 @@ def test_steps_and_values_are_kept_as_they_are(tmp_path: Path) -> None:
     np.testing.assert_array_equal(log.points("loss").cells, [v for _, v in rows])
 
 
+def test_every_kind_of_nan_is_read_without_a_warning(tmp_path: Path) -> None:
+    signalling = b"\x00\x00\xa0\x7f"
+    plain = span(5, span(1, span(1, b"a") + b"\x15" + signalling))
+    in_tensor = span(5, tensor(b"b", b"\x08\x01" + span(4, signalling)))
+    half = span(5, tensor(b"c", b"\x08\x13" + span(4, b"\x00\x7d")))
+    rows = [event(2, step, what) for step in range(100) for what in (plain, in_tensor, half)]
+    log = opened(write(tmp_path, version(), *rows))
+    for name in "abc":
+        assert len(cells(log, name)) == 100
+        assert np.isnan(cells(log, name)).all()
+
+
 def test_a_tag_that_is_no_text_stays_readable(tmp_path: Path) -> None:
     path = write(tmp_path, version(), event(2, 1, span(5, simple(b"\xffacc", 0.5))))
     assert opened(path).header == ("\\xffacc",)

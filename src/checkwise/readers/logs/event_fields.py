@@ -174,7 +174,8 @@ def _single_number(data: bytes, start: int, end: int) -> _Number | None:
 def _decoded(raw: bytes, kind: str) -> float:
     if kind == "bfloat16":  # the upper half of a 32-bit number
         raw, kind = b"\0\0" + raw, "<f4"
-    return float(np.frombuffer(raw, kind)[0])
+    with np.errstate(invalid="ignore"):  # a signalling NaN becomes a quiet one
+        return float(np.frombuffer(raw, kind)[0])
 
 
 def _fields(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:

@@ -49,7 +49,8 @@ class Shapes:
             ]
             rest = rest[numbers[rest] >= 0]
             raw = np.frombuffer(data, np.uint8)[places[rest, None] + np.arange(width)]
-            values[rest] = raw.view(f"<f{width}")[:, 0]
+            with np.errstate(invalid="ignore"):  # a signalling NaN becomes a quiet one
+                values[rest] = raw.view(f"<f{width}")[:, 0]
         return numbers, values
 
     def learn(self, data: bytes, body: int, end: int, event: Event, number: int) -> None:
