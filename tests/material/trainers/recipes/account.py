@@ -61,9 +61,16 @@ class Account:
             path: (-1, stamp) for path, stamp in self._checkpoints()
         }
 
-    def evaluated(self, *, step: int, epoch: float, scores: Scores) -> None:
-        """Record an evaluation; what was saved since the one before belongs to that one."""
-        self.saved()
+    def evaluated(
+        self, *, step: int, epoch: float, scores: Scores, saved_before: bool = False
+    ) -> None:
+        """Record an evaluation.
+
+        What was saved since the evaluation before belongs to that one, unless the trainer saves
+        before it reports.
+        """
+        if not saved_before:
+            self.saved()
         plain = {name: {k: float(v) for k, v in values.items()} for name, values in scores.items()}
         log = self.after_training if self._over else self.evaluations
         log.append(Evaluation(int(step), float(epoch), plain))
