@@ -16,6 +16,7 @@ from checkwise.readers.logs import checkpoint_folders, trainers
 from checkwise.readers.logs.checkpoint_files import Checkpoints, find_checkpoints
 from checkwise.readers.logs.trainers import Trainer
 from checkwise.readers.logs.unsaved_steps import steps_to_choose_from
+from tests.material.trainers.cases import Case, cases
 
 
 def put(root: Path, *names: str) -> Path:
@@ -396,3 +397,19 @@ def test_steps_without_a_checkpoint_are_left_out_unless_they_are_wanted() -> Non
     for nothing in (Checkpoints({}, looked=True), Checkpoints({})):
         assert steps_to_choose_from([1], nothing, "RUN", include_unsaved=False) == ((1,), ())
     assert steps_to_choose_from([20], checkpoints, "RUN", include_unsaved=False) == ((20,), ())
+
+
+@pytest.mark.parametrize("case", list(cases()), ids=lambda case: f"{case.trainer}-{case.name}")
+def test_real_trainings_say_themselves_where_they_saved_a_step(case: Case, tmp_path: Path) -> None:
+    root = case.unpack(tmp_path)
+    for run in case.expected():
+        # Lightning's account counts finished steps, its logs have the step before.
+        before = 1 if case.trainer == "lightning" else 0
+        saved = {e["step"] - before: e["checkpoint"] for e in run["evaluations"]}
+        epochs = {e["step"] - before: int(e["epoch"]) for e in run["evaluations"]}
+        log = root / run["log"]
+        trainer = {"lightning": trainers.LIGHTNING, "transformers": trainers.TRANSFORMERS}.get(
+            case.trainer if log.is_file() else "", trainers.TENSORBOARD
+        )
+        checkpoints = find(log, trainer, list(saved), epochs)
+        assert checkpoints.files == {s: str(root / name) for s, name in saved.items() if name}
