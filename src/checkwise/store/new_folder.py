@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import fcntl
 import glob
@@ -17,23 +18,30 @@ from checkwise.errors import InputError
 from checkwise.store.atomic_write import sync_folder, writing
 
 _BUILDING: Final = ".building"
+_HERE, _SWAP = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
 
 
 @contextmanager
-def new_folder(out: Path) -> Iterator[Path]:
+def new_folder(out: Path, *, replace: bool = False) -> Iterator[Path]:
     """A folder to fill, which takes the name ``out`` when the block ends without an error.
 
-    A process that is killed inside the block leaves nothing under that name.
+    A process that is killed inside the block leaves nothing under that name, or what was there.
+
+    Args:
+        out: the name.
+        replace: whether a folder of that name is replaced as a whole.
 
     Raises:
         InputError: something is there already.
         StoreError: the folder around it cannot be written.
     """
-    check_new(out)
+    replace = replace and out.is_dir() and not out.is_symlink()
+    _check_movable(out) if replace else check_new(out)
     out = Path(os.path.abspath(out))
-    with writing(out.parent, then="nothing was left there"), _workplace(out) as place:
+    then = "what was there is as it was" if replace else "nothing was left there"
+    with writing(out.parent, then=then), _workplace(out) as place:
         yield place
-        _put_in_place(place, out)
+        _put_in_place(place, out, replace=replace)
 
 
 def check_new(out: Path) -> None:
@@ -42,6 +50,10 @@ def check_new(out: Path) -> None:
         raise InputError(f"Expected a new folder, but {out} is a file or a link: choose another.")
     if out.exists() and any(out.iterdir()):
         raise InputError(f"Expected a new folder, but {out} is not empty: choose another.")
+    _check_movable(out)
+
+
+def _check_movable(out: Path) -> None:
     if out.exists() and (out.samefile(Path.cwd()) or os.path.ismount(out)):
         raise InputError(
             f"Expected a new folder, but {out} is where you are or a mount point, which cannot be "
@@ -84,11 +96,14 @@ def locked(folder: Path) -> Iterator[int]:
         os.close(file)
 
 
-def _put_in_place(place: Path, out: Path) -> None:
+def _put_in_place(place: Path, out: Path, *, replace: bool) -> None:
     for folder, _, _ in os.walk(place):
         sync_folder(Path(folder))
     try:
-        place.replace(out)
+        if replace:
+            _exchange(place, out)
+        else:
+            place.replace(out)
     except OSError as error:
         if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
             raise InputError(
@@ -97,3 +112,12 @@ def _put_in_place(place: Path, out: Path) -> None:
             ) from None
         raise
     sync_folder(out.parent)
+
+
+def _exchange(place: Path, out: Path) -> None:
+    """Let two folders swap their names: in one step where the system can, otherwise in two."""
+    rename = getattr(ctypes.CDLL(None), "renameat2", None)
+    names = (_HERE, os.fsencode(place), _HERE, os.fsencode(out), _SWAP)
+    if rename is None or rename(*names) != 0:
+        out.rename(place.with_name("replaced"))
+        place.rename(out)

@@ -37,7 +37,8 @@ class LoggedSteps:
     def match(self, checkpoints: Iterable[Numbered]) -> Matches:
         """Give checkpoints to steps."""
         files: dict[int, list[str]] = defaultdict(list)
-        shared, unlogged = [], []
+        shared: list[str] = []
+        unlogged: list[str] = []
         by_names: dict[tuple[str, ...], dict[tuple[int, ...], list[int]]] = {}
         for checkpoint in checkpoints:
             names = tuple(sorted(checkpoint.numbers))
