@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from checkwise.errors import InputError
-from checkwise.store.atomic_write import copy_file, write_bytes, write_text
+from checkwise.store.atomic_write import write_bytes, write_text
+from checkwise.store.copying import copy_checkpoint
 
 
 def test_a_link_stays_and_its_target_is_written(tmp_path: Path) -> None:
@@ -53,7 +54,7 @@ def test_what_is_no_file_is_refused_and_stays(
     with pytest.raises(InputError, match=f"is a {kind}: choose another"):
         write_text(asked, "x")
     with pytest.raises(InputError, match=f"is a {kind}: choose another"):
-        copy_file(other, asked)
+        copy_checkpoint(other, asked)
     now = there.stat()
     assert (now.st_ino, stat.S_IFMT(now.st_mode)) == (before.st_ino, stat.S_IFMT(before.st_mode))
     left = {p.name for p in tmp_path.iterdir()}

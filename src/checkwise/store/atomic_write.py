@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import stat
 import uuid
 from collections.abc import Callable, Iterator
@@ -100,11 +99,6 @@ def write_text(path: Path, text: str) -> None:
 def write_bytes(path: Path, content: bytes) -> None:
     """Write bytes."""
     write_with(path, lambda temporary: temporary.write_bytes(content))
-
-
-def copy_file(source: Path, path: Path) -> None:
-    """Copy the content of a file."""
-    write_with(path, lambda temporary: shutil.copyfile(source, temporary))
 
 
 def sync_folder(folder: Path) -> None:

@@ -83,11 +83,13 @@ FASTAI = Trainer(
 )
 TENSORBOARD = Trainer(
     "TensorBoard",
-    # Lightning writes into the run's folder; transformers into its `runs/<date>_<host>`.
+    # Lightning logs into the run's folder, Keras' users below it, transformers into its
+    # `runs/<date>_<host>`.
     folders=("checkpoints", ".", "..", "../.."),
     checkpoints=("*step={step+1}*.ckpt", "checkpoint-{step}"),
     older=("*step={step}*.ckpt",),
-    weights=("*.ckpt", "checkpoint-*"),
+    weights=(*KERAS.weights, "checkpoint-*"),
+    named_by_user=True,
 )
 MLFLOW = Trainer("MLflow")
 TRACKIO = Trainer("Trackio")
