@@ -205,6 +205,40 @@ def make_ray(work: Path) -> None:
     write_json(HERE / "ray.json", tables)
 
 
+def report(config: dict[str, Any]) -> None:
+    from ray import train
+
+    for epoch in range(EPOCHS):
+        metrics = {"epoch": epoch, "val": {"acc": accuracy(epoch, 0.5), "loss": loss(epoch, 0.5)}}
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "weights.bin").write_bytes(b"w")
+            checkpoint = train.Checkpoint.from_directory(folder) if epoch != 2 else None
+            train.report(metrics, checkpoint=checkpoint)
+
+
+def make_ray_train(work: Path) -> None:
+    import ray
+    from ray.train import CheckpointConfig, RunConfig, ScalingConfig
+    from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
+
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    # A score puts the results into its own order.
+    order = CheckpointConfig(checkpoint_score_attribute="val/loss", checkpoint_score_order="max")
+    trainer = DataParallelTrainer(
+        report,
+        scaling_config=ScalingConfig(num_workers=1),
+        run_config=RunConfig(name="digits", storage_path=str(work), checkpoint_config=order),
+    )
+    result = trainer.fit()
+    shutil.copyfile(
+        work / "digits" / "checkpoint_manager_snapshot.json", HERE / "ray_train_snapshot.json"
+    )
+    write_json(
+        HERE / "ray_train.json",
+        {Path(at.path).name: metrics for at, metrics in result.best_checkpoints},
+    )
+
+
 def make_wandb(work: Path) -> None:
     import wandb
 
@@ -222,6 +256,7 @@ MAKERS = {
     "mlflow-files": make_mlflow_files,
     "trackio": make_trackio,
     "ray": make_ray,
+    "ray-train": make_ray_train,
     "wandb": make_wandb,
 }
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -74,11 +75,23 @@ def open_logs(path: Path) -> list[Log]:
             trainer=RAY,
             header=tuple(name for name in columns if name not in NOT_METRICS),
             points=partial(records.points, log),
-            files=_checkpoints(file.parent, log),
+            files=checkpoint_folders(file.parent, log),
             axes=axes,
             notes=notes,
         )
     ]
+
+
+def checkpoint_folders(folder: Path, log: Sequence[Record]) -> dict[int, str]:
+    """Checkpoints that are there, by iteration: Ray numbers them apart from the iterations."""
+    files: dict[int, str] = {}
+    for record in log:
+        name = record.fields.get(CHECKPOINT)
+        if not (isinstance(name, str) and is_plain_name(name) and record.step.is_integer()):
+            continue
+        if (folder / name).is_dir():
+            files[int(record.step)] = str(folder / name)
+    return files
 
 
 def _file(path: Path) -> Path:
@@ -94,15 +107,3 @@ def _record(line: Line) -> Record:
         epoch=records.axis(fields.get(EPOCH)),
         fields=records.flattened(fields),
     )
-
-
-def _checkpoints(folder: Path, log: list[Record]) -> dict[int, str]:
-    """Checkpoints that are there, by iteration: Ray numbers them apart from the iterations."""
-    files: dict[int, str] = {}
-    for record in log:
-        name = record.fields.get(CHECKPOINT)
-        if not (isinstance(name, str) and is_plain_name(name) and record.step.is_integer()):
-            continue
-        if (folder / name).is_dir():
-            files[int(record.step)] = str(folder / name)
-    return files

@@ -1,0 +1,114 @@
+"""Ray Train's ``checkpoint_manager_snapshot.json``: the metrics of every checkpoint that it kept.
+
+Since Ray Train 2 there is no ``result.json``, and reports without a checkpoint are not kept.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from checkwise.errors import InputError
+from checkwise.readers.json_lines import NoRecordsError
+from checkwise.readers.logs import records
+from checkwise.readers.logs.log import Log
+from checkwise.readers.logs.ray_results import CHECKPOINT, EPOCH, checkpoint_folders
+from checkwise.readers.logs.records import Record
+from checkwise.readers.logs.trainers import RAY
+from checkwise.readers.request import read_bytes
+from checkwise.text import shown
+
+SNAPSHOT = "checkpoint_manager_snapshot.json"
+RESULTS = "checkpoint_results"
+REPORTS = "checkpoint_report_indices"
+START = 4096  # bytes in which a snapshot names its first results
+
+
+def recognises(path: Path) -> bool:
+    """Whether a file is a snapshot of Ray Train's checkpoints, or a folder holds one."""
+    file = _file(path)
+    try:
+        if not file.is_file():
+            return False
+        with file.open("rb") as start:
+            return f'"{RESULTS}"'.encode() in start.read(START) and _document(file) is not None
+    except OSError:
+        return False
+
+
+def open_logs(path: Path) -> list[Log]:
+    """The log of one training; its steps count reports, from 0."""
+    file = _file(path)
+    document = _document(file)
+    if document is None:
+        raise InputError(
+            f"Expected a snapshot of Ray Train's checkpoints, but {file} holds none: copy it again "
+            "from where it was written."
+        )
+    log = _records(document, file)
+    columns = records.numeric(record.fields for record in log)
+    return [
+        Log(
+            path=file,
+            trainer=RAY,
+            header=tuple(name for name in columns if name != EPOCH),
+            points=partial(records.points, log),
+            files=checkpoint_folders(file.parent, log),
+            axes={"step": REPORTS} | ({"epoch": EPOCH} if EPOCH in columns else {}),
+            notes=("Ray Train keeps the metrics of saved checkpoints only: steps count reports",),
+        )
+    ]
+
+
+def _records(document: dict[str, Any], file: Path) -> list[Record]:
+    """The results in the order in which they were reported."""
+    results = [_result(result, file) for result in document[RESULTS]]
+    if not results:
+        raise NoRecordsError(
+            f"Expected reports with checkpoints, but {file} holds none: report metrics with "
+            "ray.train.report(metrics, checkpoint=checkpoint)."
+        )
+    reports = document.get(REPORTS)
+    if not isinstance(reports, list) or [type(r) for r in reports] != [int] * len(results):
+        # Results may stand in the order of a score; the names hold the time.
+        results.sort(key=lambda result: str(result[CHECKPOINT]))
+        reports = list(range(len(results)))
+    log = [
+        Record(
+            step=records.axis(report),
+            epoch=records.axis(result["metrics"].get(EPOCH)),
+            fields=records.flattened(result["metrics"]) | {CHECKPOINT: result[CHECKPOINT]},
+        )
+        for report, result in zip(reports, results, strict=True)
+    ]
+    return sorted(log, key=lambda record: record.step)
+
+
+def _file(path: Path) -> Path:
+    return path / SNAPSHOT if path.is_dir() else path
+
+
+def _document(file: Path) -> dict[str, Any] | None:
+    try:
+        document = json.loads(read_bytes(file))
+    except InputError:
+        raise
+    except (ValueError, RecursionError):
+        return None
+    is_snapshot = isinstance(document, dict) and isinstance(document.get(RESULTS), list)
+    return document if is_snapshot else None
+
+
+def _result(result: Any, file: Path) -> dict[str, Any]:
+    if not (
+        isinstance(result, dict)
+        and CHECKPOINT in result
+        and isinstance(result.get("metrics"), dict)
+    ):
+        raise InputError(
+            f"Expected {CHECKPOINT} and metrics in every result, but got {shown(result)} in "
+            f"{file}: remove that result."
+        )
+    return result
