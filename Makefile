@@ -48,6 +48,7 @@ bench: install
 docs: install
 	$(BIN)/python docs/build/guarantees.py
 	$(BIN)/python docs/build/intervals.py
+	$(BIN)/python docs/build/outputs.py
 	$(BIN)/python docs/build/results.py
 	$(BIN)/python docs/build/rules.py
 	$(BIN)/python docs/build/study_file.py

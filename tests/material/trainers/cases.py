@@ -42,8 +42,11 @@ class Case:
 
     def unpack(self, into: Path) -> Path:
         """The folder of the training: logs as they were, every other file empty."""
-        root = into / self.trainer / self.name
-        shutil.copytree(self.folder / "files", root)
+        return self.lay_out(into / self.trainer / self.name)
+
+    def lay_out(self, root: Path) -> Path:
+        """The same in a folder that the caller names."""
+        shutil.copytree(self.folder / "files", root, dirs_exist_ok=True)
         for name in self.names():
             path = root / name
             if not path.exists():

@@ -1,0 +1,73 @@
+"""Write what commands print into the pages that show it.
+
+Run by ``make docs``; ``tests/docs`` checks that the commands print what the pages show. Of a long
+ranking the first rows are shown, of a long line the beginning.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+DOCS = Path(__file__).parents[1]
+sys.path.append(str(DOCS.parent))  # the tests, which run pages
+
+from tests.docs.run_page import answers  # noqa: E402
+
+PAGES = (DOCS.parent / "README.md",)
+ROWS = 3
+WIDTH = 110
+RANKING = "rank "
+
+
+def rewritten(page: Path) -> str:
+    """The page with the outputs that its commands have when they are run in an empty folder."""
+    before = Path.cwd()
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        try:
+            shown = [answer for answer in answers(page) if answer.shown]
+        finally:
+            os.chdir(before)
+    text = page.read_text(encoding="utf-8")
+    for answer in reversed(shown):
+        end = answer.start + len(answer.shown)
+        text = f"{text[: answer.start]}{shortened(answer.output)}{text[end:]}"
+    return text
+
+
+def shortened(output: str) -> str:
+    """An output as pages show it."""
+    lines = [line.rstrip() for line in output.rstrip("\n").split("\n")]
+    return "".join(f"{_begin(line)}\n" for line in _first_rows(lines))
+
+
+def _first_rows(lines: list[str]) -> Iterator[str]:
+    """Without the rows of a ranking beyond the first few."""
+    rows: int | None = None  # of the ranking that the line is in
+    for line in lines:
+        if line.startswith(RANKING):
+            rows = 0
+        elif rows is not None and line[: len(RANKING)].strip().isdigit():
+            rows += 1
+            if rows > ROWS:
+                if rows == ROWS + 1:
+                    yield "…"
+                continue
+        else:
+            rows = None
+        yield line
+
+
+def _begin(line: str) -> str:
+    if len(line) <= WIDTH:
+        return line
+    return f"{line[: WIDTH - 2].rsplit(' ', 1)[0]} …"
+
+
+if __name__ == "__main__":
+    for path in PAGES:
+        path.write_text(rewritten(path), encoding="utf-8")
