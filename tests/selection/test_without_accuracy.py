@@ -29,7 +29,7 @@ def test_a_loss_alone_is_chosen_by() -> None:
     assert found["guarantee"]["bound_pp"] is None
     assert "constraint" not in found
     words = chosen.explain()
-    assert "pure-nll chose step 200: mean source nll 0.3, the best of 3 checkpoints." in words
+    assert "pure-nll chose step 200: validation nll 0.3, the best of 3 checkpoints." in words
     assert "accuracy was" not in words.lower()
     assert "logits" not in words
     assert "accuracy 0" not in repr(chosen)

@@ -22,7 +22,7 @@ from checkwise.records.source_rows import ONLY_DOMAIN
 from checkwise.selection import Guarantee, Selection, select, select_many
 from checkwise.selection.constraint import ACCURACY
 from checkwise.selection.default_rule import REFERENCE
-from checkwise.selection.explain import account, headline, remedy, validation
+from checkwise.selection.explain import headline, remedy, validation, why
 from checkwise.store.atomic_write import write_text
 from checkwise.text import printable
 
@@ -72,7 +72,7 @@ def command(
     elif len(chosen) == 1:
         _show_one(next(iter(chosen.values())), level, stated)
     else:
-        _show_many(chosen, _usual(runs, options.weighting))
+        _show_many(chosen, _usual(runs, options.weighting), path)
         if stated:
             printing.console().print(f"\n{bound.said_of_many(chosen.values(), level)}")
     if out is not None and not as_json:
@@ -119,13 +119,15 @@ def _show_one(selection: Selection, alpha: float, stated: bool) -> None:
     if left_out:
         out.print(f"… and {', and '.join(left_out)} (--out FILE.csv writes all)")
     out.print()
-    out.print(account(selection))
-    if selection.path is not None:
-        out.print(f"Weights: {selection.path}")
+    out.print(why(selection))
+    if advice := remedy(selection):
+        out.print(advice)
     if stated:
         out.print(f"\n{bound.said(selection, alpha)}")
     elif isinstance(bound.bound_of(selection, alpha), Guarantee):
         out.print(bound.POINTER)
+    if selection.path is not None:
+        out.print(f"Checkpoint: {selection.path}")
 
 
 def _ranking(
@@ -160,7 +162,9 @@ def _ranking(
     return header, rows
 
 
-def _show_many(chosen: Mapping[RunKey, Selection], usual: Mapping[RunKey, Selection]) -> None:
+def _show_many(
+    chosen: Mapping[RunKey, Selection], usual: Mapping[RunKey, Selection], root: Path
+) -> None:
     out = printing.console()
     lines = Counter(headline(selection) for selection in chosen.values())
     for line, times in lines.items():
@@ -168,7 +172,9 @@ def _show_many(chosen: Mapping[RunKey, Selection], usual: Mapping[RunKey, Select
     rules = {selection.rule for selection in chosen.values()}
     by_accuracy = all(_judged_by(selection) == ACCURACY for selection in chosen.values())
     names = HEADER if by_accuracy else JUDGED_HEADER
-    header = ("run", *(("rule",) * (len(rules) > 1)), *names)
+    checkpoints = {key: _checkpoint(selection, root) for key, selection in chosen.items()}
+    last = ("checkpoint",) * any(checkpoints.values())
+    header = ("run", *(("rule",) * (len(rules) > 1)), *names, *last)
     rows = [
         (
             key.label,
@@ -177,10 +183,11 @@ def _show_many(chosen: Mapping[RunKey, Selection], usual: Mapping[RunKey, Select
             *_judgement(selection, by_accuracy=by_accuracy),
             str(len(selection.eligible_steps)),
             str(usual[key].step) if key in usual else "-",
+            *((checkpoints[key] or "-",) * len(last)),
         )
         for key, selection in sorted(chosen.items())
     ]
-    out.print(printing.table(header, rows, left=("run", "rule", "judged by")))
+    out.print(printing.table(header, rows, left=("run", "rule", "judged by", "checkpoint")))
     out.print()
     notes = Counter(note for selection in chosen.values() for note in selection.notes)
     for note, times in notes.items():
@@ -197,6 +204,14 @@ def _show_many(chosen: Mapping[RunKey, Selection], usual: Mapping[RunKey, Select
     for line in dict.fromkeys(remedy(selection) for selection in chosen.values()):
         if line:
             out.print(line)
+
+
+def _checkpoint(selection: Selection, root: Path) -> str:
+    """Where the checkpoint is that was chosen from a trainer's log, below the given path."""
+    if not selection.trajectory.columns or selection.path is None:
+        return ""
+    path = Path(selection.path)
+    return str(path.relative_to(root)) if path.is_relative_to(root) else selection.path
 
 
 def _judged_by(selection: Selection) -> str:

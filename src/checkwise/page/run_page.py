@@ -27,7 +27,7 @@ def run_page(selection: Selection, title: str, data: Mapping[str, Any] | None) -
             el("p", "Which checkpoint should be used?", class_="eyebrow"),
             el("h1", f"Step {selection.step}"),
             el("p", selection.explain(), class_="answer"),
-            el("p", "Weights: ", el("code", selection.path)) if selection.path else None,
+            el("p", "Checkpoint: ", el("code", selection.path)) if selection.path else None,
             _tiles(selection),
             [el("p", f"Note: {note}", class_="note") for note in selection.trajectory.notes],
             class_="top",
@@ -52,7 +52,7 @@ def _explored(selection: Selection, data: Mapping[str, Any] | None) -> Markup:
     return join(
         controls(data),
         live_run(ranking=_ranked(selection)),
-        el("p", "Weights: ", el("code", id="weights-path"), class_="js-only"),
+        el("p", "Checkpoint: ", el("code", id="weights-path"), class_="js-only"),
     )
 
 

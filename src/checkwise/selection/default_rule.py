@@ -24,7 +24,8 @@ WITHOUT_ACCURACY = "pure-nll"
 NAMED_SCORES = "ac"
 USUAL_OBJECTIVES = (("nll", "cwece"), ("ece",))
 REMEDY = (
-    "save the logits of every checkpoint as step-000100/<domain>.npz and select from that folder"
+    "save the logits of every checkpoint as step-000100/<domain>.npz (`checkwise predict` does) "
+    "and select from that folder"
 )
 
 

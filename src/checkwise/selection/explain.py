@@ -34,6 +34,11 @@ def headline(selection: Selection) -> str:
 
 
 def account(selection: Selection) -> str:
+    """Why this checkpoint, what to be careful about, and what a better rule would need."""
+    return " ".join(sentence for sentence in (why(selection), remedy(selection)) if sentence)
+
+
+def why(selection: Selection) -> str:
     """Why this checkpoint, what the runner-up lost by, and what to be careful about."""
     coarseness = coarse(selection)
     sentences = [
@@ -44,7 +49,6 @@ def account(selection: Selection) -> str:
         _ties(selection),
         _edge(selection),
         _diverged(selection),
-        remedy(selection),
     ]
     return " ".join(sentence for sentence in sentences if sentence)
 
@@ -75,7 +79,7 @@ def _choice(s: Selection) -> str:
     if judged.metric == ACCURACY:
         return (
             f"{s.rule} chose step {s.step}: {by_accuracy}{in_brackets}, "
-            f"{s.gap_pp:.2f} points below the best of {checkpoints}."
+            f"{_below(s.gap_pp)} of {checkpoints}."
         )
     worse = "below" if judged.direction == "higher" else "above"
     distance = f"{judged.gap:.4g} {worse} the best" if judged.gap else "the best"
@@ -85,8 +89,15 @@ def _choice(s: Selection) -> str:
     )
 
 
+def _below(gap_pp: float | None) -> str:
+    gap = f"{gap_pp:.2f}"
+    return "the best" if gap == "0.00" else f"{gap} points below the best"
+
+
 def _kind(s: Selection, score: str) -> str:
-    return f"worst-domain source {score}" if s.worst_domain else f"mean source {score}"
+    if s.worst_domain:
+        return f"worst-domain source {score}"
+    return f"validation {score}" if len(s.trajectory.domains) == 1 else f"mean source {score}"
 
 
 def _eligible(s: Selection) -> str:

@@ -42,6 +42,7 @@ def record(s: Selection, alpha: float) -> dict[str, Any]:
         "diverged": s.trajectory.n_diverged,
         "domains": list(s.trajectory.domains),
         "validation": list(s.trajectory.domains),
+        **({"columns": dict(s.trajectory.columns)} if s.trajectory.columns else {}),
         "notes": list(s.notes),
         "digest": s.digest,
         "guarantee": _guarantee(s, alpha),

@@ -8,12 +8,14 @@ function explain(selection) {
 }
 
 function chosenIs({ run, view, setting, index }) {
-  const kind = view.worst ? 'worst-domain source accuracy' : 'mean source accuracy';
+  const one = run.domains.length === 1 ? 'validation' : 'mean source';
+  const kind = view.worst ? 'worst-domain source accuracy' : `${one} accuracy`;
+  const gap = fixed(view.gap_pp[index], 2);
+  const distance = gap === '0.00' ? 'the best' : `${gap} points below the best`;
   const sets = validation(run.domains);
   return `${setting.rule.name} chose step ${run.steps[index]}: ${kind} ` +
     `${fixed(100 * view.accuracy[index], 2)}%${sets && ` (${sets})`}, ` +
-    `${fixed(view.gap_pp[index], 2)} points below the best of ` +
-    `${counted(run.steps.length, 'checkpoint')}.`;
+    `${distance} of ${counted(run.steps.length, 'checkpoint')}.`;
 }
 
 function validation(domains) {

@@ -216,7 +216,7 @@ def _of_metric(
                 f"with --column {shown}={rivals[0]}."
             )
         found[one.domain] = one.column
-    return found
+    return {domain: found[domain] for domain in domains if domain in found}
 
 
 def _check_outputs(candidates: Sequence[_Named], accuracy: Mapping[str, str], where: str) -> None:

@@ -82,7 +82,10 @@ def _axis(columns: Mapping[str, Points], where: str) -> str:
     """``step`` or ``epoch``: the first in which all columns meet."""
     for name, points in columns.items():
         if not len(points.cells):
-            raise InputError(f"Expected values in the column {name!r}, but {where} has none.")
+            raise InputError(
+                f"Expected validation values in the column {name!r}, but {where} has none: was "
+                "there a validation set?"
+            )
     for by in ("step", "epoch"):
         keys = [points.steps if by == "step" else points.epochs for points in columns.values()]
         if any(np.isnan(column).any() for column in keys):

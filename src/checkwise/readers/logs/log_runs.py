@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from checkwise.errors import InputError
-from checkwise.readers.logs.checkpoint_files import find_checkpoints
+from checkwise.readers.logs.checkpoint_files import Checkpoints, find_checkpoints
 from checkwise.readers.logs.column_rules import Reading, read_header, shortened
 from checkwise.readers.logs.column_words import says_percent
 from checkwise.readers.logs.evaluations import Evaluations, evaluations
@@ -19,11 +19,13 @@ from checkwise.records import RunKey, Trajectory
 from checkwise.records.source_rows import ONLY_DOMAIN
 from checkwise.text import counted, listed
 
+SETS_SHOWN = 3
 # Above this an accuracy is no fraction, whatever rounding did to it.
 LARGEST_FRACTION = 1 + 1e-6
 TITLES = {"nll": "NLL"}
-CROSS_ENTROPY = (
-    "cross-entropy, assumed: label smoothing, class weights and added penalties break it"
+ASSUMED = "cross-entropy, assumed"
+BREAKS_IT = (
+    "label smoothing, class weights and added penalties would make the loss something else than NLL"
 )
 
 
@@ -40,7 +42,9 @@ def _read_log(log: Log, request: Request) -> list[LoadedRun]:
     runs = evaluations(points, where, closing=log.trainer.closing)
     loaded = []
     for number, run in enumerate(runs, start=1):
-        trajectory = build(_trajectory, where, log, run, reading, request, len(runs))
+        parts = [f"{log.path.name} holds {len(runs)} runs one after the other"] * (len(runs) > 1)
+        is_last = number == len(runs)
+        trajectory = build(_trajectory, where, log, run, reading, request, parts, is_last=is_last)
         loaded.append(LoadedRun(_key(log, number, len(runs)), trajectory, str(log.path), log.path))
     return loaded
 
@@ -53,13 +57,16 @@ def _key(log: Log, number: int, parts: int) -> RunKey | None:
 
 
 def _trajectory(
-    log: Log, run: Evaluations, reading: Reading, request: Request, parts: int
+    log: Log,
+    run: Evaluations,
+    reading: Reading,
+    request: Request,
+    parts: Iterable[str],
+    *,
+    is_last: bool,
 ) -> Trajectory:
-    notes = [_mapping(log, reading), *log.notes, *reading.notes, *run.notes]
-    if reading.beside:
-        notes.append(f"validation columns that are not read: {shortened(reading.beside)}")
-    if parts > 1:
-        notes.append(f"{log.path.name} holds {parts} runs one after the other: each is read")
+    notes = [_mapping(log, reading), *([BREAKS_IT] if reading.assumed else [])]
+    notes += [*parts, *log.notes, *reading.notes, *run.notes]
     if run.by == "epoch":
         notes.append(f"steps are epochs, from {run.steps[0]} as in the log")
     values: dict[str, Any] = {}
@@ -79,12 +86,17 @@ def _trajectory(
             f"{log.path} is no cross-entropy: name another column with --column accuracy=COLUMN."
         )
     diverged = ~np.all([np.isfinite(table).all(axis=1) for table in values.values()], axis=0)
-    checkpoints = find_checkpoints(
-        log.path, log.trainer, run.steps, run.epochs, pattern=request.checkpoints, told=log.files
-    )
+    checkpoints = Checkpoints({})
+    if is_last:  # a run that was appended has written over the checkpoints of the one before
+        checkpoints = find_checkpoints(
+            log.path, log.trainer, run.steps, run.epochs,
+            pattern=request.checkpoints, told=log.files,
+        )  # fmt: skip
     steps, said = steps_to_choose_from(
-        run.steps, checkpoints, str(log.path), include_unsaved=request.include_unsaved
+        run.steps, checkpoints, include_unsaved=request.include_unsaved
     )
+    if checkpoints.files and log.trainer.offset_note:
+        notes.append(log.trainer.offset_note)
     rows = np.isin(run.steps, steps)
     return Trajectory(
         steps=steps,
@@ -94,7 +106,7 @@ def _trajectory(
         paths=[checkpoints.files.get(step) for step in steps] if checkpoints.files else None,
         counts=_counts(request.n, reading.domains),
         columns=_columns(reading, values),
-        notes=(*notes, *checkpoints.notes, *said),
+        notes=(*notes, *checkpoints.notes, *said, *_not_read(reading)),
     )
 
 
@@ -148,19 +160,25 @@ def _counts(n: int | Mapping[str, int] | None, domains: tuple[str, ...]) -> list
     return [per_set[domain] for domain in domains]
 
 
+def _not_read(reading: Reading) -> tuple[str, ...]:
+    beside = shortened(reading.beside)
+    return (f"validation columns that are not read: {beside}",) if reading.beside else ()
+
+
 def _mapping(log: Log, reading: Reading) -> str:
     """``Keras: accuracy ← val_acc, NLL ← val_loss (cross-entropy, assumed …)``."""
     parts = []
     for metric, per_set in reading.columns.items():
-        column = _first(per_set)
-        if len(per_set) > 1:
-            column += f" and {counted(len(per_set) - 1, 'more set')}"
+        names = list(per_set.values())
+        column = ", ".join(names[:SETS_SHOWN])
+        if len(names) > SETS_SHOWN:
+            column += f" and {counted(len(names) - SETS_SHOWN, 'more set')}"
         if metric == "accuracy" and reading.inverted:
             column = f"1 − {column}"
         if metric in reading.told:
             column += " (by --column)"
         if metric == "nll" and reading.assumed:
-            column += f" ({CROSS_ENTROPY})"
+            column += f" ({ASSUMED})"
         parts.append(f"{TITLES.get(metric, metric)} ← {column}")
     return f"{log.trainer.name}: {', '.join(parts)}"
 

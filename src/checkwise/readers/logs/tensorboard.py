@@ -21,7 +21,7 @@ from checkwise.readers.logs.event_files import (
 )
 from checkwise.readers.logs.event_scalars import EventFile, Series, read_event_file
 from checkwise.readers.logs.log import FloatArray, Log, Points
-from checkwise.readers.logs.trainers import LIGHTNING, TENSORBOARD
+from checkwise.readers.logs.trainers import KERAS_EVENTS, LIGHTNING, TENSORBOARD
 
 _LIGHTNINGS_EPOCH = "epoch"
 _EPOCHS = (_LIGHTNINGS_EPOCH, "train/epoch")
@@ -88,7 +88,7 @@ def open_logs(path: Path) -> list[Log]:
     log = Log(
         path=path,
         trainer=replace(
-            TENSORBOARD,
+            KERAS_EVENTS if _of_keras(columns) else TENSORBOARD,
             validation=_keras_validation(columns),
             closing=LIGHTNING.closing if epoch == _LIGHTNINGS_EPOCH else 0,
         ),
@@ -119,6 +119,10 @@ def _notes(read: list[tuple[str, list[EventFile]]], columns: list[_Column]) -> t
     return tuple(notes)
 
 
+def _of_keras(columns: Sequence[_Column]) -> bool:
+    return any(_KERAS_VALIDATION.fullmatch(column.tag) for column in columns)
+
+
 def _keras_validation(columns: list[_Column]) -> tuple[str, ...]:
     """The scalars by epoch that Keras wrote of its validation set, where no folder says so."""
     files = {id(column.file) for column in columns if _KERAS_VALIDATION.fullmatch(column.tag)}
@@ -134,7 +138,7 @@ def _keras_validation(columns: list[_Column]) -> tuple[str, ...]:
 def _points(name: str, columns: list[_Column], epoch: str | None) -> Points:
     parts = [column for column in columns if column.name == name]
     clocks = [column for column in columns if column.name == epoch]
-    keras = any(_KERAS_VALIDATION.fullmatch(column.tag) for column in columns)
+    keras = _of_keras(columns)
     steps, epochs, cells = [np.empty(0)], [np.empty(0)], array("d")
     for column in parts:
         at = np.array(column.series.steps, np.float64)

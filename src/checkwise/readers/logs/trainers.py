@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,7 @@ class Trainer:
             name is believed where it can be counted in one way only.
         closing: how many steps after the last one a validation outside the training is logged; it
             measures whatever model was loaded then.
+        offset_note: what to say where names of checkpoints count otherwise than the log.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Trainer:
     weights: tuple[str, ...] = ()
     named_by_user: bool = False
     closing: int = 0
+    offset_note: str = ""
 
 
 TRANSFORMERS = Trainer(
@@ -46,6 +48,7 @@ TRANSFORMERS = Trainer(
 LIGHTNING = Trainer(
     "Lightning",
     closing=1,
+    offset_note="the names of Lightning's checkpoints count one step more than its log",
     folders=("checkpoints", ".", "../checkpoints", ".."),
     # A name counts finished steps, the log has the step before; before 1.6 names had it too.
     checkpoints=("*step={step+1}*.ckpt", "*epoch={epoch}*.ckpt"),
@@ -90,6 +93,12 @@ TENSORBOARD = Trainer(
     older=("*step={step}*.ckpt",),
     weights=(*KERAS.weights, "checkpoint-*"),
     named_by_user=True,
+)
+# The events of Keras lie in a folder of their own, mostly beside its checkpoints.
+KERAS_EVENTS = replace(
+    KERAS,
+    name="TensorBoard of Keras",
+    folders=(".", "..", "../checkpoints", "../weights", "../models"),
 )
 MLFLOW = Trainer("MLflow")
 TRACKIO = Trainer("Trackio")

@@ -8,7 +8,7 @@ from checkwise.readers.logs.checkpoint_files import Checkpoints
 
 
 def steps_to_choose_from(
-    steps: Sequence[int], checkpoints: Checkpoints, where: str, *, include_unsaved: bool
+    steps: Sequence[int], checkpoints: Checkpoints, *, include_unsaved: bool
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """The steps that stay, and what to say about the others.
 
@@ -17,18 +17,17 @@ def steps_to_choose_from(
     Args:
         steps: the steps of the log.
         checkpoints: the checkpoints beside it.
-        where: the run, as messages call it.
         include_unsaved: whether steps without a checkpoint stay as well.
 
     Example:
-        >>> steps_to_choose_from([1, 2], Checkpoints({2: "b.pt"}, looked=True), "run",
+        >>> steps_to_choose_from([1, 2], Checkpoints({2: "b.pt"}, looked=True),
         ...                      include_unsaved=False)[0]
         (2,)
     """
     unsaved = [step for step in steps if step not in checkpoints.files]
     if not unsaved or len(unsaved) == len(steps):
         return tuple(steps), ()
-    counts = f"{len(unsaved)} of {len(steps)} logged steps have no checkpoint in {where}"
+    counts = f"{len(unsaved)} of {len(steps)} logged steps have no checkpoint"
     if include_unsaved:
         return tuple(steps), (f"{counts}; they may be chosen, because of --include-unsaved",)
     note = f"{counts} and are left out (--include-unsaved keeps them)"
