@@ -94,7 +94,7 @@ def _names_with_metric(case: Path, into: Path) -> None:
 
 def _appended(case: Path, into: Path) -> None:
     """Two trainings write into one log and save under the same names: only the second is left."""
-    accounts = []
+    accounts: list[Account] = []
     for seed, epochs in ((0, 8), (1, 12)):
         account = _account(case, "training.log")
         log = CSVLogger(str(case / "training.log"), append=True)
