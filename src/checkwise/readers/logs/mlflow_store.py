@@ -24,7 +24,7 @@ from checkwise.readers.logs.mlflow_artifacts import LoggedModel
 from checkwise.readers.logs.mlflow_points import points_of
 from checkwise.readers.logs.trainers import MLFLOW
 from checkwise.store.safe_read import is_plain_name
-from checkwise.text import counted
+from checkwise.text import counted, printable
 
 OF_MLFLOW = {"experiments": ("experiment_id",), "runs": ("run_uuid",), "metrics": ("run_uuid",)}
 REQUIRED = {
@@ -85,7 +85,7 @@ def open_logs(path: Path) -> list[Log]:
             path=path,
             trainer=MLFLOW,
             header=run.keys,
-            points=partial(_points, path, run.run_id),
+            points=partial(_points, path, run),
             run=names[run.run_id],
             files=_files(path.parent, run, models.get(run.run_id, ())),
             axes={"step": "step"},
@@ -125,13 +125,13 @@ def _runs(connection: sqlite3.Connection) -> tuple[list[Run], int]:
     return runs, len(with_metrics) - len(runs)
 
 
-def _points(path: Path, run_id: str, name: str) -> Points:
+def _points(path: Path, run: Run, name: str) -> Points:
     def rows(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
         return sqlite_file.rows_of(
             connection,
             "SELECT step, value, is_nan FROM metrics WHERE run_uuid = ? AND key = ? "
             "ORDER BY timestamp, rowid",
-            run_id,
+            run.run_id,
             name,
         )
 
@@ -140,7 +140,7 @@ def _points(path: Path, run_id: str, name: str) -> Points:
         [step if isinstance(step, int | float) else nan for step, _, _ in history],
         [nan if is_nan else INFINITIES.get(value, value) for _, value, is_nan in history],
         name,
-        str(path),
+        f"{path}, run {printable(run.name)}",
     )
 
 

@@ -15,6 +15,7 @@ from checkwise.readers.logs import (
     mlflow_files,
     mlflow_store,
     ray_results,
+    ray_train,
     tensorboard,
     trackio_store,
     trainer_state,
@@ -53,6 +54,7 @@ OPENERS: list[Opener] = [
     Opener(trackio_store.recognises, trackio_store.open_logs),
     Opener(mlflow_files.recognises, mlflow_files.open_logs, own=_all_names),
     Opener(ray_results.recognises, ray_results.open_logs),
+    Opener(ray_train.recognises, ray_train.open_logs),
     Opener(wandb_offline.recognises, wandb_offline.open_logs),
     Opener(wandb_export.recognises, wandb_export.open_logs),
 ]
