@@ -17,7 +17,7 @@ from tests.material.trainers.recipes.account import Account, keep
 from tests.material.trainers.recipes.digits import Part, digits
 
 VERSIONS = ("ultralytics", "torch", "torchvision", "opencv-python-headless")
-EPOCHS = 8
+EPOCHS = 14
 
 
 def make(work: Path, into: Path) -> None:
