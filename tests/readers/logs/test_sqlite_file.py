@@ -151,6 +151,16 @@ def test_huge_cells_are_refused(store: Path, tmp_path: Path) -> None:
         mlflow_store.open_logs(build("mlflow", tmp_path / "huge.db", changes=change))
 
 
+def test_an_error_whose_message_is_not_text_is_an_error_all_the_same(tmp_path: Path) -> None:
+    store = build("trackio", tmp_path / "digits.db")
+    data = store.read_bytes()
+    assert b"CREATE TABLE configs" in data
+    store.write_bytes(data.replace(b"CREATE TABLE configs", b"CREATE \xc2ABLE configs", 1))
+    assert not trackio_store.recognises(store)
+    with pytest.raises(InputError, match="Expected an sqlite database"):
+        trackio_store.open_logs(store)
+
+
 @pytest.mark.parametrize("name", ["mlflow", "trackio"])
 def test_damaged_databases_give_only_clear_errors(tmp_path: Path, name: str) -> None:
     opener = {"mlflow": mlflow_store, "trackio": trackio_store}[name]

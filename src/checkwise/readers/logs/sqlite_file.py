@@ -58,7 +58,8 @@ def read(path: Path, query: Callable[[sqlite3.Connection], Result]) -> Result:
         if not _in_transaction(path):
             try:
                 answer, failure = _query(path, query), None
-            except (sqlite3.Error, OSError, OverflowError, InputError) as error:
+            # Also a ValueError, where the message of sqlite's own error is not UTF-8.
+            except (sqlite3.Error, OSError, OverflowError, ValueError) as error:
                 answer, failure = None, error
             if _state(path) == before:
                 if failure is not None:
