@@ -179,7 +179,7 @@ def test_keras_names_that_could_be_counted_in_two_ways_are_asked_for(tmp_path: P
     assert not checkpoints.files
     assert checkpoints.looked
     assert "--checkpoints 'weights.{epoch+1}.keras'" in checkpoints.notes[0]
-    steps, notes = steps_to_choose_from(range(10), checkpoints, "run", include_unsaved=False)
+    steps, notes = steps_to_choose_from(range(10), checkpoints, include_unsaved=False)
     assert steps == tuple(range(10))
     assert not notes
     pattern = "weights.{epoch+1}.keras"
@@ -385,18 +385,18 @@ def test_folders_with_too_many_names_are_not_listed_to_the_end(
 
 def test_steps_without_a_checkpoint_are_left_out_unless_they_are_wanted() -> None:
     checkpoints = Checkpoints({20: "b", 40: "d"}, looked=True)
-    steps, notes = steps_to_choose_from([10, 20, 40], checkpoints, "RUN", include_unsaved=False)
+    steps, notes = steps_to_choose_from([10, 20, 40], checkpoints, include_unsaved=False)
     assert steps == (20, 40)
     assert notes == (
-        "1 of 3 logged steps have no checkpoint in RUN and are left out "
+        "1 of 3 logged steps have no checkpoint and are left out "
         "(--include-unsaved keeps them)",
     )
-    steps, notes = steps_to_choose_from([10, 20, 40], checkpoints, "RUN", include_unsaved=True)
+    steps, notes = steps_to_choose_from([10, 20, 40], checkpoints, include_unsaved=True)
     assert steps == (10, 20, 40)
     assert "1 of 3" in notes[0]
     for nothing in (Checkpoints({}, looked=True), Checkpoints({})):
-        assert steps_to_choose_from([1], nothing, "RUN", include_unsaved=False) == ((1,), ())
-    assert steps_to_choose_from([20], checkpoints, "RUN", include_unsaved=False) == ((20,), ())
+        assert steps_to_choose_from([1], nothing, include_unsaved=False) == ((1,), ())
+    assert steps_to_choose_from([20], checkpoints, include_unsaved=False) == ((20,), ())
 
 
 LOGS = {

@@ -21,7 +21,7 @@ from checkwise.readers.logs.event_files import (
 )
 from checkwise.readers.logs.event_scalars import EventFile, Series, read_event_file
 from checkwise.readers.logs.log import FloatArray, Log, Points
-from checkwise.readers.logs.trainers import KERAS_EVENTS, LIGHTNING, TENSORBOARD
+from checkwise.readers.logs.trainers import LIGHTNING, TENSORBOARD
 
 _LIGHTNINGS_EPOCH = "epoch"
 _EPOCHS = (_LIGHTNINGS_EPOCH, "train/epoch")
@@ -88,7 +88,7 @@ def open_logs(path: Path) -> list[Log]:
     log = Log(
         path=path,
         trainer=replace(
-            KERAS_EVENTS if _of_keras(columns) else TENSORBOARD,
+            TENSORBOARD,
             validation=_keras_validation(columns),
             closing=LIGHTNING.closing if epoch == _LIGHTNINGS_EPOCH else 0,
         ),

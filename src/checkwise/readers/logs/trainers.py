@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
@@ -93,12 +93,6 @@ TENSORBOARD = Trainer(
     older=("*step={step}*.ckpt",),
     weights=(*KERAS.weights, "checkpoint-*"),
     named_by_user=True,
-)
-# The events of Keras lie in a folder of their own, mostly beside its checkpoints.
-KERAS_EVENTS = replace(
-    KERAS,
-    name="TensorBoard of Keras",
-    folders=(".", "..", "../checkpoints", "../weights", "../models"),
 )
 MLFLOW = Trainer("MLflow")
 TRACKIO = Trainer("Trackio")
