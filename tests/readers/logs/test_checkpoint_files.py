@@ -226,7 +226,7 @@ def test_the_best_and_the_last_belong_to_no_step(tmp_path: Path) -> None:
     checkpoints = find(tmp_path / "results.csv", trainers.ULTRALYTICS, range(1, 9))
     assert not checkpoints.files
     assert checkpoints.looked
-    assert "best.pt, last.pt" in checkpoints.notes[0]
+    assert "(best.pt, last.pt) say no step" in checkpoints.notes[0]
 
 
 # ray/train/_internal/storage.py: names count checkpoints; each line of the log names its own.
@@ -404,6 +404,7 @@ LOGS = {
     "keras": trainers.KERAS,
     "lightning": trainers.LIGHTNING,
     "timm": trainers.TIMM,
+    "ultralytics": trainers.ULTRALYTICS,
     "transformers": trainers.TRANSFORMERS,
 }
 
@@ -420,10 +421,12 @@ def test_real_trainings_say_themselves_where_they_saved_a_step(case: Case, tmp_p
         trainer = LOGS[case.trainer] if log.is_file() else trainers.TENSORBOARD
         saved, epochs = {}, {}
         for evaluation in run["evaluations"]:
-            # Lightning counts finished steps and logs the step before.
-            step = {"lightning": evaluation["step"] - 1, "transformers": evaluation["step"]}.get(
-                case.trainer, int(evaluation["epoch"])
-            )
+            # Lightning counts finished steps and logs the step before; Ultralytics logs from 1.
+            step = {
+                "lightning": evaluation["step"] - 1,
+                "transformers": evaluation["step"],
+                "ultralytics": int(evaluation["epoch"]) + 1,
+            }.get(case.trainer, int(evaluation["epoch"]))
             saved[step] = evaluation["checkpoint"]
             epochs[step] = int(evaluation["epoch"])
         counted = epochs if case.trainer in ("lightning", "transformers") else {}

@@ -55,11 +55,19 @@ def by_trainer(trainer: Trainer, log_path: Path, base: Path, log: LoggedSteps) -
             unmatched += [str(folder / name) for name in weights]
             notes += checkpoints.notes
     if unmatched and not notes:
-        notes.append(
-            f"no name of a checkpoint fits a step of the log ({some(unmatched)}): if they are of "
-            "its steps, say which number they carry, as in --checkpoints 'model-{epoch}.pt'"
-        )
+        notes.append(_unmatched_note(unmatched))
     return Checkpoints({}, tuple(notes), looked=bool(unmatched))
+
+
+def _unmatched_note(paths: Sequence[str]) -> str:
+    if not any(letter.isdigit() for path in paths for letter in Path(path).stem):
+        return (
+            f"the names of checkpoints beside the log ({some(paths)}) say no step: none has a path"
+        )
+    return (
+        f"no name of a checkpoint fits a step of the log ({some(paths)}): if they are of its "
+        "steps, say which number they carry, as in --checkpoints 'model-{epoch}.pt'"
+    )
 
 
 def _folder(base: Path, name: str) -> Path:
