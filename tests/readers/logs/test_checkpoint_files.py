@@ -388,8 +388,7 @@ def test_steps_without_a_checkpoint_are_left_out_unless_they_are_wanted() -> Non
     steps, notes = steps_to_choose_from([10, 20, 40], checkpoints, include_unsaved=False)
     assert steps == (20, 40)
     assert notes == (
-        "1 of 3 logged steps have no checkpoint and are left out "
-        "(--include-unsaved keeps them)",
+        "1 of 3 logged steps have no checkpoint and are left out (--include-unsaved keeps them)",
     )
     steps, notes = steps_to_choose_from([10, 20, 40], checkpoints, include_unsaved=True)
     assert steps == (10, 20, 40)
