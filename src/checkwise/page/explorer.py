@@ -81,7 +81,7 @@ def _runs(runs: Sequence[Mapping[str, Any]]) -> Markup:
 
 
 def _objectives(metrics: Iterable[Mapping[str, Any]]) -> list[Markup]:
-    return [_check("objective", m["name"], m["title"]) for m in metrics if m["ranks"]]
+    return [_check("objective", m["name"], m["title"]) for m in metrics if not m.get("unknown")]
 
 
 def _option(name: str) -> Markup:

@@ -162,17 +162,17 @@ def key_facts(key: RunKey | None) -> dict[str, Any] | None:
 
 
 def metric_facts(name: str, directions: Directions | None = None) -> dict[str, Any]:
-    """How a metric is called, shown and compared; ``ranks`` where it is known which is better."""
+    """How a metric is called, shown and compared; ``unknown``: nobody said which way is better."""
     known = METRICS.get(name)
     direction = known_direction(name, directions)
     return {
         "name": name,
         "title": metric_title(name),
         "higher": direction == "higher",
-        "ranks": direction is not None,
         "scale": known.scale if known else 1,
         "decimals": known.decimals if known else 3,
         "percent": known is not None and known.in_percent,
+        **({} if direction else {"unknown": True}),
     }
 
 

@@ -1,0 +1,192 @@
+"""``--constraint``, ``--delta``, ``--direction`` and ``--ties`` on the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checkwise.cli import main
+
+TABLE = """step,accuracy,f1,nll,latency,oddness,n
+100,0.900,0.80,0.70,3,1,1000
+200,0.895,0.90,0.40,2,2,1000
+300,0.850,0.897,0.35,1,3,1000
+400,0.850,0.897,0.35,1,3,1000
+"""
+LOG = """epoch,loss,val_loss,val_f1
+0,0.9,0.8,0.90
+1,0.5,0.4,0.897
+2,0.3,0.3,0.70
+"""
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "run.csv"
+    path.write_text(TABLE)
+    return path
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """A log without accuracy."""
+    path = tmp_path / "log.csv"
+    path.write_text(LOG)
+    return path
+
+
+def run(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as stop:
+        main([str(argument) for argument in arguments])
+    assert isinstance(stop.value.code, int)
+    return stop.value.code
+
+
+def answer(capsys: pytest.CaptureFixture[str], *arguments: object) -> Any:
+    assert run("select", *arguments, "--json") == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_near_best_on_one_score_then_best_on_others(
+    table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ("--constraint", "f1", "--delta", "0.5%", "--objectives", "nll,latency")
+    found = answer(capsys, table, *asked)
+    assert (found["rule"], found["step"]) == ("ac", 300)
+    assert found["feasible_steps"] == [200, 300, 400]
+    assert found["constraint"] == {
+        "metric": "f1",
+        "direction": "higher",
+        "value": 0.897,
+        "best": 0.9,
+        "gap": pytest.approx(0.003),
+        "delta": "0.5%",
+    }
+    assert found["accuracy"] == 0.85
+    assert found["guarantee"]["bound_pp"] is None
+    assert answer(capsys, table, "--rule", "ac", *asked)["step"] == 300
+    assert run("select", table, *asked) == 0
+    said = capsys.readouterr().out
+    assert "rank  step     f1    gap  score  accuracy" in said
+    assert "ac chose step 300: mean source f1 0.897, 0.003 below the best" in said
+
+
+def test_a_tolerance_in_the_units_of_the_score(
+    table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = answer(capsys, table, "--constraint", "f1", "--delta", "0.002", "--objectives", "nll")
+    assert (found["step"], found["params"]["delta"]) == (200, 0.002)
+    of_accuracy = answer(capsys, table, "--rule", "ac-nll", "--delta", "0.005")
+    assert of_accuracy["feasible_steps"] == [100, 200]
+    assert of_accuracy["guarantee"]["bound_pp"] is not None
+
+
+def test_a_tolerance_in_points_is_a_number_in_json(
+    table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = answer(capsys, table, "--rule", "ac-nll", "--delta-pp", "0.5")
+    assert found["params"]["delta_pp"] == 0.5
+    assert found["feasible_steps"] == [100, 200]
+
+
+def test_a_constraint_alone_takes_the_usual_objectives_and_says_so(
+    table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("select", table, "--constraint", "f1", "--delta", "0.5%") == 0
+    said = capsys.readouterr().out
+    assert "Rule: ac, because a constraint was named without objectives; nll is used." in said
+
+
+def test_ties(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ("--constraint", "f1", "--delta", "1%", "--objectives", "nll")
+    for ties, step in (("earliest", 300), ("latest", 400), ("accuracy", 300)):
+        assert answer(capsys, table, *asked, "--ties", ties)["step"] == step
+    assert run("select", table, *asked, "--ties", "latest") == 0
+    assert "Exactly tied with step 300; broken by the later step." in capsys.readouterr().out
+
+
+def test_a_direction_is_asked_for_and_taken(
+    table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ("--constraint", "f1", "--delta", "1%", "--objectives", "oddness")
+    assert run("select", table, *asked) == 2
+    assert "add --direction oddness=higher or oddness=lower" in capsys.readouterr().err
+    assert answer(capsys, table, *asked, "--direction", "oddness=higher")["step"] == 300
+    assert answer(capsys, table, *asked, "--direction", "oddness=lower")["step"] == 200
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (["--constraint", "f1"], "how far from the best f1"),
+        (["--constraint", "f1", "--delta-pp", "1"], "in points of accuracy: use --delta 0.5%"),
+        (["--delta", "1%", "--delta-pp", "1"], "one tolerance"),
+        (["--delta", "many"], "delta as a number, but got 'many'"),
+        (["--delta", "200%"], "between 0% and 100%"),
+        (["--constraint", "f2", "--delta", "1%"], "Expected a column 'f2'"),
+        (["--ties", "newest"], "earliest, latest or accuracy"),
+        (["--rule", "ac-early", "--ties", "latest"], "ac-early takes no `ties`"),
+        (["--direction", "f1"], "--direction NAME=higher or NAME=lower, but got 'f1'"),
+        (["--direction", "f1=up"], "--direction NAME=higher or NAME=lower"),
+        (["--direction", "nll=higher"], "Expected lower as the direction of nll"),
+        (["--rule", "ac-ncl"], "did you mean ac-nc?"),
+    ],
+)
+def test_what_does_not_fit_is_one_line(
+    table: Path, asked: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("select", table, *asked) == 2
+    refusal = capsys.readouterr().err
+    assert said in refusal
+    assert len(refusal.splitlines()) == 1
+
+
+def test_a_log_without_accuracy_is_chosen_from_by_its_loss(
+    log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = answer(capsys, log)
+    assert (found["rule"], found["step"]) == ("pure-nll", 2)
+    assert (found["accuracy"], found["gap_pp"]) == (None, None)
+    assert found["rule_reason"] == "there is no accuracy"
+    assert run("select", log) == 0
+    said = capsys.readouterr().out
+    assert "rank  step  nll  gap  score" in said
+    assert "mean source nll 0.3, the best of 3 checkpoints" in said
+    assert "nan" not in said
+
+
+def test_a_log_without_accuracy_takes_another_constraint(
+    log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = answer(capsys, log, "--constraint", "f1", "--delta", "0.5%")
+    assert (found["step"], found["params"]["objectives"]) == (1, ["nll"])
+    assert run("select", log, "--objectives", "f1") == 2
+    assert "accuracy" in capsys.readouterr().err
+
+
+def test_runs_with_and_without_accuracy_in_one_folder(
+    table: Path, log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, text in (("a", LOG), ("b", LOG.replace("val_f1", "val_accuracy"))):
+        (tmp_path / "runs" / name).mkdir(parents=True)
+        (tmp_path / "runs" / name / "log.csv").write_text(text)
+    out = tmp_path / "choices.csv"
+    assert run("select", tmp_path / "runs", "-o", out) == 0
+    said = capsys.readouterr().out
+    assert "judged by" in said
+    assert "nan" not in said
+    assert "pure-nll" in out.read_text()
+
+
+def test_other_commands_choose_by_it_too(
+    table: Path, log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page.html"
+    asked = ("--constraint", "f1", "--delta", "0.5%", "--objectives", "nll", "--ties", "latest")
+    assert run("report", table, "-o", page, *asked) == 0
+    assert "Step 400" in page.read_text()
+    assert run("report", log, "-o", page) == 0
+    assert "mean source nll" in page.read_text()
