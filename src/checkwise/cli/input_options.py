@@ -34,12 +34,16 @@ class InputOptions(OptionGroup):
     n: Annotated[
         str | None,
         typer.Option(
-            "--n", help="Validation examples behind a trainer's log: NUMBER, or SET=NUMBER,…"
+            "--n",
+            metavar="NUMBER",
+            help="How many validation examples there were, for a log: 5000, or photo=400,art=300.",
         ),
     ] = None
     checkpoints: Checkpoints = None
     include_unsaved: IncludeUnsaved = False
-    bins: Annotated[int, typer.Option(help="Bins of calibration errors from outputs.")] = BINS
+    bins: Annotated[int, typer.Option(help="Bins of calibration errors of saved predictions.")] = (
+        BINS
+    )
     bandwidth: Annotated[float, typer.Option(help="Width of the soft bins.")] = BANDWIDTH
 
     @property

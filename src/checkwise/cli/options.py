@@ -10,27 +10,36 @@ import typer
 from checkwise.plugins import Plugin, load_plugin
 
 HeldOut = Annotated[
-    list[str] | None, typer.Option(help="A domain that must not be read; repeatable.")
+    list[str] | None,
+    typer.Option(metavar="NAME", help="A set (domain) that must not be read; repeatable."),
 ]
 Source = Annotated[
     list[str] | None,
-    typer.Option(help="A validation set whose name looks held out (test, ood, …); repeatable."),
+    typer.Option(
+        metavar="NAME",
+        help="A set that is validation although its name looks held out (test, ood); repeatable.",
+    ),
 ]
 Column = Annotated[
     list[str] | None,
-    typer.Option(help="NAME=COLUMN: the column of a table to read as NAME; repeatable."),
+    typer.Option(
+        metavar="NAME=COLUMN",
+        help="Read a column of a log or table as NAME: accuracy=val/top1, nll=val/loss; "
+        "repeatable.",
+    ),
 ]
 Checkpoints = Annotated[
     str | None,
     typer.Option(
         metavar="PATTERN",
-        help="Checkpoints of a trainer's log, as 'weights.{epoch+1}.keras' or 'checkpoint-{step}'.",
+        help="Names of the checkpoints, where checkwise does not find them by itself: "
+        "'weights.{epoch+1}.keras', 'checkpoint-{step}'.",
     ),
 ]
 IncludeUnsaved = Annotated[
     bool,
     typer.Option(
-        "--include-unsaved", help="Choose also among logged steps that have no checkpoint."
+        "--include-unsaved", help="Allow logged steps whose checkpoint was not saved or is gone."
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]

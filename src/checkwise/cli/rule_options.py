@@ -19,6 +19,7 @@ RuleName = Annotated[
     str | None,
     typer.Option(
         "--rule",
+        metavar="NAME",
         help="How to choose; see `checkwise rules`. "
         f"[default: {DEFAULT_RULE}, or the best rule that the data allow]",
     ),
@@ -30,16 +31,27 @@ class RuleOptions(OptionGroup):
     """The parameters of rules, how domains count, and where rules of your own are."""
 
     delta_pp: Annotated[
-        str | None, typer.Option(help=f"Tolerance in percentage points. [default: {DELTA_PP}]")
+        str | None,
+        typer.Option(
+            metavar="POINTS",
+            help="How far below the best accuracy a checkpoint may be, in percentage points. "
+            f"[default: {DELTA_PP}]",
+        ),
     ] = None
-    q: Annotated[str | None, typer.Option(help="Norm: 1, 2 or inf. [default: inf]")] = None
+    q: Annotated[
+        str | None, typer.Option(help="Norm over objectives: 1, 2 or inf. [default: inf]")
+    ] = None
     objectives: Annotated[
         str | None,
-        typer.Option(help="Metrics that choose among the near-best, comma separated."),
+        typer.Option(
+            metavar="NAMES", help="Metrics that choose among the near-best, comma separated."
+        ),
     ] = None
     constraint: Annotated[
         str | None,
-        typer.Option(help="The score that has to be near its best. [default: accuracy]"),
+        typer.Option(
+            metavar="NAME", help="The score that has to be near its best. [default: accuracy]"
+        ),
     ] = None
     delta: Annotated[
         str | None,
@@ -56,7 +68,8 @@ class RuleOptions(OptionGroup):
         bool, typer.Option("--pareto", help="Drop dominated checkpoints before ranking.")
     ] = False
     param: Annotated[
-        list[str] | None, typer.Option(help="NAME=VALUE for a rule of your own; repeatable.")
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="A parameter of a rule of your own; repeatable."),
     ] = None
     weights: Annotated[
         str, typer.Option(help="equal, sample, or NAME=WEIGHT,… for every domain.")

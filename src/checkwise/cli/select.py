@@ -37,7 +37,12 @@ JUDGED_HEADER = ("step", "judged by", "value", "gap", "eligible", "source-acc st
 
 @with_groups
 def command(
-    path: Annotated[Path, typer.Argument(help="A run, a folder of runs, a table or a log.")],
+    path: Annotated[
+        Path,
+        typer.Argument(
+            help="A log, a run's folder, a folder of runs, a table, or saved predictions."
+        ),
+    ],
     rule: RuleName = None,
     *,
     options: RunRuleOptions,
@@ -55,7 +60,7 @@ def command(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Choose a checkpoint of every run in PATH, using source validation only."""
+    """Choose a checkpoint of every run in PATH by its validation results, and say where it is."""
     printing.refuse_to_overwrite(path, out)
     level = ALPHA if alpha is None else alpha
     stated = guarantee or alpha is not None
