@@ -60,3 +60,25 @@ def test_a_log_may_go_back_many_times(tmp_path: Path) -> None:
 def test_an_epoch_may_be_infinite(tmp_path: Path) -> None:
     path = _write(tmp_path, "step,epoch,val_acc\n1,inf,0.5\n2,nan,0.6\n3,1e400,0.4\n")
     assert cw.load(path).steps.tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"log_history": 3}', '{"log_history":'])
+def test_the_damaged_state_of_a_run_is_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "trainer_state.json").write_text(text)
+    with pytest.raises(cw.InputError, match="Expected the state of a transformers run"):
+        cw.load(tmp_path)
+
+
+def test_a_state_that_was_cut_off_leaves_the_older_one(tmp_path: Path) -> None:
+    records = ", ".join(f'{{"step": {k}, "eval_accuracy": 0.{k}, "eval_loss": 1}}' for k in (1, 2))
+    states = {
+        "checkpoint-9": '{"global_step": 9, "log_hi',
+        "checkpoint-2": f'{{"global_step": {10**400}, "log_history": [{records}]}}',
+        "checkpoint-1": '{"global_step": 1, "log_history": []}',
+    }
+    for name, text in states.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "trainer_state.json").write_text(text)
+    run = cw.load(tmp_path)
+    assert run.steps.tolist() == [1, 2]
+    assert any("checkpoint-9/trainer_state.json is damaged" in note for note in run.notes)

@@ -34,15 +34,16 @@ def recognises_file(path: Path) -> bool:
     if b'"log_history"' not in start and b'"val_' not in start:
         return False
     document = whole_document(path)
-    return _is_state(document) or _is_history(document)
+    return is_state(document) or _is_history(document)
 
 
 def recognises(document: Any) -> bool:
     """Whether a JSON value is a trainer's log: a state, a history, or a list of records."""
-    return _is_state(document) or _is_history(document) or _is_records(document)
+    return is_state(document) or _is_history(document) or _is_records(document)
 
 
-def _is_state(document: Any) -> bool:
+def is_state(document: Any) -> bool:
+    """Whether a JSON value is the state of a transformers run."""
     return isinstance(document, dict) and isinstance(document.get(HISTORY), list)
 
 
@@ -60,7 +61,7 @@ def _is_records(document: Any) -> bool:
 
 def open_document(document: Any, path: Path, request: Request) -> Log:
     """The log that a JSON value is."""
-    if _is_state(document):
+    if is_state(document):
         return open_records(document[HISTORY], path, request, trainer=trainers.TRANSFORMERS)
     if _is_history(document):
         length = len(next(iter(document.values())))

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from checkwise.readers.logs.json_log import HISTORY, open_document, whole_document
+from checkwise.errors import InputError
+from checkwise.metrics.arrays import is_number
+from checkwise.readers.logs.json_log import HISTORY, is_state, open_document, whole_document
 from checkwise.readers.logs.log import Log
 from checkwise.readers.request import Request
 
@@ -21,10 +25,25 @@ def recognises(folder: Path) -> bool:
 
 
 def open_logs(folder: Path) -> list[Log]:
-    """The log of the newest state: every checkpoint repeats the log so far."""
-    documents = [(path, whole_document(path)) for path in _states(folder)]
+    """The log of the newest state that is whole: every checkpoint repeats the log so far."""
+    documents, damaged = [], []
+    for path in _states(folder):
+        document = whole_document(path)
+        if not is_state(document):
+            damaged.append(path)
+            continue
+        documents.append((path, document))
+        if path.parent != folder:
+            break
+    if not documents:
+        raise InputError(
+            f"Expected the state of a transformers run, but {damaged[0]} is no JSON with a list "
+            f"{HISTORY!r}: name the folder of another run."
+        )
     path, document = max(documents, key=lambda one: _progress(one[1]))
-    return [open_document(document, path, Request())]
+    log = open_document(document, path, Request())
+    notes = tuple(f"{path.relative_to(folder)} is damaged and not read" for path in damaged)
+    return [replace(log, notes=(*log.notes, *notes))]
 
 
 def checkpoints(folder: Path) -> set[str]:
@@ -32,20 +51,17 @@ def checkpoints(folder: Path) -> set[str]:
     return {name for name in os.listdir(folder) if CHECKPOINT.fullmatch(name)}
 
 
-def _progress(document: Any) -> tuple[float, int]:
-    if not isinstance(document, dict) or not isinstance(document.get(HISTORY), list):
-        return (-1.0, 0)
-    step = document.get("global_step")
-    return (float(step) if isinstance(step, int | float) else -1.0, len(document[HISTORY]))
+def _progress(state: Mapping[str, Any]) -> tuple[float, int]:
+    step = state.get("global_step")
+    return (float(step) if is_number(step) else -1.0, len(state[HISTORY]))
 
 
 def _states(folder: Path) -> list[Path]:
-    """The run's own state and that of its newest checkpoint."""
+    """The run's own state, then those of its checkpoints, the newest first."""
     steps = {
         int(match[1]): folder / name / STATE
         for name in os.listdir(folder)
         if (match := CHECKPOINT.fullmatch(name)) and (folder / name / STATE).is_file()
     }
-    newest = [steps[max(steps)]] if steps else []
     own = folder / STATE
-    return [*([own] if own.is_file() else []), *newest]
+    return [*([own] if own.is_file() else []), *(steps[step] for step in sorted(steps)[::-1])]
