@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 TORCH_INDEX ?=
 BIN := .venv/bin
 
-.PHONY: install demo test test-oldest check bench docs clean
+.PHONY: install demo test test-oldest torture check bench docs clean
 
 install: .venv/.installed
 
@@ -36,6 +36,10 @@ OLDEST_TESTS := tests/metrics tests/records tests/selection tests/readers \
 	.venv-oldest/bin/pip install --quiet -e '.[study]' --group test -c tests/oldest.txt
 	touch $@
 
+# 10,000 damaged logs; `make test` reads 300 of them.
+torture: install
+	$(BIN)/python -m tests.torture.mutated_logs
+
 check: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -49,6 +53,7 @@ docs: install
 	$(BIN)/python docs/build/guarantees.py
 	$(BIN)/python docs/build/intervals.py
 	$(BIN)/python docs/build/outputs.py
+	$(BIN)/python docs/build/real_logs.py
 	$(BIN)/python docs/build/results.py
 	$(BIN)/python docs/build/rules.py
 	$(BIN)/python docs/build/study_file.py

@@ -13,6 +13,7 @@ NAMES = (
     "selection",
     "loading",
     "event_files",
+    "log_files",
     "data",
     "updates",
     "training",

@@ -82,3 +82,12 @@ def test_a_state_that_was_cut_off_leaves_the_older_one(tmp_path: Path) -> None:
     run = cw.load(tmp_path)
     assert run.steps.tolist() == [1, 2]
     assert any("checkpoint-9/trainer_state.json is damaged" in note for note in run.notes)
+
+
+@pytest.mark.parametrize("end", [b"3,0.7", b"3,0.\r7,1", b"3,\xc3", b'3,"0.7,0.5'])
+def test_a_last_line_that_was_cut_off_is_not_read(end: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "metrics.csv"
+    path.write_bytes(b"step,val_acc,val_loss\n1,0.5,1\n2,0.6,1\n" + end)
+    run = cw.load(path)
+    assert run.steps.tolist() == [1, 2]
+    assert "the last line was cut off and is not read" in run.notes

@@ -18,7 +18,18 @@ from tests.readers.logs.written_logs import WRITERS, Evaluation, rows
 
 REAL = Path(__file__).with_name("real")
 CELLS = ("", "nan", "inf", "-1", "1e308", "no number", "0.999", 'a "quoted",\nbroken cell')
-JSON = (None, float("nan"), -1, 1e308, 10**400, "no number", True, [], {"deeper": [1]}, 0.999)
+JSON: tuple[Any, ...] = (
+    None,
+    float("nan"),
+    -1,
+    1e308,
+    10**400,
+    "no number",
+    True,
+    [],
+    {"deeper": [1]},
+    0.999,
+)
 SCALARS = tuple(value for value in JSON if not isinstance(value, dict | list))
 RUN = [Evaluation(10 * k, right, loss) for k, (right, loss) in enumerate(
     [(500, 9000), (800, 5000), (810, 6000), (808, 4000), (700, 3000)], start=1

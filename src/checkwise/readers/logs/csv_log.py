@@ -53,7 +53,7 @@ def open_logs(path: Path, request: Request) -> list[Log]:
     notes = []
     begin = content.rfind(b"\n") + 1
     last_line = content[begin:]
-    if rest and last_line and len(_cells(last_line, separator)) != len(header):
+    if rest and last_line and not _is_whole(last_line, separator, len(header)):
         content = content[:begin]
         notes.append("the last line was cut off and is not read")
     table = _Table(path, content, header, separator)
@@ -94,8 +94,8 @@ class _Table:
     separator: str
 
     def rows(self, names: Sequence[str]) -> Iterator[Sequence[Any]]:
-        """The cells of every row under some names."""
-        places = [self.header.index(name) for name in names]
+        """The cells under some names, of every row in which the first of them is filled."""
+        first, *others = (self.header.index(name) for name in names)
         width = len(self.header)
         text = io.TextIOWrapper(io.BytesIO(self.content), "utf-8-sig", newline="")
         lines = csv.reader(text, delimiter=self.separator, strict=True)
@@ -108,9 +108,9 @@ class _Table:
                             lines.line_num, f"has {len(row)} cells instead of {width}"
                         )
                     continue
-                cells = [row[place].strip() for place in places]
-                if cells[0] != names[0]:  # a header that was written again
-                    yield cells
+                cell = row[first].strip()
+                if cell and cell != names[0]:  # a header may have been written again
+                    yield [cell, *(row[place].strip() for place in others)]
         except csv.Error as error:
             raise self._wrong(lines.line_num, f"cannot be read ({error})") from None
         except UnicodeDecodeError:
@@ -134,6 +134,14 @@ def _header(line: bytes, path: Path) -> list[str]:
         raise InputError(
             f"Expected UTF-8 text, but the first line of {path} is not: save it as UTF-8 CSV."
         ) from None
+
+
+def _is_whole(line: bytes, separator: str, width: int) -> bool:
+    """Whether a line has as many cells as the first one."""
+    try:
+        return len(_cells(line, separator)) == width
+    except (UnicodeDecodeError, csv.Error):
+        return False
 
 
 def _cells(line: bytes, separator: str) -> list[str]:

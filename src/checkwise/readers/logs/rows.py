@@ -18,7 +18,7 @@ from checkwise.records.column_names import PART_WORDS
 from checkwise.records.held_out import looks_held_out
 from checkwise.text import listed
 
-# Gives, for every row, its cells under some names.
+# Gives the cells under some names, at least of the rows in which the first of them is filled.
 Rows = Callable[[Sequence[str]], Iterator[Sequence[Any]]]
 EMPTY = ("", "none", "null", "na", "n/a", "<na>")
 

@@ -52,7 +52,7 @@ def checkpoints(folder: Path) -> set[str]:
 
 
 def _progress(state: Mapping[str, Any]) -> tuple[float, int]:
-    step = state.get("global_step")
+    step: Any = state.get("global_step")
     return (float(step) if is_number(step) else -1.0, len(state[HISTORY]))
 
 

@@ -1,0 +1,104 @@
+"""Every log of the collection is read as a second, independent reading reads it, or refused."""
+
+from __future__ import annotations
+
+import csv
+import shutil
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+import checkwise as cw
+from checkwise.records import Trajectory
+from tests.readers.logs.independent import EXPECTED, REAL_LOGS, expected_row, index, read
+from tests.requirements import requires
+
+# What the message says, for each reason of the independent reading.
+MESSAGES = {
+    "training": "validation",
+    "test": "test columns are not read",
+    "outputs": "outputs with one each",
+    "batches": "single batches",
+    "console": "printed on the console",
+}
+RULES = {("accuracy", "nll"): "ac-nll", ("nll",): "pure-nll", ("accuracy",): "source-acc"}
+
+
+def _expected() -> list[dict[str, str]]:
+    with EXPECTED.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+ROWS = _expected()
+READ = [row["file"] for row in ROWS if row["outcome"] == "read"]
+REFUSED = {row["file"]: row["choice_or_reason"] for row in ROWS if row["outcome"] == "refused"}
+
+
+def _short(file: str) -> str:
+    kind, _, name = file.partition("/")
+    return f"{kind}-{name.replace('__', '-')[-60:]}"
+
+
+@pytest.fixture(scope="module")
+def listed() -> dict[str, dict[str, str]]:
+    return {row["file"]: row for row in index()}
+
+
+def place(row: Mapping[str, str], folder: Path) -> Path:
+    """A copy of a file at the path that it has in its repository."""
+    source, target = REAL_LOGS / row["file"], folder / row["repo"] / row["path"]
+    target.parent.mkdir(parents=True)
+    if source.is_dir():
+        shutil.copytree(source / target.name, target)
+    else:
+        shutil.copyfile(source, target)
+    return target
+
+
+def _one(path: Path) -> Trajectory:
+    (run,) = cw.load_runs(path).values()
+    return run
+
+
+def test_the_list_covers_enough() -> None:
+    kinds = Counter(row["kind"].removesuffix("-short") for row in ROWS if row["outcome"] == "read")
+    assert sum(kinds.values()) >= 60
+    assert len(kinds) >= 6
+
+
+@requires("shared")
+def test_the_list_is_what_the_independent_reading_gives() -> None:
+    pytest.importorskip("tensorboard")
+    assert [expected_row(row) for row in index()] == ROWS
+
+
+@requires("shared")
+@pytest.mark.parametrize("file", READ, ids=_short)
+def test_read_as_by_the_independent_reading(
+    file: str, listed: dict[str, dict[str, str]], tmp_path: Path
+) -> None:
+    if file.startswith("tensorboard"):
+        pytest.importorskip("tensorboard")
+    account = read(listed[file])
+    run = _one(place(listed[file], tmp_path))
+    assert run.steps.tolist() == list(account.steps)
+    assert set(run.metrics) == set(account.values)
+    for metric, rows in account.values.items():
+        assert run.values[metric].tolist() == [[float(value) for value in row] for row in rows]
+    assert sorted(run.columns.values()) == sorted(c for cs in account.columns.values() for c in cs)
+    assert any("percent" in note for note in run.notes) == account.percent
+    selection = cw.select(run)
+    assert selection.rule == RULES[tuple(sorted(account.values))]
+    assert selection.step == account.choice()
+
+
+@requires("shared")
+@pytest.mark.parametrize("file", REFUSED, ids=_short)
+def test_refused_with_the_reason(
+    file: str, listed: dict[str, dict[str, str]], tmp_path: Path
+) -> None:
+    with pytest.raises(cw.InputError, match=MESSAGES[REFUSED[file]]) as refusal:
+        cw.load_runs(place(listed[file], tmp_path))
+    assert "\n" not in str(refusal.value)

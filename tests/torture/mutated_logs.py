@@ -1,0 +1,78 @@
+"""Read 10,000 damaged logs; every one has to give an answer or a clear refusal.
+
+python -m tests.torture.mutated_logs [HOW_MANY [FIRST]]
+
+Each is a number: the same number makes the same log. A process that reads them may use two
+gigabytes more than it starts with, and 20 seconds for a log.
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+import tempfile
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+from tests.readers.logs.mutations import damaged, seeds
+from tests.readers.logs.outcomes import outcome
+
+HOW_MANY = 10_000
+MEMORY = 2 << 30  # bytes that reading may add
+AT_ONCE = 100
+
+
+def _size() -> int:
+    """Bytes of address space that this process has."""
+    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+
+
+def read_some(numbers: range) -> tuple[list[tuple[int, str, str]], int]:
+    """Number, kind and outcome of each, and the peak of this process's memory in kilobytes."""
+    outcome(Path(__file__).parents[1] / "readers" / "logs" / "real" / "keras")  # imports everything
+    resource.setrlimit(resource.RLIMIT_AS, (_size() + MEMORY, resource.RLIM_INFINITY))
+    every = seeds()
+    results = []
+    for number in numbers:
+        with tempfile.TemporaryDirectory() as folder:
+            path = damaged(number, Path(folder))
+            kind = every[number % len(every)].suffix or "folder"
+            results.append((number, kind, outcome(path)))
+    return results, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def main() -> int:
+    arguments = [int(word) for word in sys.argv[1:]]
+    how_many, first = [*arguments, HOW_MANY, 0][:2] if len(arguments) != 1 else (arguments[0], 0)
+    parts = [
+        range(begin, min(begin + AT_ONCE, first + how_many))
+        for begin in range(first, first + how_many, AT_ONCE)
+    ]
+    counts: Counter[tuple[str, str]] = Counter()
+    wrong: list[tuple[int, str]] = []
+    peak = 0
+    with ProcessPoolExecutor(2, get_context("spawn"), max_tasks_per_child=20) as pool:
+        for results, memory in pool.map(read_some, parts):
+            peak = max(peak, memory)
+            for number, kind, result in results:
+                fair = result in ("answer", "refused")
+                counts[kind, result if fair else "wrong"] += 1
+                if not fair:
+                    wrong.append((number, result))
+    alike: dict[str, list[int]] = {}
+    for number, result in wrong:
+        alike.setdefault("\n".join(result.splitlines()[-6:]), []).append(number)
+    for result, numbers in alike.items():
+        print(f"{len(numbers)} logs, the first {numbers[:5]}:\n{result}\n")
+    for kind in sorted({kind for kind, _ in counts}):
+        line = ", ".join(f"{counts[kind, r]} {r}" for r in ("answer", "refused", "wrong"))
+        print(f"{kind:10} {line}")
+    totals = {r: sum(n for (_, result), n in counts.items() if result == r) for _, r in counts}
+    print(f"all        {totals}, at most {peak / 1024:.0f} MB")
+    return bool(wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
