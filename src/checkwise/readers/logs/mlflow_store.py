@@ -1,8 +1,8 @@
 """MLflow's sqlite store, ``mlflow.db``: the runs of all its experiments.
 
-It is read with the standard library. The package ``mlflow`` would bring some eighty others,
-migrate the schema of an older store and create folders, and what is needed are four tables that
-have kept their columns since MLflow 1.0.
+It is read with the standard library. The package ``mlflow`` would bring more than eighty others,
+and it refuses stores of older versions until they are migrated; what is needed are three tables,
+and three more for the models of MLflow 3.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Ray Train's ``checkpoint_manager_snapshot.json``: the metrics of every checkpoint that it kept.
 
-Since Ray Train 2 there is no ``result.json``, and reports without a checkpoint are not kept.
+Version 2 of Ray Train writes no ``result.json``, and keeps no report without a checkpoint.
 """
 
 from __future__ import annotations

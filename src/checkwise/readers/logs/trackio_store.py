@@ -1,7 +1,7 @@
 """Trackio's ``<project>.db``: an sqlite table of JSON records, one for each ``trackio.log``.
 
-The package ``trackio`` is not needed: the table is documented, and reading it through the package
-would migrate the file.
+The package ``trackio`` is not needed: the table is documented, and reading through the package
+changes the file.
 """
 
 from __future__ import annotations
