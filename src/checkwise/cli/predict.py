@@ -32,7 +32,9 @@ def command(
     ],
     checkpoints: Annotated[
         str | None,
-        typer.Option(help="Names of the checkpoints in DIR, as 'weights.{epoch}.keras'."),
+        typer.Option(
+            metavar="PATTERN", help="Names of the checkpoints in DIR, as 'weights.{epoch}.keras'."
+        ),
     ] = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes, with one thread each.")] = 1,
     force: Annotated[

@@ -55,7 +55,7 @@ class Pool:
         tasks: in the order in which they are begun.
         out: the predictions folder.
         known: facts of domains that already have outputs.
-        start: gives a worker that has loaded the function.
+        start: gives a worker, which need not have loaded the function.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class Pool:
                 if worker is None or not worker.alive:
                     self._let_go(worker)
                     worker = None
-                    worker = self._new_worker()
+                    worker = self._loaded_worker()
                 self._events.put(self._write(task, domain, worker))
             except FunctionError as error:
                 self._events.put(Failure(task.step, str(task.path), domain, error))
@@ -172,12 +172,17 @@ class Pool:
                 f"{known.step}: evaluate every checkpoint on the same examples, in the same order."
             )
 
-    def _new_worker(self) -> Worker:
+    def _loaded_worker(self) -> Worker:
         worker = self._start()
         with self._guard:
             self._workers.add(worker)
             if self._stopping:
                 worker.kill()
+        try:
+            worker.load()
+        except BaseException:
+            self._let_go(worker)
+            raise
         return worker
 
     def _let_go(self, worker: Worker | None) -> None:

@@ -23,7 +23,7 @@ from checkwise.predict.continuation import (
 )
 from checkwise.predict.function import FunctionName
 from checkwise.predict.pool import Failure, Pool, Task
-from checkwise.predict.worker_process import FunctionError, Worker
+from checkwise.predict.worker_process import Worker
 from checkwise.records.checks import domains as domain_names
 from checkwise.records.held_out import same_name
 from checkwise.store import layout
@@ -36,6 +36,7 @@ from checkwise.store.predictions_record import (
     state_of,
     write_record,
 )
+from checkwise.text import is_plain
 
 PATIENCE_SECONDS = 10.0  # for the workers of a command that was killed to end
 
@@ -93,16 +94,17 @@ def predict(
     with _alone(out) as lock:
         remove_leftovers(out)
         before = read_record(out)
-        first = _start(name, lock)
-        workers_left = [first]
+        first = Worker(name, lock=lock)
+        idle = [first]
 
         def start() -> Worker:
             with suppress(IndexError):
-                return workers_left.pop()
-            return _start(name, lock, sha256=first.sha256)
+                return idle.pop()
+            return Worker(name, lock=lock, sha256=first.sha256)
 
         try:
-            now = _record(name, first.sha256, folder, found, names, out)
+            first.load()
+            now = _record(name, first.sha256 or "", folder, found, names, out)
             stale = outdated(out, before, now)
             if stale.steps and not force:
                 raise InputError(
@@ -125,7 +127,8 @@ def predict(
             except KeyboardInterrupt:
                 interrupted = True
         finally:
-            for worker in workers_left:
+            for worker in idle:
+                worker.kill()
                 worker.close()
             remove_leftovers(out)
     failures = sorted(pool.failures, key=lambda failure: failure.step)
@@ -154,8 +157,16 @@ def check_domains(domains: Sequence[str]) -> tuple[str, ...]:
 
 
 def _check_place(folder: Path, checkpoints: Iterable[str], out: Path) -> None:
-    """Refuse to write among the checkpoints, where outputs would look like checkpoints."""
+    """Refuse to write among the checkpoints, where outputs would look like checkpoints.
+
+    Also refuse paths that the record cannot hold.
+    """
     place = out.resolve()
+    for path in (folder.resolve(), place):
+        if not is_plain(str(path)):
+            raise InputError(
+                f"Expected a path without control characters, but got {str(path)!r}: rename it."
+            )
     paths = {(folder / name).resolve() for name in checkpoints}
     if place in {path.parent for path in paths} or paths & {place, *place.parents}:
         raise InputError(
@@ -198,20 +209,6 @@ def _lock(out: Path) -> Iterator[int]:
                     ) from None
                 time.sleep(0.1)
         yield lock
-
-
-def _start(name: FunctionName, lock: int, *, sha256: str | None = None) -> Worker:
-    """A worker that has loaded the function, the same one as the first worker's."""
-    worker = Worker(name, lock=lock)
-    try:
-        worker.load()
-        if sha256 not in (None, worker.sha256):
-            raise FunctionError(f"{name.short} was changed meanwhile: run the command again.")
-    except BaseException:
-        worker.kill()
-        worker.close()
-        raise
-    return worker
 
 
 def _record(

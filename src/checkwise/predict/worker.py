@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any
+from typing import IO, Any
 
 from checkwise.errors import CheckwiseError, CheckwiseWarning
 from checkwise.predict.function import Function, FunctionName, load_function
@@ -34,18 +34,22 @@ def main() -> None:
         # The function may read and print: neither may land among the messages.
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(2, 1)
-        loaded = _load(FunctionName(**next(requests)["load"]))
-        print(json.dumps(loaded[1]), file=replies)
-        server = _Server(loaded[0])
-        for request in requests:
-            if "end" in request:
-                break
-            print(json.dumps(server.answer(request)), file=replies)
+        function, loaded = _load(FunctionName(**next(requests)["load"]))
+        print(json.dumps(loaded), file=replies)
+        if function is not None:
+            _serve(_Server(function), requests, replies)
     os._exit(0)  # the thread that reads requests is not waited for
 
 
+def _serve(server: _Server, requests: Iterator[Reply], replies: IO[str]) -> None:
+    for request in requests:
+        if "end" in request:
+            return
+        print(json.dumps(server.answer(request)), file=replies)
+
+
 class _Server:
-    def __init__(self, function: Function | None) -> None:
+    def __init__(self, function: Function) -> None:
         self._function = function
         self._outputs: Outputs | None = None
 
@@ -62,7 +66,6 @@ class _Server:
             return _failure(error)
 
     def _evaluate(self, path: str, domain: str) -> Reply:
-        assert self._function is not None
         self._outputs = None  # let go of the last ones before the next are computed
         with warnings.catch_warnings(record=True) as raised:
             warnings.simplefilter("always", CheckwiseWarning)

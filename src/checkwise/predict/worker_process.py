@@ -34,10 +34,13 @@ class _WorkerError(Exception):
 class Worker:
     """One process; used by one thread at a time.
 
-    ``lock`` is a file descriptor that the process holds open as long as it lives.
+    Args:
+        name: the function.
+        lock: a file descriptor that the process holds open as long as it lives.
+        sha256: what the function's file has to be; None for the first worker, which finds out.
     """
 
-    def __init__(self, name: FunctionName, *, lock: int) -> None:
+    def __init__(self, name: FunctionName, *, lock: int, sha256: str | None = None) -> None:
         with ExitStack() as stack:  # where the process cannot start, the log is closed
             self._log = stack.enter_context(tempfile.TemporaryFile())
             self._process = subprocess.Popen(
@@ -55,15 +58,21 @@ class Worker:
         assert self._process.stdout is not None
         self._to, self._from = self._process.stdin, self._process.stdout
         self._name = name
-        self.sha256 = ""  # of the function's file, once it is loaded
+        self.sha256 = sha256
+        self._loaded = False
 
     def load(self) -> None:
-        """Load the function.
+        """Load the function, unless that was done.
 
         Raises:
-            FunctionError: it cannot be loaded.
+            FunctionError: it cannot be loaded, or has changed.
         """
-        self.sha256 = str(self.ask({"load": asdict(self._name)})["sha256"])
+        if self._loaded:
+            return
+        sha256: str = self.ask({"load": asdict(self._name)})["sha256"]
+        if self.sha256 not in (None, sha256):
+            raise FunctionError(f"{self._name.short} was changed meanwhile: run the command again.")
+        self.sha256, self._loaded = sha256, True
 
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:
         """Send a request and wait for the reply.

@@ -70,9 +70,10 @@ def state_of(path: Path) -> FileState:
     if not path.is_dir():
         status = path.stat()
         return FileState(status.st_size, status.st_mtime_ns)
-    files = [Path(place, name).stat() for place, _, names in os.walk(path) for name in names]
-    times = [file.st_mtime_ns for file in files]
-    return FileState(sum(file.st_size for file in files), max(times, default=0))
+    files = [Path(place, name) for place, _, names in os.walk(path) for name in names]
+    states = [file.stat() for file in files if file.exists()]  # without links that lead nowhere
+    times = [state.st_mtime_ns for state in states]
+    return FileState(sum(state.st_size for state in states), max(times, default=0))
 
 
 def write_record(folder: Path, record: PredictionsRecord) -> None:
@@ -124,7 +125,8 @@ def read_record(folder: Path) -> PredictionsRecord | None:
 def locate(folder: Path, record: PredictionsRecord, steps: Container[int]) -> Located:
     """Where the checkpoints of these steps are: as seen from the record, or else as at first.
 
-    So the folder can be moved together with the checkpoints, or without them.
+    So the folder can be moved together with the checkpoints, or without them. Whoever wrote the
+    record chose the paths: they are looked at, and neither opened nor searched.
     """
     roots = (os.path.normpath(folder / record.from_here), record.folder)
     paths: dict[int, str] = {}
@@ -134,7 +136,7 @@ def locate(folder: Path, record: PredictionsRecord, steps: Container[int]) -> Lo
             continue
         places = [Path(root, checkpoint.name) for root in roots]
         present = [place for place in places if os.path.exists(place)]
-        same = [p for p in present if state_of(p).bytes == checkpoint.state.bytes]
+        same = [p for p in present if p.is_dir() or p.stat().st_size == checkpoint.state.bytes]
         paths[step] = str((same or present or places[-1:])[0])
         if not present:
             absent.append(paths[step])
