@@ -89,11 +89,10 @@ def predict(
     """
     name = FunctionName.parse(function)
     names = check_domains(domains)
-    found = find_checkpoints(folder, checkpoints)
-    _check_place(folder, found.values(), out)
+    paths = find_checkpoints(folder, checkpoints)
+    _check_place(folder, paths.values(), out)
     with _alone(out) as lock:
         remove_leftovers(out)
-        before = read_record(out)
         first = Worker(name, lock=lock)
         idle = [first]
 
@@ -104,20 +103,11 @@ def predict(
 
         try:
             first.load()
-            now = _record(name, first.sha256 or "", folder, found, names, out)
-            stale = outdated(out, before, now)
-            if stale.steps and not force:
-                raise InputError(
-                    f"Expected outputs in {out} that can be continued, but {stale.reason}: choose "
-                    "another folder, or discard them with --force."
-                )
-            with writing(out):
-                discard(out, stale.steps)  # before the record, which would call them current
-                write_record(out, _joined(before, now))
-            missing = missing_domains(out, found, names)
+            now = _record(name, first.sha256 or "", folder, paths, names, out)
+            _begin_or_continue(out, now, force=force)
             tasks = [
-                Task(step, folder.absolute() / found[step], now.checkpoints[step].state, absent)
-                for step, absent in missing.items()
+                Task(step, folder.absolute() / paths[step], now.checkpoints[step].state, missing)
+                for step, missing in missing_domains(out, paths, names).items()
             ]
             total = sum(len(task.domains) for task in tasks)
             pool = Pool(tasks, out, known_facts(out), start)
@@ -133,7 +123,7 @@ def predict(
             remove_leftovers(out)
     failures = sorted(pool.failures, key=lambda failure: failure.step)
     return PredictResult(
-        now, tuple(found), names, pool.written, total - pool.written, tuple(failures), interrupted
+        now, tuple(paths), names, pool.written, total - pool.written, tuple(failures), interrupted
     )
 
 
@@ -231,6 +221,20 @@ def _record(
         },
         versions=_versions(),
     )
+
+
+def _begin_or_continue(out: Path, now: PredictionsRecord, *, force: bool) -> None:
+    """Write the record, once nothing is left that does not belong to it."""
+    before = read_record(out)
+    stale = outdated(out, before, now)
+    if stale.steps and not force:
+        raise InputError(
+            f"Expected outputs in {out} that can be continued, but {stale.reason}: choose "
+            "another folder, or discard them with --force."
+        )
+    with writing(out):
+        discard(out, stale.steps)  # before the record, which would call them current
+        write_record(out, _joined(before, now))
 
 
 def _joined(before: PredictionsRecord | None, now: PredictionsRecord) -> PredictionsRecord:
