@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from checkwise.errors import InputError
+from checkwise.errors import CheckwiseWarning, InputError
 from checkwise.readers.logs.checkpoint_files import Checkpoints, find_checkpoints
 from checkwise.readers.logs.column_rules import Reading, read_header, shortened
 from checkwise.readers.logs.column_words import says_percent
@@ -29,9 +30,28 @@ BREAKS_IT = (
 )
 
 
-def read(logs: Iterable[Log], request: Request) -> list[LoadedRun]:
-    """The runs of the logs of one path."""
-    return [run for log in logs for run in _read_log(log, request)]
+def read(logs: Sequence[Log], request: Request) -> list[LoadedRun]:
+    """The runs of the logs of one path; of many, those that cannot be read are left out and said.
+
+    Raises:
+        InputError: no log can be read.
+    """
+    runs: list[LoadedRun] = []
+    refusals: list[InputError] = []
+    for log in logs:
+        try:
+            runs += _read_log(log, request)
+        except InputError as error:
+            refusals.append(error)
+    if refusals and not runs:
+        raise refusals[0]
+    if refusals:
+        warnings.warn(
+            f"{len(refusals)} of {len(logs)} runs in {logs[0].path} are left out: {refusals[0]}",
+            CheckwiseWarning,
+            stacklevel=7,
+        )
+    return runs
 
 
 def _read_log(log: Log, request: Request) -> list[LoadedRun]:
@@ -65,14 +85,46 @@ def _trajectory(
     *,
     is_last: bool,
 ) -> Trajectory:
-    notes = [_mapping(log, reading), *([BREAKS_IT] if reading.assumed else [])]
-    notes += [*parts, *log.notes, *reading.notes, *run.notes]
-    if run.by == "epoch":
-        notes.append(f"steps are epochs, from {run.steps[0]} as in the log")
-    values: dict[str, Any] = {}
+    values, units = _values(log, run, reading)
+    checkpoints = Checkpoints({})
+    if is_last:  # a run that was appended has written over the checkpoints of the one before
+        checkpoints = find_checkpoints(
+            log.path, log.trainer, run.steps, run.epochs,
+            pattern=request.checkpoints, told=log.files,
+        )  # fmt: skip
+    steps, unsaved = steps_to_choose_from(
+        run.steps, checkpoints, include_unsaved=request.include_unsaved
+    )
+    rows = np.isin(run.steps, steps)
+    diverged = ~np.all([np.isfinite(table).all(axis=1) for table in values.values()], axis=0)
+    offset = [log.trainer.offset_note] if checkpoints.files and log.trainer.offset_note else []
+    counted_in = [f"steps are epochs, from {run.steps[0]} as in the log"] * (run.by == "epoch")
+    return Trajectory(
+        steps=steps,
+        domains=reading.domains,
+        values={metric: table[rows] for metric, table in values.items()},
+        diverged=diverged[rows],
+        counts=_counts(request.n, reading.domains),
+        paths=[checkpoints.files.get(step) for step in steps] if checkpoints.files else None,
+        columns=_columns(reading, values),
+        notes=(
+            _mapping(log, reading),
+            *([BREAKS_IT] if reading.assumed else []),
+            *parts, *log.notes, *reading.notes, *run.notes, *counted_in, *units,
+            *checkpoints.notes, *offset, *unsaved, *_not_read(reading),
+        ),
+    )  # fmt: skip
+
+
+def _values(
+    log: Log, run: Evaluations, reading: Reading
+) -> tuple[dict[str, FloatArray], tuple[str, ...]]:
+    """Metric → [T, E] in the units of a trajectory, and what to say about them."""
+    values: dict[str, FloatArray] = {}
+    notes: list[str] = []
     for metric, per_set in reading.columns.items():
-        table = np.column_stack([run.values[per_set[domain]] for domain in reading.domains])
-        table = _shortest(table)
+        columns = [run.values[per_set[domain]] for domain in reading.domains]
+        table = _shortest(np.column_stack(columns))
         if metric == "accuracy":
             table, said = _fractions(table, log, per_set.values(), inverted=reading.inverted)
             notes += said
@@ -85,29 +137,7 @@ def _trajectory(
             f"Expected a validation accuracy or loss, but {_first(reading.columns['nll'])} in "
             f"{log.path} is no cross-entropy: name another column with --column accuracy=COLUMN."
         )
-    diverged = ~np.all([np.isfinite(table).all(axis=1) for table in values.values()], axis=0)
-    checkpoints = Checkpoints({})
-    if is_last:  # a run that was appended has written over the checkpoints of the one before
-        checkpoints = find_checkpoints(
-            log.path, log.trainer, run.steps, run.epochs,
-            pattern=request.checkpoints, told=log.files,
-        )  # fmt: skip
-    steps, said = steps_to_choose_from(
-        run.steps, checkpoints, include_unsaved=request.include_unsaved
-    )
-    if checkpoints.files and log.trainer.offset_note:
-        notes.append(log.trainer.offset_note)
-    rows = np.isin(run.steps, steps)
-    return Trajectory(
-        steps=steps,
-        domains=reading.domains,
-        values={metric: table[rows] for metric, table in values.items()},
-        diverged=diverged[rows],
-        paths=[checkpoints.files.get(step) for step in steps] if checkpoints.files else None,
-        counts=_counts(request.n, reading.domains),
-        columns=_columns(reading, values),
-        notes=(*notes, *checkpoints.notes, *said, *_not_read(reading)),
-    )
+    return values, tuple(notes)
 
 
 def _shortest(table: FloatArray) -> FloatArray:
