@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import shutil
+import warnings
 from collections import Counter
 from collections.abc import Mapping
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -49,7 +51,7 @@ def listed() -> dict[str, dict[str, str]]:
 def place(row: Mapping[str, str], folder: Path) -> Path:
     """A copy of a file at the path that it has in its repository."""
     source, target = REAL_LOGS / row["file"], folder / row["repo"] / row["path"]
-    target.parent.mkdir(parents=True)
+    target.parent.mkdir(parents=True, exist_ok=True)
     if source.is_dir():
         shutil.copytree(source / target.name, target)
     else:
@@ -86,7 +88,7 @@ def test_read_as_by_the_independent_reading(
     assert run.steps.tolist() == list(account.steps)
     assert set(run.metrics) == set(account.values)
     for metric, rows in account.values.items():
-        assert run.values[metric].tolist() == [[float(value) for value in row] for row in rows]
+        assert run.values[metric].tolist() == _floats(rows)
     assert sorted(run.columns.values()) == sorted(c for cs in account.columns.values() for c in cs)
     assert any("percent" in note for note in run.notes) == account.percent
     selection = cw.select(run)
@@ -102,3 +104,36 @@ def test_refused_with_the_reason(
     with pytest.raises(cw.InputError, match=MESSAGES[REFUSED[file]]) as refusal:
         cw.load_runs(place(listed[file], tmp_path))
     assert "\n" not in str(refusal.value)
+
+
+@requires("shared")
+def test_the_folder_of_a_repository_gives_the_runs_of_its_logs(
+    listed: dict[str, dict[str, str]], tmp_path: Path
+) -> None:
+    pytest.importorskip("tensorboard")
+    repositories: dict[str, list[dict[str, str]]] = {}
+    for row in listed.values():
+        repositories.setdefault(row["repo"], []).append(row)
+    for number, rows in enumerate(repositories.values()):
+        folder = tmp_path / str(number)
+        for row in rows:
+            place(row, folder)
+        accounts = [account for account in map(read, rows) if not account.reason]
+        if not accounts:
+            with pytest.raises(cw.InputError):
+                cw.load_runs(folder)
+            continue
+        logged = [
+            (list(account.steps), {m: _floats(table) for m, table in account.values.items()})
+            for account in accounts
+        ]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", cw.CheckwiseWarning)  # runs that are left out
+            runs = cw.load_runs(folder)
+        for run in runs.values():
+            values = {metric: table.tolist() for metric, table in run.values.items()}
+            assert (run.steps.tolist(), values) in logged, row["repo"]
+
+
+def _floats(table: list[list[Decimal]]) -> list[list[float]]:
+    return [[float(value) for value in row] for row in table]
