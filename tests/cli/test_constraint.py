@@ -71,7 +71,7 @@ def test_near_best_on_one_score_then_best_on_others(
     assert run("select", table, *asked) == 0
     said = capsys.readouterr().out
     assert "rank  step     f1    gap  score  accuracy" in said
-    assert "ac chose step 300: mean source f1 0.897, 0.003 below the best" in said
+    assert "ac chose step 300: validation f1 0.897, 0.003 below the best" in said
 
 
 def test_a_tolerance_in_the_units_of_the_score(
@@ -154,7 +154,7 @@ def test_a_log_without_accuracy_is_chosen_from_by_its_loss(
     assert run("select", log) == 0
     said = capsys.readouterr().out
     assert "rank  step  nll  gap  score" in said
-    assert "mean source nll 0.3, the best of 3 checkpoints" in said
+    assert "validation nll 0.3, the best of 3 checkpoints" in said
     assert "nan" not in said
 
 

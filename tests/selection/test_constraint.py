@@ -31,7 +31,11 @@ DELTAS = [
 # Name → whether more is better; the last two say nothing by their names.
 CONSTRAINTS = {"f1": True, "wer": False, "zeta": True, "theta": False}
 DIRECTIONS = {"zeta": "higher", "theta": "lower"}
-WEIGHTS = {1: [(1,)], 2: [(1, 1), (1, 3), (0, 1)], 3: [(1, 1, 1), (1, 2, 1)]}
+WEIGHTS: dict[int, list[tuple[int, ...]]] = {
+    1: [(1,)],
+    2: [(1, 1), (1, 3), (0, 1)],
+    3: [(1, 1, 1), (1, 2, 1)],
+}
 
 
 @st.composite

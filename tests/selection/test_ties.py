@@ -40,7 +40,7 @@ def test_exact_ties_are_broken_as_asked(
     rule: str, ties: str | None, step: int, broken_by: str
 ) -> None:
     params: dict[str, Any] = {"threshold_pp": 80} if rule == "wald" else {}
-    chosen = cw.select(TIED, rule, **params, **({"ties": ties} if ties else {}))
+    chosen = cw.select(TIED, rule, ties=ties, **params)
     assert chosen.step == step
     assert f"; broken by {broken_by}." in chosen.explain()
     assert chosen.as_dict()["params"].get("ties") == ties
@@ -117,8 +117,12 @@ def test_the_choice_is_a_sort(rows: list[tuple[int, int]], ties: Any) -> None:
             "nll": np.c_[[e / 4 for _, e in rows]],
         },
     )
-    among = {"earliest": lambda t: 0, "latest": lambda t: -t, "accuracy": lambda t: -rows[t][0]}
-    order = sorted(range(len(rows)), key=lambda t: (rows[t][1], among[ties](t), t))
+    among = {
+        "earliest": [0] * len(rows),
+        "latest": [-t for t in range(len(rows))],
+        "accuracy": [-accuracy for accuracy, _ in rows],
+    }[ties]
+    order = sorted(range(len(rows)), key=lambda t: (rows[t][1], among[t], t))
     chosen = cw.select(run, "pure-nll", ties=ties)
     assert np.argsort(chosen.rank).tolist() == order
     assert cw.select_many({0: run}, "pure-nll", ties=ties)[0].step == order[0]

@@ -69,7 +69,8 @@ def default_rule(
     for name in params:
         if wanted.accepts(name) and not best.accepts(name):
             takers = [r for r in usable_rules(usable) if get_rule(r).accepts(name)]
-            other = f"rule that takes it ({', '.join(takers)})" if takers else "constraint"
+            other = "rule" if ACCURACY in usable else "constraint"
+            other = f"rule that takes it ({', '.join(takers)})" if takers else other
             raise MissingMetricError(
                 f"Expected metrics for a rule that takes `{name}`, but {reason}, and {best.name} "
                 f"takes no `{name}`: leave it out, or name a {other}."
