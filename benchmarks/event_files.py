@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from checkwise.readers.logs.crc32c import masked, masked_rows
+from checkwise.readers.logs.events.crc32c import masked, masked_rows
 
 TAGS = ("train/loss", "train/grad_norm", "train/learning_rate", "eval/loss", "eval/accuracy")
 FIRST_STEP = 1 << 14  # steps of three bytes up to two million

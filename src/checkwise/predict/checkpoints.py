@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from checkwise.errors import InputError
-from checkwise.readers.logs.checkpoint_folders import matching, names_in
-from checkwise.readers.logs.checkpoint_patterns import parse
+from checkwise.readers.checkpoints.folders import matching, names_in
+from checkwise.readers.checkpoints.patterns import parse
 from checkwise.text import counted, is_plain
 
 SUFFIXES: Final = (

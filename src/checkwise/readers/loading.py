@@ -220,6 +220,8 @@ READERS: list[Reader] = [
 
 def _load_all(path: Path, request: Request) -> list[LoadedRun]:
     runs = _read(path, request)
+    if not any(run.trajectory.columns for run in runs):
+        request.refuse_log_options(path)
     warning = impossible_accuracies.warning(runs)
     if warning is not None:
         warnings.warn(warning, CheckwiseWarning, stacklevel=3)

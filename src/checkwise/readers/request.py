@@ -71,6 +71,19 @@ class Request:
                 f"Expected a table for --column, but {path} is not a table: leave out --column."
             )
 
+    def refuse_log_options(self, path: Path) -> None:
+        """Refuse what is for trainers' logs, for an input that is none."""
+        for option, is_set in (
+            ("--n", self.n is not None),
+            ("--checkpoints", self.checkpoints is not None),
+            ("--include-unsaved", self.include_unsaved),
+        ):
+            if is_set:
+                raise InputError(
+                    f"Expected a trainer's log for {option}, but {path} is none: leave it out (a "
+                    "table has the columns `n` and `path` for that)."
+                )
+
     def expects_log(self, path: Path, sources: Iterable[str]) -> None:
         """Refuse options that make no sense for a log that itself names sources and targets.
 

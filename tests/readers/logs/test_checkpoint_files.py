@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 import checkwise as cw
-from checkwise.readers.logs import checkpoint_folders, trainers
-from checkwise.readers.logs.checkpoint_files import Checkpoints, find_checkpoints
+from checkwise.readers.checkpoints import folders as checkpoint_folders
+from checkwise.readers.checkpoints.find import Checkpoints, find_checkpoints
+from checkwise.readers.checkpoints.unsaved import steps_to_choose_from
+from checkwise.readers.logs import trainers
 from checkwise.readers.logs.trainers import Trainer
-from checkwise.readers.logs.unsaved_steps import steps_to_choose_from
 from tests.material.trainers.cases import Case, cases
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from checkwise.errors import InputError
-from checkwise.readers.logs import mlflow_files, mlflow_store
+from checkwise.readers.logs.trackers import mlflow_files, mlflow_store
 from tests.readers.logs.tracker_stores import MATERIAL, build, cells, own_reading
 from tests.requirements import SHARED, requires
 

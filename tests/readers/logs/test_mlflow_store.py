@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from checkwise.errors import InputError
-from checkwise.readers.logs import mlflow_store
+from checkwise.readers.logs.trackers import mlflow_store
 from checkwise.readers.logs.trainers import MLFLOW
 from tests.readers.logs.tracker_stores import build, cells, listing, own_reading
 

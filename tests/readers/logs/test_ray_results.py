@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from checkwise.errors import InputError
-from checkwise.readers.logs import ray_results
+from checkwise.readers.logs.trackers import ray_results
 from checkwise.readers.logs.trainers import RAY
 from tests.readers.logs.tracker_stores import MATERIAL, cells, own_reading
 

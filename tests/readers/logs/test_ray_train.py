@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from checkwise.errors import InputError
-from checkwise.readers.logs import ray_results, ray_train
+from checkwise.readers.logs.trackers import ray_results, ray_train
 from checkwise.readers.logs.trainers import RAY
 from tests.readers.logs.tracker_stores import MATERIAL, cells, own_reading
 

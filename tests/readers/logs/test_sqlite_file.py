@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from checkwise.errors import InputError
-from checkwise.readers.logs import mlflow_store, sqlite_file, trackio_store
+from checkwise.readers.logs.trackers import mlflow_store, sqlite_file, trackio_store
 from tests.readers.logs.tracker_stores import build, cells, listing
 
 MORE = "INSERT INTO metrics SELECT key, value, timestamp + 1, run_uuid, 900, 0 FROM metrics"

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checkwise.errors import InputError
-from checkwise.readers.logs import crc32c, event_scalars, tfrecord
+from checkwise.readers.logs.events import crc32c, tfrecord
+from checkwise.readers.logs.events import scalars as event_scalars
 from checkwise.readers.logs.log import Log
 from checkwise.readers.logs.tensorboard import open_logs, recognises
 from tests.readers.logs import event_bytes

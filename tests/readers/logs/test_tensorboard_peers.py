@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checkwise.readers.logs.event_scalars import read_event_file
+from checkwise.readers.logs.events.scalars import read_event_file
 from checkwise.readers.logs.tensorboard import open_logs, recognises
 from tests.requirements import SHARED, requires
 

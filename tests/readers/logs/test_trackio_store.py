@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from checkwise.errors import InputError
-from checkwise.readers.logs import mlflow_store, trackio_store
+from checkwise.readers.logs.trackers import mlflow_store, trackio_store
 from checkwise.readers.logs.trainers import TRACKIO
 from tests.readers.logs.tracker_stores import build, cells, listing, own_reading
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from checkwise.errors import InputError
-from checkwise.readers.logs import csv_log, wandb_export, wandb_offline
+from checkwise.readers.logs import csv_log
+from checkwise.readers.logs.trackers import wandb_export, wandb_offline
 from checkwise.readers.logs.trainers import WANDB
 from checkwise.readers.request import Request
 from tests.readers.logs.tracker_stores import MATERIAL, cells

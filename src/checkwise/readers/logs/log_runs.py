@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from checkwise.errors import CheckwiseWarning, InputError
-from checkwise.readers.logs.checkpoint_files import Checkpoints, find_checkpoints
+from checkwise.readers.checkpoints.find import Checkpoints, find_checkpoints
+from checkwise.readers.checkpoints.unsaved import steps_to_choose_from
 from checkwise.readers.logs.column_rules import Reading, read_header, shortened
 from checkwise.readers.logs.column_words import says_percent
 from checkwise.readers.logs.evaluations import Evaluations, evaluations
 from checkwise.readers.logs.log import FloatArray, Log
-from checkwise.readers.logs.unsaved_steps import steps_to_choose_from
 from checkwise.readers.request import LoadedRun, Request, build
 from checkwise.records import RunKey, Trajectory
 from checkwise.records.source_rows import ONLY_DOMAIN

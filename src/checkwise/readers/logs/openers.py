@@ -11,18 +11,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from checkwise.readers.logs import (
+from checkwise.readers.logs import tensorboard, trainer_state
+from checkwise.readers.logs.log import Log
+from checkwise.readers.logs.trackers import (
     mlflow_files,
     mlflow_store,
     ray_results,
     ray_train,
-    tensorboard,
     trackio_store,
-    trainer_state,
     wandb_export,
     wandb_offline,
 )
-from checkwise.readers.logs.log import Log
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from checkwise.errors import InputError
-from checkwise.readers.logs.event_files import (
+from checkwise.readers.logs.events.files import (
     NAME,
     EventFolder,
     event_folders,
@@ -19,7 +19,7 @@ from checkwise.readers.logs.event_files import (
     qualified,
     role_of,
 )
-from checkwise.readers.logs.event_scalars import EventFile, Series, read_event_file
+from checkwise.readers.logs.events.scalars import EventFile, Series, read_event_file
 from checkwise.readers.logs.log import FloatArray, Log, Points
 from checkwise.readers.logs.trainers import LIGHTNING, TENSORBOARD
 

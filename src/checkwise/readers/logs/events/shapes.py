@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from checkwise.readers.logs.event_fields import Event, is_one_summary
+from checkwise.readers.logs.events.fields import Event, is_one_summary
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]

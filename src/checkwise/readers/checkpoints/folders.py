@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from checkwise.errors import InputError
-from checkwise.readers.logs.checkpoint_patterns import Pattern
+from checkwise.readers.checkpoints.patterns import Pattern
 from checkwise.text import shown
 
 MOST_NAMES: Final = 100_000  # in one folder

@@ -12,10 +12,10 @@ from typing import Any
 
 from checkwise.errors import InputError
 from checkwise.readers.json_lines import NoRecordsError
-from checkwise.readers.logs import records
 from checkwise.readers.logs.log import Log
-from checkwise.readers.logs.ray_results import CHECKPOINT, EPOCH, checkpoint_folders
-from checkwise.readers.logs.records import Record
+from checkwise.readers.logs.trackers import records
+from checkwise.readers.logs.trackers.ray_results import CHECKPOINT, EPOCH, checkpoint_folders
+from checkwise.readers.logs.trackers.records import Record
 from checkwise.readers.logs.trainers import RAY
 from checkwise.readers.request import read_bytes
 from checkwise.text import shown

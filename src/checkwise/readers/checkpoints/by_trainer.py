@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Final
 
 from checkwise.errors import InputError
-from checkwise.readers.logs.checkpoint_families import families, proven
-from checkwise.readers.logs.checkpoint_folders import Numbered, above, is_whole, names_in
-from checkwise.readers.logs.checkpoint_names import (
+from checkwise.readers.checkpoints.families import families, proven
+from checkwise.readers.checkpoints.folders import Numbered, above, is_whole, names_in
+from checkwise.readers.checkpoints.logged_steps import LoggedSteps, Matches
+from checkwise.readers.checkpoints.names import (
     Checkpoints,
     newest,
     shared_note,
     short_name,
     some,
 )
-from checkwise.readers.logs.checkpoint_patterns import INDEX, NUMBERS, parse
-from checkwise.readers.logs.logged_steps import LoggedSteps, Matches
+from checkwise.readers.checkpoints.patterns import INDEX, NUMBERS, parse
 from checkwise.readers.logs.trainers import Trainer
 
 _FEWEST_OLDER: Final = 2  # one name may fit an older version's count by chance

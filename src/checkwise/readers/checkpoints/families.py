@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from checkwise.readers.logs.checkpoint_folders import Numbered
-from checkwise.readers.logs.logged_steps import LoggedSteps
+from checkwise.readers.checkpoints.folders import Numbered
+from checkwise.readers.checkpoints.logged_steps import LoggedSteps
 
 FEWEST: Final = 2
 _OFFSETS: Final = (0, 1, -1)

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from checkwise.readers.json_lines import Line, read_lines
-from checkwise.readers.logs import records
 from checkwise.readers.logs.log import Log
-from checkwise.readers.logs.records import Record
+from checkwise.readers.logs.trackers import records
+from checkwise.readers.logs.trackers.records import Record
 from checkwise.readers.logs.trainers import RAY
 from checkwise.store.safe_read import is_plain_name
 

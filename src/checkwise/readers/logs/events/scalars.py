@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from checkwise.errors import InputError
-from checkwise.readers.logs.event_fields import Event, MalformedError, Scalar, read_event
-from checkwise.readers.logs.event_shapes import Floats, Integers, Shapes
-from checkwise.readers.logs.tfrecord import LARGEST_RECORD, Block, Ending, read_blocks
+from checkwise.readers.logs.events.fields import Event, MalformedError, Scalar, read_event
+from checkwise.readers.logs.events.shapes import Floats, Integers, Shapes
+from checkwise.readers.logs.events.tfrecord import LARGEST_RECORD, Block, Ending, read_blocks
 
 MOST_SCALARS = 1 << 25  # of one file; each takes 16 bytes
 MOST_TAGS = 1 << 16

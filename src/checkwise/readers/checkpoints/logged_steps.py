@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from checkwise.readers.logs.checkpoint_folders import Numbered
-from checkwise.readers.logs.checkpoint_patterns import INDEX
+from checkwise.readers.checkpoints.folders import Numbered
+from checkwise.readers.checkpoints.patterns import INDEX
 
 
 @dataclass(frozen=True)

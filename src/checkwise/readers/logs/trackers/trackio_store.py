@@ -15,9 +15,9 @@ from typing import Any
 
 from checkwise.errors import InputError
 from checkwise.readers.json_lines import NoRecordsError
-from checkwise.readers.logs import records, run_names, sqlite_file
 from checkwise.readers.logs.log import Log
-from checkwise.readers.logs.records import Record
+from checkwise.readers.logs.trackers import records, run_names, sqlite_file
+from checkwise.readers.logs.trackers.records import Record
 from checkwise.readers.logs.trainers import TRACKIO
 from checkwise.readers.request import LARGEST_FILE
 from checkwise.text import shown

@@ -13,12 +13,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from checkwise.readers.logs.checkpoint_folders import above, is_whole
-from checkwise.readers.logs.checkpoint_names import Checkpoints, some
-from checkwise.readers.logs.checkpoint_patterns import parse
-from checkwise.readers.logs.checkpoints_by_pattern import by_pattern
-from checkwise.readers.logs.checkpoints_by_trainer import by_trainer
-from checkwise.readers.logs.logged_steps import LoggedSteps
+from checkwise.readers.checkpoints.by_pattern import by_pattern
+from checkwise.readers.checkpoints.by_trainer import by_trainer
+from checkwise.readers.checkpoints.folders import above, is_whole
+from checkwise.readers.checkpoints.logged_steps import LoggedSteps
+from checkwise.readers.checkpoints.names import Checkpoints, some
+from checkwise.readers.checkpoints.patterns import parse
 from checkwise.readers.logs.trainers import Trainer
 
 __all__ = ["Checkpoints", "find_checkpoints"]

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from checkwise.errors import InputError
-from checkwise.readers.logs.crc32c import masked
-from checkwise.readers.logs.event_fields import MalformedError, read_event
-from checkwise.readers.logs.event_scalars import first_tag, is_first_event
+from checkwise.readers.logs.events.crc32c import masked
+from checkwise.readers.logs.events.fields import MalformedError, read_event
+from checkwise.readers.logs.events.scalars import first_tag, is_first_event
 
 NAME = "events.out.tfevents"  # how writers begin the names of event files
 ROLES = ("train", "validation", "valid", "val", "eval", "test")

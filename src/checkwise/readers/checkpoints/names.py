@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from checkwise.readers.logs.logged_steps import Matches
+from checkwise.readers.checkpoints.logged_steps import Matches
 from checkwise.text import counted, printable
 
 _MOST_SHOWN: Final = 3

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from checkwise.errors import InputError
-from checkwise.readers.logs.checkpoint_folders import Numbered, matching, named_folder, names_in
-from checkwise.readers.logs.checkpoint_names import Checkpoints, newest, shared_note, some
-from checkwise.readers.logs.checkpoint_patterns import Pattern
-from checkwise.readers.logs.logged_steps import LoggedSteps, Matches
+from checkwise.readers.checkpoints.folders import Numbered, matching, named_folder, names_in
+from checkwise.readers.checkpoints.logged_steps import LoggedSteps, Matches
+from checkwise.readers.checkpoints.names import Checkpoints, newest, shared_note, some
+from checkwise.readers.checkpoints.patterns import Pattern
 
 
 def by_pattern(pattern: Pattern, base: Path, log: LoggedSteps) -> Checkpoints:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checkwise.errors import InputError
-from checkwise.readers.logs.crc32c import masked, masked_rows
+from checkwise.readers.logs.events.crc32c import masked, masked_rows
 
 BLOCK = 1 << 20  # bytes read at once
 LARGEST_RECORD = 1 << 26  # bytes; a larger one holds images or a graph and is passed over

@@ -18,10 +18,10 @@ from sys import float_info
 from typing import Any
 
 from checkwise.readers.json_lines import NoRecordsError
-from checkwise.readers.logs import mlflow_artifacts, run_names, sqlite_file
 from checkwise.readers.logs.log import Log, Points
-from checkwise.readers.logs.mlflow_artifacts import LoggedModel
-from checkwise.readers.logs.mlflow_points import points_of
+from checkwise.readers.logs.trackers import mlflow_artifacts, run_names, sqlite_file
+from checkwise.readers.logs.trackers.mlflow_artifacts import LoggedModel
+from checkwise.readers.logs.trackers.mlflow_points import points_of
 from checkwise.readers.logs.trainers import MLFLOW
 from checkwise.store.safe_read import is_plain_name
 from checkwise.text import counted, printable

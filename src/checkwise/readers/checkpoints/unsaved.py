@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from checkwise.readers.logs.checkpoint_files import Checkpoints
+from checkwise.readers.checkpoints.find import Checkpoints
 
 
 def steps_to_choose_from(

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from checkwise.errors import InputError
 from checkwise.readers.json_lines import NoRecordsError
-from checkwise.readers.logs import mlflow_artifacts, run_names
 from checkwise.readers.logs.log import Log, Points
-from checkwise.readers.logs.mlflow_artifacts import LoggedModel
-from checkwise.readers.logs.mlflow_points import points_of
+from checkwise.readers.logs.trackers import mlflow_artifacts, run_names
+from checkwise.readers.logs.trackers.mlflow_artifacts import LoggedModel
+from checkwise.readers.logs.trackers.mlflow_points import points_of
 from checkwise.readers.logs.trainers import MLFLOW
 from checkwise.readers.request import read_bytes
 from checkwise.text import counted, listed, printable, shown

@@ -1,0 +1,1 @@
+"""TensorBoard's event files, read without TensorBoard: records, fields, scalars."""

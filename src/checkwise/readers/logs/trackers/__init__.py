@@ -1,0 +1,1 @@
+"""What experiment trackers keep: MLflow, Trackio, W&B, Ray."""
