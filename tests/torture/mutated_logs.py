@@ -11,12 +11,14 @@ from __future__ import annotations
 import resource
 import sys
 import tempfile
+import warnings
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
-from tests.readers.logs.mutations import damaged, seeds
+from checkwise.errors import CheckwiseWarning
+from tests.readers.logs.mutations import damaged, kind, seeds
 from tests.readers.logs.outcomes import outcome
 
 HOW_MANY = 10_000
@@ -33,19 +35,21 @@ def read_some(numbers: range) -> tuple[list[tuple[int, str, str]], int]:
     """Number, kind and outcome of each, and the peak of this process's memory in kilobytes."""
     outcome(Path(__file__).parents[1] / "readers" / "logs" / "real" / "keras")  # imports everything
     resource.setrlimit(resource.RLIMIT_AS, (_size() + MEMORY, resource.RLIM_INFINITY))
+    warnings.simplefilter("error")
+    warnings.simplefilter("default", CheckwiseWarning)
     every = seeds()
     results = []
     for number in numbers:
         with tempfile.TemporaryDirectory() as folder:
             path = damaged(number, Path(folder))
-            kind = every[number % len(every)].suffix or "folder"
-            results.append((number, kind, outcome(path)))
+            results.append((number, kind(every[number % len(every)]), outcome(path)))
     return results, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def main() -> int:
     arguments = [int(word) for word in sys.argv[1:]]
-    how_many, first = [*arguments, HOW_MANY, 0][:2] if len(arguments) != 1 else (arguments[0], 0)
+    how_many = arguments[0] if arguments else HOW_MANY
+    first = arguments[1] if len(arguments) > 1 else 0
     parts = [
         range(begin, min(begin + AT_ONCE, first + how_many))
         for begin in range(first, first + how_many, AT_ONCE)
@@ -56,9 +60,9 @@ def main() -> int:
     with ProcessPoolExecutor(2, get_context("spawn"), max_tasks_per_child=20) as pool:
         for results, memory in pool.map(read_some, parts):
             peak = max(peak, memory)
-            for number, kind, result in results:
+            for number, of_kind, result in results:
                 fair = result in ("answer", "refused")
-                counts[kind, result if fair else "wrong"] += 1
+                counts[of_kind, result if fair else "wrong"] += 1
                 if not fair:
                     wrong.append((number, result))
     alike: dict[str, list[int]] = {}
@@ -66,11 +70,13 @@ def main() -> int:
         alike.setdefault("\n".join(result.splitlines()[-6:]), []).append(number)
     for result, numbers in alike.items():
         print(f"{len(numbers)} logs, the first {numbers[:5]}:\n{result}\n")
-    for kind in sorted({kind for kind, _ in counts}):
-        line = ", ".join(f"{counts[kind, r]} {r}" for r in ("answer", "refused", "wrong"))
-        print(f"{kind:10} {line}")
-    totals = {r: sum(n for (_, result), n in counts.items() if result == r) for _, r in counts}
-    print(f"all        {totals}, at most {peak / 1024:.0f} MB")
+    for of_kind in [*sorted({name for name, _ in counts}), "all"]:
+        numbers = [
+            sum(n for (name, r), n in counts.items() if r == result and of_kind in (name, "all"))
+            for result in ("answer", "refused", "wrong")
+        ]
+        print(f"{of_kind:10} {numbers[0]:6,} answers {numbers[1]:6,} refused {numbers[2]:6,} wrong")
+    print(f"a process needed at most {peak / 1024:.0f} MB")
     return bool(wrong)
 
 

@@ -53,6 +53,14 @@ def seeds() -> tuple[Path, ...]:
     return (*logs, *stores)
 
 
+def kind(seed: Path) -> str:
+    """What a log is, in a word."""
+    if "tfevents" in seed.name:
+        return "events"
+    names = {".sql": "database", ".json": "JSON", "": "folder"}
+    return names.get(seed.suffix, "CSV")
+
+
 def damaged(number: int, folder: Path) -> Path:
     """The damaged log of a number, written into an empty folder."""
     draw = Random(number)
