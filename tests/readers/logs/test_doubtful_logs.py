@@ -36,6 +36,22 @@ def test_an_accuracy_of_the_whole_model_is_read_beside_those_of_its_parts(tmp_pa
     assert cw.load(_write(tmp_path, "\n".join(whole) + "\n")).columns["accuracy"] == "val_accuracy"
 
 
+@pytest.mark.parametrize("column", ["val_cls_acc", "val_balanced_accuracy", "val_acc_top5"])
+def test_a_column_that_may_be_the_accuracy_is_named(column: str, tmp_path: Path) -> None:
+    path = _write(tmp_path, f"epoch,val_loss,{column}\n0,0.9,0.5\n1,0.8,0.4\n")
+    run = cw.load(path)
+    assert run.metrics == ("nll",)
+    assert any(f"add --column accuracy={column}" in note for note in run.notes)
+    assert "accuracy" in cw.load(path, columns={"accuracy": column}).metrics
+
+
+@pytest.mark.parametrize("column", ["interval_access", "val_f1", "val_accident_rate"])
+def test_a_column_that_is_no_accuracy_is_not_taken_for_one(column: str, tmp_path: Path) -> None:
+    run = cw.load(_write(tmp_path, f"epoch,val_loss,{column}\n0,0.9,0.5\n1,0.8,0.4\n"))
+    assert run.metrics == ("nll",)
+    assert not any("--column" in note for note in run.notes)
+
+
 def test_values_of_single_batches_are_refused(tmp_path: Path) -> None:
     rows = [f"{step},0.{batch}" for step in (10, 20, 30) for batch in range(4, 9)]
     with pytest.raises(cw.InputError, match="has 5 at 10, as of single batches"):

@@ -27,6 +27,7 @@ from checkwise.readers.logs.column_words import (
     measure,
     side,
     spells,
+    tokens,
 )
 from checkwise.readers.logs.log import Log
 from checkwise.readers.logs.trainers import Trainer
@@ -112,6 +113,8 @@ def read_header(log: Log, request: Request) -> Reading:
     beside = tuple(
         one.column for one in named if one.side is Side.VALIDATION and one.column not in read
     )
+    if "accuracy" not in columns:
+        notes = (*notes, *_likely_accuracy(beside))
     return Reading(columns, domains, assumed, inverted, tuple(told), beside, notes)
 
 
@@ -217,6 +220,14 @@ def _of_metric(
             )
         found[one.domain] = one.column
     return {domain: found[domain] for domain in domains if domain in found}
+
+
+def _likely_accuracy(beside: Sequence[str]) -> tuple[str, ...]:
+    """What to do where the accuracy may be there under a name of its own."""
+    likely = [column for column in beside if set(ACCURACY_WORDS) & set(tokens(column))]
+    if not likely:
+        return ()
+    return (f"if {likely[0]} is the accuracy to keep, add --column accuracy={likely[0]}",)
 
 
 def _check_outputs(candidates: Sequence[_Named], accuracy: Mapping[str, str], where: str) -> None:
