@@ -1,7 +1,7 @@
-"""Write what commands print into the pages that show it.
+"""Write what commands print into logs.md.
 
-Run by ``make docs``; ``tests/docs`` checks that the commands print what the pages show. Of a long
-ranking the first rows are shown, of a long line the beginning.
+Run by ``make docs``; ``tests/docs`` checks that the commands print what the page shows. Of a long
+ranking the first rows are shown, of a long line the beginning, and refusals as they are.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from pathlib import Path
 DOCS = Path(__file__).parents[1]
 sys.path.append(str(DOCS.parent))  # the tests, which run pages
 
-from tests.docs.run_page import answers  # noqa: E402
+from tests.docs.run_page import REFUSAL, answers  # noqa: E402
 
-PAGES = (DOCS.parent / "README.md",)
+PAGE = DOCS / "logs.md"
 ROWS = 3
 WIDTH = 110
 RANKING = "rank "
@@ -25,7 +25,7 @@ RANKING = "rank "
 
 def rewritten(page: Path) -> str:
     """The page with the outputs that its commands have when they are run in an empty folder."""
-    before = Path.cwd()
+    page, before = page.absolute(), Path.cwd()
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         try:
@@ -34,6 +34,8 @@ def rewritten(page: Path) -> str:
             os.chdir(before)
     text = page.read_text(encoding="utf-8")
     for answer in reversed(shown):
+        if not answer.ended_as_shown:
+            raise SystemExit(answer.fault())
         end = answer.start + len(answer.shown)
         text = f"{text[: answer.start]}{shortened(answer.output)}{text[end:]}"
     return text
@@ -63,11 +65,10 @@ def _first_rows(lines: list[str]) -> Iterator[str]:
 
 
 def _begin(line: str) -> str:
-    if len(line) <= WIDTH:
+    if len(line) <= WIDTH or line.startswith(REFUSAL):
         return line
     return f"{line[: WIDTH - 2].rsplit(' ', 1)[0]} …"
 
 
 if __name__ == "__main__":
-    for path in PAGES:
-        path.write_text(rewritten(path), encoding="utf-8")
+    PAGE.write_text(rewritten(PAGE), encoding="utf-8")

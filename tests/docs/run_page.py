@@ -46,10 +46,14 @@ class Answer:
     code: int
     output: str
 
+    @property
+    def ended_as_shown(self) -> bool:
+        """Whether it was refused where the page shows a refusal, and else answered."""
+        return self.code == (2 if self.shown.startswith(REFUSAL) else 0)
+
     def fault(self) -> str:
         """What is not as the page shows it; nothing where all is."""
-        expected = 2 if self.shown.startswith(REFUSAL) else 0
-        if self.code != expected:
+        if not self.ended_as_shown:
             return f"`checkwise {self.command}` ended with {self.code}: {self.output}"
         if self.shown and not prints(self.output, self.shown):
             return f"`checkwise {self.command}` printed\n{self.output}\nbut shown is\n{self.shown}"
