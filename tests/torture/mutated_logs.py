@@ -23,7 +23,8 @@ from tests.readers.logs.outcomes import outcome
 
 HOW_MANY = 10_000
 MEMORY = 2 << 30  # bytes that reading may add
-AT_ONCE = 100
+AT_ONCE = 2  # processes
+OF_ONE_TASK = 50
 
 
 def _size() -> int:
@@ -51,13 +52,13 @@ def main() -> int:
     how_many = arguments[0] if arguments else HOW_MANY
     first = arguments[1] if len(arguments) > 1 else 0
     parts = [
-        range(begin, min(begin + AT_ONCE, first + how_many))
-        for begin in range(first, first + how_many, AT_ONCE)
+        range(begin, min(begin + OF_ONE_TASK, first + how_many))
+        for begin in range(first, first + how_many, OF_ONE_TASK)
     ]
     counts: Counter[tuple[str, str]] = Counter()
     wrong: list[tuple[int, str]] = []
     peak = 0
-    with ProcessPoolExecutor(2, get_context("spawn"), max_tasks_per_child=20) as pool:
+    with ProcessPoolExecutor(AT_ONCE, get_context("spawn")) as pool:
         for results, memory in pool.map(read_some, parts):
             peak = max(peak, memory)
             for number, of_kind, result in results:
