@@ -64,6 +64,12 @@ def test_the_same_value_logged_twice_is_one(tmp_path: Path) -> None:
     assert run.steps.tolist() == [10, 20, 30]
 
 
+def test_of_three_values_at_the_end_the_first_is_read(tmp_path: Path) -> None:
+    text = "step,val_acc\n10,0.5\n20,0.6\n30,0.7\n30,0.8\n30,0.9\n"
+    run = cw.load(_write(tmp_path, text))
+    assert run.values["accuracy"].ravel().tolist() == [0.5, 0.6, 0.7]
+
+
 def test_a_log_may_go_back_many_times(tmp_path: Path) -> None:
     steps = [*range(60_000), *([60_002, 60_001] * 30_000)]
     run = cw.load(

@@ -82,10 +82,11 @@ def test_sparse_rows_are_joined(
     folder: Path, file: str, run: list[Evaluation], data: st.DataObject
 ) -> None:
     sparse: list[dict[str, Any]] = []
+    filling = data.draw(st.sampled_from([{}, {"val_acc": "nan", "val_loss": "nan"}]))
     for row in rows(run):
         parts = [{"step": row["step"], name: row[name]} for name in ("val_acc", "val_loss")]
         parts.append({"step": row["step"], "train_loss": "0.5"})
-        sparse += data.draw(st.permutations(parts))
+        sparse += [filling | part for part in data.draw(st.permutations(parts))]
     assert _facts(_load(folder, file, sparse)) == _facts(_load(folder, file, rows(run)))
 
 

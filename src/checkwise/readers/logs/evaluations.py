@@ -128,9 +128,9 @@ def _runs(points: Points, keys: Sequence[int], name: str, where: str) -> list[_R
     notes: list[str] = []
     back: list[int] = []
     first, before = keys[0], -1
-    last = len(keys) - 1
-    _check_batches(points, keys, name, where)
-    for place, (key, cell) in enumerate(zip(keys, points.cells, strict=True)):
+    groups = _groups(points.cells, keys)
+    _check_batches(groups, points.cells, name, where)
+    for number, (key, places) in enumerate(groups, start=1):
         if key < before and key <= first:
             runs.append(_Run(values, epochs, (*_resumed(back), *notes)))
             values, epochs, notes, back, first = {}, {}, [], [], key
@@ -138,17 +138,31 @@ def _runs(points: Points, keys: Sequence[int], name: str, where: str) -> list[_R
             back.append(key)
             while values and next(reversed(values)) >= key:
                 values.popitem()
-        value = _number(cell, name, key, where)
-        if key == before and (place == last or keys[place + 1] < key):
-            if value != values[key]:
-                notes.append(f"{key} is logged twice at the end: the first is read")
-        else:
-            values[key] = value
-        epoch = float(points.epochs[place])
+        logged = [_number(points.cells[place], name, key, where) for place in places]
+        at_the_end = number == len(groups) or groups[number][0] < key
+        if at_the_end and len(set(logged)) > 1:
+            notes.append(f"{key} is logged twice at the end: the first is read")
+        values[key] = logged[0] if at_the_end else logged[-1]
+        epoch = float(points.epochs[places[-1]])
         if epoch.is_integer():
             epochs[key] = int(epoch)
         before = key
     return [*runs, _Run(values, epochs, (*_resumed(back), *notes))]
+
+
+def _groups(cells: Sequence[Any], keys: Sequence[int]) -> list[tuple[int, list[int]]]:
+    """The places of the cells that a step has in a row, without the nan that fills sparse rows."""
+    groups = []
+    for key, members in groupby(range(len(keys)), key=keys.__getitem__):
+        places = list(members)
+        if len(places) > 1:
+            places = [place for place in places if not _is_nan(cells[place])] or places[:1]
+        groups.append((key, places))
+    return groups
+
+
+def _is_nan(cell: Any) -> bool:
+    return cell.lower() == "nan" if isinstance(cell, str) else cell != cell
 
 
 def _resumed(back: Sequence[int]) -> tuple[str, ...]:
@@ -160,16 +174,19 @@ def _resumed(back: Sequence[int]) -> tuple[str, ...]:
     return (f"resumed at {places}{more}: what came after before is replaced",)
 
 
-def _check_batches(points: Points, keys: Sequence[int], name: str, where: str) -> None:
+def _check_batches(
+    groups: Sequence[tuple[int, list[int]]], cells: Sequence[Any], name: str, where: str
+) -> None:
     """Refuse a column in which most steps have several values."""
-    groups = [list(group) for _, group in groupby(range(len(keys)), key=keys.__getitem__)]
-    several = [group for group in groups if len({points.cells[place] for place in group}) > 1]
+    several = [
+        (key, places) for key, places in groups if len({cells[place] for place in places}) > 1
+    ]
     if len(groups) < 2 or 2 * len(several) <= len(groups):
         return
-    largest = max(several, key=len)
+    key, places = max(several, key=lambda one: len(one[1]))
     raise InputError(
-        f"Expected one value of {name!r} per evaluation, but {where} has {len(largest)} at "
-        f"{keys[largest[0]]}, as of single batches: log the value on the whole validation set."
+        f"Expected one value of {name!r} per evaluation, but {where} has {len(places)} at {key}, "
+        "as of single batches: log the value on the whole validation set."
     )
 
 
