@@ -50,6 +50,7 @@ bench: install
 
 # Rebuild the tables that pages show, then run the code on every page.
 docs: install
+	$(BIN)/python docs/build/column_words.py
 	$(BIN)/python docs/build/guarantees.py
 	$(BIN)/python docs/build/intervals.py
 	$(BIN)/python docs/build/outputs.py

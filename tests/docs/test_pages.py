@@ -89,6 +89,13 @@ def test_the_rule_on_the_page_is_the_one_that_the_library_is_tested_against() ->
     assert "def accuracy_constrained(" in rules.listing()
 
 
+def test_the_words_of_columns_on_the_page_are_those_of_the_code() -> None:
+    words = builder("column_words")
+    shown = builder("page").part(words.PAGE, words.PART)
+    assert shown == words.table(), "run docs/build/column_words.py"
+    assert "`sparse categorical accuracy`" in shown
+
+
 def test_the_reference_of_study_files_is_what_the_code_gives() -> None:
     reference = builder("study_file")
     assert reference.page() == reference.PAGE.read_text(), "run docs/build/study_file.py"
