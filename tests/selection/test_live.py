@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import checkwise as cw
@@ -123,6 +123,7 @@ def test_any_constraint_prunes_only_what_is_never_chosen_later(
 
 
 @settings(max_examples=300, deadline=None)
+@example([0.0, 9e-131, -1.0], "loss", "99.9999999999%")
 @given(
     st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=9),
     st.sampled_from(["f1", "loss"]),

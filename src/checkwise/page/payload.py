@@ -144,6 +144,7 @@ def _entry(name: str, run: Trajectory, plan: Plan, packed: _Packed) -> dict[str,
         "columns": packed.index("columns", {"values": by_domain, "pooled": pooled}),
         "exact": exact,
         "diverged": np.flatnonzero(run.diverged).tolist(),
+        "endsEarly": run.ends_early,
         "draw": f"{draw(RANDOM_SEED, run.identity):x}",
     }
 

@@ -17,7 +17,7 @@ from checkwise.readers import (
     predictions_folder,
     run_folder,
 )
-from checkwise.readers.files import file_reader, logs_in
+from checkwise.readers.files import LOG_SUFFIXES, file_reader, logs_in
 from checkwise.readers.json_lines import NoRecordsError
 from checkwise.readers.logs import log_runs
 from checkwise.readers.logs.openers import EVENTS, OPENERS, Opener
@@ -288,6 +288,7 @@ def _below(root: Path, request: Request) -> list[LoadedRun]:
     if not runs and left_out:
         raise left_out[0]
     if not runs:
+        _refuse_only_file(root, request)
         raise InputError(
             f"Expected {ACCEPTED}, but the folder {root} holds none of these: check the path, "
             "or name the file."
@@ -300,6 +301,13 @@ def _below(root: Path, request: Request) -> list[LoadedRun]:
             stacklevel=5,
         )
     return runs
+
+
+def _refuse_only_file(root: Path, request: Request) -> None:
+    """Say why the only table or text in a folder is no log that can be chosen from."""
+    files = [path for path in sorted(root.iterdir()) if path.suffix.lower() in LOG_SUFFIXES]
+    if len(files) == 1 and files[0].is_file():
+        read_file(files[0], request)
 
 
 def _without_copies(root: Path) -> list[tuple[Path, Reader]]:

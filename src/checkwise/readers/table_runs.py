@@ -15,7 +15,7 @@ from checkwise.metrics import METRICS
 from checkwise.readers.request import LoadedRun, Request, build
 from checkwise.records import RunKey, Trajectory, column_names
 from checkwise.records.cells import CellColumns, objects, texts
-from checkwise.records.from_frame import FACTS, REQUIRED
+from checkwise.records.from_frame import FACTS, required
 from checkwise.records.held_out_column import without_rows
 from checkwise.records.source_rows import SourceRows, source_rows
 
@@ -91,7 +91,7 @@ def columns_read(header: Sequence[str], request: Request, path: Path) -> dict[st
 def check_header(header: Sequence[str], request: Request, path: Path) -> dict[str, str]:
     """Name → column for what is read of a table, which has to be one of validation metrics."""
     reading = columns_read(header, request, path)
-    absent = [name for name in REQUIRED if name not in reading]
+    absent = [name for name in required(request.metrics) if name not in reading]
     if absent:
         shown = ", ".join(header[:12])[:200] or "nothing"
         raise InputError(

@@ -42,6 +42,8 @@ class Trajectory:
         paths: where the weights of each checkpoint are, if known.
         key: which run of a study this is.
         bins, bandwidth: settings the calibration errors were computed with.
+        logged_until: the last step of the log, where later steps than the last one here were left
+            out because they were not saved.
         columns: metric → the column of a log that it was read from.
         notes: what a reader did to get here (for example a torn line that was dropped).
         seeded_by: what random draws depend on; by default the key, without one the accuracies
@@ -65,6 +67,7 @@ class Trajectory:
     key: RunKey | None
     bins: int | None
     bandwidth: float | None
+    logged_until: int | None
     columns: Mapping[str, str]
     notes: tuple[str, ...]
     seeded_by: str | None
@@ -83,6 +86,7 @@ class Trajectory:
         key: RunKey | None = None,
         bins: int | None = None,
         bandwidth: float | None = None,
+        logged_until: int | None = None,
         columns: Mapping[str, str] | None = None,
         notes: Iterable[str] = (),
         seeded_by: str | None = None,
@@ -103,9 +107,15 @@ class Trajectory:
         put("key", checks.key(key, self.domains))
         put("bins", bins)
         put("bandwidth", bandwidth)
+        put("logged_until", logged_until)
         put("columns", MappingProxyType(dict(columns or {})))
         put("notes", tuple(notes))
         put("seeded_by", seeded_by)
+
+    @property
+    def ends_early(self) -> bool:
+        """Whether the training went on after the last checkpoint that can be chosen."""
+        return self.logged_until is not None and self.logged_until > int(self.steps[-1])
 
     def __len__(self) -> int:
         return len(self.steps)

@@ -218,6 +218,8 @@ def _edge(s: Selection) -> str:
     usable = np.flatnonzero(~s.trajectory.diverged)
     if len(usable) < 2:
         return ""
+    if s.index == usable[-1] and s.trajectory.ends_early:
+        return "It is the last checkpoint that was kept; the training went on after it."
     if s.index == usable[-1]:
         return "It is the last checkpoint: training longer might give a better one."
     if s.index == usable[0]:

@@ -39,11 +39,15 @@ class ScoreStanding:
         """The feasible set: not diverged, and no further from the best than the tolerance."""
         size, allowed = abs(float(self.best)), float(asked.allowed(self.best))
         with_slack = allowed + SLACK * (size + allowed)
+        near = ~self._diverged
         if asked.relative:
-            # Up to 100%, the edge only moves towards better values while the best improves.
+            # Up to 100%, the edge only moves towards better values while the best improves. It
+            # never crosses 0, which a rounded gap would not show.
             with_slack = min(with_slack, size)
+            best = 0 if not self.best else 1 if self.best > 0 else -1
+            near &= (np.sign(self.values) == best) | ((self.values == 0) & (asked.amount == 1))
         with np.errstate(invalid="ignore"):
-            return np.asarray(self.gap <= with_slack, dtype=bool) & ~self._diverged
+            return np.asarray(self.gap <= with_slack, dtype=bool) & near
 
 
 def score_standing(values: FloatArray, diverged: BoolArray, direction: Direction) -> ScoreStanding:

@@ -68,7 +68,6 @@ def test_a_32_bit_number_is_read_as_the_decimal_that_was_logged(tmp_path: Path) 
     assert steps(log, "val/acc") == [10, 20]
     assert np.isnan(log.points("val/acc").epochs).all()
     assert log.axes == {"step": "step"}
-    assert any("32-bit" in note for note in log.notes)
 
 
 def test_what_a_keras_run_wrote_of_its_validation_set() -> None:

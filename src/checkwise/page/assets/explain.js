@@ -90,6 +90,9 @@ function tiesAre(selection) {
 function atTheEdge({ run, view, index }) {
   const usable = [...run.steps.keys()].filter((t) => !run.diverged[t]);
   if (usable.length < 2) return '';
+  if (index === usable[usable.length - 1] && run.endsEarly) {
+    return 'It is the last checkpoint that was kept; the training went on after it.';
+  }
   if (index === usable[usable.length - 1]) {
     return 'It is the last checkpoint: training longer might give a better one.';
   }

@@ -102,7 +102,7 @@ def read_header(log: Log, request: Request) -> Reading:
         columns["nll"], assumed = losses, True
     rates = _of_metric("error_rate", candidates, domains, where)
     if "accuracy" not in columns and rates:
-        columns["accuracy"], inverted = rates, True
+        columns, inverted = {"accuracy": rates, **columns}, True
     if "nll" not in told:
         _check_outputs(candidates, columns.get("accuracy", {}), where)
     absent = [name for name in request.metrics if name not in columns]

@@ -83,8 +83,8 @@ def _axis(columns: Mapping[str, Points], where: str) -> str:
     for name, points in columns.items():
         if not len(points.cells):
             raise InputError(
-                f"Expected validation values in the column {name!r}, but {where} has none: was "
-                "there a validation set?"
+                f"Expected validation values in the column {name!r}, but {where} has none: train "
+                "with validation data, or evaluate the checkpoints with `checkwise predict`."
             )
     for by in ("step", "epoch"):
         keys = [points.steps if by == "step" else points.epochs for points in columns.values()]

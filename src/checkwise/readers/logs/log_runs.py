@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from math import log as ln
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,15 @@ from checkwise.readers.logs.column_rules import Reading, read_header, shortened
 from checkwise.readers.logs.column_words import says_percent
 from checkwise.readers.logs.evaluations import Evaluations, evaluations
 from checkwise.readers.logs.log import FloatArray, Log
+from checkwise.readers.logs.trainers import OTHER
 from checkwise.readers.request import LoadedRun, Request, build
 from checkwise.records import RunKey, Trajectory
 from checkwise.records.source_rows import ONLY_DOMAIN
 from checkwise.text import counted, listed
 
 SETS_SHOWN = 3
+BATCHES = 0.9  # of a mean, what unequal batches may leave
+ROUNDING = 1e-4
 # Above this an accuracy is no fraction, whatever rounding did to it.
 LARGEST_FRACTION = 1 + 1e-6
 TITLES = {"nll": "NLL"}
@@ -42,7 +46,8 @@ def read(logs: Sequence[Log], request: Request) -> list[LoadedRun]:
         try:
             runs += _read_log(log, request)
         except InputError as error:
-            refusals.append(error)
+            named = log.run and log.run not in str(error)
+            refusals.append(InputError(f"{error} (run {log.run})") if named else error)
     if refusals and not runs:
         raise refusals[0]
     if refusals:
@@ -107,9 +112,10 @@ def _trajectory(
         counts=_counts(request.n, reading.domains),
         paths=[checkpoints.files.get(step) for step in steps] if checkpoints.files else None,
         columns=_columns(reading, values),
+        logged_until=run.steps[-1],
         notes=(
-            _mapping(log, reading),
-            *([BREAKS_IT] if reading.assumed else []),
+            _mapping(log, reading, values),
+            *([BREAKS_IT] if reading.assumed and "nll" in values else []),
             *parts, *log.notes, *reading.notes, *run.notes, *counted_in, *units,
             *checkpoints.notes, *offset, *unsaved, *_not_read(reading),
         ),
@@ -128,16 +134,37 @@ def _values(
         if metric == "accuracy":
             table, said = _fractions(table, log, per_set.values(), inverted=reading.inverted)
             notes += said
-        if metric == "nll" and reading.assumed and (table < 0).any():
-            notes.append(f"{_first(per_set)} is below 0, so it is no cross-entropy: not read")
-            continue
         values[metric] = table
+    reason = _no_cross_entropy(values)
+    if reason:
+        column = _first(reading.columns["nll"])
+        notes.append(f"{column} {reason}, so it is no plain cross-entropy")
+        if reading.assumed:
+            del values["nll"]
+            notes[-1] += ": not read"
     if not values:
         raise InputError(
             f"Expected a validation accuracy or loss, but {_first(reading.columns['nll'])} in "
             f"{log.path} is no cross-entropy: name another column with --column accuracy=COLUMN."
         )
     return values, tuple(notes)
+
+
+def _no_cross_entropy(values: Mapping[str, FloatArray]) -> str:
+    """Why a loss cannot be the mean cross-entropy; "" where it can.
+
+    A wrong prediction gives its true class at most 1/2, so the mean is at least
+    (1 − accuracy)·ln 2. Means over batches of unequal size may fall a little below.
+    """
+    if "nll" not in values:
+        return ""
+    loss = values["nll"]
+    if (loss < 0).any():
+        return "is below 0"
+    accuracy = values.get("accuracy")
+    if accuracy is not None and (loss < BATCHES * (1 - accuracy) * ln(2) - ROUNDING).any():
+        return "is smaller than any cross-entropy at these accuracies"
+    return ""
 
 
 def _shortest(table: FloatArray) -> FloatArray:
@@ -195,10 +222,11 @@ def _not_read(reading: Reading) -> tuple[str, ...]:
     return (f"validation columns that are not read: {beside}",) if reading.beside else ()
 
 
-def _mapping(log: Log, reading: Reading) -> str:
+def _mapping(log: Log, reading: Reading, read: Container[str]) -> str:
     """``Keras: accuracy ← val_acc, NLL ← val_loss (cross-entropy, assumed …)``."""
     parts = []
-    for metric, per_set in reading.columns.items():
+    for metric in (metric for metric in reading.columns if metric in read):
+        per_set = reading.columns[metric]
         names = list(per_set.values())
         column = ", ".join(names[:SETS_SHOWN])
         if len(names) > SETS_SHOWN:
@@ -210,7 +238,8 @@ def _mapping(log: Log, reading: Reading) -> str:
         if metric == "nll" and reading.assumed:
             column += f" ({ASSUMED})"
         parts.append(f"{TITLES.get(metric, metric)} ← {column}")
-    return f"{log.trainer.name}: {', '.join(parts)}"
+    named = log.path.name if log.trainer is OTHER else log.trainer.name
+    return f"{named}: {', '.join(parts)}"
 
 
 def _columns(reading: Reading, values: Mapping[str, Any]) -> dict[str, str]:

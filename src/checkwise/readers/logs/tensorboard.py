@@ -29,10 +29,7 @@ _EPOCHS = (_LIGHTNINGS_EPOCH, "train/epoch")
 _KERAS_VALIDATION = re.compile(r"evaluation_.+_vs_iterations")
 _KERAS_BY_EPOCH = "epoch_"
 _CHUNK = 1 << 16
-_SHORT_NUMBERS = (
-    "TensorBoard stores 32-bit numbers: each is read as its shortest decimal (0.6, not "
-    "0.6000000238)"
-)
+NEVER_CHOSEN_BY = ("train", "test")
 
 
 @dataclass(frozen=True)
@@ -70,7 +67,7 @@ def open_logs(path: Path) -> list[Log]:
         InputError: a file is damaged in the middle, or none has a whole record.
     """
     folders = event_folders(path) if path.is_dir() else [EventFolder(role_of(path.parent), (path,))]
-    read = [(folder.role, _in_order(folder.files)) for folder in folders]
+    read, damage = _read_folders(folders)
     files = [file for _, part in read for file in part]
     if all(file.start is None for file in files):
         raise InputError(
@@ -95,9 +92,25 @@ def open_logs(path: Path) -> list[Log]:
         header=tuple(name for name in names if name != epoch),
         points=lambda name: _points(name, columns, epoch),
         axes={"step": "step"} | ({"epoch": epoch} if epoch else {}),
-        notes=_notes(read, columns),
+        notes=(*_notes(read), *damage),
     )
     return [log]
+
+
+def _read_folders(
+    folders: Sequence[EventFolder],
+) -> tuple[list[tuple[str, list[EventFile]]], list[str]]:
+    """The files of every folder; damage to what is never chosen by is only said."""
+    read: list[tuple[str, list[EventFile]]] = []
+    damage: list[str] = []
+    for folder in folders:
+        try:
+            read.append((folder.role, _in_order(folder.files)))
+        except InputError:
+            if folder.role not in NEVER_CHOSEN_BY or len(folders) == 1:
+                raise
+            damage.append(f"the events of {folder.role} are damaged and not read")
+    return read, damage
 
 
 def _in_order(paths: Sequence[Path]) -> list[EventFile]:
@@ -105,7 +118,7 @@ def _in_order(paths: Sequence[Path]) -> list[EventFile]:
     return sorted(files, key=lambda file: (np.nan_to_num(file.start or 0.0), file.path.name))
 
 
-def _notes(read: list[tuple[str, list[EventFile]]], columns: list[_Column]) -> tuple[str, ...]:
+def _notes(read: list[tuple[str, list[EventFile]]]) -> tuple[str, ...]:
     notes = [note for _, part in read for file in part for note in file.notes]
     for _, part in read:
         if len(part) > 1:
@@ -114,8 +127,6 @@ def _notes(read: list[tuple[str, list[EventFile]]], columns: list[_Column]) -> t
                 f"{len(part)} event files in {folder} are read as one run, in the order of their "
                 "start"
             )
-    if any(column.series.bits <= 32 for column in columns):
-        notes.append(_SHORT_NUMBERS)
     return tuple(notes)
 
 

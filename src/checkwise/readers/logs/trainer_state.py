@@ -15,6 +15,7 @@ from checkwise.readers.logs.json_log import HISTORY, is_state, open_document, wh
 from checkwise.readers.logs.log import Log
 from checkwise.readers.request import Request
 
+EVENTS = "runs"  # where transformers logs to TensorBoard
 STATE = "trainer_state.json"
 CHECKPOINT = re.compile(r"checkpoint-([0-9]{1,15})")
 
@@ -42,7 +43,9 @@ def open_logs(folder: Path) -> list[Log]:
         )
     path, document = max(documents, key=lambda one: _progress(one[1]))
     log = open_document(document, path, Request())
-    notes = tuple(f"{path.relative_to(folder)} is damaged and not read" for path in damaged)
+    notes = [f"{path.relative_to(folder)} is damaged and not read" for path in damaged]
+    if (folder / EVENTS).is_dir():
+        notes.append(f"event files in {EVENTS}/ are not read; to choose by them, name that folder")
     return [replace(log, notes=(*log.notes, *notes))]
 
 
