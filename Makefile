@@ -7,14 +7,20 @@ BIN := .venv/bin
 
 install: .venv/.installed
 
-.venv/.installed: pyproject.toml
+# What the demo needs.
+.venv/.demo: pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --upgrade pip
 	$(BIN)/pip install --quiet torch==2.13.0 $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
+	$(BIN)/pip install --quiet -e '.[train,backbone,study]'
+	touch $@
+
+# And what the tests need beside it.
+.venv/.installed: .venv/.demo
 	$(BIN)/pip install --quiet -e '.[train,backbone,study]' --group dev
 	touch $@
 
-demo: install
+demo: .venv/.demo
 	$(BIN)/checkwise demo
 
 test: install
