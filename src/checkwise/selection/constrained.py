@@ -94,8 +94,9 @@ def accuracy_constrained(
     _check_other_objective(objectives, constraint)
     feasible = table.near_best(constraint, tolerance_of(delta_pp, delta))
     errors = np.stack([table.error(name) for name in check_objectives(objectives)])
-    normalised = normalise(errors, feasible, eta)
-    score = distance(normalised, q)
+    with np.errstate(over="ignore"):  # of checkpoints that are not feasible
+        normalised = normalise(errors, feasible, eta)
+        score = distance(normalised, q)
     eligible = feasible & nondominated(normalised, feasible) if pareto else feasible
     by_name = dict(zip(objectives, np.where(feasible, normalised, np.nan), strict=True))
     return Ranking(np.where(feasible, score, np.nan), eligible, by_name)

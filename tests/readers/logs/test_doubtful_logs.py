@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -113,3 +114,17 @@ def test_a_last_line_that_was_cut_off_is_not_read(end: bytes, tmp_path: Path) ->
     run = cw.load(path)
     assert run.steps.tolist() == [1, 2]
     assert "the last line was cut off and is not read" in run.notes
+
+
+def test_a_cell_that_is_a_list_is_refused(tmp_path: Path) -> None:
+    record = {"training_iteration": 1, "trial_id": "a", "val_acc": 0.5, "time_total_s": 1.0}
+    spoilt = {**record, "training_iteration": 2, "val_acc": [0.5]}
+    lines = [json.dumps(one) for one in (record, spoilt, spoilt)]
+    (tmp_path / "result.json").write_text("\n".join(lines) + "\n")
+    with pytest.raises(cw.InputError, match="Expected a number in column 'val_acc'"):
+        cw.load(tmp_path)
+
+
+def test_a_huge_loss_of_an_infeasible_checkpoint_warns_of_nothing(tmp_path: Path) -> None:
+    text = "step,val_acc,val_loss\n1,0.9,0.1\n2,0.9,0.2\n3,0.1,1e308\n"
+    assert cw.select(cw.load(_write(tmp_path, text))).step == 1

@@ -179,7 +179,9 @@ def _check_batches(
 ) -> None:
     """Refuse a column in which most steps have several values."""
     several = [
-        (key, places) for key, places in groups if len({cells[place] for place in places}) > 1
+        (key, places)
+        for key, places in groups
+        if len(places) > 1 and any(cells[place] != cells[places[0]] for place in places)
     ]
     if len(groups) < 2 or 2 * len(several) <= len(groups):
         return
