@@ -111,7 +111,7 @@ def test_a_resumed_run_is_the_run_without_what_was_replaced(
 ) -> None:
     place = data.draw(st.integers(1, len(run) - 2))
     replaced = [
-        Evaluation(one.step, right, 1) for one, right in zip(run[place:], lost, strict=False)
+        Evaluation(one.step, right, 7_000) for one, right in zip(run[place:], lost, strict=False)
     ]
     path = WRITERS[file](folder / file, rows(run[:place] + replaced + run[place:]))
     (resumed,) = cw.load_runs(path).values()

@@ -25,8 +25,8 @@ class Evaluation:
 
 
 def evaluations(least: int = 3) -> st.SearchStrategy[list[Evaluation]]:
-    """Evaluations at increasing steps; the accuracies tell fractions from percentages."""
-    facts = st.tuples(st.integers(1, 9), st.integers(20, 1000), st.integers(1, 40_000))
+    """Evaluations at increasing steps, with accuracies and losses that can belong together."""
+    facts = st.tuples(st.integers(1, 9), st.integers(20, 1000), st.integers(7_000, 40_000))
 
     def at_steps(parts: list[tuple[int, int, int]]) -> list[Evaluation]:
         steps = [10 * sum(gap for gap, _, _ in parts[: k + 1]) for k in range(len(parts))]
