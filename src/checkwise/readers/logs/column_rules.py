@@ -23,6 +23,7 @@ from checkwise.errors import InputError
 from checkwise.readers.logs.column_words import (
     ACCURACY_WORDS,
     SPELLINGS,
+    TRAINING_WORDS,
     Side,
     measure,
     side,
@@ -75,8 +76,13 @@ class _Named:
 
     column: str
     name: str
-    domain: str
+    domain: str | None
     side: Side
+
+    @property
+    def validation_set(self) -> str:
+        """The name of its validation set."""
+        return ONLY_DOMAIN if self.domain is None else self.domain
 
 
 def read_header(log: Log, request: Request) -> Reading:
@@ -89,8 +95,8 @@ def read_header(log: Log, request: Request) -> Reading:
     named = _named([c for c in log.header if c not in log.axes.values()], log.trainer)
     told = _told(log, request, where)
     wanted = dict.fromkeys(("accuracy", "nll", *told, *request.metrics))
-    by_set = _sets(named, told)
-    candidates = [one for one in named if (one.domain != ONLY_DOMAIN) == by_set]
+    by_set = _sets(named, request)
+    candidates = [one for one in named if (one.domain is not None) == by_set]
     domains, notes = _domains(candidates, told, request, where, by_set=by_set)
     columns: dict[str, Mapping[str, str]] = {}
     for metric in wanted:
@@ -132,7 +138,7 @@ def _named(header: Iterable[str], trainer: Trainer) -> list[_Named]:
     for column in header:
         if _TIMES.fullmatch(column):
             continue
-        name, domain = column, ONLY_DOMAIN
+        name, domain = column, None
         if match := _DATALOADER.fullmatch(column):
             name, domain = match["name"], match["set"]
         for known in sorted(sets, key=len, reverse=True):
@@ -140,8 +146,15 @@ def _named(header: Iterable[str], trainer: Trainer) -> list[_Named]:
                 name = sets[known] + column.removeprefix(f"{sets[known]}{known}_")
                 domain = known
                 break
-        named.append(_Named(column, name, domain, side(name, trainer)))
+        named.append(_Named(column, name, domain, _side(name, domain, trainer)))
     return named
+
+
+def _side(name: str, domain: str | None, trainer: Trainer) -> Side:
+    """Which set a column was measured on; an evaluation of the training set is training."""
+    if domain is not None and not set(TRAINING_WORDS).isdisjoint(tokens(domain)):
+        return Side.TRAINING
+    return side(name, trainer)
 
 
 def _told(log: Log, request: Request, where: str) -> dict[str, dict[str, str]]:
@@ -163,8 +176,8 @@ def _told(log: Log, request: Request, where: str) -> dict[str, dict[str, str]]:
         match = _OF_SET.fullmatch(name)
         metric, domain = (match["name"], match["set"]) if match else (name, ONLY_DOMAIN)
         told.setdefault(metric, {})[domain] = column
-    shapes = {ONLY_DOMAIN in per_set for per_set in told.values()}
-    if len(shapes) > 1:
+    named = [name for name in request.columns if name not in AXES]
+    if len({_OF_SET.fullmatch(name) is None for name in named}) > 1:
         raise InputError(
             f"Expected --column for one validation set or for several, but got both in {where}: "
             "name the set of each, as in --column 'accuracy[photo]=COLUMN'."
@@ -172,11 +185,20 @@ def _told(log: Log, request: Request, where: str) -> dict[str, dict[str, str]]:
     return told
 
 
-def _sets(named: Sequence[_Named], told: Mapping[str, Mapping[str, str]]) -> bool:
-    """Whether the log has several validation sets."""
+def _sets(named: Sequence[_Named], request: Request) -> bool:
+    """Whether several validation sets are read.
+
+    Beside a set without a name, which trainers evaluate while they train, named ones are of
+    single evaluations, and are not read.
+    """
+    told = [name for name in request.columns if name not in AXES]
     if told:
-        return not any(ONLY_DOMAIN in per_set for per_set in told.values())
-    return any(one.domain != ONLY_DOMAIN and one.side is Side.VALIDATION for one in named)
+        return _OF_SET.fullmatch(told[0]) is not None
+    validation = [one for one in named if one.side is Side.VALIDATION]
+    plain = [one for one in validation if one.domain is None]
+    if any(spells(one.name, metric) for one in plain for metric in SPELLINGS):
+        return False
+    return any(one.domain is not None for one in validation)
 
 
 def _domains(
@@ -192,7 +214,7 @@ def _domains(
         check_held_out(request.held_out, (ONLY_DOMAIN,), where)
         return (ONLY_DOMAIN,), ()
     names = {domain for per_set in told.values() for domain in per_set}
-    names |= {one.domain for one in candidates if one.side is Side.VALIDATION and not told}
+    names |= {one.validation_set for one in candidates if one.side is Side.VALIDATION and not told}
     check_held_out(request.held_out, sorted(names), where)
     left = names - set(request.held_out)
     if not left:
@@ -207,18 +229,18 @@ def _of_metric(
     """Set → column of a metric; nothing where no validation column spells it."""
     found: dict[str, str] = {}
     for one in candidates:
-        if one.side is not Side.VALIDATION or one.domain not in domains:
+        if one.side is not Side.VALIDATION or one.validation_set not in domains:
             continue
         if not spells(one.name, metric):
             continue
-        if one.domain in found:
+        if one.validation_set in found:
             shown = "nll" if metric == "loss" else metric
-            rivals = [found[one.domain], one.column]
+            rivals = [found[one.validation_set], one.column]
             raise InputError(
                 f"Expected one column for {shown}, but {where} has {listed(rivals)}: say which one "
                 f"with --column {shown}={rivals[0]}."
             )
-        found[one.domain] = one.column
+        found[one.validation_set] = one.column
     return {domain: found[domain] for domain in domains if domain in found}
 
 

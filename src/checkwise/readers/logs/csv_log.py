@@ -12,12 +12,14 @@ from typing import Any
 from checkwise.errors import InputError
 from checkwise.readers.logs import trainers
 from checkwise.readers.logs.column_rules import has_validation
+from checkwise.readers.logs.column_words import Side, side
 from checkwise.readers.logs.log import Log
 from checkwise.readers.logs.rows import has_axis, log_of_rows
 from checkwise.readers.logs.trainers import Trainer
 from checkwise.readers.request import Request, read_bytes
 
 SEPARATORS = (",", ";", "\t")
+OF_VALIDATION = (Side.VALIDATION, Side.UNKNOWN)
 LONGEST_HEADER = 1 << 16  # bytes
 
 
@@ -69,10 +71,10 @@ def trainer_of(header: Sequence[str]) -> Trainer:
     if "epoch" in names and any(name.startswith("metrics/") for name in names):
         return trainers.ULTRALYTICS
     if {"epoch", "train_loss", "valid_loss", "time"} <= names:
-        # All further columns are metrics on validation.
-        others = names - {"epoch", "train_loss", "time"}
-        measured = tuple(name for name in header if name in others and "train" not in name)
-        return replace(trainers.FASTAI, validation=measured)
+        # All further columns are metrics on validation, unless their names say otherwise.
+        others = [name for name in header if name not in ("epoch", "train_loss", "time")]
+        measured = [name for name in others if side(name, trainers.OTHER) in OF_VALIDATION]
+        return replace(trainers.FASTAI, validation=tuple(measured))
     if "_step" in names and names & {"_runtime", "_timestamp"}:
         return trainers.WANDB
     if {"training_iteration", "trial_id"} <= names:

@@ -7,17 +7,20 @@ a call of its own. A log may have been written more than once:
 - It goes back to a later step: the run was resumed there, and what followed that step before is
   replaced.
 - A step is logged twice in a row. If the log goes on, the run was resumed there, and the second is
-  read. If the log ends there, the second is an evaluation after training, of whatever model was
-  loaded then, and the first is read.
+  read. If the log ends there, and no column shows that the run was resumed before, the second is an
+  evaluation after training, of whatever model was loaded then, and the first is read.
+- No step comes twice, and the steps go down, or are in the order of their digits as text: the rows
+  were sorted otherwise, and are put in order. In any other order nobody can tell: refused.
 - Most steps are logged several times in a row, with unlike values: these are of single batches, and
   no mean of them is the value on the whole set. The log is refused.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, pairwise
 from math import isnan
 from typing import Any
 
@@ -29,6 +32,7 @@ from checkwise.readers.logs.log import FloatArray, Points
 from checkwise.text import counted, listed, shown
 
 LARGEST_STEP = 2**53
+_DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
 MOST_PLACES = 5  # that a note lists
 
 
@@ -62,9 +66,11 @@ def evaluations(
         closing: how many steps after the last one an evaluation outside the training is logged.
     """
     by = _axis(columns, where)
+    keyed = {name: _in_order(points, by, name, where) for name, points in columns.items()}
+    resumed = min((key for _, keys, _ in keyed.values() for key in _goes_back(keys)), default=None)
     parts = {
-        name: _runs(points, _keys(points, by, name, where), name, where)
-        for name, points in columns.items()
+        name: _runs(points, keys, name, where, resumed, notes)
+        for name, (points, keys, notes) in keyed.items()
     }
     counts = {name: len(runs) for name, runs in parts.items()}
     if len(set(counts.values())) > 1:
@@ -93,10 +99,45 @@ def _axis(columns: Mapping[str, Points], where: str) -> str:
         if set.intersection(*(set(column.tolist()) for column in keys)):
             return by
     names = listed(list(columns))
+    for name, points in columns.items():
+        bare = int((np.isnan(points.steps) & np.isnan(points.epochs)).sum())
+        if bare:
+            raise InputError(
+                f"Expected a whole number as step or epoch beside every value, but {name!r} in "
+                f"{where} has {counted(bare, 'value')} without one: complete these rows, or name "
+                "the column of steps with --column step=COLUMN."
+            )
     raise InputError(
         f"Expected {names} at the same steps or epochs, but in {where} they share none: log them "
         "together, or name the column of steps with --column step=COLUMN."
     )
+
+
+def _in_order(
+    points: Points, by: str, name: str, where: str
+) -> tuple[Points, list[int], tuple[str, ...]]:
+    """The cells with their steps; those of rows that were sorted otherwise in order of steps."""
+    keys = _keys(points, by, name, where)
+    if len(set(keys)) < len(keys) or len(keys) < 3 or not _goes_back(keys[:-1]):
+        return points, keys, ()
+    by_text = sorted(keys, key=str)
+    if keys not in (sorted(keys)[::-1], by_text, by_text[::-1]):
+        place = next(k for k in range(1, len(keys)) if keys[k] < keys[k - 1])
+        raise InputError(
+            f"Expected steps in order, or logged again where a run was resumed, but in {where} "
+            f"{name!r} goes from {keys[place - 1]} back to {keys[place]} and no step comes twice: "
+            "sort the rows by step, or split the file by run."
+        )
+    order = np.argsort(keys)
+    ordered = Points(
+        points.steps[order], points.epochs[order], [points.cells[place] for place in order]
+    )
+    return ordered, [keys[place] for place in order], ("s are put in order",)
+
+
+def _goes_back(keys: Sequence[int]) -> list[int]:
+    """The steps to which a column goes back."""
+    return [key for before, key in pairwise(keys) if key < before]
 
 
 def _keys(points: Points, by: str, name: str, where: str) -> list[int]:
@@ -121,11 +162,19 @@ class _Run:
     notes: tuple[str, ...]
 
 
-def _runs(points: Points, keys: Sequence[int], name: str, where: str) -> list[_Run]:
+def _runs(
+    points: Points,
+    keys: Sequence[int],
+    name: str,
+    where: str,
+    resumed: int | None,
+    said: tuple[str, ...],
+) -> list[_Run]:
+    """The runs of one column; ``resumed`` is the first step to which any column goes back."""
     runs: list[_Run] = []
     values: dict[int, float] = {}
     epochs: dict[int, int] = {}
-    notes: list[str] = []
+    notes: list[str] = [*said]
     back: list[int] = []
     first, before = keys[0], -1
     groups = _groups(points.cells, keys)
@@ -140,8 +189,10 @@ def _runs(points: Points, keys: Sequence[int], name: str, where: str) -> list[_R
                 values.popitem()
         logged = [_number(points.cells[place], name, key, where) for place in places]
         at_the_end = number == len(groups) or groups[number][0] < key
+        if resumed is not None and resumed <= key:
+            at_the_end = False
         if at_the_end and len(set(logged)) > 1:
-            notes.append(f"{key} is logged twice at the end: the first is read")
+            notes.append(f" {key} is logged twice at the end: the first is read")
         values[key] = logged[0] if at_the_end else logged[-1]
         epoch = float(points.epochs[places[-1]])
         if epoch.is_integer():
@@ -171,7 +222,7 @@ def _resumed(back: Sequence[int]) -> tuple[str, ...]:
         return ()
     places = ", ".join(map(str, back[:MOST_PLACES]))
     more = f" and {len(back) - MOST_PLACES} more" if len(back) > MOST_PLACES else ""
-    return (f"resumed at {places}{more}: what came after before is replaced",)
+    return (f" resumed at {places}{more}: what came after before is replaced",)
 
 
 def _check_batches(
@@ -193,6 +244,11 @@ def _check_batches(
 
 
 def _number(cell: Any, name: str, key: int, where: str) -> float:
+    if isinstance(cell, str) and _DECIMAL_COMMA.fullmatch(cell):
+        raise InputError(
+            f"Expected numbers with a decimal point in column {name!r}, but got {shown(cell)} at "
+            f"{key} in {where}: write the table with decimal points."
+        )
     if isinstance(cell, bool) or not is_number(cell):
         raise InputError(
             f"Expected a number in column {name!r}, but got {shown(cell)} at {key} in {where}: fix "
@@ -213,7 +269,7 @@ def _joined(columns: Mapping[str, _Run], by: str, where: str) -> Evaluations:
             f"Expected {listed(list(columns))} at the same {by}, but in a part of {where} they "
             "share none: split the file by run."
         )
-    notes = [f"{by} {note}" for run in columns.values() for note in run.notes]
+    notes = [f"{by}{note}" for run in columns.values() for note in run.notes]
     for name, run in columns.items():
         if len(run.values) > len(steps):
             left = counted(len(run.values) - len(steps), "value")

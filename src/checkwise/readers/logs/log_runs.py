@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Container, Iterable, Mapping, Sequence
-from math import log as ln
 from typing import Any
 
 import numpy as np
@@ -12,8 +11,8 @@ import numpy as np
 from checkwise.errors import CheckwiseWarning, InputError
 from checkwise.readers.checkpoints.find import Checkpoints, find_checkpoints
 from checkwise.readers.checkpoints.unsaved import steps_to_choose_from
+from checkwise.readers.logs import units
 from checkwise.readers.logs.column_rules import Reading, read_header, shortened
-from checkwise.readers.logs.column_words import says_percent
 from checkwise.readers.logs.evaluations import Evaluations, evaluations
 from checkwise.readers.logs.log import FloatArray, Log
 from checkwise.readers.logs.trainers import OTHER
@@ -23,10 +22,6 @@ from checkwise.records.source_rows import ONLY_DOMAIN
 from checkwise.text import counted, listed
 
 SETS_SHOWN = 3
-BATCHES = 0.9  # of a mean, what unequal batches may leave
-ROUNDING = 1e-4
-# Above this an accuracy is no fraction, whatever rounding did to it.
-LARGEST_FRACTION = 1 + 1e-6
 TITLES = {"nll": "NLL"}
 ASSUMED = "cross-entropy, assumed"
 BREAKS_IT = (
@@ -90,7 +85,7 @@ def _trajectory(
     *,
     is_last: bool,
 ) -> Trajectory:
-    values, units = _values(log, run, reading)
+    values, in_units = _values(log, run, reading)
     checkpoints = Checkpoints({})
     if is_last:  # a run that was appended has written over the checkpoints of the one before
         checkpoints = find_checkpoints(
@@ -116,7 +111,7 @@ def _trajectory(
         notes=(
             _mapping(log, reading, values),
             *([BREAKS_IT] if reading.assumed and "nll" in values else []),
-            *parts, *log.notes, *reading.notes, *run.notes, *counted_in, *units,
+            *parts, *log.notes, *reading.notes, *run.notes, *counted_in, *in_units,
             *checkpoints.notes, *offset, *unsaved, *_not_read(reading),
         ),
     )  # fmt: skip
@@ -130,12 +125,14 @@ def _values(
     notes: list[str] = []
     for metric, per_set in reading.columns.items():
         columns = [run.values[per_set[domain]] for domain in reading.domains]
-        table = _shortest(np.column_stack(columns))
+        table = units.shortest(np.column_stack(columns))
         if metric == "accuracy":
-            table, said = _fractions(table, log, per_set.values(), inverted=reading.inverted)
+            names = [per_set[domain] for domain in reading.domains]
+            table, said = units.fractions(table, names, log.trainer, str(log.path))
+            table = 1 - table if reading.inverted else table
             notes += said
         values[metric] = table
-    reason = _no_cross_entropy(values)
+    reason = units.no_cross_entropy(values)
     if reason:
         column = _first(reading.columns["nll"])
         notes.append(f"{column} {reason}, so it is no plain cross-entropy")
@@ -148,61 +145,6 @@ def _values(
             f"{log.path} is no cross-entropy: name another column with --column accuracy=COLUMN."
         )
     return values, tuple(notes)
-
-
-def _no_cross_entropy(values: Mapping[str, FloatArray]) -> str:
-    """Why a loss cannot be the mean cross-entropy; "" where it can.
-
-    A wrong prediction gives its true class at most 1/2, so the mean is at least
-    (1 − accuracy)·ln 2. Means over batches of unequal size may fall a little below.
-    """
-    if "nll" not in values:
-        return ""
-    loss = values["nll"]
-    if (loss < 0).any():
-        return "is below 0"
-    accuracy = values.get("accuracy")
-    if accuracy is not None and (loss < BATCHES * (1 - accuracy) * ln(2) - ROUNDING).any():
-        return "is smaller than any cross-entropy at these accuracies"
-    return ""
-
-
-def _shortest(table: FloatArray) -> FloatArray:
-    """Numbers that were kept in 32 bits as the shortest decimals that give the same 32 bits.
-
-    So 0.8999999761581421 is the 0.9 that it was, and a tolerance of 0.005 reaches from it to 0.895.
-    """
-    with np.errstate(over="ignore"):
-        single = table.astype(np.float32)
-    if not np.array_equal(single.astype(np.float64), table, equal_nan=True):
-        return table
-    return np.array([[float(str(value)) for value in row] for row in single])
-
-
-def _fractions(
-    table: FloatArray, log: Log, columns: Iterable[str], *, inverted: bool
-) -> tuple[FloatArray, list[str]]:
-    """Accuracies as fractions, and why they were percentages if they were."""
-    largest = float(np.nanmax(table, initial=0.0))
-    reason = ""
-    if any(column in log.trainer.percent for column in columns):
-        reason = f"{log.trainer.name} logs it so"
-    elif any(says_percent(column) for column in columns):
-        reason = "its name says so"
-    elif largest > LARGEST_FRACTION:
-        reason = f"values up to {largest:g}"
-    fractions = (
-        _percent(table)
-        if reason
-        else np.minimum(table, 1.0, where=table <= LARGEST_FRACTION, out=table.copy())
-    )
-    said = [f"accuracy in percent: {reason}"] if reason else []
-    return (1 - fractions if inverted else fractions), said
-
-
-def _percent(table: FloatArray) -> FloatArray:
-    """Hundredths of the decimals as written: 58.78 becomes 0.5878, not 0.5878000000000001."""
-    return np.array([[float(f"{value!r}e-2") for value in row] for row in table.tolist()])
 
 
 def _counts(n: int | Mapping[str, int] | None, domains: tuple[str, ...]) -> list[int] | None:

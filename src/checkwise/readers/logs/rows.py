@@ -20,6 +20,7 @@ from checkwise.text import listed
 
 # Gives the cells under some names, at least of the rows in which the first of them is filled.
 Rows = Callable[[Sequence[str]], Iterator[Sequence[Any]]]
+PARTS = (*PART_WORDS, "phase", "mode", "stage")
 EMPTY = ("", "none", "null", "na", "n/a", "<na>")
 
 
@@ -81,16 +82,34 @@ def axes_of(header: Sequence[str], request: Request, path: Path) -> dict[str, st
 
 
 def _check_parts(header: Sequence[str], rows: Rows, path: Path) -> None:
-    """Refuse rows of several sets in the same columns, which a column ``phase`` tells apart."""
-    for column in header:
-        if tokens(column)[-1:] and tokens(column)[-1] in (*PART_WORDS, "phase", "mode", "stage"):
-            cells = {str(row[0]) for row in rows([column]) if not is_empty(row[0])}
-            if len(cells) > 1 or any(looks_held_out(cell) for cell in cells):
-                raise InputError(
-                    f"Expected rows of one validation set, but {column!r} in {path} says "
-                    f"{listed([repr(cell)[:40] for cell in sorted(cells)[:4]])}: keep the rows of "
-                    "validation, or name that column `domain` in a table with step and accuracy."
-                )
+    """Refuse rows of several sets in the same columns, which a column ``phase`` tells apart.
+
+    Any column of words may: what matters is that some of its cells name a set that is held out.
+    """
+    for column in _columns_of_words(header, rows):
+        cells = {str(row[0]) for row in rows([column]) if not is_empty(row[0])}
+        held_out = [cell for cell in cells if looks_held_out(cell)]
+        names_parts = tokens(column)[-1:] and tokens(column)[-1] in PARTS
+        if (len(cells) > 1 and (held_out or names_parts)) or (held_out and names_parts):
+            raise InputError(
+                f"Expected rows of one validation set, but {column!r} in {path} says "
+                f"{listed([repr(cell)[:40] for cell in sorted(cells)[:4]])}: keep the rows of "
+                "validation, or name that column `domain` in a table with step and accuracy."
+            )
+
+
+def _columns_of_words(header: Sequence[str], rows: Rows) -> list[str]:
+    """The columns whose first filled cell is no number."""
+    waiting = dict(enumerate(header))
+    of_words = []
+    for row in rows(header):
+        for place in [place for place in waiting if not is_empty(row[place])]:
+            column = waiting.pop(place)
+            if not is_number(row[place]):
+                of_words.append(column)
+        if not waiting:
+            break
+    return of_words
 
 
 def has_axis(header: Sequence[str]) -> bool:

@@ -1,0 +1,141 @@
+"""Logs that invite a wrong reading: order, units, sets and values that did not come out finite."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import checkwise as cw
+
+
+def _csv(folder: Path, text: str) -> Path:
+    path = folder / "log.csv"
+    path.write_text(text)
+    return path
+
+
+def _state(folder: Path, rows: list[dict[str, Any]]) -> Path:
+    path = folder / "trainer_state.json"
+    path.write_text(json.dumps({"global_step": 400, "log_history": rows}))
+    return path
+
+
+def _evaluation(step: int, prefix: str, accuracy: float, loss: float) -> dict[str, Any]:
+    return {
+        "step": step,
+        f"{prefix}_accuracy": accuracy,
+        f"{prefix}_loss": loss,
+        f"{prefix}_runtime": 1.0,
+    }
+
+
+def test_an_evaluation_of_the_training_set_is_training(tmp_path: Path) -> None:
+    rows = [_evaluation(s, "eval_train", 0.5 + s / 1000, 0.9) for s in (100, 200, 300)]
+    rows += [_evaluation(s, "eval_validation", 0.9 - s / 1000, 0.9) for s in (100, 200, 300)]
+    run = cw.load(_state(tmp_path, rows))
+    assert run.domains == ("validation",)
+    assert run.values["accuracy"][:, 0].tolist() == pytest.approx([0.8, 0.7, 0.6])
+
+
+def test_a_set_called_validation_is_one_of_several(tmp_path: Path) -> None:
+    rows = [_evaluation(s, "eval_photo", 0.5, 0.9) for s in (100, 200, 300)]
+    rows += [_evaluation(s, "eval_validation", 0.7, 0.9) for s in (100, 200, 300)]
+    assert cw.load(_state(tmp_path, rows)).domains == ("photo", "validation")
+
+
+@pytest.mark.parametrize("prefix", ["eval_final", "eval_test", "eval_train"])
+def test_a_later_evaluation_of_another_set_hides_nothing(tmp_path: Path, prefix: str) -> None:
+    rows = [_evaluation(s, "eval", 0.5 + s / 1000, 0.9) for s in (100, 200, 300)]
+    run = cw.load(_state(tmp_path, [*rows, _evaluation(300, prefix, 0.1, 3.0)]))
+    assert run.domains == ("validation",)
+    assert run.values["accuracy"][:, 0].tolist() == [0.6, 0.7, 0.8]
+
+
+@pytest.mark.parametrize(
+    ("third", "chosen"),
+    [("nan,0.8", 2), ("inf,0.8", 2), ("0.95,-inf", 2), ("0.95,nan", 2), ("nan,nan", 2)],
+)
+@pytest.mark.parametrize("percent", [False, True])
+def test_what_is_not_finite_diverged(
+    tmp_path: Path, third: str, chosen: int, percent: bool
+) -> None:
+    rows = ["80,1", "90,0.9"] if percent else ["0.8,1", "0.9,0.9"]
+    third = third.replace("0.95", "95") if percent else third
+    lines = [f"{step},{row}" for step, row in enumerate([*rows, third], start=1)]
+    run = cw.load(_csv(tmp_path, "\n".join(["step,val_acc,val_loss", *lines]) + "\n"))
+    assert set(run.metrics) == {"accuracy", "nll"}
+    assert run.values["accuracy"][:2, 0].tolist() == [0.8, 0.9]
+    assert cw.select(run).step == chosen
+
+
+def test_rows_in_falling_order_are_put_in_order(tmp_path: Path) -> None:
+    text = "step,val_acc,val_loss\n300,0.8,1\n200,0.9,0.9\n100,0.7,0.8\n"
+    run = cw.load(_csv(tmp_path, text))
+    assert run.steps.tolist() == [100, 200, 300]
+    assert run.values["accuracy"][:, 0].tolist() == [0.7, 0.9, 0.8]
+    assert "steps are put in order" in run.notes
+
+
+def test_rows_sorted_as_text_are_put_in_order(tmp_path: Path) -> None:
+    rows = [f"{step},0.{step:03}" for step in (1, 10, 100, 2, 20)]
+    run = cw.load(_csv(tmp_path, "\n".join(["step,val_acc", *rows]) + "\n"))
+    assert run.steps.tolist() == [1, 2, 10, 20, 100]
+    assert run.values["accuracy"][-1, 0] == 0.1
+
+
+def test_rows_in_no_order_are_refused(tmp_path: Path) -> None:
+    rows = [f"{step},0.5" for step in (100, 300, 200, 500, 400)]
+    with pytest.raises(cw.InputError, match="from 300 back to 200 and no step comes twice"):
+        cw.load(_csv(tmp_path, "\n".join(["step,val_acc", *rows]) + "\n"))
+
+
+def test_values_of_two_attempts_are_not_put_together(tmp_path: Path) -> None:
+    text = "step,val_acc,val_loss\n1,.6,1\n2,,.9\n3,.7,.8\n4,,.7\n5,.90,.5\n4,,.75\n5,.75,.85\n"
+    run = cw.load(_csv(tmp_path, text))
+    assert run.values["accuracy"][-1, 0] == 0.75
+    assert run.values["nll"][-1, 0] == 0.85
+
+
+def test_a_value_just_above_one_proves_no_percent(tmp_path: Path) -> None:
+    with pytest.raises(cw.InputError, match=r"up to 1\.02, which are neither"):
+        cw.load(_csv(tmp_path, "step,val_acc\n1,0.8\n2,0.9\n3,1.02\n"))
+
+
+def test_sets_in_two_units_are_refused(tmp_path: Path) -> None:
+    path = _csv(tmp_path, "step,a,b\n1,80,.7\n2,85,.75\n")
+    with pytest.raises(cw.InputError, match="one unit"):
+        cw.load(path, columns={"accuracy[a]": "a", "accuracy[b]": "b"})
+
+
+@pytest.mark.parametrize("column", ["loader", "eval_dataset", "name", "split", "phase"])
+def test_a_column_of_words_that_names_a_test_set_is_refused(tmp_path: Path, column: str) -> None:
+    rows = ["1,val,0.5", "2,val,0.6", "3,val,0.7", "3,test,0.9"]
+    with pytest.raises(cw.InputError, match="rows of one validation set"):
+        cw.load(_csv(tmp_path, "\n".join([f"step,{column},val_acc", *rows]) + "\n"))
+
+
+def test_a_column_of_other_words_is_left_alone(tmp_path: Path) -> None:
+    rows = ["1,test-machine,0.5", "2,test-machine,0.6"]
+    run = cw.load(_csv(tmp_path, "\n".join(["step,host,val_acc", *rows]) + "\n"))
+    assert run.values["accuracy"][:, 0].tolist() == [0.5, 0.6]
+
+
+@pytest.mark.parametrize("column", ["trn_accuracy", "tr/accuracy", "ood_accuracy", "test_acc"])
+def test_fastai_columns_that_name_another_set_are_not_validation(
+    tmp_path: Path, column: str
+) -> None:
+    path = _csv(tmp_path, f"epoch,train_loss,valid_loss,{column},time\n0,1,.9,.5,00:01\n")
+    assert cw.load(path).metrics == ("nll",)
+
+
+def test_a_decimal_comma_is_called_so(tmp_path: Path) -> None:
+    with pytest.raises(cw.InputError, match="decimal point"):
+        cw.load(_csv(tmp_path, "step;val_acc\n1;0,8\n2;0,9\n"))
+
+
+def test_values_without_a_step_are_counted(tmp_path: Path) -> None:
+    with pytest.raises(cw.InputError, match="has 1 value without one"):
+        cw.load(_csv(tmp_path, "step,val_acc\n1,0.8\n,0.9\n3,0.7\n"))
