@@ -55,8 +55,13 @@ def table(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_folder_is_copied_whole_and_said_why(table: Path, tmp_path: Path) -> None:
+def test_a_folder_is_copied_whole_and_said_why(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run("export", table, "-o", tmp_path / "best") == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert said.endswith("best; best.json says why.")
+    assert "Checkpoint copied to" in said
     assert content(tmp_path / "best") == content(table.parent / "checkpoint-2")
     why = json.loads((tmp_path / "best.json").read_text())
     assert why["step"] == 2

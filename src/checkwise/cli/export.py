@@ -66,7 +66,7 @@ def command(
     reasons = {**selection.as_dict(), "explanation": selection.explain()}
     write_text(why, json.dumps(reasons, indent=2, allow_nan=False) + "\n")
     printing.console().print(selection.explain())
-    printing.console().print(f"Weights copied to {output}; {why.name} says why.")
+    printing.console().print(f"Checkpoint copied to {output}; {why.name} says why.")
 
 
 def _check_output(run: Path, output: Path, why: Path, *, force: bool) -> None:

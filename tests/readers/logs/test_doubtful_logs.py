@@ -128,3 +128,15 @@ def test_a_cell_that_is_a_list_is_refused(tmp_path: Path) -> None:
 def test_a_huge_loss_of_an_infeasible_checkpoint_warns_of_nothing(tmp_path: Path) -> None:
     text = "step,val_acc,val_loss\n1,0.9,0.1\n2,0.9,0.2\n3,0.1,1e308\n"
     assert cw.select(cw.load(_write(tmp_path, text))).step == 1
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("3,0.7,\n", "1 value of val_acc stands alone and is not read"),
+        ("3,0.7,\n4,0.7,\n", "2 values of val_acc stand alone and are not read"),
+    ],
+)
+def test_values_without_the_other_metric_are_counted(more: str, said: str, tmp_path: Path) -> None:
+    run = cw.load(_write(tmp_path, f"step,val_acc,val_loss\n1,0.5,1\n2,0.6,0.9\n{more}"))
+    assert said in run.notes

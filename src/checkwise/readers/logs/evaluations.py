@@ -272,8 +272,9 @@ def _joined(columns: Mapping[str, _Run], by: str, where: str) -> Evaluations:
     notes = [f"{by}{note}" for run in columns.values() for note in run.notes]
     for name, run in columns.items():
         if len(run.values) > len(steps):
-            left = counted(len(run.values) - len(steps), "value")
-            notes.append(f"{left} of {name} stand alone and are not read")
+            left = len(run.values) - len(steps)
+            alone = "stands alone and is" if left == 1 else "stand alone and are"
+            notes.append(f"{counted(left, 'value')} of {name} {alone} not read")
     epochs = {key: epoch for run in columns.values() for key, epoch in run.epochs.items()}
     values = {name: np.array([run.values[step] for step in steps]) for name, run in columns.items()}
     return Evaluations(steps, epochs, values, by, tuple(dict.fromkeys(notes)))
