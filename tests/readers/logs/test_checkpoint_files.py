@@ -112,6 +112,54 @@ def test_lightning_names(
     assert checkpoints.looked
 
 
+ONE_MORE = "the names of Lightning's checkpoints count one step more than its log"
+
+
+@pytest.mark.parametrize(
+    ("template", "said"),
+    [
+        ("epoch={epoch}-step={more}", True),
+        ("step={more}-epoch={epoch}", True),
+        ("step={more}", True),
+        ("epoch={epoch}-step={step}", False),
+        ("epoch={epoch}-val_acc=0.5", False),
+    ],
+)
+def test_that_names_count_one_step_more_is_said_where_they_do(
+    tmp_path: Path, template: str, *, said: bool
+) -> None:
+    steps = (9, 19, 29)
+    files = [template.format(epoch=e, step=s, more=s + 1) for e, s in enumerate(steps)]
+    put(tmp_path, *(f"checkpoints/{name}.ckpt" for name in files))
+    checkpoints = find(tmp_path / "metrics.csv", trainers.LIGHTNING, steps, by_epoch(*steps))
+    assert names(checkpoints) == {s: f"{f}.ckpt" for s, f in zip(steps, files, strict=True)}
+    assert (ONE_MORE in checkpoints.notes) is said
+
+
+def test_a_name_with_epoch_and_step_has_to_fit_in_both(tmp_path: Path) -> None:
+    put(tmp_path, *(f"own/checkpoints/epoch={n}-step={n}.ckpt" for n in range(10)))
+    own = find(tmp_path / "own/metrics.csv", trainers.LIGHTNING, range(10), by_epoch(*range(10)))
+    assert names(own) == {n: f"epoch={n}-step={n}.ckpt" for n in range(10)}
+    put(tmp_path, *(f"other/checkpoints/epoch={n + 5}-step={10 * n + 10}.ckpt" for n in range(12)))
+    steps = range(9, 129, 10)
+    other = find(tmp_path / "other/metrics.csv", trainers.LIGHTNING, steps, by_epoch(*steps))
+    assert not other.files
+    assert "no name of a checkpoint fits a step of the log" in other.notes[0]
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_steps_that_could_be_counted_in_two_ways_are_asked_for(tmp_path: Path, first: int) -> None:
+    put(tmp_path, *(f"checkpoints/step={n}.ckpt" for n in range(first, 10)))
+    log, epochs = tmp_path / "metrics.csv", by_epoch(*range(10))
+    checkpoints = find(log, trainers.LIGHTNING, range(10), epochs)
+    assert not checkpoints.files
+    assert checkpoints.looked
+    pattern = "checkpoints/*step={step}*.ckpt"
+    assert f"{pattern!r} if as the log does" in checkpoints.notes[0]
+    chosen = find(log, trainers.LIGHTNING, range(10), epochs, pattern=f"{pattern}")
+    assert names(chosen) == {n: f"step={n}.ckpt" for n in range(first, 10)}
+
+
 def test_an_epoch_that_was_validated_twice_is_not_guessed(tmp_path: Path) -> None:
     put(tmp_path, "checkpoints/epoch=0.ckpt", "checkpoints/epoch=1.ckpt")
     log = tmp_path / "metrics.csv"
@@ -146,6 +194,54 @@ def test_checkpoints_above_the_log_are_taken_only_if_no_other_log_is_beside(
     assert not checkpoints.files
     assert "other logs lie beside" in checkpoints.notes[0]
     assert not checkpoints.looked
+
+
+LIGHTNING_LOG = "epoch,step,val_acc,val_loss\n0,9,0.5,1\n1,19,0.6,0.9\n"
+KERAS_LOG = "epoch,accuracy,loss,val_accuracy,val_loss\n0,0.5,1,0.5,1\n1,0.6,0.9,0.6,0.9\n"
+
+
+def test_checkpoints_above_the_log_are_those_of_the_log_there(tmp_path: Path) -> None:
+    put(tmp_path, "checkpoints/epoch=0-step=10.ckpt", "checkpoints/epoch=1-step=20.ckpt")
+    (tmp_path / "version_1").mkdir()
+    for folder in (tmp_path, tmp_path / "version_1"):
+        (folder / "metrics.csv").write_text(LIGHTNING_LOG)
+    above, below = sorted(cw.load_runs(tmp_path).values(), key=lambda run: run.paths is None)
+    assert above.paths is not None
+    assert below.paths is None
+    assert any("metrics.csv lies there as well" in note for note in below.notes)
+
+
+@pytest.mark.parametrize("other", ["b.csv", "b.log", "history.json"])
+def test_checkpoints_beside_two_logs_are_of_neither(tmp_path: Path, other: str) -> None:
+    put(tmp_path, "weights.01.keras", "weights.02.keras")
+    (tmp_path / "a.csv").write_text(KERAS_LOG)
+    # Tables that are no logs, and logs of trainers that save no checkpoints, take nothing.
+    (tmp_path / "predictions.csv").write_text("id,class\n1,2\n")
+    (tmp_path / "own.csv").write_text("step,val_acc\n1,0.5\n")
+    assert cw.load(tmp_path / "a.csv").paths is not None
+    history = '{"val_accuracy": [0.5, 0.6], "val_loss": [1, 0.9]}'
+    (tmp_path / other).write_text(history if other.endswith(".json") else KERAS_LOG)
+    for name in ("a.csv", other):
+        run = cw.load(tmp_path / name)
+        assert run.paths is None
+        assert any("they could be of" in note for note in run.notes)
+
+
+@pytest.mark.parametrize(
+    "template",
+    ["fold{}.h5", "best_fold-{}.h5", "Seed_{}.keras", "run {}.h5", "{}-fold.h5", "m.split={}.h5"],
+)
+def test_numbers_of_folds_and_seeds_are_no_epochs(tmp_path: Path, template: str) -> None:
+    log = put(tmp_path, *(template.format(n) for n in (1, 2, 3))) / "training.log"
+    checkpoints = find(log, trainers.KERAS, [0, 1, 2])
+    assert not checkpoints.files
+    assert "no name of a checkpoint fits a step of the log" in checkpoints.notes[0]
+
+
+@pytest.mark.parametrize("template", ["fold1-{:02d}.h5", "{:02d}-fold1.h5", "scaffold{}.h5"])
+def test_epochs_of_one_fold_are_epochs(tmp_path: Path, template: str) -> None:
+    log = put(tmp_path, *(template.format(n) for n in (1, 2, 3))) / "training.log"
+    assert set(find(log, trainers.KERAS, [0, 1, 2]).files) == {0, 1, 2}
 
 
 def test_event_files_inside_a_transformers_run(tmp_path: Path) -> None:

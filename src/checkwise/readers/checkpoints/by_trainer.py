@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
@@ -19,9 +20,11 @@ from checkwise.readers.checkpoints.names import (
     short_name,
     some,
 )
+from checkwise.readers.checkpoints.other_logs import another_log, has_neighbours
 from checkwise.readers.checkpoints.patterns import INDEX, NUMBERS, parse
 from checkwise.readers.logs.trainers import Trainer
 
+ONE_MORE: Final = "the names of Lightning's checkpoints count one step more than its log"
 _FEWEST_OLDER: Final = 2  # one name may fit an older version's count by chance
 
 
@@ -43,11 +46,12 @@ def by_trainer(trainer: Trainer, log_path: Path, base: Path, log: LoggedSteps) -
         except InputError as error:
             notes.append(str(error))
             continue
-        checkpoints = _in_folder(trainer, folder, weights, log)
-        if checkpoints.files and ".." in name and _has_neighbours(log_path, base):
+        checkpoints = _in_folder(trainer, _Place(folder, name, weights), log)
+        rivals = _rivals(trainer, log_path, base, name) if checkpoints.files else ""
+        if rivals:
             notes.append(
-                f"the checkpoints in {folder} are not matched with steps, because other logs lie "
-                f"beside {base}: if they are of this run, give --checkpoints"
+                f"the checkpoints in {folder} are not matched with steps, because {rivals}: if "
+                "they are of this run, give --checkpoints"
             )
         elif checkpoints.files:
             return replace(checkpoints, notes=(*notes, *checkpoints.notes))
@@ -82,47 +86,73 @@ def _weights(trainer: Trainer, folder: Path) -> list[str]:
     return [name for name in names if is_whole(folder / name)]
 
 
-def _has_neighbours(log_path: Path, base: Path) -> bool:
-    """Whether folders beside the log's hold logs as well, whose checkpoints could be confused."""
-    start = "events" if log_path.is_dir() else log_path.name.split(".")[0]
-    try:
-        return any(
-            name.split(".")[0] == start
-            for folder in names_in(above(base))
-            if not (above(base) / folder).samefile(base)
-            for name in names_in(above(base) / folder)
-        )
-    except (InputError, OSError):
-        return True
+def _rivals(trainer: Trainer, log_path: Path, base: Path, name: str) -> str:
+    """Why checkpoints may be of another log; "" where they are not."""
+    if ".." in name and has_neighbours(log_path, base):
+        return f"other logs lie beside {base}"
+    if ".." in name and (other := another_log(above(base), log_path)):
+        return f"{other} lies there as well"
+    if not trainer.state and log_path.is_file() and (other := another_log(base, log_path)):
+        return f"they could be of {short_name(str(other))} as well"
+    return ""
 
 
-def _in_folder(
-    trainer: Trainer, folder: Path, weights: Sequence[str], log: LoggedSteps
-) -> Checkpoints:
+@dataclass(frozen=True)
+class _Place:
+    """A folder of checkpoints, its name from the folder of the run, and the names in it."""
+
+    folder: Path
+    name: str
+    weights: Sequence[str]
+
+    def pattern(self, name: str) -> str:
+        """What --checkpoints is given for a name in the folder."""
+        return os.path.normpath(os.path.join(self.name, name))
+
+
+def _in_folder(trainer: Trainer, place: _Place, log: LoggedSteps) -> Checkpoints:
     """The checkpoints of one folder: by the trainer's names, or by names of the user's own."""
-    numbered = _read_names(trainer.checkpoints, folder, weights)
+    numbered = _read_names(trainer.checkpoints, place)
     matches = log.match(numbered)
-    if not matches.files:
-        older = _read_names(trainer.older, folder, weights)
-        fits = log.match(older)
-        if len(fits.files) >= _FEWEST_OLDER and not fits.unlogged and not fits.shared:
-            matches = fits
+    older = log.match(_read_names(trainer.older, place))
+    if len(older.files) >= _FEWEST_OLDER and not older.unlogged and not older.shared:
+        if matches.files:
+            return Checkpoints({}, (_unclear_steps(place, older),))
+        return _with_notes(older)
     if matches.files:
-        return _with_notes(matches)
+        checkpoints = _with_notes(matches)
+        counts_more = [ONE_MORE] * _counts_one_more(trainer, matches)
+        return replace(checkpoints, notes=(*checkpoints.notes, *counts_more))
     if numbered or not trainer.named_by_user:
         return Checkpoints({}, tuple(shared_note(matches)))
-    return _by_family(folder, weights, log)
+    return _by_family(place, log)
 
 
-def _read_names(texts: Sequence[str], folder: Path, weights: Sequence[str]) -> list[Numbered]:
+def _counts_one_more(trainer: Trainer, matches: Matches) -> bool:
+    patterns = [parse(text) for text in trainer.checkpoints if "{step+1}" in text]
+    names = [os.path.basename(path) for paths in matches.files.values() for path in paths]
+    return any(pattern.read_name(name) is not None for pattern in patterns for name in names)
+
+
+def _unclear_steps(place: _Place, matches: Matches) -> str:
+    paths = [path for paths in matches.files.values() for path in paths]
+    return (
+        f"{some(paths)} are not matched with steps, because it is not clear from where names "
+        f"count: give --checkpoints {place.pattern('*step={step+1}*.ckpt')!r} if they count one "
+        f"step more than the log, as Lightning's do, {place.pattern('*step={step}*.ckpt')!r} if "
+        "as the log does"
+    )
+
+
+def _read_names(texts: Sequence[str], place: _Place) -> list[Numbered]:
     """Names with the numbers that the first pattern of their form reads in them."""
     patterns = [parse(text, known=(*NUMBERS, INDEX)) for text in texts]
     checkpoints = []
-    for name in weights:
+    for name in place.weights:
         readings = (pattern.read_name(name) for pattern in patterns)
         numbers = next((numbers for numbers in readings if numbers is not None), None)
         if numbers is not None:
-            checkpoints.append(Numbered(str(folder / name), numbers))
+            checkpoints.append(Numbered(str(place.folder / name), numbers))
     return checkpoints
 
 
@@ -138,20 +168,23 @@ def _with_notes(matches: Matches) -> Checkpoints:
     return Checkpoints(files, (*notes, *shared_note(matches)), looked=True)
 
 
-def _by_family(folder: Path, weights: Sequence[str], log: LoggedSteps) -> Checkpoints:
-    related = families(weights)
-    fitting = [files for f in related if (files := proven(f, str(folder), log)) is not None]
+def _by_family(place: _Place, log: LoggedSteps) -> Checkpoints:
+    related = families(place.weights)
+    fitting = [files for f in related if (files := proven(f, str(place.folder), log)) is not None]
     if len(fitting) == 1:
         return Checkpoints(fitting[0], looked=True)
     if not related:
         return Checkpoints({})
     first = related[0]
+    from_one, as_logged = (
+        place.pattern(first.suggestion(number)) for number in ("{epoch+1}", "{epoch}")
+    )
     which = "several kinds of names fit" if fitting else "it is not clear from where names count"
     return Checkpoints(
         {},
         (
             f"{some([name for name, _ in first.numbers])} are not matched with steps, because "
-            f"{which}: give --checkpoints {first.suggestion('{epoch+1}')!r} if they count epochs "
-            f"from one more than the log, {first.suggestion('{epoch}')!r} if as the log does",
+            f"{which}: give --checkpoints {from_one!r} if they count epochs from one more than "
+            f"the log, {as_logged!r} if as the log does",
         ),
     )

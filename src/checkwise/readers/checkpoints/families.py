@@ -20,6 +20,10 @@ FEWEST: Final = 2
 _OFFSETS: Final = (0, 1, -1)
 # A metric's value such as 0.23, which varies from name to name, or a whole number.
 _NUMBER: Final = re.compile(r"([0-9]+\.[0-9]+)|([0-9]+)")
+# Beside a number, these say that it counts something else than epochs.
+_COUNTS_OTHERS: Final = "(?:fold|seed|run|part|split|member|ensemble|trial|replica|rank|shard)s?"
+_BEFORE: Final = re.compile(rf"(?<![a-z]){_COUNTS_OTHERS}[-_.= ]*$", re.IGNORECASE)
+_AFTER: Final = re.compile(rf"[-_.= ]*{_COUNTS_OTHERS}(?![a-z])(?![-_.= ]*[0-9])", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -59,7 +63,7 @@ def proven(family: Family, folder: str, log: LoggedSteps) -> Mapping[int, str] |
 
 
 def _family(names: Sequence[str]) -> Family | None:
-    """The family of names of one form, if one whole number varies and no number comes twice."""
+    """The family of names of one form, if one whole number varies and may count epochs."""
     wholes = [[match for match in _NUMBER.finditer(name) if match[2]] for name in names]
     columns = list(zip(*wholes, strict=True))
     varying = [c for c, column in enumerate(columns) if len({int(m[0]) for m in column}) > 1]
@@ -68,7 +72,10 @@ def _family(names: Sequence[str]) -> Family | None:
     numbers = [int(match[0]) for match in columns[varying[0]]]
     if len(set(numbers)) < len(numbers):
         return None
-    template = _template(names[0], columns[varying[0]][0].start())
+    first = columns[varying[0]][0]
+    if _BEFORE.search(names[0][: first.start()]) or _AFTER.match(names[0][first.end() :]):
+        return None
+    template = _template(names[0], first.start())
     return Family(template, tuple(zip(names, numbers, strict=True)))
 
 

@@ -97,7 +97,6 @@ def _trajectory(
     )
     rows = np.isin(run.steps, steps)
     diverged = ~np.all([np.isfinite(table).all(axis=1) for table in values.values()], axis=0)
-    offset = [log.trainer.offset_note] if checkpoints.files and log.trainer.offset_note else []
     counted_in = [f"steps are epochs, from {run.steps[0]} as in the log"] * (run.by == "epoch")
     return Trajectory(
         steps=steps,
@@ -112,7 +111,7 @@ def _trajectory(
             _mapping(log, reading, values),
             *([BREAKS_IT] if reading.assumed and "nll" in values else []),
             *parts, *log.notes, *reading.notes, *run.notes, *counted_in, *in_units,
-            *checkpoints.notes, *offset, *unsaved, *_not_read(reading),
+            *checkpoints.notes, *unsaved, *_not_read(reading),
         ),
     )  # fmt: skip
 

@@ -24,7 +24,7 @@ class Trainer:
             name is believed where it can be counted in one way only.
         closing: how many steps after the last one a validation outside the training is logged; it
             measures whatever model was loaded then.
-        offset_note: what to say where names of checkpoints count otherwise than the log.
+        state: file in a checkpoint that repeats the log up to it; "" where there is none.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Trainer:
     weights: tuple[str, ...] = ()
     named_by_user: bool = False
     closing: int = 0
-    offset_note: str = ""
+    state: str = ""
 
 
 TRANSFORMERS = Trainer(
@@ -44,15 +44,24 @@ TRANSFORMERS = Trainer(
     folders=(".",),
     checkpoints=("checkpoint-{step}",),
     weights=("checkpoint-*",),
+    state="trainer_state.json",
 )
 LIGHTNING = Trainer(
     "Lightning",
     closing=1,
-    offset_note="the names of Lightning's checkpoints count one step more than its log",
     folders=("checkpoints", ".", "../checkpoints", ".."),
     # A name counts finished steps, the log has the step before; before 1.6 names had it too.
-    checkpoints=("*step={step+1}*.ckpt", "*epoch={epoch}*.ckpt"),
-    older=("*step={step}*.ckpt",),
+    checkpoints=(
+        "*epoch={epoch}*step={step+1}*.ckpt",
+        "*step={step+1}*epoch={epoch}*.ckpt",
+        "*step={step+1}*.ckpt",
+        "*epoch={epoch}*.ckpt",
+    ),
+    older=(
+        "*epoch={epoch}*step={step}*.ckpt",
+        "*step={step}*epoch={epoch}*.ckpt",
+        "*step={step}*.ckpt",
+    ),
     weights=("*.ckpt",),
     named_by_user=True,
 )
