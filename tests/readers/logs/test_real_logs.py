@@ -106,6 +106,13 @@ def test_refused_with_the_reason(
     assert "\n" not in str(refusal.value)
 
 
+# Their `checkpoint-<step>` are of two trainings that wrote into one folder, by their own states.
+MIXED = (
+    "DevJGraham/neiss_pedestrian_accounts",
+    "Franmartin09/Requirement-Classification-Fine-Tuning",
+)
+
+
 @requires("shared")
 def test_the_folder_of_a_repository_gives_the_runs_of_its_logs(
     listed: dict[str, dict[str, str]], tmp_path: Path
@@ -129,6 +136,10 @@ def test_the_folder_of_a_repository_gives_the_runs_of_its_logs(
         ]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", cw.CheckwiseWarning)  # runs that are left out
+            if row["repo"] in MIXED:
+                with pytest.raises(cw.InputError, match="are of two"):
+                    cw.load_runs(folder)
+                continue
             runs = cw.load_runs(folder)
         for run in runs.values():
             values = {metric: table.tolist() for metric, table in run.values.items()}

@@ -22,6 +22,7 @@ from checkwise.readers.checkpoints.names import (
 )
 from checkwise.readers.checkpoints.other_logs import another_log, has_neighbours
 from checkwise.readers.checkpoints.patterns import INDEX, NUMBERS, parse
+from checkwise.readers.logs.state_history import of_another_training
 from checkwise.readers.logs.trainers import Trainer
 
 ONE_MORE: Final = "the names of Lightning's checkpoints count one step more than its log"
@@ -47,6 +48,8 @@ def by_trainer(trainer: Trainer, log_path: Path, base: Path, log: LoggedSteps) -
             notes.append(str(error))
             continue
         checkpoints = _in_folder(trainer, _Place(folder, name, weights), log)
+        if trainer.state:
+            checkpoints = _of_this_training(trainer, log_path, checkpoints)
         rivals = _rivals(trainer, log_path, base, name) if checkpoints.files else ""
         if rivals:
             notes.append(
@@ -95,6 +98,20 @@ def _rivals(trainer: Trainer, log_path: Path, base: Path, name: str) -> str:
     if not trainer.state and log_path.is_file() and (other := another_log(base, log_path)):
         return f"they could be of {short_name(str(other))} as well"
     return ""
+
+
+def _of_this_training(trainer: Trainer, log_path: Path, checkpoints: Checkpoints) -> Checkpoints:
+    """Without those whose own account of the training is another than the log."""
+    folders = [Path(path) for path in checkpoints.files.values()]
+    others = [str(folder) for folder in of_another_training(folders, trainer.state, log_path)]
+    if not others:
+        return checkpoints
+    note = f"{some(others)} {'is' if len(others) == 1 else 'are'} left out: by the {trainer.state}"
+    return replace(
+        checkpoints,
+        files={step: path for step, path in checkpoints.files.items() if path not in others},
+        notes=(*checkpoints.notes, f"{note} in it, of another training"),
+    )
 
 
 @dataclass(frozen=True)

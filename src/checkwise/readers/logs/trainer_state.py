@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from checkwise.errors import InputError
 from checkwise.metrics.arrays import is_number
 from checkwise.readers.logs.json_log import HISTORY, is_state, open_document, whole_document
 from checkwise.readers.logs.log import Log
+from checkwise.readers.logs.state_history import history, history_in, of_one_training
 from checkwise.readers.request import Request
 
 EVENTS = "runs"  # where transformers logs to TensorBoard
@@ -26,8 +27,14 @@ def recognises(folder: Path) -> bool:
 
 
 def open_logs(folder: Path) -> list[Log]:
-    """The log of the newest state that is whole: every checkpoint repeats the log so far."""
-    documents, damaged = [], []
+    """The log of the newest state that is whole: every checkpoint repeats the log so far.
+
+    Raises:
+        InputError: no state is whole, or checkpoints are of two trainings and nothing says which
+            one is meant.
+    """
+    documents: list[tuple[Path, Mapping[str, Any]]] = []
+    damaged: list[Path] = []
     for path in _states(folder):
         document = whole_document(path)
         if not is_state(document):
@@ -41,9 +48,9 @@ def open_logs(folder: Path) -> list[Log]:
             f"Expected the state of a transformers run, but {damaged[0]} is no JSON with a list "
             f"{HISTORY!r}: name the folder of another run."
         )
-    path, document = max(documents, key=lambda one: _progress(one[1]))
+    path, document, notes = _to_read(folder, documents)
     log = open_document(document, path, Request())
-    notes = [f"{path.relative_to(folder)} is damaged and not read" for path in damaged]
+    notes += [f"{path.relative_to(folder)} is damaged and not read" for path in damaged]
     if (folder / EVENTS).is_dir():
         notes.append(f"event files in {EVENTS}/ are not read; to choose by them, name that folder")
     return [replace(log, notes=(*log.notes, *notes))]
@@ -52,6 +59,33 @@ def open_logs(folder: Path) -> list[Log]:
 def checkpoints(folder: Path) -> set[str]:
     """The names of the checkpoints in a run's folder, whose states are older than the run's."""
     return {name for name in os.listdir(folder) if CHECKPOINT.fullmatch(name)}
+
+
+def _to_read(
+    folder: Path, documents: Sequence[tuple[Path, Mapping[str, Any]]]
+) -> tuple[Path, Mapping[str, Any], list[str]]:
+    """The state to read of the run's own and its newest checkpoint's, and what to say of it."""
+    if len(documents) == 1:
+        path, document = documents[0]
+        if path.parent != folder:
+            _check_one_training(folder, path, document)
+        return path, document, []
+    (own, state), (newest, reached) = documents
+    if of_one_training(history(state), history(reached)):
+        return (*max(documents, key=lambda one: _progress(one[1])), [])
+    return own, state, [f"{newest.parent.name} is of another training than {own.name}, not read"]
+
+
+def _check_one_training(folder: Path, newest: Path, state: Mapping[str, Any]) -> None:
+    """Refuse checkpoints of several trainings where no state of the run says which one counts."""
+    records = history(state)
+    for path in _states(folder):
+        if not of_one_training(history_in(path), records):
+            raise InputError(
+                f"Expected checkpoints of one training in {folder}, but by their {STATE} those in "
+                f"{path.parent.name} and {newest.parent.name} are of two: move the checkpoints of "
+                f"one training away, or name the state to read, such as {path}."
+            )
 
 
 def _progress(state: Mapping[str, Any]) -> tuple[float, int]:
