@@ -46,7 +46,7 @@ def command(
     _check_output(run, output, why, force=force)
     runs = inputs.load_runs(run, rule, options)
     if len(runs) > 1:
-        raise InputError(f"Expected one run in {run}, but found {len(runs)}: name one of them.")
+        raise InputError(f"Expected one run in {run}, but found {len(runs)}: name one with --run.")
     trajectory = next(iter(runs.values()))
     for place in (output, why):
         _refuse_weights(trajectory, place)

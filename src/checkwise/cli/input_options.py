@@ -41,6 +41,12 @@ class InputOptions(OptionGroup):
     ] = None
     checkpoints: Checkpoints = None
     include_unsaved: IncludeUnsaved = False
+    only_run: Annotated[
+        str | None,
+        typer.Option(
+            "--run", metavar="NAME", help="Only this run of several, as their table names it."
+        ),
+    ] = None
     bins: Annotated[int, typer.Option(help="Bins of calibration errors of saved predictions.")] = (
         BINS
     )
@@ -67,7 +73,7 @@ class InputOptions(OptionGroup):
         check_sealed(path, self.request)
         metrics = scores_read(rule, options.params)
         with counting("evaluating checkpoints") as progress:
-            return load_runs(
+            runs = load_runs(
                 path,
                 held_out=self.held_out,
                 sources=self.source,
@@ -80,6 +86,7 @@ class InputOptions(OptionGroup):
                 bandwidth=self.bandwidth,
                 progress=progress,
             )
+        return runs if self.only_run is None else only(self.only_run, runs, path)
 
     def expect_run(self, path: Path) -> None:
         """Refuse options about reading for a run or cohort of checkwise, which knows all of it."""
@@ -107,6 +114,18 @@ def scores_read(rule: str | None, params: Mapping[str, Any]) -> tuple[str, ...]:
     if rule is not None:
         find_metrics(used, params)
     return used.looks_at(params) if named or not used.needs_accuracy else ()
+
+
+def only(name: str, runs: Mapping[RunKey, Trajectory], path: Path) -> dict[RunKey, Trajectory]:
+    """The run of a name, as the table of runs shows it."""
+    named = {key: run for key, run in runs.items() if name in (key.label, str(key))}
+    if not named:
+        shown = ", ".join(key.label for key in [*runs][:5])
+        raise InputError(
+            f"Expected a run called {name!r}, but {path} has {shown}{', …' * (len(runs) > 5)}: "
+            "check the name."
+        )
+    return named
 
 
 def columns_of(pairs: Iterable[str] | None) -> dict[str, str]:

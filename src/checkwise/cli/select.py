@@ -77,7 +77,7 @@ def command(
     elif len(chosen) == 1:
         _show_one(next(iter(chosen.values())), level, stated)
     else:
-        _show_many(chosen, _usual(runs, options.weighting), path)
+        _show_many(chosen, _usual(runs, options.weighting))
         if stated:
             printing.console().print(f"\n{bound.said_of_many(chosen.values(), level)}")
     if out is not None and not as_json:
@@ -167,9 +167,7 @@ def _ranking(
     return header, rows
 
 
-def _show_many(
-    chosen: Mapping[RunKey, Selection], usual: Mapping[RunKey, Selection], root: Path
-) -> None:
+def _show_many(chosen: Mapping[RunKey, Selection], usual: Mapping[RunKey, Selection]) -> None:
     out = printing.console()
     lines = Counter(headline(selection) for selection in chosen.values())
     for line, times in lines.items():
@@ -177,7 +175,7 @@ def _show_many(
     rules = {selection.rule for selection in chosen.values()}
     by_accuracy = all(_judged_by(selection) == ACCURACY for selection in chosen.values())
     names = HEADER if by_accuracy else JUDGED_HEADER
-    checkpoints = {key: _checkpoint(selection, root) for key, selection in chosen.items()}
+    checkpoints = {key: _checkpoint(selection) for key, selection in chosen.items()}
     last = ("checkpoint",) * any(checkpoints.values())
     header = ("run", *(("rule",) * (len(rules) > 1)), *names, *last)
     rows = [
@@ -211,12 +209,9 @@ def _show_many(
             out.print(line)
 
 
-def _checkpoint(selection: Selection, root: Path) -> str:
-    """Where the checkpoint is that was chosen from a trainer's log, below the given path."""
-    if not selection.trajectory.columns or selection.path is None:
-        return ""
-    path = Path(selection.path)
-    return str(path.relative_to(root)) if path.is_relative_to(root) else selection.path
+def _checkpoint(selection: Selection) -> str:
+    """Where the checkpoint is that was chosen from a trainer's log."""
+    return selection.path or "" if selection.trajectory.columns else ""
 
 
 def _judged_by(selection: Selection) -> str:

@@ -25,6 +25,7 @@ from checkwise.readers.request import LoadedRun, Progress, Request
 from checkwise.readers.run_keys import by_key
 from checkwise.records import RunKey, Trajectory
 from checkwise.records.held_out import is_held_out_word, is_target_folder
+from checkwise.store import predictions_record
 from checkwise.store.layout import PACKED, is_held_out
 from checkwise.text import counted
 
@@ -241,6 +242,10 @@ def _read(path: Path, request: Request) -> list[LoadedRun]:
             )
         if path.is_file():
             return read_file(path, request)
+        if not path.is_dir():
+            raise InputError(
+                f"Expected a file or a folder, but {path} is a pipe or a device: save it to a file."
+            )
         return _below(path, request)
     except (OSError, ValueError) as error:
         # A folder that cannot be listed, a name with a null byte.
@@ -305,6 +310,11 @@ def _below(root: Path, request: Request) -> list[LoadedRun]:
 
 def _refuse_only_file(root: Path, request: Request) -> None:
     """Say why the only table or text in a folder is no log that can be chosen from."""
+    if (root / predictions_record.RECORD).is_file():
+        raise InputError(
+            f"Expected predictions, but {root} holds none yet: run `checkwise predict` again, and "
+            "look at what it says."
+        )
     files = [path for path in sorted(root.iterdir()) if path.suffix.lower() in LOG_SUFFIXES]
     if len(files) == 1 and files[0].is_file():
         read_file(files[0], request)

@@ -10,6 +10,7 @@ from pathlib import Path
 from checkwise.errors import InputError
 from checkwise.readers.request import LoadedRun
 from checkwise.records import RunKey
+from checkwise.text import printable
 
 
 def by_key(root: Path, runs: Iterable[LoadedRun]) -> dict[RunKey, LoadedRun]:
@@ -37,7 +38,7 @@ def by_key(root: Path, runs: Iterable[LoadedRun]) -> dict[RunKey, LoadedRun]:
 def _place(root: Path, run: LoadedRun) -> str:
     below = Path(run.where).relative_to(root).as_posix()
     if below != ".":
-        return below
+        return printable(below)
     return root.stem if root.is_file() else root.resolve().name
 
 

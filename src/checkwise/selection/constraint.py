@@ -17,6 +17,8 @@ from checkwise.selection.standing import Points, decimal, tolerance
 from checkwise.text import shown
 
 ACCURACY = "accuracy"
+# Of accuracy; more is meant in points, or in percent.
+LARGEST_FRACTION = Fraction(1, 4)
 # Parameters that `params` lists only where they are set.
 CONSTRAINT_PARAMS = ("constraint", "delta")
 
@@ -83,10 +85,11 @@ def check_constraint(params: Mapping[str, Any]) -> None:
             )
         return
     asked = read_delta(params["delta"])
-    if constraint == ACCURACY and not asked.relative and asked.amount > 1:
+    if constraint == ACCURACY and not asked.relative and asked.amount > LARGEST_FRACTION:
         raise InputError(
-            f"Expected delta of accuracy as a fraction or in percent of the best, but got "
-            f"{shown(params['delta'])}: half a point is 0.005, or use delta_pp for points."
+            f"Expected delta of accuracy as a fraction up to {float(LARGEST_FRACTION)}, or in "
+            f"percent of the best, but got {shown(params['delta'])}: half a point is 0.005, or "
+            "delta_pp 0.5."
         )
 
 

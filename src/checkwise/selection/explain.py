@@ -182,13 +182,20 @@ def _runner_up(s: Selection) -> str:
         return ""
     other = int(np.flatnonzero(s.rank == 2)[0])
     parts = [
-        f"{name} {s.columns[name][other]:.4g} against {s.columns[name][s.index]:.4g}"
-        for name in s.looked_at
+        f"{name} {_apart(s.columns[name][other], s.columns[name][s.index])}" for name in s.looked_at
     ]
     return (
         f"The runner-up, step {s.trajectory.steps[other]}, has {listed(parts)} "
         f"(score {s.ranking.score[other]:.4g} against {s.score:.4g})."
     )
+
+
+def _apart(one: float, other: float) -> str:
+    """Two numbers with as many digits as tell them apart."""
+    digits = 4
+    while digits < 12 and one != other and f"{one:.{digits}g}" == f"{other:.{digits}g}":
+        digits += 2
+    return f"{one:.{digits}g} against {other:.{digits}g}"
 
 
 def _ties(s: Selection) -> str:

@@ -139,3 +139,25 @@ def test_a_decimal_comma_is_called_so(tmp_path: Path) -> None:
 def test_values_without_a_step_are_counted(tmp_path: Path) -> None:
     with pytest.raises(cw.InputError, match="has 1 value without one"):
         cw.load(_csv(tmp_path, "step,val_acc\n1,0.8\n,0.9\n3,0.7\n"))
+
+
+def test_a_column_that_is_asked_for_by_its_name_is_mapped_by_it(tmp_path: Path) -> None:
+    path = _csv(tmp_path, "step,val_acc,latency\n1,0.8,3\n2,0.9,4\n")
+    with pytest.raises(cw.InputError, match="--column latency=latency"):
+        cw.load(path, metrics=["latency"])
+    run = cw.load(path, metrics=["latency"], columns={"latency": "latency"})
+    assert run.values["latency"][:, 0].tolist() == [3, 4]
+
+
+def test_a_state_that_was_saved_on_the_way_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "trainer_state.json"
+    rows = [_evaluation(s, "eval", 0.5, 0.9) for s in (100, 200, 300)]
+    path.write_text(json.dumps({"global_step": 300, "max_steps": 360, "log_history": rows}))
+    assert "the log ends at step 300 of 360 that were planned" in cw.load(path).notes
+
+
+def test_thousands_of_columns_are_no_matter(tmp_path: Path) -> None:
+    outputs = [f"val_out{n}_{word}" for n in range(3000) for word in ("acc", "loss")]
+    row = ",".join(["1", "0.5", *("0.9" for _ in outputs)])
+    run = cw.load(_csv(tmp_path, f"step,val_acc,{','.join(outputs)}\n{row}\n"))
+    assert run.values["accuracy"].tolist() == [[0.5]]

@@ -56,6 +56,13 @@ function coarse({ run, view, setting }) {
     `of ${delta.text}${ties ? ', which keeps only ties with the best' : ''}.`;
 }
 
+/** Two numbers with as many digits as tell them apart. */
+function apart(one, other) {
+  let digits = 4;
+  while (digits < 12 && one !== other && general(one, digits) === general(other, digits)) digits += 2;
+  return `${general(one, digits)} against ${general(other, digits)}`;
+}
+
 function runnerUp(selection) {
   const { run, view, setting, eligible, score, index } = selection;
   const names = setting.rule.kind === 'wald' ? ['ece'] : objectivesOf(setting);
@@ -64,7 +71,7 @@ function runnerUp(selection) {
   const other = ranked(selection)[1];
   const parts = names.map((name) => {
     const values = column(view, name);
-    return `${name} ${general(values[other], 4)} against ${general(values[index], 4)}`;
+    return `${name} ${apart(values[other], values[index])}`;
   });
   return `The runner-up, step ${run.steps[other]}, has ${listed(parts)} ` +
     `(score ${general(score[other], 4)} against ${general(score[index], 4)}).`;

@@ -42,6 +42,7 @@ AXES = ("step", "epoch")
 SHOWN = 10
 _OF_SET = re.compile(r"(?P<name>.+)\[(?P<set>[^\[\]]+)\]")
 _DATALOADER = re.compile(r"(?P<name>.+)/dataloader_idx_(?P<set>\d+)")
+PREFIX = "eval_"  # of transformers, "eval/" in TensorBoard
 _RUNTIME = re.compile(r"(?P<prefix>eval[_/])(?P<set>.+)_runtime")
 # Columns about the evaluation itself; they measure no model.
 _TIMES = re.compile(r"eval[_/](?:.+_)?(?:runtime|samples_per_second|steps_per_second)")
@@ -141,10 +142,10 @@ def _named(header: Iterable[str], trainer: Trainer) -> list[_Named]:
         name, domain = column, None
         if match := _DATALOADER.fullmatch(column):
             name, domain = match["name"], match["set"]
-        for known in sorted(sets, key=len, reverse=True):
-            if column.startswith(f"{sets[known]}{known}_"):
-                name = sets[known] + column.removeprefix(f"{sets[known]}{known}_")
-                domain = known
+        for end in (at for at in range(len(column) - 1, 0, -1) if column[at] == "_" and sets):
+            prefix = column[: len(PREFIX)]
+            if column[len(prefix) : end] in sets and sets[column[len(prefix) : end]] == prefix:
+                name, domain = prefix + column[end + 1 :], column[len(prefix) : end]
                 break
         named.append(_Named(column, name, domain, _side(name, domain, trainer)))
     return named
@@ -255,12 +256,16 @@ def _likely_accuracy(beside: Sequence[str]) -> tuple[str, ...]:
 def _check_outputs(candidates: Sequence[_Named], accuracy: Mapping[str, str], where: str) -> None:
     """Ask which output counts, where a model has several; their common loss is a sum."""
     measures = {one.column: measure(one.name) for one in candidates if one.side is Side.VALIDATION}
+    losses = {
+        measured.removesuffix(" loss"): column
+        for column, measured in measures.items()
+        if measured.endswith(" loss")
+    }
     outputs = {}
     for column, measured in measures.items():
-        for loss, beside in measures.items():
-            output = beside.removesuffix(" loss")
-            if output != beside and measured in {f"{output} {word}" for word in ACCURACY_WORDS}:
-                outputs[column] = loss
+        output, _, word = measured.rpartition(" ")
+        if word in ACCURACY_WORDS and output in losses:
+            outputs[column] = losses[output]
     if not outputs or not set(accuracy.values()) <= set(outputs):
         return
     column = next(iter(accuracy.values()), next(iter(outputs)))
@@ -289,6 +294,11 @@ def _nothing(absent: Sequence[str], log: Log, named: Sequence[_Named], where: st
     wanted = listed(absent) if absent else "a validation accuracy or loss"
     has = f"{where} ({log.trainer.name}) has {shortened([one.column for one in named])}"
     metrics = absent or ("accuracy", "nll")
+    if absent and absent[0] in log.header:
+        return InputError(
+            f"Expected {absent[0]} on validation, but {where} does not say which set its column "
+            f"of that name was measured on: if it is right, add --column {absent[0]}={absent[0]}."
+        )
     for kind, reason in (
         (Side.VALIDATION, "and none is called so: if one of them is that"),
         (Side.HELD_OUT, "and test columns are not read: if they are validation, not the test set"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -49,7 +50,7 @@ def open_logs(path: Path, request: Request) -> list[Log]:
     content = read_bytes(path)
     first, _, rest = content.partition(b"\n")
     header, separator = _header(first, path), _separator(first)
-    repeated = sorted({name for name in header if name and header.count(name) > 1})
+    repeated = sorted(name for name, times in Counter(header).items() if name and times > 1)
     if repeated:
         raise InputError(f"Column {repeated[0]!r} appears twice in {path}: keep one of them.")
     notes = []

@@ -62,7 +62,13 @@ def _is_records(document: Any) -> bool:
 def open_document(document: Any, path: Path, request: Request) -> Log:
     """The log that a JSON value is."""
     if is_state(document):
-        return open_records(document[HISTORY], path, request, trainer=trainers.TRANSFORMERS)
+        return open_records(
+            document[HISTORY],
+            path,
+            request,
+            trainer=trainers.TRANSFORMERS,
+            notes=_unfinished(document),
+        )
     if _is_history(document):
         length = len(next(iter(document.values())))
         records = [
@@ -71,6 +77,14 @@ def open_document(document: Any, path: Path, request: Request) -> Log:
         ]
         return open_records(records, path, request, trainer=trainers.KERAS)
     return open_records(document, path, request)
+
+
+def _unfinished(state: Mapping[str, Any]) -> tuple[str, ...]:
+    """A note where a state was saved before the end of its training."""
+    step, planned = state.get("global_step"), state.get("max_steps")
+    if not isinstance(step, int) or not isinstance(planned, int) or not 0 < step < planned:
+        return ()
+    return (f"the log ends at step {step} of {planned} that were planned",)
 
 
 def open_records(

@@ -86,7 +86,7 @@ def _trajectory(
     is_last: bool,
 ) -> Trajectory:
     values, in_units = _values(log, run, reading)
-    checkpoints = Checkpoints({})
+    checkpoints = Checkpoints({}, (f"checkpoints are those of the last run in {log.path.name}",))
     if is_last:  # a run that was appended has written over the checkpoints of the one before
         checkpoints = find_checkpoints(
             log.path, log.trainer, run.steps, run.epochs,
