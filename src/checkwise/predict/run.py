@@ -110,7 +110,8 @@ def predict(
                 for step, missing in missing_domains(out, paths, names).items()
             ]
             total = sum(len(task.domains) for task in tasks)
-            pool = Pool(tasks, out, known_facts(out), start)
+            # A function may change the folder of its process.
+            pool = Pool(tasks, out.absolute(), known_facts(out), start)
             interrupted = False
             try:
                 pool.run(min(workers, len(tasks)), lambda done: progress(done, total))

@@ -21,6 +21,7 @@ from checkwise.readers.files import LOG_SUFFIXES, file_reader, logs_in
 from checkwise.readers.json_lines import NoRecordsError
 from checkwise.readers.logs import log_runs
 from checkwise.readers.logs.openers import EVENTS, OPENERS, Opener
+from checkwise.readers.logs.trackers.sqlite_file import is_database
 from checkwise.readers.request import LoadedRun, Progress, Request
 from checkwise.readers.run_keys import by_key
 from checkwise.records import RunKey, Trajectory
@@ -89,7 +90,9 @@ def load(
     request = Request.of(held_out, metrics, sources=sources, columns=columns, **settings)
     runs = _load_all(Path(path), request)
     if len(runs) > 1:
-        shown = ", ".join(str(run.key or run.where) for run in runs[:3])
+        shown = ", ".join(
+            run.key.label if run.key else f"{run.where} {run.part}".strip() for run in runs[:3]
+        )
         raise InputError(
             f"Expected one run, but {path} holds {len(runs)} ({shown}{', …' * (len(runs) > 3)}): "
             "use load_runs, or `checkwise select`, which chooses in each."
@@ -263,6 +266,11 @@ def read_file(path: Path, request: Request) -> list[LoadedRun]:
         raise InputError(
             f"Expected {ACCEPTED}, but {path} is an archive: unpack it with "
             f"`checkwise unpack {path} --out FOLDER`, then name the folder."
+        )
+    if is_database(path):
+        raise InputError(
+            f"Expected a store of MLflow or Trackio, but {path} is a database that is damaged, or "
+            "of another program: check the path, or take a copy that is whole."
         )
     if domainbed.is_console(path):
         raise InputError(

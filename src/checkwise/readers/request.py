@@ -98,13 +98,15 @@ class Request:
 class LoadedRun:
     """One run and the place it came from; the key is None where the input has none.
 
-    ``file`` is the log or table that it was read from, None for a folder of outputs or records.
+    ``file`` is the log or table that it was read from, None for a folder of outputs or records;
+    ``part`` says which of the runs that follow each other in one log it is, "" for the only one.
     """
 
     key: RunKey | None
     trajectory: Trajectory
     where: str
     file: Path | None = None
+    part: str = ""
 
 
 def build(make: Callable[..., Trajectory], where: str, *args: Any, **facts: Any) -> Trajectory:

@@ -37,9 +37,8 @@ def by_key(root: Path, runs: Iterable[LoadedRun]) -> dict[RunKey, LoadedRun]:
 
 def _place(root: Path, run: LoadedRun) -> str:
     below = Path(run.where).relative_to(root).as_posix()
-    if below != ".":
-        return printable(below)
-    return root.stem if root.is_file() else root.resolve().name
+    place = root.stem if root.is_file() else root.resolve().name
+    return printable(f"{place if below == '.' else below} {run.part}".strip())
 
 
 def _prefixes(root: Path, key: RunKey, alike: Sequence[LoadedRun]) -> list[str]:

@@ -252,7 +252,7 @@ class Selection:
         if self.trajectory.counts is None:
             raise NoGuaranteeError(
                 "The bound needs the number of validation examples per domain, which this run "
-                "does not carry: add a column `n`."
+                "does not carry: add a column `n`, or --n to a log."
             )
         delta = self.tolerance_pp
         counts = self.trajectory.counts.tolist()

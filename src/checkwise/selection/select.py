@@ -6,6 +6,7 @@ from collections.abc import Hashable, Mapping
 from typing import Any, TypeVar
 
 from checkwise.errors import CheckwiseError, InputError, MissingMetricError
+from checkwise.metrics import METRICS
 from checkwise.records import Trajectory
 from checkwise.selection.columns import Columns
 from checkwise.selection.constrained import choose
@@ -185,7 +186,7 @@ def check_needs(
         working = ", ".join(usable_rules(trajectory.metrics))
         raise MissingMetricError(
             f"Rule {rule.name} needs {', '.join(absent)}, but this run carries only "
-            f"{', '.join(trajectory.metrics)}. {_what_works(working, absent)}"
+            f"{', '.join(trajectory.metrics)}. {_what_works(working, absent, trajectory)}"
         )
     for name in directions or ():
         if name not in trajectory.metrics:
@@ -201,8 +202,10 @@ def check_needs(
         )
 
 
-def _what_works(working: str, absent: list[str]) -> str:
+def _what_works(working: str, absent: list[str], run: Trajectory) -> str:
     rules = f"Rules that work: {working}. " if working else ""
+    if run.columns and not any(name in METRICS for name in absent):
+        return f"{rules}If the log has the rest, read it with metrics={absent!r}."
     if absent == [ACCURACY]:
         return (
             f"{rules}For another score in its place, name it, as in --constraint f1 --delta 0.5%."

@@ -284,7 +284,7 @@ function guarantee(selection) {
   }
   if (!run.counts) {
     return { none: 'The bound needs the number of validation examples per domain, which this ' +
-      'run does not carry: add a column `n`.' };
+      'run does not carry: add a column `n`, or --n to a log.' };
   }
   const T = run.steps.length;
   const E = run.counts.length;

@@ -316,15 +316,16 @@ def _nothing(absent: Sequence[str], log: Log, named: Sequence[_Named], where: st
 
 
 def _map(metrics: Sequence[str], columns: Sequence[str]) -> str:
-    """The option that maps the likeliest column, ``--column accuracy=test_acc``."""
+    """The options that map the likeliest columns, ``--column accuracy=test_acc``."""
+    options = []
     for metric in metrics:
+        words = (metric, "loss") if metric == "nll" else (metric,)
         for column in columns:
-            if spells(_on_validation(column), metric) or is_validation_of(column, metric):
-                return f"--column {metric}={column}"
-    for column in columns if "nll" in metrics else ():
-        if spells(_on_validation(column), "loss"):
-            return f"--column nll={column}"
-    return f"--column {metrics[0]}=COLUMN"
+            spelt = any(spells(_on_validation(column), word) for word in words)
+            if spelt or (metric != "nll" and is_validation_of(column, metric)):
+                options.append(f"--column {metric}={column}")
+                break
+    return " ".join(options) or f"--column {metrics[0]}=COLUMN"
 
 
 def _on_validation(column: str) -> str:

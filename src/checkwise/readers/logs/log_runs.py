@@ -65,15 +65,15 @@ def _read_log(log: Log, request: Request) -> list[LoadedRun]:
         parts = [f"{log.path.name} holds {len(runs)} runs one after the other"] * (len(runs) > 1)
         is_last = number == len(runs)
         trajectory = build(_trajectory, where, log, run, reading, request, parts, is_last=is_last)
-        loaded.append(LoadedRun(_key(log, number, len(runs)), trajectory, str(log.path), log.path))
+        part = f"part {number}" if len(runs) > 1 else ""
+        run_key = _key(log, part)
+        loaded.append(LoadedRun(run_key, trajectory, str(log.path), log.path, part))
     return loaded
 
 
-def _key(log: Log, number: int, parts: int) -> RunKey | None:
+def _key(log: Log, part: str) -> RunKey | None:
     """None where the log's place is name enough."""
-    part = f"part {number}" if parts > 1 else ""
-    names = [name for name in (log.run or (log.path.stem if part else ""), part) if name]
-    return RunKey.by_place(" ".join(names)) if names else None
+    return RunKey.by_place(f"{log.run} {part}".strip()) if log.run else None
 
 
 def _trajectory(

@@ -36,6 +36,12 @@ Result = TypeVar("Result")
 State = tuple[tuple[int, int] | None, ...]
 
 
+def is_database(path: Path) -> bool:
+    """Whether a file begins as databases of SQLite do."""
+    with path.open("rb") as file:
+        return file.read(len(MAGIC)) == MAGIC
+
+
 def has_tables(path: Path, tables: Mapping[str, Sequence[str]]) -> bool:
     """Whether a file is an sqlite database with tables of these columns; never raises."""
     try:
