@@ -140,3 +140,34 @@ def test_a_huge_loss_of_an_infeasible_checkpoint_warns_of_nothing(tmp_path: Path
 def test_values_without_the_other_metric_are_counted(more: str, said: str, tmp_path: Path) -> None:
     run = cw.load(_write(tmp_path, f"step,val_acc,val_loss\n1,0.5,1\n2,0.6,0.9\n{more}"))
     assert said in run.notes
+
+
+# The columns of results.csv of Ultralytics 8 for detection.
+DETECTION = (
+    "epoch,time,train/box_loss,metrics/mAP50(B),metrics/mAP50-95(B),val/box_loss,val/cls_loss\n"
+    "1,9,1,0.4,0.3,0.9,1\n2,18,1,0.6,0.4,0.8,1\n3,27,1,0.5,0.5,0.7,1\n"
+)
+
+
+def test_a_log_of_detection_is_refused_with_what_to_choose_by(tmp_path: Path) -> None:
+    (tmp_path / "results.csv").write_text(DETECTION)
+    (tmp_path / "args.csv").write_text("name,value\nlr,1\n")
+    with pytest.raises(cw.InputError) as error:
+        cw.load(tmp_path)
+    assert "(Ultralytics) has time, train/box_loss" in str(error.value)
+    assert "--constraint NAME --delta 1% --objectives NAME" in str(error.value)
+    assert "nll" not in str(error.value)
+
+
+def test_the_metrics_of_ultralytics_are_of_validation(tmp_path: Path) -> None:
+    (tmp_path / "results.csv").write_text(DETECTION)
+    run = cw.load(tmp_path, metrics=("mAP50(B)", "box_loss"))
+    assert run.columns == {"mAP50(B)": "metrics/mAP50(B)", "box_loss": "val/box_loss"}
+    assert run.values["mAP50(B)"][:, 0].tolist() == [0.4, 0.6, 0.5]
+
+
+def test_any_score_of_a_known_trainer_makes_a_log(tmp_path: Path) -> None:
+    (tmp_path / "history.csv").write_text("epoch,f1,val_f1\n0,0.5,0.5\n")
+    (tmp_path / "other.csv").write_text("name,value\nlr,1\n")
+    with pytest.raises(cw.InputError, match=r"\(Keras\) has f1, val_f1, and none is called so"):
+        cw.load(tmp_path)

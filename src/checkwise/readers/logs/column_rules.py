@@ -31,7 +31,7 @@ from checkwise.readers.logs.column_words import (
     tokens,
 )
 from checkwise.readers.logs.log import Log
-from checkwise.readers.logs.trainers import Trainer
+from checkwise.readers.logs.trainers import OTHER, Trainer
 from checkwise.readers.request import Request
 from checkwise.records.column_names import is_validation_of
 from checkwise.records.held_out import check_held_out, divide
@@ -40,6 +40,9 @@ from checkwise.text import listed
 
 AXES = ("step", "epoch")
 SHOWN = 10
+OTHER_SCORES = (
+    "; to choose by other scores, name them in --constraint NAME --delta 1% --objectives NAME"
+)
 _OF_SET = re.compile(r"(?P<name>.+)\[(?P<set>[^\[\]]+)\]")
 _DATALOADER = re.compile(r"(?P<name>.+)/dataloader_idx_(?P<set>\d+)")
 PREFIX = "eval_"  # of transformers, "eval/" in TensorBoard
@@ -126,11 +129,11 @@ def read_header(log: Log, request: Request) -> Reading:
 
 
 def has_validation(header: Sequence[str], trainer: Trainer) -> bool:
-    """Whether some column is a validation accuracy or loss by its name."""
-    return any(
-        one.side is Side.VALIDATION and any(spells(one.name, metric) for metric in SPELLINGS)
-        for one in _named(header, trainer)
-    )
+    """Whether some column is a validation accuracy or loss, of a known trainer any metric."""
+    names = [one.name for one in _named(header, trainer) if one.side is Side.VALIDATION]
+    if trainer is not OTHER:
+        return bool(names)
+    return any(spells(name, metric) for name in names for metric in SPELLINGS)
 
 
 def _named(header: Iterable[str], trainer: Trainer) -> list[_Named]:
@@ -306,9 +309,10 @@ def _nothing(absent: Sequence[str], log: Log, named: Sequence[_Named], where: st
     ):
         columns = [one.column for one in named if one.side is kind]
         if columns:
-            return InputError(
-                f"Expected {wanted}, but {has}, {reason}, add {_map(metrics, columns)}."
-            )
+            option = _map(metrics, columns)
+            is_other = not absent and kind is Side.VALIDATION and "COLUMN" in option
+            others = OTHER_SCORES if is_other else ""
+            return InputError(f"Expected {wanted}, but {has}, {reason}, add {option}{others}.")
     return InputError(
         f"Expected {wanted}, but {has}: log validation metrics, or evaluate the checkpoints with "
         "`checkwise predict`."

@@ -69,8 +69,9 @@ def trainer_of(header: Sequence[str]) -> Trainer:
     names = set(header)
     if {"epoch", "train_loss", "eval_loss", "eval_top1"} <= names:
         return trainers.TIMM
-    if "epoch" in names and any(name.startswith("metrics/") for name in names):
-        return trainers.ULTRALYTICS
+    measured = [name for name in header if name.startswith("metrics/")]
+    if "epoch" in names and measured:
+        return replace(trainers.ULTRALYTICS, validation=tuple(measured))
     if {"epoch", "train_loss", "valid_loss", "time"} <= names:
         # All further columns are metrics on validation, unless their names say otherwise.
         others = [name for name in header if name not in ("epoch", "train_loss", "time")]

@@ -80,7 +80,6 @@ TIMM = Trainer(
 )
 ULTRALYTICS = Trainer(
     "Ultralytics",
-    validation=("metrics/accuracy_top1", "metrics/accuracy_top5"),
     folders=("weights",),
     # The log counts from 1, in older versions from 0; names always count from 0.
     checkpoints=("epoch{index}.pt",),
