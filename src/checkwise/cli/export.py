@@ -102,6 +102,13 @@ def _says_why(why: Path) -> bool:
 def _refuse_weights(trajectory: Trajectory, out: Path) -> None:
     """An export must not replace or change a checkpoint of the run, not even through a link."""
     target = out.resolve()
+    if trajectory.columns and any(
+        path.parent == target.parent for path in _checkpoints(trajectory)
+    ):
+        raise InputError(
+            f"Expected another place to write than {out}, among the checkpoints of the run, where "
+            "it could be taken for one of them: choose another folder."
+        )
     for path in _checkpoints(trajectory):
         if (
             target == path

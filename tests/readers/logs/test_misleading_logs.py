@@ -161,3 +161,19 @@ def test_thousands_of_columns_are_no_matter(tmp_path: Path) -> None:
     row = ",".join(["1", "0.5", *("0.9" for _ in outputs)])
     run = cw.load(_csv(tmp_path, f"step,val_acc,{','.join(outputs)}\n{row}\n"))
     assert run.values["accuracy"].tolist() == [[0.5]]
+
+
+@pytest.mark.parametrize("column", ["is_test", "test_set", "target"])
+def test_a_column_that_flags_the_test_set_is_refused(tmp_path: Path, column: str) -> None:
+    path = _csv(tmp_path, f"step,val_acc,{column}\n1,.5,0\n2,.9,1\n3,.6,0\n")
+    with pytest.raises(cw.InputError, match="held_out"):
+        cw.load(path)
+
+
+def test_a_chart_of_means_over_several_runs_is_refused(tmp_path: Path) -> None:
+    path = _csv(
+        tmp_path,
+        '"Step","a - val_acc","a - val_acc__MIN","a - val_acc__MAX"\n"1","0.5","0.4","0.6"\n',
+    )
+    with pytest.raises(cw.InputError, match="mean of several"):
+        cw.load(path)

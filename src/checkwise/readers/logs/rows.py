@@ -14,6 +14,7 @@ from checkwise.readers.logs.column_words import EPOCH_COLUMNS, STEP_COLUMNS, tok
 from checkwise.readers.logs.log import Log, Points
 from checkwise.readers.logs.trainers import Trainer
 from checkwise.readers.request import Request
+from checkwise.records import column_names
 from checkwise.records.column_names import PART_WORDS
 from checkwise.records.held_out import looks_held_out
 from checkwise.text import listed
@@ -35,6 +36,7 @@ def log_of_rows(
 ) -> Log:
     """The log whose rows carry their step or epoch in a column."""
     axes = axes_of(header, request, path)
+    column_names.check_sorting(header, {}, str(path), told=False)
     _check_parts(header, rows, path)
 
     def points(column: str) -> Points:

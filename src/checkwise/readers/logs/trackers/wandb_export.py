@@ -103,11 +103,26 @@ def _points(run: str, columns: Mapping[str, list[Chart]], name: str) -> Points:
             f"{others[0].path} both hold it: remove the older file."
         )
     index = chart.header.index(f"{run}{BETWEEN}{name}")
+    _check_single(chart, run, name)
     filled = [(row[0], row[index]) for row in chart.rows if row[index].strip()]
     along = np.array([_number(cell, chart) for cell, _ in filled], dtype=np.float64)
     unknown: FloatArray = np.full(len(filled), nan)
     steps, epochs = (unknown, along) if _is_epoch(chart.axis) else (along, unknown)
     return Points(steps=steps, epochs=epochs, cells=[cell for _, cell in filled])
+
+
+def _check_single(chart: Chart, run: str, name: str) -> None:
+    """Refuse points that stand for several values: means over a group of runs, or over steps."""
+    least, most = (f"{run}{BETWEEN}{name}{extreme}" for extreme in EXTREMES)
+    if least not in chart.header or most not in chart.header:
+        return
+    low, high = chart.header.index(least), chart.header.index(most)
+    if any(row[low] != row[high] for row in chart.rows):
+        raise InputError(
+            f"Expected the values of single evaluations, but {shown(name)} in {chart.path} is the "
+            "mean of several (its __MIN and __MAX differ): ungroup the runs, or export "
+            "`run.history(samples=10**6)`."
+        )
 
 
 def _number(cell: str, chart: Chart) -> float:
