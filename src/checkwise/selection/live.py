@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from checkwise.metrics.settings import BANDWIDTH, BINS
 from checkwise.records import Trajectory
+from checkwise.records.checkpoint_record import CheckpointRecord
 from checkwise.records.from_predictions import Recorder
 from checkwise.records.held_out import as_names
 from checkwise.selection.default_rule import DEFAULT_RULE
@@ -17,10 +19,11 @@ from checkwise.selection.result import Selection
 from checkwise.selection.rules import find_metrics, get_rule
 from checkwise.selection.select import select
 from checkwise.selection.standing import Weights, check_weighting
+from checkwise.text import listed
 
 
-class LiveSelector:
-    """A selection that grows with the run.
+class LiveSelection:
+    """A selection that grows with the run; see ``LiveSelector``, which can keep it in a file.
 
     Args:
         rule: a name from :func:`rules`.
@@ -28,14 +31,6 @@ class LiveSelector:
         held_out, sources: domains that ``add`` skips unread, and domains that are validation
             although their names look held out (``test``, ``ood`` …).
         weights, worst_domain, directions, params: as for :func:`select`.
-
-    Example:
-        >>> z, y = np.array([[2.0, 0.0], [0.0, 1.0]]), [0, 1]
-        >>> live = LiveSelector("ac-nc", delta_pp=0.5)
-        >>> live.add(100, {"val": (-z, y)})
-        >>> live.add(200, {"val": (z, y)})
-        >>> live.choice, live.droppable
-        (200, (100,))
     """
 
     def __init__(
@@ -52,26 +47,50 @@ class LiveSelector:
         **params: Any,
     ):
         self._rule = get_rule(rule)
-        find_metrics(self._rule, self._rule.complete(params))
+        self._params = self._rule.complete(params)
+        find_metrics(self._rule, self._params)
         check_weighting(weights, worst_domain)
-        self._options = {
+        self._weighting = {
             "weights": weights,
             "worst_domain": worst_domain,
             "directions": check_directions(directions),
-            **params,
         }
         self._recorder = Recorder("logits", bins, bandwidth, as_names(held_out), as_names(sources))
+        self._without_weights: frozenset[int] = frozenset()
         self._selection: Selection | None = None
 
     def add(self, step: int, outputs: Mapping[str, Any]) -> None:
-        """Measure one checkpoint on source validation.
+        """Measure one checkpoint on source validation; a step added again replaces its record.
 
         Args:
-            step: training step, later than the last one added.
-            outputs: domain → ``(logits, labels)``, or a ``Report`` from an ``Accumulator``.
+            step: training step.
+            outputs: domain → ``(logits, labels)``, a ``Report`` from an ``Accumulator``, or plain
+                metrics as ``{"accuracy": 0.9, "nll": 0.3, "n": 500}``.
         """
-        self._recorder.add(step, outputs)
+        self._put(self._recorder.measure(step, outputs))
+
+    def _put(self, record: CheckpointRecord) -> None:
+        self._recorder.put(record)
         self._selection = None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Everything besides the records that decides the choice."""
+        recorder = self._recorder
+        return {
+            "rule": self._rule.name,
+            "params": dict(self._params),
+            **self._weighting,
+            "bins": recorder.bins,
+            "bandwidth": recorder.bandwidth,
+            "held_out": recorder.held_out,
+            "sources": recorder.sources,
+        }
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """The steps added so far, in order."""
+        return tuple(sorted(self._recorder.records))
 
     @property
     def trajectory(self) -> Trajectory:
@@ -80,10 +99,31 @@ class LiveSelector:
 
     @property
     def selection(self) -> Selection | None:
-        """The selection among the checkpoints so far; None while there is none to choose."""
-        if self._selection is None and not all(self._recorder.diverged):
-            self._selection = select(self.trajectory, self._rule, **self._options)
+        """The selection among the checkpoints so far; None while there is none to choose.
+
+        A training that is resumed may replace the record of the best step by a worse one, so that
+        a step whose weights were deleted is near-best again. Such steps are left out, with a note.
+        """
+        if self._selection is None:
+            self._selection = self._select()
         return self._selection
+
+    def _select(self) -> Selection | None:
+        records = self._recorder.records.values()
+        if all(record.diverged for record in records):
+            return None
+        trajectory = self.trajectory
+        chosen = self._choose(trajectory)
+        gone = self._without_weights.intersection(chosen.eligible_steps)
+        present = [r for r in records if r.step not in self._without_weights and not r.diverged]
+        if not gone or not present:
+            return chosen
+        steps = listed([str(step) for step in sorted(gone)])
+        note = f"left out, because the weights were deleted: {steps}"
+        return self._choose(_without(trajectory, gone, note))
+
+    def _choose(self, trajectory: Trajectory) -> Selection:
+        return select(trajectory, self._rule, **self._weighting, **self._params)
 
     @property
     def choice(self) -> int | None:
@@ -91,20 +131,55 @@ class LiveSelector:
         return None if self.selection is None else self.selection.step
 
     @property
+    def keep(self) -> tuple[int, ...]:
+        """Steps whose weights have to stay: this record or a later one may make them the choice."""
+        dropped = set(self.droppable)
+        return tuple(step for step in self.steps if step not in dropped)
+
+    @property
     def droppable(self) -> tuple[int, ...]:
         """Steps whose weights can be deleted: no later record can make the rule choose them.
 
-        The best accuracy only grows, so what falls below the tolerance stays below. So it is with
-        any other constraint and a tolerance in its own units. A relative one of p moves too: its
-        edge best − p·|best| rises with the best, by 1 − p above 0 and by 1 + p below, and p is at
-        most 1. Where lower is better, all of this is mirrored.
+        Proof. Let a_i be the accuracy of checkpoint i, b_t the best of the first t, and δ the
+        tolerance. Checkpoint i is feasible at t if a_i ≥ b_t − δ. The best only rises: b_s ≤ b_t
+        for s ≤ t. So if a_i < b_s − δ then a_i < b_t − δ for every later t, and i is never
+        feasible again. Objectives are normalised over the feasible checkpoints alone, so those
+        that fell out change neither the choice nor its score.
+
+        So it is with any other constraint and a tolerance in its own units. A relative one of p
+        moves too: its edge b − p·|b| rises with b, by 1 − p above 0 and by 1 + p below, and p is
+        at most 1. Where lower is better, all of this is mirrored.
 
         Empty for rules to which this does not apply (``Rule.prunable``).
         """
-        if not self._rule.prunable or self.selection is None:
+        chosen = self.selection
+        if not self._rule.prunable or chosen is None:
             return ()
-        eligible = self.selection.ranking.eligible
-        if self.selection.params.get("pareto"):
-            # A dominated checkpoint stays: the one that beats it may fall below the tolerance.
-            eligible = self.selection.feasible
-        return tuple(np.array(self._recorder.steps)[~eligible].tolist())
+        stay = set(may_be_chosen(chosen))
+        return tuple(step for step in self.steps if step not in stay)
+
+
+def may_be_chosen(chosen: Selection) -> tuple[int, ...]:
+    """Steps that the rule may choose when more checkpoints come."""
+    run = chosen.trajectory
+    if not chosen.rule_used.prunable:
+        return tuple(run.steps.tolist())
+    eligible = chosen.ranking.eligible
+    if chosen.params.get("pareto"):
+        # A dominated checkpoint stays: the one that beats it may fall below the tolerance.
+        eligible = chosen.feasible
+    return tuple(run.steps[eligible].tolist())
+
+
+def _without(run: Trajectory, steps: frozenset[int], note: str) -> Trajectory:
+    """A run without some of its checkpoints."""
+    stay = ~np.isin(run.steps, list(steps))
+    return replace(
+        run,
+        steps=run.steps[stay],
+        values={name: values[stay] for name, values in run.values.items()},
+        correct=None if run.correct is None else run.correct[stay],
+        diverged=run.diverged[stay],
+        paths=None if run.paths is None else [p for p, s in zip(run.paths, stay, strict=True) if s],
+        notes=(*run.notes, note),
+    )

@@ -1,0 +1,187 @@
+"""A live selection that survives the process: rebuilt from its journal, with its checkpoints."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+from checkwise.errors import InputError
+from checkwise.metrics.settings import BANDWIDTH, BINS
+from checkwise.records import Trajectory
+from checkwise.records.checkpoint_record import CheckpointRecord
+from checkwise.selection.default_rule import DEFAULT_RULE
+from checkwise.selection.directions import Directions
+from checkwise.selection.live import LiveSelection
+from checkwise.selection.standing import Weights
+from checkwise.store.deleting import Deleted, delete_others
+from checkwise.store.live_journal import LiveJournal, damaged, read_live_journal
+from checkwise.store.retention import KeepFeasible, Policy
+
+
+class LiveSelector(LiveSelection):
+    """A selection that grows with the run.
+
+    Args:
+        rule: a name from :func:`rules`.
+        journal: a file that holds every record. It is created with its folder if there is none;
+            otherwise the selection is rebuilt from it, so that resuming never loses the best. A
+            journal that was begun with another rule or other settings is refused.
+        read_only: rebuild the selection from the journal and write nothing to it, as the other
+            processes of a distributed training do.
+        bins, bandwidth: settings of the calibration errors.
+        held_out, sources: domains that ``add`` skips unread, and domains that are validation
+            although their names look held out (``test``, ``ood`` …).
+        weights, worst_domain, directions, params: as for :func:`select`.
+
+    Example:
+        >>> z, y = np.array([[2.0, 0.0], [0.0, 1.0]]), [0, 1]
+        >>> live = LiveSelector("ac-nc", delta_pp=0.5)
+        >>> live.add(100, {"val": (-z, y)})
+        >>> live.add(200, {"val": (z, y)})
+        >>> live.choice, live.keep, live.droppable
+        (200, (200,), (100,))
+    """
+
+    def __init__(
+        self,
+        rule: str = DEFAULT_RULE,
+        *,
+        journal: str | os.PathLike[str] | None = None,
+        read_only: bool = False,
+        bins: int = BINS,
+        bandwidth: float = BANDWIDTH,
+        held_out: str | Iterable[str] | None = None,
+        sources: str | Iterable[str] | None = None,
+        weights: Weights = "equal",
+        worst_domain: bool = False,
+        directions: Directions | None = None,
+        **params: Any,
+    ):
+        super().__init__(
+            rule,
+            bins=bins,
+            bandwidth=bandwidth,
+            held_out=held_out,
+            sources=sources,
+            weights=weights,
+            worst_domain=worst_domain,
+            directions=directions,
+            **params,
+        )
+        self._checkpoints: dict[int, Path] = {}
+        self._journal: LiveJournal | None = None
+        self._folder = Path()
+        if journal is not None:
+            path = Path(journal)
+            self._folder = path.parent
+            if not read_only:
+                self._journal = LiveJournal(path, self.settings)
+                lines = self._journal.lines
+            else:
+                lines = read_live_journal(path, self.settings)[1] if path.exists() else []
+            self._rebuild(lines, path)
+
+    def _rebuild(self, lines: Iterable[Mapping[str, Any]], path: Path) -> None:
+        for number, line in enumerate(lines, start=2):
+            try:
+                self._read(line)
+            except (KeyError, TypeError, ValueError):
+                raise damaged(path, number, line) from None
+        # What vanished was deleted when a process was killed, or by somebody else.
+        self._note_deleted([s for s, place in self._checkpoints.items() if not place.exists()])
+
+    def _read(self, line: Mapping[str, Any]) -> None:
+        if "domains" in line:
+            super()._put(CheckpointRecord.from_dict(line))
+        elif "saved" in line:
+            self._note_saved(int(line["step"]), self._folder / str(line["saved"]))
+        else:
+            self._note_deleted(int(step) for step in line["deleted"])
+
+    def _put(self, record: CheckpointRecord) -> None:
+        self._write(record.as_dict())  # first: what is not in the journal was not added
+        super()._put(record)
+
+    def _write(self, line: Mapping[str, Any]) -> None:
+        if self._journal is not None:
+            self._journal.append(line)
+
+    def saved(self, step: int, path: str | os.PathLike[str]) -> None:
+        """Say that the weights of a step have been saved, as a file or a folder.
+
+        ``prune`` deletes only what was named here, in this process or an earlier one.
+        """
+        place = Path(path)
+        if not place.exists():
+            raise InputError(
+                f"Expected the checkpoint of step {step}, but there is nothing at {place}: call "
+                "`saved` after the save."
+            )
+        self._write({"step": step, "saved": _relative(place, self._folder)})
+        self._note_saved(step, place)
+
+    def _note_saved(self, step: int, path: Path) -> None:
+        self._checkpoints.pop(step, None)  # the one saved last comes last
+        self._checkpoints[step] = path
+        self._without_weights -= {step}
+        self._selection = None
+
+    def _note_deleted(self, steps: Iterable[int]) -> None:
+        for step in steps:
+            self._checkpoints.pop(step, None)
+            self._without_weights |= {step}
+        self._selection = None
+
+    @property
+    def checkpoints(self) -> Mapping[int, Path]:
+        """Step → where its weights were saved, in the order of saving, without deleted ones."""
+        return dict(self._checkpoints)
+
+    @property
+    def path(self) -> Path | None:
+        """Where the weights of the choice are, as far as ``saved`` said so."""
+        return None if self.choice is None else self._checkpoints.get(self.choice)
+
+    def prune(self, policy: Policy | None = None) -> Deleted:
+        """Delete the saved checkpoints that no policy keeps, and note it in the journal.
+
+        The newest checkpoint is synced to the disk before another is deleted. The newest and the
+        chosen one always stay.
+
+        Args:
+            policy: what stays; by default everything that may still be chosen.
+        """
+        keep = (policy or KeepFeasible()).keep(tuple(self._checkpoints), self)
+        chosen = () if self.choice is None else (self.choice,)
+        deleted = delete_others(self._checkpoints, keep.union(chosen))
+        if deleted.steps:
+            self._write({"deleted": list(deleted.steps)})
+            self._note_deleted(deleted.steps)
+        return deleted
+
+    @property
+    def trajectory(self) -> Trajectory:
+        """Everything added so far, with the paths of the weights that are there."""
+        paths = [self._checkpoints.get(step) for step in self.steps]
+        run = super().trajectory
+        return replace(run, paths=paths) if any(paths) else run
+
+    def close(self) -> None:
+        """Close the journal, so that another process may write to it."""
+        if self._journal is not None:
+            self._journal.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _relative(path: Path, folder: Path) -> str:
+    """A path from the journal's folder where it is inside, so that both can be moved together."""
+    place, base = Path(os.path.abspath(path)), Path(os.path.abspath(folder))
+    return str(place.relative_to(base)) if place.is_relative_to(base) else str(place)
