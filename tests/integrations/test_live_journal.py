@@ -230,3 +230,40 @@ def test_a_diverged_checkpoint_stays_diverged(tmp_path: Path) -> None:
         assert (live.choice, live.droppable) == (2, (1,))
         assert live.trajectory.n_diverged == 1
         assert live.trajectory.notes == ("step 1 diverged: outputs of 'val' are not finite",)
+
+
+def test_what_came_after_the_step_of_a_resume_is_forgotten(tmp_path: Path) -> None:
+    """A record whose weights were never saved neither wins nor raises the best accuracy."""
+    journal = tmp_path / "j"
+    with cw.LiveSelector(delta_pp=1, journal=journal) as live:
+        live.add(10, plain(0.80))
+        live.add(20, plain(0.70))
+        live.add(30, plain(0.95))
+    with cw.LiveSelector(delta_pp=1, journal=journal) as live:
+        assert live.droppable == (10, 20)
+        live.resume(20)
+        assert (live.choice, live.steps, live.droppable) == (10, (10, 20), (20,))
+    with cw.LiveSelector(delta_pp=1, journal=journal) as live:
+        assert (live.choice, live.steps) == (10, (10, 20))
+        before = journal.read_bytes()
+        live.resume(20)
+        assert journal.read_bytes() == before
+        live.add(30, plain(0.60))
+        assert live.steps == (10, 20, 30)
+        live.resume(0)
+        assert (live.choice, live.steps) == (None, ())
+    assert cw.LiveSelector(delta_pp=1, journal=journal).steps == ()
+
+
+def test_a_resume_from_before_a_deletion_leaves_out_what_is_gone(tmp_path: Path) -> None:
+    """Step 30 made 10 and 20 infeasible; without it they would be near-best, but are gone."""
+    with cw.LiveSelector(delta_pp=1, journal=tmp_path / "j") as live:
+        for step, accuracy in ((5, 0.75), (10, 0.80), (20, 0.795), (30, 0.95)):
+            live.add(step, plain(accuracy))
+            weights = tmp_path / f"{step}"
+            weights.touch()
+            live.saved(step, weights)
+        deleted = live.prune(cw.store.retention.KeepFeasible() | cw.store.retention.KeepEvery(100))
+        assert deleted.steps == (10, 20)
+        live.resume(20)
+        assert live.choice == 5

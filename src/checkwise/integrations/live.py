@@ -98,6 +98,8 @@ class LiveSelector(LiveSelection):
             super()._put(CheckpointRecord.from_dict(line))
         elif "saved" in line:
             self._note_saved(int(line["step"]), self._folder / str(line["saved"]))
+        elif "resumed" in line:
+            self._note_resumed(int(line["resumed"]))
         else:
             self._note_deleted(int(step) for step in line["deleted"])
 
@@ -134,6 +136,21 @@ class LiveSelector(LiveSelection):
             self._checkpoints.pop(step, None)
             self._without_weights |= {step}
         self._selection = None
+
+    def resume(self, step: int) -> None:
+        """Say that training goes on from the checkpoint of a step; 0 is the start.
+
+        What was recorded and saved after that step is forgotten: training does it again. Until
+        then, a record without its weights must neither be chosen nor raise the best accuracy.
+        """
+        if any(later > step for later in (*self.steps, *self._checkpoints, *self._without_weights)):
+            self._write({"resumed": step})
+            self._note_resumed(step)
+
+    def _note_resumed(self, step: int) -> None:
+        self._forget_after(step)
+        self._checkpoints = {s: path for s, path in self._checkpoints.items() if s <= step}
+        self._without_weights = frozenset(s for s in self._without_weights if s <= step)
 
     @property
     def checkpoints(self) -> Mapping[int, Path]:

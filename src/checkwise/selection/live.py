@@ -73,6 +73,11 @@ class LiveSelection:
         self._recorder.put(record)
         self._selection = None
 
+    def _forget_after(self, step: int) -> None:
+        records = self._recorder.records
+        self._recorder.records = {s: record for s, record in records.items() if s <= step}
+        self._selection = None
+
     @property
     def settings(self) -> dict[str, Any]:
         """Everything besides the records that decides the choice."""
@@ -114,13 +119,15 @@ class LiveSelection:
             return None
         trajectory = self.trajectory
         chosen = self._choose(trajectory)
-        gone = self._without_weights.intersection(chosen.eligible_steps)
-        present = [r for r in records if r.step not in self._without_weights and not r.diverged]
-        if not gone or not present:
+        if all(record.step in self._without_weights or record.diverged for record in records):
             return chosen
-        steps = listed([str(step) for step in sorted(gone)])
-        note = f"left out, because the weights were deleted: {steps}"
-        return self._choose(_without(trajectory, gone, note))
+        # Without the best, others are near-best, which may be gone too.
+        while gone := self._without_weights.intersection(chosen.eligible_steps):
+            steps = listed([str(step) for step in sorted(gone)])
+            note = f"left out, because the weights were deleted: {steps}"
+            trajectory = _without(trajectory, gone, note)
+            chosen = self._choose(trajectory)
+        return chosen
 
     def _choose(self, trajectory: Trajectory) -> Selection:
         return select(trajectory, self._rule, **self._weighting, **self._params)
