@@ -16,8 +16,14 @@ from checkwise.selection.default_rule import DEFAULT_RULE
 from checkwise.selection.directions import Directions
 from checkwise.selection.live import LiveSelection
 from checkwise.selection.standing import Weights
-from checkwise.store.deleting import Deleted, delete_others
-from checkwise.store.live_journal import LiveJournal, damaged, read_live_journal
+from checkwise.store.deleting import delete_others
+from checkwise.store.live_journal import (
+    LiveJournal,
+    damaged,
+    read_live_journal,
+    settings_of,
+)
+from checkwise.store.pruning import Pruning, plan_pruning
 from checkwise.store.retention import KeepFeasible, Policy
 
 
@@ -83,6 +89,12 @@ class LiveSelector(LiveSelection):
             else:
                 lines = read_live_journal(path, self.settings)[1] if path.exists() else []
             self._rebuild(lines, path)
+
+    @classmethod
+    def from_journal(cls, journal: str | os.PathLike[str], *, read_only: bool = True) -> Self:
+        """The selection that a journal holds, under the rule and settings it was begun with."""
+        header, _ = read_live_journal(Path(journal))
+        return cls(journal=journal, read_only=read_only, **settings_of(header))
 
     def _rebuild(self, lines: Iterable[Mapping[str, Any]], path: Path) -> None:
         for number, line in enumerate(lines, start=2):
@@ -162,29 +174,36 @@ class LiveSelector(LiveSelection):
         """Where the weights of the choice are, as far as ``saved`` said so."""
         return None if self.choice is None else self._checkpoints.get(self.choice)
 
-    def prune(self, policy: Policy | None = None) -> Deleted:
+    def plan_pruning(self, policy: Policy | None = None) -> Pruning:
+        """What ``prune`` would delete, and why the others stay."""
+        run = self.among(self._checkpoints)
+        always = {} if self.choice is None else {self.choice: "chosen"}
+        return plan_pruning(self._checkpoints, run, policy or KeepFeasible(), always=always)
+
+    def prune(self, policy: Policy | None = None) -> Pruning:
         """Delete the saved checkpoints that no policy keeps, and note it in the journal.
 
         The newest checkpoint is synced to the disk before another is deleted. The newest and the
-        chosen one always stay.
+        chosen one always stay. What may still be chosen is judged among the saved checkpoints.
 
         Args:
             policy: what stays; by default everything that may still be chosen.
         """
-        keep = (policy or KeepFeasible()).keep(tuple(self._checkpoints), self)
-        chosen = () if self.choice is None else (self.choice,)
-        deleted = delete_others(self._checkpoints, keep.union(chosen))
+        plan = self.plan_pruning(policy)
+        deleted = delete_others(self._checkpoints, plan.stays)
         if deleted.steps:
             self._write({"deleted": list(deleted.steps)})
             self._note_deleted(deleted.steps)
-        return deleted
+        return plan
 
     @property
     def trajectory(self) -> Trajectory:
         """Everything added so far, with the paths of the weights that are there."""
-        paths = [self._checkpoints.get(step) for step in self.steps]
         run = super().trajectory
-        return replace(run, paths=paths) if any(paths) else run
+        if not self._checkpoints:
+            return run
+        saved = {step: str(path) for step, path in self._checkpoints.items()}
+        return replace(run, paths=tuple(saved.get(step) for step in self.steps))
 
     def close(self) -> None:
         """Close the journal, so that another process may write to it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -129,6 +129,15 @@ class LiveSelection:
             chosen = self._choose(trajectory)
         return chosen
 
+    def among(self, steps: Iterable[int]) -> Chosen:
+        """The choice if there were only some of the checkpoints."""
+        records = self._recorder.records
+        measured = tuple(step for step in self.steps if step in set(steps))
+        if all(records[step].diverged for step in measured):
+            return Chosen(None, measured)
+        others = frozenset(self.steps).difference(measured)
+        return Chosen(self._choose(_without(self.trajectory, others)), measured)
+
     def _choose(self, trajectory: Trajectory) -> Selection:
         return select(trajectory, self._rule, **self._weighting, **self._params)
 
@@ -166,6 +175,24 @@ class LiveSelection:
         return tuple(step for step in self.steps if step not in stay)
 
 
+@dataclass(frozen=True)
+class Chosen:
+    """A selection as policies of retention see it: what was measured, and what may be chosen."""
+
+    selection: Selection | None
+    steps: tuple[int, ...]
+
+    @classmethod
+    def of(cls, selection: Selection) -> Chosen:
+        """A run that is over."""
+        return cls(selection, tuple(selection.trajectory.steps.tolist()))
+
+    @property
+    def keep(self) -> tuple[int, ...]:
+        """The steps that may still be chosen."""
+        return self.steps if self.selection is None else may_be_chosen(self.selection)
+
+
 def may_be_chosen(chosen: Selection) -> tuple[int, ...]:
     """Steps that the rule may choose when more checkpoints come."""
     run = chosen.trajectory
@@ -178,7 +205,7 @@ def may_be_chosen(chosen: Selection) -> tuple[int, ...]:
     return tuple(run.steps[eligible].tolist())
 
 
-def _without(run: Trajectory, steps: frozenset[int], note: str) -> Trajectory:
+def _without(run: Trajectory, steps: frozenset[int], *notes: str) -> Trajectory:
     """A run without some of its checkpoints."""
     stay = ~np.isin(run.steps, list(steps))
     return replace(
@@ -187,6 +214,6 @@ def _without(run: Trajectory, steps: frozenset[int], note: str) -> Trajectory:
         values={name: values[stay] for name, values in run.values.items()},
         correct=None if run.correct is None else run.correct[stay],
         diverged=run.diverged[stay],
-        paths=None if run.paths is None else [p for p, s in zip(run.paths, stay, strict=True) if s],
-        notes=(*run.notes, note),
+        paths=run.paths and tuple(p for p, s in zip(run.paths, stay, strict=True) if s),
+        notes=(*run.notes, *notes),
     )

@@ -42,11 +42,11 @@ def delete_others(saved: Mapping[int, Path], keep: Iterable[int]) -> Deleted:
         return Deleted()
     newest = next(reversed(saved))
     stay = {*keep, newest}
-    places = [_place(saved[step]) for step in saved if step in stay]
+    places = [place_of(saved[step]) for step in saved if step in stay]
     going = {
         step: path
         for step, path in saved.items()
-        if step not in stay and not _is_shared(_place(path), places)
+        if step not in stay and not is_shared(place_of(path), places)
     }
     if not going:
         return Deleted()
@@ -126,11 +126,11 @@ def _sync_file(path: Path) -> None:
         os.close(file)
 
 
-def _place(path: Path) -> Path:
+def place_of(path: Path) -> Path:
     """Where a path leads, behind links."""
     return Path(os.path.realpath(path))
 
 
-def _is_shared(place: Path, kept: Iterable[Path]) -> bool:
+def is_shared(place: Path, kept: Iterable[Path]) -> bool:
     """Whether a checkpoint that stays is the same file, in this folder, or around it."""
     return any(place.is_relative_to(other) or other.is_relative_to(place) for other in kept)

@@ -14,10 +14,11 @@ import weakref
 from collections.abc import Mapping
 from contextlib import suppress
 from decimal import Decimal
-from fractions import Fraction
 from math import isinf
 from pathlib import Path
 from typing import Any, Final
+
+import numpy as np
 
 from checkwise.errors import InputError
 from checkwise.store import strict_json
@@ -28,6 +29,7 @@ from checkwise.text import shown
 
 SCHEMA: Final = 1
 _START: Final = b'{"checkwise":"live selection",'
+_NOT_SETTINGS: Final = ("checkwise", "schema")
 _KEPT: Final = "every record before it is kept"
 
 
@@ -115,6 +117,18 @@ def is_live_journal(path: Path) -> bool:
         return False
 
 
+def live_journals(folder: Path) -> list[Path]:
+    """The journals that lie in a folder."""
+    return sorted(path for path in folder.glob("*.jsonl") if is_live_journal(path))
+
+
+def settings_of(header: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a ``LiveSelector`` that a journal was begun with."""
+    settings = {name: value for name, value in header.items() if name not in _NOT_SETTINGS}
+    params = settings.pop("params", {})
+    return {**settings, **(params if isinstance(params, dict) else {})}
+
+
 _OPEN: weakref.WeakSet[LiveJournal] = weakref.WeakSet()
 
 
@@ -200,7 +214,7 @@ def _check_same(there: Mapping[str, Any], here: Mapping[str, Any], path: Path) -
     differences = [
         f"{name} was {shown(before)} and is {shown(now)}"
         for name, before, now in _pairs(there, here)
-        if before != now
+        if not _same(before, now)
     ]
     if differences:
         raise InputError(
@@ -221,17 +235,25 @@ def _pairs(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[tuple[str,
 
 
 def _plain(value: Any) -> Any:
-    """A setting as JSON; a number that was written in two ways becomes the same."""
+    """A setting as JSON."""
     if isinstance(value, Mapping):
         return {str(name): _plain(inner) for name, inner in value.items()}
     if isinstance(value, tuple | list):
         return [_plain(inner) for inner in value]
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, Fraction):
-        return str(value)
+    if isinstance(value, np.generic):
+        value = value.item()
     if isinstance(value, float) and isinf(value):
         return "inf"
-    with suppress(ArithmeticError):
-        return format(Decimal(str(value)).normalize(), "f")
-    return str(value)
+    return value if value is None or isinstance(value, bool | int | float) else str(value)
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two settings are equal, also where a number was written in two ways."""
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_same, one, other))
+    if one == other or isinstance(one, bool) or isinstance(other, bool):
+        return bool(one == other)
+    try:
+        return Decimal(str(one)) == Decimal(str(other))
+    except ArithmeticError:
+        return False

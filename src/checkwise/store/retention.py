@@ -42,6 +42,10 @@ class RunSoFar(Protocol):
 class Policy:
     """Says which checkpoints stay; ``a | b`` keeps what ``a`` or ``b`` keeps."""
 
+    def why(self, step: int, live: RunSoFar) -> str:
+        """Why a step stays that this policy keeps, in a few words."""
+        raise NotImplementedError
+
     def keep(self, steps: Iterable[int], live: RunSoFar) -> frozenset[int]:
         """The steps among ``steps``, which were saved, that stay."""
         raise NotImplementedError
@@ -49,7 +53,7 @@ class Policy:
     def __or__(self, other: Policy) -> Policy:
         if not isinstance(other, Policy):
             return NotImplemented
-        return AnyOf((*_parts(self), *_parts(other)))
+        return AnyOf((*parts(self), *parts(other)))
 
 
 @dataclass(frozen=True)
@@ -89,6 +93,10 @@ class KeepFeasible(Policy):
         measured = set(live.steps)
         return frozenset(step for step in steps if step in stay or step not in measured)
 
+    def why(self, step: int, live: RunSoFar) -> str:
+        """Whether it may be chosen, or nothing is known of it."""
+        return "may still be chosen" if step in live.steps else "not measured"
+
     def _choosable(self, live: RunSoFar) -> set[int]:
         chosen = live.selection
         if chosen is None or (self.rule is None and self.delta_pp is None):
@@ -117,6 +125,10 @@ class KeepLast(Policy):
         """The n latest of the steps."""
         return frozenset(sorted(steps)[-self.n :])
 
+    def why(self, step: int, live: RunSoFar) -> str:
+        """How many of the last stay."""
+        return "the last" if self.n == 1 else f"among the last {self.n}"
+
 
 @dataclass(frozen=True)
 class KeepEvery(Policy):
@@ -134,6 +146,10 @@ class KeepEvery(Policy):
             first.setdefault(step // self.n, step)
         return frozenset(first.values())
 
+    def why(self, step: int, live: RunSoFar) -> str:
+        """How often one stays."""
+        return f"the first of every {self.n} steps"
+
 
 @dataclass(frozen=True)
 class AnyOf(Policy):
@@ -147,7 +163,8 @@ class AnyOf(Policy):
         return frozenset().union(*(policy.keep(listed, live) for policy in self.policies))
 
 
-def _parts(policy: Policy) -> tuple[Policy, ...]:
+def parts(policy: Policy) -> tuple[Policy, ...]:
+    """The policies that a policy is made of."""
     return policy.policies if isinstance(policy, AnyOf) else (policy,)
 
 
