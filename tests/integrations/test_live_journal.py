@@ -119,15 +119,16 @@ def test_damage_in_the_middle_is_refused_with_its_line(tmp_path: Path, line: byt
 def test_another_rule_or_setting_is_refused_with_what_differs(tmp_path: Path) -> None:
     journal = tmp_path / "j"
     cw.LiveSelector("ac-nc", delta_pp=1, weights={"a": 1, "b": 2}, journal=journal).close()
-    for asked, difference in (
+    refused: list[tuple[dict[str, Any], str]] = [
         ({"rule": "ac-nll", "delta_pp": 1}, "rule was 'ac-nc' and is 'ac-nll'"),
-        ({"delta_pp": 0.5}, "delta_pp was '1' and is '0.5'"),
-        ({"delta_pp": 1, "q": 2}, "q was 'inf' and is '2'"),
-        ({"delta_pp": 1, "bins": 10}, "bins was '15' and is '10'"),
+        ({"delta_pp": 0.5}, "delta_pp was 1 and is 0.5"),
+        ({"delta_pp": 1, "q": 2}, "q was 'inf' and is 2"),
+        ({"delta_pp": 1, "bins": 10}, "bins was 15 and is 10"),
         ({"delta_pp": 1, "held_out": "x"}, "held_out was [] and is ['x']"),
-        ({"delta_pp": 1, "weights": "equal"}, "weights was {'a': '1', 'b': '2'} and is 'equal'"),
-    ):
-        asked = {"weights": {"a": 1, "b": 2}, **asked}
+        ({"delta_pp": 1, "weights": "equal"}, "weights was {'a': 1, 'b': 2} and is 'equal'"),
+    ]
+    for changed, difference in refused:
+        asked: dict[str, Any] = {"weights": {"a": 1, "b": 2}, **changed}
         with pytest.raises(cw.InputError) as caught:
             cw.LiveSelector(journal=journal, **asked)
         assert difference in str(caught.value)

@@ -17,9 +17,9 @@ from checkwise.selection.directions import Directions
 from checkwise.selection.live import LiveSelection
 from checkwise.selection.standing import Weights
 from checkwise.store.deleting import delete_others
+from checkwise.store.live_history import LiveHistory
 from checkwise.store.live_journal import (
     LiveJournal,
-    damaged,
     read_live_journal,
     settings_of,
 )
@@ -77,18 +77,20 @@ class LiveSelector(LiveSelection):
             directions=directions,
             **params,
         )
-        self._checkpoints: dict[int, Path] = {}
         self._journal: LiveJournal | None = None
-        self._folder = Path()
+        self._history = LiveHistory(Path())
         if journal is not None:
-            path = Path(journal)
-            self._folder = path.parent
+            path = Path(os.path.abspath(journal))
             if not read_only:
                 self._journal = LiveJournal(path, self.settings)
                 lines = self._journal.lines
             else:
                 lines = read_live_journal(path, self.settings)[1] if path.exists() else []
-            self._rebuild(lines, path)
+            self._history = LiveHistory.replay(lines, path)
+        # What vanished was deleted when a process was killed, or by somebody else.
+        there = self._history.checkpoints
+        self._history.forget_weights([s for s, place in there.items() if not place.exists()])
+        self._refresh()
 
     @classmethod
     def from_journal(cls, journal: str | os.PathLike[str], *, read_only: bool = True) -> Self:
@@ -96,32 +98,20 @@ class LiveSelector(LiveSelection):
         header, _ = read_live_journal(Path(journal))
         return cls(journal=journal, read_only=read_only, **settings_of(header))
 
-    def _rebuild(self, lines: Iterable[Mapping[str, Any]], path: Path) -> None:
-        for number, line in enumerate(lines, start=2):
-            try:
-                self._read(line)
-            except (KeyError, TypeError, ValueError):
-                raise damaged(path, number, line) from None
-        # What vanished was deleted when a process was killed, or by somebody else.
-        self._note_deleted([s for s, place in self._checkpoints.items() if not place.exists()])
-
-    def _read(self, line: Mapping[str, Any]) -> None:
-        if "domains" in line:
-            super()._put(CheckpointRecord.from_dict(line))
-        elif "saved" in line:
-            self._note_saved(int(line["step"]), self._folder / str(line["saved"]))
-        elif "resumed" in line:
-            self._note_resumed(int(line["resumed"]))
-        else:
-            self._note_deleted(int(step) for step in line["deleted"])
-
     def _put(self, record: CheckpointRecord) -> None:
-        self._write(record.as_dict())  # first: what is not in the journal was not added
-        super()._put(record)
+        self._note(record.as_dict())
 
-    def _write(self, line: Mapping[str, Any]) -> None:
+    def _note(self, line: Mapping[str, Any]) -> None:
+        """Write a line, then take it into account: what is not in the journal did not happen."""
         if self._journal is not None:
             self._journal.append(line)
+        self._history.apply(line)
+        self._refresh()
+
+    def _refresh(self) -> None:
+        self._recorder.records = self._history.records
+        self._without_weights = frozenset(self._history.without_weights)
+        self._selection = None
 
     def saved(self, step: int, path: str | os.PathLike[str]) -> None:
         """Say that the weights of a step have been saved, as a file or a folder.
@@ -134,20 +124,7 @@ class LiveSelector(LiveSelection):
                 f"Expected the checkpoint of step {step}, but there is nothing at {place}: call "
                 "`saved` after the save."
             )
-        self._write({"step": step, "saved": _relative(place, self._folder)})
-        self._note_saved(step, place)
-
-    def _note_saved(self, step: int, path: Path) -> None:
-        self._checkpoints.pop(step, None)  # the one saved last comes last
-        self._checkpoints[step] = path
-        self._without_weights -= {step}
-        self._selection = None
-
-    def _note_deleted(self, steps: Iterable[int]) -> None:
-        for step in steps:
-            self._checkpoints.pop(step, None)
-            self._without_weights |= {step}
-        self._selection = None
+        self._note({"step": int(step), "saved": _relative(place, self._history.folder)})
 
     def resume(self, step: int) -> None:
         """Say that training goes on from the checkpoint of a step; 0 is the start.
@@ -155,30 +132,25 @@ class LiveSelector(LiveSelection):
         What was recorded and saved after that step is forgotten: training does it again. Until
         then, a record without its weights must neither be chosen nor raise the best accuracy.
         """
-        if any(later > step for later in (*self.steps, *self._checkpoints, *self._without_weights)):
-            self._write({"resumed": step})
-            self._note_resumed(step)
-
-    def _note_resumed(self, step: int) -> None:
-        self._forget_after(step)
-        self._checkpoints = {s: path for s, path in self._checkpoints.items() if s <= step}
-        self._without_weights = frozenset(s for s in self._without_weights if s <= step)
+        known = (*self.steps, *self._history.checkpoints, *self._without_weights)
+        if any(later > step for later in known):
+            self._note({"resumed": int(step)})
 
     @property
     def checkpoints(self) -> Mapping[int, Path]:
         """Step → where its weights were saved, in the order of saving, without deleted ones."""
-        return dict(self._checkpoints)
+        return dict(self._history.checkpoints)
 
     @property
     def path(self) -> Path | None:
         """Where the weights of the choice are, as far as ``saved`` said so."""
-        return None if self.choice is None else self._checkpoints.get(self.choice)
+        return None if self.choice is None else self._history.checkpoints.get(self.choice)
 
     def plan_pruning(self, policy: Policy | None = None) -> Pruning:
         """What ``prune`` would delete, and why the others stay."""
-        run = self.among(self._checkpoints)
+        run = self.among(self._history.checkpoints)
         always = {} if self.choice is None else {self.choice: "chosen"}
-        return plan_pruning(self._checkpoints, run, policy or KeepFeasible(), always=always)
+        return plan_pruning(self._history.checkpoints, run, policy or KeepFeasible(), always=always)
 
     def prune(self, policy: Policy | None = None) -> Pruning:
         """Delete the saved checkpoints that no policy keeps, and note it in the journal.
@@ -190,19 +162,18 @@ class LiveSelector(LiveSelection):
             policy: what stays; by default everything that may still be chosen.
         """
         plan = self.plan_pruning(policy)
-        deleted = delete_others(self._checkpoints, plan.stays)
+        deleted = delete_others(self._history.checkpoints, plan.stays)
         if deleted.steps:
-            self._write({"deleted": list(deleted.steps)})
-            self._note_deleted(deleted.steps)
+            self._note({"deleted": list(deleted.steps)})
         return plan
 
     @property
     def trajectory(self) -> Trajectory:
         """Everything added so far, with the paths of the weights that are there."""
         run = super().trajectory
-        if not self._checkpoints:
+        if not self._history.checkpoints:
             return run
-        saved = {step: str(path) for step, path in self._checkpoints.items()}
+        saved = {step: str(path) for step, path in self._history.checkpoints.items()}
         return replace(run, paths=tuple(saved.get(step) for step in self.steps))
 
     def close(self) -> None:

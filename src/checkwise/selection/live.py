@@ -73,11 +73,6 @@ class LiveSelection:
         self._recorder.put(record)
         self._selection = None
 
-    def _forget_after(self, step: int) -> None:
-        records = self._recorder.records
-        self._recorder.records = {s: record for s, record in records.items() if s <= step}
-        self._selection = None
-
     @property
     def settings(self) -> dict[str, Any]:
         """Everything besides the records that decides the choice."""
