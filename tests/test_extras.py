@@ -170,6 +170,14 @@ def test_a_command_works_or_names_the_extra(said: tuple[str, dict[str, Any]]) ->
             "from checkwise.train.networks.extract import backbone_named as b; b('lite0')",
         ),
         ("matplotlib", "from checkwise.figures import style; style.new()"),
+        (
+            "accelerate",
+            "from checkwise.integrations.transformers import ReliabilityCallback",
+        ),
+        (
+            "transformers",
+            "from checkwise.integrations.transformers import ReliabilityCallback",
+        ),
     ],
 )
 def test_a_public_name_says_which_extra_it_needs(absent: str, asked: str, material: Path) -> None:

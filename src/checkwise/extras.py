@@ -19,6 +19,8 @@ EXTRA_OF: Final = {
     "scipy": "study",
     "matplotlib": "study",
     "timm": "timm",
+    "transformers": "transformers",
+    "accelerate": "transformers",
 }
 
 
