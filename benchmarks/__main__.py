@@ -11,6 +11,7 @@ import sys
 NAMES = (
     "metrics",
     "selection",
+    "pruning",
     "loading",
     "event_files",
     "log_files",
