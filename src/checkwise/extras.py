@@ -21,6 +21,7 @@ EXTRA_OF: Final = {
     "timm": "timm",
     "transformers": "transformers",
     "accelerate": "transformers",
+    "torchmetrics": "torchmetrics",
 }
 
 

@@ -1,6 +1,7 @@
 """Trains, is killed at random instants and resumes, until a training ends by itself.
 
-``python -m tests.integrations.transformers_kills FOLDER SEED KILLS [two]``
+``python -m tests.integrations.transformers_kills FOLDER SEED KILLS`` does so with one evaluation
+set, and with two.
 
 Children are forked, so that what takes seconds to import is imported once. After every kill the
 chosen checkpoint has to be there and loadable.
@@ -28,11 +29,11 @@ from tests.integrations.transformers_runs import (
     steps_on_disk,
 )
 
-TWO = {"art": slice(0, 17), "photo": slice(17, 41)}
+SETS = {"one": None, "two": {"art": slice(0, 17), "photo": slice(17, 41)}}
 DELTA_PP = 4
 
 
-def train(folder: Path, two: bool) -> None:
+def train(folder: Path) -> None:
     """Train from the newest checkpoint, if there is one, and say what was chosen."""
     callback = ReliabilityCallback(delta_pp=DELTA_PP)
     table, labels = known_script()
@@ -42,7 +43,7 @@ def train(folder: Path, two: bool) -> None:
         labels,
         callback,
         every=1,
-        sets=TWO if two else None,
+        sets=SETS[folder.name],
     )
     trainer.train(resume_from_checkpoint=bool(steps_on_disk(folder)) or None)
     facts = {
@@ -69,10 +70,13 @@ def check(folder: Path) -> None:
     assert len(whole) <= len(live.keep) + 2, (sorted(whole), live.keep)
 
 
-def main(folder: Path, seed: int, kills: int, two: bool) -> None:
+def main(folder: Path, seed: int, kills: int) -> None:
     """Fork, kill, check, and again; the last child is left to end."""
     rng = np.random.default_rng(seed)
-    cw.metrics.evaluate(logits=np.eye(3, dtype=np.float32), labels=np.arange(3))  # compiled once
+    cw.metrics.evaluate(
+        logits=3 * np.eye(3, dtype=np.float32), labels=np.arange(3)
+    )  # compiled once
+    folder.mkdir()
     done = 0
     while not (folder / "ended.json").exists():
         child = os.fork()
@@ -80,7 +84,7 @@ def main(folder: Path, seed: int, kills: int, two: bool) -> None:
             os.dup2(os.open(folder.parent / "child.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND), 1)
             os.dup2(1, 2)
             try:
-                train(folder, two)
+                train(folder)
             finally:
                 os._exit(0 if (folder / "ended.json").exists() else 1)
         if done < kills:
@@ -92,8 +96,8 @@ def main(folder: Path, seed: int, kills: int, two: bool) -> None:
             folder.parent / "child.log"
         ).read_text()[-3000:]
         check(folder)
-    print(done)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:] == ["two"])
+    for name in SETS:
+        main(Path(sys.argv[1], name), int(sys.argv[2]), int(sys.argv[3]))
