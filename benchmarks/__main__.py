@@ -21,6 +21,7 @@ NAMES = (
     "averaging",
     "study",
     "report_page",
+    "transformers_callback",
 )
 
 
