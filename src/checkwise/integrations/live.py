@@ -43,6 +43,7 @@ class LiveSelector(LiveSelection):
         weights, worst_domain, directions, params: as for :func:`select`.
 
     Example:
+        >>> import numpy as np
         >>> z, y = np.array([[2.0, 0.0], [0.0, 1.0]]), [0, 1]
         >>> live = LiveSelector("ac-nc", delta_pp=0.5)
         >>> live.add(100, {"val": (-z, y)})

@@ -97,7 +97,7 @@ class ECE(_Reliability):
         >>> metric = ECE(num_classes=2)
         >>> metric.update(torch.tensor([[2.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 0]))
         >>> round(metric.compute().item(), 4)
-        0.1489
+        0.1592
     """
 
     reported = "ece"
