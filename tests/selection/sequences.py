@@ -51,7 +51,7 @@ def disagreements(runs: int, seed: int) -> int:
             params: Any = complete,
             facts: Any = (correct, metrics),
         ) -> tuple[Ranking, NDArray[Any]]:
-            table = columns(*facts, there)
+            table = columns(facts[0], facts[1], there)
             ranking = rule.ranking(table, params)
             return ranking, choose(ranking, table["order"], ties=rule.ties(params))
 

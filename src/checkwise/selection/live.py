@@ -50,7 +50,7 @@ class LiveSelection:
         self._params = self._rule.complete(params)
         find_metrics(self._rule, self._params)
         check_weighting(weights, worst_domain)
-        self._weighting = {
+        self._weighting: dict[str, Any] = {
             "weights": weights,
             "worst_domain": worst_domain,
             "directions": check_directions(directions),

@@ -40,7 +40,7 @@ def delete_others(saved: Mapping[int, Path], keep: Iterable[int]) -> Deleted:
     """
     if not saved:
         return Deleted()
-    newest = next(reversed(saved))
+    newest = list(saved)[-1]
     stay = {*keep, newest}
     places = [place_of(saved[step]) for step in saved if step in stay]
     going = {

@@ -162,15 +162,10 @@ def _lock(file: int, path: Path) -> None:
 
 
 def _content(file: int) -> bytes:
-    size = os.fstat(file).st_size
-    parts = []
-    while size > 0:
-        part = os.pread(file, size, sum(map(len, parts)))
-        if not part:
-            break
-        parts.append(part)
-        size -= len(part)
-    return b"".join(parts)
+    content = b""
+    while part := os.pread(file, 1 << 24, len(content)):
+        content += part
+    return content
 
 
 def _lines(content: bytes, path: Path) -> list[dict[str, Any]]:

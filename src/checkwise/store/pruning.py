@@ -85,7 +85,7 @@ def plan_pruning(
 def _reasons(saved: Mapping[int, Path], run: RunSoFar, policy: Policy) -> dict[int, str]:
     reasons: dict[int, str] = {}
     if saved:
-        reasons[next(reversed(saved))] = "newest"
+        reasons[list(saved)[-1]] = "newest"
     for part in reversed(parts(policy)):
         reasons |= {step: part.why(step, run) for step in part.keep(tuple(saved), run)}
     if run.selection is not None and run.selection.step in saved:
