@@ -22,6 +22,7 @@ EXTRA_OF: Final = {
     "transformers": "transformers",
     "accelerate": "transformers",
     "torchmetrics": "torchmetrics",
+    "lightning": "lightning",
 }
 
 

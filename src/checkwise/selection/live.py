@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -68,6 +69,15 @@ class LiveSelection:
                 metrics as ``{"accuracy": 0.9, "nll": 0.3, "n": 500}``.
         """
         self._put(self._recorder.measure(step, outputs))
+
+    def preview(self, step: int, outputs: Mapping[str, Any]) -> LiveSelection:
+        """What ``add`` would lead to; this selection stays as it is."""
+        ahead = copy(self)
+        ahead.__class__ = LiveSelection  # whatever writes records down has no part in it
+        ahead._recorder = replace(self._recorder, records=dict(self._recorder.records))
+        ahead._without_weights = self._without_weights - {step}
+        ahead.add(step, outputs)
+        return ahead
 
     def _put(self, record: CheckpointRecord) -> None:
         self._recorder.put(record)
