@@ -22,6 +22,7 @@ NAMES = (
     "study",
     "report_page",
     "transformers_callback",
+    "lightning_callback",
 )
 
 

@@ -13,6 +13,7 @@ import random
 import signal
 import sys
 import time
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +34,9 @@ def main() -> None:
         if child == 0:
             try:
                 train_in(folder)
-            finally:
-                os._exit(not (folder / "done").exists())
+            except BaseException:
+                traceback.print_exc()
+            os._exit(not (folder / "done").exists())
         if kill < kills:
             wait(folder / "checkpoints", draw, within_a_save=kill % 3 != 2)
             os.kill(child, signal.SIGKILL)

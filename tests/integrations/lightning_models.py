@@ -19,13 +19,13 @@ from torch.utils.data import DataLoader, TensorDataset
 from checkwise.integrations.lightning import ReliabilityCheckpoint
 
 PACKAGE = os.environ.get("CHECKWISE_LIGHTNING", "lightning.pytorch")
-pl = import_module(PACKAGE)
+pl: Any = import_module(PACKAGE)
 
 FEATURES, CLASSES = 6, 3
 SIZES = {"a": 21, "b": 34}
 
 
-class Classifier(pl.LightningModule):  # type: ignore[misc, name-defined]
+class Classifier(pl.LightningModule):
     """One linear layer; keeps what validation saw if ``seen`` names a folder."""
 
     def __init__(self, *, seen: Path | None = None, rate: float = 0.5) -> None:
@@ -66,7 +66,10 @@ class Classifier(pl.LightningModule):  # type: ignore[misc, name-defined]
         """Step → domain → logits and labels of the whole set."""
         return {
             step: {
-                name: tuple(np.concatenate(parts) for parts in zip(*batches, strict=True))
+                name: (
+                    np.concatenate([logits for logits, _ in batches]),
+                    np.concatenate([labels for _, labels in batches]),
+                )
                 for name, batches in sets.items()
             }
             for step, sets in self.outputs.items()

@@ -19,7 +19,7 @@ from checkwise.integrations.lightning import ReliabilityCheckpoint
 from tests.integrations.lightning_models import examples, validation_sets
 
 
-class Scripted(pl.LightningModule):  # type: ignore[misc]
+class Scripted(pl.LightningModule):
     """Outputs that depend on the example and the step alone, in one operation per number."""
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class Scripted(pl.LightningModule):  # type: ignore[misc]
 
 def main() -> None:
     folder, processes = Path(sys.argv[1]), int(sys.argv[2])
-    choosing = ReliabilityCheckpoint(
+    choosing: Any = ReliabilityCheckpoint(
         "ac-nc", delta_pp=5, domains=["a", "b"], dirpath=folder / "checkpoints"
     )
     module = Scripted()

@@ -32,8 +32,13 @@ pytestmark = [
 ]
 
 
-def callback(folder: Path, **options: Any) -> ReliabilityCheckpoint:
-    named = {"rule": "ac-nc", "delta_pp": 0.5, "domains": ["a", "b"], "dirpath": folder / "run"}
+def callback(folder: Path, **options: Any) -> Any:
+    named: dict[str, Any] = {
+        "rule": "ac-nc",
+        "delta_pp": 0.5,
+        "domains": ["a", "b"],
+        "dirpath": folder / "run",
+    }
     return ReliabilityCheckpoint(**{**named, **options})
 
 
@@ -49,8 +54,8 @@ def step_of(path: str | Path) -> int:
 
 @pytest.mark.parametrize("rule", ["ac-nc", "source-acc", "pure-nll"])
 def test_the_choice_is_that_of_select_on_the_same_predictions(tmp_path: Path, rule: str) -> None:
-    params = {"delta_pp": 4} if rule == "ac-nc" else {}
-    choosing = ReliabilityCheckpoint(rule, domains=["a", "b"], dirpath=tmp_path, **params)
+    params: dict[str, Any] = {"delta_pp": 4} if rule == "ac-nc" else {}
+    choosing: Any = ReliabilityCheckpoint(rule, domains=["a", "b"], dirpath=tmp_path, **params)
     running, module = fit(tmp_path, choosing, max_epochs=6)
     offline = cw.select(cw.Trajectory.from_predictions(module.predictions()), rule, **params)
     assert len(offline.trajectory) == 6
@@ -119,9 +124,9 @@ def test_one_dataloader_needs_no_name_and_keys_may_differ(tmp_path: Path) -> Non
         def validation_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> Any:
             return {"scores": self.net(batch[0]), "y": batch[1]}
 
-    by_key = ReliabilityCheckpoint(dirpath=tmp_path / "one", logits="scores", labels="y")
+    by_key: Any = ReliabilityCheckpoint(dirpath=tmp_path / "one", logits="scores", labels="y")
     trainer(tmp_path, by_key, max_epochs=1).fit(Other(), training_set(), validation_sets("a"))
-    by_function = ReliabilityCheckpoint(
+    by_function: Any = ReliabilityCheckpoint(
         dirpath=tmp_path / "two", outputs=lambda returned, batch: (returned["scores"], batch[1])
     )
     running = trainer(tmp_path, by_function, max_epochs=1)
@@ -161,7 +166,7 @@ def test_never_more_checkpoints_on_disk_than_promised(tmp_path: Path) -> None:
     """Feasible and two more while one is saved; feasible and one more afterwards."""
     counts: list[tuple[str, int, int]] = []
 
-    class Counting(ModelCheckpoint):  # type: ignore[misc]
+    class Counting(ModelCheckpoint):
         """Looks when a save of the other is over and when its files were deleted."""
 
         def on_train_batch_end(self, *arguments: Any) -> None:

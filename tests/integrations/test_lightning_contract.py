@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -125,7 +126,7 @@ def test_a_logger_uploads_what_is_kept(tmp_path: Path, when: bool | str) -> None
     logger = MLFlowLogger(
         "trial", tracking_uri=store, log_model=when, artifact_location=str(tmp_path / "artifacts")
     )
-    choosing = ReliabilityCheckpoint(
+    choosing: Any = ReliabilityCheckpoint(
         delta_pp=2, domains=["a", "b"], dirpath=tmp_path / "run", filename="{step}"
     )
     fit(tmp_path, choosing, max_epochs=4, logger=logger)

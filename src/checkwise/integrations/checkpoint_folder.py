@@ -75,6 +75,10 @@ class KeepMeasured(Policy):
         policy = KeepFeasible() if self.also is None else KeepFeasible() | self.also
         return policy.keep(measured, live) | self.steps
 
+    def why(self, step: int, live: RunSoFar) -> str:
+        """Of a step that it keeps."""
+        return "resumed from" if step in self.steps else "may be chosen, or kept on request"
+
 
 class CheckpointFolder:
     """The checkpoints in one folder; only the first process of a training uses it.
@@ -115,7 +119,7 @@ class CheckpointFolder:
         self.close()
         self._folder = folder
         live = self._selector()
-        if clean_up(folder, {live.checkpoints.get(step) for step in live.steps}):
+        if clean_up(folder, {path for s, path in live.checkpoints.items() if s in live.steps}):
             live.close()
             live = self._selector()  # which notes what is gone
         self._live = live

@@ -1,11 +1,4 @@
-"""A Lightning callback that keeps the checkpoints which may still be chosen, and names the choice.
-
-Example:
-    >>> checkpoint = ReliabilityCheckpoint("ac-nc", delta_pp=0.5, dirpath="run")  # doctest: +SKIP
-    >>> trainer = Trainer(callbacks=[checkpoint])  # doctest: +SKIP
-    >>> trainer.fit(model)  # doctest: +SKIP
-    >>> trainer.test(ckpt_path="best")  # doctest: +SKIP
-"""
+"""A Lightning callback: it keeps the checkpoints that may still be chosen, and names the choice."""
 
 from __future__ import annotations
 

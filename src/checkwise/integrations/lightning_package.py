@@ -55,5 +55,6 @@ def completed(callback: type[Any], package: str) -> type[Any]:
 
 def blank(callback: type[Any], package: str) -> Any:
     """An instance without content, which unpickling fills."""
-    whole = completed(callback, package)
+    bare: Any = callback
+    whole: Any = completed(bare, package)
     return whole.__new__(whole)
