@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,10 @@ from tests.integrations.lightning_models import fit
 pytestmark = pytest.mark.filterwarnings("default")  # Lightning and torch warn about each other
 ROOT = Path(__file__).parents[2]
 SEARCHED = os.pathsep.join(filter(None, sys.path))
+# Importing it here would leave both packages imported.
+other_package = pytest.mark.skipif(
+    find_spec("pytorch_lightning") is None, reason="pytorch_lightning is not installed"
+)
 READ_BY_LOGGERS = (
     "save_top_k",
     "best_model_score",
@@ -36,7 +41,7 @@ READ_BY_LOGGERS = (
 
 
 def test_it_is_a_model_checkpoint_with_all_that_loggers_read(tmp_path: Path) -> None:
-    choosing = ReliabilityCheckpoint(domains=["a", "b"], dirpath=tmp_path)
+    choosing = ReliabilityCheckpoint(domains=["a", "b"], dirpath=tmp_path, package="lightning")
     assert isinstance(choosing, ModelCheckpoint)
     assert isinstance(choosing, Checkpoint)
     assert choosing.best_model_path == ""
@@ -60,7 +65,8 @@ def test_nothing_private_of_the_base_class_is_replaced() -> None:
 
 
 def test_the_trainer_has_what_the_callback_asks_it_for(tmp_path: Path) -> None:
-    running, _ = fit(tmp_path, ReliabilityCheckpoint(dirpath=tmp_path), names="a", max_epochs=1)
+    choosing = ReliabilityCheckpoint(dirpath=tmp_path, package="lightning")
+    running, _ = fit(tmp_path, choosing, names="a", max_epochs=1)
     asked = (
         "callback_metrics checkpoint_callbacks ckpt_path current_epoch enable_validation "
         "fast_dev_run global_step is_global_zero limit_val_batches loggers num_val_batches "
@@ -70,8 +76,8 @@ def test_the_trainer_has_what_the_callback_asks_it_for(tmp_path: Path) -> None:
     assert running.state.fn == "fit"
 
 
+@other_package
 def test_the_other_package_works_alone(tmp_path: Path) -> None:
-    pytest.importorskip("pytorch_lightning", reason="pytorch_lightning is not installed")
     code = (
         "import sys; from pathlib import Path; import pytorch_lightning\n"
         "from tests.integrations.lightning_models import train_in\n"
@@ -90,8 +96,8 @@ def test_the_other_package_works_alone(tmp_path: Path) -> None:
     torch.load((tmp_path / "done").read_text(), weights_only=True)
 
 
+@other_package
 def test_which_package_has_to_be_said_where_both_are_imported(tmp_path: Path) -> None:
-    pytest.importorskip("pytorch_lightning", reason="pytorch_lightning is not installed")
     code = (
         "import sys; import lightning.pytorch; import pytorch_lightning\n"
         "from checkwise.integrations.lightning import ReliabilityCheckpoint\n"
@@ -127,7 +133,11 @@ def test_a_logger_uploads_what_is_kept(tmp_path: Path, when: bool | str) -> None
         "trial", tracking_uri=store, log_model=when, artifact_location=str(tmp_path / "artifacts")
     )
     choosing: Any = ReliabilityCheckpoint(
-        delta_pp=2, domains=["a", "b"], dirpath=tmp_path / "run", filename="{step}"
+        delta_pp=2,
+        domains=["a", "b"],
+        dirpath=tmp_path / "run",
+        filename="{step}",
+        package="lightning",
     )
     fit(tmp_path, choosing, max_epochs=4, logger=logger)
     client = mlflow.MlflowClient(store)
