@@ -17,6 +17,8 @@ import checkwise as cw
 pytest.importorskip("transformers", reason="transformers is not installed")
 pytest.importorskip("accelerate", reason="accelerate is not installed")
 
+from transformers import TrainerCallback
+
 from checkwise.integrations.transformers import ReliabilityCallback
 from tests.integrations import transformers_ranks
 from tests.integrations.transformers_kills import DELTA_PP, SETS
@@ -156,3 +158,23 @@ def test_a_checkpoint_that_somebody_deleted_is_not_chosen(tmp_path: Path) -> Non
     trainer.train(resume_from_checkpoint=True)
     assert again.choice in (6, 8)
     assert trainer.model.step.item() == again.choice
+
+
+def test_a_training_that_was_interrupted_is_resumed_in_the_same_process(tmp_path: Path) -> None:
+    """As in a notebook, where the first Trainer still exists when the second is made."""
+
+    class Interrupt(TrainerCallback):  # type: ignore[misc, unused-ignore]
+        def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            if state.global_step == 5:
+                raise KeyboardInterrupt
+
+    table, labels = script([0.1, 0.5, 0.9, 0.7, 0.7])
+    args = arguments(tmp_path, steps=8)
+    trainer = scripted_trainer(args, table, labels, ReliabilityCallback(), callbacks=(Interrupt(),))
+    with pytest.raises(KeyboardInterrupt):
+        trainer.train()
+    callback = ReliabilityCallback()
+    again = scripted_trainer(args, table, labels, callback)
+    again.train(resume_from_checkpoint=True)
+    assert callback.choice == again.model.step.item() == 4
+    assert callback.live.steps == (2, 4, 6, 8)

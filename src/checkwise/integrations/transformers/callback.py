@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+from weakref import WeakValueDictionary
 
 from checkwise.errors import InputError
 from checkwise.extras import naming_extras
@@ -35,6 +36,7 @@ SINGLE: Final = "validation"  # the name of the evaluation set where there is on
 _PREFIX: Final = "eval"
 
 _log = logging.getLogger(__name__)
+_OPEN: WeakValueDictionary[Path, LiveSelector] = WeakValueDictionary()
 
 
 @dataclass(frozen=True)
@@ -133,7 +135,7 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
             refusals.check_model(kwargs.get("model"))
         if state.is_world_process_zero and self._path(args).exists():
             # Whoever trains there holds the journal, so nothing is renamed under a running save.
-            with LiveSelector(journal=self._path(args), **self._options):
+            with self._open(args):
                 folders.set_aside_incomplete(args.output_dir)
         PartialState().wait_for_everyone()
 
@@ -147,8 +149,7 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         self._step, self._arrived, self._added = 0, {}, ()
         self._training = True
         if state.is_world_process_zero:
-            self._live.close()
-            self._live = LiveSelector(journal=self._path(args), **self._options)
+            self._live = self._open(args)
             self._live.resume(state.global_step)
             self._note_saved(args, state.global_step)
         self._decide(args, state)
@@ -201,6 +202,15 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
 
     def _path(self, args: Any) -> Path:
         return Path(self._journal or Path(args.output_dir) / JOURNAL)
+
+    def _open(self, args: Any) -> LiveSelector:
+        """The journal, also where a training in this process was interrupted and left it open."""
+        path = self._path(args).resolve()
+        if (before := _OPEN.get(path)) is not None:
+            before.close()
+        live = LiveSelector(journal=self._path(args), **self._options)
+        _OPEN[path] = live
+        return live
 
     def _entry(self, name: str) -> Any:
         """What is recorded of the evaluation that just ended."""
