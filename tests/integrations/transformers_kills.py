@@ -70,6 +70,14 @@ def check(folder: Path) -> None:
     assert len(whole) <= len(live.keep) + 2, (sorted(whole), live.keep)
 
 
+def wait_for_progress(journal: Path, *, seconds: float) -> None:
+    """Until a child has recorded something, so that a kill strikes between two steps or in one."""
+    before = journal.stat().st_size if journal.exists() else 0
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and (not journal.exists() or journal.stat().st_size <= before):
+        time.sleep(0.001)
+
+
 def main(folder: Path, seed: int, kills: int) -> None:
     """Fork, kill, check, and again; the last child is left to end."""
     rng = np.random.default_rng(seed)
@@ -88,7 +96,8 @@ def main(folder: Path, seed: int, kills: int) -> None:
             finally:
                 os._exit(0 if (folder / "ended.json").exists() else 1)
         if done < kills:
-            time.sleep(float(rng.uniform(0.05, 1.5)))
+            wait_for_progress(folder / "checkwise.jsonl", seconds=20)
+            time.sleep(float(rng.uniform(0, 0.15)))
             os.kill(child, signal.SIGKILL)
             done += 1
         _, status = os.waitpid(child, 0)
