@@ -151,7 +151,8 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         if state.is_world_process_zero:
             self._live = self._open(args)
             self._live.resume(state.global_step)
-            self._note_saved(args, state.global_step)
+            if self._note_saved(args, state.global_step):
+                self._live.prune(self._keep)  # which a kill may have prevented
         self._decide(args, state)
         if self.choice is None:
             state.best_global_step = state.best_metric = state.best_model_checkpoint = None
