@@ -11,6 +11,7 @@ import sys
 NAMES = (
     "metrics",
     "selection",
+    "pruning",
     "loading",
     "event_files",
     "log_files",
@@ -20,6 +21,8 @@ NAMES = (
     "averaging",
     "study",
     "report_page",
+    "transformers_callback",
+    "lightning_callback",
 )
 
 

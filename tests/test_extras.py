@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import typer
 
+import checkwise as cw
 from checkwise.cli import app
 from checkwise.extras import EXTRA_OF
 from checkwise.store.pack import pack
@@ -25,11 +26,13 @@ from tests.weights.cohorts import STUDY, train_cohort
 ROOT = Path(__file__).parents[1]
 EXTRAS = sorted(set(EXTRA_OF.values()))
 # In a folder with `trained` (a cohort with weights), `study.toml`, `written` (journals only),
-# `packed.tar.xz`, `one.npz`, `evaluate.py` and `table.csv`.
+# `live` (the journal of a live selection), `packed.tar.xz`, `one.npz`, `evaluate.py` and
+# `table.csv`.
 COMMANDS = {
     "demo": ["demo", "--out", "out"],
     "select": ["select", "written"],
     "export": ["export", "trained/runs/RUN", "-o", "best.safetensors"],
+    "prune": ["prune", "live"],
     "rules": ["rules"],
     "metrics": ["metrics", "one.npz"],
     "predict": [
@@ -97,6 +100,8 @@ def material(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pack(folder / "written", folder / "packed.tar.xz")
     rows = ["0,a,source,0.5", "0,b,target,0.4", "9,a,source,0.6", "9,b,target,0.5"]
     (folder / "table.csv").write_text("\n".join(["step,domain,role,accuracy", *rows]))
+    with cw.LiveSelector("source-acc", journal=folder / "live" / "checkwise.jsonl") as live:
+        live.add(1, {"val": {"accuracy": 0.5}})
     np.savez(folder / "one.npz", logits=3 * np.eye(3), labels=np.arange(3))
     (folder / "evaluate.py").write_text(
         "import numpy as np\ndef outputs(path, domain): return 3 * np.eye(3), np.arange(3)\n"
@@ -111,7 +116,7 @@ def said(request: pytest.FixtureRequest, material: Path) -> tuple[str, dict[str,
     extra: str = request.param
     folder = material / extra
     folder.mkdir()
-    for entry in ("trained", "written"):
+    for entry in ("trained", "written", "live"):
         shutil.copytree(material / entry, folder / entry)
     for entry in ("short.toml", "packed.tar.xz", "one.npz", "evaluate.py", "table.csv"):
         shutil.copy(material / entry, folder)
@@ -165,6 +170,14 @@ def test_a_command_works_or_names_the_extra(said: tuple[str, dict[str, Any]]) ->
             "from checkwise.train.networks.extract import backbone_named as b; b('lite0')",
         ),
         ("matplotlib", "from checkwise.figures import style; style.new()"),
+        (
+            "accelerate",
+            "from checkwise.integrations.transformers import ReliabilityCallback",
+        ),
+        (
+            "transformers",
+            "from checkwise.integrations.transformers import ReliabilityCallback",
+        ),
     ],
 )
 def test_a_public_name_says_which_extra_it_needs(absent: str, asked: str, material: Path) -> None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         calibrators,
         data,
         figures,
+        integrations,
         metrics,
         page,
         predict,
@@ -41,12 +42,12 @@ if TYPE_CHECKING:
         train,
         weights,
     )
+    from checkwise.integrations.live import LiveSelector
     from checkwise.metrics import metric
     from checkwise.readers import load, load_runs
     from checkwise.records import RunKey, Trajectory
     from checkwise.selection import (
         Guarantee,
-        LiveSelector,
         LossValley,
         Selection,
         loss_valley,
@@ -61,12 +62,12 @@ __version__ = "0.1.0"
 
 # Loaded when first asked for, so that a command imports only what it uses.
 _NAMES = {
+    "checkwise.integrations": ("LiveSelector",),
     "checkwise.metrics": ("metric",),
     "checkwise.readers": ("load", "load_runs"),
     "checkwise.records": ("RunKey", "Trajectory"),
     "checkwise.selection": (
         "Guarantee",
-        "LiveSelector",
         "LossValley",
         "Rule",
         "Selection",
@@ -85,6 +86,7 @@ _PARTS = (
     "calibrators",
     "data",
     "figures",
+    "integrations",
     "metrics",
     "page",
     "predict",
@@ -119,6 +121,7 @@ __all__ = [
     "calibrators",
     "data",
     "figures",
+    "integrations",
     "load",
     "load_runs",
     "loss_valley",

@@ -19,6 +19,10 @@ EXTRA_OF: Final = {
     "scipy": "study",
     "matplotlib": "study",
     "timm": "timm",
+    "transformers": "transformers",
+    "accelerate": "transformers",
+    "torchmetrics": "torchmetrics",
+    "lightning": "lightning",
 }
 
 

@@ -80,11 +80,15 @@ def test_mistakes_are_refused_at_once() -> None:
         live.add(2, wider)
 
 
-def test_steps_have_to_increase() -> None:
-    live = cw.LiveSelector()
-    live.add(10, outputs(0, 1.0))
-    with pytest.raises(cw.InputError, match="a step after 10, but got 10"):
-        live.add(10, outputs(0, 1.0))
+def test_a_step_added_again_replaces_its_record_and_order_does_not_matter() -> None:
+    live, direct = cw.LiveSelector(), cw.LiveSelector()
+    for step, seed in ((20, 1), (10, 2), (20, 3), (15, 4)):
+        live.add(step, outputs(seed, 1.0))
+    for step, seed in ((10, 2), (15, 4), (20, 3)):
+        direct.add(step, outputs(seed, 1.0))
+    assert live.steps == (10, 15, 20)
+    assert live.trajectory.digest == direct.trajectory.digest
+    assert live.choice == direct.choice
 
 
 def test_nothing_is_droppable_under_a_rule_that_is_not_prunable() -> None:

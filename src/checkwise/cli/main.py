@@ -37,6 +37,7 @@ COMMANDS: dict[str, tuple[tuple[str, str, str], ...]] = {
     "Choose a checkpoint": (
         ("select", "select.command", "Choose a checkpoint of every run."),
         ("export", "export.command", "Copy the weights of the chosen checkpoint."),
+        ("prune", "prune.command", "Delete what cannot be chosen any more."),
         ("calibrate", "calibrate.command", "Fit a temperature on source validation."),
         ("rules", "rules.command", "List the rules and what they need."),
         ("metrics", "metrics.command", "Measure saved logits or probabilities."),

@@ -92,11 +92,16 @@ class Accumulator:
             mine += theirs
         self.n += other.n
 
-    def result(self) -> Report:
-        """Metrics of everything added so far."""
+    @property
+    def sums(self) -> Sums:
+        """What the metrics follow from; those of several accumulators may be added."""
         if self._sums is None:
             raise InputError("Expected at least one example, but got none. Call update() first.")
-        return summarise(self._sums, bins=self.bins, bandwidth=self.bandwidth)
+        return self._sums
+
+    def result(self) -> Report:
+        """Metrics of everything added so far."""
+        return summarise(self.sums, bins=self.bins, bandwidth=self.bandwidth)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_block": None}  # scratch need not travel

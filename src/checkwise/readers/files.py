@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from checkwise.readers import domainbed, swad, table_files, table_runs
+from checkwise.readers import domainbed, live_journal, swad, table_files, table_runs
 from checkwise.readers.json_lines import Line, read_lines
 from checkwise.readers.logs import csv_log, json_log, log_runs
 from checkwise.readers.logs.csv_log import trainer_of
@@ -19,6 +19,7 @@ from checkwise.readers.logs.rows import log_of_rows
 from checkwise.readers.request import LoadedRun, Request
 from checkwise.records import column_names
 from checkwise.records.from_frame import FACTS, REQUIRED
+from checkwise.store.live_journal import is_live_journal
 
 # Files of a folder that are looked into; a file that the caller names may be called anything.
 LOG_SUFFIXES = (".csv", ".log", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".db", ".sqlite")
@@ -41,6 +42,10 @@ def _is_opened(path: Path, start: bytes) -> bool:
 def _read_opened(path: Path, request: Request) -> list[LoadedRun]:
     by = opener(path)
     return [] if by is None else log_runs.read(by.open_logs(path), request)
+
+
+def _is_journal(path: Path, start: bytes) -> bool:
+    return is_live_journal(path)
 
 
 def _is_parquet(path: Path, start: bytes) -> bool:
@@ -119,6 +124,7 @@ def is_tidy(header: Sequence[str], request: Request) -> bool:
 
 # In order; the first that recognises a file reads it.
 FILE_READERS: list[FileReader] = [
+    FileReader(_is_journal, live_journal.read),
     FileReader(_is_opened, _read_opened),
     FileReader(_is_parquet, _read_parquet),
     FileReader(_is_json, _read_json),

@@ -14,6 +14,7 @@ from checkwise.readers import (
     domainbed,
     imported_copies,
     impossible_accuracies,
+    live_journal,
     predictions_folder,
     run_folder,
 )
@@ -28,6 +29,7 @@ from checkwise.records import RunKey, Trajectory
 from checkwise.records.held_out import is_held_out_word, is_target_folder
 from checkwise.store import predictions_record
 from checkwise.store.layout import PACKED, is_held_out
+from checkwise.store.live_journal import live_journals
 from checkwise.text import counted
 
 DEEPEST = 32  # levels of folders that are looked through for runs
@@ -214,6 +216,7 @@ def _in_folder(path: Path, runs: list[LoadedRun]) -> list[LoadedRun]:
 # In order; the first that recognises a folder reads it.
 READERS: list[Reader] = [
     Reader(run_folder.recognises, run_folder.read),
+    Reader(live_journal.recognises, live_journal.read, parts=live_journals, own=live_journal.own),
     Reader(_has_log, _read_folder_log, is_log=True),
     Reader(predictions_folder.recognises, predictions_folder.read),
     *map(_opened, OPENERS),

@@ -4,7 +4,7 @@ from checkwise.selection import built_in_rules as built_in_rules
 from checkwise.selection.columns import Columns
 from checkwise.selection.default_rule import DEFAULT_RULE, usable_rules
 from checkwise.selection.guarantees import Guarantee, source_accuracy_radius, worst_domain_radius
-from checkwise.selection.live import LiveSelector
+from checkwise.selection.live import LiveSelection
 from checkwise.selection.result import Selection
 from checkwise.selection.rules import Rule, get_rule, is_rule, rule, rules
 from checkwise.selection.select import select, select_many
@@ -14,7 +14,7 @@ __all__ = [
     "DEFAULT_RULE",
     "Columns",
     "Guarantee",
-    "LiveSelector",
+    "LiveSelection",
     "LossValley",
     "Rule",
     "Selection",

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from copy import copy
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from checkwise.metrics.settings import BANDWIDTH, BINS
 from checkwise.records import Trajectory
+from checkwise.records.checkpoint_record import CheckpointRecord
 from checkwise.records.from_predictions import Recorder
 from checkwise.records.held_out import as_names
 from checkwise.selection.default_rule import DEFAULT_RULE
@@ -17,10 +20,11 @@ from checkwise.selection.result import Selection
 from checkwise.selection.rules import find_metrics, get_rule
 from checkwise.selection.select import select
 from checkwise.selection.standing import Weights, check_weighting
+from checkwise.text import listed
 
 
-class LiveSelector:
-    """A selection that grows with the run.
+class LiveSelection:
+    """A selection that grows with the run; see ``LiveSelector``, which can keep it in a file.
 
     Args:
         rule: a name from :func:`rules`.
@@ -28,14 +32,6 @@ class LiveSelector:
         held_out, sources: domains that ``add`` skips unread, and domains that are validation
             although their names look held out (``test``, ``ood`` …).
         weights, worst_domain, directions, params: as for :func:`select`.
-
-    Example:
-        >>> z, y = np.array([[2.0, 0.0], [0.0, 1.0]]), [0, 1]
-        >>> live = LiveSelector("ac-nc", delta_pp=0.5)
-        >>> live.add(100, {"val": (-z, y)})
-        >>> live.add(200, {"val": (z, y)})
-        >>> live.choice, live.droppable
-        (200, (100,))
     """
 
     def __init__(
@@ -52,26 +48,59 @@ class LiveSelector:
         **params: Any,
     ):
         self._rule = get_rule(rule)
-        find_metrics(self._rule, self._rule.complete(params))
+        self._params = self._rule.complete(params)
+        find_metrics(self._rule, self._params)
         check_weighting(weights, worst_domain)
-        self._options = {
+        self._weighting: dict[str, Any] = {
             "weights": weights,
             "worst_domain": worst_domain,
             "directions": check_directions(directions),
-            **params,
         }
         self._recorder = Recorder("logits", bins, bandwidth, as_names(held_out), as_names(sources))
+        self._without_weights: frozenset[int] = frozenset()
         self._selection: Selection | None = None
 
     def add(self, step: int, outputs: Mapping[str, Any]) -> None:
-        """Measure one checkpoint on source validation.
+        """Measure one checkpoint on source validation; a step added again replaces its record.
 
         Args:
-            step: training step, later than the last one added.
-            outputs: domain → ``(logits, labels)``, or a ``Report`` from an ``Accumulator``.
+            step: training step.
+            outputs: domain → ``(logits, labels)``, a ``Report`` from an ``Accumulator``, or plain
+                metrics as ``{"accuracy": 0.9, "nll": 0.3, "n": 500}``.
         """
-        self._recorder.add(step, outputs)
+        self._put(self._recorder.measure(step, outputs))
+
+    def preview(self, step: int, outputs: Mapping[str, Any]) -> LiveSelection:
+        """What ``add`` would lead to; this selection stays as it is."""
+        ahead = copy(self)
+        ahead.__class__ = LiveSelection  # whatever writes records down has no part in it
+        ahead._recorder = replace(self._recorder, records=dict(self._recorder.records))
+        ahead._without_weights = self._without_weights - {step}
+        ahead.add(step, outputs)
+        return ahead
+
+    def _put(self, record: CheckpointRecord) -> None:
+        self._recorder.put(record)
         self._selection = None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Everything besides the records that decides the choice."""
+        recorder = self._recorder
+        return {
+            "rule": self._rule.name,
+            "params": dict(self._params),
+            **self._weighting,
+            "bins": recorder.bins,
+            "bandwidth": recorder.bandwidth,
+            "held_out": recorder.held_out,
+            "sources": recorder.sources,
+        }
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """The steps added so far, in order."""
+        return tuple(sorted(self._recorder.records))
 
     @property
     def trajectory(self) -> Trajectory:
@@ -80,10 +109,42 @@ class LiveSelector:
 
     @property
     def selection(self) -> Selection | None:
-        """The selection among the checkpoints so far; None while there is none to choose."""
-        if self._selection is None and not all(self._recorder.diverged):
-            self._selection = select(self.trajectory, self._rule, **self._options)
+        """The selection among the checkpoints so far; None while there is none to choose.
+
+        A training that is resumed may replace the record of the best step by a worse one, so that
+        a step whose weights were deleted is near-best again. Such steps are left out, with a note.
+        """
+        if self._selection is None:
+            self._selection = self._select()
         return self._selection
+
+    def _select(self) -> Selection | None:
+        records = self._recorder.records.values()
+        if all(record.diverged for record in records):
+            return None
+        trajectory = self.trajectory
+        chosen = self._choose(trajectory)
+        if all(record.step in self._without_weights or record.diverged for record in records):
+            return chosen
+        # Without the best, others are near-best, which may be gone too.
+        while gone := self._without_weights.intersection(chosen.eligible_steps):
+            steps = listed([str(step) for step in sorted(gone)])
+            note = f"left out, because the weights were deleted: {steps}"
+            trajectory = _without(trajectory, gone, note)
+            chosen = self._choose(trajectory)
+        return chosen
+
+    def among(self, steps: Iterable[int]) -> Chosen:
+        """The choice if there were only some of the checkpoints."""
+        records = self._recorder.records
+        measured = tuple(step for step in self.steps if step in set(steps))
+        if all(records[step].diverged for step in measured):
+            return Chosen(None, measured)
+        others = frozenset(self.steps).difference(measured)
+        return Chosen(self._choose(_without(self.trajectory, others)), measured)
+
+    def _choose(self, trajectory: Trajectory) -> Selection:
+        return select(trajectory, self._rule, **self._weighting, **self._params)
 
     @property
     def choice(self) -> int | None:
@@ -91,20 +152,73 @@ class LiveSelector:
         return None if self.selection is None else self.selection.step
 
     @property
+    def keep(self) -> tuple[int, ...]:
+        """Steps whose weights have to stay: this record or a later one may make them the choice."""
+        dropped = set(self.droppable)
+        return tuple(step for step in self.steps if step not in dropped)
+
+    @property
     def droppable(self) -> tuple[int, ...]:
         """Steps whose weights can be deleted: no later record can make the rule choose them.
 
-        The best accuracy only grows, so what falls below the tolerance stays below. So it is with
-        any other constraint and a tolerance in its own units. A relative one of p moves too: its
-        edge best − p·|best| rises with the best, by 1 − p above 0 and by 1 + p below, and p is at
-        most 1. Where lower is better, all of this is mirrored.
+        Proof. Let a_i be the accuracy of checkpoint i, b_t the best of the first t, and δ the
+        tolerance. Checkpoint i is feasible at t if a_i ≥ b_t − δ. The best only rises: b_s ≤ b_t
+        for s ≤ t. So if a_i < b_s − δ then a_i < b_t − δ for every later t, and i is never
+        feasible again. Objectives are normalised over the feasible checkpoints alone, so those
+        that fell out change neither the choice nor its score.
+
+        So it is with any other constraint and a tolerance in its own units. A relative one of p
+        moves too: its edge b − p·|b| rises with b, by 1 − p above 0 and by 1 + p below, and p is
+        at most 1. Where lower is better, all of this is mirrored.
 
         Empty for rules to which this does not apply (``Rule.prunable``).
         """
-        if not self._rule.prunable or self.selection is None:
+        chosen = self.selection
+        if not self._rule.prunable or chosen is None:
             return ()
-        eligible = self.selection.ranking.eligible
-        if self.selection.params.get("pareto"):
-            # A dominated checkpoint stays: the one that beats it may fall below the tolerance.
-            eligible = self.selection.feasible
-        return tuple(np.array(self._recorder.steps)[~eligible].tolist())
+        stay = set(may_be_chosen(chosen))
+        return tuple(step for step in self.steps if step not in stay)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A selection as policies of retention see it: what was measured, and what may be chosen."""
+
+    selection: Selection | None
+    steps: tuple[int, ...]
+
+    @classmethod
+    def of(cls, selection: Selection) -> Chosen:
+        """A run that is over."""
+        return cls(selection, tuple(selection.trajectory.steps.tolist()))
+
+    @property
+    def keep(self) -> tuple[int, ...]:
+        """The steps that may still be chosen."""
+        return self.steps if self.selection is None else may_be_chosen(self.selection)
+
+
+def may_be_chosen(chosen: Selection) -> tuple[int, ...]:
+    """Steps that the rule may choose when more checkpoints come."""
+    run = chosen.trajectory
+    if not chosen.rule_used.prunable:
+        return tuple(run.steps.tolist())
+    eligible = chosen.ranking.eligible
+    if chosen.params.get("pareto"):
+        # A dominated checkpoint stays: the one that beats it may fall below the tolerance.
+        eligible = chosen.feasible
+    return tuple(run.steps[eligible].tolist())
+
+
+def _without(run: Trajectory, steps: frozenset[int], *notes: str) -> Trajectory:
+    """A run without some of its checkpoints."""
+    stay = ~np.isin(run.steps, list(steps))
+    return replace(
+        run,
+        steps=run.steps[stay],
+        values={name: values[stay] for name, values in run.values.items()},
+        correct=None if run.correct is None else run.correct[stay],
+        diverged=run.diverged[stay],
+        paths=run.paths and tuple(p for p, s in zip(run.paths, stay, strict=True) if s),
+        notes=(*run.notes, *notes),
+    )

@@ -13,9 +13,15 @@ import numpy as np
 
 from checkwise.metrics.registry import Direction
 from checkwise.selection.constraint import Tolerance
-from checkwise.selection.standing import SLACK_PP, BoolArray, FloatArray, IntArray, dense_order
+from checkwise.selection.standing import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    dense_order,
+    nearest_float,
+)
 
-SLACK = SLACK_PP / 100
+SLACK = Fraction(1, 10**11)
 
 
 @dataclass(frozen=True)
@@ -27,27 +33,30 @@ class ScoreStanding:
         best: the best value of a checkpoint that did not diverge.
         gap: how much worse than the best, 0 or more, [T]; nan for diverged checkpoints.
         order: dense rank, 0 for the best value, equal where values are equal, [T].
+        direction: whether higher or lower is better.
     """
 
     values: FloatArray
     best: Fraction
     gap: FloatArray
     order: IntArray
+    direction: Direction
     _diverged: BoolArray
 
     def near_best(self, asked: Tolerance) -> BoolArray:
         """The feasible set: not diverged, and no further from the best than the tolerance."""
-        size, allowed = abs(float(self.best)), float(asked.allowed(self.best))
+        size, allowed = abs(self.best), asked.allowed(self.best)
         with_slack = allowed + SLACK * (size + allowed)
-        near = ~self._diverged
         if asked.relative:
-            # Up to 100%, the edge only moves towards better values while the best improves. It
-            # never crosses 0, which a rounded gap would not show.
+            # Up to 100%, the edge only moves towards better values while the best improves.
             with_slack = min(with_slack, size)
-            best = 0 if not self.best else 1 if self.best > 0 else -1
-            near &= (np.sign(self.values) == best) | ((self.values == 0) & (asked.amount == 1))
+        # An exact edge that is rounded once cannot move back, as sums of floats may by a bit.
         with np.errstate(invalid="ignore"):
-            return np.asarray(self.gap <= with_slack, dtype=bool) & near
+            if self.direction == "higher":
+                near = self.values >= nearest_float(self.best - with_slack)
+            else:
+                near = self.values <= nearest_float(self.best + with_slack)
+        return np.asarray(near, dtype=bool) & ~self._diverged
 
 
 def score_standing(values: FloatArray, diverged: BoolArray, direction: Direction) -> ScoreStanding:
@@ -58,6 +67,7 @@ def score_standing(values: FloatArray, diverged: BoolArray, direction: Direction
         values=values,
         best=Fraction(best if direction == "higher" else -best),
         gap=np.where(diverged, np.nan, best - quality),
-        order=dense_order(quality, diverged, SLACK * abs(best)),
+        order=dense_order(quality, diverged, float(SLACK) * abs(best)),
+        direction=direction,
         _diverged=diverged,
     )

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from math import floor, fsum, lcm
+from math import floor, fsum, inf, lcm
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -27,6 +27,7 @@ Weights: TypeAlias = str | Mapping[str, float]
 Points: TypeAlias = str | float | Decimal | Fraction  # percentage points
 
 SLACK_PP = 1e-9
+_SLACK = Fraction(1, 10**9)
 _LARGEST_EXPONENT = 30  # exact fractions of larger decimals would fill the memory
 _LARGEST_UNIT = 2**62
 
@@ -45,6 +46,18 @@ def decimal(value: object, what: str) -> Fraction:
     if number and (abs(number.adjusted()) > _LARGEST_EXPONENT or too_fine):
         raise InputError(f"Expected {what} of a sensible size, but got {shown(value, 40)}.")
     return Fraction(number)
+
+
+def nearest_float(exact: Fraction) -> float:
+    """The float nearest to a fraction, infinite where there is none; it keeps their order.
+
+    >>> nearest_float(Fraction(1, 3)), nearest_float(Fraction(-(10**400)))
+    (0.3333333333333333, -inf)
+    """
+    try:
+        return float(exact)
+    except OverflowError:
+        return inf if exact > 0 else -inf
 
 
 def tolerance(delta_pp: Points) -> Fraction:
@@ -148,10 +161,10 @@ class Standing:
         """The feasible set: not diverged and at most ``delta_pp`` points below the best."""
         best = self._units[~self._diverged].max()
         if self.exact:
-            allowed: float = floor(delta_pp * self._denominator / 100)
+            near = best - self._units <= floor(delta_pp * self._denominator / 100)
         else:
-            allowed = float(delta_pp) / 100 + SLACK_PP / 100
-        return np.asarray(best - self._units <= allowed, dtype=bool) & ~self._diverged
+            near = self._units >= nearest_float(self.best - (delta_pp + _SLACK) / 100)
+        return np.asarray(near, dtype=bool) & ~self._diverged
 
     def at_least(self, threshold_pp: Fraction) -> BoolArray:
         """Not diverged and at or above an absolute accuracy in points."""

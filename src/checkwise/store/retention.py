@@ -1,14 +1,172 @@
-"""Which weights stay on disk while a run trains."""
+"""Which weights stay on disk: small policies that combine, and those of own runs.
+
+A policy is pure. It names the steps that stay among those that were saved, by what is known of the
+run; ``deleting`` deletes the others.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, Protocol, TypeAlias, get_args
 
+from checkwise.metrics.settings import whole
 from checkwise.selection.columns import Columns
+from checkwise.selection.default_rule import DEFAULT_RULE
+from checkwise.selection.live import may_be_chosen
+from checkwise.selection.result import Selection
+from checkwise.selection.rules import get_rule
+from checkwise.selection.select import select
+from checkwise.selection.standing import Points
 from checkwise.store import layout
 from checkwise.store.run import trajectory_of
+
+
+class RunSoFar(Protocol):
+    """What a policy may ask about a run: a ``LiveSelector``, or a run that is over."""
+
+    @property
+    def selection(self) -> Selection | None:
+        """The choice among the checkpoints so far; None while there is none to choose."""
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """The steps that were measured."""
+
+    @property
+    def keep(self) -> tuple[int, ...]:
+        """Those of them that may still be chosen."""
+
+
+class Policy:
+    """Says which checkpoints stay; ``a | b`` keeps what ``a`` or ``b`` keeps."""
+
+    def why(self, step: int, live: RunSoFar) -> str:
+        """Why a step stays that this policy keeps, in a few words."""
+        raise NotImplementedError
+
+    def keep(self, steps: Iterable[int], live: RunSoFar) -> frozenset[int]:
+        """The steps among ``steps``, which were saved, that stay."""
+        raise NotImplementedError
+
+    def __or__(self, other: Policy) -> Policy:
+        if not isinstance(other, Policy):
+            return NotImplemented
+        return AnyOf((*parts(self), *parts(other)))
+
+
+@dataclass(frozen=True)
+class KeepFeasible(Policy):
+    """Keep what a rule may still choose, and every step that was not measured.
+
+    Args:
+        rule: the rule; by default that of the run.
+        delta_pp: its tolerance in points, by default the rule's own.
+
+    Example:
+        >>> from checkwise.integrations import LiveSelector
+        >>> live = LiveSelector("source-acc")
+        >>> live.add(1, {"val": {"accuracy": 0.80}})
+        >>> live.add(2, {"val": {"accuracy": 0.90}})
+        >>> live.add(3, {"val": {"accuracy": 0.70}})
+        >>> sorted(KeepFeasible().keep([1, 2, 3], live))
+        [2]
+        >>> sorted((KeepFeasible("ac-early", 10) | KeepLast(1)).keep([1, 2, 3], live))
+        [1, 2, 3]
+    """
+
+    rule: str | None = None
+    delta_pp: Points | None = None
+
+    def __post_init__(self) -> None:
+        if self.rule is not None or self.delta_pp is not None:
+            get_rule(self.rule or DEFAULT_RULE).complete(self._params)
+
+    @property
+    def _params(self) -> dict[str, Any]:
+        return {} if self.delta_pp is None else {"delta_pp": self.delta_pp}
+
+    def keep(self, steps: Iterable[int], live: RunSoFar) -> frozenset[int]:
+        """Everything but the measured steps that cannot be chosen any more."""
+        stay = self._choosable(live)
+        measured = set(live.steps)
+        return frozenset(step for step in steps if step in stay or step not in measured)
+
+    def why(self, step: int, live: RunSoFar) -> str:
+        """Whether it may be chosen, or nothing is known of it."""
+        return "may still be chosen" if step in live.steps else "not measured"
+
+    def _choosable(self, live: RunSoFar) -> set[int]:
+        chosen = live.selection
+        if chosen is None or (self.rule is None and self.delta_pp is None):
+            return set(live.keep)
+        by_rule = select(
+            chosen.trajectory,
+            self.rule or DEFAULT_RULE,
+            weights=chosen.weights,
+            worst_domain=chosen.worst_domain,
+            directions=chosen.directions,
+            **self._params,
+        )
+        return set(may_be_chosen(by_rule))
+
+
+@dataclass(frozen=True)
+class KeepLast(Policy):
+    """Keep the n latest steps."""
+
+    n: int
+
+    def __post_init__(self) -> None:
+        whole(self.n, "n", least=1)
+
+    def keep(self, steps: Iterable[int], live: RunSoFar) -> frozenset[int]:
+        """The n latest of the steps."""
+        return frozenset(sorted(steps)[-self.n :])
+
+    def why(self, step: int, live: RunSoFar) -> str:
+        """How many of the last stay."""
+        return "the last" if self.n == 1 else f"among the last {self.n}"
+
+
+@dataclass(frozen=True)
+class KeepEvery(Policy):
+    """Keep the first checkpoint of every n steps: steps 0, n, 2n … where these were saved."""
+
+    n: int
+
+    def __post_init__(self) -> None:
+        whole(self.n, "n", least=1)
+
+    def keep(self, steps: Iterable[int], live: RunSoFar) -> frozenset[int]:
+        """The earliest step of each stretch of n steps."""
+        first: dict[int, int] = {}
+        for step in sorted(steps):
+            first.setdefault(step // self.n, step)
+        return frozenset(first.values())
+
+    def why(self, step: int, live: RunSoFar) -> str:
+        """How often one stays."""
+        return f"the first of every {self.n} steps"
+
+
+@dataclass(frozen=True)
+class AnyOf(Policy):
+    """Keep what any of several policies keeps."""
+
+    policies: tuple[Policy, ...]
+
+    def keep(self, steps: Iterable[int], live: RunSoFar) -> frozenset[int]:
+        """The union."""
+        listed = tuple(steps)
+        return frozenset().union(*(policy.keep(listed, live) for policy in self.policies))
+
+
+def parts(policy: Policy) -> tuple[Policy, ...]:
+    """The policies that a policy is made of."""
+    return policy.policies if isinstance(policy, AnyOf) else (policy,)
+
 
 Keep: TypeAlias = Literal["all", "feasible", "none"]
 KEEPS: Final[tuple[Keep, ...]] = get_args(Keep)

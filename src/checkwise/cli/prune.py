@@ -1,0 +1,238 @@
+"""``checkwise prune``: delete the checkpoints that no rule can choose any more."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from checkwise.cli import printing
+from checkwise.cli.input_options import InputOptions
+from checkwise.cli.option_groups import with_groups
+from checkwise.cli.options import AsJson
+from checkwise.cli.rule_options import RuleName, RunRuleOptions
+from checkwise.errors import InputError
+from checkwise.integrations import LiveSelector
+from checkwise.records import Trajectory
+from checkwise.selection import Selection, select
+from checkwise.selection.live import Chosen
+from checkwise.store import layout
+from checkwise.store.deleting import delete_others
+from checkwise.store.live_journal import is_live_journal, live_journals
+from checkwise.store.pruning import Pruning, plan_pruning
+from checkwise.store.retention import KeepEvery, KeepFeasible, KeepLast, Policy
+from checkwise.store.safe_read import has_file
+from checkwise.text import counted
+
+
+@with_groups
+def command(
+    run: Annotated[
+        Path, typer.Argument(help="A run's folder or log, with its checkpoints beside it.")
+    ],
+    rule: RuleName = None,
+    *,
+    options: RunRuleOptions,
+    inputs: InputOptions,
+    keep_last: Annotated[
+        int | None, typer.Option(metavar="N", help="Also keep the last N checkpoints.")
+    ] = None,
+    keep_every: Annotated[
+        int | None, typer.Option(metavar="N", help="Also keep the first of every N steps.")
+    ] = None,
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Delete; without it nothing is deleted.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show which checkpoints of RUN cannot be chosen any more, and delete them with --apply.
+
+    The chosen one, the newest, and everything that the rule may still choose stay. Only checkpoints
+    that belong to a logged step are looked at.
+    """
+    extra = _extra(keep_last, keep_every)
+    journal = _journal(run)
+    if journal is not None:
+        options.load_plugins()
+        _refuse_settings(options, rule, journal)
+        with closing(LiveSelector.from_journal(journal, read_only=not apply)) as live:
+            policy = _with(KeepFeasible(), extra)
+            plan = live.prune(policy) if apply else live.plan_pruning(policy)
+            chosen = live.selection
+    else:
+        trajectory = _load(run, rule, options, inputs)
+        chosen = select(trajectory, rule, **options.weighting, **options.params)
+        saved = _saved(trajectory, run)
+        _check_chosen(chosen, saved)
+        always = _outside(saved, run, named=inputs.checkpoints is not None)
+        plan = plan_pruning(saved, Chosen.of(chosen), _with(KeepFeasible(), extra), always=always)
+        if apply:
+            delete_others(saved, plan.stays)
+    if as_json:
+        print(json.dumps(record(chosen, plan, applied=apply), allow_nan=False))
+    else:
+        _show(chosen, plan, run, applied=apply)
+
+
+def _extra(keep_last: int | None, keep_every: int | None) -> list[Policy]:
+    policies: list[Policy] = []
+    if keep_last is not None:
+        policies.append(KeepLast(keep_last))
+    if keep_every is not None:
+        policies.append(KeepEvery(keep_every))
+    return policies
+
+
+def _with(policy: Policy, others: list[Policy]) -> Policy:
+    for other in others:
+        policy = policy | other
+    return policy
+
+
+def _journal(run: Path) -> Path | None:
+    """The journal of a live selection, if the run has one."""
+    journals = live_journals(run) if run.is_dir() else [run] * is_live_journal(run)
+    if len(journals) > 1:
+        raise InputError(
+            f"Expected one run in {run}, but it holds the journals "
+            f"{', '.join(path.name for path in journals)}: name one of them."
+        )
+    return journals[0] if journals else None
+
+
+def _refuse_settings(options: RunRuleOptions, rule: str | None, journal: Path) -> None:
+    weighting = {"weights": "equal", "worst_domain": False}
+    if rule is not None or options.params or options.weighting != weighting:
+        raise InputError(
+            f"Expected no rule or parameters, because {journal} names those that the run was "
+            "trained with: leave them out."
+        )
+
+
+def _load(run: Path, rule: str | None, options: RunRuleOptions, inputs: InputOptions) -> Trajectory:
+    if inputs.include_unsaved:
+        raise InputError(
+            "Expected no --include-unsaved: what may be deleted is judged among the checkpoints "
+            "that are there; leave it out."
+        )
+    runs = inputs.load_runs(run, rule, options)
+    if len(runs) > 1:
+        raise InputError(f"Expected one run in {run}, but found {len(runs)}: name one of them.")
+    return next(iter(runs.values()))
+
+
+def _saved(trajectory: Trajectory, run: Path) -> dict[int, Path]:
+    """Step → checkpoint, for the steps that have one on disk."""
+    steps = zip(trajectory.steps.tolist(), trajectory.paths or (), strict=False)
+    saved = {step: Path(path) for step, path in steps if path and os.path.lexists(path)}
+    if not saved:
+        raise InputError(
+            f"Expected checkpoints of the logged steps of {run}, but found none: name them with "
+            "--checkpoints, as in 'weights.{epoch}.keras'."
+        )
+    for path in saved.values():
+        if has_file(path.parent.parent, layout.RUN):
+            raise InputError(
+                f"Expected a run of another trainer, but {path.parent.parent} is one of checkwise, "
+                "whose record lists every file that it keeps: to keep only these, train with "
+                'keep = "feasible" in the study.'
+            )
+    return saved
+
+
+def _check_chosen(chosen: Selection, saved: Mapping[int, Path]) -> None:
+    if chosen.step not in saved:
+        raise InputError(
+            f"Expected the checkpoint of step {chosen.step}, which is chosen, but it is not on "
+            "disk: nothing is deleted before it is."
+        )
+
+
+def _outside(saved: Mapping[int, Path], run: Path, *, named: bool) -> dict[int, str]:
+    """Checkpoints that stay because of where they are; a pattern of the user's names any place."""
+    home = Path(os.path.realpath(run if run.is_dir() else run.parent))
+    reasons = {}
+    for step, path in saved.items():
+        place = Path(os.path.realpath(path))
+        if home.is_relative_to(place):
+            reasons[step] = "holds the run"
+        elif not named and not place.is_relative_to(home):
+            reasons[step] = "outside the folder; name it with --checkpoints"
+    return reasons
+
+
+def record(chosen: Selection | None, plan: Pruning, *, applied: bool) -> dict[str, Any]:
+    """The stable JSON."""
+    return {
+        "schema": 1,
+        "rule": None if chosen is None else chosen.rule,
+        "step": None if chosen is None else chosen.step,
+        "applied": applied,
+        "freed_bytes": plan.bytes,
+        "checkpoints": [
+            {
+                "step": saved.step,
+                "path": str(saved.path),
+                "bytes": saved.bytes,
+                "stays": bool(saved.why),
+                "why": saved.why or "cannot be chosen any more",
+            }
+            for saved in plan.checkpoints
+        ],
+    }
+
+
+def _show(chosen: Selection | None, plan: Pruning, run: Path, *, applied: bool) -> None:
+    out = printing.console()
+    accuracy = _accuracies(chosen)
+    rows = [
+        (
+            str(saved.step),
+            *((accuracy.get(saved.step, "-"),) * bool(accuracy)),
+            _size(saved.bytes),
+            f"stays: {saved.why}" if saved.why else "deleted" if applied else "can go",
+            _below(saved.path, run),
+        )
+        for saved in plan.checkpoints
+    ]
+    header = ("step", *(("accuracy",) * bool(accuracy)), "size", "", "checkpoint")
+    out.print(printing.table(header, rows, left=("", "checkpoint"), whole=("checkpoint",)))
+    out.print()
+    gone, there = len(plan.goes), len(plan.checkpoints)
+    if chosen is not None:
+        out.print(f"{chosen.rule} chooses step {chosen.step}.")
+    if not gone:
+        out.print(f"All {counted(there, 'checkpoint')} stay: nothing to delete.")
+    elif applied:
+        out.print(f"Deleted {gone} of {counted(there, 'checkpoint')}: {_size(plan.bytes)} freed.")
+    else:
+        out.print(
+            f"{gone} of {counted(there, 'checkpoint')} can go, which frees {_size(plan.bytes)}. "
+            "Nothing was deleted: add --apply."
+        )
+
+
+def _accuracies(chosen: Selection | None) -> dict[int, str]:
+    if chosen is None or "accuracy" not in chosen.columns:
+        return {}
+    steps = chosen.trajectory.steps.tolist()
+    values = chosen.columns["accuracy"].tolist()
+    return {step: f"{100 * value:.2f}" for step, value in zip(steps, values, strict=True)}
+
+
+def _size(size: int) -> str:
+    """Bytes for people, in powers of 1000 as disks are sold."""
+    for power, unit in ((9, "GB"), (6, "MB"), (3, "kB")):
+        if size >= 10**power:
+            return f"{size / 10**power:.1f} {unit}"
+    return counted(size, "byte")
+
+
+def _below(path: Path, run: Path) -> str:
+    folder = run if run.is_dir() else run.parent
+    return str(path.relative_to(folder)) if path.is_relative_to(folder) else str(path)

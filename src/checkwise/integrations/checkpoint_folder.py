@@ -1,0 +1,246 @@
+"""The checkpoints of a training in one folder: which is chosen, where each is saved, which stay.
+
+For trainers whose checkpoint has to name the choice before it is written. A checkpoint goes through
+``weigh`` (what would be chosen), ``plan`` (where it goes), the save itself, ``commit`` (it is
+whole, and the journal learns of it) and ``prune``. Killed at any instant, ``open`` finds the chosen
+checkpoint whole and removes what was half done.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from checkwise.errors import InputError
+from checkwise.integrations.live import LiveSelector
+from checkwise.integrations.saving import Place, clean_up, last_link, point
+from checkwise.selection.live import LiveSelection
+from checkwise.selection.result import Selection
+from checkwise.store.retention import KeepFeasible, Policy, RunSoFar
+from checkwise.text import counted
+
+JOURNAL: Final = "checkwise.jsonl"
+Name = Callable[[int | None], str]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What follows if a checkpoint is added.
+
+    Attributes:
+        entries: its metrics per domain.
+        choice: the step that is chosen then.
+        scores: step → score, of every step that may still be chosen.
+        logged: metrics per domain and the choice, by name.
+    """
+
+    entries: Mapping[str, Any]
+    choice: int | None
+    scores: Mapping[int, float]
+    logged: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Paths; an empty one where there is none.
+
+    Attributes:
+        path: where the checkpoint goes.
+        part: where it is written until it is whole.
+        best: the chosen checkpoint.
+        last: the link to the newest.
+        scores: path → score, of every checkpoint that may still be chosen.
+    """
+
+    path: str = ""
+    part: str = ""
+    best: str = ""
+    last: str = ""
+    scores: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class KeepMeasured(Policy):
+    """What may still be chosen, what another policy keeps, and no step without a record."""
+
+    also: Policy | None
+    steps: frozenset[int] = frozenset()
+
+    def keep(self, steps: Iterable[int], live: RunSoFar) -> frozenset[int]:
+        """The measured steps that either keeps, and ``steps``."""
+        measured = [step for step in steps if step in live.steps]
+        policy = KeepFeasible() if self.also is None else KeepFeasible() | self.also
+        return policy.keep(measured, live) | self.steps
+
+    def why(self, step: int, live: RunSoFar) -> str:
+        """Of a step that it keeps."""
+        return "resumed from" if step in self.steps else "may be chosen, or kept on request"
+
+
+class CheckpointFolder:
+    """The checkpoints in one folder; only the first process of a training uses it.
+
+    Args:
+        rule: a name from ``cw.rules()``.
+        also: what else stays.
+        options: those of ``LiveSelector``.
+    """
+
+    def __init__(self, rule: str, also: Policy | None, options: Mapping[str, Any]) -> None:
+        LiveSelector(rule, **options)  # a wrong name or parameter is refused before any training
+        self._rule, self._also, self._options = rule, also, dict(options)
+        self._live: LiveSelector | None = None
+        self._folder = Path()
+        self._continues = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_live": None}  # a journal has one writer
+
+    @property
+    def described(self) -> str:
+        """The rule and its options."""
+        return f"{self._rule} {self._options}"
+
+    @property
+    def selection(self) -> Selection | None:
+        """The selection among the checkpoints so far."""
+        return None if self._live is None else self._live.selection
+
+    def open(self, folder: Path, resumed: str | None = None) -> Plan:
+        """Rebuild everything from the journal and finish what was cut off.
+
+        Args:
+            folder: where the checkpoints are.
+            resumed: the checkpoint that it goes on from.
+        """
+        self.close()
+        self._folder = folder
+        live = self._selector()
+        if clean_up(folder, {path for s, path in live.checkpoints.items() if s in live.steps}):
+            live.close()
+            live = self._selector()  # which notes what is gone
+        self._live = live
+        self._continues = bool(live.steps) and last_link(folder).exists()
+        self._link()
+        source = None if resumed is None else os.path.realpath(resumed)
+        self.prune(s for s, path in live.checkpoints.items() if os.path.realpath(path) == source)
+        return self._planned(live, live.checkpoints)
+
+    def check_new(self) -> None:
+        """Refuse records of another training, where one starts at its first step.
+
+        A process that was killed within its first save has left a record and no ``last.ckpt``:
+        nobody can go on from there, so the training may start again.
+        """
+        if self._continues:
+            raise InputError(
+                f"Expected a folder without records, but {self._folder / JOURNAL} has "
+                f"{counted(len(self._opened.steps), 'checkpoint')} of an earlier training: go on "
+                'from it with fit(…, ckpt_path="last"), or choose another dirpath.'
+            )
+
+    def close(self) -> None:
+        """Let another process write to the journal."""
+        if self._live is not None:
+            self._live.close()
+
+    def weigh(self, step: int, entries: Mapping[str, Any]) -> Outcome:
+        """What is chosen if the checkpoint of a step is added; nothing is written."""
+        ahead = self._opened.preview(step, entries)
+        return Outcome(entries, ahead.choice, _scores(ahead), _logged(ahead, step))
+
+    def plan(self, step: int, outcome: Outcome | None, name: Name) -> Plan:
+        """Where the checkpoint of a step goes, and what is chosen once it is there.
+
+        A step that was saved before goes to the same place.
+
+        Args:
+            step: the training step.
+            outcome: from ``weigh``; None if it is not recorded.
+            name: ``name(None)`` is the file for it, ``name(1)`` … if that exists.
+        """
+        live = self._opened
+        place = Place(live.checkpoints.get(step) or _free(name))
+        place.announce()
+        files = {**live.checkpoints, step: place.path}
+        return self._planned(outcome or live, files, place)
+
+    def commit(self, step: int, outcome: Outcome | None, plan: Plan) -> None:
+        """After the save: give the file its name, and write it down."""
+        live, place = self._opened, Place(Path(plan.path))
+        place.finish()
+        live.saved(step, place.path)
+        if outcome is not None:
+            live.add(step, outcome.entries)
+        place.settle()
+        self._link()
+
+    def abandon(self, plan: Plan) -> None:
+        """After a save that failed."""
+        Place(Path(plan.path)).abandon()
+
+    def prune(self, stay: Iterable[int] = ()) -> None:
+        """Delete what can no longer be chosen, but never the newest."""
+        self._opened.prune(KeepMeasured(self._also, frozenset(stay)))
+
+    def _selector(self) -> LiveSelector:
+        return LiveSelector(self._rule, journal=self._folder / JOURNAL, **self._options)
+
+    @property
+    def _opened(self) -> LiveSelector:
+        if self._live is None:
+            raise InputError("Expected an open journal, but there is none: call open() first.")
+        return self._live
+
+    def _link(self) -> None:
+        """Let ``last.ckpt`` point to the newest checkpoint."""
+        if paths := list(self._opened.checkpoints.values()):
+            point(last_link(self._folder), paths[-1])
+
+    def _planned(
+        self, ahead: Outcome | LiveSelection, files: Mapping[int, Path], place: Place | None = None
+    ) -> Plan:
+        scores = ahead.scores if isinstance(ahead, Outcome) else _scores(ahead)
+        best = None if ahead.choice is None else files.get(ahead.choice)
+        return Plan(
+            path=str(place.path) if place else "",
+            part=str(place.part) if place else "",
+            best=str(best or ""),
+            last=str(last_link(self._folder)) if files else "",
+            scores={str(files[step]): score for step, score in scores.items() if step in files},
+        )
+
+
+def _free(name: Name) -> Path:
+    """The first name that nothing has."""
+    version: int | None = None
+    while os.path.lexists(path := name(version)):
+        version = (version or 0) + 1
+    return Path(path)
+
+
+def _scores(live: LiveSelection) -> dict[int, float]:
+    selection = live.selection
+    if selection is None:
+        return {}
+    scores = dict(zip(selection.trajectory.steps.tolist(), selection.ranking.score, strict=True))
+    return {step: float(scores[step]) for step in live.keep if step in scores}
+
+
+def _logged(live: LiveSelection, step: int) -> dict[str, float]:
+    """Metrics of a step per domain, and the choice; nothing that is not finite."""
+    selection = live.selection
+    if selection is None:
+        return {}
+    run = live.trajectory
+    row = run.steps.tolist().index(step)
+    logged = {
+        f"{domain}/{metric}": float(values[row, column])
+        for metric, values in run.values.items()
+        for column, domain in enumerate(run.domains)
+        if not run.diverged[row]
+    }
+    return {**logged, "choice": float(selection.step), "score": selection.score}

@@ -1,0 +1,278 @@
+"""A Lightning callback: it keeps the checkpoints that may still be chosen, and names the choice."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from weakref import proxy
+
+from checkwise.errors import CheckwiseWarning, InputError
+from checkwise.integrations import lightning_validation as validation
+from checkwise.integrations.checkpoint_folder import CheckpointFolder, Outcome, Plan
+from checkwise.integrations.lightning_package import (
+    blank,
+    completed,
+    package_in_use,
+)
+from checkwise.integrations.processes import decided_once, gathered
+from checkwise.integrations.validation_sums import ValidationSums, merged, own_rows
+from checkwise.metrics.settings import BANDWIDTH, BINS
+from checkwise.selection.default_rule import DEFAULT_RULE
+from checkwise.selection.result import Selection
+from checkwise.store.retention import Policy
+
+if TYPE_CHECKING:
+    from lightning.pytorch.callbacks import ModelCheckpoint
+else:
+    ModelCheckpoint = object  # the one of the package in use is added when a callback is made
+
+PREFIX: Final = "checkwise"
+
+
+class ReliabilityCheckpoint(ModelCheckpoint):
+    """Saves a checkpoint after every validation and deletes those that can no longer be chosen.
+
+    It is a ``ModelCheckpoint``: ``best_model_path`` is the chosen checkpoint, ``ckpt_path="best"``
+    and ``"last"`` work, and loggers with ``log_model=True`` upload what it keeps. The files are
+    ordinary Lightning checkpoints. Records are kept in ``checkwise.jsonl`` beside them, and a
+    training that is resumed goes on from there.
+
+    Args:
+        rule: a name from ``cw.rules()``.
+        domains: names of the validation sets, one per dataloader. By default the keys of a dict of
+            dataloaders, ``validation`` for a single one, and ``dataloader_0`` … for several.
+        dirpath: a folder on this machine; by default the one that Lightning gives a
+            ``ModelCheckpoint``.
+        filename: as for ``ModelCheckpoint``.
+        logits, labels: keys of what ``validation_step`` returns.
+        outputs: ``outputs(returned, batch) -> (logits, labels)``, in place of the two keys.
+        keep: further checkpoints to keep, as ``KeepLast(2) | KeepEvery(1000)``; what may still be
+            chosen, the choice and the newest always stay.
+        partial: record validations that ``limit_val_batches`` cuts short too. They have to see the
+            same examples each time.
+        save_weights_only, auto_insert_metric_name: as for ``ModelCheckpoint``.
+        package: ``lightning`` or ``pytorch_lightning``, where a program imports both.
+        bins, bandwidth: settings of the calibration errors.
+        params: the rule's parameters and options of ``LiveSelector``: ``delta_pp``, ``q``,
+            ``held_out``, ``weights`` …
+    """
+
+    package: str
+
+    def __new__(cls, *_: Any, package: str | None = None, **__: Any) -> ReliabilityCheckpoint:
+        bare: Any = cls
+        whole = bare if hasattr(cls, "package") else completed(bare, package_in_use(package))
+        instance: ReliabilityCheckpoint = super().__new__(whole)
+        return instance
+
+    def __init__(
+        self,
+        rule: str = DEFAULT_RULE,
+        *,
+        domains: Iterable[str] | None = None,
+        dirpath: str | os.PathLike[str] | None = None,
+        filename: str | None = None,
+        logits: str = "logits",
+        labels: str = "labels",
+        outputs: validation.Outputs | None = None,
+        keep: Policy | None = None,
+        partial: bool = False,
+        save_weights_only: bool = False,
+        auto_insert_metric_name: bool = True,
+        package: str | None = None,
+        bins: int = BINS,
+        bandwidth: float = BANDWIDTH,
+        **params: Any,
+    ) -> None:
+        if "://" in str(dirpath):
+            raise InputError(
+                f"Expected a folder of this machine as dirpath, but got {dirpath}: what is saved "
+                "there cannot be synced before older checkpoints are deleted."
+            )
+        super().__init__(
+            dirpath=dirpath,
+            filename=filename,
+            monitor=f"{PREFIX}/score",
+            mode="min",
+            save_last="link",
+            save_weights_only=save_weights_only,
+            auto_insert_metric_name=auto_insert_metric_name,
+        )
+        self._domains = None if domains is None else tuple(domains)
+        self._outputs = outputs or validation.ByKey(logits, labels)
+        self._partial = partial
+        self._bins, self._bandwidth = bins, bandwidth
+        self._checkpoints = CheckpointFolder(
+            rule, keep, {"bins": bins, "bandwidth": bandwidth, **params}
+        )
+        self._sums: list[ValidationSums] = []
+        self._outcome: Outcome | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return blank, (type(self).__mro__[1], self.package), self.__dict__
+
+    @property
+    def state_key(self) -> str:
+        """Tells two of these callbacks apart within a checkpoint."""
+        return f"{PREFIX}: {self._checkpoints.described}, domains {self._domains}"
+
+    @property
+    def selection(self) -> Selection | None:
+        """The selection among the checkpoints so far, in the process that saves them."""
+        return self._checkpoints.selection
+
+    def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
+        """Open the journal, and finish what a killed training left undone."""
+        if not trainer.fast_dev_run:
+            folder = Path(str(self.dirpath))
+            plan = decided_once(trainer, lambda: self._checkpoints.open(folder, trainer.ckpt_path))
+            self._follow(plan)
+
+    def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
+        """Close the journal."""
+        super().teardown(trainer, pl_module, stage)
+        if stage == "fit":
+            self._checkpoints.close()
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Nothing: the journal knows more than the checkpoint that is resumed from."""
+
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        """Refuse what would save nothing, and a callback that writes over ``last.ckpt``."""
+        for other in trainer.checkpoint_callbacks:
+            shares = getattr(other, "dirpath", None) == self.dirpath
+            if other is not self and shares and getattr(other, "save_last", None):
+                raise InputError(
+                    f"Expected to be alone in {self.dirpath}, but another {type(other).__name__} "
+                    "writes last.ckpt there: give each its own dirpath."
+                )
+        if not trainer.enable_validation:
+            raise InputError(
+                "Expected a validation during the training, but there is none: give the Trainer a "
+                "validation dataloader and the module a validation_step."
+            )
+        if trainer.global_step == 0 and not trainer.fast_dev_run:
+            decided_once(trainer, self._checkpoints.check_new)
+
+    def on_validation_epoch_start(self, trainer: Any, pl_module: Any) -> None:
+        """Begin to count."""
+        if trainer.state.fn != "fit":
+            return
+        parts = validation.flat(trainer.val_dataloaders)
+        names = validation.names(trainer.val_dataloaders, self._domains)
+        self._sums = [
+            ValidationSums(name, self._bins, self._bandwidth, own_rows(part))
+            for name, part in zip(names, parts, strict=True)
+        ]
+        if trainer.world_size > 1 and any(part.own_rows is None for part in self._sums):
+            warnings.warn(
+                "A validation dataloader has no DistributedSampler: every row that any process "
+                "sees is counted. Make sure that no two processes see the same one.",
+                CheckwiseWarning,
+                stacklevel=2,
+            )
+
+    def on_validation_batch_end(
+        self,
+        trainer: Any,
+        pl_module: Any,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
+        dataloader_idx: int = 0,
+    ) -> None:
+        """Add a batch to the sums of its validation set."""
+        if self._sums:
+            self._sums[dataloader_idx].update(*self._outputs(outputs, batch))
+
+    def on_validation_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+        """Measure the checkpoint, decide, and log."""
+        sums, self._sums, self._outcome = self._sums, [], None
+        if not validation.counts(trainer):
+            return
+        if not self._partial and validation.cut_short(trainer):
+            warnings.warn(
+                f"limit_val_batches={trainer.limit_val_batches} cuts validation short: the "
+                "checkpoint is saved and not recorded, so it cannot be chosen. Pass partial=True "
+                "if every validation sees the same examples.",
+                CheckwiseWarning,
+                stacklevel=2,
+            )
+            return
+        if trainer.world_size > 1:
+            sums = [merged(parts) for parts in zip(*gathered(sums), strict=True)]
+        entries = {part.name: part.entry() for part in sums}
+        outcome = decided_once(
+            trainer, lambda: self._checkpoints.weigh(trainer.global_step, entries)
+        )
+        # Every process has the same numbers, of which the largest is each: exact for any number.
+        self.log_dict(
+            {f"{PREFIX}/{name}": value for name, value in outcome.logged.items()},
+            sync_dist=trainer.world_size > 1,
+            reduce_fx="max",
+        )
+        self._outcome = outcome
+
+    def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
+        """Save the checkpoint, then delete what can no longer be chosen."""
+        if not validation.counts(trainer):
+            return
+        step, outcome = trainer.global_step, self._outcome
+        metrics = {**trainer.callback_metrics, **_place_in_training(trainer)}
+        plan = decided_once(
+            trainer,
+            lambda: self._checkpoints.plan(
+                step,
+                outcome,
+                lambda version: self.format_checkpoint_name(dict(metrics), ver=version),
+            ),
+        )
+        self._follow(plan)  # before the save: it is part of the file
+        try:
+            trainer.save_checkpoint(plan.part, self.save_weights_only)
+        except BaseException:
+            if trainer.is_global_zero:
+                self._checkpoints.abandon(plan)
+            raise
+        decided_once(trainer, lambda: self._checkpoints.commit(step, outcome, plan))
+        if trainer.is_global_zero:
+            for logger in trainer.loggers:
+                logger.after_save_checkpoint(proxy(self))
+        decided_once(trainer, self._checkpoints.prune)
+
+    def on_train_batch_end(self, *_: Any) -> None:
+        """Nothing is saved between validations."""
+
+    def on_train_epoch_end(self, *_: Any) -> None:
+        """Nothing is saved between validations."""
+
+    def on_train_end(self, *_: Any) -> None:
+        """Nothing is saved between validations."""
+
+    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
+        """Close the journal; ``teardown`` is not called after an exception."""
+        self._checkpoints.close()
+
+    def _follow(self, plan: Plan) -> None:
+        """What Lightning and its loggers read of a ``ModelCheckpoint``."""
+        import torch
+
+        self.best_model_path = plan.best
+        self.last_model_path = plan.last
+        self.best_k_models = {
+            path: torch.tensor(score, dtype=torch.float64) for path, score in plan.scores.items()
+        }
+        self.best_model_score = self.best_k_models.get(plan.best)
+        self.current_score = self.best_k_models.get(plan.path)
+
+
+def _place_in_training(trainer: Any) -> dict[str, Any]:
+    import torch
+
+    return {
+        "epoch": torch.tensor(trainer.current_epoch),
+        "step": torch.tensor(trainer.global_step),
+    }

@@ -1,0 +1,78 @@
+"""What a Trainer validates: its dataloaders, their names, what a step returns, and what counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from checkwise.errors import InputError
+from checkwise.text import counted, listed
+
+Outputs = Callable[[Any, Any], tuple[Any, Any]]
+
+
+def flat(loaders: Any) -> list[Any]:
+    """The dataloaders in the order of their index; Lightning takes one, a list or a dict."""
+    if isinstance(loaders, Mapping):
+        return [part for value in loaders.values() for part in flat(value)]
+    if isinstance(loaders, list | tuple):
+        return [part for value in loaders for part in flat(value)]
+    return [loaders]
+
+
+def names(loaders: Any, domains: tuple[str, ...] | None) -> tuple[str, ...]:
+    """One name per dataloader."""
+    number = len(flat(loaders))
+    if domains is not None:
+        if len(domains) != number:
+            raise InputError(
+                f"Expected one name per validation dataloader, but got {listed(domains)} for "
+                f"{counted(number, 'dataloader')}: name each one in domains=."
+            )
+        return domains
+    if isinstance(loaders, Mapping) and len(loaders) == number:
+        return tuple(map(str, loaders))
+    return ("validation",) if number == 1 else tuple(f"dataloader_{i}" for i in range(number))
+
+
+def cut_short(trainer: Any) -> bool:
+    """Whether ``limit_val_batches`` ends some validation before its last batch."""
+    if trainer.limit_val_batches == 1.0 and isinstance(trainer.limit_val_batches, float):
+        return False
+    return any(
+        _length(loader) is None or batches < _length(loader)
+        for loader, batches in zip(
+            flat(trainer.val_dataloaders), trainer.num_val_batches, strict=True
+        )
+    )
+
+
+def _length(loader: Any) -> Any:
+    try:
+        return len(loader)
+    except (TypeError, NotImplementedError):
+        return None  # an iterable data set does not know
+
+
+def counts(trainer: Any) -> bool:
+    """Whether a validation is part of a training, not of a check or of a call of its own."""
+    trial = trainer.sanity_checking or trainer.fast_dev_run
+    return bool(trainer.state.fn == "fit" and not trial)
+
+
+@dataclass(frozen=True)
+class ByKey:
+    """Takes logits and labels from the dict that ``validation_step`` returns."""
+
+    logits: str
+    labels: str
+
+    def __call__(self, returned: Any, batch: Any) -> tuple[Any, Any]:
+        if isinstance(returned, Mapping) and {self.logits, self.labels} <= set(returned):
+            return returned[self.logits], returned[self.labels]
+        came = list(returned) if isinstance(returned, Mapping) else type(returned).__name__
+        raise InputError(
+            f"Expected validation_step to return {{{self.logits!r}: …, {self.labels!r}: …}}, but "
+            f"got {came}: return them, or pass outputs= or the keys to ReliabilityCheckpoint."
+        )

@@ -1,0 +1,195 @@
+"""A live selection that survives the process: rebuilt from its journal, with its checkpoints."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+from checkwise.errors import InputError
+from checkwise.metrics.settings import BANDWIDTH, BINS
+from checkwise.records import Trajectory
+from checkwise.records.checkpoint_record import CheckpointRecord
+from checkwise.selection.default_rule import DEFAULT_RULE
+from checkwise.selection.directions import Directions
+from checkwise.selection.live import LiveSelection
+from checkwise.selection.standing import Weights
+from checkwise.store.deleting import delete_others
+from checkwise.store.live_history import LiveHistory
+from checkwise.store.live_journal import (
+    LiveJournal,
+    read_live_journal,
+    settings_of,
+)
+from checkwise.store.pruning import Pruning, plan_pruning
+from checkwise.store.retention import KeepFeasible, Policy
+
+
+class LiveSelector(LiveSelection):
+    """A selection that grows with the run.
+
+    Args:
+        rule: a name from :func:`rules`.
+        journal: a file that holds every record. It is created with its folder if there is none;
+            otherwise the selection is rebuilt from it, so that resuming never loses the best. A
+            journal that was begun with another rule or other settings is refused.
+        read_only: rebuild the selection from the journal and write nothing to it, as the other
+            processes of a distributed training do.
+        bins, bandwidth: settings of the calibration errors.
+        held_out, sources: domains that ``add`` skips unread, and domains that are validation
+            although their names look held out (``test``, ``ood`` …).
+        weights, worst_domain, directions, params: as for :func:`select`.
+
+    Example:
+        >>> import numpy as np
+        >>> z, y = np.array([[2.0, 0.0], [0.0, 1.0]]), [0, 1]
+        >>> live = LiveSelector("ac-nc", delta_pp=0.5)
+        >>> live.add(100, {"val": (-z, y)})
+        >>> live.add(200, {"val": (z, y)})
+        >>> live.choice, live.keep, live.droppable
+        (200, (200,), (100,))
+    """
+
+    def __init__(
+        self,
+        rule: str = DEFAULT_RULE,
+        *,
+        journal: str | os.PathLike[str] | None = None,
+        read_only: bool = False,
+        bins: int = BINS,
+        bandwidth: float = BANDWIDTH,
+        held_out: str | Iterable[str] | None = None,
+        sources: str | Iterable[str] | None = None,
+        weights: Weights = "equal",
+        worst_domain: bool = False,
+        directions: Directions | None = None,
+        **params: Any,
+    ):
+        super().__init__(
+            rule,
+            bins=bins,
+            bandwidth=bandwidth,
+            held_out=held_out,
+            sources=sources,
+            weights=weights,
+            worst_domain=worst_domain,
+            directions=directions,
+            **params,
+        )
+        self._journal: LiveJournal | None = None
+        self._history = LiveHistory(Path())
+        if journal is not None:
+            path = Path(os.path.abspath(journal))
+            if not read_only:
+                self._journal = LiveJournal(path, self.settings)
+                lines = self._journal.lines
+            else:
+                lines = read_live_journal(path, self.settings)[1] if path.exists() else []
+            self._history = LiveHistory.replay(lines, path)
+        # What vanished was deleted when a process was killed, or by somebody else.
+        there = self._history.checkpoints
+        self._history.forget_weights([s for s, place in there.items() if not place.exists()])
+        self._refresh()
+
+    @classmethod
+    def from_journal(cls, journal: str | os.PathLike[str], *, read_only: bool = True) -> Self:
+        """The selection that a journal holds, under the rule and settings it was begun with."""
+        header, _ = read_live_journal(Path(journal))
+        return cls(journal=journal, read_only=read_only, **settings_of(header))
+
+    def _put(self, record: CheckpointRecord) -> None:
+        self._note(record.as_dict())
+
+    def _note(self, line: Mapping[str, Any]) -> None:
+        """Write a line, then take it into account: what is not in the journal did not happen."""
+        if self._journal is not None:
+            self._journal.append(line)
+        self._history.apply(line)
+        self._refresh()
+
+    def _refresh(self) -> None:
+        self._recorder.records = self._history.records
+        self._without_weights = frozenset(self._history.without_weights)
+        self._selection = None
+
+    def saved(self, step: int, path: str | os.PathLike[str]) -> None:
+        """Say that the weights of a step have been saved, as a file or a folder.
+
+        ``prune`` deletes only what was named here, in this process or an earlier one.
+        """
+        place = Path(path)
+        if not place.exists():
+            raise InputError(
+                f"Expected the checkpoint of step {step}, but there is nothing at {place}: call "
+                "`saved` after the save."
+            )
+        self._note({"step": int(step), "saved": _relative(place, self._history.folder)})
+
+    def resume(self, step: int) -> None:
+        """Say that training goes on from the checkpoint of a step; 0 is the start.
+
+        What was recorded and saved after that step is forgotten: training does it again. Until
+        then, a record without its weights must neither be chosen nor raise the best accuracy.
+        """
+        known = (*self.steps, *self._history.checkpoints, *self._without_weights)
+        if any(later > step for later in known):
+            self._note({"resumed": int(step)})
+
+    @property
+    def checkpoints(self) -> Mapping[int, Path]:
+        """Step → where its weights were saved, in the order of saving, without deleted ones."""
+        return dict(self._history.checkpoints)
+
+    @property
+    def path(self) -> Path | None:
+        """Where the weights of the choice are, as far as ``saved`` said so."""
+        return None if self.choice is None else self._history.checkpoints.get(self.choice)
+
+    def plan_pruning(self, policy: Policy | None = None) -> Pruning:
+        """What ``prune`` would delete, and why the others stay."""
+        run = self.among(self._history.checkpoints)
+        always = {} if self.choice is None else {self.choice: "chosen"}
+        return plan_pruning(self._history.checkpoints, run, policy or KeepFeasible(), always=always)
+
+    def prune(self, policy: Policy | None = None) -> Pruning:
+        """Delete the saved checkpoints that no policy keeps, and note it in the journal.
+
+        The newest checkpoint is synced to the disk before another is deleted. The newest and the
+        chosen one always stay. What may still be chosen is judged among the saved checkpoints.
+
+        Args:
+            policy: what stays; by default everything that may still be chosen.
+        """
+        plan = self.plan_pruning(policy)
+        deleted = delete_others(self._history.checkpoints, plan.stays)
+        if deleted.steps:
+            self._note({"deleted": list(deleted.steps)})
+        return plan
+
+    @property
+    def trajectory(self) -> Trajectory:
+        """Everything added so far, with the paths of the weights that are there."""
+        run = super().trajectory
+        if not self._history.checkpoints:
+            return run
+        saved = {step: str(path) for step, path in self._history.checkpoints.items()}
+        return replace(run, paths=tuple(saved.get(step) for step in self.steps))
+
+    def close(self) -> None:
+        """Close the journal, so that another process may write to it."""
+        if self._journal is not None:
+            self._journal.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _relative(path: Path, folder: Path) -> str:
+    """A path from the journal's folder where it is inside, so that both can be moved together."""
+    place, base = Path(os.path.abspath(path)), Path(os.path.abspath(folder))
+    return str(place.relative_to(base)) if place.is_relative_to(base) else str(place)

@@ -1,0 +1,98 @@
+"""A checkpoint appears under its name when it is whole, and a save that was cut off leaves nothing.
+
+A save has a place: the name that the file will have, a hidden name under which it is written, and
+an empty hidden file that announces it. The announcement goes when the journal knows the file, so
+what a killed process leaves can be told from the files of others.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Container
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from checkwise.store.atomic_write import sync_folder
+from checkwise.store.deleting import delete_checkpoint, sync_checkpoint
+
+_ANNOUNCED: Final = ".saving"
+_PART: Final = ".part"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a checkpoint is saved.
+
+    Args:
+        path: the name that it gets when it is whole.
+    """
+
+    path: Path
+
+    @property
+    def announcement(self) -> Path:
+        """An empty file that says that ``path`` is about to appear."""
+        return self.path.with_name(f".{self.path.name}{_ANNOUNCED}")
+
+    @property
+    def part(self) -> Path:
+        """The name under which it is written."""
+        return self.path.with_name(f".{self.path.name}{_PART}")
+
+    def announce(self) -> None:
+        """Before the save."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.announcement.touch()
+
+    def finish(self) -> None:
+        """After the save: sync it and give it its name, in place of an older file."""
+        sync_checkpoint(self.part)
+        if self.path.is_dir():
+            delete_checkpoint(self.path)  # a folder cannot take the place of another at once
+        self.part.replace(self.path)
+        sync_folder(self.path.parent)
+
+    def settle(self) -> None:
+        """After the journal knows the file."""
+        self.announcement.unlink(missing_ok=True)
+
+    def abandon(self) -> None:
+        """After a save that failed."""
+        delete_checkpoint(self.part)
+        self.announcement.unlink(missing_ok=True)
+
+
+def clean_up(folder: Path, recorded: Container[Path]) -> bool:
+    """Delete what a save left that was cut off; whether a whole checkpoint was among it.
+
+    Args:
+        folder: where the checkpoints are.
+        recorded: the files of checkpoints that the journal has records of.
+    """
+    deleted = False
+    for announcement in folder.rglob(f".*{_ANNOUNCED}"):
+        place = Place(announcement.with_name(announcement.name[1 : -len(_ANNOUNCED)]))
+        if place.path not in recorded and place.path.exists():
+            delete_checkpoint(place.path)
+            deleted = True
+        place.abandon()
+    return deleted
+
+
+def last_link(folder: Path) -> Path:
+    """``last.ckpt``, or ``last-v1.ckpt`` … where that is a file of somebody else."""
+    link, version = folder / "last.ckpt", 0
+    while os.path.lexists(link) and not link.is_symlink():
+        version += 1
+        link = folder / f"last-v{version}.ckpt"
+    return link
+
+
+def point(link: Path, target: Path) -> None:
+    """Make ``link`` a link to ``target``, in place of the older one at one stroke."""
+    hidden = link.with_name(f".{link.name}{_PART}")
+    hidden.unlink(missing_ok=True)
+    hidden.symlink_to(os.path.relpath(target, link.parent))
+    hidden.replace(link)
+    sync_folder(link.parent)

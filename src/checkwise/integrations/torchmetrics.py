@@ -1,0 +1,127 @@
+"""Metrics for torchmetrics, in constant memory: calibration errors and negative log-likelihood.
+
+What is added up are the sums of ``checkwise.metrics.Accumulator``, so values are those of
+``checkwise.metrics.evaluate``, however the examples were batched or spread over processes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+from checkwise.errors import InputError
+from checkwise.extras import naming_extras
+from checkwise.metrics import Accumulator, to_numpy
+from checkwise.metrics.report import Report, summarise
+from checkwise.metrics.settings import BANDWIDTH, BINS
+from checkwise.metrics.sums import Sums, new_sums
+
+with naming_extras():
+    import torch
+    from torchmetrics import Metric
+
+__all__ = ["ECE", "NLL", "CwECE", "HardCwECE", "HardECE"]
+
+
+class _Reliability(Metric):  # type: ignore[misc, unused-ignore]
+    """One metric of a report, kept as sums over examples.
+
+    Args:
+        num_classes: C.
+        kind: what ``update`` gets, "logits" or "probs"; never guessed.
+        ignore_index: a label that is left out, such as −100.
+        bins, bandwidth: settings of the calibration errors.
+        keywords: as for every ``torchmetrics.Metric``.
+    """
+
+    is_differentiable = False
+    higher_is_better = False
+    full_state_update = False
+    reported: ClassVar[str]
+
+    def __init__(
+        self,
+        num_classes: int,
+        *,
+        kind: Literal["logits", "probs"] = "logits",
+        ignore_index: int | None = None,
+        bins: int = BINS,
+        bandwidth: float = BANDWIDTH,
+        **keywords: Any,
+    ) -> None:
+        super().__init__(**keywords)
+        if kind not in ("logits", "probs"):
+            raise InputError(f"Expected kind 'logits' or 'probs', but got {kind!r}.")
+        settings = Accumulator(classes=num_classes, bins=bins, bandwidth=bandwidth)
+        self.num_classes, self.kind, self.ignore_index = settings.classes, kind, ignore_index
+        self.bins, self.bandwidth = settings.bins, settings.bandwidth
+        for name, zeros in new_sums(self.num_classes, self.bins)._asdict().items():
+            self.add_state(name, torch.as_tensor(zeros), dist_reduce_fx="sum")
+
+    def update(self, preds: Any, target: Any) -> None:
+        """Add a batch: outputs [..., C] and labels [...] of the same leading shape."""
+        if preds.shape[:-1] != target.shape:
+            raise InputError(
+                f"Expected outputs [n, C] and labels [n], but got {list(preds.shape)} and "
+                f"{list(target.shape)}: move the classes to the last axis."
+            )
+        labels = to_numpy(target, "target").reshape(-1)
+        outputs = to_numpy(preds, self.kind).reshape(-1, preds.shape[-1])
+        if self.ignore_index is not None:
+            counted = labels != self.ignore_index
+            outputs, labels = outputs[counted], labels[counted]
+        if not len(labels):
+            return
+        batch = Accumulator(classes=self.num_classes, bins=self.bins, bandwidth=self.bandwidth)
+        batch.update(**{self.kind: outputs}, labels=labels)
+        for name, part in batch.sums._asdict().items():
+            state = getattr(self, name)
+            state += torch.as_tensor(part, device=state.device)
+
+    def report(self) -> Report:
+        """All eight metrics of what was added in this process."""
+        sums = Sums(*(getattr(self, name).cpu().numpy() for name in Sums._fields))
+        if not sums.support.any():
+            raise InputError("Expected at least one example, but got none. Call update() first.")
+        return summarise(sums, bins=self.bins, bandwidth=self.bandwidth)
+
+    def compute(self) -> Any:
+        """The metric of everything added, in all processes."""
+        value = getattr(self.report(), self.reported)
+        return torch.tensor(value, dtype=torch.float64, device=self.device)
+
+
+class ECE(_Reliability):
+    """Soft-bin squared gap of the top label.
+
+    Example:
+        >>> metric = ECE(num_classes=2)
+        >>> metric.update(torch.tensor([[2.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 0]))
+        >>> round(metric.compute().item(), 4)
+        0.1592
+    """
+
+    reported = "ece"
+
+
+class HardECE(_Reliability):
+    """Hard-bin absolute gap of the top label, right also at confidence 1."""
+
+    reported = "hard_ece"
+
+
+class CwECE(_Reliability):
+    """Soft-bin squared gap, class-wise."""
+
+    reported = "cwece"
+
+
+class HardCwECE(_Reliability):
+    """Hard-bin absolute gap, class-wise."""
+
+    reported = "hard_cwece"
+
+
+class NLL(_Reliability):
+    """Mean negative log-likelihood."""
+
+    reported = "nll"

@@ -1,0 +1,315 @@
+"""Selection inside a Trainer of transformers: the callback."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from weakref import WeakValueDictionary
+
+from checkwise.errors import InputError
+from checkwise.extras import naming_extras
+from checkwise.integrations.live import LiveSelector
+from checkwise.integrations.transformers import folders, refusals
+from checkwise.integrations.transformers.metrics import (
+    ComputeMetrics,
+    Outputs,
+    ReliabilityMetrics,
+)
+from checkwise.metrics.report import NAMES
+from checkwise.metrics.settings import BANDWIDTH, BINS
+from checkwise.records.held_out import as_names, looks_held_out
+from checkwise.selection.default_rule import DEFAULT_RULE
+from checkwise.selection.result import Selection
+from checkwise.selection.rules import get_rule
+from checkwise.store.retention import Policy
+
+with naming_extras():
+    from accelerate import PartialState
+    from accelerate.utils import broadcast_object_list
+    from transformers import TrainerCallback
+
+JOURNAL: Final = "checkwise.jsonl"
+SINGLE: Final = "validation"  # the name of the evaluation set where there is one, without a name
+_PREFIX: Final = "eval"
+
+_log = logging.getLogger(__name__)
+_OPEN: WeakValueDictionary[Path, LiveSelector] = WeakValueDictionary()
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What every process has to know: the choice, its score, and whether patience has ended."""
+
+    choice: int | None = None
+    score: float | None = None
+    stop: bool = False
+
+
+class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
+    """Chooses the best checkpoint of a Trainer by a rule, and deletes what cannot be chosen.
+
+    Give the same object twice, as ``compute_metrics`` and as a callback::
+
+        r = ReliabilityCallback(rule="ac-nc", delta_pp=0.5)
+        Trainer(..., compute_metrics=r.compute_metrics, callbacks=[r])
+
+    and ``metric_for_best_model="checkwise"`` in the ``TrainingArguments``. Each evaluation at which
+    the Trainer also saves is a candidate. With ``load_best_model_at_end=True`` the model is the
+    chosen one after training.
+
+    An evaluation before the first step (``eval_on_start=True``) is no candidate: a Trainer saves
+    nothing at step 0, and its state cannot name step 0 as the best.
+
+    Args:
+        rule: a name from :func:`checkwise.rules`.
+        compute_metrics: your own function, called too. A rule may use what it returns.
+        outputs: ``EvalPrediction`` → (logits, labels), where the first output or the labels of
+            your model are something else.
+        patience: stop training when the chosen checkpoint is followed by this many evaluations.
+        keep: which checkpoints stay beside the newest and the chosen one; by default those that
+            may still be chosen.
+        journal: the file with every record, from which a resumed training goes on; by default
+            ``checkwise.jsonl`` in the output folder.
+        bins, bandwidth: settings of the calibration errors.
+        options: as for :class:`checkwise.LiveSelector`: ``delta_pp``, ``q``, ``held_out``, …
+    """
+
+    def __init__(
+        self,
+        rule: str = DEFAULT_RULE,
+        *,
+        compute_metrics: ComputeMetrics | None = None,
+        outputs: Outputs | None = None,
+        patience: int | None = None,
+        keep: Policy | None = None,
+        journal: str | Path | None = None,
+        bins: int = BINS,
+        bandwidth: float = BANDWIDTH,
+        **options: Any,
+    ) -> None:
+        if patience is not None and (type(patience) is not int or patience < 1):
+            raise InputError(f"Expected patience of 1 or more evaluations, but got {patience!r}.")
+        self._options = {"rule": rule, "bins": bins, "bandwidth": bandwidth, **options}
+        self._metrics = ReliabilityMetrics(
+            compute_metrics, outputs=outputs, bins=bins, bandwidth=bandwidth
+        )
+        self._any_model = outputs is not None
+        self._patience, self._keep, self._journal = patience, keep, journal
+        self._live = LiveSelector(**self._options)
+        self._further = _metrics_beyond_ours(rule, self._live.settings["params"])
+        self._decision = Decision()
+        self._training = False
+        self._step = 0
+        self._arrived: dict[str, Any] = {}
+        self._added: tuple[str, ...] = ()
+        self._warned = False
+
+    @property
+    def compute_metrics(self) -> ReliabilityMetrics:
+        """For ``Trainer(compute_metrics=…)``; streams with ``batch_eval_metrics=True``."""
+        return self._metrics
+
+    @property
+    def choice(self) -> int | None:
+        """The step chosen so far, in every process."""
+        return self._decision.choice
+
+    @property
+    def live(self) -> LiveSelector:
+        """Everything recorded; in a distributed training, in the first process."""
+        return self._live
+
+    @property
+    def selection(self) -> Selection | None:
+        """The selection so far, which explains itself; in the first process."""
+        return self._live.selection
+
+    def on_init_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Refuse what would undo the choice; set half-written checkpoints aside."""
+        refusals.check_arguments(args)
+        refusals.check_callbacks(state)
+        if not self._any_model:
+            refusals.check_model(kwargs.get("model"))
+        if state.is_world_process_zero and self._path(args).exists():
+            # Whoever trains there holds the journal, so nothing is renamed under a running save.
+            with self._open(args):
+                folders.set_aside_incomplete(args.output_dir)
+        PartialState().wait_for_everyone()
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Rebuild the selection up to the step from which training goes on."""
+        refusals.check_strategies(args)
+        refusals.check_callbacks(state)
+        refusals.check_search(state)
+        refusals.check_schedule(args, kwargs.get("lr_scheduler"))
+        self._metrics.reset()
+        self._step, self._arrived, self._added = 0, {}, ()
+        self._training = True
+        if state.is_world_process_zero:
+            self._live = self._open(args)
+            self._live.resume(state.global_step)
+            if self._note_saved(args, state.global_step):
+                self._live.prune(self._keep)  # which a kill may have prevented
+        self._decide(args, state)
+        if self.choice is None:
+            state.best_global_step = state.best_metric = state.best_model_checkpoint = None
+
+    def on_evaluate(
+        self, args: Any, state: Any, control: Any, metrics: dict[str, Any], **kwargs: Any
+    ) -> None:
+        """Add an evaluation set; choose once all sets of the step are there."""
+        if not self._training:
+            return
+        name = _set_name(metrics)
+        if name is None:
+            _refuse_without_metrics(metrics)
+            return
+        # The Trainer compares it with the best so far. Comparisons with NaN are false, so the
+        # Trainer never overrules the choice.
+        metrics[f"{_PREFIX}_{refusals.METRIC}"] = float("nan")
+        if state.global_step == 0:
+            return
+        if not control.should_save:
+            self._warn_unsaved(state.global_step, "evaluated but not saved")
+            return
+        if state.global_step != self._step:
+            self._step, self._arrived, self._added = state.global_step, {}, ()
+        self._arrived[name] = self._entry(name)
+        if state.is_world_process_zero and self._is_ready():
+            self._live.add(self._step, self._arrived)
+            self._added = self._sources()
+        self._decide(args, state)
+        if self._decision.stop:
+            control.should_training_stop = True
+
+    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Note the checkpoint that is whole now; delete those that can no longer be chosen."""
+        if not state.is_world_process_zero or not self._training:
+            return
+        if self._arrived and not self._added:
+            self._live.add(self._step, self._arrived)  # says which set is missing
+        if not self._note_saved(args, state.global_step):
+            self._warn_unsaved(state.global_step, "saved but not evaluated")
+            return
+        self._live.prune(self._keep)
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Close the journal; evaluations after training are not recorded."""
+        self._training = False
+        self._live.close()
+
+    def _path(self, args: Any) -> Path:
+        return Path(self._journal or Path(args.output_dir) / JOURNAL)
+
+    def _open(self, args: Any) -> LiveSelector:
+        """The journal, also where a training in this process was interrupted and left it open."""
+        path = self._path(args).resolve()
+        if (before := _OPEN.get(path)) is not None:
+            before.close()
+        live = LiveSelector(journal=self._path(args), **self._options)
+        _OPEN[path] = live
+        return live
+
+    def _entry(self, name: str) -> Any:
+        """What is recorded of the evaluation that just ended."""
+        returned, report = self._metrics.returned, self._metrics.report
+        absent = [metric for metric in self._further if metric not in returned]
+        if absent:
+            raise InputError(
+                f"Expected {', '.join(absent)} for the rule, but compute_metrics returned "
+                f"{', '.join(returned)} of {name!r}: return it from compute_metrics= of the "
+                "callback."
+            )
+        if report is not None and not self._further:
+            return report
+        return {metric: returned[metric] for metric in (*NAMES, *self._further, "n")}
+
+    def _sources(self) -> tuple[str, ...]:
+        """The sets that arrived and are not held out."""
+        held_out = as_names(self._options.get("held_out"))
+        validation = as_names(self._options.get("sources"))
+        return tuple(
+            sorted(
+                name
+                for name in self._arrived
+                if name not in held_out and (name in validation or not looks_held_out(name))
+            )
+        )
+
+    def _is_ready(self) -> bool:
+        """Whether the sets that arrived can be recorded, and were not yet.
+
+        From the second evaluation on, the names are known. In the first one nobody says how many
+        sets will come, so each replaces the record of the one before; when the checkpoint is
+        saved, all of them are in it.
+        """
+        named = {*as_names(self._options.get("held_out")), *as_names(self._options.get("sources"))}
+        others = [step for step in self._live.steps if step != self._step]
+        known = set(self._live.trajectory.domains) if others else set()
+        sources = self._sources()
+        return bool(sources) and sources != self._added and named | known <= set(self._arrived)
+
+    def _decide(self, args: Any, state: Any) -> None:
+        """Tell every process and the Trainer's state what the first process chose."""
+        decision = Decision()
+        if state.is_world_process_zero and (chosen := self._live.selection):
+            later = sum(step > chosen.step for step in self._live.steps)
+            stop = self._patience is not None and later >= self._patience
+            decision = Decision(chosen.step, float(chosen.score), stop)
+        (self._decision,) = broadcast_object_list([decision])
+        if self._decision.choice is None:
+            return
+        state.best_global_step = self._decision.choice
+        state.best_metric = self._decision.score
+        folder = folders.folder_of(args.output_dir, self._decision.choice)
+        if folder.is_dir():
+            state.best_model_checkpoint = str(folder)
+
+    def _note_saved(self, args: Any, step: int) -> bool:
+        """Whether the checkpoint of a step is whole and its evaluation recorded."""
+        folder = folders.folder_of(args.output_dir, step)
+        if step not in self._live.steps or not folders.is_whole(folder):
+            return False
+        self._live.saved(step, folder)
+        return True
+
+    def _warn_unsaved(self, step: int, what: str) -> None:
+        if not self._warned:
+            _log.warning(
+                "Step %d was %s, so it cannot be chosen: set save_strategy and save_steps to the "
+                "same as eval_strategy and eval_steps.",
+                step,
+                what,
+            )
+        self._warned = True
+
+
+def _metrics_beyond_ours(rule: str, params: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(name for name in get_rule(rule).looks_at(params) if name not in NAMES)
+
+
+def _refuse_without_metrics(metrics: Mapping[str, Any]) -> None:
+    if f"{_PREFIX}_runtime" in metrics:
+        raise InputError(
+            "Expected the metrics of r.compute_metrics in an evaluation, but got "
+            f"{', '.join(metrics)}: write Trainer(compute_metrics=r.compute_metrics, callbacks=[r])"
+            " with the same r, and check that the evaluation set has labels."
+        )
+
+
+def _set_name(metrics: Mapping[str, Any]) -> str | None:
+    """The evaluation set of a Trainer's metrics; None where it is another evaluation.
+
+    Their keys begin with ``eval_`` where there is one set, and with ``eval_<set>_`` otherwise.
+    """
+    last = "_nll"
+    prefixes = [key.removesuffix(last) for key in metrics if key.endswith(last)]
+    for prefix in prefixes:
+        if all(f"{prefix}_{name}" in metrics for name in (*NAMES, "n")):
+            if prefix == _PREFIX:
+                return SINGLE
+            return prefix.removeprefix(f"{_PREFIX}_") if prefix.startswith(f"{_PREFIX}_") else None
+    return None

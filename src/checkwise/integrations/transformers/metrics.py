@@ -1,0 +1,152 @@
+"""The ``compute_metrics`` function of a Trainer: reliability of classifications, also streamed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from checkwise.errors import InputError
+from checkwise.metrics import Accumulator, Report, to_numpy
+from checkwise.metrics.report import NAMES
+from checkwise.metrics.settings import BANDWIDTH, BINS
+
+IGNORED: Final = -100  # the label of what the loss leaves out: padding, parts of words
+_BLOCK: Final = 1 << 20  # values of which the ignored ones are left out at a time
+
+Outputs = Callable[[Any], tuple[Any, Any]]
+ComputeMetrics = Callable[..., Mapping[str, Any]]
+
+
+def reliability_metrics(
+    compute_metrics: ComputeMetrics | None = None,
+    *,
+    outputs: Outputs | None = None,
+    bins: int = BINS,
+    bandwidth: float = BANDWIDTH,
+) -> ReliabilityMetrics:
+    """A ``compute_metrics`` function for a Trainer, without selection.
+
+    Args:
+        compute_metrics: your own function; its metrics are returned too.
+        outputs: ``EvalPrediction`` → (logits, labels), where the first output or the labels of
+            your model are something else.
+        bins, bandwidth: settings of the calibration errors.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> prediction = SimpleNamespace(predictions=[[2.0, 0.0], [0.0, 1.0]], label_ids=[0, 1])
+        >>> values = reliability_metrics()(prediction)
+        >>> values["n"], values["accuracy"], round(values["nll"], 4)
+        (2, 1.0, 0.2201)
+    """
+    return ReliabilityMetrics(compute_metrics, outputs=outputs, bins=bins, bandwidth=bandwidth)
+
+
+class ReliabilityMetrics:
+    """Called once with everything, or batch by batch with ``batch_eval_metrics=True``.
+
+    Memory of the second way depends on the number of classes, not of examples. Classes are the
+    last axis of the logits; labels of −100 are left out. Non-finite logits make every metric NaN.
+
+    Attributes:
+        report: of the evaluation that ended last; None where its logits were not finite.
+        returned: all that was returned for it.
+    """
+
+    def __init__(
+        self,
+        compute_metrics: ComputeMetrics | None = None,
+        *,
+        outputs: Outputs | None = None,
+        bins: int = BINS,
+        bandwidth: float = BANDWIDTH,
+    ) -> None:
+        self._own = compute_metrics
+        self._outputs = outputs or first_outputs
+        self._settings: dict[str, Any] = {"bins": bins, "bandwidth": bandwidth}
+        self.report: Report | None = None
+        self.returned: dict[str, Any] = {}
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the batches of an evaluation that did not end."""
+        self._sums: Accumulator | None = None
+        self._count = 0
+        self._finite = True
+
+    def __call__(self, prediction: Any, compute_result: bool | None = None) -> dict[str, Any]:
+        """The metrics; nothing until the last batch, which comes with ``compute_result=True``."""
+        self._add(*self._outputs(prediction))
+        keywords = {} if compute_result is None else {"compute_result": compute_result}
+        own = self._own(prediction, **keywords) if self._own else {}
+        return {} if compute_result is False else self._result(own or {})
+
+    def _add(self, logits: Any, labels: Any) -> None:
+        for rows, truth in labelled(logits, labels):
+            self._count += len(truth)
+            self._finite = self._finite and _is_finite(rows)
+            if self._finite:
+                if self._sums is None:
+                    self._sums = Accumulator(classes=rows.shape[-1], **self._settings)
+                self._sums.update(logits=rows, labels=truth)
+
+    def _result(self, own: Mapping[str, Any]) -> dict[str, Any]:
+        if self._count == 0:
+            raise InputError(
+                f"Expected at least one label, but every label of the evaluation set is {IGNORED}: "
+                "check the labels."
+            )
+        self.report = self._sums.result() if self._sums and self._finite else None
+        values = self.report.values() if self.report else dict.fromkeys(NAMES, float("nan"))
+        self.returned = {**own, **values, "n": self._count}
+        self.reset()
+        return self.returned
+
+
+def first_outputs(prediction: Any) -> tuple[Any, Any]:
+    """Logits and labels of an ``EvalPrediction``: the first output counts."""
+    logits, labels = prediction.predictions, prediction.label_ids
+    if isinstance(logits, tuple | list) and logits and hasattr(logits[0], "shape"):
+        logits = logits[0]
+    if isinstance(labels, tuple | list) and labels and hasattr(labels[0], "shape"):
+        raise InputError(
+            f"Expected one array of labels, but the model has {len(labels)}: say which logits and "
+            "labels to use, with outputs=lambda prediction: (logits, labels)."
+        )
+    return logits, labels
+
+
+def labelled(logits: Any, labels: Any) -> Iterator[tuple[Any, Any]]:
+    """Logits [n, C] and labels [n] without what is ignored; of tokens, every token is one row."""
+    if not hasattr(logits, "reshape"):
+        logits = to_numpy(logits, "logits")
+    truth = to_numpy(labels, "labels")
+    shape = tuple(logits.shape)
+    if truth.shape != shape[:-1] or len(shape) not in (2, 3) or shape[-1] < 2:
+        raise InputError(
+            "Expected logits [n, C] with labels [n], or [n, tokens, C] with [n, tokens], and C of "
+            f"at least 2, but got {list(shape)} with {list(truth.shape)}: classification with one "
+            "label each is measured; for other models say what to use, with outputs=."
+        )
+    rows, truth = logits.reshape(-1, shape[-1]), truth.reshape(-1)
+    counted = truth != IGNORED
+    if counted.all():
+        yield rows, truth
+        return
+    size = max(1, _BLOCK // shape[-1])
+    for start in range(0, len(truth), size):
+        part = counted[start : start + size]
+        if part.any():
+            yield (
+                to_numpy(rows[start : start + size], "logits")[part],
+                truth[start : start + size][part],
+            )
+
+
+def _is_finite(rows: Any) -> bool:
+    """No NaN or +inf; −inf is a class that was masked out."""
+    size = max(1, _BLOCK // rows.shape[-1])
+    blocks = (to_numpy(rows[i : i + size], "logits") for i in range(0, len(rows), size))
+    return not any(bool(np.isnan(block).any() or np.isposinf(block).any()) for block in blocks)

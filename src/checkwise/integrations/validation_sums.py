@@ -1,0 +1,117 @@
+"""The metrics of a validation set while its batches pass, without its padding.
+
+A sampler that spreads a set over processes gives all of them the same number of examples, so it
+repeats some. The repeats are the last rows of a process and are not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from checkwise.errors import InputError
+from checkwise.metrics import Accumulator, Report
+from checkwise.metrics.arrays import to_numpy
+from checkwise.metrics.settings import BANDWIDTH, BINS
+
+
+@dataclass
+class ValidationSums:
+    """One validation set, as far as this process has seen it.
+
+    Args:
+        name: the domain.
+        bins, bandwidth: settings of the calibration errors.
+        own_rows: rows of this process before the padding; None where nothing is padded.
+    """
+
+    name: str
+    bins: int = BINS
+    bandwidth: float = BANDWIDTH
+    own_rows: int | None = None
+    rows: int = 0
+    counted: int = 0
+    diverged: bool = False
+    accumulator: Accumulator | None = None
+
+    def update(self, logits: Any, labels: Any) -> None:
+        """Add a batch: logits [n, C] and labels [n]."""
+        rows = _rows(logits, labels, self.name)
+        room = rows if self.own_rows is None else max(0, self.own_rows - self.rows)
+        self.rows += rows
+        real = min(rows, room)
+        if real == 0:
+            return
+        self.counted += real
+        values = to_numpy(logits[:real], "logits")
+        if np.isnan(values).any() or np.isposinf(values).any():
+            self.diverged = True
+        if self.diverged:
+            return
+        try:
+            if self.accumulator is None:
+                self.accumulator = Accumulator(
+                    classes=values.shape[-1], bins=self.bins, bandwidth=self.bandwidth
+                )
+            self.accumulator.update(logits=values, labels=labels[:real])
+        except InputError as error:
+            raise InputError(f"{error} (validation set {self.name!r})") from None
+
+    def entry(self) -> Report | dict[str, float]:
+        """What ``LiveSelector.add`` takes; a checkpoint that diverged has no accuracy."""
+        if self.diverged:
+            return {"accuracy": float("nan"), "n": self.counted}
+        if self.accumulator is None:
+            raise InputError(
+                f"Expected at least one example of the validation set {self.name!r}, but got none: "
+                "check its dataloader."
+            )
+        return self.accumulator.result()
+
+
+def merged(parts: Sequence[ValidationSums]) -> ValidationSums:
+    """One set from its parts, added in this order so that every process gets the same numbers."""
+    first = parts[0]
+    whole = ValidationSums(first.name, first.bins, first.bandwidth)
+    for part in parts:
+        whole.rows += part.rows
+        whole.counted += part.counted
+        whole.diverged |= part.diverged
+        if part.accumulator is None:
+            continue
+        if whole.accumulator is None:
+            whole.accumulator = Accumulator(
+                classes=part.accumulator.classes, bins=whole.bins, bandwidth=whole.bandwidth
+            )
+        whole.accumulator.merge(part.accumulator)
+    return whole
+
+
+def own_rows(loader: Any) -> int | None:
+    """Rows that a loader gives this process before it repeats any; None if it does not say.
+
+    ``DistributedSampler`` gives rank r of w processes the rows r, r + w, r + 2w … and goes on
+    behind the end of the set until all have equally many.
+    """
+    from torch.utils.data.distributed import DistributedSampler
+
+    samplers = (getattr(loader, "sampler", None), getattr(loader, "batch_sampler", None))
+    for sampler in (*samplers, getattr(samplers[1], "sampler", None)):
+        if isinstance(sampler, DistributedSampler):
+            examples = len(sampler.dataset)  # type: ignore[arg-type]
+            return len(range(sampler.rank, examples, sampler.num_replicas))
+    return None
+
+
+def _rows(logits: Any, labels: Any, name: str) -> int:
+    """The number of rows, if logits and labels have equally many."""
+    shapes = [tuple(getattr(array, "shape", ())) for array in (logits, labels)]
+    if not all(shapes) or shapes[0][0] != shapes[1][0]:
+        raise InputError(
+            f"Expected logits [n, C] and labels [n] of the validation set {name!r}, but got shapes "
+            f"{list(shapes[0])} and {list(shapes[1])}: return those of one batch."
+        )
+    return int(shapes[0][0])

@@ -1,0 +1,52 @@
+"""The journal of a ``LiveSelector``: the records that were added while a run trained."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from checkwise.readers.json_lines import NoRecordsError
+from checkwise.readers.logs.checkpoint_names import Checkpoints
+from checkwise.readers.logs.unsaved_steps import steps_to_choose_from
+from checkwise.readers.request import LoadedRun, Request, build
+from checkwise.records import Trajectory
+from checkwise.records.checkpoint_record import facts_of
+from checkwise.store.live_history import LiveHistory
+from checkwise.store.live_journal import live_journals, read_live_journal
+
+
+def recognises(folder: Path) -> bool:
+    """Whether a folder holds a journal."""
+    return folder.is_dir() and bool(live_journals(folder))
+
+
+def own(folder: Path) -> set[str]:
+    """Whatever else is in such a folder belongs to the same run: logs, and checkpoints."""
+    return set(os.listdir(folder))
+
+
+def read(path: Path, request: Request) -> list[LoadedRun]:
+    """The run of a journal; only steps whose weights are there, where any are."""
+    header, lines = read_live_journal(path)
+    history = LiveHistory.replay(lines, path)
+    saved = {step: str(place) for step, place in history.checkpoints.items() if place.exists()}
+    if not history.records:
+        raise NoRecordsError(
+            f"Expected at least one record, but got none in {path}: wait for the first checkpoint."
+        )
+    steps, notes = steps_to_choose_from(
+        sorted(history.records),
+        Checkpoints(saved, looked=bool(saved)),
+        include_unsaved=request.include_unsaved,
+    )
+    facts = facts_of(history.records[step] for step in steps)
+    request.expects_log(path, facts["domains"])
+    run = build(
+        Trajectory,
+        str(path),
+        **{**facts, "notes": (*facts["notes"], *notes)},
+        bins=header.get("bins"),
+        bandwidth=header.get("bandwidth"),
+        paths=[saved.get(step) for step in steps] if saved else None,
+    )
+    return [LoadedRun(None, run, str(path.parent), path)]

@@ -1,0 +1,169 @@
+"""What is recorded of one checkpoint: its metrics and counts on every source domain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from checkwise.errors import InputError
+
+_FACTS: Final = {"n": "examples", "classes": "classes", "labels": "labels"}
+
+
+@dataclass(frozen=True)
+class DomainRecord:
+    """One checkpoint on one domain.
+
+    Attributes:
+        values: metric → value as a fraction; empty where the checkpoint diverged.
+        n, correct, classes: as far as they are known.
+        labels: SHA-256 of the labels, where they were seen.
+    """
+
+    values: Mapping[str, float]
+    n: int | None = None
+    correct: int | None = None
+    classes: int | None = None
+    labels: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The entry of a JSON line; what is not known is left out."""
+        known = {
+            name: value
+            for name in ("n", "correct", "classes", "labels")
+            if (value := getattr(self, name)) is not None
+        }
+        return {**known, "values": dict(self.values)}
+
+
+@dataclass(frozen=True)
+class CheckpointRecord:
+    """One checkpoint on every source domain.
+
+    Attributes:
+        step: the training step.
+        domains: name → record, sorted by name.
+        diverged: whether outputs on some domain were not finite.
+        notes: what was noticed while measuring.
+    """
+
+    step: int
+    domains: Mapping[str, DomainRecord]
+    diverged: bool = False
+    notes: tuple[str, ...] = ()
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Names of the metrics that every domain has; none where the checkpoint diverged."""
+        return tuple(next(iter(self.domains.values())).values)
+
+    def as_dict(self) -> dict[str, Any]:
+        """One JSON line."""
+        return {
+            "step": self.step,
+            "diverged": self.diverged,
+            "domains": {name: domain.as_dict() for name, domain in self.domains.items()},
+            **({"notes": list(self.notes)} if self.notes else {}),
+        }
+
+    @classmethod
+    def from_dict(cls, line: Mapping[str, Any]) -> CheckpointRecord:
+        """The record of a JSON line.
+
+        Raises:
+            ValueError: the line is none.
+        """
+        try:
+            domains = {name: DomainRecord(**entry) for name, entry in line["domains"].items()}
+            record = cls(line["step"], domains, line["diverged"], tuple(line.get("notes", ())))
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"not a record: {error}") from None
+        if not _is_whole(record):
+            raise ValueError("not a record: a value of another kind than it has to be")
+        return record
+
+
+def _is_whole(record: CheckpointRecord) -> bool:
+    counts = [count for d in record.domains.values() for count in (d.n, d.correct, d.classes)]
+    return (
+        type(record.step) is int
+        and record.step >= 0
+        and type(record.diverged) is bool
+        and bool(record.domains)
+        and all(isinstance(note, str) for note in record.notes)
+        and all(count is None or type(count) is int for count in counts)
+        and all(d.labels is None or isinstance(d.labels, str) for d in record.domains.values())
+        and all(
+            isinstance(d.values, Mapping)
+            and all(type(value) in (int, float) for value in d.values.values())
+            and bool(d.values) is not record.diverged
+            for d in record.domains.values()
+        )
+    )
+
+
+def check_alike(record: CheckpointRecord, others: Iterable[CheckpointRecord]) -> None:
+    """Refuse a checkpoint that was measured on other examples, or by other metrics."""
+    for other in others:
+        if other.step == record.step:
+            continue
+        if tuple(record.domains) != tuple(other.domains):
+            odd = sorted(set(record.domains).symmetric_difference(other.domains))
+            raise InputError(
+                f"Expected domains {', '.join(other.domains)} at every step, but step "
+                f"{record.step} differs in {', '.join(odd)}: evaluate the same domains at every "
+                "checkpoint."
+            )
+        for name, domain in record.domains.items():
+            _check_same_examples(record.step, name, domain, other.step, other.domains[name])
+        if not record.diverged and not other.diverged and set(record.metrics) != set(other.metrics):
+            odd = sorted(set(record.metrics).symmetric_difference(other.metrics))
+            raise InputError(
+                f"Expected the metrics {', '.join(other.metrics)} at every step, as at step "
+                f"{other.step}, but step {record.step} differs in {', '.join(odd)}: measure every "
+                "checkpoint alike."
+            )
+
+
+def _check_same_examples(
+    step: int, name: str, domain: DomainRecord, before: int, earlier: DomainRecord
+) -> None:
+    for field, what in _FACTS.items():
+        one, other = getattr(domain, field), getattr(earlier, field)
+        if one is not None and other is not None and one != other:
+            raise InputError(
+                f"The {what} of domain {name!r} at step {step} differ from those at step "
+                f"{before}: evaluate every checkpoint on the same examples, in the same order."
+            )
+
+
+def facts_of(records: Iterable[CheckpointRecord]) -> dict[str, Any]:
+    """Arguments of ``Trajectory`` that follow from records in the order of their steps."""
+    rows = list(records)
+    if not rows:
+        raise InputError("Expected outputs of at least one checkpoint, but got none.")
+    domains = tuple(rows[0].domains)
+    measured = [row for row in rows if not row.diverged]
+    metrics = measured[0].metrics if measured else ("accuracy",)
+
+    def column(row: CheckpointRecord, metric: str) -> list[float]:
+        return [row.domains[name].values.get(metric, np.nan) for name in domains]
+
+    counts = [{row.domains[name].n for row in measured or rows} for name in domains]
+    correct = [[row.domains[name].correct for name in domains] for row in rows]
+    known = all(None not in n for n in counts)
+    exact = known and all(
+        None not in row for row, r in zip(correct, rows, strict=True) if not r.diverged
+    )
+    return {
+        "steps": np.array([row.step for row in rows]),
+        "domains": domains,
+        "values": {m: np.array([column(row, m) for row in rows]) for m in metrics},
+        "counts": np.array([n.pop() for n in counts]) if known else None,
+        "correct": np.array([[c or 0 for c in row] for row in correct]) if exact else None,
+        "diverged": np.array([row.diverged for row in rows]),
+        "notes": tuple(dict.fromkeys(note for row in rows for note in row.notes)),
+    }

@@ -1,0 +1,254 @@
+"""The journal of a live selection: what was asked, then one line per event, each synced.
+
+The first line names the rule and its settings. The others are records of checkpoints, and notes of
+files that were saved and deleted. The last line about a step counts. One process may write to a
+journal, and a process that is killed loses at most the line that it was writing.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import weakref
+from collections.abc import Mapping
+from contextlib import suppress
+from decimal import Decimal
+from math import isinf
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from checkwise.errors import InputError
+from checkwise.store import strict_json
+from checkwise.store.atomic_write import sync_folder, writing
+from checkwise.store.journal import append_whole, encode_line
+from checkwise.store.safe_read import has_file, read_file
+from checkwise.text import shown
+
+SCHEMA: Final = 1
+_START: Final = b'{"checkwise":"live selection",'
+_NOT_SETTINGS: Final = ("checkwise", "schema")
+_KEPT: Final = "every record before it is kept"
+
+
+class LiveJournal:
+    """A journal opened by its only writer.
+
+    Args:
+        path: the file; created with its folder if there is none.
+        settings: the rule and everything else that decides the choice.
+
+    Raises:
+        InputError: another process writes to it, it belongs to another rule or other settings, or
+            it is damaged.
+        StoreError: the folder cannot be written.
+    """
+
+    def __init__(self, path: Path, settings: Mapping[str, Any]) -> None:
+        self.path = path
+        self._file = -1
+        with writing(path.parent, then=_KEPT):
+            self._file = _open(path)
+            try:
+                _lock(self._file, path)
+                content = _content(self._file)
+                self.lines = _lines(content, path)
+                self._length = content.rfind(b"\n") + 1
+                header = _header(settings)
+                if self.lines:
+                    _check_same(self.lines.pop(0), header, path)
+                os.ftruncate(self._file, self._length)  # a line that was being written
+                if not self._length:
+                    self.append(header)
+                    sync_folder(path.parent)
+            except BaseException:
+                self.close()
+                raise
+        _OPEN.add(self)
+
+    def append(self, line: Mapping[str, Any]) -> None:
+        """Add one line; it has reached the disk when this returns, or left nothing."""
+        if self._file < 0:
+            raise InputError(
+                f"Expected an open journal, but {self.path} was closed: make a new LiveSelector."
+            )
+        content = encode_line(line)
+        with writing(self.path.parent, then=_KEPT):
+            append_whole(self._file, content, at=self._length)
+        self._length += len(content)
+
+    def close(self) -> None:
+        """Let another process write to it."""
+        if self._file >= 0:
+            with suppress(OSError):
+                fcntl.flock(self._file, fcntl.LOCK_UN)
+            self.forget()
+
+    def forget(self) -> None:
+        """Close the file, and leave the lock to the process that holds it."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def read_live_journal(
+    path: Path, settings: Mapping[str, Any] | None = None
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The first line and the others, of a journal that another process may be writing to."""
+    header, *lines = _lines(read_file(path.parent, path.name), path) or [{}]
+    if not header:
+        raise InputError(f"Expected records in {path}, but there is none yet.")
+    if settings is not None:
+        _check_same(header, _header(settings), path)
+    return header, lines
+
+
+def is_live_journal(path: Path) -> bool:
+    """Whether a file is the journal of a live selection."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_START)) == _START
+    except OSError:
+        return False
+
+
+def live_journals(folder: Path) -> list[Path]:
+    """The journals that lie in a folder."""
+    return sorted(path for path in folder.glob("*.jsonl") if is_live_journal(path))
+
+
+def settings_of(header: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a ``LiveSelector`` that a journal was begun with."""
+    settings = {name: value for name, value in header.items() if name not in _NOT_SETTINGS}
+    params = settings.pop("params", {})
+    return {**settings, **(params if isinstance(params, dict) else {})}
+
+
+_OPEN: weakref.WeakSet[LiveJournal] = weakref.WeakSet()
+
+
+def _release_in_child() -> None:
+    """A forked worker must not hold the lock of a parent that is killed."""
+    for journal in list(_OPEN):
+        journal.forget()
+
+
+os.register_at_fork(after_in_child=_release_in_child)
+
+
+def _open(path: Path) -> int:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    has_file(path.parent, path.name)  # refuses anything but a regular file
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+
+
+def _lock(file: int, path: Path) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise InputError(
+            f"Expected to be the only one to write to {path}, but another LiveSelector has it "
+            "open: wait for that training to end, `close()` it in this process, or name another "
+            "journal."
+        ) from None
+    except OSError as error:
+        if error.errno not in (errno.ENOLCK, errno.ENOTSUP):
+            raise  # some network file systems have no locks
+
+
+def _content(file: int) -> bytes:
+    content = b""
+    while part := os.pread(file, 1 << 24, len(content)):
+        content += part
+    return content
+
+
+def _lines(content: bytes, path: Path) -> list[dict[str, Any]]:
+    """Every whole line. A last line without its end was being written, and is left out."""
+    if not content.startswith(_START[: len(content)]):
+        raise InputError(
+            f"Expected a journal that checkwise wrote, but {path} begins with {content[:40]!r}: "
+            "name another file."
+        )
+    lines = []
+    for number, line in enumerate(content.split(b"\n")[:-1], start=1):
+        try:
+            value = strict_json.parse(line)
+        except ValueError:
+            value = None
+        if not isinstance(value, dict):
+            raise damaged(path, number, line)
+        lines.append(value)
+    return lines
+
+
+def damaged(path: Path, number: int, line: object) -> InputError:
+    """The error about a line that checkwise did not write like this."""
+    return InputError(
+        f"Expected a record, but got {shown(line)} in line {number} of {path}: the file is "
+        "damaged; restore it, or remove it to begin without its records."
+    )
+
+
+def _header(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {"checkwise": "live selection", "schema": SCHEMA, **_plain(settings)}
+
+
+def _check_same(there: Mapping[str, Any], here: Mapping[str, Any], path: Path) -> None:
+    """Refuse a journal of another rule or of other settings."""
+    if there.get("schema") != SCHEMA:
+        raise InputError(
+            f"Expected schema {SCHEMA}, but got {shown(there.get('schema'))} in {path}: update "
+            "checkwise, or name another journal."
+        )
+    differences = [
+        f"{name} was {shown(before)} and is {shown(now)}"
+        for name, before, now in _pairs(there, here)
+        if not _same(before, now)
+    ]
+    if differences:
+        raise InputError(
+            f"Expected the settings with which {path} was begun, but {', '.join(differences)}: "
+            "use those, or name another journal."
+        )
+
+
+def _pairs(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
+    pairs: list[tuple[str, Any, Any]] = []
+    for name in dict.fromkeys((*there, *here)):
+        before, now = there.get(name), here.get(name)
+        if isinstance(before, Mapping) and isinstance(now, Mapping):
+            pairs += _pairs(before, now)
+        else:
+            pairs.append((name, before, now))
+    return pairs
+
+
+def _plain(value: Any) -> Any:
+    """A setting as JSON."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(inner) for name, inner in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(inner) for inner in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and isinf(value):
+        return "inf"
+    return value if value is None or isinstance(value, bool | int | float) else str(value)
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two settings are equal, also where a number was written in two ways."""
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_same, one, other))
+    if one == other or isinstance(one, bool) or isinstance(other, bool):
+        return bool(one == other)
+    try:
+        return Decimal(str(one)) == Decimal(str(other))
+    except ArithmeticError:
+        return False

@@ -1,0 +1,182 @@
+"""``checkwise prune`` deletes what cannot be chosen any more, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import checkwise as cw
+from checkwise.cli import main
+from tests.study.cohorts import demo_like
+
+SCORES = {500: (0.80, 0.5), 1000: (0.90, 0.4), 1500: (0.897, 0.3), 2000: (0.85, 0.2)}
+
+
+def transformers_run(folder: Path) -> Path:
+    history: list[dict[str, float]] = []
+    for step, (accuracy, loss) in SCORES.items():
+        history.append({"step": step, "epoch": step / 500, "eval_accuracy": accuracy})
+        history[-1]["eval_loss"] = loss
+        checkpoint = folder / f"checkpoint-{step}"
+        checkpoint.mkdir(parents=True)
+        (checkpoint / "model.safetensors").write_bytes(b"w" * 1000)
+        state = {"log_history": history, "global_step": step}
+        (checkpoint / "trainer_state.json").write_text(json.dumps(state))
+    return folder
+
+
+def prune(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as ended:
+        main(["prune", *map(str, words)])
+    said = capsys.readouterr()
+    return int(ended.value.code or 0), said.out, said.err
+
+
+def there(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_nothing_is_deleted_without_apply(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = transformers_run(tmp_path / "out")
+    before = there(run)
+    code, out, _ = prune(capsys, run)
+    assert code == 0
+    assert "1 of 4 checkpoints can go" in out
+    assert "Nothing was deleted: add --apply." in out
+    assert there(run) == before
+    answer = json.loads(prune(capsys, run, "--json")[1])
+    assert (answer["step"], answer["applied"]) == (1500, False)
+    reasons = {entry["step"]: entry["why"] for entry in answer["checkpoints"]}
+    assert reasons == {
+        500: "cannot be chosen any more",
+        1000: "may still be chosen",
+        1500: "chosen",
+        2000: "newest",
+    }
+    size = sum(file.stat().st_size for file in (run / "checkpoint-500").iterdir())
+    assert answer["freed_bytes"] == size
+
+
+def test_apply_deletes_and_the_choice_stays(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = transformers_run(tmp_path / "out")
+    (run / "checkpoint-700").mkdir()  # of no logged step
+    (run / "checkpoint-700" / "model.safetensors").touch()
+    before = cw.select(cw.load(run))
+    code, out, _ = prune(capsys, run, "--apply")
+    assert code == 0
+    assert "Deleted 1 of 4 checkpoints" in out
+    assert there(run) == [f"checkpoint-{step}" for step in (1000, 1500, 2000, 700)]
+    after = cw.select(cw.load(run))
+    assert (after.step, after.path) == (before.step, before.path)
+    assert "nothing to delete" in prune(capsys, run, "--apply")[1]
+
+
+def test_policies_keep_more(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = transformers_run(tmp_path / "out")
+    for words in (["--keep-last", 4], ["--keep-every", 400], ["--delta-pp", 10], ["--rule",
+                  "pure-nll"]):  # fmt: skip
+        assert json.loads(prune(capsys, run, "--json", *words)[1])["freed_bytes"] == 0, words
+    code, _, error = prune(capsys, run, "--keep-last", 0)
+    assert (code, "integer of at least 1" in error) == (2, True)
+
+
+def test_a_link_holds_what_it_leads_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Lightning's ``save_last="link"``."""
+    live_run(tmp_path).close()
+    (tmp_path / "last.ckpt").symlink_to("500.pt")
+    answer = json.loads(prune(capsys, tmp_path, "--json", "--apply")[1])
+    assert answer["checkpoints"][0]["why"] == "last.ckpt leads to it"
+    assert (tmp_path / "last.ckpt").exists()
+
+
+def test_a_path_outside_the_run_stays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "run").mkdir()
+    elsewhere = [tmp_path / "a.pt", tmp_path / "run" / "b.pt", tmp_path]
+    for path in elsewhere[:2]:
+        path.touch()
+    rows = [f"{k},{0.5 + k / 10},0.1,{path}" for k, path in enumerate(elsewhere)]
+    table = tmp_path / "run" / "table.csv"
+    table.write_text("\n".join(["step,accuracy,nll,path", *rows, "3,0.95,0.1,run/d.pt"]))
+    code, _, error = prune(capsys, table, "--apply")
+    assert code == 2
+    assert "Expected the checkpoint of step 3, which is chosen, but it is not on disk" in error
+    (tmp_path / "run" / "d.pt").touch()
+    table.write_text(table.read_text().replace("run/d.pt", str(tmp_path / "run" / "d.pt")))
+    answer = json.loads(prune(capsys, table, "--apply", "--json")[1])
+    assert [entry["why"] for entry in answer["checkpoints"]] == [
+        "outside the folder; name it with --checkpoints",
+        "part of step 2",
+        "holds the run",
+        "chosen",
+    ]
+    assert there(tmp_path) == ["a.pt", "run"]
+    table.write_text(table.read_text().replace(f"{tmp_path}\n", "\n"))
+    answer = json.loads(prune(capsys, table, "--apply", "--json")[1])
+    assert answer["checkpoints"][1]["why"] == "cannot be chosen any more"
+    assert there(tmp_path) == ["a.pt", "run"]
+    assert there(tmp_path / "run") == ["d.pt", "table.csv"]
+
+
+def live_run(folder: Path, **settings: Any) -> cw.LiveSelector:
+    live = cw.LiveSelector("ac-nll", journal=folder / "checkwise.jsonl", **settings)
+    for step, (accuracy, nll) in SCORES.items():
+        live.add(step, {"val": {"accuracy": accuracy, "nll": nll, "n": 1000}})
+        (folder / f"{step}.pt").write_bytes(b"w" * step)
+        live.saved(step, folder / f"{step}.pt")
+    return live
+
+
+def test_a_journal_says_what_was_saved_and_by_which_rule(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    live_run(tmp_path).close()
+    (tmp_path / "other.pt").touch()
+    answer = json.loads(prune(capsys, tmp_path, "--json")[1])
+    assert (answer["rule"], answer["step"], answer["freed_bytes"]) == ("ac-nll", 1500, 500)
+    code, out, _ = prune(capsys, tmp_path / "checkwise.jsonl", "--apply")
+    assert (code, "500 bytes freed" in out) == (0, True)
+    assert there(tmp_path) == ["1000.pt", "1500.pt", "2000.pt", "checkwise.jsonl", "other.pt"]
+    with cw.LiveSelector("ac-nll", journal=tmp_path / "checkwise.jsonl") as live:
+        assert live.choice == 1500
+        assert list(live.checkpoints) == [1000, 1500, 2000]
+    assert cw.select(cw.load(tmp_path), "ac-nll").path == str(tmp_path / "1500.pt")
+    code, _, error = prune(capsys, tmp_path, "--rule", "ac-nc")
+    assert (code, "leave them out" in error) == (2, True)
+
+
+def test_a_run_that_is_being_trained_is_not_touched(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with live_run(tmp_path):
+        assert prune(capsys, tmp_path)[0] == 0
+        code, _, error = prune(capsys, tmp_path, "--apply")
+    assert (code, "another LiveSelector has it open" in error) == (2, True)
+    assert (tmp_path / "500.pt").exists()
+
+
+def test_what_cannot_be_pruned_is_refused_with_the_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    demo_like(tmp_path / "cohort", runs_per_algorithm=1)
+    run = next((tmp_path / "cohort" / "runs").iterdir())
+    (run / "done").unlink(missing_ok=True)
+    (run / "checkpoints").mkdir(exist_ok=True)
+    for step in cw.load(run).steps.tolist():
+        (run / "checkpoints" / f"step-{step:06d}.safetensors").touch()
+    code, _, error = prune(capsys, run, "--apply")
+    assert (code, 'train with keep = "feasible"' in error) == (2, True), error
+    table = tmp_path / "table.csv"
+    table.write_text("step,accuracy,nll\n1,0.5,0.1\n2,0.6,0.1\n")
+    code, _, error = prune(capsys, table)
+    assert (code, "but found none: name them with --checkpoints" in error) == (2, True)
+    code, _, error = prune(capsys, table, "--include-unsaved")
+    assert (code, "Expected no --include-unsaved" in error) == (2, True)
+    assert os.listdir(run / "checkpoints")

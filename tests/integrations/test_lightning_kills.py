@@ -1,0 +1,64 @@
+"""A training that is killed at random instants ends with the choice that its records lead to."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import checkwise as cw
+
+pytest.importorskip("lightning", reason="lightning is not installed")
+
+import torch
+
+from tests.integrations.lightning_kills import selector
+
+ROOT = Path(__file__).parents[2]
+KILLS = 12
+
+
+def test_the_choice_survives_every_kill(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.integrations.lightning_kills", tmp_path, "0", str(KILLS)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    states = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    assert states[-1]["status"] == 0, done.stderr[-3000:]
+    assert len(states) > KILLS // 2
+    for state in states:
+        if state.get("choice") is not None:
+            assert state["loaded"] == state["choice"]
+            assert state["there"] <= state["feasible"] + 2
+    checkpoints = tmp_path / "checkpoints"
+    live = selector(checkpoints / "checkwise.jsonl")
+    seen = {int(path.stem): dict(np.load(path)) for path in (tmp_path / "seen").glob("*.npz")}
+    offline = cw.select(
+        cw.Trajectory.from_predictions(
+            {
+                step: {
+                    name: (seen[step][f"{name}_logits"], seen[step][f"{name}_labels"])
+                    for name in "ab"
+                }
+                for step in live.steps
+            }
+        ),
+        "ac-nc",
+        delta_pp=2,
+    )
+    assert len(live.steps) == 16
+    assert live.choice == offline.step
+    best = Path((tmp_path / "done").read_text())
+    assert torch.load(best, weights_only=True)["global_step"] == offline.step
+    names = {path.name for path in checkpoints.iterdir()}
+    hidden = {name for name in names if name.startswith(".")}
+    assert hidden == set()
+    assert len([name for name in names if name.endswith(".ckpt")]) <= len(live.keep) + 1 + 1  # link

@@ -1,0 +1,61 @@
+"""One and two processes come to the same numbers and to the same choice."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("lightning", reason="lightning is not installed")
+
+ROOT = Path(__file__).parents[2]
+# Sums of whole numbers have no order. The others are added in another one, so that their last
+# bits differ.
+EXACT = ("accuracy", "hard_ece", "hard_cwece", "worst_class_accuracy")
+
+
+def train(folder: Path, processes: int) -> list[dict[str, Any]]:
+    """The records of a training."""
+    folder.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.integrations.lightning_processes", folder, str(processes)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    lines = (folder / "checkpoints" / "checkwise.jsonl").read_text().splitlines()
+    return [line for line in map(json.loads, lines) if "domains" in line]
+
+
+def test_two_processes_decide_as_one(tmp_path: Path) -> None:
+    alone, together = train(tmp_path / "one", 1), train(tmp_path / "two", 2)
+    rows = [int((tmp_path / "two" / f"rows-{rank}").read_text()) for rank in (0, 1)]
+    assert sum(rows) == 4 * (22 + 34)  # 21 examples are padded to 22
+    assert [record["step"] for record in alone] == [record["step"] for record in together]
+    for one, two in zip(alone, together, strict=True):
+        for name, n in (("a", 21), ("b", 34)):
+            left, right = one["domains"][name], two["domains"][name]
+            assert left["n"] == right["n"] == n
+            assert left["correct"] == right["correct"]
+            for metric, value in left["values"].items():
+                within = 0 if metric in EXACT else 1e-13
+                assert right["values"][metric] == pytest.approx(value, rel=within, abs=within)
+    ranks = [json.loads((tmp_path / "two" / f"rank-{rank}.json").read_text()) for rank in (0, 1)]
+    assert ranks[0] == ranks[1]
+    single = json.loads((tmp_path / "one" / "rank-0.json").read_text())
+    assert Path(ranks[0]["best"]).name == Path(single["best"]).name
+    assert ranks[0]["score"] == pytest.approx(single["score"], rel=1e-12)
+    assert [Path(path).name for path in ranks[0]["kept"]] == [
+        Path(path).name for path in single["kept"]
+    ]
+    files = [
+        {path.name for path in (tmp_path / name / "checkpoints").iterdir()}
+        for name in ("one", "two")
+    ]
+    assert files[0] == files[1]

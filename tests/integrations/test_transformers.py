@@ -1,0 +1,245 @@
+"""A Trainer of transformers trains with the callback: real fits, no mocks."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import checkwise as cw
+from checkwise.store.retention import KeepLast
+
+pytest.importorskip("transformers", reason="transformers is not installed")
+pytest.importorskip("accelerate", reason="accelerate is not installed")
+
+from transformers import TrainerCallback
+
+from checkwise.integrations.transformers import ReliabilityCallback
+from tests.integrations.transformers_runs import (
+    arguments,
+    outputs_of,
+    saved_step,
+    script,
+    scripted_trainer,
+    state_in,
+    steps_on_disk,
+)
+
+RISING = [0.1, 0.5, 0.6, 0.8, 0.78, 0.81, 0.7, 0.8, 0.81]
+TWO = {"art": slice(0, 17), "photo": slice(17, 41)}
+
+
+def offline(outputs: Any, **options: Any) -> cw.Selection:
+    return cw.select(cw.Trajectory.from_predictions(outputs), "ac-nc", **options)
+
+
+class Watch(TrainerCallback):  # type: ignore[misc, unused-ignore]
+    """Counts checkpoints before and after each save; runs after the callback."""
+
+    def __init__(self, folder: Path, callback: ReliabilityCallback) -> None:
+        self.folder, self.callback = folder, callback
+        self.choices: list[int | None] = []
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        feasible = len(self.callback.live.keep)
+        # The checkpoint of this step is to come, so one more than this is there before pruning.
+        assert len(steps_on_disk(self.folder)) + 1 <= feasible + 2
+
+    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        present = steps_on_disk(self.folder)
+        assert len(present) <= len(self.callback.live.keep) + 1
+        assert set(self.callback.live.keep) <= set(present)
+        assert state.global_step in present
+        self.choices.append(self.callback.choice)
+        named = state_in(self.folder / f"checkpoint-{state.global_step}")
+        assert named["best_model_checkpoint"] == str(
+            self.folder / f"checkpoint-{self.callback.choice}"
+        )
+        assert named["best_global_step"] == self.callback.choice
+
+
+@pytest.mark.parametrize("sets", [None, TWO], ids=["one set", "two sets"])
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("delta_pp", [0.5, 4, 100])
+def test_the_choice_is_that_after_the_fact(
+    tmp_path: Path, sets: Any, streamed: bool, delta_pp: float
+) -> None:
+    table, labels = script(RISING)
+    callback = ReliabilityCallback(rule="ac-nc", delta_pp=delta_pp)
+    watch = Watch(tmp_path, callback)
+    args = arguments(tmp_path, steps=16, batch_eval_metrics=streamed)
+    trainer = scripted_trainer(args, table, labels, callback, sets=sets, callbacks=(watch,))
+    trainer.train()
+
+    outputs = outputs_of(table, labels, sets=sets)
+    chosen = offline(outputs, delta_pp=delta_pp)
+    assert callback.choice == chosen.step
+    assert callback.selection is not None
+    assert callback.selection.feasible_steps == chosen.feasible_steps
+    assert callback.selection.score == pytest.approx(chosen.score, rel=1e-9)
+    assert trainer.state.best_model_checkpoint == str(tmp_path / f"checkpoint-{chosen.step}")
+    assert trainer.state.best_metric == callback.selection.score
+    loaded = trainer.model.step.item()
+    assert loaded == saved_step(tmp_path / f"checkpoint-{chosen.step}") == chosen.step
+    steps = sorted(outputs)
+    for count, choice in enumerate(watch.choices, start=1):
+        so_far = {step: outputs[step] for step in steps[:count]}
+        assert choice == offline(so_far, delta_pp=delta_pp).step
+    assert set(chosen.feasible_steps) <= set(steps_on_disk(tmp_path))
+
+
+def test_the_choice_can_return_to_an_earlier_step(tmp_path: Path) -> None:
+    """A bad NLL joins the feasible set and changes which of the earlier ones is nearest."""
+    for seed in range(300):
+        table, labels = script([0.1, 0.7, 0.7, 0.7, 0.7], seed=seed)
+        outputs = outputs_of(table, labels)
+        choices = [
+            offline({s: outputs[s] for s in sorted(outputs)[:count]}, delta_pp=5).step
+            for count in (1, 2, 3, 4)
+        ]
+        if any(later < before for before, later in pairwise(choices)):
+            break
+    else:
+        raise AssertionError("no script makes the choice return")
+    callback = ReliabilityCallback(rule="ac-nc", delta_pp=5)
+    watch = Watch(tmp_path, callback)
+    trainer = scripted_trainer(
+        arguments(tmp_path, steps=8), table, labels, callback, callbacks=(watch,)
+    )
+    trainer.train()
+    assert watch.choices == choices
+    assert trainer.model.step.item() == choices[-1]
+
+
+def test_metrics_are_logged_for_every_set(tmp_path: Path) -> None:
+    table, labels = script(RISING)
+    callback = ReliabilityCallback(compute_metrics=lambda prediction: {"share": 0.25})
+    trainer = scripted_trainer(arguments(tmp_path, steps=4), table, labels, callback, sets=TWO)
+    trainer.train()
+    (logged,) = [line for line in trainer.state.log_history if "eval_art_nll" in line][:1]
+    expected = cw.metrics.evaluate(logits=table[1][:17], labels=labels[:17])
+    for name, value in expected.values().items():
+        assert logged[f"eval_art_{name}"] == value
+    assert logged["eval_art_n"] == 17
+    assert logged["eval_art_share"] == 0.25
+    assert "eval_checkwise" not in logged
+
+
+def test_a_rule_may_use_a_metric_of_the_user(tmp_path: Path) -> None:
+    table, labels = script(RISING)
+    worst = iter([0.3, 0.9, 0.2, 0.8, 0.5, 0.5, 0.5, 0.5])
+    callback = ReliabilityCallback(
+        rule="ac",
+        compute_metrics=lambda prediction: {"harm": next(worst)},
+        objectives=["harm"],
+        directions={"harm": "lower"},
+        delta_pp=100,
+    )
+    trainer = scripted_trainer(arguments(tmp_path, steps=16), table, labels, callback)
+    trainer.train()
+    assert callback.choice == 6
+
+
+def test_a_metric_that_the_rule_needs_and_nobody_returns_is_named(tmp_path: Path) -> None:
+    table, labels = script(RISING)
+    callback = ReliabilityCallback(rule="ac", objectives=["harm"], delta_pp=1)
+    trainer = scripted_trainer(arguments(tmp_path, steps=4), table, labels, callback)
+    with pytest.raises(cw.InputError, match=r"Expected harm for the rule.*return it"):
+        trainer.train()
+
+
+def test_a_diverged_checkpoint_is_never_chosen(tmp_path: Path) -> None:
+    table, labels = script(RISING)
+    table[8, 3, 1] = np.nan
+    callback = ReliabilityCallback(delta_pp=100)
+    trainer = scripted_trainer(arguments(tmp_path, steps=16), table, labels, callback)
+    trainer.train()
+    assert callback.choice == offline(outputs_of(table, labels), delta_pp=100).step
+    assert callback.live.trajectory.diverged.tolist() == [False] * 7 + [True]
+
+
+def test_a_held_out_set_is_not_chosen_by(tmp_path: Path) -> None:
+    table, labels = script(RISING)
+    sets = {"test": slice(0, 17), "photo": slice(17, 41)}
+    callback = ReliabilityCallback(delta_pp=4)
+    trainer = scripted_trainer(arguments(tmp_path, steps=16), table, labels, callback, sets=sets)
+    trainer.train()
+    photo = outputs_of(table, labels, sets={"photo": sets["photo"]})
+    assert callback.choice == offline(photo, delta_pp=4).step
+    assert callback.live.trajectory.domains == ("photo",)
+
+
+@pytest.mark.parametrize(
+    ("sets", "options", "words"),
+    [
+        ({"test": slice(0, 41)}, {}, "only 'test'"),
+        (TWO, {"held_out": "sketch"}, "'sketch' among art, photo"),
+    ],
+)
+def test_a_set_that_is_not_there_is_named_at_the_first_save(
+    tmp_path: Path, sets: Any, options: Any, words: str
+) -> None:
+    table, labels = script(RISING)
+    callback = ReliabilityCallback(**options)
+    trainer = scripted_trainer(arguments(tmp_path, steps=8), table, labels, callback, sets=sets)
+    with pytest.raises(cw.InputError, match=words):
+        trainer.train()
+    assert trainer.state.global_step == 2
+
+
+def test_step_0_and_evaluations_after_training_are_no_candidates(tmp_path: Path) -> None:
+    table, labels = script([0.99, *RISING[1:]])
+    callback = ReliabilityCallback(delta_pp=0.5)
+    args = arguments(tmp_path, steps=16, eval_on_start=True)
+    trainer = scripted_trainer(args, table, labels, callback)
+    trainer.train()
+    before = callback.live.steps
+    assert 0 not in before
+    assert callback.choice is not None
+    values = trainer.evaluate()
+    assert "eval_checkwise" not in values
+    assert values["eval_nll"] == pytest.approx(
+        cw.metrics.evaluate(logits=table[callback.choice // 2], labels=labels).nll
+    )
+    assert callback.live.steps == before
+
+
+def test_an_evaluation_without_a_save_is_no_candidate(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    table, labels = script(RISING)
+    callback = ReliabilityCallback(delta_pp=100)
+    args = arguments(tmp_path, steps=16, save_steps=4)
+    trainer = scripted_trainer(args, table, labels, callback)
+    trainer.train()
+    saved = {s: v for s, v in outputs_of(table, labels).items() if s % 4 == 0}
+    assert callback.choice == offline(saved, delta_pp=100).step
+    assert caplog.text.count("evaluated but not saved") == 1
+
+
+def test_patience_counts_evaluations_after_the_choice(tmp_path: Path) -> None:
+    table, labels = script([0.1, 0.5, 0.9, 0.5, 0.5, 0.5, 0.5, 0.5, 0.95])
+    callback = ReliabilityCallback(delta_pp=0.5, patience=3)
+    trainer = scripted_trainer(arguments(tmp_path, steps=16), table, labels, callback)
+    trainer.train()
+    assert (callback.choice, trainer.state.global_step) == (4, 10)
+    assert trainer.model.step.item() == 4
+
+
+def test_another_policy_keeps_more(tmp_path: Path) -> None:
+    table, labels = script([0.1, 0.5, 0.9, 0.5, 0.5, 0.5])
+    callback = ReliabilityCallback(delta_pp=0.5, keep=KeepLast(3))
+    scripted_trainer(arguments(tmp_path, steps=10), table, labels, callback).train()
+    assert steps_on_disk(tmp_path) == [4, 6, 8, 10]
+
+
+def test_nothing_else_is_deleted(tmp_path: Path) -> None:
+    (tmp_path / "checkpoint-1").mkdir(parents=True)
+    (tmp_path / "checkpoint-1" / "of-somebody-else").touch()
+    table, labels = script([0.1, 0.5, 0.9, 0.5, 0.5, 0.5])
+    callback = ReliabilityCallback(delta_pp=0.5)
+    scripted_trainer(arguments(tmp_path, steps=10), table, labels, callback).train()
+    assert steps_on_disk(tmp_path) == [1, 4, 10]

@@ -1,0 +1,132 @@
+"""Settings of a Trainer that would undo the choice are refused, with the reason and the way out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import checkwise as cw
+
+pytest.importorskip("transformers", reason="transformers is not installed")
+pytest.importorskip("accelerate", reason="accelerate is not installed")
+
+import torch
+from transformers import (
+    BertConfig,
+    BertLMHeadModel,
+    EarlyStoppingCallback,
+    Trainer,
+)
+
+from checkwise.integrations.transformers import ReliabilityCallback
+from tests.integrations.transformers_runs import (
+    Rows,
+    Scripted,
+    ScriptedConfig,
+    arguments,
+    script,
+    scripted_trainer,
+)
+
+TABLE, LABELS = script([0.1, 0.5, 0.6])
+
+
+class Patient(EarlyStoppingCallback):  # type: ignore[misc, unused-ignore]
+    """A class of the user."""
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"save_total_limit": 2}, "save_total_limit=None.*may still be chosen.*Leave it out"),
+        ({"save_strategy": "best"}, "save_strategy.*return to an earlier"),
+        ({"metric_for_best_model": None}, "metric_for_best_model.*'loss'.*overrule"),
+        ({"metric_for_best_model": "accuracy"}, "metric_for_best_model.*'accuracy'.*overrule"),
+        ({"lr_scheduler_type": "reduce_lr_on_plateau"}, "reduce_lr_on_plateau.*go to zero"),
+    ],
+)
+def test_arguments(tmp_path: Path, changes: dict[str, Any], words: str) -> None:
+    args = arguments(tmp_path, steps=4, **changes)
+    with pytest.raises(cw.InputError, match=words):
+        scripted_trainer(args, TABLE, LABELS, ReliabilityCallback())
+
+
+@pytest.mark.parametrize("kind", [EarlyStoppingCallback, Patient])
+def test_early_stopping(tmp_path: Path, kind: type[EarlyStoppingCallback]) -> None:
+    args = arguments(tmp_path, steps=4)
+    words = rf"Expected no {kind.__name__}.*ReliabilityCallback\(patience=N\)"
+    with pytest.raises(cw.InputError, match=words):
+        scripted_trainer(args, TABLE, LABELS, ReliabilityCallback(), callbacks=(kind(3),))
+
+
+def test_early_stopping_that_is_added_later(tmp_path: Path) -> None:
+    trainer = scripted_trainer(arguments(tmp_path, steps=4), TABLE, LABELS, ReliabilityCallback())
+    trainer.add_callback(EarlyStoppingCallback(3))
+    with pytest.raises(cw.InputError, match="Expected no EarlyStoppingCallback"):
+        trainer.train()
+
+
+def test_a_scheduler_object_that_waits_for_the_metric(tmp_path: Path) -> None:
+    model, callback = Scripted(ScriptedConfig(), TABLE, 2), ReliabilityCallback()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    trainer = Trainer(
+        model=model,
+        args=arguments(tmp_path, steps=4),
+        train_dataset=Rows(LABELS),
+        eval_dataset=Rows(LABELS),
+        compute_metrics=callback.compute_metrics,
+        callbacks=[callback],
+        optimizers=(optimizer, torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)),
+    )
+    with pytest.raises(cw.InputError, match=r"ReduceLROnPlateau.*go to zero"):
+        trainer.train()
+
+
+@pytest.mark.parametrize("name", ["eval_strategy", "save_strategy"])
+def test_a_training_without_evaluations_or_checkpoints(tmp_path: Path, name: str) -> None:
+    changes: dict[str, Any] = {name: "no", "load_best_model_at_end": False}
+    trainer = scripted_trainer(
+        arguments(tmp_path, steps=4, **changes), TABLE, LABELS, ReliabilityCallback()
+    )
+    with pytest.raises(cw.InputError, match=rf"{name}=.*but got \"no\".*reliability_metrics"):
+        trainer.train()
+
+
+def test_a_trainer_that_was_not_given_the_metrics(tmp_path: Path) -> None:
+    trainer = Trainer(
+        model=Scripted(ScriptedConfig(), TABLE, 2),
+        args=arguments(tmp_path, steps=4),
+        train_dataset=Rows(LABELS),
+        eval_dataset=Rows(LABELS),
+        callbacks=[ReliabilityCallback()],
+    )
+    with pytest.raises(cw.InputError, match=r"write Trainer\(compute_metrics=r.compute_metrics"):
+        trainer.train()
+
+
+def test_a_language_model(tmp_path: Path) -> None:
+    size = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
+    model = BertLMHeadModel(BertConfig(vocab_size=8, intermediate_size=8, is_decoder=True, **size))
+    callback = ReliabilityCallback()
+    with pytest.raises(cw.InputError, match=r"BertLMHeadModel.*shifted"):
+        Trainer(
+            model=model,
+            args=arguments(tmp_path, steps=4),
+            train_dataset=Rows(LABELS),
+            eval_dataset=Rows(LABELS),
+            compute_metrics=callback.compute_metrics,
+            callbacks=[callback],
+        )
+
+
+@pytest.mark.parametrize("patience", [0, -1, 1.5, True, "3"])
+def test_patience_that_is_none(patience: Any) -> None:
+    with pytest.raises(cw.InputError, match="patience of 1 or more"):
+        ReliabilityCallback(patience=patience)
+
+
+def test_a_rule_that_does_not_exist() -> None:
+    with pytest.raises(cw.InputError, match="no-such-rule"):
+        ReliabilityCallback(rule="no-such-rule")
