@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from checkwise.readers.checkpoints.names import Checkpoints
+from checkwise.readers.checkpoints.unsaved import steps_to_choose_from
 from checkwise.readers.json_lines import NoRecordsError
-from checkwise.readers.logs.checkpoint_names import Checkpoints
-from checkwise.readers.logs.unsaved_steps import steps_to_choose_from
 from checkwise.readers.request import LoadedRun, Request, build
 from checkwise.records import Trajectory
 from checkwise.records.checkpoint_record import facts_of
