@@ -18,7 +18,7 @@ from checkwise.text import shown
 
 ACCURACY = "accuracy"
 # Of accuracy; more is meant in points, or in percent.
-LARGEST_FRACTION = Fraction(1, 4)
+LARGEST_FRACTION = Fraction(2, 5)
 # Parameters that `params` lists only where they are set.
 CONSTRAINT_PARAMS = ("constraint", "delta")
 

@@ -20,8 +20,6 @@ TRAINING_WORDS = ("train", "training", "trn", "tr")
 # `metrics/…`, `avg_val_loss`.
 EMPTY_WORDS = ("epoch", "metrics", "metric", "avg", "average")
 PERCENT_WORDS = ("percent", "percentage", "pct")
-# Lightning's name for values of single batches.
-BATCH_WORD = "step"
 
 SPELLINGS: dict[str, tuple[str, ...]] = {
     "accuracy": (
