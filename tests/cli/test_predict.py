@@ -165,7 +165,9 @@ def test_an_interrupt_stops_cleanly(tmp_path: Path) -> None:
     words = ["predict", folder, "--function", tmp_path / "plain.py:slow", "--domains", "a"]
     command = [sys.executable, "-m", "checkwise", *map(str, words), "-o", str(out)]
     pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    process = subprocess.Popen([*command, "--workers", "2"], **pipes)
+    # A shell lets what it starts in the background ignore interrupts.
+    listening: Any = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
+    process = subprocess.Popen([*command, "--workers", "2"], **pipes, **listening)
     while len(outputs_in(out)) < 3 and process.poll() is None:
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
