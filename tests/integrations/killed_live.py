@@ -77,7 +77,7 @@ def die_at(number: int) -> None:
 def killed(folder: Path, draw: random.Random) -> tuple[bool, list[str]]:
     """Train until a random operation or instant; whether it was killed, and what it had said."""
     hear, tell = os.pipe()
-    by_operation, number, instant = draw.random() < 0.7, draw.randrange(1, 150), draw.random()
+    by_operation, number, instant = draw.random() < 0.7, draw.randrange(1, 150), 0.2 * draw.random()
     pid = os.fork()
     if pid == 0:
         try:
