@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from checkwise.extras import require
 from checkwise.integrations.transformers.metrics import ReliabilityMetrics, reliability_metrics
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ __all__ = ["ReliabilityCallback", "ReliabilityMetrics", "reliability_metrics"]
 
 def __getattr__(name: str) -> Any:
     if name == "ReliabilityCallback":
+        require("transformers", "accelerate")
         from checkwise.integrations.transformers.callback import ReliabilityCallback
 
         return ReliabilityCallback
