@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from checkwise.extras import require
+from checkwise.extras import naming_extras
 from checkwise.integrations.transformers.metrics import ReliabilityMetrics, reliability_metrics
 
 if TYPE_CHECKING:
@@ -18,7 +18,8 @@ __all__ = ["ReliabilityCallback", "ReliabilityMetrics", "reliability_metrics"]
 
 def __getattr__(name: str) -> Any:
     if name == "ReliabilityCallback":
-        require("transformers", "accelerate")
+        with naming_extras():
+            import transformers  # noqa: F401  (before what comes with it, so that it is named)
         from checkwise.integrations.transformers.callback import ReliabilityCallback
 
         return ReliabilityCallback
