@@ -171,10 +171,6 @@ def test_a_command_works_or_names_the_extra(said: tuple[str, dict[str, Any]]) ->
         ),
         ("matplotlib", "from checkwise.figures import style; style.new()"),
         (
-            "accelerate",
-            "from checkwise.integrations.transformers import ReliabilityCallback",
-        ),
-        (
             "transformers",
             "from checkwise.integrations.transformers import ReliabilityCallback",
         ),
