@@ -6,20 +6,20 @@ run; ``deleting`` deletes the others.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol, TypeAlias, get_args
 
 from checkwise.metrics.settings import whole
-from checkwise.selection.columns import Columns
 from checkwise.selection.default_rule import DEFAULT_RULE
-from checkwise.selection.live import may_be_chosen
+from checkwise.selection.live import Chosen, may_be_chosen
 from checkwise.selection.result import Selection
 from checkwise.selection.rules import get_rule
 from checkwise.selection.select import select
 from checkwise.selection.standing import Points
 from checkwise.store import layout
+from checkwise.store.deleting import delete_checkpoint
 from checkwise.store.run import trajectory_of
 
 
@@ -172,27 +172,24 @@ Keep: TypeAlias = Literal["all", "feasible", "none"]
 KEEPS: Final[tuple[Keep, ...]] = get_args(Keep)
 
 
-def kept_steps(lines: Sequence[Mapping[str, Any]], keep: Keep, delta_pp: str) -> set[int]:
-    """Steps whose weights stay, given every record so far.
+def kept_steps(lines: Sequence[Mapping[str, Any]], keep: Keep, delta_pp: str) -> frozenset[int]:
+    """Steps of an own run whose weights stay, given every record so far.
 
     ``feasible`` keeps what an accuracy-constrained rule with a tolerance of at most ``delta_pp``
-    points can still choose. The best accuracy only grows, so a step that falls below the tolerance
-    stays below.
+    points can still choose: all these rules share the feasible set of ``ac-early``.
     """
-    if keep == "none":
-        return set()
     steps = [int(line["step"]) for line in lines]
     if keep == "all":
-        return set(steps)
-    if all(line["diverged"] for line in lines):
-        return set()
-    trajectory = trajectory_of(lines, path=Path(layout.SOURCE))
-    feasible = Columns.of(trajectory).within(delta_pp)
-    return set(trajectory.steps[feasible].tolist())
+        return frozenset(steps)
+    if keep == "none" or all(line["diverged"] for line in lines):
+        return frozenset()
+    run = trajectory_of(lines, path=Path(layout.SOURCE))
+    chosen = select(run, "ac-early", delta_pp=delta_pp)
+    return KeepFeasible().keep(steps, Chosen.of(chosen))
 
 
-def drop_weights(folder: Path, keep: set[int]) -> None:
+def drop_weights(folder: Path, keep: Collection[int]) -> None:
     """Delete the weights of every other step; call this after the record is committed."""
     for path in (folder / layout.CHECKPOINTS).glob("step-*.safetensors"):
         if layout.step_of(path) not in keep:
-            path.unlink(missing_ok=True)
+            delete_checkpoint(path)
