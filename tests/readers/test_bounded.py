@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import signal
 import subprocess
 import sys
 import zipfile
@@ -16,7 +18,7 @@ import pytest
 
 import checkwise as cw
 from checkwise.data.features import open_features
-from checkwise.readers import loading, request, table_files
+from checkwise.readers import folders, request, table_files
 from checkwise.store.npz import read_headers
 
 
@@ -38,7 +40,7 @@ def test_a_walk_over_nested_folders_ends_and_says_where(tmp_path: Path) -> None:
 
 
 def test_a_walk_over_many_folders_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "MOST_FOLDERS", 50)
+    monkeypatch.setattr(folders, "MOST_FOLDERS", 50)
     for i in range(60):
         (tmp_path / f"{i}").mkdir()
     with pytest.raises(cw.InputError, match="at most 50 folders below"):
@@ -53,6 +55,34 @@ def test_links_in_circles_are_followed_once(tmp_path: Path) -> None:
     (tmp_path / "again").symlink_to(run)
     (tmp_path / "itself").symlink_to("itself")
     assert len(cw.load_runs(tmp_path)) == 1
+
+
+# What readers look into, each at the place where they look.
+LOOKED_INTO = (
+    "checkwise.jsonl checkpoint-5/trainer_state.json checkpoint_manager_snapshot.json "
+    "events.out.tfevents.1.host logs/metrics.csv meta.yaml 1/abc/meta.yaml mlflow.db "
+    "params.json result.json results.jsonl step-000100/val.npz wandb/run.wandb x.log x.txt"
+).split()
+
+
+@pytest.mark.parametrize("name", LOOKED_INTO)
+def test_a_pipe_among_the_files_is_not_waited_for(tmp_path: Path, name: str) -> None:
+    good = tmp_path / "run"
+    good.mkdir()
+    log(good)
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    os.mkfifo(tmp_path / name)
+
+    def waited(*_: object) -> None:
+        raise AssertionError(f"a reader waits for {name}")
+
+    before = signal.signal(signal.SIGALRM, waited)
+    signal.alarm(30)
+    try:
+        assert len(cw.load_runs(tmp_path)) == 1
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def member(shape: tuple[int, ...], kind: str = "<f4", values: int = 0) -> bytes:

@@ -17,6 +17,7 @@ from checkwise.readers import environments, paper_log, restarts
 from checkwise.readers.json_lines import Line
 from checkwise.readers.request import LoadedRun, Request, build
 from checkwise.records import RunKey, Trajectory
+from checkwise.store.safe_read import open_regular
 
 CONSOLE_START = 1 << 16  # bytes
 LOG = "results.jsonl"
@@ -33,7 +34,7 @@ def recognises(line: Line) -> bool:
 
 def is_console(path: Path) -> bool:
     """Whether a file begins like DomainBed's output on the console."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         start = file.read(CONSOLE_START)
     return b"test_envs" in start and b"holdout_fraction" in start
 

@@ -10,17 +10,26 @@ from typing import Any
 
 import numpy as np
 
+from checkwise.errors import InputError
 from checkwise.readers import domainbed, live_journal, swad, table_files, table_runs
 from checkwise.readers.json_lines import Line, read_lines
 from checkwise.readers.logs import csv_log, json_log, log_runs
 from checkwise.readers.logs.csv_log import trainer_of
-from checkwise.readers.logs.openers import opener
+from checkwise.readers.logs.openers import EVENTS, OPENERS, Opener
 from checkwise.readers.logs.rows import log_of_rows
+from checkwise.readers.logs.trackers.sqlite_file import is_database
 from checkwise.readers.request import LoadedRun, Request
 from checkwise.records import column_names
 from checkwise.records.from_frame import FACTS, REQUIRED
+from checkwise.store.layout import PACKED
 from checkwise.store.live_journal import is_live_journal
+from checkwise.store.safe_read import open_regular
 
+ACCEPTED = (
+    "a run or cohort folder of checkwise, a trainer's log, a table of metrics (.csv, .parquet, "
+    ".jsonl), a predictions folder (step-000100/<domain>.npz), a DomainBed or SWAD results.jsonl, "
+    "or a folder of such runs"
+)
 # Files of a folder that are looked into; a file that the caller names may be called anything.
 LOG_SUFFIXES = (".csv", ".log", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".db", ".sqlite")
 PARQUET = b"PAR1"
@@ -35,13 +44,11 @@ class FileReader:
     read: Callable[[Path, Request], list[LoadedRun]]
 
 
-def _is_opened(path: Path, start: bytes) -> bool:
-    return opener(path) is not None
-
-
-def _read_opened(path: Path, request: Request) -> list[LoadedRun]:
-    by = opener(path)
-    return [] if by is None else log_runs.read(by.open_logs(path), request)
+def _opened(opener: Opener) -> FileReader:
+    return FileReader(
+        lambda path, start: opener.recognises(path),
+        lambda path, request: log_runs.read(opener.open_logs(path), request),
+    )
 
 
 def _is_journal(path: Path, start: bytes) -> bool:
@@ -125,7 +132,7 @@ def is_tidy(header: Sequence[str], request: Request) -> bool:
 # In order; the first that recognises a file reads it.
 FILE_READERS: list[FileReader] = [
     FileReader(_is_journal, live_journal.read),
-    FileReader(_is_opened, _read_opened),
+    *map(_opened, (*OPENERS, EVENTS)),
     FileReader(_is_parquet, _read_parquet),
     FileReader(_is_json, _read_json),
     FileReader(_is_csv, _read_csv),
@@ -134,9 +141,33 @@ FILE_READERS: list[FileReader] = [
 
 def file_reader(path: Path) -> FileReader | None:
     """The reader of a file, None where nobody recognises it."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         start = file.read(START)
     return next((reader for reader in FILE_READERS if reader.recognise(path, start)), None)
+
+
+def read_file(path: Path, request: Request) -> list[LoadedRun]:
+    """The runs of a table or log."""
+    reader = file_reader(path)
+    if reader is not None:
+        return reader.read(path, request)
+    if path.name.endswith(PACKED):
+        raise InputError(
+            f"Expected {ACCEPTED}, but {path} is an archive: unpack it with "
+            f"`checkwise unpack {path} --out FOLDER`, then name the folder."
+        )
+    if is_database(path):
+        raise InputError(
+            f"Expected a store of MLflow or Trackio, but {path} is a database that is damaged, or "
+            "of another program: check the path, or take a copy that is whole."
+        )
+    if domainbed.is_console(path):
+        raise InputError(
+            f"Expected a run's {domainbed.LOG}, but {path} is what DomainBed printed on the "
+            f"console, where the lines of several runs may be mixed: give the folder that holds "
+            f"{domainbed.LOG}."
+        )
+    raise InputError(f"Expected {ACCEPTED}, but {path} is none of these: check the path.")
 
 
 def logs_in(folder: Path) -> list[Path]:
@@ -150,4 +181,4 @@ def _is_log(path: Path) -> bool:
         return False
     if path.suffix.lower() in (".json", ".jsonl", ".ndjson"):
         return json_log.recognises_file(path)
-    return csv_log.recognises(path) or opener(path) is not None
+    return csv_log.recognises(path) or any(one.recognises(path) for one in (*OPENERS, EVENTS))

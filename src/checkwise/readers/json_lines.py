@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -85,6 +86,24 @@ def _decoded(path: Path) -> str:
             f"Expected UTF-8 text, but {path} line {line} is something else: "
             "save the file as UTF-8."
         ) from None
+
+
+def flattened(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested fields under names with slashes.
+
+    Example:
+        >>> flattened({"val": {"acc": 0.5, "loss": {"ce": 1.0}}, "lr": 0.1})
+        {'lr': 0.1, 'val/acc': 0.5, 'val/loss/ce': 1.0}
+    """
+    flat: dict[str, Any] = {}
+    waiting: list[tuple[str, Mapping[str, Any]]] = [("", fields)]
+    for prefix, level in waiting:  # grows while it is read: a record may nest deeper than calls may
+        for name, value in level.items():
+            if isinstance(value, Mapping):
+                waiting.append((f"{prefix}{name}/", value))
+            else:
+                flat[f"{prefix}{name}"] = value
+    return flat
 
 
 def number(line: Line, name: str, path: Path, fields: dict[str, Any] | None = None) -> float:

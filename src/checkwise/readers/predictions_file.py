@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from checkwise.errors import InputError
 from checkwise.store.npz import ArrayHeader, open_npz
+from checkwise.store.safe_read import open_regular
 
 OUTPUTS = ("logits", "probs")
 _SINGLE = b"\x93NUMPY"  # how a file of one array begins
@@ -38,7 +39,7 @@ def kind_of(file: Path) -> str:
 @contextmanager
 def _opened(file: Path) -> Iterator[Any]:
     try:
-        with file.open("rb") as handle:
+        with open_regular(file) as handle:
             if handle.read(6) == _SINGLE:
                 raise _unexpected(file, "a single array")
             handle.seek(0)

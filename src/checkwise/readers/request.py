@@ -12,6 +12,7 @@ from checkwise.metrics import is_metric
 from checkwise.metrics.settings import BANDWIDTH, BINS
 from checkwise.records import RunKey, Trajectory
 from checkwise.records.held_out import as_names, check_sources
+from checkwise.store.safe_read import open_regular
 
 LARGEST_FILE = 1 << 30  # bytes of a table or log; real ones have a few million
 # Called with checkpoints done and checkpoints in all.
@@ -121,7 +122,7 @@ def build(make: Callable[..., Trajectory], where: str, *args: Any, **facts: Any)
 def read_bytes(path: Path) -> bytes:
     """The whole file, or an error in one line."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             content = file.read(LARGEST_FILE + 1)
     except OSError as error:
         raise InputError(

@@ -40,6 +40,8 @@ def delete_others(saved: Mapping[int, Path], keep: Iterable[int]) -> Deleted:
     """
     if not saved:
         return Deleted()
+    for folder in {path.parent for path in saved.values()}:
+        remove_leftovers(folder)
     newest = list(saved)[-1]
     stay = {*keep, newest}
     places = [place_of(saved[step]) for step in saved if step in stay]
@@ -57,8 +59,6 @@ def delete_others(saved: Mapping[int, Path], keep: Iterable[int]) -> Deleted:
         )
     sync_checkpoint(saved[newest])
     freed = 0
-    for folder in {path.parent for path in going.values()}:
-        remove_leftovers(folder)
     for path in going.values():
         freed += size_of(path)
         delete_checkpoint(path)

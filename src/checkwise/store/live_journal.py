@@ -24,7 +24,7 @@ from checkwise.errors import InputError
 from checkwise.store import strict_json
 from checkwise.store.atomic_write import sync_folder, writing
 from checkwise.store.journal import append_whole, encode_line
-from checkwise.store.safe_read import has_file, read_file
+from checkwise.store.safe_read import has_file, open_regular, read_file
 from checkwise.text import shown
 
 SCHEMA: Final = 1
@@ -111,7 +111,7 @@ def read_live_journal(
 def is_live_journal(path: Path) -> bool:
     """Whether a file is the journal of a live selection."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return file.read(len(_START)) == _START
     except OSError:
         return False

@@ -6,6 +6,7 @@ and devices are refused, and opening never waits for a writer.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -69,6 +70,19 @@ def open_file(folder: Path, name: str) -> Iterator[BufferedReader]:
     with os.fdopen(file, "rb") as opened:
         _check_kind(os.fstat(file), path)
         yield opened
+
+
+def open_regular(path: Path) -> BufferedReader:
+    """A regular file that a person may have put there, also behind a link, opened for reading.
+
+    Raises:
+        OSError: there is nothing, it cannot be read, or it is a pipe, a socket or a device.
+    """
+    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return os.fdopen(file, "rb")
 
 
 def read_file(folder: Path, name: str) -> bytes:

@@ -18,6 +18,7 @@ from checkwise.readers.logs.log import Log
 from checkwise.readers.logs.rows import has_axis, log_of_rows
 from checkwise.readers.logs.trainers import Trainer
 from checkwise.readers.request import Request, read_bytes
+from checkwise.store.safe_read import open_regular
 
 SEPARATORS = (",", ";", "\t")
 OF_VALIDATION = (Side.VALIDATION, Side.UNKNOWN)
@@ -36,7 +37,7 @@ def recognises(path: Path) -> bool:
 def header_of(path: Path) -> list[str]:
     """The columns that the first line of a file names."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return _header(file.readline(LONGEST_HEADER), path)
     except OSError as error:
         raise InputError(

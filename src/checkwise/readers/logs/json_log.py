@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from checkwise.errors import InputError
+from checkwise.readers.json_lines import flattened
 from checkwise.readers.logs import trainers
 from checkwise.readers.logs.csv_log import trainer_of
 from checkwise.readers.logs.log import Log
 from checkwise.readers.logs.rows import log_of_rows
 from checkwise.readers.logs.trainers import Trainer
 from checkwise.readers.request import Request, read_bytes
+from checkwise.store.safe_read import open_regular
 
 HISTORY = "log_history"
 LARGEST_START = 1 << 20  # bytes in which a log names its columns
@@ -29,7 +31,7 @@ def whole_document(path: Path) -> Any:
 
 def recognises_file(path: Path) -> bool:
     """Whether a file in a folder holds a log of transformers or Keras, as far as JSON tells."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         start = file.read(LARGEST_START)
     if b'"log_history"' not in start and b'"val_' not in start:
         return False
@@ -103,7 +105,8 @@ def open_records(
                 f"Expected one JSON object per evaluation, but record {number} in {path} is "
                 f"{type(record).__name__}: check that this is the right file."
             )
-        rows.append(dict(_flat(record)))
+        fields = flattened(record).items()
+        rows.append({name: cell for name, cell in fields if not isinstance(cell, list)})
     header = list(dict.fromkeys(name for row in rows for name in row))
     if not header:
         raise InputError(f"Expected records of evaluations, but {path} holds none yet.")
@@ -112,11 +115,3 @@ def open_records(
         return ([row.get(name) for name in names] for row in rows)
 
     return log_of_rows(path, trainer or trainer_of(header), header, cells, request, notes=notes)
-
-
-def _flat(record: Mapping[str, Any], above: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
-    for name, value in record.items():
-        if isinstance(value, dict) and depth < 8:
-            yield from _flat(value, f"{above}{name}/", depth + 1)
-        elif not isinstance(value, dict | list):
-            yield f"{above}{name}", value

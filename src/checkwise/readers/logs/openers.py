@@ -61,8 +61,3 @@ OPENERS: list[Opener] = [
 EVENTS = Opener(
     tensorboard.recognises, tensorboard.open_logs, own=tensorboard.own_folders, beside=False
 )
-
-
-def opener(path: Path) -> Opener | None:
-    """The opener of a file; None for tables and JSON, which their columns decide about."""
-    return next((one for one in (*OPENERS, EVENTS) if one.recognises(path)), None)

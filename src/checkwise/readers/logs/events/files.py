@@ -11,6 +11,7 @@ from checkwise.errors import InputError
 from checkwise.readers.logs.events.crc32c import masked
 from checkwise.readers.logs.events.fields import MalformedError, read_event
 from checkwise.readers.logs.events.scalars import first_tag, is_first_event
+from checkwise.store.safe_read import open_regular
 
 NAME = "events.out.tfevents"  # how writers begin the names of event files
 ROLES = ("train", "validation", "valid", "val", "eval", "test")
@@ -66,7 +67,7 @@ def qualified(role: str, tag: str) -> str:
 def is_event_file(path: Path) -> bool:
     """Whether the first record of a file is an event, with the right checksums."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             header = file.read(12)
             if len(header) < 12:
                 return False

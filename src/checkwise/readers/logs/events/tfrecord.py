@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from checkwise.errors import InputError
 from checkwise.readers.logs.events.crc32c import masked, masked_rows
+from checkwise.store.safe_read import open_regular
 
 BLOCK = 1 << 20  # bytes read at once
 LARGEST_RECORD = 1 << 26  # bytes; a larger one holds images or a graph and is passed over
@@ -75,7 +76,7 @@ def read_blocks(path: Path) -> Iterator[Block | Ending]:
         InputError: a record in the middle is damaged, or the file cannot be read.
     """
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             yield from _read_blocks(file, path)
     except OSError as error:
         raise InputError(

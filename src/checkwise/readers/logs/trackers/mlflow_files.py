@@ -21,6 +21,7 @@ from checkwise.readers.logs.trackers.mlflow_artifacts import LoggedModel
 from checkwise.readers.logs.trackers.mlflow_points import points_of
 from checkwise.readers.logs.trainers import MLFLOW
 from checkwise.readers.request import read_bytes
+from checkwise.store.safe_read import open_regular
 from checkwise.text import counted, listed, printable, shown
 
 META = "meta.yaml"
@@ -81,7 +82,7 @@ def meta(folder: Path) -> dict[str, str]:
     try:
         if not path.is_file():
             return {}
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             text = file.read(LONGEST_META).decode("utf-8", "replace")
     except (OSError, ValueError):
         return {}
@@ -192,7 +193,7 @@ def _keys(metrics: Path) -> tuple[str, ...]:
 def _is_torn(path: Path) -> bool:
     """Whether a killed process left half a line: MLflow ends every line with a newline."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             if not file.seek(0, os.SEEK_END):
                 return False
             file.seek(-1, os.SEEK_END)
@@ -224,7 +225,7 @@ def _tag(folder: Path, name: str) -> str:
     try:
         if not path.is_file():
             return ""
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return file.read(1000).decode("utf-8", "replace").strip()
     except OSError:
         return ""

@@ -11,12 +11,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from checkwise.readers.json_lines import Line, read_lines
+from checkwise.readers.json_lines import Line, flattened, read_lines
 from checkwise.readers.logs.log import Log
 from checkwise.readers.logs.trackers import records
 from checkwise.readers.logs.trackers.records import Record
 from checkwise.readers.logs.trainers import RAY
-from checkwise.store.safe_read import is_plain_name
+from checkwise.store.safe_read import is_plain_name, open_regular
 
 RESULT = "result.json"
 ITERATION = "training_iteration"
@@ -54,7 +54,7 @@ def recognises(path: Path) -> bool:
     if not file.is_file():
         return False
     try:
-        with file.open("rb") as lines:
+        with open_regular(file) as lines:
             line = lines.readline(LONGEST_LINE)
         first = json.loads(line)
     except (OSError, ValueError, RecursionError):
@@ -105,5 +105,5 @@ def _record(line: Line) -> Record:
     return Record(
         step=records.axis(fields.get(ITERATION)),
         epoch=records.axis(fields.get(EPOCH)),
-        fields=records.flattened(fields),
+        fields=flattened(fields),
     )

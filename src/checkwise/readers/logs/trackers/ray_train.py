@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from checkwise.errors import InputError
-from checkwise.readers.json_lines import NoRecordsError
+from checkwise.readers.json_lines import NoRecordsError, flattened
 from checkwise.readers.logs.log import Log
 from checkwise.readers.logs.trackers import records
 from checkwise.readers.logs.trackers.ray_results import CHECKPOINT, EPOCH, checkpoint_folders
 from checkwise.readers.logs.trackers.records import Record
 from checkwise.readers.logs.trainers import RAY
 from checkwise.readers.request import read_bytes
+from checkwise.store.safe_read import open_regular
 from checkwise.text import shown
 
 SNAPSHOT = "checkpoint_manager_snapshot.json"
@@ -32,7 +33,7 @@ def recognises(path: Path) -> bool:
     try:
         if not file.is_file():
             return False
-        with file.open("rb") as start:
+        with open_regular(file) as start:
             return f'"{RESULTS}"'.encode() in start.read(START) and _document(file) is not None
     except OSError:
         return False
@@ -79,7 +80,7 @@ def _records(document: dict[str, Any], file: Path) -> list[Record]:
         Record(
             step=records.axis(report),
             epoch=records.axis(result["metrics"].get(EPOCH)),
-            fields=records.flattened(result["metrics"]) | {CHECKPOINT: result[CHECKPOINT]},
+            fields=flattened(result["metrics"]) | {CHECKPOINT: result[CHECKPOINT]},
         )
         for report, result in zip(reports, results, strict=True)
     ]

@@ -24,24 +24,6 @@ class Record:
     fields: Mapping[str, Any]
 
 
-def flattened(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Nested fields under names with slashes.
-
-    Example:
-        >>> flattened({"val": {"acc": 0.5, "loss": {"ce": 1.0}}, "lr": 0.1})
-        {'lr': 0.1, 'val/acc': 0.5, 'val/loss/ce': 1.0}
-    """
-    flat: dict[str, Any] = {}
-    waiting: list[tuple[str, Mapping[str, Any]]] = [("", fields)]
-    for prefix, level in waiting:  # grows while it is read: a record may nest deeper than calls may
-        for name, value in level.items():
-            if isinstance(value, Mapping):
-                waiting.append((f"{prefix}{name}/", value))
-            else:
-                flat[f"{prefix}{name}"] = value
-    return flat
-
-
 def numeric(records: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     """Names that hold a number in at least one record, in the order in which they come up."""
     names: dict[str, None] = {}

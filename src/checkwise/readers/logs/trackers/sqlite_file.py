@@ -19,6 +19,7 @@ from typing import Any, TypeVar, cast
 
 from checkwise.errors import InputError
 from checkwise.readers.request import LARGEST_FILE
+from checkwise.store.safe_read import open_regular
 from checkwise.text import listed, printable
 
 MAGIC = b"SQLite format 3\x00"
@@ -38,14 +39,14 @@ State = tuple[tuple[int, int] | None, ...]
 
 def is_database(path: Path) -> bool:
     """Whether a file begins as databases of SQLite do."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return file.read(len(MAGIC)) == MAGIC
 
 
 def has_tables(path: Path, tables: Mapping[str, Sequence[str]]) -> bool:
     """Whether a file is an sqlite database with tables of these columns; never raises."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             if file.read(len(MAGIC)) != MAGIC:
                 return False
         return not read(path, lambda connection: _lacking(connection, tables))
@@ -166,7 +167,7 @@ def _lacking(connection: sqlite3.Connection, tables: Mapping[str, Sequence[str]]
 
 def _in_transaction(path: Path) -> bool:
     try:
-        with _beside(path, "-journal").open("rb") as file:
+        with open_regular(_beside(path, "-journal")) as file:
             return file.read(len(JOURNAL_MAGIC)) == JOURNAL_MAGIC
     except OSError:
         return False

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from checkwise.errors import InputError
-from checkwise.readers.json_lines import NoRecordsError
+from checkwise.readers.json_lines import NoRecordsError, flattened
 from checkwise.readers.logs.log import Log
 from checkwise.readers.logs.trackers import records, run_names, sqlite_file
 from checkwise.readers.logs.trackers.records import Record
@@ -102,4 +102,4 @@ def _fields(cell: object, number: object, path: Path) -> dict[str, Any]:
             f"Expected a JSON object in metrics.metrics, but got {shown(cell)} in {path} row "
             f"{shown(number)}: delete that row."
         )
-    return records.flattened(fields)
+    return flattened(fields)

@@ -25,6 +25,7 @@ from checkwise.readers.json_lines import NoRecordsError
 from checkwise.readers.logs.log import FloatArray, Log, Points
 from checkwise.readers.logs.trainers import WANDB
 from checkwise.readers.request import read_bytes
+from checkwise.store.safe_read import open_regular
 from checkwise.text import printable, shown
 
 BETWEEN = " - "  # a run and a metric
@@ -152,7 +153,7 @@ def _is_chart(path: Path) -> bool:
     if not path.is_file():  # a pipe would wait for a writer
         return False
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             line = file.readline(LONGEST_HEADER).decode("utf-8-sig")
         names = next(csv.reader([line], strict=True), [])
     except (OSError, ValueError, csv.Error):

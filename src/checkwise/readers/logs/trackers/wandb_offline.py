@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from checkwise.readers.json_lines import NoRecordsError
+from checkwise.store.safe_read import open_regular
 
 MAGIC = b":W&B"
 SUFFIX = ".wandb"
@@ -42,7 +43,7 @@ def _is_transaction_log(path: Path) -> bool:
     if not path.is_file():
         return False
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return file.read(len(MAGIC)) == MAGIC
     except (OSError, ValueError):
         return False
