@@ -13,11 +13,11 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import checkwise as cw
+from tests.killing import die_at
 
 STEPS = 30
 FILES = ("weights", "optimiser", "state")
@@ -57,23 +57,6 @@ def train(folder: Path, said: int) -> None:
             live.prune()
 
 
-def die_at(number: int) -> None:
-    """Let this process be killed just before its ``number``-th operation on files."""
-    left = [number]
-
-    def counted(operation: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any, **options: Any) -> Any:
-            left[0] -= 1
-            if left[0] == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return operation(*args, **options)
-
-        return call
-
-    for name in OPERATIONS:
-        setattr(os, name, counted(getattr(os, name)))
-
-
 def killed(folder: Path, draw: random.Random) -> tuple[bool, list[str]]:
     """Train until a random operation or instant; whether it was killed, and what it had said."""
     hear, tell = os.pipe()
@@ -83,7 +66,7 @@ def killed(folder: Path, draw: random.Random) -> tuple[bool, list[str]]:
         try:
             os.close(hear)
             if by_operation:
-                die_at(number)
+                die_at(number, OPERATIONS)
             train(folder, tell)
             os._exit(0)
         finally:

@@ -13,8 +13,8 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+from tests.killing import die_at
 from tests.runs import config, train
 
 DURABLE = ("fsync", "replace", "unlink", "ftruncate", "pwrite", "mkdir")
@@ -32,28 +32,11 @@ def in_child(work: Callable[[], object]) -> int:
     return pid
 
 
-def die_at(number: int) -> None:
-    """Let this process be killed just before its ``number``-th operation on files."""
-    left = [number]
-
-    def counted(operation: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any, **options: Any) -> Any:
-            left[0] -= 1
-            if left[0] == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return operation(*args, **options)
-
-        return call
-
-    for name in DURABLE:
-        setattr(os, name, counted(getattr(os, name)))
-
-
 def killed_at(folder: Path, algorithm: str, number: int) -> bool:
     """Whether a run was killed at its ``number``-th operation before it could finish."""
 
     def work() -> None:
-        die_at(number)
+        die_at(number, DURABLE)
         train(folder, config(algorithm), resume_seconds=0)
 
     _, status = os.waitpid(in_child(work), 0)
