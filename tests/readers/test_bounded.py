@@ -58,11 +58,23 @@ def test_links_in_circles_are_followed_once(tmp_path: Path) -> None:
 
 
 # What readers look into, each at the place where they look.
-LOOKED_INTO = (
-    "checkwise.jsonl checkpoint-5/trainer_state.json checkpoint_manager_snapshot.json "
-    "events.out.tfevents.1.host logs/metrics.csv meta.yaml 1/abc/meta.yaml mlflow.db "
-    "params.json result.json results.jsonl step-000100/val.npz wandb/run.wandb x.log x.txt"
-).split()
+LOOKED_INTO = [
+    "checkwise.jsonl",
+    "checkpoint-5/trainer_state.json",
+    "checkpoint_manager_snapshot.json",
+    "events.out.tfevents.1.host",
+    "logs/metrics.csv",
+    "meta.yaml",
+    "1/abc/meta.yaml",
+    "mlflow.db",
+    "params.json",
+    "result.json",
+    "results.jsonl",
+    "step-000100/val.npz",
+    "wandb/run.wandb",
+    "x.log",
+    "x.txt",
+]
 
 
 @pytest.mark.parametrize("name", LOOKED_INTO)
