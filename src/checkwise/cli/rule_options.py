@@ -139,10 +139,17 @@ class RunRuleOptions(RuleOptions):
         list[str] | None,
         typer.Option(help="NAME=higher or NAME=lower: which is better; repeatable."),
     ] = None
+    guard: Annotated[
+        bool,
+        typer.Option(
+            "--guard",
+            help="Take the earliest near-best checkpoint where validation has 5 errors or fewer.",
+        ),
+    ] = False
 
     @property
     def weighting(self) -> dict[str, Any]:
-        """How domains count and which values are better, as ``select`` takes it."""
+        """How domains count, which values are better and the guard, as ``select`` takes it."""
         directions: dict[str, str] = {}
         for assignment in self.direction or ():
             name, separator, direction = assignment.rpartition("=")
@@ -152,7 +159,8 @@ class RunRuleOptions(RuleOptions):
                 )
             if directions.setdefault(name, direction) != direction:
                 raise InputError(f"Expected one direction of {name}, but got both: give one.")
-        return {**super().weighting, **({"directions": directions} if directions else {})}
+        asked = {"directions": directions} if directions else {}
+        return {**super().weighting, **asked, **({"guard": True} if self.guard else {})}
 
 
 def _weights(text: str) -> Weights:

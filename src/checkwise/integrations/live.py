@@ -40,7 +40,7 @@ class LiveSelector(LiveSelection):
         bins, bandwidth: settings of the calibration errors.
         held_out, sources: domains that ``add`` skips unread, and domains that are validation
             although their names look held out (``test``, ``ood`` …).
-        weights, worst_domain, directions, params: as for :func:`select`.
+        weights, worst_domain, directions, guard, params: as for :func:`select`.
 
     Example:
         >>> import numpy as np
@@ -65,6 +65,7 @@ class LiveSelector(LiveSelection):
         weights: Weights = "equal",
         worst_domain: bool = False,
         directions: Directions | None = None,
+        guard: bool = False,
         **params: Any,
     ):
         super().__init__(
@@ -76,6 +77,7 @@ class LiveSelector(LiveSelection):
             weights=weights,
             worst_domain=worst_domain,
             directions=directions,
+            guard=guard,
             **params,
         )
         self._journal: LiveJournal | None = None

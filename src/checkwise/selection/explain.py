@@ -12,6 +12,7 @@ import numpy as np
 from checkwise.records.source_rows import ONLY_DOMAIN
 from checkwise.selection.constraint import ACCURACY
 from checkwise.selection.default_rule import DEFAULT_RULE, PREFERRED, REMEDY
+from checkwise.selection.saturation import warning
 from checkwise.selection.standing import domain_weights
 from checkwise.text import counted, listed, points
 
@@ -42,6 +43,7 @@ def why(selection: Selection) -> str:
     """Why this checkpoint, what the runner-up lost by, and what to be careful about."""
     coarseness = coarse(selection)
     sentences = [
+        warning(selection),
         _choice(selection),
         _eligible(selection),
         f"{coarseness}." if coarseness else "",

@@ -31,7 +31,7 @@ class LiveSelection:
         bins, bandwidth: settings of the calibration errors.
         held_out, sources: domains that ``add`` skips unread, and domains that are validation
             although their names look held out (``test``, ``ood`` …).
-        weights, worst_domain, directions, params: as for :func:`select`.
+        weights, worst_domain, directions, guard, params: as for :func:`select`.
     """
 
     def __init__(
@@ -45,6 +45,7 @@ class LiveSelection:
         weights: Weights = "equal",
         worst_domain: bool = False,
         directions: Directions | None = None,
+        guard: bool = False,
         **params: Any,
     ):
         self._rule = get_rule(rule)
@@ -55,6 +56,7 @@ class LiveSelection:
             "weights": weights,
             "worst_domain": worst_domain,
             "directions": check_directions(directions),
+            **({"guard": True} if guard else {}),
         }
         self._recorder = Recorder("logits", bins, bandwidth, as_names(held_out), as_names(sources))
         self._without_weights: frozenset[int] = frozenset()
@@ -165,7 +167,8 @@ class LiveSelection:
         tolerance. Checkpoint i is feasible at t if a_i ≥ b_t − δ. The best only rises: b_s ≤ b_t
         for s ≤ t. So if a_i < b_s − δ then a_i < b_t − δ for every later t, and i is never
         feasible again. Objectives are normalised over the feasible checkpoints alone, so those
-        that fell out change neither the choice nor its score.
+        that fell out change neither the choice nor its score. With the guard, the choice is that
+        of the rule or the earliest feasible one, so it is feasible all the same.
 
         So it is with any other constraint and a tolerance in its own units. A relative one of p
         moves too: its edge b − p·|b| rises with b, by 1 − p above 0 and by 1 + p below, and p is

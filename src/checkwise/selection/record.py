@@ -45,6 +45,7 @@ def record(s: Selection, alpha: float) -> dict[str, Any]:
         **({"columns": dict(s.trajectory.columns)} if s.trajectory.columns else {}),
         "notes": list(s.notes),
         "digest": s.digest,
+        "saturation": _saturation(s),
         "guarantee": _guarantee(s, alpha),
         **_offered_by(s),
     }
@@ -55,6 +56,11 @@ def _constraint(s: Selection) -> dict[str, Any]:
     if not s.rule_used.optional or "delta" not in s.params or s.judged_by is None:
         return {}
     return {"constraint": {**asdict(s.judged_by), "delta": _logged("delta", s.params["delta"])}}
+
+
+def _saturation(s: Selection) -> dict[str, Any] | None:
+    state = s.saturation
+    return None if state is None else {**asdict(state), "saturated": state.saturated}
 
 
 def _offered_by(s: Selection) -> dict[str, Any]:

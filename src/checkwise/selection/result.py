@@ -27,6 +27,7 @@ from checkwise.selection.guarantees import (
 )
 from checkwise.selection.record import record
 from checkwise.selection.rules import Rule
+from checkwise.selection.saturation import Saturation, saturation
 from checkwise.selection.standing import (
     BoolArray,
     IntArray,
@@ -222,6 +223,11 @@ class Selection:
         }
         order = np.argsort(self.rank)
         return {name: np.asarray(column)[order] for name, column in every.items()}
+
+    @cached_property
+    def saturation(self) -> Saturation | None:
+        """How many errors validation has left; None where that is not known."""
+        return saturation(self) if ACCURACY in self.columns else None
 
     def explain(self) -> str:
         """Why this checkpoint, in a few sentences."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from checkwise.errors import CheckwiseError, InputError, MissingMetricError
@@ -21,7 +22,9 @@ from checkwise.selection.default_rule import (
 from checkwise.selection.directions import Directions, check_directions
 from checkwise.selection.result import Selection, order_of
 from checkwise.selection.rules import Rule, get_rule
+from checkwise.selection.saturation import SAFER, distrusted
 from checkwise.selection.standing import Weights
+from checkwise.text import counted
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -33,6 +36,7 @@ def select(
     weights: Weights = "equal",
     worst_domain: bool = False,
     directions: Directions | None = None,
+    guard: bool = False,
     **params: Any,
 ) -> Selection:
     """Choose one checkpoint of a run.
@@ -45,6 +49,9 @@ def select(
         worst_domain: judge every checkpoint by its worst domain instead of the mean; a minimum
             has no weights, so ``weights`` stays "equal".
         directions: whether "higher" or "lower" is better, for scores whose names do not say it.
+        guard: take the earliest feasible checkpoint where a rule ranks by probabilities and the
+            best checkpoint has 5 validation errors or fewer. Exploratory: no study has confirmed
+            it yet.
         params: parameters of the rule, such as ``delta_pp`` and ``q``, and ``ties``: which of
             exactly tied checkpoints is taken, the "earliest", the "latest", or that of the higher
             "accuracy" (or of the better constraint), then the earlier.
@@ -72,9 +79,10 @@ def select(
     ranking = used.ranking(table, complete)
     order = order_of(table, used.constraint(complete))
     index = choose(ranking, order, ties=used.ties(complete))
-    return Selection(
+    chosen = Selection(
         trajectory, used, complete, weights, worst_domain, int(index), ranking, asked.reason, known
     )
+    return guarded(chosen) if guard else chosen
 
 
 def select_many(
@@ -84,6 +92,7 @@ def select_many(
     weights: Weights = "equal",
     worst_domain: bool = False,
     directions: Directions | None = None,
+    guard: bool = False,
     **params: Any,
 ) -> dict[Key, Selection]:
     """Choose one checkpoint of every run: :func:`select` for each, computed together.
@@ -104,7 +113,8 @@ def select_many(
     domains: dict[str, Any] = {"weights": weights, "worst_domain": worst_domain}
     options = {**domains, "directions": known}
     if rule is not None:
-        return _select_all(runs, RuleWithReason(get_rule(rule)), params, options)
+        all_chosen = _select_all(runs, RuleWithReason(get_rule(rule)), params, options)
+        return {key: guarded(one) for key, one in all_chosen.items()} if guard else all_chosen
     groups: dict[tuple[str, str], tuple[RuleWithReason, dict[Key, Trajectory]]] = {}
     for key, run in runs.items():
         asked = _named(key, default_rule, run, params, **domains)
@@ -113,7 +123,28 @@ def select_many(
     chosen: dict[Key, Selection] = {}
     for asked, alike in groups.values():
         chosen |= _select_all(alike, asked, params, options)
-    return {key: chosen[key] for key in runs}
+    return {key: guarded(chosen[key]) if guard else chosen[key] for key in runs}
+
+
+def guarded(chosen: Selection) -> Selection:
+    """The choice, or the earliest feasible checkpoint where validation is saturated."""
+    if not distrusted(chosen) or chosen.saturation is None:
+        return chosen
+    safer = get_rule(SAFER)
+    params = safer.complete(
+        {"delta_pp": chosen.tolerance_pp} if chosen.rule_used.constrained else {}
+    )
+    table = chosen.columns
+    ranking = safer.ranking(table, params)
+    index = choose(ranking, order_of(table, ACCURACY), ties=safer.ties(params))
+    errors = counted(chosen.saturation.errors, "error")
+    reason = (
+        f"the guard (exploratory) replaced {chosen.rule}: validation has {errors} in "
+        f"{chosen.saturation.examples} examples"
+    )
+    return replace(
+        chosen, rule_used=safer, params=params, index=int(index), ranking=ranking, reason=reason
+    )
 
 
 def _check_trajectory(run: object) -> None:

@@ -3,8 +3,25 @@
 function explain(selection) {
   const { run, setting } = selection;
   if (setting.rule.kind === 'reported') return run.reported[setting.rule.name].words;
-  const parts = [chosenIs, feasibleAre, coarse, runnerUp, tiesAre, atTheEdge, divergedAre];
+  const parts = [saturated, chosenIs, feasibleAre, coarse, runnerUp, tiesAre, atTheEdge, divergedAre];
   return parts.map((say) => say(selection)).filter(Boolean).join(' ');
+}
+
+/** Too few validation errors are left to rank by probabilities. */
+function saturated({ run, setting, eligible }) {
+  const { rule } = setting;
+  const silent = ['source', 'early', 'random'].includes(rule.kind);
+  if (silent || run.counts === null || run.correct === null) return '';
+  const examples = run.counts.reduce((sum, n) => sum + n, 0);
+  const right = run.steps.map((_, t) => run.diverged[t] ? 0
+    : run.counts.reduce((sum, _n, e) => sum + run.correct[t * run.counts.length + e], 0));
+  const errors = examples - Math.max(...right);
+  if (errors > 5) return '';
+  const safer = rule.constrained
+    ? `the earliest feasible one, step ${run.steps[eligible.indexOf(true)]}, is the safer choice.`
+    : 'ac-early is the safer rule.';
+  return `Saturated: the best checkpoint has ${counted(errors, 'error')} in ${examples} ` +
+    `validation examples, too few to rank checkpoints by their probabilities; ${safer}`;
 }
 
 function chosenIs({ run, view, setting, index }) {
