@@ -158,8 +158,8 @@ def test_a_cohort_without_finished_runs_says_so(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_compared_is_refused_with_a_way_out(tiny: Cohort) -> None:
-    with pytest.raises(InputError, match="none takes 'delta'"):
-        tiny.compare(["ac-nc"], delta=1)
+    with pytest.raises(InputError, match="none takes 'patience'"):
+        tiny.compare(["ac-nc"], patience=1)
     with pytest.raises(MissingMetricError, match=r"got 'target_auroc'\. It has source_accuracy"):
         tiny.compare(["ac-nc"], metrics=["target_auroc"])
     with pytest.raises(InputError, match="Expected `by` to list columns among dataset"):
