@@ -1,7 +1,7 @@
 """What some tests need and a fresh clone lacks: they skip with a reason, or fail where promised.
 
 `CHECKWISE_REQUIRE` lists, comma separated, what must be there (`shared`, `chromium`, `node`,
-`slurm`): a test that lacks a listed thing fails instead of skipping.
+`slurm`, `ray`): a test that lacks a listed thing fails instead of skipping.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-NAMES = ("shared", "chromium", "node", "slurm")
+NAMES = ("shared", "chromium", "node", "slurm", "ray")
 
 _ROOT = Path(__file__).resolve().parents[1]
 SHARED = Path(os.environ.get("CHECKWISE_SHARED", _ROOT.parent / "shared"))

@@ -24,6 +24,10 @@ ABOUT = {
     ),
     "training": "`[training]`:",
     "records": "`[records]`:",
+    "executor": (
+        "`[executor]`: where workers run. It is no part of the study: change it, and the same "
+        "command goes on. Options of the command replace it."
+    ),
 }
 INTRODUCTION = """\
 # The keys of a study file

@@ -23,6 +23,8 @@ EXTRA_OF: Final = {
     "accelerate": "transformers",
     "torchmetrics": "torchmetrics",
     "lightning": "lightning",
+    "submitit": "slurm",
+    "ray": "ray",
 }
 
 

@@ -33,7 +33,7 @@ def command(
         "takes the checkpoint with the best validation accuracy; ac-nc takes, among those within "
         "0.5 points of it, the one with the best NLL and calibration."
     )
-    code = sweep.command(STUDY, out=out, workers=workers)
+    code = sweep.command(study=STUDY, out=out, workers=workers)
     if code:
         return code
     cohort = Cohort.open(out)

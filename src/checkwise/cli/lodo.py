@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from checkwise.cli import printing
+from checkwise.cli.executor_options import ExecutorOptions
+from checkwise.cli.option_groups import with_groups
 from checkwise.cli.options import (
     Algorithms,
     AsJson,
     Data,
     DryRun,
-    ExecutorName,
     HparamsSeeds,
     Plugins,
     TrialSeeds,
-    Workers,
     load_plugins,
 )
 from checkwise.cli.progress import counting, watching_runs
@@ -33,10 +32,11 @@ RULES = ("lodo-acc", "ac-lodo")
 SCOPES = ("run", "hparams-acc")
 
 
+@with_groups
 def command(
     path: Annotated[Path, typer.Argument(metavar="COHORT", help="A cohort whose runs are done.")],
-    executor: ExecutorName = "local",
-    workers: Workers = None,
+    *,
+    launching: ExecutorOptions,
     data: Data = None,
     algorithm: Algorithms = None,
     hparams_seed: HparamsSeeds = None,
@@ -59,6 +59,7 @@ def command(
     from checkwise.study import Cohort
     from checkwise.sweep.checks import check_sweep
     from checkwise.sweep.datasets import all_roots, read_roots
+    from checkwise.sweep.executors import worker_count
     from checkwise.sweep.lodo import inner_study
     from checkwise.sweep.plan import make_cohort
     from checkwise.sweep.run import prepare_caches, run_sweep
@@ -78,7 +79,8 @@ def command(
     place = (
         None if dry_run else inner_path(path)
     )  # a plan may be shown of fewer runs than are there
-    launcher = check_sweep(inner, roots, executor=executor, out=place)
+    settings = launching.over()
+    launcher = check_sweep(inner, roots, settings=settings, out=place)
     if dry_run:
         _show_plan(inner, inner_path(path))
         return 0
@@ -89,7 +91,7 @@ def command(
         outcome = run_sweep(
             cohort,
             launcher,
-            workers=workers or os.cpu_count() or 1,
+            workers=worker_count(settings),
             roots=roots,
             plugins=plugins,
             watch=watch,

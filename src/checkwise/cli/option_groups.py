@@ -32,7 +32,8 @@ def with_groups(command: Callable[..., Result]) -> Callable[..., Result]:
     @functools.wraps(command)
     def taking_options(**values: Any) -> Result:
         for name, group in groups.items():
-            values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
+            names = [field.name for field in fields(group) if field.name in values]
+            values[name] = group(**{field: values.pop(field) for field in names})
         return command(**values)
 
     parameters: list[Parameter] = []

@@ -67,7 +67,6 @@ Data = Annotated[
     typer.Option("--data", help="NAME=PATH of a data set; repeatable. Or set CHECKWISE_DATA."),
 ]
 CohortFolder = Annotated[Path, typer.Argument(metavar="DIR", help="A cohort, or one run of it.")]
-ExecutorName = Annotated[str, typer.Option("--executor", help="Where workers run.")]
 Workers = Annotated[
     int | None, typer.Option("--workers", min=1, help="Processes. [default: one per core]")
 ]

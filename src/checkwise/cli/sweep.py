@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from checkwise.cli import printing
+from checkwise.cli.executor_options import ExecutorOptions
+from checkwise.cli.option_groups import with_groups
 from checkwise.cli.options import (
     Algorithms,
     Data,
     DryRun,
-    ExecutorName,
     HparamsSeeds,
     Plugins,
     StudyName,
     TrialSeeds,
-    Workers,
     load_plugins,
 )
 from checkwise.cli.progress import counting, remaining_text, watching_runs
@@ -29,14 +28,15 @@ if TYPE_CHECKING:
     from checkwise.sweep.study import Study
 
 
+@with_groups
 def command(
     study: StudyName,
     out: Annotated[
         Path | None,
         typer.Option("--out", "--output", "-o", help="The cohort's folder."),
     ] = None,
-    executor: ExecutorName = "local",
-    workers: Workers = None,
+    *,
+    launching: ExecutorOptions,
     data: Data = None,
     algorithm: Algorithms = None,
     held_out: Annotated[
@@ -54,9 +54,10 @@ def command(
     from checkwise.errors import InputError
     from checkwise.sweep.checks import check_sweep
     from checkwise.sweep.datasets import all_roots, check_roots, read_roots, with_domains
+    from checkwise.sweep.executors import worker_count
     from checkwise.sweep.plan import make_cohort, plan
     from checkwise.sweep.run import prepare_caches, run_sweep
-    from checkwise.sweep.study_file import read_study
+    from checkwise.sweep.study_file import read_executor, read_study
 
     plugins = load_plugins(plugin)
     chosen = (
@@ -70,18 +71,19 @@ def command(
         )
     )
     named_roots = read_roots(data or ())
-    processes = workers or os.cpu_count() or 1
+    settings = launching.over(read_executor(study))
     if dry_run:
         check_roots(chosen, named_roots)
         known, absent = with_domains(chosen, named_roots)
-        check_sweep(chosen, named_roots, executor=executor, out=out, absent=absent)
-        _show_plan(chosen, len(plan(known, named_roots)), absent, named_roots, processes)
+        check_sweep(chosen, named_roots, settings=settings, out=out, absent=absent)
+        runs = len(plan(known, named_roots))
+        _show_plan(chosen, runs, absent, named_roots, worker_count(settings))
         return 0
     if out is None:
         raise InputError("Expected --out DIR, the folder to train in, but got none: add it.")
     roots = all_roots(chosen, named_roots)
     # Before the plan is written, which no other study may replace.
-    launcher = check_sweep(chosen, roots, executor=executor, out=out)
+    launcher = check_sweep(chosen, roots, settings=settings, out=out)
     cohort = make_cohort(chosen, out, roots)
     with counting("preparing data") as step:
         prepare_caches(chosen, roots, progress=step)
@@ -89,7 +91,7 @@ def command(
         outcome = run_sweep(
             cohort,
             launcher,
-            workers=processes,
+            workers=worker_count(settings),
             roots=roots,
             resume_seconds=resume_seconds,
             plugins=plugins,

@@ -8,8 +8,7 @@ from pathlib import Path
 from checkwise.data import split
 from checkwise.errors import InputError
 from checkwise.sweep.datasets import check_held_out, find_domains, kind_of
-from checkwise.sweep.executors import get_executor
-from checkwise.sweep.executors.base import Executor
+from checkwise.sweep.executors import Executor, ExecutorSettings, get_executor
 from checkwise.sweep.plan import check_place
 from checkwise.sweep.study import DataSpec, Study
 from checkwise.train.build import check_kind, check_sources
@@ -21,7 +20,7 @@ def check_sweep(
     study: Study,
     roots: Mapping[str, str],
     *,
-    executor: str,
+    settings: ExecutorSettings,
     out: Path | None,
     absent: tuple[str, ...] = (),
 ) -> Executor:
@@ -29,7 +28,7 @@ def check_sweep(
 
     ``absent`` names data sets that were not found: only their kind is checked.
     """
-    launcher = get_executor(executor)
+    launcher = get_executor(settings)
     for spec in study.data:
         check_kind(study.network, kind_of(spec), spec.name)
         if spec.name not in absent:

@@ -11,6 +11,8 @@ from typing import Any, Final, cast, get_args
 
 from checkwise.errors import InputError
 from checkwise.store.retention import KEEPS, Keep
+from checkwise.sweep.executors import ExecutorSettings
+from checkwise.sweep.executors.table import parse_executor
 from checkwise.sweep.study import OWN, DataSpec, Role, Study
 from checkwise.sweep.toml_table import Key, TomlTable, near
 from checkwise.text import is_plain
@@ -41,6 +43,17 @@ def shipped() -> dict[str, Path]:
 
 def read_study(source: Path | str) -> Study:
     """Read a study file, or a shipped study by its name."""
+    path, values = _read(source)
+    return parse_study(values, file=str(path), folder=path.parent)
+
+
+def read_executor(source: Path | str) -> ExecutorSettings:
+    """The ``[executor]`` table of a study file, which is no part of the study."""
+    path, values = _read(source)
+    return parse_executor(TomlTable(values.get("executor", {}), "executor", str(path)))
+
+
+def _read(source: Path | str) -> tuple[Path, dict[str, Any]]:
     path = Path(source)
     if path.suffix != ".toml" and (path.is_dir() or not path.exists()):
         known = shipped()
@@ -62,7 +75,7 @@ def read_study(source: Path | str) -> Study:
         raise InputError(
             f"Expected a study file in TOML, but got: {reason} in {path}: correct it."
         ) from None
-    return parse_study(values, file=str(path), folder=path.parent)
+    return path, values
 
 
 def parse_study(
@@ -92,6 +105,7 @@ def parse_study(
     training = table("training", top.raw("training", {}))
     records = table("records", top.raw("records", {}))
     hparams = top.raw("hparams", {})
+    parse_executor(table("executor", top.raw("executor", {})))
     top.finish()
     names = runs.names(
         "algorithms",

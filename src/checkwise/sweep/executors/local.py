@@ -10,10 +10,9 @@ import tempfile
 import time
 from contextlib import suppress
 from dataclasses import asdict
-from typing import IO
+from typing import IO, Any
 
-from checkwise.sweep.executors.base import Workers
-from checkwise.sweep.worker import Job
+from checkwise.sweep.executors.base import JobLike, Workers
 from checkwise.threads import ONE_THREAD
 
 PATIENCE_SECONDS = 120.0
@@ -22,14 +21,14 @@ PATIENCE_SECONDS = 120.0
 class LocalExecutor:
     """Starts plain subprocesses: their environment is set before they start."""
 
-    def launch(self, job: Job, workers: int) -> Workers:
+    def launch(self, job: JobLike, workers: int) -> Workers:
         """Start the processes."""
         return _Processes(job, workers)
 
 
 class _Processes:
-    def __init__(self, job: Job, workers: int) -> None:
-        command = [sys.executable, "-m", "checkwise.sweep.worker", json.dumps(asdict(job))]
+    def __init__(self, job: Any, workers: int) -> None:
+        command = [sys.executable, "-m", type(job).__module__, json.dumps(asdict(job))]
         self._workers = [_start(command) for _ in range(workers)]
         self._failures: list[str] = []
 

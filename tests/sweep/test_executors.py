@@ -1,0 +1,160 @@
+"""Executors by name: their settings, and what is refused before anything is planned."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from checkwise.errors import InputError, MissingExtraError
+from checkwise.sweep.executors import ExecutorSettings, get_executor, worker_count
+from checkwise.sweep.executors.settings import bytes_of, minutes_of
+from checkwise.sweep.executors.shared_folder import (
+    NotSharedError,
+    answer,
+    check_shared,
+    close,
+    invite,
+    read_answer,
+)
+from checkwise.sweep.study_file import read_executor, read_study
+from tests.sweep.studies import write_tiny
+from tests.sweep.test_sweep import call
+
+TABLE = """
+[executor]
+kind = "slurm"
+workers = 3
+partition = "short"
+time = "2:00:00"
+memory = "2G"
+"""
+
+
+def with_table(folder: Path, table: str) -> Path:
+    study = write_tiny(folder)
+    study.write_text(study.read_text() + table)
+    return study
+
+
+def test_where_a_study_runs_is_no_part_of_it(tmp_path: Path) -> None:
+    (tmp_path / "plain").mkdir()
+    plain, study = write_tiny(tmp_path / "plain"), with_table(tmp_path, TABLE)
+    assert read_study(study) == read_study(plain)
+    assert read_executor(plain) == ExecutorSettings()
+    assert read_executor(study) == ExecutorSettings(
+        "slurm", workers=3, partition="short", time="2:00:00", memory="2G"
+    )
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ('kind = "slrum"', "did you mean 'slurm'?"),
+        ('kind = "slurm"\ntime = "soon"', "for example 4:00:00"),
+        ('memory = "much"', "for example 4G"),
+        ("cpus = 0.5", "a whole number"),
+        ('parttion = "a"', "did you mean 'partition'?"),
+    ],
+)
+def test_a_wrong_table_is_refused_with_the_study(tmp_path: Path, table: str, said: str) -> None:
+    with pytest.raises(InputError, match=said.replace("?", r"\?")):
+        read_study(with_table(tmp_path, f"\n[executor]\n{table}\n"))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--executor", "cloud"], "Expected an executor among local, slurm, ray, but got 'cloud'"),
+        (["--partition", "short"], "leave it out, or choose another --executor"),
+        (["--executor", "ray", "--time", "60"], "but got `time` (--time)"),
+        (["--executor", "slurm"], "Expected --workers N with --executor slurm"),
+        (["--executor", "slurm", "--workers", "2", "--address", "a"], "but got `address`"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused_before_anything_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
+    out = tmp_path / "out"
+    code, _, error = call(capsys, "sweep", write_tiny(tmp_path), "--out", out, *words)
+    assert code == 2
+    assert error.count("\n") == 1
+    assert said in error
+    assert not out.exists()
+
+
+def test_another_executor_than_the_table_names_takes_nothing_from_the_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study = with_table(tmp_path, TABLE)
+    out = tmp_path / "out"
+    code, printed, error = call(
+        capsys, "sweep", study, "--out", out, "--executor", "local", "--workers", 1
+    )
+    assert (code, error) == (0, "")
+    assert printed == f"4 of 4 runs finished in {out}.\n"
+    assert not (out / "workers").exists()
+
+
+def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("checkwise.extras.find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match=r"package submitit.*checkwise\[slurm\]"):
+        get_executor(ExecutorSettings("slurm", workers=1))
+    with pytest.raises(MissingExtraError, match=r"package ray.*checkwise\[ray\]"):
+        get_executor(ExecutorSettings("ray"))
+
+
+def test_a_machine_without_slurm_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    pytest.importorskip("submitit")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(InputError, match="the command sbatch is not here"):
+        get_executor(ExecutorSettings("slurm", workers=1))
+
+
+@pytest.mark.parametrize(
+    ("text", "minutes"),
+    [("1", 1), ("90:30", 91), ("0:01", 1), ("2:00:00", 120), ("1-0", 1440), ("1-2:3:4", 1564)],
+)
+def test_times_are_read_as_slurm_reads_them(text: str, minutes: int) -> None:
+    assert minutes_of(text) == minutes
+
+
+@pytest.mark.parametrize("text", ["", "abc", "0", "-5", "1:2:3:4", "1h"])
+def test_other_times_are_refused(text: str) -> None:
+    with pytest.raises(InputError, match="--time"):
+        minutes_of(text)
+
+
+@pytest.mark.parametrize("text", ["", "4", "0G", "-1G", "4 X"])
+def test_other_amounts_of_memory_are_refused(text: str) -> None:
+    with pytest.raises(InputError, match="--memory"):
+        bytes_of(text)
+
+
+def test_the_number_of_workers() -> None:
+    assert worker_count(ExecutorSettings(workers=5)) == 5
+    assert worker_count(ExecutorSettings("ray")) == os.cpu_count()
+
+
+def test_a_worker_answers_in_the_folder_that_holds_the_token(tmp_path: Path) -> None:
+    folder = invite(tmp_path)
+    check_shared(folder)
+    assert read_answer(folder, "worker-0") is None
+    answer(folder, "worker-0")
+    first = read_answer(folder, "worker-0")
+    assert first is not None
+    assert (first.pid, first.ended) == (os.getpid(), False)
+    answer(folder, "worker-0", ended=True, failure="no disk")
+    last = read_answer(folder, "worker-0")
+    assert last is not None
+    assert (last.ended, last.failure) == (True, "no disk")
+    close(folder)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_without_the_token_is_not_the_shared_one(tmp_path: Path) -> None:
+    folder = invite(tmp_path / "here")
+    (folder / "token").write_text("another\n")
+    with pytest.raises(NotSharedError, match="the same folder on all machines"):
+        check_shared(folder, patience=0.1)
