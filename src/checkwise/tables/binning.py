@@ -155,7 +155,10 @@ def binning(pool: Pool) -> Table:
     keep = np.array([key in runs for key in pool.keys])
     cells: list[Cell] = []
     for variant in VARIANTS if runs else ():
-        of_variant = columns_of(pool, select_many(runs, "ac", objectives=("nll", variant)))
+        of_variant = columns_of(
+            pool,
+            select_many(runs, "ac", objectives=("nll", variant), directions={variant: "lower"}),
+        )
         for group in pool.by_role():
             used = group.keep & keep
             for reference in REFERENCES:
