@@ -174,6 +174,7 @@ def test_a_command_works_or_names_the_extra(said: tuple[str, dict[str, Any]]) ->
             "transformers",
             "from checkwise.integrations.transformers import ReliabilityCallback",
         ),
+        ("mlflow", "from checkwise.integrations.mlflow import MlflowLog; MlflowLog('run')"),
     ],
 )
 def test_a_public_name_says_which_extra_it_needs(absent: str, asked: str, material: Path) -> None:

@@ -32,11 +32,11 @@ LAYERS = [
     "train",
     "sweep",
     "weights",
-    "integrations",
     "study",
     "tables",
     "figures",
     "page",
+    "integrations",
     "cli",
     "__main__",
 ]

@@ -25,6 +25,7 @@ EXTRA_OF: Final = {
     "lightning": "lightning",
     "submitit": "slurm",
     "ray": "ray",
+    "mlflow": "mlflow",
 }
 
 

@@ -18,6 +18,7 @@ from checkwise.integrations.lightning_package import (
     package_in_use,
 )
 from checkwise.integrations.processes import decided_once, gathered
+from checkwise.integrations.tracker import Tracker, report_to
 from checkwise.integrations.validation_sums import ValidationSums, merged, own_rows
 from checkwise.metrics.settings import BANDWIDTH, BINS
 from checkwise.selection.default_rule import DEFAULT_RULE
@@ -53,6 +54,7 @@ class ReliabilityCheckpoint(ModelCheckpoint):
             chosen, the choice and the newest always stay.
         partial: record validations that ``limit_val_batches`` cuts short too. They have to see the
             same examples each time.
+        tracker: where the selection is logged when training ends, as ``MlflowLog``.
         save_weights_only, auto_insert_metric_name: as for ``ModelCheckpoint``.
         package: ``lightning`` or ``pytorch_lightning``, where a program imports both.
         bins, bandwidth: settings of the calibration errors.
@@ -80,6 +82,7 @@ class ReliabilityCheckpoint(ModelCheckpoint):
         outputs: validation.Outputs | None = None,
         keep: Policy | None = None,
         partial: bool = False,
+        tracker: Tracker | None = None,
         save_weights_only: bool = False,
         auto_insert_metric_name: bool = True,
         package: str | None = None,
@@ -103,7 +106,7 @@ class ReliabilityCheckpoint(ModelCheckpoint):
         )
         self._domains = None if domains is None else tuple(domains)
         self._outputs = outputs or validation.ByKey(logits, labels)
-        self._partial = partial
+        self._partial, self._tracker = partial, tracker
         self._bins, self._bandwidth = bins, bandwidth
         self._checkpoints = CheckpointFolder(
             rule, keep, {"bins": bins, "bandwidth": bandwidth, **params}
@@ -249,8 +252,10 @@ class ReliabilityCheckpoint(ModelCheckpoint):
     def on_train_epoch_end(self, *_: Any) -> None:
         """Nothing is saved between validations."""
 
-    def on_train_end(self, *_: Any) -> None:
-        """Nothing is saved between validations."""
+    def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+        """Log the selection to the tracker; nothing is saved between validations."""
+        if trainer.is_global_zero and not trainer.fast_dev_run:
+            report_to(self._tracker, self.selection)
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
         """Close the journal; ``teardown`` is not called after an exception."""

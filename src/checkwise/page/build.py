@@ -13,7 +13,7 @@ from checkwise.page.page_data import cohort_data, run_data
 from checkwise.page.payload import BUDGET
 from checkwise.page.run_page import run_page
 from checkwise.records import Trajectory
-from checkwise.selection import select
+from checkwise.selection import Selection, select
 from checkwise.selection.default_rule import REFERENCE
 from checkwise.store.atomic_write import write_text, writing
 from checkwise.store.cohort import is_cohort
@@ -23,7 +23,7 @@ from checkwise.study import Cohort
 
 
 def write_report(
-    source: Cohort | Trajectory | str | Path,
+    source: Cohort | Trajectory | Selection | str | Path,
     out: str | Path,
     *,
     budget: int = BUDGET,
@@ -32,17 +32,24 @@ def write_report(
     """Write the page and return where it is.
 
     Args:
-        source: a cohort, a run, or the folder of either.
+        source: a cohort, a run, the folder of either, or a selection from a run.
         out: the file to write; it appears whole or not at all.
         budget: bytes of numbers in the page; where metrics of every domain do not fit, the less
             used ones are kept as means over domains.
         asked: for a cohort ``rules`` (the first leads) and ``reference``, for a run ``rule``; and
             parameters of the rules such as ``delta_pp``.
     """
+    if isinstance(source, Selection) and asked:
+        raise InputError(
+            f"Expected nothing beside a selection, but got {', '.join(asked)}: pass the "
+            "run instead."
+        )
     if isinstance(source, str | Path):
         source = _open(Path(source))
-    if isinstance(source, Trajectory):
-        page = _run(source, **asked)
+    if isinstance(source, Selection):
+        page = _selection(source)
+    elif isinstance(source, Trajectory):
+        page = _selection(select(source, **asked))
     else:
         page = _cohort(source, budget=budget, **asked)
     out = Path(out)
@@ -72,9 +79,8 @@ def _cohort(
     return cohort_page(facts, data)
 
 
-def _run(run: Trajectory, rule: str | None = None, **params: Any) -> str:
-    selection = select(run, rule, **params)
-    title = str(run.key) if run.key else "This run"
+def _selection(selection: Selection) -> str:
+    title = str(selection.run) if selection.run else "This run"
     data = None if selection.accuracy is None else run_data(selection, title)
     return run_page(selection, title, data)
 

@@ -12,6 +12,7 @@ from weakref import WeakValueDictionary
 from checkwise.errors import InputError
 from checkwise.extras import naming_extras
 from checkwise.integrations.live import LiveSelector
+from checkwise.integrations.tracker import Tracker, report_to
 from checkwise.integrations.transformers import folders, refusals
 from checkwise.integrations.transformers.metrics import (
     ComputeMetrics,
@@ -73,6 +74,7 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
             may still be chosen.
         journal: the file with every record, from which a resumed training goes on; by default
             ``checkwise.jsonl`` in the output folder.
+        tracker: where the selection is logged when training ends, as ``MlflowLog``.
         bins, bandwidth: settings of the calibration errors.
         options: as for :class:`checkwise.LiveSelector`: ``delta_pp``, ``q``, ``held_out``, …
     """
@@ -86,6 +88,7 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         patience: int | None = None,
         keep: Policy | None = None,
         journal: str | Path | None = None,
+        tracker: Tracker | None = None,
         bins: int = BINS,
         bandwidth: float = BANDWIDTH,
         **options: Any,
@@ -96,7 +99,7 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         self._metrics = ReliabilityMetrics(
             compute_metrics, outputs=outputs, bins=bins, bandwidth=bandwidth
         )
-        self._any_model = outputs is not None
+        self._any_model, self._tracker = outputs is not None, tracker
         self._patience, self._keep, self._journal = patience, keep, journal
         self._live = LiveSelector(**self._options)
         self._further = _metrics_beyond_ours(rule, self._live.settings["params"])
@@ -197,9 +200,11 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         self._live.prune(self._keep)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Close the journal; evaluations after training are not recorded."""
+        """Close the journal and log the selection; later evaluations are not recorded."""
         self._training = False
         self._live.close()
+        if state.is_world_process_zero:
+            report_to(self._tracker, self.selection)
 
     def _path(self, args: Any) -> Path:
         return Path(self._journal or Path(args.output_dir) / JOURNAL)

@@ -1,0 +1,71 @@
+"""The program for Accelerate on the page, on two processes, killed and resumed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import checkwise as cw
+
+pytest.importorskip("accelerate", reason="accelerate is not installed")
+
+from tests.docs.run_page import BLOCK
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = 1001  # odd: one of two processes has a row too many
+
+
+def program() -> str:
+    blocks = BLOCK.findall((ROOT / "docs" / "pytorch.md").read_text())
+    (accelerated,) = [code for _, code in blocks if "Accelerator" in code]
+    return str(accelerated)
+
+
+def launch(folder: Path, code: str, processes: int) -> list[str]:
+    """What the processes print, in the order of their ranks."""
+    (folder / "train.py").write_text(code)
+    launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
+    done = subprocess.run(
+        [sys.executable, *launcher, "train.py"],
+        cwd=folder,
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+            "OMP_NUM_THREADS": "1",
+        },
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return sorted(re.findall(r"process \d+ chooses epoch \d+", done.stdout))
+
+
+def records(folder: Path) -> dict[int, Any]:
+    lines = (folder / "accelerated" / "checkwise.jsonl").read_text().splitlines()
+    return {line["step"]: line for line in map(json.loads, lines) if "domains" in line}
+
+
+def test_two_processes_count_every_example_once_and_choose_alike(tmp_path: Path) -> None:
+    code = program()
+    short = code.replace("range(last + 1, 6)", "range(last + 1, 3)")
+    assert short != code
+    launch(tmp_path, short, processes=2)
+    assert sorted(records(tmp_path)) == [1, 2]
+    answers = launch(tmp_path, code, processes=2)  # goes on from epoch 2
+    journal = tmp_path / "accelerated" / "checkwise.jsonl"
+    live = cw.LiveSelector.from_journal(journal)
+    assert answers == [f"process {rank} chooses epoch {live.choice}" for rank in (0, 1)]
+    assert live.steps == (1, 2, 3, 4, 5)
+    assert live.trajectory.counts is not None
+    assert live.trajectory.counts.tolist() == [EXAMPLES]
+    on_disk = {int(path.name.partition("-")[2]) for path in journal.parent.glob("epoch-*")}
+    assert on_disk == {*live.keep, 5}
+    assert live.path is not None
+    assert (live.path / "model.safetensors").is_file()
