@@ -37,7 +37,11 @@ def fault_of(page: Path, folder: Path) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "tests.docs.run_page", str(page)],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)])},
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)]),
+            "DO_NOT_TRACK": "true",  # MLflow reports on its use otherwise
+        },
         capture_output=True,
         text=True,
     )

@@ -191,6 +191,18 @@ def test_a_folder_that_is_no_cohort_is_refused(tmp_path: Path) -> None:
         write_report(tmp_path, tmp_path / "r.html")
 
 
+def test_a_selection_has_the_page_of_its_run_under_its_rule(tmp_path: Path) -> None:
+    run = cw.Trajectory.from_frame(
+        {"step": [1, 2], "accuracy": [0.9, 0.899], "nll": [0.5, 0.4], "cwece": [0.2, 0.1]}
+    )
+    selection = cw.select(run, "ac-nll", delta_pp="1")
+    page = write_report(selection, tmp_path / "selection.html").read_text("utf-8")
+    of_run = write_report(run, tmp_path / "run.html", rule="ac-nll", delta_pp="1")
+    assert page == of_run.read_text("utf-8")
+    with pytest.raises(InputError, match="nothing beside a selection, but got delta_pp"):
+        write_report(selection, tmp_path / "again.html", delta_pp="2")
+
+
 def test_a_page_that_cannot_be_written_says_where(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(CheckwiseError, match="file"):
