@@ -21,6 +21,7 @@ NAMES = (
     "averaging",
     "study",
     "report_page",
+    "large_cohorts",
     "transformers_callback",
     "lightning_callback",
 )
