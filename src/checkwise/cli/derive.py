@@ -15,6 +15,7 @@ from checkwise.cli.options import AsJson, Data, Plugins, load_plugins
 from checkwise.cli.progress import counting
 from checkwise.errors import InputError
 from checkwise.selection.constrained import DELTA_PP
+from checkwise.selection.members import MEMBERS_DELTA_PP
 
 if TYPE_CHECKING:
     from checkwise.weights.derive import DeriveResult
@@ -35,7 +36,10 @@ def command(
     ],
     minibatches: Minibatches = None,
     delta_pp: Annotated[
-        str | None, typer.Option(help=f"Tolerance of the feasible set. [default: {DELTA_PP}]")
+        str | None,
+        typer.Option(
+            help=f"Tolerance in points. [default: {DELTA_PP}; of mean-…: {MEMBERS_DELTA_PP}]"
+        ),
     ] = None,
     data: Data = None,
     force: Force = False,
@@ -173,6 +177,8 @@ def _what(record: Derived) -> str:
         return f"{len(inputs['members'])} runs"
     if "candidates" in inputs:
         return f"one of {len(inputs['candidates'])} steps"
+    if "offered" in inputs:
+        return f"some of {len(inputs['offered'])} steps"
     if "steps" not in inputs:
         return "every update"
     steps = [

@@ -145,6 +145,13 @@ class LiveSelector(LiveSelection):
         return dict(self._history.checkpoints)
 
     @property
+    def _with_weights(self) -> tuple[int, ...]:
+        """Steps whose weights are there: those that were named, or, where none was, all."""
+        there = super()._with_weights
+        saved = self._history.checkpoints
+        return tuple(step for step in there if step in saved) if saved else there
+
+    @property
     def path(self) -> Path | None:
         """Where the weights of the choice are, as far as ``saved`` said so."""
         return None if self.choice is None else self._history.checkpoints.get(self.choice)

@@ -5,6 +5,7 @@ from checkwise.selection.columns import Columns
 from checkwise.selection.default_rule import DEFAULT_RULE, usable_rules
 from checkwise.selection.guarantees import Guarantee, source_accuracy_radius, worst_domain_radius
 from checkwise.selection.live import LiveSelection
+from checkwise.selection.members import members
 from checkwise.selection.result import Selection
 from checkwise.selection.rules import Rule, get_rule, is_rule, rule, rules
 from checkwise.selection.select import select, select_many
@@ -21,6 +22,7 @@ __all__ = [
     "get_rule",
     "is_rule",
     "loss_valley",
+    "members",
     "rule",
     "rules",
     "select",

@@ -16,10 +16,11 @@ from checkwise.records.from_predictions import Recorder
 from checkwise.records.held_out import as_names
 from checkwise.selection.default_rule import DEFAULT_RULE
 from checkwise.selection.directions import Directions, check_directions
+from checkwise.selection.members import MEMBERS_DELTA_PP, members
 from checkwise.selection.result import Selection
 from checkwise.selection.rules import find_metrics, get_rule
 from checkwise.selection.select import select
-from checkwise.selection.standing import Weights, check_weighting
+from checkwise.selection.standing import Points, Weights, check_weighting
 from checkwise.text import listed
 
 
@@ -152,6 +153,21 @@ class LiveSelection:
     def choice(self) -> int | None:
         """The step that would be chosen if training stopped now."""
         return None if self.selection is None else self.selection.step
+
+    def members(
+        self, k: int | None = None, *, delta_pp: Points = MEMBERS_DELTA_PP
+    ) -> tuple[int, ...]:
+        """The steps of an average if training stopped now: :func:`members` of those with weights.
+
+        The policy ``KeepFeasible("ac-early", delta_pp)`` keeps all of them.
+        """
+        chosen = self.among(self._with_weights).selection
+        return () if chosen is None else members(chosen, k, delta_pp=delta_pp)
+
+    @property
+    def _with_weights(self) -> tuple[int, ...]:
+        """Steps whose weights were not deleted."""
+        return tuple(step for step in self.steps if step not in self._without_weights)
 
     @property
     def keep(self) -> tuple[int, ...]:

@@ -18,7 +18,15 @@ from checkwise.selection.rules import nearest
 from checkwise.study import protocols
 from checkwise.study.protocols import Validation
 from checkwise.study.scopes import Scope
-from checkwise.weights import ensemble, feasible_mean, lyu, mixup, swad, training_mean
+from checkwise.weights import (
+    ensemble,
+    feasible_mean,
+    lyu,
+    members_mean,
+    mixup,
+    swad,
+    training_mean,
+)
 from checkwise.weights.recipe import Needs, Recipe
 
 Scaling: TypeAlias = Literal["pooled", "per-domain", "weighted", "oracle"]
@@ -164,6 +172,12 @@ _BUILT_IN: Final = (
     _made("ac-nc-top3-weights", feasible_mean.TOP3_WEIGHTS),
     _made("ac-nc-mean-probs", feasible_mean.MEAN_PROBS),
     _made("ac-nc-top3-probs", feasible_mean.TOP3_PROBS),
+    _made("mean-probs", members_mean.MEAN_PROBS),
+    _made("mean-probs-3", members_mean.MEAN_PROBS_3),
+    _made("mean-probs-5", members_mean.MEAN_PROBS_5),
+    _made("mean-probs-greedy", members_mean.MEAN_PROBS_GREEDY),
+    _made("mean-weights", members_mean.MEAN_WEIGHTS),
+    _made("mean-weights-greedy", members_mean.MEAN_WEIGHTS_GREEDY),
     _made("sma", training_mean.SMA),
     _made("dense-swad", training_mean.DENSE_SWAD),
     _made("eoa", ensemble.EOA),
