@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 TORCH_INDEX ?=
 BIN := .venv/bin
 
-.PHONY: install demo test test-oldest torture check bench docs clean
+.PHONY: install demo test test-oldest test-engines torture check bench docs clean
 
 install: .venv/.installed
 
@@ -17,7 +17,7 @@ install: .venv/.installed
 
 # And what the tests need beside it.
 .venv/.installed: .venv/.demo
-	$(BIN)/pip install --quiet -e '.[train,backbone,study]' --group dev
+	$(BIN)/pip install --quiet -e '.[train,backbone,study,slurm,ray]' --group dev
 	touch $@
 
 demo: .venv/.demo
@@ -41,6 +41,11 @@ OLDEST_TESTS := tests/metrics tests/records tests/selection tests/readers \
 	.venv-oldest/bin/pip install --quiet --upgrade pip
 	.venv-oldest/bin/pip install --quiet -e '.[study]' --group test -c tests/oldest.txt
 	touch $@
+
+# Real Slurm (Debian's slurm-wlm and munge, as root) and Ray, also with the whole demo on each:
+# about fifteen minutes. `make test` runs the short ones.
+test-engines: install
+	CHECKWISE_ENGINES=1 $(BIN)/python -m pytest -v tests/engines
 
 # 10,000 damaged logs; `make test` reads 300 of them.
 torture: install

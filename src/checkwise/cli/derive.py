@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
 from math import fsum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from checkwise.cli import printing
+from checkwise.cli.executor_options import ExecutorOptions
+from checkwise.cli.option_groups import with_groups
 from checkwise.cli.options import AsJson, Data, Plugins, load_plugins
 from checkwise.cli.progress import counting
 from checkwise.errors import InputError
@@ -18,6 +22,7 @@ from checkwise.selection.constrained import DELTA_PP
 from checkwise.selection.members import MEMBERS_DELTA_PP
 
 if TYPE_CHECKING:
+    from checkwise.plugins import Plugin
     from checkwise.weights.derive import DeriveResult
     from checkwise.weights.derived import Derived
 
@@ -29,6 +34,7 @@ Minibatches = Annotated[
 Force = Annotated[bool, typer.Option("--force", help="Make results again that are current.")]
 
 
+@with_groups
 def command(
     path: Place,
     method: Annotated[
@@ -43,15 +49,18 @@ def command(
     ] = None,
     data: Data = None,
     force: Force = False,
+    *,
+    launching: ExecutorOptions,
     plugin: Plugins = None,
     as_json: AsJson = False,
 ) -> None:
     """Make models other than single checkpoints: averages and ensembles, evaluated like them."""
-    load_plugins(plugin)
+    asked = _Asked(path, data, force, launching, load_plugins(plugin))
     names = [name.strip() for listed in method for name in listed.split(",") if name.strip()]
-    _derive(path, names, data, force, as_json, minibatches=minibatches, delta_pp=delta_pp)
+    _derive(asked, names, as_json, minibatches=minibatches, delta_pp=delta_pp)
 
 
+@with_groups
 def swad(
     path: Place,
     mode: Annotated[
@@ -63,36 +72,67 @@ def swad(
     minibatches: Minibatches = None,
     data: Data = None,
     force: Force = False,
+    *,
+    launching: ExecutorOptions,
     plugin: Plugins = None,
     as_json: AsJson = False,
 ) -> None:
     """Average the checkpoints in the loss valley of every run: short for derive --method swad."""
-    load_plugins(plugin)
+    asked = _Asked(path, data, force, launching, load_plugins(plugin))
     suffixes = {"faithful": "", "as-described": "-as-described"}
     if mode not in suffixes:
         raise InputError(f"Expected --mode faithful or as-described, but got {mode!r}.")
     if no_bn and minibatches is not None:
         raise InputError("Expected --no-bn or --minibatches, but got both: leave one out.")
     name = f"swad{suffixes[mode]}{'-nobn' if no_bn else ''}"
-    _derive(path, [name], data, force, as_json, minibatches=minibatches)
+    _derive(asked, [name], as_json, minibatches=minibatches)
 
 
-def _derive(
-    path: Path,
-    names: list[str],
-    data: list[str] | None,
-    force: bool,
-    as_json: bool,
-    **options: Any,
-) -> None:
+@dataclass(frozen=True)
+class _Asked:
+    """What both commands take."""
+
+    path: Path
+    data: list[str] | None
+    force: bool
+    launching: ExecutorOptions
+    plugins: tuple[Plugin, ...]
+
+    def make(
+        self, name: str, params: dict[str, Any], watch: Callable[[int, int], None]
+    ) -> DeriveResult:
+        """Make a method's models in this process, or with workers where some were asked for."""
+        from checkwise.study.derive_job import DeriveJob, derive_with_workers
+        from checkwise.study.methods import recipe_of
+        from checkwise.sweep.datasets import read_roots
+        from checkwise.sweep.executors import get_executor, worker_count
+        from checkwise.weights.derive import derive
+
+        roots = read_roots(self.data or ())
+        if self.launching == ExecutorOptions():
+            recipe = recipe_of(name)
+            return derive(
+                self.path, name, recipe, roots=roots, force=self.force, watch=watch, **params
+            )
+        settings = self.launching.over()
+        job = DeriveJob(
+            cohort=str(_cohort(self.path).absolute()),
+            path=str(self.path.absolute()),
+            method=name,
+            params=params,
+            roots=roots,
+            plugins={plugin.source: plugin.sha256 for plugin in self.plugins},
+        )
+        executor = get_executor(settings)
+        return derive_with_workers(job, executor, worker_count(settings), force=self.force)
+
+
+def _derive(asked: _Asked, names: list[str], as_json: bool, **options: Any) -> None:
     from checkwise.study.methods import recipe_of
-    from checkwise.sweep.datasets import read_roots
-    from checkwise.weights.derive import derive
 
-    roots = read_roots(data or ())
     recipes = {name: recipe_of(name) for name in names}
-    asked = {name: value for name, value in options.items() if value is not None}
-    idle = [p for p in asked if not any(p in recipe.params for recipe in recipes.values())]
+    chosen = {name: value for name, value in options.items() if value is not None}
+    idle = [p for p in chosen if not any(p in recipe.params for recipe in recipes.values())]
     if idle:
         raise InputError(
             f"Expected options that {', '.join(names)} takes, but none takes "
@@ -100,15 +140,13 @@ def _derive(
         )
     results = {}
     for name, recipe in recipes.items():
-        params = {p: value for p, value in asked.items() if p in recipe.params}
+        params = {p: value for p, value in chosen.items() if p in recipe.params}
         with counting(name) as watch:
-            results[name] = derive(
-                path, name, recipe, roots=roots, force=force, watch=watch, **params
-            )
+            results[name] = asked.make(name, params, watch)
     if as_json:
-        print(json.dumps(_as_json(path, results), allow_nan=False))
+        print(json.dumps(_as_json(asked.path, results), allow_nan=False))
     else:
-        _present(path, results)
+        _present(asked.path, results)
 
 
 def _present(path: Path, results: dict[str, DeriveResult]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,16 +23,22 @@ from checkwise.weights.evaluate import OpenRun, open_data, open_run
 from checkwise.weights.recipe import Plan, Recipe, StoredRun
 
 Watch = Callable[[int, int], None]
+# Whether the results in a folder may be made by this process, for as long as it makes them.
+Claim = Callable[[Path], AbstractContextManager[bool]]
 
 
 @dataclass(frozen=True)
 class DeriveResult:
-    """What ``derive`` did: results made now, results that were current, runs that have nothing."""
+    """What ``derive`` did: results made now, results that were current, runs that have nothing.
+
+    ``left`` are runs whose results could not be claimed: another worker makes them.
+    """
 
     made: tuple[derived.Derived, ...]
     current: tuple[derived.Derived, ...]
     unfinished: tuple[RunKey, ...]
     wrecked: tuple[RunKey, ...]
+    left: tuple[RunKey, ...] = ()
 
     @property
     def records(self) -> tuple[derived.Derived, ...]:
@@ -47,13 +54,14 @@ def derive(
     roots: Mapping[str, str] | None = None,
     force: bool = False,
     watch: Watch = lambda done, total: None,
+    claim: Claim = lambda folder: nullcontext(True),
     **params: Any,
 ) -> DeriveResult:
     """Make a method's model for every finished run of a cohort, or for one run of it.
 
     Results are kept under the method's name. Those whose inputs have not changed are left alone
     unless ``force``. ``params`` replace the recipe's defaults. Held-out results are written, never
-    read.
+    read. Only results that ``claim`` grants are made.
     """
     complete = recipe.complete(method, params)
     cohort, asked = _locate(Path(path))
@@ -70,28 +78,51 @@ def derive(
         )
     groups = _groups(usable if whole else _with_mates(cohort, usable, recipe), recipe)
     _check_several(method, recipe, groups)
+    unfinished = tuple(run.key for run in runs if run not in finished_runs)
+    nothing = unfinished, tuple(run.key for run in wrecked)
+    missing: list[RunKey] = []
     for required, its_recipe in recipe.requires.items():
         members = [run.folder for group in groups for run in group]
         for place in [cohort.path] if whole else members:
-            derive(place, required, its_recipe, roots=roots, force=force)
+            step = derive(place, required, its_recipe, roots=roots, force=force, claim=claim)
+            missing += step.left
+    if missing:
+        return DeriveResult((), (), *nothing, tuple(run.key for group in groups for run in group))
     made: list[derived.Derived] = []
     current: list[derived.Derived] = []
+    left: list[RunKey] = []
     data: dict[str, TrainingData] = {}
     for number, group in enumerate(groups):
         watch(number, len(groups))
         plan = recipe.plan(group, complete)
-        old = [derived.read_record(cohort.path, method, run.key) for run in group]
-        if not force and all(r is not None and r.same_inputs(complete, plan.inputs) for r in old):
-            current += [record for record in old if record is not None]
+        known = [] if force else _current(cohort.path, method, group, plan, complete)
+        if known:
+            current += known
             continue
-        dataset = group[0].key.dataset
-        if dataset not in data:
-            data = {dataset: open_data(cohort, dataset, roots or {})}
-        opened = [open_run(cohort, run.key, data[dataset]) for run in group]
-        made += _make(cohort.path, method, opened, recipe, plan, complete)
+        with claim(derived.folder_of(cohort.path, method, group[0].key)) as granted:
+            if not granted:
+                left += [run.key for run in group]
+                continue
+            known = [] if force else _current(cohort.path, method, group, plan, complete)
+            if known:  # made by another worker while this one waited for the claim
+                current += known
+                continue
+            dataset = group[0].key.dataset
+            if dataset not in data:
+                data = {dataset: open_data(cohort, dataset, roots or {})}
+            opened = [open_run(cohort, run.key, data[dataset]) for run in group]
+            made += _make(cohort.path, method, opened, recipe, plan, complete)
     watch(len(groups), len(groups))
-    unfinished = tuple(run.key for run in runs if run not in finished_runs)
-    return DeriveResult(tuple(made), tuple(current), unfinished, tuple(run.key for run in wrecked))
+    return DeriveResult(tuple(made), tuple(current), *nothing, tuple(left))
+
+
+def _current(
+    cohort: Path, method: str, group: Sequence[StoredRun], plan: Plan, params: Mapping[str, Any]
+) -> list[derived.Derived]:
+    """The results of a group, if all of them are there and nothing changed; else none."""
+    records = [derived.read_record(cohort, method, run.key) for run in group]
+    same = [r for r in records if r is not None and r.same_inputs(params, plan.inputs)]
+    return same if len(same) == len(group) else []
 
 
 def _make(

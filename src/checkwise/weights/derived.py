@@ -117,6 +117,14 @@ def read_record(cohort: Path, method: str, run: RunKey) -> Derived | None:
         ) from None
 
 
+def forget(cohort: Path, method: str, run: RunKey) -> None:
+    """Let a result count as not made; its other files stay until it is made again."""
+    folder = folder_of(cohort, method, run)
+    if has_file(folder, RECORD):
+        with writing(folder):
+            (folder / RECORD).unlink()
+
+
 def read_source(cohort: Path, method: str, run: RunKey) -> dict[str, Any]:
     """The source-validation entry of a result: ``diverged`` and ``domains``."""
     path = folder_of(cohort, method, run) / SOURCE

@@ -1,0 +1,97 @@
+"""Sweeps as a user starts them, watched from outside; what they leave, byte by byte."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from checkwise.store.cohort import is_cohort, open_cohort
+from checkwise.sweep.executors.shared_folder import WORKERS, Answer, read_answer
+from checkwise.sweep.status import RunStatus, cohort_status
+from tests.runs import contents
+from tests.sweep.studies import write_tiny
+
+PATIENCE_SECONDS = 900.0
+PROGRESS = re.compile(r"^(?:preparing data|\d+/\d+ runs).*\n", re.MULTILINE)
+LONG = pytest.mark.skipif(
+    "CHECKWISE_ENGINES" not in os.environ, reason="takes minutes: make test-engines"
+)
+Contents = dict[str, dict[str, bytes]]
+
+
+def write_small(folder: Path) -> Path:
+    """Eight runs that take a few seconds each, with many checkpoints to be killed at."""
+    return write_tiny(
+        folder,
+        ('algorithms = ["ERM", "VREx"]', 'algorithms = ["ERM", "VREx"]\ntrial_seeds = [0, 1]'),
+        ("steps = 5", "steps = 61"),
+        ("record_every = 2", "record_every = 3"),
+    )
+
+
+class Sweep:
+    """A running ``checkwise sweep`` of a study."""
+
+    def __init__(
+        self, study: object, out: Path, *words: object, environment: Mapping[str, str] | None = None
+    ) -> None:
+        self.out = out
+        command = ["sweep", study, "--out", out, "--resume-seconds", 0, *words]
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "checkwise", *map(str, command)],
+            env=dict(environment or os.environ),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def end(self) -> tuple[int, str, str]:
+        """Exit code, output and errors, without the lines that tell how far it is."""
+        printed, errors = self.process.communicate(timeout=PATIENCE_SECONDS)
+        return self.process.returncode, printed, PROGRESS.sub("", errors)
+
+    def statuses(self) -> list[RunStatus]:
+        return cohort_status(open_cohort(self.out)) if is_cohort(self.out) else []
+
+    def answers(self) -> dict[str, Answer]:
+        """Where each worker is, by its name."""
+        files = self.out.glob(f"{WORKERS}/*/worker-*.json")
+        told = {file.stem: read_answer(file.parent, file.stem) for file in files}
+        return {name: answer for name, answer in told.items() if answer is not None}
+
+    def wait_for_work(self, workers: int) -> None:
+        """Wait until so many runs are being trained and have checkpoints, but are not finished."""
+        self.wait(
+            lambda: (
+                sum(run.state == "running" and run.records > 1 for run in self.statuses())
+                >= workers
+            )
+        )
+
+    def wait(self, reached: Callable[[], bool]) -> None:
+        end = time.monotonic() + PATIENCE_SECONDS
+        while not reached():
+            if self.process.poll() is not None:
+                raise AssertionError(f"the sweep ended too early: {self.end()}")
+            if time.monotonic() > end:
+                raise TimeoutError(f"waited in vain: {self.statuses()}")
+            time.sleep(0.1)
+
+
+def all_contents(cohort: Path) -> Contents:
+    """Everything that the runs keep: journals, weights, configuration."""
+    return {folder.name: contents(folder) for folder in open_cohort(cohort).runs.values()}
+
+
+def trained_locally(study: object, folder: Path) -> Contents:
+    """What the local executor leaves."""
+    code, printed, errors = Sweep(study, folder / "local").end()
+    assert code == 0, printed + errors
+    return all_contents(folder / "local")

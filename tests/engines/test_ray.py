@@ -1,0 +1,107 @@
+"""A real Ray cluster of two nodes, one of them lost, leaves what the local executor leaves."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.engines.conftest import Reference
+from tests.engines.sweeps import (
+    LONG,
+    PATIENCE_SECONDS,
+    Sweep,
+    all_contents,
+    trained_locally,
+    write_small,
+)
+from tests.requirements import requires
+
+pytestmark = requires("ray", find_spec("ray") is not None, "ray is not installed")
+
+
+@pytest.fixture
+def cluster() -> Iterator[Any]:
+    """Two nodes with one CPU each."""
+    from ray.cluster_utils import Cluster
+
+    running = Cluster()
+    for _ in range(2):
+        running.add_node(num_cpus=1, object_store_memory=100 * 2**20, include_dashboard=False)
+    yield running
+    running.shutdown()
+
+
+def start(cluster: Any, study: object, out: Path, *words: object) -> Sweep:
+    place = ("--executor", "ray", "--address", cluster.address)
+    return Sweep(study, out, *place, "--workers", 2, *words)
+
+
+@pytest.mark.parametrize("name", ["small", pytest.param("demo", marks=LONG)])
+def test_a_node_that_is_lost_changes_nothing(
+    name: str, cluster: Any, reference: Reference, tmp_path: Path
+) -> None:
+    study, expected = reference(name)
+    sweep = start(cluster, study, tmp_path / "out")
+    sweep.wait_for_work(2)
+    cluster.remove_node(cluster.list_all_nodes()[1], allow_graceful=False)
+    code, printed, errors = sweep.end()
+    assert (code, errors) == (0, "")
+    assert f"{len(expected)} of {len(expected)} runs finished" in printed
+    assert all_contents(sweep.out) == expected
+
+
+def test_an_interrupted_sweep_cancels_its_tasks_after_they_saved(
+    cluster: Any, reference: Reference, tmp_path: Path
+) -> None:
+    study, expected = reference("small")
+    sweep = start(cluster, study, tmp_path / "local")
+    sweep.wait_for_work(2)
+    sweep.process.send_signal(signal.SIGINT)
+    code, printed, errors = sweep.end()
+    assert (code, errors) == (130, "")
+    assert "The same command continues them where they stopped." in printed
+    assert not any(run.state == "running" for run in sweep.statuses())
+    assert trained_locally(study, tmp_path) == expected
+
+
+def test_workers_that_no_node_can_take_are_refused(cluster: Any, tmp_path: Path) -> None:
+    code, _, errors = start(cluster, write_small(tmp_path), tmp_path / "out", "--gpus", 8).end()
+    assert code == 2
+    assert "Expected a node of the Ray cluster with 1 CPU, 8 GPU for a worker" in errors
+    assert errors.count("\n") == 1
+
+
+def test_an_address_without_a_cluster_is_refused(tmp_path: Path) -> None:
+    place = ("--executor", "ray", "--address", "127.0.0.1:9")
+    code, _, errors = Sweep(write_small(tmp_path), tmp_path / "out", *place).end()
+    assert code == 2
+    assert "Expected a Ray cluster at 127.0.0.1:9" in errors
+    assert errors.count("\n") == 1
+
+
+def test_a_folder_that_a_node_does_not_share_is_named(cluster: Any, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    ray = f"{sys.executable} -m ray.scripts.scripts start --block --num-cpus 1"
+    script = f"mount -t tmpfs none {out} && exec {ray} --address {cluster.address}"
+    node = subprocess.Popen(
+        ["unshare", "--mount", "sh", "-c", script],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.STDOUT,
+    )
+    try:
+        cluster._wait_for_node_count(3, PATIENCE_SECONDS)
+        code, _, errors = start(cluster, write_small(tmp_path), out).end()
+    finally:
+        node.terminate()
+        node.wait()
+    assert code == 2
+    assert f"Expected {out} on storage that every worker shares" in errors
+    assert errors.count("\n") == 1
