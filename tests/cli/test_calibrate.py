@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import checkwise as cw
+from checkwise.calibrators import calibrators, from_dict
 from checkwise.calibrators.temperature import fit_temperature
 from checkwise.cli import main
 from tests.study.cohorts import tiny_runs, write_cohort
@@ -44,12 +45,15 @@ def test_json_has_before_and_after_for_every_metric_and_says_what_was_fitted_whe
     path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     one = next((path / "runs").iterdir())
-    assert run("calibrate", one, "--oracle", "--json") == 0
+    forced = ("--calibrator", "ts", "--force")
+    assert run("calibrate", one, *forced, "--oracle", "--json") == 0
     found = strict(capsys.readouterr().out)["runs"][0]
+    assert (found["calibrator"], found["state"], found["errors"]) == ("ts", "saturated", 3)
+    assert found["params"] == {"temperature": found["temperature"]}
     assert found["temperature"] == pytest.approx(3 / np.log(13 / 3))
     places = found["places"]
     assert [name for name, place in places.items() if place["fitted_on_these"]] == ["source"]
-    assert list(places) == ["source", "source, left out", "sketch"]
+    assert list(places) == ["source", "source, cross-fitted", "source, left out", "sketch"]
     assert set(places["sketch"]["before"]) == set(places["sketch"]["after"])
     assert len(places["sketch"]["before"]) == 8
     for place in places.values():
@@ -67,12 +71,15 @@ def test_json_has_before_and_after_for_every_metric_and_says_what_was_fitted_whe
 
 
 def test_a_cohort_is_summed_up_in_words(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("calibrate", path, "--rule", "source-acc", "--variant", "per-domain") == 0
+    forced = ("--calibrator", "ts-multi", "--force")
+    assert run("calibrate", path, "--rule", "source-acc", *forced) == 0
     said = capsys.readouterr().out
     assert "source, fitted on these" in said
     assert "source, fitted on the other domains" in said
-    assert "3 runs, source-acc: T from 2.136 to 2.136" in said
-    assert "Predictions are those of the unscaled logits" in said
+    assert "source, fitted on other folds" in said
+    assert "3 runs, source-acc, ts-multi: T from 2.136 to 2.136" in said
+    assert "States: 3 saturated." in said
+    assert "it falls in" in said
     nll = next(line for line in said.splitlines() if line.split()[:1] == ["nll"])
     assert nll.split()[-1] == "3/3"
 
@@ -94,14 +101,14 @@ def test_no_finite_temperature_is_said(path: Path, capsys: pytest.CaptureFixture
             save_logits(place, step, {"art": pair(3, 8), "photo": pair(3, 8)}, "source")
     assert run("calibrate", path) == 0
     said = capsys.readouterr().out
-    assert "no finite temperature is best: every example is predicted correctly" in said
-    assert "T from 1.000 to 1.000" in said
+    assert "every example is predicted correctly" in said
+    assert "ts-soften: T from 1.000 to 1.000" in said
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--variant", "platt"], "Expected a variant among pooled, per-domain, weighted"),
+        (["--calibrator", "platt"], "Expected a calibrator among ts-soften, ts, ts-max"),
         (["--rule", "best"], "Expected one of the rules"),
         (["--delta-pp", "x"], "Expected a number for --delta-pp"),
     ],
@@ -176,12 +183,14 @@ def test_a_predictions_folder_is_calibrated_and_what_was_fitted_is_written(
     assert f"What was fitted is in {out}." in capsys.readouterr().out
     written = strict(out.read_text())
     chosen = cw.select(cw.load(folder, held_out="sketch"))
-    assert written["schema"] == 1
+    assert written["schema"] == 2
+    assert written["calibrator"] == "ts-soften"
     assert (written["step"], written["rule"]) == (chosen.step, "ac-nc")
     assert written["digests"]["trajectory"] == chosen.digest
     assert written["state"] == "fitted"
-    assert set(written["fitted_on"]["domains"]) == {"art", "photo"}
-    assert written["fitted_on"]["n"] == 800
+    assert set(written["fitted_on"]) == {"art", "photo"}
+    assert written["n"] == 800
+    assert written["conditions"] == []
     saved = []
     for domain in ("art", "photo"):
         with np.load(folder / f"step-{chosen.step:06d}" / f"{domain}.npz") as file:
@@ -190,61 +199,99 @@ def test_a_predictions_folder_is_calibrated_and_what_was_fitted_is_written(
         np.concatenate([s["logits"] for s in saved]), np.concatenate([s["labels"] for s in saved])
     )
     assert written["temperature"] == fit.value > 1.5
-    assert written["fitted_on"]["errors"] == fit.errors > 20
+    assert written["errors"] == fit.errors > 20
+    assert from_dict(written).apply(saved[0]["logits"]).tolist() == pytest.approx(
+        saved[0]["logits"] / fit.value
+    )
     assert run("calibrate", folder, "--held-out", "sketch", "--json") == 0
     places = strict(capsys.readouterr().out)["runs"][0]["places"]
-    assert list(places) == ["source", "source, left out"]
+    assert list(places) == ["source", "source, cross-fitted", "source, left out"]
 
 
-def test_a_single_validation_set_is_measured_on_the_half_that_was_not_fitted(
+def test_a_single_validation_set_is_measured_on_folds_that_were_not_fitted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = predictions(tmp_path / "run")
     assert run("calibrate", folder, "--json") == 0
     found = strict(capsys.readouterr().out)["runs"][0]
     places = found["places"]
-    assert list(places) == ["source", "source, other half"]
-    honest, flattered = places["source, other half"]["after"], places["source"]["after"]
+    assert list(places) == ["source", "source, cross-fitted"]
+    honest, flattered = places["source, cross-fitted"]["after"], places["source"]["after"]
     assert flattered["nll"] < honest["nll"] < places["source"]["before"]["nll"]
     assert honest["accuracy"] == places["source"]["before"]["accuracy"]
+    change = found["cross_fitted_change"]
+    assert change["mean"] == pytest.approx(honest["nll"] - places["source"]["before"]["nll"])
+    assert change["low"] < change["mean"] < change["high"] < 0
     assert run("calibrate", folder) == 0
-    assert "source, fitted on the other half" in capsys.readouterr().out
+    said = " ".join(capsys.readouterr().out.split())
+    assert "source, fitted on other folds" in said
+    assert "State: fitted (" in said
+    shown = f"changes the NLL by −{-change['mean']:.4f} [−{-change['low']:.4f}, "
+    assert f"{shown}−{-change['high']:.4f}]" in said
 
 
-@pytest.mark.parametrize(("n", "state"), [(400, "fitted"), (40, "few-errors"), (3, "separable")])
-def test_too_few_errors_are_a_state_and_a_note(
-    n: int, state: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("n", "state"), [(400, "fitted"), (40, "saturated"), (3, "saturated")])
+@pytest.mark.parametrize("calibrator", ["ts", "ts-soften"])
+def test_too_few_errors_are_a_state_with_conditions(
+    n: int, state: str, calibrator: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = predictions(tmp_path / "run", n)
-    if state == "separable":
+    if n == 3:
         for file in folder.glob("*/*.npz"):
             np.savez(file, logits=5.0 * np.eye(3), labels=np.arange(3))
-    assert run("calibrate", folder, "-o", tmp_path / "c.json") == 0
-    said = capsys.readouterr().out
+    words = ("calibrate", folder, "--calibrator", calibrator, "-o", tmp_path / "c.json")
+    assert run(*words) == 0
+    said = " ".join(capsys.readouterr().out.split())
     written = strict((tmp_path / "c.json").read_text())
     assert written["state"] == state
-    assert f"({state})" in said
-    assert bool(written["notes"]) == (state != "fitted")
-    if state == "few-errors":
-        assert 0 < written["fitted_on"]["errors"] < 20
-        assert "too few to trust a temperature" in said
+    assert f"State: {state} (" in said
+    assert all(condition in said for condition in written["conditions"])
+    assert bool(written["conditions"]) == (state != "fitted")
+    if state == "saturated":
+        assert "are too few to" in said
+        assert (written["params"] is None) == (calibrator == "ts")
+        assert ("ts changes nothing." in said) == (calibrator == "ts")
+    (tmp_path / "c.json").unlink()
+    assert run(*words, "--force") == 0
+    forced = strict((tmp_path / "c.json").read_text())
+    assert (forced["params"] is None) == (calibrator == "ts" and n == 3)
+    assert (forced["state"], forced["forced"]) == (state, True)
 
 
-@pytest.mark.parametrize("variant", ["pooled", "per-domain", "weighted"])
-def test_what_is_written_is_enough_to_apply_it(variant: str, path: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("calibrator", list(calibrators()))
+def test_what_is_written_is_enough_to_apply_it(calibrator: str, path: Path, tmp_path: Path) -> None:
     one = next((path / "runs").iterdir())
-    assert run("calibrate", one, "--variant", variant, "-o", tmp_path / "c.json") == 0
+    forced = ("--calibrator", calibrator, "--force")
+    assert run("calibrate", one, *forced, "-o", tmp_path / "c.json") == 0
     written = strict((tmp_path / "c.json").read_text())
-    assert written["variant"] == variant
+    assert written["calibrator"] == calibrator
     assert written["key"]["dataset"] == "PACS"
-    names = ["pooled"] if variant == "pooled" else ["art", "photo"]
-    assert sorted(written["temperatures"]) == names
-    assert (written["likeness"] is not None) == (variant == "weighted")
-    if variant == "weighted":
-        assert written["likeness"]["domains"] == ["art", "photo"]
-        assert len(written["likeness"]["offsets"]) == 2
-    assert run("calibrate", path, "--variant", variant, "-o", tmp_path / "all.json") == 0
-    assert len(strict((tmp_path / "all.json").read_text())["runs"]) == 3
+    z, _ = pair(3, 6)
+    p = from_dict(written).probabilities(z)
+    assert p.max() < cw.calibrators.fit({"a": pair(3, 6)}, "ts").probabilities(z).max()
+    assert run("calibrate", path, *forced, "-o", tmp_path / "all.json") == 0
+    runs = strict((tmp_path / "all.json").read_text())["runs"]
+    assert [from_dict(one).name for one in runs] == [calibrator] * 3
+
+
+def test_the_calibrated_nll_is_a_metric_to_choose_by(
+    tmp_path: Path, path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = predictions(tmp_path / "run")
+    trajectory = cw.load(folder, metrics=["refined_nll"])
+    refined, rest = trajectory.values["refined_nll"], trajectory.values["calibration_nll"]
+    np.testing.assert_allclose(refined + rest, trajectory.values["nll"])
+    assert (rest > 0.1).all()
+    best = int(trajectory.steps[refined.mean(axis=1).argmin()])
+    words = ("--objectives", "refined_nll", "--delta-pp", "100", "--json")
+    for place in (folder, next((path / "runs").iterdir())):
+        assert run("select", place, *words) == 0
+        selection = strict(capsys.readouterr().out)
+        if place == folder:
+            assert selection["step"] == best
+    bare = write_cohort(tmp_path / "bare", tiny_runs()[:1])
+    assert run("select", next((bare / "runs").iterdir()), *words) == 2
+    assert 'train with `logits = "source"`' in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -119,7 +119,7 @@ REFUSED = [
     "swad COHORT --no-bn --minibatches 3",
     "lodo COHORT --executor banana",
     "lodo COHORT --algorithm banana",
-    "calibrate COHORT --variant banana",
+    "calibrate COHORT --calibrator banana",
     "calibrate COHORT --rule banana",
     "calibrate COHORT --delta-pp wide",
     "calibrate COHORT --data banana",

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from checkwise.calibrators import source_temperatures
+from checkwise.calibrators import ts_domains
 from checkwise.metrics import per_example, registry
 from checkwise.metrics.probabilities import probabilities
 from checkwise.study import heldout
@@ -33,7 +33,7 @@ def test_the_kernel_says_the_same() -> None:
     np.testing.assert_allclose(rows.nll, -np.log(found[:, 0]), rtol=1e-7)
 
 
-@pytest.mark.parametrize("module", [registry, binning, heldout, source_temperatures])
+@pytest.mark.parametrize("module", [registry, binning, heldout, ts_domains])
 def test_nobody_writes_it_again(module: ModuleType) -> None:
     assert vars(module)["probabilities"] is probabilities
     assert "np.exp(" not in inspect.getsource(module)

@@ -108,7 +108,7 @@ def test_any_rule_can_be_scaled_but_not_what_leaves_no_checkpoint(path: Path) ->
         ("ac-mean+ts", "ac-mean does not leave one to scale"),
         ("swad+ts", "swad does not leave one to scale"),
         ("wald-recalibrated+ts", "does not leave one to scale"),
-        ("ac-nc+platt", r"Expected ac-nc followed by \+ts, \+ts-multi"),
+        ("ac-nc+platt", r"Expected ac-nc followed by \+ts-soften, \+ts, \+ts-max"),
         ("ac-nd", "but got 'ac-nd'"),
     ]:
         with pytest.raises(InputError, match=message):

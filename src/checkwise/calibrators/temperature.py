@@ -83,7 +83,7 @@ def fit_temperature(logits: Any, labels: Any, *, weights: Any = None) -> Tempera
         >>> round(fit.value, 6)        # 2 / log 3: the probability of the first class is 3/4
         1.820478
     """
-    z, y, w = _checked(logits, labels, weights)
+    z, y, w = check_examples(logits, labels, weights)
     loss = _Loss(z, y, w)
     before = loss.value(1.0)
     errors = int((z.argmax(axis=1) != y).sum())
@@ -162,7 +162,10 @@ def _newton(loss: _Loss) -> tuple[float | None, int]:
     return beta, rounds
 
 
-def _checked(logits: Any, labels: Any, weights: Any) -> tuple[FloatArray, IntArray, FloatArray]:
+def check_examples(
+    logits: Any, labels: Any, weights: Any = None
+) -> tuple[FloatArray, IntArray, FloatArray]:
+    """Logits, labels and weights as arrays; what cannot be fitted is refused."""
     z = to_floats(logits, "logits")
     y = to_numpy(labels, "labels")
     if z.ndim != 2 or z.shape[1] < 2 or len(z) == 0:

@@ -1,15 +1,19 @@
-"""``checkwise calibrate``: scale the logits of the chosen checkpoint, and say what that changes."""
+"""``checkwise calibrate``: calibrate the chosen checkpoint, and say what that changes."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from checkwise import __version__
+from checkwise.calibrators.calibrator import SCHEMA, Fitted
+from checkwise.calibrators.registry import DEFAULT, calibrators, get_calibrator
 from checkwise.cli import printing
 from checkwise.cli.input_options import InputOptions
 from checkwise.cli.option_groups import with_groups
@@ -21,16 +25,16 @@ from checkwise.readers import predictions_folder
 from checkwise.selection import select
 from checkwise.selection.record import plain
 from checkwise.store.atomic_write import write_text
+from checkwise.text import counted, number
 
 if TYPE_CHECKING:
     from checkwise.study.recalibration import Calibrated
 
-SCHEMA = 1
 SHOWN = 5
 WHERE = {
     "source": "source, fitted on these",
+    "source, cross-fitted": "source, fitted on other folds",
     "source, left out": "source, fitted on the other domains",
-    "source, other half": "source, fitted on the other half",
     "held out": "held-out domains",
     "oracle": "held-out, fitted on these: not deployable",
 }
@@ -42,12 +46,15 @@ def command(
         Path, typer.Argument(metavar="PATH", help="A run, a cohort, or a predictions folder.")
     ],
     rule: RuleName = None,
-    variant: Annotated[
-        str, typer.Option(help="pooled, per-domain or weighted (see docs/baselines.md).")
-    ] = "pooled",
+    calibrator: Annotated[
+        str, typer.Option(help=f"One of {', '.join(calibrators())} (see docs/calibrate.md).")
+    ] = DEFAULT,
     *,
     options: RuleOptions,
     inputs: InputOptions,
+    force: Annotated[
+        bool, typer.Option("--force", help="Apply it even with too few validation errors.")
+    ] = False,
     oracle: Annotated[
         bool, typer.Option("--oracle", help="Also fit on the target itself: not deployable.")
     ] = False,
@@ -58,7 +65,10 @@ def command(
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """Fit a temperature on source validation and show every metric before and after it.
+    """Calibrate the chosen checkpoint on source validation; show every metric before and after.
+
+    The default, ts-soften, fits one temperature and never makes predictions more confident. Other
+    calibrators change nothing where validation has fewer than 20 errors, unless --force is given.
 
     Needs runs trained with logits = "source" or "all" (held-out domains are shown with "all"), or
     the weights of the chosen checkpoint and the data, from which logits are then made again. Of a
@@ -71,7 +81,9 @@ def command(
     printing.refuse_to_overwrite(path, out)
     if out is not None and out.suffix != ".json":
         raise InputError(f"Expected --out to end in .json, but got {str(out)!r}.")
+    get_calibrator(calibrator)
     choosing = {**options.weighting, **options.params}
+    how: dict[str, Any] = {"calibrator": calibrator, "force": force}
     calibrated: tuple[Calibrated, ...]
     if predictions_folder.recognises(path):
         if oracle:
@@ -82,13 +94,12 @@ def command(
         (run,) = inputs.load_runs(path, rule, options).values()
         selection = select(run, rule, **choosing)
         source = predictions_folder.logits_at(path, selection.step, run.domains)
-        calibrated = (calibrate_selection(selection, source, name=str(path), variant=variant),)
+        calibrated = (calibrate_selection(selection, source, name=str(path), **how),)
     else:
         inputs.expect_run(path)
         roots = read_roots(data or ())
-        calibrated = calibrate_all(
-            path, rule, roots=roots, variant=variant, oracle=oracle, **choosing
-        )
+        how["oracle"] = oracle
+        calibrated = calibrate_all(path, rule, roots=roots, how=how, **choosing)
     if out is not None:
         write_text(out, json.dumps(fitted(calibrated), indent=2, allow_nan=False) + "\n")
     if as_json:
@@ -102,41 +113,25 @@ def command(
 def fitted(calibrated: Sequence[Calibrated]) -> dict[str, Any]:
     """What is needed to apply the calibration and to know what it rests on."""
     if len(calibrated) == 1:
-        return {"schema": SCHEMA, **_fitted(calibrated[0])}
+        return _fitted(calibrated[0])
     return {"schema": SCHEMA, "runs": [_fitted(run) for run in calibrated]}
 
 
 def _fitted(run: Calibrated) -> dict[str, Any]:
     selection, calibration = run.selection, run.calibration
-    likeness = calibration.likeness
     return {
+        **calibration.to_dict(),
         "checkwise": __version__,
-        "calibrator": "ts",
-        "variant": calibration.variant,
-        "temperature": calibration.mean,
-        "temperatures": {name: fit.value for name, fit in calibration.fits.items()},
-        "likeness": likeness
-        and {
-            "domains": list(likeness.domains),
-            "slopes": likeness.slopes.tolist(),
-            "offsets": likeness.offsets.tolist(),
-        },
-        "state": calibration.state,
-        "notes": list(calibration.notes),
+        "temperature": calibration.temperature,
+        "cross_fitted_change": asdict(run.change),
         "run": run.name,
         "key": selection.run and selection.run.as_dict(),
         "step": selection.step,
         "weights": selection.path,
         "rule": selection.rule,
         "rule_reason": selection.reason or None,
-        "params": {name: plain(value) for name, value in selection.params.items()},
-        "fitted_on": {
-            "n": calibration.n,
-            "errors": calibration.errors,
-            "domains": {
-                name: {"n": n, "errors": errors} for name, (n, errors) in run.sizes.items()
-            },
-        },
+        "rule_params": {name: plain(value) for name, value in selection.params.items()},
+        "fitted_on": {name: {"n": n, "errors": errors} for name, (n, errors) in run.sizes.items()},
         "digests": {"trajectory": selection.digest, "logits": run.digest},
     }
 
@@ -152,13 +147,17 @@ def record(calibrated: Sequence[Calibrated]) -> dict[str, Any]:
                 "run": run.selection.run and run.selection.run.as_dict(),
                 "path": run.name,
                 "step": run.selection.step,
-                "variant": run.calibration.variant,
-                "temperature": run.calibration.mean,
-                "temperatures": {k: fit.value for k, fit in run.calibration.fits.items()},
+                "calibrator": run.calibration.name,
+                "params": run.calibration.params,
+                "temperature": run.calibration.temperature,
                 "state": run.calibration.state,
+                "conditions": list(run.calibration.conditions),
+                "n": run.calibration.n,
                 "errors": run.calibration.errors,
+                "forced": run.calibration.forced,
+                "cross_fitted_change": asdict(run.change),
                 "from_weights": run.again,
-                "notes": [*run.calibration.notes, *([run.closed] if run.closed else [])],
+                "notes": [run.closed] if run.closed else [],
                 "places": {
                     place: {
                         "before": dict(before),
@@ -193,26 +192,63 @@ def _present(calibrated: Sequence[Calibrated]) -> None:
         )
     )
     out.print()
-    values = sorted(run.calibration.mean for run in calibrated)
-    if len(calibrated) == 1:
-        step, state = calibrated[0].selection.step, calibrated[0].calibration.state
-        out.print(f"{calibrated[0].name}: {rule} chose step {step}; T = {values[0]:.4f} ({state}).")
-    else:
-        out.print(
-            f"{len(calibrated)} runs, {rule}: T from {values[0]:.3f} to {values[-1]:.3f}, median "
-            f"{values[len(values) // 2]:.3f}."
-        )
+    for sentence in _one(calibrated[0]) if len(calibrated) == 1 else _many(calibrated, rule):
+        out.print(sentence)
     out.print(
-        "Accuracy and calibration errors are ×100. Predictions are those of the unscaled logits. "
-        "What was fitted on the same examples flatters the temperature."
+        "Accuracy and calibration errors are ×100, and means over domains. What was fitted on the "
+        "same examples flatters a calibrator."
     )
     if WHERE["held out"] not in places and calibrated[0].closed:
         out.print(calibrated[0].closed)
-    notes = [f"{run.name}: {note}" for run in calibrated for note in run.calibration.notes]
-    for note in notes[:SHOWN]:
-        out.print(f"note: {note}")
-    if len(notes) > SHOWN:
-        out.print(f"… and {len(notes) - SHOWN} more notes (--json has all)")
+
+
+def _one(run: Calibrated) -> list[str]:
+    """The state, its conditions, and what to expect on other examples."""
+    calibration, change = run.calibration, run.change
+    interval = f"[{number(change.low, 4, signed=True)}, {number(change.high, 4, signed=True)}]"
+    return [
+        f"{run.name}: {run.selection.rule} chose step {run.selection.step}. {_done(calibration)}",
+        f"State: {calibration.state} ({counted(calibration.errors, 'error')} among "
+        f"{counted(calibration.n, 'validation example')}).",
+        *calibration.conditions,
+        f"On examples it was not fitted on (5 folds), {calibration.name} changes the NLL by "
+        f"{number(change.mean, 4, signed=True)} {interval}: the mean over "
+        f"{counted(change.n, 'example')} with its {change.level:.0%} interval.",
+    ]
+
+
+def _done(calibration: Fitted) -> str:
+    """What is applied, in a sentence."""
+    if calibration.params is None:
+        return f"{calibration.name} changes nothing."
+    if calibration.temperature is None:
+        return f"{calibration.name} is fitted."
+    verdict = "" if calibration.temperature != 1 else ", which changes nothing"
+    return f"{calibration.name}: T = {calibration.temperature:.4f}{verdict}."
+
+
+def _many(calibrated: Sequence[Calibrated], rule: str) -> list[str]:
+    """The states of all runs, and the conditions of some."""
+    name = calibrated[0].calibration.name
+    states = Counter(run.calibration.state for run in calibrated)
+    values = sorted(t for run in calibrated if (t := run.calibration.temperature) is not None)
+    span = ""
+    if values:
+        middle = values[len(values) // 2]
+        span = f": T from {values[0]:.3f} to {values[-1]:.3f}, median {middle:.3f}"
+    falls = sum(run.change.mean < 0 for run in calibrated)
+    mean = sum(run.change.mean for run in calibrated) / len(calibrated)
+    notes = [f"{run.name}: {one}" for run in calibrated for one in run.calibration.conditions]
+    more = len(notes) - SHOWN
+    return [
+        f"{len(calibrated)} runs, {rule}, {name}{span}.",
+        f"States: {', '.join(f'{count} {state}' for state, count in states.items())}.",
+        f"On examples it was not fitted on (5 folds), the NLL changes by "
+        f"{number(mean, 4, signed=True)} in the mean; it falls in {falls} of {len(calibrated)} "
+        "runs (--json has an interval for each).",
+        *notes[:SHOWN],
+        *([f"… and {more} more conditions (--json has all)"] if more > 0 else []),
+    ]
 
 
 def _places(calibrated: Sequence[Calibrated]) -> dict[str, list[tuple[Any, Any]]]:

@@ -38,7 +38,7 @@ COMMANDS: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("select", "select.command", "Choose a checkpoint of every run."),
         ("export", "export.command", "Copy the weights of the chosen checkpoint."),
         ("prune", "prune.command", "Delete what cannot be chosen any more."),
-        ("calibrate", "calibrate.command", "Fit a temperature on source validation."),
+        ("calibrate", "calibrate.command", "Calibrate the chosen checkpoint."),
         ("rules", "rules.command", "List the rules and what they need."),
         ("metrics", "metrics.command", "Measure saved logits or probabilities."),
         ("predict", "predict.command", "Evaluate checkpoints with your function."),

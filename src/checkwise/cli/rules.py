@@ -92,7 +92,7 @@ def _show_methods(others: Sequence[Mapping[str, Any]]) -> None:
     lines = [(other["name"], " ".join(other["needs"]), other["summary"]) for other in others]
     heads = ("method of compare", "needs", "deploys")
     out.print(printing.table(heads, lines, left=heads, whole=heads[:2]))
-    out.print("Behind any rule: +ts, +ts-multi, +ts-weighted scale its logits (needs logits).")
+    out.print("Behind any rule: + and a calibrator, such as +ts-soften (docs/calibrate.md).")
 
 
 def _default(value: Any) -> Any:

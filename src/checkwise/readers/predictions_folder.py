@@ -9,11 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from checkwise.calibrators.refined import REFINED_METRICS
 from checkwise.errors import InputError
 from checkwise.readers.predictions_file import kind_of, read_outputs
 from checkwise.readers.request import LoadedRun, Request, build
 from checkwise.records import Trajectory
 from checkwise.records.held_out import Sides, check_held_out, divide
+from checkwise.records.refined import with_refined
 from checkwise.store.predictions_record import locate, read_record
 
 STEP = re.compile(r"step[-_]?([0-9]{1,15})")
@@ -67,6 +69,10 @@ def read(path: Path, request: Request) -> list[LoadedRun]:
         paths=[*weights.values()] if any(weights.values()) else None,
     )
     trajectory = replace(trajectory, notes=(*trajectory.notes, *sides.notes, *notes))
+    if set(request.metrics) & set(REFINED_METRICS):
+        trajectory = with_refined(
+            trajectory, lambda step: logits_at(path, step, trajectory.domains)
+        )
     return [LoadedRun(None, trajectory, str(path))]
 
 

@@ -1,12 +1,19 @@
-"""A run's folder as checkwise writes it: only ``run.json`` and ``source.jsonl`` are opened."""
+"""A run's folder as checkwise writes it: only ``run.json`` and ``source.jsonl`` are opened.
+
+Source logits are read too where a metric is asked for that needs them.
+"""
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
+from checkwise.calibrators.refined import REFINED_METRICS
 from checkwise.errors import InputError
 from checkwise.readers.request import LoadedRun, Request
+from checkwise.records.refined import with_refined
 from checkwise.store import layout
+from checkwise.store.logits import source_logits
 from checkwise.store.run import plugin_hint, read_run, read_trajectory, unknown_metrics
 
 
@@ -25,6 +32,8 @@ def read(path: Path, request: Request) -> list[LoadedRun]:
             f"{', '.join(unknown)}: its source domains are {', '.join(run.domains)}."
         )
     request.expects_log(path, run.domains)
+    if set(request.metrics) & set(REFINED_METRICS):
+        run = with_refined(run, partial(source_logits, path))
     absent = [name for name in request.metrics if name not in run.metrics]
     recorded = read_run(path) if absent else None
     if recorded is not None and set(absent) & set(unknown_metrics(recorded)):

@@ -144,7 +144,7 @@ def _register_built_in() -> None:
             leaves_ties=False,
         )
     )
-    for metric in ("ece", "cwece", "nll"):
+    for metric in ("ece", "cwece", "nll", "brier"):
         register(
             Rule(
                 f"pure-{metric}",

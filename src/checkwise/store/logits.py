@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from checkwise.calibrators.source_temperatures import Logits
+from checkwise.calibrators.examples import Logits
 from checkwise.errors import InputError
 from checkwise.store import layout
 from checkwise.store.done import finished, read_mark, read_recorded

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from checkwise import metrics
-from checkwise.calibrators.source_temperatures import calibrate
+from checkwise.calibrators import get_calibrator
 from checkwise.errors import InputError
 from checkwise.records import RunKey, Trajectory
 from checkwise.selection import Selection, get_rule, select, select_many
@@ -41,10 +41,10 @@ def choices(
     hyperparameters itself gives every run of a family its model.
     """
     assert method.rule is not None
-    if method.scaling is not None:
+    if method.calibrator is not None:
         _compile()
     began = time.perf_counter()
-    validation = validation_of(method.validation, method.rule, path, runs, method.params, options)
+    validation = validation_of(method, path, runs, options)
     if scope == "run" and method.scope == "run":
         outcomes = _by_run(method, validation, runs.usable, options)
     else:
@@ -52,8 +52,8 @@ def choices(
         outcomes = _by_family(method, validation, runs.usable, within, options)
         if scope == "run":
             outcomes = _for_members(outcomes, runs.usable, validation)
-    if method.scaling not in (None, "oracle"):
-        outcomes = tuple(_scaled(outcome, runs, method.scaling) for outcome in outcomes)
+    if method.calibrator is not None and not method.oracle:
+        outcomes = tuple(_calibrated(outcome, runs, method) for outcome in outcomes)
     outcomes = timed(outcomes, time.perf_counter() - began)
     if method.validation == "lodo":
         return _with_training(outcomes, path, runs.usable, scope)
@@ -162,13 +162,14 @@ def _outcome(
     )
 
 
-def _scaled(outcome: Outcome, runs: Runs, variant: Any) -> Outcome:
-    """The outcome with its logits rescaled: the source metrics are then in-sample."""
+def _calibrated(outcome: Outcome, runs: Runs, method: Method) -> Outcome:
+    """The outcome with its logits calibrated: the source metrics are then in-sample."""
+    assert method.calibrator is not None
     run = runs[outcome.deployed]
     logits = source_logits(runs.folder(outcome.deployed), outcome.steps[0])
-    fitted = calibrate(logits, variant)
-    rescaled = fitted.metrics(logits, **run.metric_settings)
-    source = {**outcome.source, **mean_metrics(rescaled.values())}
+    fitted = get_calibrator(method.calibrator).fit(logits, force=not method.guarded)
+    calibrated = fitted.metrics(logits, **run.metric_settings)
+    source = {**outcome.source, **mean_metrics(calibrated.values())}
     return replace(outcome, source=source, calibration=fitted, in_sample=True)
 
 

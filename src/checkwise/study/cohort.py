@@ -178,9 +178,8 @@ class Cohort:
         if row.rule is None:
             folders = [folder_of(self.path, row.name, outcome.deployed) for outcome in chosen]
             return tuple(map(with_derived_targets, folders, chosen))
-        oracle = row.scaling == "oracle"
         return tuple(
-            self._targets[outcome.deployed].on(outcome, oracle=oracle) for outcome in chosen
+            self._targets[outcome.deployed].on(outcome, oracle=row.oracle) for outcome in chosen
         )
 
     def held_out(self, key: RunKey) -> dict[str, Mapping[str, Any]]:

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from checkwise.calibrators.source_temperatures import Calibration, Logits, calibrate
+from checkwise.calibrators.calibrator import Fitted
+from checkwise.calibrators.examples import Logits
+from checkwise.calibrators.ts import TS
 from checkwise.errors import InputError
 from checkwise.metrics import METRICS
 from checkwise.metrics.examples import PerExample, per_example
@@ -87,10 +89,10 @@ class Targets:
             )
         return {name: mean_of(values) for name, values in values_at(journal, steps).items()}
 
-    def _scaled(self, domain: str, step: int, calibration: Calibration | None) -> dict[str, float]:
+    def _scaled(self, domain: str, step: int, calibration: Fitted | None) -> dict[str, float]:
         logits = self.logits(domain, step)
         config = read_run(self._folder).config
-        fitted = calibrate(logits) if calibration is None else calibration
+        fitted = TS.fit(logits, force=True) if calibration is None else calibration
         scaled = fitted.metrics(logits, bins=config["bins"], bandwidth=config["bandwidth"])[domain]
         return {name: float(scaled[name]) for name in METRICS if name in scaled}
 

@@ -2,15 +2,18 @@
 
 A method either has a ``rule``, which chooses a checkpoint from validation results, or a
 ``recipe``, which makes a new model that is kept beside the runs. A new method is a file that makes
-it, one line in ``_BUILT_IN`` and a test. ``+ts`` behind any rule scales the chosen model's logits.
+it, one line in ``_BUILT_IN`` and a test. ``+<calibrator>`` behind any rule, such as ``+ts``,
+calibrates the chosen model, whatever the number of validation errors: it shows what the calibrator
+does. ``posthoc-<calibrator>`` chooses and deploys after a calibrator as ``calibrate`` fits it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final
 
+from checkwise.calibrators import calibrators
 from checkwise.errors import InputError
 from checkwise.selection import Rule, get_rule, is_rule, rules
 from checkwise.selection.record import plain
@@ -21,6 +24,7 @@ from checkwise.study.scopes import Scope
 from checkwise.weights import (
     ensemble,
     feasible_mean,
+    lawa,
     lyu,
     members_mean,
     mixup,
@@ -28,8 +32,6 @@ from checkwise.weights import (
     training_mean,
 )
 from checkwise.weights.recipe import Needs, Recipe
-
-Scaling: TypeAlias = Literal["pooled", "per-domain", "weighted", "oracle"]
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,9 @@ class Method:
         rule: what chooses a saved step; None where results are read that a recipe made.
         recipe: how its models are made; None where a rule chooses.
         validation: what the rule looks at.
-        scaling: how the chosen model is recalibrated, if at all.
+        calibrator: what calibrates the chosen model, if anything.
+        guarded: whether the calibrator is left out where validation has too few errors.
+        oracle: whether it is fitted on the target itself: a limit, not a method.
         scope: whether every run counts by itself or hyperparameters are chosen too.
         expected: whether it is a mean over the feasible set instead of one checkpoint.
         params: the parameters that are set; the rest have their defaults.
@@ -58,7 +62,9 @@ class Method:
     rule: Rule | None = None
     recipe: Recipe | None = None
     validation: Validation = "source"
-    scaling: Scaling | None = None
+    calibrator: str | None = None
+    guarded: bool = False
+    oracle: bool = False
     scope: Scope = "run"
     expected: bool = False
     params: Mapping[str, Any] = field(default_factory=dict)
@@ -81,7 +87,7 @@ class Method:
     def is_rule(self) -> bool:
         """Whether it just picks a step of every run from that run's source validation."""
         alone = self.validation == "source" and self.scope == "run"
-        return self.rule is not None and alone and not self.expected and self.scaling is None
+        return self.rule is not None and alone and not self.expected and self.calibrator is None
 
     @property
     def takes(self) -> Mapping[str, Any]:
@@ -92,7 +98,7 @@ class Method:
     def needs_text(self) -> str:
         """What has to be there, in words."""
         needs = ", ".join(sorted(self.needs))
-        return f"{needs}, target labels (not deployable)" if self.scaling == "oracle" else needs
+        return f"{needs}, target labels (not deployable)" if self.oracle else needs
 
     def called(self, title: str) -> Method:
         """The same under another title."""
@@ -130,22 +136,38 @@ _LOGS: Final[Needs] = frozenset({"logs"})
 _LOGITS: Final[Needs] = frozenset({"logs", "logits"})
 _INNER: Final[Needs] = frozenset({"logs", "training"})
 
-# What +ts… does to the logits of a chosen checkpoint, and how `checkwise rules` puts it.
-SCALINGS: Final[Mapping[str, tuple[Scaling, str]]] = {
-    "ts": ("pooled", "one temperature on pooled source logits"),
-    "ts-multi": ("per-domain", "the mean of a temperature per domain"),
-    "ts-weighted": ("weighted", "a temperature per domain, weighted for every example"),
-    "ts-oracle": ("oracle", "the temperature that is best on the target: not deployable"),
+ORACLE: Final = "ts-oracle"
+# What may stand behind a rule and a plus sign, and how `checkwise rules` puts it.
+SUFFIXES: Final[Mapping[str, str]] = {
+    **{name: known.summary for name, known in calibrators().items()},
+    ORACLE: "the temperature that is best on the target: not deployable",
 }
 
 
-def _scaled(method: Method, suffix: str) -> Method:
-    """A method whose chosen model is recalibrated."""
-    scaling, how = SCALINGS[suffix]
-    name = f"{method.name}+{suffix}"
-    needs = method.needs | _LOGITS
-    summary = f"{method.name}, then {how}"
-    return replace(method, name=name, summary=summary, needs=needs, scaling=scaling)
+def _calibrated(method: Method, suffix: str) -> Method:
+    """A method whose chosen model is calibrated."""
+    return replace(
+        method,
+        name=f"{method.name}+{suffix}",
+        summary=f"{method.name}, then {SUFFIXES[suffix]}",
+        needs=method.needs | _LOGITS,
+        calibrator="ts" if suffix == ORACLE else suffix,
+        oracle=suffix == ORACLE,
+    )
+
+
+def _posthoc(calibrator: str) -> Method:
+    """The smallest NLL after a calibrator, deployed with it; guarded as `calibrate` is."""
+    summary = f"smallest NLL after {calibrator}, which it is deployed with"
+    return Method(
+        f"posthoc-{calibrator}",
+        summary,
+        _LOGITS,
+        protocols.REFINE,
+        validation="refined",
+        calibrator=calibrator,
+        guarded=True,
+    )
 
 
 def _of_rule(rule: Rule) -> Method:
@@ -178,17 +200,23 @@ _BUILT_IN: Final = (
     _made("mean-probs-greedy", members_mean.MEAN_PROBS_GREEDY),
     _made("mean-weights", members_mean.MEAN_WEIGHTS),
     _made("mean-weights-greedy", members_mean.MEAN_WEIGHTS_GREEDY),
+    _made("lawa-3", lawa.LAWA_3),
+    _made("lawa-5", lawa.LAWA_5),
+    _made("lawa-10", lawa.LAWA_10),
     _made("sma", training_mean.SMA),
     _made("dense-swad", training_mean.DENSE_SWAD),
     _made("eoa", ensemble.EOA),
     _made("diwa-uniform", ensemble.DIWA_UNIFORM),
     _made("diwa-greedy", ensemble.DIWA_GREEDY),
     *(
-        _scaled(_of_rule(rule), suffix)
+        _calibrated(_of_rule(rule), suffix)
         for rule in (_SOURCE_ACC, _AC_NC)
-        for suffix in ("ts", "ts-multi", "ts-weighted")
+        for suffix in ("ts", "ts-soften", "ts-multi", "ts-weighted")
     ),
-    replace(_over(protocols.WALD_RECALIBRATED, "recalibrated", _LOGITS), scaling="pooled"),
+    replace(_over(protocols.WALD_RECALIBRATED, "recalibrated", _LOGITS), calibrator="ts"),
+    replace(_over(protocols.REFINE, "refined", _LOGITS), calibrator="ts"),
+    replace(_over(protocols.AC_REFINE, "refined", _LOGITS), calibrator="ts"),
+    *(_posthoc(name) for name in calibrators()),
     _over(protocols.PAIR_LAST10, "training terms", _LOGS),
     _over(protocols.PAIR_VALFILTER, "training terms", _LOGS),
     _made("lyu-mmd", lyu.LYU_MMD),
@@ -217,7 +245,7 @@ _METHODS: Final = {built_in.name: built_in for built_in in _BUILT_IN}
 
 
 def methods() -> Mapping[str, Method]:
-    """Every registered rule and every other method by name; ``method`` knows more ``+ts`` ones.
+    """Every registered rule and every other method by name; ``method`` knows more ``+…`` ones.
 
     Example:
         >>> methods()["ac-nc"].is_rule, sorted(methods()["swad"].needs)
@@ -254,18 +282,18 @@ def _named(name: str) -> Method:
 
 
 def _composite(name: str, base: str, suffix: str) -> Method:
-    unscaled = _named(base)
-    if suffix not in SCALINGS:
+    alone = _named(base)
+    if suffix not in SUFFIXES:
         raise InputError(
-            f"Expected {base} followed by {', '.join('+' + known for known in SCALINGS)}, but got "
+            f"Expected {base} followed by {', '.join('+' + known for known in SUFFIXES)}, but got "
             f"{name!r}: choose one of these."
         )
-    if unscaled.rule is None or unscaled.expected or unscaled.scaling is not None:
+    if alone.rule is None or alone.expected or alone.calibrator is not None:
         raise InputError(
             f"Expected a rule that chooses one checkpoint before +{suffix}, but {base} does not "
             "leave one to scale: name a rule."
         )
-    return _scaled(unscaled, suffix)
+    return _calibrated(alone, suffix)
 
 
 def recipe_of(name: str) -> Recipe:

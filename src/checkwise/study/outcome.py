@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from checkwise.calibrators.source_temperatures import Calibration
+from checkwise.calibrators.calibrator import Fitted
 from checkwise.errors import MissingMetricError
 from checkwise.metrics import METRICS
 from checkwise.records import RunKey, Trajectory
@@ -46,7 +46,7 @@ class Outcome:
         score: what the rule minimised; nan for a mean over the feasible set.
         targets: held-out domain → metric → value. Empty unless evaluated.
         run: where the model comes from, if hyperparameters were chosen among several runs.
-        calibration: how its logits are rescaled, if they are.
+        calibration: how its logits are calibrated, if they are.
         in_sample: whether ``source`` is on the examples that something was fitted on.
         seconds: what the choice took, measured; nan if unknown.
     """
@@ -59,7 +59,7 @@ class Outcome:
     score: float
     targets: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     run: RunKey | None = None
-    calibration: Calibration | None = None
+    calibration: Fitted | None = None
     in_sample: bool = False
     seconds: float = float("nan")
 
@@ -188,6 +188,6 @@ def _choice(outcome: Outcome) -> dict[str, Any]:
         "eligible": outcome.eligible,
         "score": outcome.score,
         "deployed": str(outcome.deployed),
-        "temperature": 1.0 if outcome.calibration is None else outcome.calibration.mean,
+        "temperature": 1.0 if outcome.calibration is None else outcome.calibration.temperature,
         "in_sample": outcome.in_sample,
     }

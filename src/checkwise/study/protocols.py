@@ -3,6 +3,7 @@
 - ``lodo``: inner runs on the domains they left out; see ``lodo``.
 - ``training terms``: logged training losses and penalties of VREx and IRM, for PAIR.
 - ``recalibrated``: source validation with the ECE of candidates after temperature scaling.
+- ``refined``: source validation with the NLL that is left after calibrating each checkpoint.
 
 PAIR: after Chen et al. (2023), who score a model by a preference over its objectives. Here the
 objectives of a checkpoint are the means, over the updates since the last record, of the
@@ -26,14 +27,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from checkwise.calibrators.source_temperatures import Logits, calibrate
+from checkwise.calibrators import get_calibrator
+from checkwise.calibrators.examples import Logits
+from checkwise.calibrators.refined import REFINED
+from checkwise.calibrators.ts import TS
 from checkwise.errors import InputError
 from checkwise.records import RunKey, Trajectory
+from checkwise.records.refined import with_refined
 from checkwise.selection import Columns, Rule, get_rule
 from checkwise.selection.built_in_rules import wald
 from checkwise.selection.constrained import DELTA_PP, Ranking, accuracy_constrained
@@ -45,7 +50,10 @@ from checkwise.store.run import read_records
 from checkwise.study.lodo import lodo_trajectories
 from checkwise.study.runs import Runs
 
-Validation: TypeAlias = Literal["source", "lodo", "training terms", "recalibrated"]
+if TYPE_CHECKING:
+    from checkwise.study.methods import Method
+
+Validation: TypeAlias = Literal["source", "lodo", "training terms", "recalibrated", "refined"]
 ALGORITHMS = ("VREx", "IRM")
 LOSS, PENALTY = "train_nll", "train_penalty"
 LAST = 10
@@ -147,10 +155,33 @@ def with_recalibrated_ece(
     ece = run.values["ece"].copy()
     for t in candidates.nonzero()[0].tolist():
         logits = logits_at(int(run.steps[t]))
-        scaled = calibrate(logits).metrics(logits, **run.metric_settings)
+        scaled = TS.fit(logits, force=True).metrics(logits, **run.metric_settings)
         ece[t] = [scaled[domain]["ece"] for domain in run.domains]
     return replace(run, values={**run.values, "ece": ece})
 
+
+def _smallest_refined(table: Columns) -> Ranking:
+    """The smallest NLL after calibration over the whole run, whatever the accuracy."""
+    return Ranking(table.error(REFINED), ~table["diverged"])
+
+
+REFINE = Rule(
+    "refine",
+    "smallest NLL after each checkpoint's own temperature, which it is deployed with",
+    _smallest_refined,
+    needs=(REFINED,),
+    ties_by_accuracy=False,
+    needs_accuracy=False,
+)
+AC_REFINE = Rule(
+    "ac-refine",
+    "within delta_pp of the best accuracy, then as refine",
+    partial(accuracy_constrained, objectives=(REFINED,)),
+    needs=(REFINED,),
+    constrained=True,
+    optional=CONSTRAINT_PARAMS,
+    fixed={"objectives": (REFINED,)},
+)
 
 _HARD = ("nll", "hard_cwece")
 LODO_ACC = replace(
@@ -169,31 +200,33 @@ AC_LODO = Rule(
 
 
 def validation_of(
-    validation: Validation,
-    rule: Rule,
-    path: Path,
-    runs: Runs,
-    params: Mapping[str, Any],
-    options: Mapping[str, Any],
+    method: Method, path: Path, runs: Runs, options: Mapping[str, Any]
 ) -> Mapping[RunKey, Trajectory]:
-    """The trajectories that a rule chooses from, for the usable runs of a cohort.
+    """The trajectories that a method's rule chooses from, for the usable runs of a cohort.
 
     Args:
-        validation: what the rule looks at.
-        rule: the rule.
+        method: what is looked at, with the rule and its parameters.
         path: the cohort's folder; inner runs are looked for beside it.
         runs: its finished runs.
-        params: the rule's parameters.
         options: how domains count: ``weights``, ``worst_domain``.
     """
-    if validation == "source":
+    assert method.rule is not None
+    if method.validation == "source":
         return runs.usable
-    if validation == "lodo":
+    if method.validation == "lodo":
         return lodo_trajectories(path, runs.usable, runs.folder)
-    if validation == "training terms":
-        return _with_terms(path, runs, rule)
+    if method.validation == "training terms":
+        return _with_terms(path, runs, method.rule)
+    logits_of = {key: partial(source_logits, runs.folder(key)) for key in runs.usable}
+    if method.validation == "refined":
+        assert method.calibrator is not None
+        calibrator, force = get_calibrator(method.calibrator), not method.guarded
+        return {
+            key: with_refined(run, logits_of[key], calibrator, force=force)
+            for key, run in runs.usable.items()
+        }
     return {
-        key: with_recalibrated_ece(run, partial(source_logits, runs.folder(key)), options, **params)
+        key: with_recalibrated_ece(run, logits_of[key], options, **method.params)
         for key, run in runs.usable.items()
     }
 

@@ -1,9 +1,9 @@
-"""Before and after: a chosen checkpoint, its source-fitted temperature, and what that changes.
+"""Before and after: a chosen checkpoint, its calibrator, and what that changes.
 
-Three kinds of "after" on the source side are kept apart. ``fitted`` is on the very examples the
-temperature was fitted on. ``left out`` refits it for every source domain on the other ones, and
-measures on that domain. The held-out domains are measured with the temperature that would be
-deployed.
+Kinds of "after" on the source side are kept apart. ``source`` is on the very examples that the
+calibrator was fitted on. ``source, cross-fitted`` calibrates every example with a fit to other
+folds of the same domains, ``source, left out`` every domain with a fit to the other domains. The
+held-out domains are measured with what would be deployed.
 """
 
 from __future__ import annotations
@@ -16,14 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from checkwise.calibrators.source_temperatures import (
-    FROM_PREDICTIONS,
-    Calibration,
-    Logits,
-    calibrate,
-    entries,
-)
-from checkwise.calibrators.temperature import fit_temperature, scaled
+from checkwise.calibrators.calibrator import Calibrator, Fitted, entries_after
+from checkwise.calibrators.cross_fit import Change, cross_fitted, mean_change
+from checkwise.calibrators.examples import Logits, count_errors, entries, nll_of, together
+from checkwise.calibrators.registry import DEFAULT, get_calibrator
+from checkwise.calibrators.ts import TS
 from checkwise.errors import InputError
 from checkwise.selection import Selection, select
 from checkwise.store import layout
@@ -34,24 +31,24 @@ from checkwise.study.cohort import Cohort
 from checkwise.study.heldout import OutputsOf
 
 Metrics = Mapping[str, float]
-HALVES = 20261116  # seed of the halves of a single validation set
 
 
 @dataclass(frozen=True, eq=False)
 class Calibrated:
     """One run: the selection, how its checkpoint was calibrated, and metrics before and after.
 
-    ``places`` maps "source", "source, left out" (or "source, other half" of a single domain) and
-    every held-out domain to metrics before and after. ``oracle`` maps held-out domains to the
-    temperature fitted on them, which no one could deploy, and the metrics it gives. ``again`` says
-    that logits were made from saved weights. ``sizes`` has examples and errors of every source
-    domain, ``digest`` is that of their logits and labels. ``closed`` says why no held-out domain is
-    among the places.
+    ``places`` maps "source", "source, cross-fitted", "source, left out" (with several source
+    domains) and every held-out domain to metrics before and after. ``change`` is the cross-fitted
+    change of the NLL. ``oracle`` maps held-out domains to the temperature fitted on them, which no
+    one could deploy, and the metrics it gives. ``again`` says that logits were made from saved
+    weights. ``sizes`` has examples and errors of every source domain, ``digest`` is that of their
+    logits and labels. ``closed`` says why no held-out domain is among the places.
     """
 
     name: str
     selection: Selection
-    calibration: Calibration
+    calibration: Fitted
+    change: Change
     places: Mapping[str, tuple[Metrics, Metrics]]
     oracle: Mapping[str, tuple[float, Metrics]]
     sizes: Mapping[str, tuple[int, int]]
@@ -65,34 +62,52 @@ def calibrate_selection(
     source: Logits,
     *,
     name: str,
-    variant: str = "pooled",
+    calibrator: str | Calibrator = DEFAULT,
+    force: bool = False,
     oracle: bool = False,
     held_out: Callable[[], Logits] = dict,
     again: bool = False,
     closed: str = "",
 ) -> Calibrated:
-    """Fit a temperature for a chosen checkpoint on its source-validation logits, and compare.
+    """Fit a calibrator for a chosen checkpoint on its source-validation logits, and compare.
 
-    ``held_out`` is called once, to see what the temperature does elsewhere.
+    ``held_out`` is called once, to see what the calibrator does elsewhere.
     """
-    run = selection.trajectory
-    settings = run.metric_settings
-    fitted = calibrate(source, variant)
+    settings = selection.trajectory.metric_settings
+    known = get_calibrator(calibrator)
+    fitted = known.fit(source, force=force)
     before = _plain(source, settings)
-    places = {"source": (before, _after(fitted, source, settings))}
+    crossed: Any = cross_fitted(source, known, force=force)
+    places = {
+        "source": (before, _after(fitted, source, settings)),
+        "source, cross-fitted": (
+            before,
+            mean_metrics(entries_after(source, crossed, known, **settings).values()),
+        ),
+    }
     if len(source) > 1:
-        places["source, left out"] = (before, _left_out(source, variant, settings))
-    elif variant == "pooled" and fitted.n > 1:
-        places["source, other half"] = (before, _other_half(source, settings))
+        places["source, left out"] = (before, _left_out(source, fitted, settings))
     best: dict[str, tuple[float, Metrics]] = {}
     for domain, pair in held_out().items():
         held = {domain: pair}
         places[domain] = (_plain(held, settings), _after(fitted, held, settings))
         if oracle:
-            limit = calibrate(held)
-            best[domain] = (limit.mean, _after(limit, held, settings))
-    sizes = {d: (len(y), int((z.argmax(axis=1) != y).sum())) for d, (z, y) in source.items()}
-    return Calibrated(name, selection, fitted, places, best, sizes, _digest(source), again, closed)
+            limit = TS.fit(held, force=True)
+            assert limit.temperature is not None
+            best[domain] = (limit.temperature, _after(limit, held, settings))
+    z, y = together(source)
+    return Calibrated(
+        name=name,
+        selection=selection,
+        calibration=fitted,
+        change=mean_change(nll_of(together(crossed)[0], y) - nll_of(z, y)),
+        places=places,
+        oracle=best,
+        sizes={domain: (len(y), count_errors(z, y)) for domain, (z, y) in source.items()},
+        digest=_digest(source),
+        again=again,
+        closed=closed,
+    )
 
 
 def calibrate_run(
@@ -100,11 +115,13 @@ def calibrate_run(
     rule: str | None,
     *,
     outputs: OutputsOf | None = None,
-    variant: str = "pooled",
-    oracle: bool = False,
+    how: Mapping[str, Any],
     **params: Any,
 ) -> Calibrated:
-    """Choose a checkpoint of a run that checkwise trained, and calibrate it."""
+    """Choose a checkpoint of a run that checkwise trained, and calibrate it.
+
+    ``how`` has the options of :func:`calibrate_selection`, ``params`` those of the rule.
+    """
     run = read_trajectory(folder)
     assert run.key is not None
     selection = select(run, rule, **params)
@@ -113,16 +130,20 @@ def calibrate_run(
         selection,
         checkpoint.source,
         name=str(run.key),
-        variant=variant,
-        oracle=oracle,
         held_out=checkpoint.held_out,
         again=checkpoint.again,
         closed=checkpoint.closed,
+        **how,
     )
 
 
 def calibrate_all(
-    path: Path, rule: str | None, *, roots: Mapping[str, str] | None = None, **options: Any
+    path: Path,
+    rule: str | None,
+    *,
+    roots: Mapping[str, str] | None = None,
+    how: Mapping[str, Any],
+    **params: Any,
 ) -> tuple[Calibrated, ...]:
     """Every usable run of a cohort, or the one run of a folder.
 
@@ -134,43 +155,34 @@ def calibrate_all(
             raise InputError(
                 f"Expected a finished run, but {path} is still being trained: wait for it."
             )
-        return (calibrate_run(path, rule, outputs=outputs, **options),)
+        return (calibrate_run(path, rule, outputs=outputs, how=how, **params),)
     cohort = Cohort.open(path)
     if not cohort.usable:
         raise InputError(f"Expected at least one finished run in {path}, but got none: train it.")
     folders = [cohort.runs.folder(key) for key in cohort.usable]
-    return tuple(calibrate_run(f, rule, outputs=outputs, **options) for f in folders)
+    return tuple(calibrate_run(f, rule, outputs=outputs, how=how, **params) for f in folders)
 
 
 def _plain(logits: Logits, settings: Mapping[str, Any]) -> Metrics:
     return mean_metrics(entries(logits, **settings).values())
 
 
-def _after(calibration: Calibration, logits: Logits, settings: Mapping[str, Any]) -> Metrics:
-    return mean_metrics(calibration.metrics(logits, **settings).values())
+def _after(fitted: Fitted, logits: Logits, settings: Mapping[str, Any]) -> Metrics:
+    return mean_metrics(fitted.metrics(logits, **settings).values())
 
 
-def _left_out(logits: Logits, variant: str, settings: Mapping[str, Any]) -> Metrics:
-    """Each source domain under the calibration fitted on the others."""
+def _left_out(logits: Logits, fitted: Fitted, settings: Mapping[str, Any]) -> Metrics:
+    """Each source domain under the calibrator fitted on the others.
+
+    What was refused on all domains changes nothing; what was not is fitted on each part of them.
+    """
     by_domain: list[dict[str, Any]] = []
-    for domain in logits:
-        others = {name: pair for name, pair in logits.items() if name != domain}
-        fitted = calibrate(others, variant)
-        by_domain.append(fitted.metrics({domain: logits[domain]}, **settings)[domain])
+    for domain, pair in logits.items():
+        others = {name: other for name, other in logits.items() if name != domain}
+        refused = fitted.params is None
+        part = fitted if refused else fitted.calibrator.fit(others, force=True)
+        by_domain.append(part.metrics({domain: pair}, **settings)[domain])
     return mean_metrics(by_domain)
-
-
-def _other_half(logits: Logits, settings: Mapping[str, Any]) -> Metrics:
-    """A single domain: each half of its examples under the temperature fitted on the other."""
-    ((domain, (z, y)),) = logits.items()
-    first = np.random.default_rng(HALVES).permutation(len(y)) < len(y) // 2
-    values = np.asarray(z, dtype=np.float64).copy()
-    for half in (first, ~first):
-        values[half] = scaled(z[half], fit_temperature(z[~half], y[~half]).value)
-    rescaled: Any = {domain: (values, y)}
-    after = entries(rescaled, **settings)[domain]
-    plain = entries(logits, **settings)[domain]
-    return mean_metrics([{**after, **{name: plain[name] for name in FROM_PREDICTIONS}}])
 
 
 def _digest(logits: Logits) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checkwise import metrics
-from checkwise.calibrators.source_temperatures import Logits
+from checkwise.calibrators.examples import Logits
 from checkwise.errors import InputError
 from checkwise.metrics.probabilities import probabilities
 from checkwise.metrics.settings import BINS

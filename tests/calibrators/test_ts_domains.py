@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 import checkwise as cw
-from checkwise.calibrators.source_temperatures import Likeness, Logits, calibrate, entries
-from checkwise.calibrators.temperature import fit_temperature
+from checkwise.calibrators import Fitted, fit
+from checkwise.calibrators.examples import Logits, entries
+from checkwise.calibrators.temperature import fit_temperature, scaled
+from checkwise.calibrators.ts_domains import Likeness
 from checkwise.errors import InputError
 from checkwise.records import RunKey, Trajectory
 from checkwise.store.logits import source_logits
@@ -37,37 +39,42 @@ def graded(stretch: float, rights: int, n: int = 8) -> tuple[Any, Any]:
     return (stretch * np.eye(2)[guess]).astype(np.float32), y
 
 
+def forced(logits: Logits, name: str) -> Fitted:
+    return fit(logits, name, force=True)
+
+
 DOMAINS: Logits = {"a": pair(2.0, 6), "b": pair(2.0, 7, shift=20.0)}
 
 
-def test_the_three_variants_by_hand() -> None:
+def test_three_kinds_of_temperature_by_hand() -> None:
     # p(first) has to be 6/8 in a and 7/8 in b, so T_a = 2 / log 3 and T_b = 2 / log 7.
     t_a, t_b = 2 / np.log(3), 2 / np.log(7)
-    assert calibrate(DOMAINS, "pooled").mean == pytest.approx(2 / np.log(13 / 3))
-    assert calibrate(DOMAINS, "per-domain").mean == pytest.approx((t_a + t_b) / 2)
-    weighted = calibrate(DOMAINS, "weighted")
+    assert forced(DOMAINS, "ts").temperature == pytest.approx(2 / np.log(13 / 3))
+    assert forced(DOMAINS, "ts-multi").temperature == pytest.approx((t_a + t_b) / 2)
+    weighted = forced(DOMAINS, "ts-weighted")
     # Logits tell the domains apart, so each example gets its own domain's temperature.
-    np.testing.assert_allclose(weighted.temperature(DOMAINS["a"][0]), t_a, rtol=1e-6)
-    np.testing.assert_allclose(weighted.temperature(DOMAINS["b"][0]), t_b, rtol=1e-6)
+    for domain, t in (("a", t_a), ("b", t_b)):
+        z = DOMAINS[domain][0]
+        np.testing.assert_allclose(weighted.apply(z), scaled(z, t), rtol=1e-6)
     between = np.concatenate([z for z, _ in DOMAINS.values()]).mean(axis=0, keepdims=True)
-    np.testing.assert_allclose(weighted.temperature(between), (t_a + t_b) / 2, rtol=1e-6)
+    np.testing.assert_allclose(weighted.apply(between), scaled(between, (t_a + t_b) / 2), rtol=1e-6)
 
 
-def test_one_source_domain_makes_all_variants_equal() -> None:
+def test_one_source_domain_makes_all_of_them_equal() -> None:
     alone = {"a": DOMAINS["a"]}
-    fitted = [
-        calibrate(alone, v).metrics(alone, **SETTINGS)["a"]["nll"]
-        for v in ("pooled", "per-domain", "weighted")
+    nll = [
+        forced(alone, name).metrics(alone, **SETTINGS)["a"]["nll"]
+        for name in ("ts", "ts-multi", "ts-weighted")
     ]
-    assert fitted == pytest.approx([fitted[0]] * 3)
+    assert nll == pytest.approx([nll[0]] * 3)
 
 
 def test_a_domain_without_an_optimum_has_no_say_in_the_mean() -> None:
     separable: Logits = {**DOMAINS, "c": pair(2.0, 8)}
-    found = calibrate(separable, "per-domain")
-    assert found.mean == pytest.approx(calibrate(DOMAINS, "per-domain").mean)
-    assert found.notes[0].startswith("c: no finite temperature is best")
-    assert calibrate({"c": pair(2.0, 8)}, "per-domain").mean == 1.0
+    fitted = forced(separable, "ts-multi")
+    assert fitted.temperature == pytest.approx(forced(DOMAINS, "ts-multi").temperature)
+    assert fitted.conditions[-1].startswith("c has no finite temperature: every example")
+    assert forced({"c": pair(2.0, 8)}, "ts-multi").temperature == 1.0
 
 
 def test_shares_are_those_of_a_linear_discriminant() -> None:
@@ -91,25 +98,20 @@ def test_shares_are_those_of_a_linear_discriminant() -> None:
     np.testing.assert_allclose(ours.shares(logits["1"][0]).sum(axis=1), 1)
 
 
-@pytest.mark.parametrize("variant", ["pooled", "per-domain", "weighted"])
-def test_predictions_do_not_change(variant: str) -> None:
+@pytest.mark.parametrize("name", ["ts", "ts-multi", "ts-weighted"])
+def test_predictions_do_not_change(name: str) -> None:
     random = np.random.default_rng(1)
     logits: Logits = {}
-    for name in "abc":
+    for domain in "abc":
         z = random.normal(0, 5, (200, 6)).astype(np.float32)
         y = (z / 3 + random.gumbel(size=z.shape)).argmax(axis=1)  # drawn from softmax(z / 3)
-        logits[name] = z, y
+        logits[domain] = z, y
     before = entries(logits, **SETTINGS)
-    after = calibrate(logits, variant).metrics(logits, **SETTINGS)
-    for name in logits:
+    after = fit(logits, name).metrics(logits, **SETTINGS)
+    for domain in logits:
         for metric in ("n", "correct", "accuracy", "worst_class_accuracy"):
-            assert before[name][metric] == after[name][metric]
-        assert after[name]["nll"] < before[name]["nll"]
-
-
-def test_an_unknown_variant_is_refused() -> None:
-    with pytest.raises(InputError, match="Expected a variant among pooled, per-domain, weighted"):
-        calibrate(DOMAINS, "isotonic")
+            assert before[domain][metric] == after[domain][metric]
+        assert after[domain]["nll"] < before[domain]["nll"]
 
 
 def save(folder: Path, step: int, logits: Logits) -> None:

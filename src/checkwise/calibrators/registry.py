@@ -1,0 +1,116 @@
+"""The calibrators by name. A new one is a file, a line here and a test."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+
+from checkwise.calibrators.calibrator import SCHEMA, Calibrator, Fitted
+from checkwise.calibrators.ensemble_temperature import ENSEMBLE_TEMPERATURE
+from checkwise.calibrators.examples import Logits
+from checkwise.calibrators.isotonic import ISOTONIC
+from checkwise.calibrators.ts import TS
+from checkwise.calibrators.ts_domains import TS_MULTI, TS_WEIGHTED
+from checkwise.calibrators.ts_max import TS_MAX
+from checkwise.calibrators.ts_mix import TS_MIX
+from checkwise.calibrators.ts_soften import TS_SOFTEN
+from checkwise.calibrators.vector import VECTOR
+from checkwise.errors import InputError
+from checkwise.text import shown
+
+_CALIBRATORS: Final = {
+    known.name: known
+    for known in (
+        TS_SOFTEN,
+        TS,
+        TS_MAX,
+        TS_MIX,
+        TS_MULTI,
+        TS_WEIGHTED,
+        ENSEMBLE_TEMPERATURE,
+        VECTOR,
+        ISOTONIC,
+    )
+}
+DEFAULT: Final = TS_SOFTEN.name
+
+
+def calibrators() -> Mapping[str, Calibrator]:
+    """Every calibrator by name.
+
+    Example:
+        >>> sorted(name for name, known in calibrators().items() if not known.sharpens)
+        ['ts-max', 'ts-soften']
+    """
+    return MappingProxyType(_CALIBRATORS)
+
+
+def get_calibrator(name: str | Calibrator) -> Calibrator:
+    """The calibrator of that name; an unknown one lists the known."""
+    if isinstance(name, Calibrator):
+        return name
+    if name not in _CALIBRATORS:
+        raise InputError(
+            f"Expected a calibrator among {', '.join(_CALIBRATORS)}, but got {shown(name)}: "
+            "choose one."
+        )
+    return _CALIBRATORS[name]
+
+
+def fit(logits: Logits, calibrator: str | Calibrator = DEFAULT, *, force: bool = False) -> Fitted:
+    """Fit a calibrator to the validation logits of one checkpoint.
+
+    Args:
+        logits: domain → (logits [n, C], labels [n]); one domain is enough.
+        calibrator: its name.
+        force: apply it even where there are too few errors to trust it.
+
+    Example:
+        >>> z, y = np.array([[2.0, 0.0]] * 100), np.array([0] * 75 + [1] * 25)
+        >>> fitted = fit({"validation": (z, y)})
+        >>> fitted.state, round(fitted.temperature, 6), fitted.probabilities(z[:1]).round(6)
+        ('fitted', 1.820478, array([[0.75, 0.25]]))
+    """
+    return get_calibrator(calibrator).fit(logits, force=force)
+
+
+def from_dict(record: Mapping[str, Any]) -> Fitted:
+    """A fitted calibrator from what ``Fitted.to_dict`` gave, or from a ``calibration.json``.
+
+    Raises:
+        InputError: it is of another schema, or damaged.
+    """
+    if not isinstance(record, Mapping) or record.get("schema") != SCHEMA:
+        given = record.get("schema") if isinstance(record, Mapping) else record
+        raise InputError(
+            f"Expected a calibration of schema {SCHEMA}, but got {shown(given)}: fit it again with "
+            "`checkwise calibrate`."
+        )
+    try:
+        fitted = Fitted(
+            calibrator=get_calibrator(record["calibrator"]),
+            params=record["params"],
+            state=record["state"],
+            conditions=tuple(record["conditions"]),
+            classes=int(record["classes"]),
+            n=int(record["n"]),
+            errors=int(record["errors"]),
+            before=float(record["nll_before"]),
+            after=float(record["nll_after"]),
+            forced=bool(record["forced"]),
+        )
+        applied = fitted.apply(np.zeros((1, fitted.classes)))
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        raise InputError(
+            f"Expected a fitted calibrator, but got a fault at {error}: fit it again with "
+            "`checkwise calibrate`."
+        ) from None
+    if applied.shape != (1, fitted.classes) or not np.isfinite(applied).all():
+        raise InputError(
+            f"Expected parameters of {fitted.name} for {fitted.classes} classes, but got "
+            f"{shown(record['params'])}: fit it again with `checkwise calibrate`."
+        )
+    return fitted
