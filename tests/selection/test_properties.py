@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import checkwise as cw
 from tests.selection import literal
 
-METRICS = ("nll", "ece", "cwece")
+METRICS = ("nll", "brier", "ece", "cwece")
 
 
 @st.composite

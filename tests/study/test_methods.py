@@ -115,6 +115,65 @@ def test_any_rule_can_be_scaled_but_not_what_leaves_no_checkpoint(path: Path) ->
             method(name)
 
 
+def refinable(folder: Path) -> Path:
+    """Step 100 is right more often; step 200 has the lower NLL, because it is less sure."""
+    written = write_cohort(folder, tiny_runs()[:2])
+    for run in (written / "runs").iterdir():
+        for step, (stretch, rights) in {100: (9.0, 320), 200: (1.5, 300), 300: (6.0, 310)}.items():
+            both = {"art": pair(stretch, rights, 400), "photo": pair(stretch, rights, 400)}
+            save_logits(run, step, both, "source")
+            save_logits(run, step, {"sketch": pair(stretch, rights, 400)}, "heldout/sketch")
+    return written
+
+
+def test_refining_chooses_by_the_nll_that_calibration_leaves(tmp_path: Path) -> None:
+    cohort = Cohort.open(refinable(tmp_path / "c"))
+    table = cohort.evaluate("refine")
+    # 320 of 400 are right, so p should be 0.8: the temperature of step 100 is 9 / log 4.
+    assert table["step"].tolist() == [100, 100]
+    assert table["temperature"].tolist() == pytest.approx([9 / np.log(4)] * 2)
+    nll = -(0.8 * np.log(0.8) + 0.2 * np.log(0.2))
+    assert table["target_nll"].tolist() == pytest.approx([nll] * 2)
+    # Cross-fitted, since there are 800 examples: near the entropy, and above it.
+    assert np.all(table["score"] > nll)
+    assert table["score"].tolist() == pytest.approx([nll] * 2, abs=0.01)
+    wide = cohort.evaluate("ac-refine", delta_pp="100")
+    assert wide["step"].tolist() == [100, 100]
+    feasible = cohort.select("ac-refine")["gap_pp"]
+    assert (feasible <= 0.5).all()
+    needs = cohort.compare(["refine", "ac-refine"], metrics=["target_nll"])["needs"]
+    assert needs.tolist() == ["logits, logs"] * 2
+
+
+def test_posthoc_rows_deploy_what_they_chose_with(tmp_path: Path) -> None:
+    cohort = Cohort.open(refinable(tmp_path / "c"))
+    soft = cohort.evaluate("posthoc-ts-soften")
+    assert soft["step"].tolist() == [100, 100]
+    assert soft["temperature"].tolist() == pytest.approx([9 / np.log(4)] * 2)
+    for name in cw.calibrators.calibrators():
+        assert len(cohort.evaluate(f"posthoc-{name}")) == 2
+        assert len(cohort.evaluate(f"ac-nc+{name}")) == 2
+    # With too few errors nothing is fitted: the choice is by NLL as it is, and T stays 1.
+    for run in (tmp_path / "c" / "runs").iterdir():
+        for step, stretch in {100: 9.0, 200: 2.0, 300: 6.0}.items():
+            both = {"art": pair(stretch, 40, 42), "photo": pair(stretch, 40, 42)}
+            save_logits(run, step, both, "source")
+    few = Cohort.open(tmp_path / "c").select("posthoc-ts")
+    assert few["temperature"].tolist() == [1.0, 1.0]
+    assert few["step"].tolist() == [200, 200]
+    assert Cohort.open(tmp_path / "c").select("source-acc+ts")["temperature"].min() > 1
+
+
+def test_choosing_after_calibration_opens_nothing_of_the_target(tmp_path: Path) -> None:
+    folder = refinable(tmp_path / "c")
+    rows = ("refine", "ac-refine", "posthoc-ts-soften", "source-acc+vector")
+    before = [Cohort.open(folder).select(row) for row in rows]
+    for held in [*folder.glob("runs/*/heldout/*"), *folder.glob("runs/*/predictions/heldout/*/*")]:
+        held.write_bytes(b"\xff spoiled")
+    for row, table in zip(rows, before, strict=True):
+        assert Cohort.open(folder).select(row).equals(table)
+
+
 def test_every_method_has_a_rule_or_a_recipe_and_says_what_it_needs() -> None:
     for name, registered in methods().items():
         assert method(name) == registered

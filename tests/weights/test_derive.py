@@ -278,6 +278,21 @@ def test_diverged_checkpoints_are_no_endpoints(tmp_path: Path) -> None:
     assert planned.notes == ("1 diverged checkpoint left out",)
 
 
+def test_lawa_averages_the_last_checkpoints(cohort: Path) -> None:
+    outcome = derive(cohort, "lawa-3", minibatches=0)
+    for record, run in zip(outcome.records, sorted(run_folders(cohort)), strict=True):
+        last = cw.load(str(run)).steps[-3:].tolist()
+        assert record.inputs["steps"] == last
+        made = load_file(cohort / "derived" / "lawa-3" / run.name / "weights.safetensors")
+        for name in made:
+            if "running" not in name and "num_batches" not in name:
+                mean = torch.stack([checkpoint(run, s)[name].double() for s in last]).mean(0)
+                assert torch.allclose(made[name].double(), mean, rtol=1e-6, atol=1e-9)
+    many = derive(cohort, "lawa-10", minibatches=0).records[0]
+    assert len(many.inputs["steps"]) == len(cw.load(str(run_folders(cohort)[0])).steps) == 9
+    assert many.notes == ("the run has only 9 checkpoints to average",)
+
+
 def test_the_control_of_swad_is_one_checkpoint(cohort: Path) -> None:
     for record in derive(cohort, "source-acc-bn").records:
         run = open_cohort(cohort).runs[record.run]
