@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 TORCH_INDEX ?=
 BIN := .venv/bin
 
-.PHONY: install demo test test-oldest test-engines torture check bench docs clean
+.PHONY: install demo test test-oldest test-lightning-2.5 test-engines torture check bench docs clean
 
 install: .venv/.installed
 
@@ -15,7 +15,7 @@ install: .venv/.installed
 	$(BIN)/pip install --quiet -e '.[train,backbone,study]'
 	touch $@
 
-# And what the tests need beside it.
+# And what the tests need beside it, trainers and trackers included.
 .venv/.installed: .venv/.demo
 	$(BIN)/pip install --quiet -e '.[train,backbone,study,slurm,ray]' --group dev
 	touch $@
@@ -40,6 +40,18 @@ OLDEST_TESTS := tests/metrics tests/records tests/selection tests/readers \
 	$(PYTHON) -m venv .venv-oldest
 	.venv-oldest/bin/pip install --quiet --upgrade pip
 	.venv-oldest/bin/pip install --quiet -e '.[study]' --group test -c tests/oldest.txt
+	touch $@
+
+# The older of the two supported minor versions of Lightning; all else is that of `make install`.
+test-lightning-2.5: .venv-lightning-2.5/.installed
+	.venv-lightning-2.5/bin/python -m pytest -n 2 tests/integrations/test_lightning*.py
+
+# An environment that holds Lightning alone and looks for the rest in `.venv`.
+.venv-lightning-2.5/.installed: .venv/.installed
+	$(BIN)/python -m venv --clear --without-pip .venv-lightning-2.5
+	$(BIN)/python -c 'import sysconfig as s; print("import site; site.addsitedir(%r)" % s.get_path("purelib"))' \
+		> $$(.venv-lightning-2.5/bin/python -c 'import sysconfig as s; print(s.get_path("purelib"))')/rest.pth
+	$(BIN)/pip --python .venv-lightning-2.5/bin/python install --quiet 'lightning==2.5.*' 'pytorch-lightning==2.5.*'
 	touch $@
 
 # Real Slurm (Debian's slurm-wlm and munge, as root) and Ray, also with the whole demo on each:
@@ -72,4 +84,4 @@ docs: install
 	$(BIN)/python -m pytest -q tests/docs
 
 clean:
-	rm -rf .venv .venv-oldest out
+	rm -rf .venv .venv-oldest .venv-lightning-2.5 out

@@ -20,6 +20,7 @@ from checkwise.records import RunKey, Trajectory
 from checkwise.store.logits import source_logits
 from checkwise.store.run import write_run
 from checkwise.study.protocols import WALD_RECALIBRATED, with_recalibrated_ece
+from tests.requirements import package
 
 SETTINGS: dict[str, Any] = {"bins": 15, "bandwidth": 0.1}
 
@@ -78,7 +79,7 @@ def test_a_domain_without_an_optimum_has_no_say_in_the_mean() -> None:
 
 
 def test_shares_are_those_of_a_linear_discriminant() -> None:
-    sklearn = pytest.importorskip("sklearn.discriminant_analysis")
+    sklearn = package("sklearn.discriminant_analysis")
     random = np.random.default_rng(0)
     logits: Logits = {
         str(d): (

@@ -15,6 +15,7 @@ import pytest
 
 from checkwise.page.document import script, script_hash
 from tests.docs.run_page import BLOCK
+from tests.requirements import available
 
 ROOT = Path(__file__).parents[2]
 # `<!-- needs: package, package -->` on a page of a framework.
@@ -25,9 +26,8 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_the_code_on_a_page_runs(page: Path, tmp_path: Path) -> None:
     text = page.read_text()
-    for package in NEEDS.findall(text)[0].split(", ") if NEEDS.search(text) else ():
-        if importlib.util.find_spec(package) is None:
-            pytest.skip(f"{package} is not installed")
+    for names in NEEDS.findall(text):
+        available(*names.split(", "))
     if BLOCK.search(text) is not None:
         assert fault_of(page, tmp_path) == ""
 

@@ -10,8 +10,9 @@ import pytest
 
 import checkwise as cw
 from checkwise.store.retention import KeepEvery
+from tests.requirements import available
 
-pytest.importorskip("lightning", reason="lightning is not installed")
+available("lightning")
 
 import torch
 from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint

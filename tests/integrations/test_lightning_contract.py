@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("lightning", reason="lightning is not installed")
+from tests.requirements import available, package, requires
+
+available("lightning")
 
 import torch
 from lightning.pytorch.callbacks import Checkpoint, ModelCheckpoint
@@ -24,8 +26,10 @@ pytestmark = pytest.mark.filterwarnings("default")  # Lightning and torch warn a
 ROOT = Path(__file__).parents[2]
 SEARCHED = os.pathsep.join(filter(None, sys.path))
 # Importing it here would leave both packages imported.
-other_package = pytest.mark.skipif(
-    find_spec("pytorch_lightning") is None, reason="pytorch_lightning is not installed"
+other_package = requires(
+    "packages",
+    find_spec("pytorch_lightning") is not None,
+    "pytorch_lightning is not installed",
 )
 READ_BY_LOGGERS = (
     "save_top_k",
@@ -125,7 +129,7 @@ def test_which_package_has_to_be_said_where_both_are_imported(tmp_path: Path) ->
 
 @pytest.mark.parametrize("when", [True, "all"])
 def test_a_logger_uploads_what_is_kept(tmp_path: Path, when: bool | str) -> None:
-    mlflow = pytest.importorskip("mlflow", reason="mlflow is not installed")
+    mlflow = package("mlflow")
     from lightning.pytorch.loggers import MLFlowLogger
 
     store = f"sqlite:///{tmp_path / 'store.db'}"

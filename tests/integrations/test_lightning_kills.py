@@ -8,11 +8,11 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 import checkwise as cw
+from tests.requirements import available
 
-pytest.importorskip("lightning", reason="lightning is not installed")
+available("lightning")
 
 import torch
 

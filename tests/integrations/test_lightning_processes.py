@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("lightning", reason="lightning is not installed")
+from tests.requirements import available
+
+available("lightning")
 
 ROOT = Path(__file__).parents[2]
 # Sums of whole numbers have no order. The others are added in another one, so that their last

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import checkwise as cw
+from tests.requirements import available
 
-pytest.importorskip("torchmetrics", reason="torchmetrics is not installed")
+available("torchmetrics")
 
 import torch
 from torchmetrics import MetricCollection

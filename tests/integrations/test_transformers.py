@@ -11,9 +11,9 @@ import pytest
 
 import checkwise as cw
 from checkwise.store.retention import KeepLast
+from tests.requirements import available
 
-pytest.importorskip("transformers", reason="transformers is not installed")
-pytest.importorskip("accelerate", reason="accelerate is not installed")
+available("transformers", "accelerate")
 
 from transformers import TrainerCallback
 

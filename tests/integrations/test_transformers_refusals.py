@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import checkwise as cw
+from tests.requirements import available
 
-pytest.importorskip("transformers", reason="transformers is not installed")
-pytest.importorskip("accelerate", reason="accelerate is not installed")
+available("transformers", "accelerate")
 
 import torch
 from transformers import (

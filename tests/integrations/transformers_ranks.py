@@ -1,14 +1,17 @@
-"""One process of a training, alone or under ``torch.distributed.run``; writes what it saw.
+"""A training in one process or in two; every process writes what it saw.
 
-``python -m tests.integrations.transformers_ranks FOLDER STEPS [resume]`` trains twice: with all
-logits at once, and streamed.
+``python -m tests.integrations.transformers_ranks FOLDER`` trains in two processes that meet by
+gloo, and then resumes in two others: with all logits at once, and streamed. The processes are
+forked, so that what takes seconds to import is imported once.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import socket
 import sys
+import traceback
 from pathlib import Path
 
 from checkwise.integrations.transformers import ReliabilityCallback
@@ -44,6 +47,27 @@ def train(folder: Path, mode: str, steps: int, *, resume: bool = False) -> None:
     (folder / f"{mode}-{rank}.json").write_text(json.dumps(facts))
 
 
+def train_in_two(folder: Path, steps: int, *, resume: bool) -> None:
+    """Fork two processes, and wait for them."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    children = []
+    for rank in ("0", "1"):
+        child = os.fork()
+        if child == 0:
+            os.environ |= {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": "2"}
+            os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+            try:
+                for mode in MODES:
+                    train(folder, mode, steps, resume=resume)
+            except BaseException:
+                traceback.print_exc()
+                os._exit(1)
+            os._exit(0)
+        children.append(child)
+    assert [os.waitpid(child, 0)[1] for child in children] == [0, 0]
+
+
 if __name__ == "__main__":
-    for mode in MODES:
-        train(Path(sys.argv[1]), mode, int(sys.argv[2]), resume=sys.argv[3:] == ["resume"])
+    train_in_two(Path(sys.argv[1]), 5, resume=False)
+    train_in_two(Path(sys.argv[1]), 10, resume=True)

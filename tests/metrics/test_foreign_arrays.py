@@ -21,8 +21,9 @@ import checkwise as cw
 from checkwise import metrics
 from checkwise.calibrators.temperature import fit_temperature, scaled
 from checkwise.metrics.arrays import to_floats
+from tests.requirements import package
 
-torch = pytest.importorskip("torch")
+torch = package("torch")
 
 Z = np.random.default_rng(0).normal(size=(6, 3))
 Y = np.array([0, 1, 2, 0, 1, 2])

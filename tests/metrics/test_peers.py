@@ -7,8 +7,9 @@ import pytest
 
 from checkwise import metrics
 from tests.metrics.reference import softmax
+from tests.requirements import package
 
-torch = pytest.importorskip("torch")
+torch = package("torch")
 RNG = np.random.default_rng(11)
 Z = (RNG.standard_normal((500, 20)) * 3).astype(np.float32)
 Y = RNG.integers(0, 20, 500)
@@ -40,7 +41,7 @@ def test_transposed_tensor() -> None:
 
 
 def test_sklearn_log_loss_and_brier() -> None:
-    sklearn = pytest.importorskip("sklearn.metrics")
+    sklearn = package("sklearn.metrics")
     p = softmax(Z)
     expected = sklearn.log_loss(Y, p, labels=range(20))
     assert metrics.nll(probs=p, labels=Y) == pytest.approx(expected, rel=1e-12)
@@ -52,7 +53,7 @@ def test_sklearn_log_loss_and_brier() -> None:
 
 def test_torchmetrics_hard_ece() -> None:
     """Identical except on edges, where its bins close on the left; random values avoid them."""
-    functional = pytest.importorskip("torchmetrics.functional.classification")
+    functional = package("torchmetrics.functional.classification")
     p = softmax(Z)
     expected = functional.multiclass_calibration_error(
         torch.from_numpy(p), torch.from_numpy(Y), num_classes=20, n_bins=15, norm="l1"
@@ -61,7 +62,7 @@ def test_torchmetrics_hard_ece() -> None:
 
 
 def test_sklearn_recalls() -> None:
-    sklearn = pytest.importorskip("sklearn.metrics")
+    sklearn = package("sklearn.metrics")
     expected = sklearn.recall_score(Y, Z.argmax(1), average=None)
     found = metrics.evaluate(logits=Z, labels=Y)
     assert found.per_class["recall"] == pytest.approx(expected)

@@ -15,7 +15,7 @@ import pytest
 import checkwise as cw
 from checkwise.records import Trajectory
 from tests.readers.logs.independent import EXPECTED, REAL_LOGS, expected_row, index, read
-from tests.requirements import requires
+from tests.requirements import package, requires
 
 # What the message says, for each reason of the independent reading.
 MESSAGES = {
@@ -72,7 +72,7 @@ def test_the_list_covers_enough() -> None:
 
 @requires("shared")
 def test_the_list_is_what_the_independent_reading_gives() -> None:
-    pytest.importorskip("tensorboard")
+    package("tensorboard")
     assert [expected_row(row) for row in index()] == ROWS
 
 
@@ -82,7 +82,7 @@ def test_read_as_by_the_independent_reading(
     file: str, listed: dict[str, dict[str, str]], tmp_path: Path
 ) -> None:
     if file.startswith("tensorboard"):
-        pytest.importorskip("tensorboard")
+        package("tensorboard")
     account = read(listed[file])
     run = _one(place(listed[file], tmp_path))
     assert run.steps.tolist() == list(account.steps)
@@ -117,7 +117,7 @@ MIXED = (
 def test_the_folder_of_a_repository_gives_the_runs_of_its_logs(
     listed: dict[str, dict[str, str]], tmp_path: Path
 ) -> None:
-    pytest.importorskip("tensorboard")
+    package("tensorboard")
     repositories: dict[str, list[dict[str, str]]] = {}
     for row in listed.values():
         repositories.setdefault(row["repo"], []).append(row)

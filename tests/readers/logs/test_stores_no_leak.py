@@ -13,6 +13,7 @@ import pytest
 
 from tests.readers.logs.test_logs_no_leak import RUN, SCALARS, answer, unchanged
 from tests.readers.logs.tracker_stores import MATERIAL, build
+from tests.requirements import package
 
 FLOATS = (float("nan"), float("inf"), float("-inf"), 1e308, -1.0, 0.999)
 FOREIGN_TAGS = ("train/loss", "train/accuracy", "test/accuracy", "test/loss", "ood/accuracy", "lr")
@@ -20,9 +21,9 @@ FOREIGN_TAGS = ("train/loss", "train/accuracy", "test/accuracy", "test/loss", "o
 
 def _write_events(path: Path, tags: dict[str, list[Any]]) -> None:
     """An event file by TensorBoard's own writer; text becomes a text summary."""
-    events = pytest.importorskip("tensorboard.compat.proto.event_pb2")
-    records = pytest.importorskip("tensorboard.summary.writer.record_writer")
-    text = pytest.importorskip("tensorboard.plugins.text.summary_v2")
+    events = package("tensorboard.compat.proto.event_pb2")
+    records = package("tensorboard.summary.writer.record_writer")
+    text = package("tensorboard.plugins.text.summary_v2")
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as file:
         writer = records.RecordWriter(file)

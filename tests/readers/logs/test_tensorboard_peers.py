@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from checkwise.readers.logs.events.scalars import read_event_file
 from checkwise.readers.logs.tensorboard import open_logs, recognises
-from tests.requirements import SHARED, requires
+from tests.requirements import SHARED, package, requires
 
-loader = pytest.importorskip("tensorboard.backend.event_processing.event_file_loader")
-messages = pytest.importorskip("tensorboard.compat.proto.event_pb2")
-summaries = pytest.importorskip("tensorboard.compat.proto.summary_pb2")
-tensors = pytest.importorskip("tensorboard.util.tensor_util")
-records = pytest.importorskip("tensorboard.summary.writer.record_writer")
+loader = package("tensorboard.backend.event_processing.event_file_loader")
+messages = package("tensorboard.compat.proto.event_pb2")
+summaries = package("tensorboard.compat.proto.summary_pb2")
+tensors = package("tensorboard.util.tensor_util")
+records = package("tensorboard.summary.writer.record_writer")
 
 SMALL = sorted((Path(__file__).parent / "tensorboard").rglob("events.*"))
 REAL = sorted((SHARED / "real-logs").glob("tensorboard*/*"))
@@ -136,7 +136,8 @@ def test_any_events_are_read_as_their_messages_say(
 
 
 def test_what_torch_writes_is_read_back(tmp_path: Path) -> None:
-    tensorboard = pytest.importorskip("torch.utils.tensorboard")
+    package("tensorboard")
+    tensorboard = package("torch.utils.tensorboard")
     values = [0.6, 0.1, 1 / 3]
     with tensorboard.SummaryWriter(tmp_path) as writer:
         for step, value in enumerate(values):
@@ -157,7 +158,7 @@ def test_what_torch_writes_is_read_back(tmp_path: Path) -> None:
 
 
 def test_what_tensorboards_writer_writes_is_read_back(tmp_path: Path) -> None:
-    summary = pytest.importorskip("tensorboard.summary")
+    summary = package("tensorboard.summary")
     writer = summary.Writer(str(tmp_path))
     for step in range(5):
         writer.add_scalar("acc", step / 5, step)
