@@ -10,11 +10,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import checkwise as cw
+from tests.requirements import available
 
-pytest.importorskip("accelerate", reason="accelerate is not installed")
+available("accelerate")
 
 from tests.docs.run_page import BLOCK
 

@@ -18,9 +18,10 @@ from typing import Any
 import pytest
 
 import checkwise as cw
+from tests.requirements import available
 
 os.environ["DO_NOT_TRACK"] = "true"  # MLflow reports on its use otherwise
-pytest.importorskip("mlflow", reason="mlflow is not installed")
+available("mlflow")
 
 import mlflow
 
@@ -365,7 +366,7 @@ def test_a_live_selection_knows_its_paths(store: Store) -> None:
 
 
 def test_the_lightning_callback_logs_when_training_ends(store: Store) -> None:
-    pytest.importorskip("lightning", reason="lightning is not installed")
+    available("lightning")
     from checkwise.integrations.lightning import ReliabilityCheckpoint
     from tests.integrations.lightning_models import fit
 
@@ -387,7 +388,7 @@ def test_the_lightning_callback_logs_when_training_ends(store: Store) -> None:
 
 
 def test_a_tracker_that_fails_does_not_end_the_program(store: Store) -> None:
-    pytest.importorskip("lightning", reason="lightning is not installed")
+    available("lightning")
     from checkwise.integrations.lightning import ReliabilityCheckpoint
     from tests.integrations.lightning_models import fit
 
@@ -401,7 +402,7 @@ def test_a_tracker_that_fails_does_not_end_the_program(store: Store) -> None:
 
 
 def test_the_transformers_callback_logs_when_training_ends(store: Store) -> None:
-    pytest.importorskip("transformers", reason="transformers is not installed")
+    available("transformers")
     from checkwise.integrations.transformers import ReliabilityCallback
     from tests.integrations.transformers_runs import arguments, script, scripted_trainer
 
