@@ -20,6 +20,7 @@ NAMES = (
     "training",
     "averaging",
     "study",
+    "engines",
     "report_page",
     "large_cohorts",
     "transformers_callback",

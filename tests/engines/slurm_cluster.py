@@ -66,7 +66,7 @@ class SlurmCluster:
         self.folder.mkdir(parents=True)
         self.folder.chmod(0o755)
         (self.folder / "state").mkdir()
-        ports = dict(zip(("controller", *NODES), _free_ports(3), strict=True))
+        ports = dict(zip(("controller", *NODES), free_ports(3), strict=True))
         text = CONFIGURATION.format(folder=self.folder, cpus=os.cpu_count(), **ports)
         (self.folder / "slurm.conf").write_text(text)
         key = self.folder / "munge.key"
@@ -122,7 +122,8 @@ class SlurmCluster:
             time.sleep(0.1)
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on."""
     sockets = [socket.socket() for _ in range(count)]
     for one in sockets:
         one.bind(("127.0.0.1", 0))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import secrets
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.engines.conftest import Reference
+from tests.engines.slurm_cluster import free_ports
 from tests.engines.sweeps import (
     LONG,
     PATIENCE_SECONDS,
@@ -24,6 +28,15 @@ from tests.engines.sweeps import (
 from tests.requirements import requires
 
 pytestmark = requires("ray", find_spec("ray") is not None, "ray is not installed")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own_token() -> Iterator[None]:
+    """Clusters of these tests let nobody else in, and no token of the user is read or made."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_AUTH_MODE", "token")
+        patch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))
+        yield
 
 
 @pytest.fixture
@@ -86,19 +99,25 @@ def test_an_address_without_a_cluster_is_refused(tmp_path: Path) -> None:
     assert errors.count("\n") == 1
 
 
-def test_a_folder_that_a_node_does_not_share_is_named(cluster: Any, tmp_path: Path) -> None:
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can hide a folder from a process")
+def test_a_folder_that_a_node_does_not_share_is_named(tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
-    ray = f"{sys.executable} -m ray.scripts.scripts start --block --num-cpus 1"
-    script = f"mount -t tmpfs none {out} && exec {ray} --address {cluster.address}"
-    node = subprocess.Popen(
-        ["unshare", "--mount", "sh", "-c", script],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.STDOUT,
-    )
+    (port,) = free_ports(1)
+    ray = f"{sys.executable} -m ray.scripts.scripts start --head --block --num-cpus 1"
+    script = f"mount -t tmpfs none {out} && exec {ray} --port {port} --include-dashboard false"
+    with (tmp_path / "ray.log").open("wb") as log:
+        node = subprocess.Popen(
+            ["unshare", "--mount", "sh", "-c", script], stdout=log, stderr=subprocess.STDOUT
+        )
     try:
-        cluster._wait_for_node_count(3, PATIENCE_SECONDS)
-        code, _, errors = start(cluster, write_small(tmp_path), out).end()
+        end = time.monotonic() + PATIENCE_SECONDS
+        while "Ray runtime started" not in (tmp_path / "ray.log").read_text():
+            assert node.poll() is None
+            assert time.monotonic() < end
+            time.sleep(0.1)
+        place = ("--executor", "ray", "--address", f"127.0.0.1:{port}")
+        code, _, errors = Sweep(write_small(tmp_path), out, *place).end()
     finally:
         node.terminate()
         node.wait()

@@ -62,7 +62,8 @@ def command(
     from checkwise.sweep.executors import worker_count
     from checkwise.sweep.lodo import inner_study
     from checkwise.sweep.plan import make_cohort
-    from checkwise.sweep.run import prepare_caches, run_sweep
+    from checkwise.sweep.prepare_job import prepare_with
+    from checkwise.sweep.run import run_sweep
     from checkwise.sweep.study import Study
 
     plugins = load_plugins(plugin)
@@ -86,7 +87,7 @@ def command(
         return 0
     cohort = make_cohort(inner, inner_path(path), roots)
     with counting("preparing data") as step:
-        prepare_caches(inner, roots, progress=step)
+        prepare_with(launcher, cohort, inner, roots, plugins=plugins, progress=step)
     with watching_runs() as watch:
         outcome = run_sweep(
             cohort,

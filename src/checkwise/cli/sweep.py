@@ -56,7 +56,8 @@ def command(
     from checkwise.sweep.datasets import all_roots, check_roots, read_roots, with_domains
     from checkwise.sweep.executors import worker_count
     from checkwise.sweep.plan import make_cohort, plan
-    from checkwise.sweep.run import prepare_caches, run_sweep
+    from checkwise.sweep.prepare_job import prepare_with
+    from checkwise.sweep.run import run_sweep
     from checkwise.sweep.study_file import read_executor, read_study
 
     plugins = load_plugins(plugin)
@@ -86,7 +87,7 @@ def command(
     launcher = check_sweep(chosen, roots, settings=settings, out=out)
     cohort = make_cohort(chosen, out, roots)
     with counting("preparing data") as step:
-        prepare_caches(chosen, roots, progress=step)
+        prepare_with(launcher, cohort, chosen, roots, plugins=plugins, progress=step)
     with watching_runs() as watch:
         outcome = run_sweep(
             cohort,

@@ -53,7 +53,7 @@ class SlurmExecutor:
 
     def __init__(self, settings: ExecutorSettings) -> None:
         require("submitit")
-        for program in ("sbatch", "squeue", "scancel"):
+        for program in ("sbatch", "squeue", "scancel", "scontrol"):
             if shutil.which(program) is None:
                 raise InputError(
                     f"Expected Slurm on this machine, but the command {program} is not here: run "
@@ -118,14 +118,15 @@ class _Array:
 
     def stop(self) -> None:
         self._look()
-        if self._states:
-            _run("scancel", *self._states)
+        cancelled = frozenset(self._states)
+        if cancelled:
+            _run("scancel", *sorted(cancelled))
         end = time.monotonic() + PATIENCE_SECONDS
         while self._states and time.monotonic() < end:
             time.sleep(1.0)
             self._look()
         for worker, number in self._ids.items():
-            failure = self._failure(worker, number)
+            failure = self._failure(worker, number, cancelled=number in cancelled)
             if failure is not None:
                 self._failures.append(failure)
         if not self._failures:
@@ -152,14 +153,14 @@ class _Array:
             if self._asked - since > ANSWER_SECONDS:
                 raise shared_folder.not_shared(self._folder, host)
 
-    def _failure(self, worker: str, number: str) -> str | None:
+    def _failure(self, worker: str, number: str, *, cancelled: bool) -> str | None:
         told = shared_folder.read_answer(self._folder, worker)
-        if told is None:
-            if number not in self._hosts:
-                return None  # cancelled before it began
-            return str(shared_folder.not_shared(self._folder, self._hosts[number]))
-        if told.ended:
-            return told.failure
+        if told is None and not cancelled:
+            # A job that cannot open its log, which is in the folder too, fails without a word.
+            host = self._hosts.get(number) or _host_of(number)
+            return str(shared_folder.not_shared(self._folder, host))
+        if told is None or told.ended or cancelled:
+            return None if told is None else told.failure
         return (
             f"The Slurm job {number} on {told.host} ended before its work was done; its log is in "
             f"{self._folder / 'slurm'}."
@@ -174,6 +175,13 @@ def _states(numbers: Any) -> dict[str, tuple[str, str]] | None:
         return {} if "Invalid job id" in done.stderr else None
     lines = [line.split("|") for line in done.stdout.splitlines()]
     return {number: (state, host) for number, state, host in lines}
+
+
+def _host_of(number: str) -> str:
+    """Where a job ran that has ended; Slurm knows it for some minutes."""
+    shown = _run("scontrol", "show", "job", number).stdout.split()
+    fields = dict(field.partition("=")[::2] for field in shown)
+    return fields.get("BatchHost", "its node")
 
 
 def _run(*command: str) -> subprocess.CompletedProcess[str]:
