@@ -289,6 +289,8 @@ def test_the_calibrated_nll_is_a_metric_to_choose_by(
         selection = strict(capsys.readouterr().out)
         if place == folder:
             assert selection["step"] == best
+        assert run("calibrate", place, *words) == 0
+        assert strict(capsys.readouterr().out)["runs"][0]["step"] == selection["step"]
     bare = write_cohort(tmp_path / "bare", tiny_runs()[:1])
     assert run("select", next((bare / "runs").iterdir()), *words) == 2
     assert 'train with `logits = "source"`' in capsys.readouterr().err

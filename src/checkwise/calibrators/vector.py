@@ -24,7 +24,9 @@ from checkwise.extras import naming_extras
 
 _ROUNDS = 500
 _GRADIENT = 1e-10  # of the mean NLL, for logits that were divided by T
-_FARTHEST = 1e4  # an offset beyond this means that there is no finite optimum
+_STEEPEST = 1e-7  # a larger one means that the search has not ended
+_FARTHEST = 1e4  # a factor or offset beyond this means that there is no finite optimum
+_DOUBT = 1e-4  # so does a class of which fewer errors than this are expected in all
 
 
 def best(logits: Logits) -> Optimum:
@@ -77,8 +79,10 @@ def _minimum(z: FloatArray, y: IntArray) -> tuple[FloatArray, FloatArray] | None
         method="trust-ncg",
         options={"gtol": _GRADIENT, "maxiter": _ROUNDS, "max_trust_radius": _FARTHEST},
     )
-    size = float(np.abs(answer.x).max())
-    if not np.isfinite(size) or size > _FARTHEST or np.abs(loss(answer.x)[1]).max() > 1e-7:
+    p = np.exp(log_probabilities(z * answer.x[:classes] + answer.x[classes:]))
+    doubt = float((p * (1 - p)).sum(axis=0).min())
+    steep = float(np.abs(loss(answer.x)[1]).max())
+    if np.abs(answer.x).max() > _FARTHEST or steep > _STEEPEST or doubt < _DOUBT:
         return None
     offset = answer.x[classes:]
     return answer.x[:classes], offset - offset.mean()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,15 @@ import numpy as np
 from checkwise.calibrators.calibrator import Calibrator, Fitted, entries_after
 from checkwise.calibrators.cross_fit import Change, cross_fitted, mean_change
 from checkwise.calibrators.examples import Logits, count_errors, entries, nll_of, together
+from checkwise.calibrators.refined import REFINED_METRICS
 from checkwise.calibrators.registry import DEFAULT, get_calibrator
 from checkwise.calibrators.ts import TS
 from checkwise.errors import InputError
+from checkwise.records.refined import with_refined
 from checkwise.selection import Selection, select
 from checkwise.store import layout
 from checkwise.store.done import finished
-from checkwise.store.logits import mean_metrics
+from checkwise.store.logits import mean_metrics, source_logits
 from checkwise.store.run import read_trajectory
 from checkwise.study.cohort import Cohort
 from checkwise.study.heldout import OutputsOf
@@ -124,6 +127,8 @@ def calibrate_run(
     """
     run = read_trajectory(folder)
     assert run.key is not None
+    if set(params.get("objectives", ())) & set(REFINED_METRICS):
+        run = with_refined(run, partial(source_logits, folder))
     selection = select(run, rule, **params)
     checkpoint = (outputs or OutputsOf())(folder, run.key, selection.step)
     return calibrate_selection(
