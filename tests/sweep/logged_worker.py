@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from checkwise.sweep import worker
+from checkwise.sweep import one_run, worker
 from checkwise.train.loop import train_run
 
 
@@ -16,13 +16,13 @@ def main() -> None:
 
     def noted(folder: Path, *args: Any, **options: Any) -> Any:
         with log.open("a") as file:
-            file.write(f"{os.getpid()} {folder.name}\n")
+            file.write(f"{os.getpid()} {folder.parent.name}\n")
         return train_run(folder, *args, **options)
 
-    setattr(worker, "train_run", noted)  # noqa: B010  (as a worker looks it up)
+    setattr(one_run, "train_run", noted)  # noqa: B010  (as a worker looks it up)
     print("ready", flush=True)
     sys.stdin.readline()
-    worker.work(worker.Job(cohort=cohort, attempt="a"))
+    worker.work(worker.Job(cohort=cohort, round="a"))
 
 
 if __name__ == "__main__":

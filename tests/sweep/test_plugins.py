@@ -231,7 +231,7 @@ def test_a_single_run_goes_on_only_with_the_same_plugin(trained: Path) -> None:
 def test_a_worker_refuses_a_plugin_that_changed_since_the_sweep_began(trained: Path) -> None:
     job = {
         "cohort": str(trained / "cohort"),
-        "attempt": "a",
+        "round": "a",
         "plugins": {str(trained / "mine.py"): "0" * 64},
     }
     done = subprocess.run(

@@ -14,16 +14,17 @@ import pytest
 
 from checkwise.cli import main
 from checkwise.errors import InputError
-from checkwise.store import layout
 from checkwise.store.atomic_write import StoreError
+from checkwise.store.attempts import place_of
 from checkwise.store.cohort import open_cohort
 from checkwise.store.done import finished
+from checkwise.store.failures import read_failures
 from checkwise.store.verify import verify
-from checkwise.sweep import worker
+from checkwise.sweep import one_run
 from checkwise.sweep.datasets import all_roots, read_roots
 from checkwise.sweep.plan import make_cohort
 from checkwise.sweep.study_file import read_study
-from checkwise.sweep.worker import Job, work
+from checkwise.sweep.worker import Job, Worked, work
 from checkwise.train.loop import train_run
 from tests.runs import contents
 from tests.sweep.studies import write_tiny
@@ -90,7 +91,7 @@ def test_a_sweep_killed_with_its_workers_is_finished_by_the_next(
         stdout=subprocess.DEVNULL,
     )
     end = time.monotonic() + 60
-    while not list(out.glob("runs/*/source.jsonl")) and time.monotonic() < end:
+    while not list(out.glob("attempts/*/*/source.jsonl")) and time.monotonic() < end:
         time.sleep(0.02)
     sweep.send_signal(signal.SIGKILL)
     sweep.wait()
@@ -110,18 +111,27 @@ def test_a_failed_run_does_not_stop_the_rest_and_is_tried_again(
     tried: list[str] = []
 
     def breaking(folder: Path, *args: object, **options: object) -> object:
-        tried.append(folder.name)
-        if "ERM-75" in folder.name:
+        tried.append(folder.parent.name)
+        if "ERM-75" in folder.parent.name:
+            print("about to break")
             raise ValueError("it broke")
         return train_run(folder, *args, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(worker, "train_run", breaking)
-    work(Job(str(cohort), "first"))
-    work(Job(str(cohort), "first"))  # another worker of the same attempt leaves it alone
-    assert sorted(tried) == sorted(set(tried))
+    monkeypatch.setattr(one_run, "train_run", breaking)
+    assert work(Job(str(cohort), "first")) == Worked(trained=3, failed=1)
     bad = cohort / "runs" / "RotatedMNIST-ERM-75-h0-t0"
+    assert [tried.count(name) for name in sorted(set(tried))] == [1, 3, 1, 1]
+    assert tried.count(bad.name) == 3  # once, and two retries
+    assert work(Job(str(cohort), "first")) == Worked(trained=0, failed=1)
+    assert len(tried) == 6, "another worker of the same round tries it again"
     assert [finished(folder) for folder in open_cohort(cohort).runs.values()].count(True) == 3
-    assert (bad / layout.ERROR).read_text().splitlines()[-1] == "ValueError: it broke"
+    failures = read_failures(bad)
+    assert [failure.number for failure in failures] == [1, 2, 3]
+    assert {failure.reason for failure in failures} == {"ValueError: it broke"}
+    for failure in failures:
+        log = (place_of(bad) / failure.log).read_text()
+        assert log.startswith("about to break\nTraceback")
+        assert log.endswith("ValueError: it broke\n")
     code, printed, _ = call(capsys, "status", cohort, "--json")
     assert code == 0
     assert json.loads(printed)["counts"] == {"finished": 3, "failed": 1}
@@ -130,8 +140,10 @@ def test_a_failed_run_does_not_stop_the_rest_and_is_tried_again(
     assert "it broke" in printed
     monkeypatch.undo()
     work(Job(str(cohort), "second"))
-    assert not (bad / layout.ERROR).exists()
+    assert len(read_failures(bad)) == 3, "the reasons are kept"
     assert verify(cohort) == []
+    code, printed, _ = call(capsys, "status", cohort, "--json")
+    assert json.loads(printed)["counts"] == {"finished": 4}
 
 
 def test_a_full_disk_ends_the_worker_with_one_line(
@@ -142,10 +154,10 @@ def test_a_full_disk_ends_the_worker_with_one_line(
     def full(folder: Path, *args: object, **options: object) -> object:
         raise StoreError("no space left")
 
-    monkeypatch.setattr(worker, "train_run", full)
+    monkeypatch.setattr(one_run, "train_run", full)
     with pytest.raises(StoreError, match="no space left"):
         work(Job(str(cohort), "a"))
-    assert not list(cohort.rglob(layout.ERROR))
+    assert not list(cohort.rglob("*.failed"))
 
 
 def test_another_study_in_the_same_folder_is_refused(tmp_path: Path) -> None:

@@ -47,6 +47,8 @@ COMMANDS: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("demo", "demo.command", "Run a small study from start to end."),
         ("train", "train.command", "Train one run of a study."),
         ("sweep", "sweep.command", "Train every run of a study."),
+        ("plan", "plan.command", "Plan a study for workers to train."),
+        ("work", "work.command", "Train runs of a planned study."),
         ("status", "status.command", "Show which runs are done, and which failed."),
         ("verify", "verify.command", "Check files against their checksums."),
         ("derive", "derive.command", "Average weights, or make ensembles."),

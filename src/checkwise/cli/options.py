@@ -73,11 +73,29 @@ Workers = Annotated[
 Algorithms = Annotated[
     list[str] | None, typer.Option("--algorithm", help="Only this algorithm; repeatable.")
 ]
+OnlyHeldOut = Annotated[
+    list[str] | None, typer.Option("--held-out", help="Only this held-out domain; repeatable.")
+]
 HparamsSeeds = Annotated[
     list[int] | None,
     typer.Option("--hparams-seed", help="Only this hyperparameter seed; repeatable."),
 ]
 TrialSeeds = Annotated[
     list[int] | None, typer.Option("--trial-seed", help="Only this trial seed; repeatable.")
+]
+ResumeSeconds = Annotated[
+    float, typer.Option("--resume-seconds", min=0, help="Least time between saved states of a run.")
+]
+Takeover = Annotated[
+    float,
+    typer.Option(
+        "--takeover",
+        metavar="SECONDS",
+        min=1,
+        help="Take over a run whose worker shows no sign of life for this long.",
+    ),
+]
+Retries = Annotated[
+    int, typer.Option("--retries", min=0, help="How often a run that fails is tried again.")
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan, train nothing.")]

@@ -15,12 +15,18 @@ from checkwise.cli.options import (
     Data,
     DryRun,
     HparamsSeeds,
+    OnlyHeldOut,
     Plugins,
+    ResumeSeconds,
+    Retries,
     StudyName,
+    Takeover,
     TrialSeeds,
     load_plugins,
 )
 from checkwise.cli.progress import counting, remaining_text, watching_runs
+from checkwise.store.failures import RETRIES
+from checkwise.store.lease import STALE_SECONDS
 from checkwise.text import counted
 
 if TYPE_CHECKING:
@@ -39,18 +45,19 @@ def command(
     launching: ExecutorOptions,
     data: Data = None,
     algorithm: Algorithms = None,
-    held_out: Annotated[
-        list[str] | None, typer.Option(help="Only this held-out domain; repeatable.")
-    ] = None,
+    held_out: OnlyHeldOut = None,
     hparams_seed: HparamsSeeds = None,
     trial_seed: TrialSeeds = None,
-    resume_seconds: Annotated[
-        float, typer.Option(min=0, help="Least time between saved states of a run.")
-    ] = 20.0,
+    resume_seconds: ResumeSeconds = 20.0,
+    takeover: Takeover = STALE_SECONDS,
+    retries: Retries = RETRIES,
     plugin: Plugins = None,
     dry_run: DryRun = False,
 ) -> int:
-    """Train the runs of STUDY that are not finished in DIR. Safe to interrupt and to repeat."""
+    """Train the runs of STUDY that are not finished in DIR. Safe to interrupt and to repeat.
+
+    `checkwise work DIR` adds a worker from anywhere.
+    """
     from checkwise.errors import InputError
     from checkwise.sweep.checks import check_sweep
     from checkwise.sweep.datasets import all_roots, check_roots, read_roots, with_domains
@@ -61,15 +68,8 @@ def command(
     from checkwise.sweep.study_file import read_executor, read_study
 
     plugins = load_plugins(plugin)
-    chosen = (
-        read_study(study)
-        .with_plugins(plugins)
-        .narrowed(
-            algorithms=tuple(algorithm or ()),
-            held_out=tuple(held_out or ()),
-            hparams_seeds=tuple(hparams_seed or ()),
-            trial_seeds=tuple(trial_seed or ()),
-        )
+    chosen = narrowed(
+        read_study(study).with_plugins(plugins), algorithm, held_out, hparams_seed, trial_seed
     )
     named_roots = read_roots(data or ())
     settings = launching.over(read_executor(study))
@@ -95,10 +95,28 @@ def command(
             workers=worker_count(settings),
             roots=roots,
             resume_seconds=resume_seconds,
+            takeover=takeover,
+            retries=retries,
             plugins=plugins,
             watch=watch,
         )
     return report(outcome, out)
+
+
+def narrowed(
+    study: Study,
+    algorithm: list[str] | None,
+    held_out: list[str] | None,
+    hparams_seed: list[int] | None,
+    trial_seed: list[int] | None,
+) -> Study:
+    """The study with only the runs that options ask for."""
+    return study.narrowed(
+        algorithms=tuple(algorithm or ()),
+        held_out=tuple(held_out or ()),
+        hparams_seeds=tuple(hparams_seed or ()),
+        trial_seeds=tuple(trial_seed or ()),
+    )
 
 
 def report(outcome: SweepResult, out: Path) -> int:

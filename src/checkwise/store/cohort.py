@@ -23,7 +23,7 @@ class CohortRecord:
     """The content of ``cohort.json``.
 
     ``role`` is "development" or "evaluation", or "mixed" where data sets have different ``roles``.
-    ``runs`` maps every planned run to its folder, which exists once the run has started.
+    ``runs`` maps every planned run to its folder, which exists once the run is finished.
     """
 
     path: Path
@@ -84,6 +84,7 @@ def open_cohort(path: Path | str) -> CohortRecord:
             "restore the file from a copy."
         )
     check_folder(path / layout.RUNS)
+    check_folder(path / layout.ATTEMPTS)
     runs = {key: path / layout.RUNS / slug for slug, key in plan.runs.items()}
     for folder in runs.values():
         check_folder(folder)

@@ -45,8 +45,12 @@ def read_plan(cohort: Path) -> Plan:
 def check_planned(folder: Path, key: RunKey) -> None:
     """Refuse a run in a folder that its cohort planned for another run."""
     place = folder.resolve()
+    if place.parent.parent.name == layout.ATTEMPTS:
+        place = place.parent
     cohort = place.parent.parent
-    if place.parent.name != layout.RUNS or not safe_read.has_file(cohort, layout.COHORT):
+    if place.parent.name not in (layout.RUNS, layout.ATTEMPTS):
+        return
+    if not safe_read.has_file(cohort, layout.COHORT):
         return
     planned = read_plan(cohort).runs.get(place.name, key)
     if planned != key:

@@ -22,6 +22,8 @@ LARGEST_JSON: Final = 2**28  # bytes; the mark of a run with a million files is 
 COHORT: Final = "cohort.json"
 REGISTRATIONS: Final = "registrations.jsonl"
 RUNS: Final = "runs"
+ATTEMPTS: Final = "attempts"
+WORKERS: Final = "workers.json"
 RUN: Final = "run.json"
 SOURCE: Final = "source.jsonl"
 HELDOUT: Final = "heldout"
@@ -35,7 +37,7 @@ DONE: Final = "done"
 DERIVED: Final = "derived"
 PACKED: Final = ".tar.xz"
 INNER: Final = "-lodo"  # ends the name of the folder of inner runs, beside their cohort
-_OF_A_COHORT: Final = (COHORT, REGISTRATIONS, DERIVED)
+_OF_A_COHORT: Final = (COHORT, REGISTRATIONS, WORKERS, DERIVED)
 _OF_A_RUN: Final = (
     RUN,
     SOURCE,
@@ -140,7 +142,7 @@ def is_own_folder(path: Path) -> bool:
     if (place / COHORT).is_file() or all((place / own).is_file() for own in (RUN, SOURCE)):
         return True
     return any(
-        (folder / COHORT).is_file() and place.relative_to(folder).parts[0] == RUNS
+        (folder / COHORT).is_file() and place.relative_to(folder).parts[0] in (RUNS, ATTEMPTS)
         for folder in place.parents
     )
 

@@ -1,8 +1,12 @@
-"""A lock on a run's folder: one process holds it, and it ends with that process.
+"""A lock on a folder: it says who works on a run, so that others take another one.
 
 On one machine the operating system's file lock decides, and a killed process loses it at once.
 Between machines, whose locks may not see each other, a fresh modification time says that the holder
-lives. Each holder writes a random token, and reads it back before it commits anything.
+lives. Times are those of the disk, never of a machine's own clock. Each holder writes a random
+token, and reads it back before it commits anything.
+
+A holder that was stopped for long can be robbed, and then two processes work on one run.
+``store.attempts`` keeps them from harming each other.
 """
 
 from __future__ import annotations
@@ -29,19 +33,38 @@ from checkwise.store.safe_read import check_tree, has_file, read_file
 STALE_SECONDS = 300.0
 BEAT_SECONDS = 30.0
 SETTLE_SECONDS = 1.0
+BEATS_BEFORE_TAKEOVER = 6
+_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class LeaseLostError(CheckwiseError):
-    """Another process has taken this run over; nothing more may be written to it."""
+    """Another process has taken this run over; leave it to that process."""
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Who holds a run."""
+
+    host: str
+    pid: int
+    token: str
 
 
 class Lease:
-    """A lease that is held; get one from ``take``."""
+    """A lease that is held; get one from ``take``.
 
-    def __init__(self, path: Path, file: int, token: str) -> None:
+    ``before`` is the holder that it was taken from: one that died or fell silent without giving the
+    run back.
+    """
+
+    def __init__(
+        self, path: Path, file: int, token: str, *, before: Holder | None, beat: float
+    ) -> None:
         self.path = path
         self.token = token
+        self.before = before
         self._file = file
+        self._beat_seconds = beat
         self._ended = threading.Event()
         self._heart = threading.Thread(target=self._beat, daemon=True, name="lease")
         self._heart.start()
@@ -52,9 +75,13 @@ class Lease:
     def __exit__(self, *_: object) -> None:
         self.release()
 
+    def held(self) -> bool:
+        """Whether no other process has taken the run over."""
+        return _content(self.path).get("token") == self.token
+
     def check(self) -> None:
         """Raise ``LeaseLostError`` unless this process still holds the run."""
-        if _content(self.path).get("token") != self.token:
+        if not self.held():
             raise LeaseLostError(
                 f"Expected to hold the lease, but another process took it over in {self.path}: "
                 "leave the run to that process."
@@ -67,47 +94,48 @@ class Lease:
         self._ended.set()
         self._heart.join()
         with suppress(OSError):
-            if _content(self.path).get("token") == self.token:
+            if self.held():
                 self.path.unlink()
         os.close(self._file)
         self._file = -1
 
     def _beat(self) -> None:
-        while not self._ended.wait(BEAT_SECONDS):
+        while not self._ended.wait(self._beat_seconds):
             with suppress(OSError):
                 os.utime(self._file)
 
 
-def take(folder: Path) -> Lease | None:
-    """The lease of a run's folder, or None while another process holds it."""
+def take(folder: Path, *, takeover: float | None = None) -> Lease | None:
+    """The lease of a folder, or None while another process holds it.
+
+    Args:
+        folder: what to lock; made if there is none.
+        takeover: seconds without a beat after which the lease is free, even if its process lives.
+            Without it, a living process of this machine keeps its lease, and one of another
+            machine loses it after ``STALE_SECONDS``.
+    """
     with writing(folder):
-        return _take(folder / LEASE)
+        while True:
+            with suppress(FileNotFoundError):  # its holder has let go and removed the folder
+                return _take(folder / LEASE, takeover)
 
 
-def _take(path: Path) -> Lease | None:
-    while True:
-        has_file(path.parent, path.name)  # refuses anything but a regular file
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
-        try:
-            held = not _lock(file) or _alive_elsewhere(path)
-            if held or _is_at(file, path):
-                break
-        except BaseException:
-            os.close(file)
-            raise
-        os.close(file)  # its last holder removed this file between our opening and our locking
-    if held:
-        os.close(file)
-        return None
-    before = _content(path)
-    token = secrets.token_hex(16)
-    content = json.dumps({"token": token, "host": socket.gethostname(), "pid": os.getpid()})
+def _take(path: Path, takeover: float | None) -> Lease | None:
+    file, locked = _open(path)
     try:
+        before = _holder(_content(path))
+        elsewhere = before is not None and before.host != socket.gethostname()
+        if not _is_free(path, locked=locked, elsewhere=elsewhere, takeover=takeover):
+            os.close(file)
+            return None
         check_tree(path.parent)  # from here on files are written and deleted in it
-        os.ftruncate(file, 0)
-        os.pwrite(file, content.encode(), 0)
-        os.fsync(file)
-        if before.get("host", socket.gethostname()) != socket.gethostname():
+        if locked:
+            token = _sign(file)
+        else:
+            robbed = file
+            file, token = _replace(path)
+            os.close(robbed)
+        if elsewhere and takeover is None:
             # Two machines may take a stale lease over at once: the later token stays.
             time.sleep(SETTLE_SECONDS)
             if _content(path).get("token") != token:
@@ -116,27 +144,78 @@ def _take(path: Path) -> Lease | None:
     except (OSError, InputError):
         os.close(file)
         raise
-    return Lease(path, file, token)
+    beat = BEAT_SECONDS if takeover is None else min(BEAT_SECONDS, takeover / BEATS_BEFORE_TAKEOVER)
+    return Lease(path, file, token, before=before, beat=beat)
 
 
-@dataclass(frozen=True)
-class Holder:
-    """Who holds a run."""
+def _open(path: Path) -> tuple[int, bool]:
+    """The lease's file, and whether this process has locked it."""
+    while True:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        has_file(path.parent, path.name)  # refuses anything but a regular file
+        file = os.open(path, _FLAGS, 0o666)
+        try:
+            locked = _lock(file)
+            if not locked or _is_at(file, path):
+                return file, locked
+        except BaseException:
+            os.close(file)
+            raise
+        os.close(file)  # its last holder removed this file between our opening and our locking
 
-    host: str
-    pid: int
+
+def _is_free(path: Path, *, locked: bool, elsewhere: bool, takeover: float | None) -> bool:
+    if locked and not elsewhere:
+        return True
+    if takeover is None:
+        return locked and _silence(path) >= STALE_SECONDS
+    return _silence(path) >= takeover
+
+
+def _sign(file: int) -> str:
+    """Write a new token and who this process is; the token."""
+    token = secrets.token_hex(16)
+    content = json.dumps({"token": token, "host": socket.gethostname(), "pid": os.getpid()})
+    os.ftruncate(file, 0)
+    os.pwrite(file, content.encode(), 0)
+    return token
+
+
+def _replace(path: Path) -> tuple[int, str]:
+    """Put a lease of this process in the place of one that another process has locked."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    file = os.open(temporary, _FLAGS | os.O_EXCL, 0o666)
+    try:
+        _lock(file)
+        token = _sign(file)
+        temporary.replace(path)
+    except BaseException:
+        os.close(file)
+        temporary.unlink(missing_ok=True)
+        raise
+    return file, token
 
 
 def holder(folder: Path) -> Holder | None:
     """Who seems to hold a run; its lease is not touched."""
-    path = folder / LEASE
-    content = _content(path)
-    if not content:
+    named = _holder(_content(folder / LEASE))
+    if named is None:
         return None
-    named = Holder(content["host"], content["pid"])
     if named.host == socket.gethostname():
         return named if _process_exists(named.pid) else None
-    return named if _alive_elsewhere(path) else None
+    return named if silence(folder) < STALE_SECONDS else None
+
+
+def silence(folder: Path) -> float:
+    """Seconds since the last beat of a folder's lease, by the clock of its disk."""
+    try:
+        return _silence(folder / LEASE)
+    except FileNotFoundError:
+        return float("inf")
+
+
+def _silence(path: Path) -> float:
+    return _clock_of(path.parent) - path.stat().st_mtime
 
 
 def _lock(file: int) -> bool:
@@ -154,6 +233,10 @@ def _is_at(file: int, path: Path) -> bool:
         return False
 
 
+def _holder(content: dict[str, Any]) -> Holder | None:
+    return Holder(content["host"], content["pid"], content["token"]) if content else None
+
+
 def _content(path: Path) -> dict[str, Any]:
     """Token, host and process of whoever wrote a lease; nothing where the file is damaged."""
     try:
@@ -165,16 +248,6 @@ def _content(path: Path) -> dict[str, Any]:
         type(content.get(name)) is kind for name, kind in kinds.items()
     )
     return content if whole and 0 < content["pid"] < 2**31 else {}
-
-
-def _alive_elsewhere(path: Path) -> bool:
-    content = _content(path)
-    if content.get("host", socket.gethostname()) == socket.gethostname():
-        return False
-    try:
-        return _clock_of(path.parent) - path.stat().st_mtime < STALE_SECONDS
-    except FileNotFoundError:
-        return False
 
 
 def _clock_of(folder: Path) -> float:

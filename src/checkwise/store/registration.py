@@ -17,6 +17,7 @@ from typing import Any, Final
 from checkwise.errors import CheckwiseWarning, InputError
 from checkwise.store import layout
 from checkwise.store.atomic_write import StoreError, disk_remedy, writing
+from checkwise.store.attempts import latest
 from checkwise.store.cohort import is_cohort, open_cohort
 from checkwise.store.done import fingerprint
 from checkwise.store.hash_chain import (
@@ -103,9 +104,9 @@ def mark_opened(cohort: Path) -> None:
 def source_hashes(cohort: Path) -> dict[str, str]:
     """SHA-256 of the source journal of every run that has one, by the run's folder."""
     return {
-        folder.name: str(fingerprint(folder, layout.SOURCE)["sha256"])
-        for folder in open_cohort(cohort).runs.values()
-        if has_file(folder, layout.SOURCE)
+        run.name: str(fingerprint(folder, layout.SOURCE)["sha256"])
+        for run in open_cohort(cohort).runs.values()
+        if has_file(folder := latest(run), layout.SOURCE)
     }
 
 

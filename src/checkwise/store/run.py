@@ -22,7 +22,7 @@ from checkwise.store.atomic_write import write_text
 from checkwise.store.cohort_plan import check_planned
 from checkwise.store.done import RETRAIN, check_recorded, finished, read_recorded
 from checkwise.store.journal import parse_journal
-from checkwise.store.safe_read import has_file, read_file
+from checkwise.store.safe_read import has_file
 
 
 @dataclass(frozen=True)
@@ -247,14 +247,6 @@ def _domains(line: Mapping[str, Any], path: Path) -> tuple[str, ...]:
             f"{line['step']} of {path}: the file is damaged; `checkwise verify` says what to do."
         )
     return tuple(sorted(domains))
-
-
-def last_failure(folder: Path) -> str | None:
-    """Why the last attempt at a run failed, in one line; None where it did not."""
-    if not has_file(folder, layout.ERROR):
-        return None
-    lines = read_file(folder, layout.ERROR).decode(errors="replace").strip().splitlines()
-    return lines[-1] if lines else "no reason was recorded"
 
 
 def versions() -> dict[str, str]:

@@ -10,7 +10,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -108,7 +108,8 @@ def check_tree(folder: Path) -> None:
             check_folder(Path(place, name))
         for name in files:
             path = Path(place, name)
-            _check_kind(path.lstat(), path)
+            with suppress(FileNotFoundError):  # another process works there too
+                _check_kind(path.lstat(), path)
 
 
 def check_folder(folder: Path) -> None:

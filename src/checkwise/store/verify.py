@@ -10,11 +10,13 @@ from typing import Any, Literal
 from checkwise.errors import InputError
 from checkwise.plugins import find_plugin
 from checkwise.store import layout
+from checkwise.store.attempts import latest
 from checkwise.store.cohort import open_cohort
 from checkwise.store.done import RETRAIN, fingerprint, finished, kept_files, read_mark
+from checkwise.store.failures import last_failure
 from checkwise.store.journal import read_journal
 from checkwise.store.registration import LOG, read_log
-from checkwise.store.run import RunRecord, last_failure, read_run
+from checkwise.store.run import RunRecord, read_run
 from checkwise.store.safe_read import has_file
 
 MOST_RECORDS = 10**7
@@ -88,11 +90,12 @@ def _unfinished_faults(folder: Path) -> Iterator[Fault]:
         what = f"the last attempt failed: {reason}"
         yield Fault(folder.name, "failed", what, "put that right and run the same command again")
         return
-    if has_file(folder, layout.RUN):
-        read_run(folder)
+    attempt = latest(folder)
+    if has_file(attempt, layout.RUN):
+        read_run(attempt)
     what, do = "the run has not started", "run the same `checkwise sweep` again"
-    if has_file(folder, layout.SOURCE):
-        records = len(read_journal(folder / layout.SOURCE))
+    if has_file(attempt, layout.SOURCE):
+        records = len(read_journal(attempt / layout.SOURCE))
         what = f"the run is not finished ({records} records)"
         do += ": it continues where it stopped"
     yield Fault(folder.name, "unfinished", what, do)

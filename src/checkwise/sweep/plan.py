@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,7 +11,10 @@ from checkwise.data.seeds import shared_init_seed, training_seed
 from checkwise.errors import InputError
 from checkwise.plugins import check_loaded
 from checkwise.records import RunKey
+from checkwise.store import layout
+from checkwise.store.atomic_write import write_text, writing
 from checkwise.store.cohort import CohortRecord, is_cohort, open_cohort, write_cohort
+from checkwise.store.safe_read import has_file
 from checkwise.sweep.datasets import open_spec
 from checkwise.sweep.study import DataSpec, Study
 from checkwise.train.build import TrainingData
@@ -50,6 +54,34 @@ def make_cohort(study: Study, out: Path, roots: Mapping[str, str]) -> CohortReco
         keys=plan(study, roots),
     )
     return open_cohort(out)
+
+
+def begin_round(cohort: Path, roots: Mapping[str, str]) -> str:
+    """Note where the data are, and draw the name under which failures count from here on.
+
+    Workers that are started by hand read both: see ``noted_round``.
+    """
+    drawn = secrets.token_hex(8)
+    content = {"schema": layout.SCHEMA, "round": drawn, "data": dict(roots)}
+    with writing(cohort):
+        write_text(cohort / layout.WORKERS, layout.encode_json(content))
+    return drawn
+
+
+def noted_round(cohort: Path) -> tuple[str, dict[str, str]]:
+    """The round that was begun last, and where the data were then; nothing where none was."""
+    if not has_file(cohort, layout.WORKERS):
+        return "", {}
+    path = cohort / layout.WORKERS
+    content = layout.read_json(path)
+    places = layout.expect(content, "data", dict, path)
+    wrong = [name for name, place in places.items() if not isinstance(place, str)]
+    if wrong:
+        raise InputError(
+            f"Expected the place of {wrong[0]!r:.80} as a string in {path}: remove that file, and "
+            "say where the data are with --data."
+        )
+    return layout.expect(content, "round", str, path), places
 
 
 def check_place(study: Study, out: Path) -> CohortRecord | None:

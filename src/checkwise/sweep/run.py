@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import signal
 import threading
 import time
@@ -16,10 +15,14 @@ from checkwise import metrics
 from checkwise.data.manifest import Progress
 from checkwise.errors import CheckwiseError
 from checkwise.plugins import Plugin
+from checkwise.store.attempts import clear_published
 from checkwise.store.cohort import CohortRecord
+from checkwise.store.failures import RETRIES
+from checkwise.store.lease import STALE_SECONDS
 from checkwise.sweep.datasets import open_spec
 from checkwise.sweep.executors.base import Executor
-from checkwise.sweep.status import RunStatus, cohort_status
+from checkwise.sweep.plan import begin_round
+from checkwise.sweep.status import RunStatus, Watched, cohort_status
 from checkwise.sweep.study import Study
 from checkwise.sweep.worker import Job
 from checkwise.train.build import default_device
@@ -61,6 +64,8 @@ def run_sweep(
     workers: int,
     roots: Mapping[str, str],
     resume_seconds: float = RESUME_SECONDS,
+    takeover: float = STALE_SECONDS,
+    retries: int = RETRIES,
     plugins: Sequence[Plugin] = (),
     watch: Callable[[Sequence[RunStatus]], None] = lambda runs: None,
 ) -> SweepResult:
@@ -73,28 +78,32 @@ def run_sweep(
         CheckwiseError: the first worker's error, if runs are left that no worker could train (a
             full disk, unreadable data).
     """
-    job = Job(
-        cohort=str(cohort.path.absolute()),
-        attempt=secrets.token_hex(8),
-        roots=dict(roots),
-        resume_seconds=resume_seconds,
-        plugins={plugin.source: plugin.sha256 for plugin in plugins},
-    )
     open_runs = [run for run in cohort_status(cohort) if run.state != "finished"]
     interrupted = False
     failures: list[str] = []
     if open_runs:
+        job = Job(
+            cohort=str(cohort.path.absolute()),
+            round=begin_round(cohort.path, roots),
+            roots=dict(roots),
+            resume_seconds=resume_seconds,
+            plugins={plugin.source: plugin.sha256 for plugin in plugins},
+            takeover=takeover,
+            retries=retries,
+        )
+        watched = Watched(cohort)
         launched = executor.launch(job, min(workers, len(open_runs)))
         try:
             with _terminated_like_interrupted():
                 while launched.alive():
-                    watch(cohort_status(cohort))
+                    watch(watched.look())
                     time.sleep(POLL_SECONDS)
         except KeyboardInterrupt:
             interrupted = True
         finally:
             launched.stop()
         failures = launched.failures()
+        clear_published(cohort.path)
     result = SweepResult(tuple(cohort_status(cohort)), interrupted)
     # Another worker may have trained the runs of one that died: only unfinished runs count.
     if failures and not interrupted and result.count("finished", "failed") < len(result.runs):

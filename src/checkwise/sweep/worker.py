@@ -9,25 +9,22 @@ import signal
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from checkwise.errors import CheckwiseError
 from checkwise.plugins import check_loaded, load_plugin
 from checkwise.records import RunKey
-from checkwise.store import layout
-from checkwise.store.atomic_write import StoreError, write_text, writing
 from checkwise.store.cohort import open_cohort
-from checkwise.store.done import finished
-from checkwise.store.lease import LeaseLostError, take
-from checkwise.store.safe_read import open_file
+from checkwise.store.failures import RETRIES
+from checkwise.store.lease import STALE_SECONDS
 from checkwise.sweep.datasets import open_spec
-from checkwise.sweep.plan import run_config
+from checkwise.sweep.one_run import Limits, try_run
 from checkwise.sweep.study import Study
 from checkwise.train.build import TrainingData, prepare
-from checkwise.train.loop import RESUME_SECONDS, train_run
+from checkwise.train.loop import RESUME_SECONDS
 
 POLL_SECONDS = 1.0
 
@@ -36,25 +33,36 @@ POLL_SECONDS = 1.0
 class Job:
     """What every worker of a sweep needs to know, in plain values that JSON can carry.
 
-    ``attempt`` is drawn for every sweep: no worker tries a run again that failed in this attempt.
+    ``round`` is drawn for every sweep: a run that failed ``1 + retries`` times in this round is
+    left alone. A run whose worker shows no sign of life for ``takeover`` seconds is taken over.
     With ``wait`` a worker stays until the runs of other workers are done, to take over if one dies.
     A worker first loads ``plugins``, which maps their sources to the SHA-256 of their files.
     """
 
     cohort: str
-    attempt: str
+    round: str
     roots: Mapping[str, str] = field(default_factory=dict)
     resume_seconds: float = RESUME_SECONDS
     wait: bool = True
     plugins: Mapping[str, str] = field(default_factory=dict)
+    takeover: float = STALE_SECONDS
+    retries: int = RETRIES
 
 
-def work(job: Job, *, stop: Callable[[], bool] = lambda: False) -> None:
+@dataclass(frozen=True)
+class Worked:
+    """What a worker did: runs that it finished, runs that it left because they failed too often."""
+
+    trained: int
+    failed: int
+
+
+def work(job: Job, *, stop: Callable[[], bool] = lambda: False) -> Worked:
     """Train the runs of a cohort that are neither finished nor held by another worker.
 
-    Safe to call any number of times, from any number of processes. A run that fails leaves its
-    reason in ``error.txt``, and the worker goes on to the next. A full disk, a read-only folder
-    (``StoreError``) or unreadable data end the worker.
+    Safe to call any number of times, from any number of processes. A run that fails is tried again,
+    ``job.retries`` times, and its reasons are kept beside its attempts. A full disk, a read-only
+    folder (``StoreError``) or unreadable data end the worker.
     """
     for source, sha256 in job.plugins.items():
         load_plugin(source, sha256=sha256)
@@ -62,17 +70,27 @@ def work(job: Job, *, stop: Callable[[], bool] = lambda: False) -> None:
     study = Study.from_dict(cohort.study)
     check_loaded(study.plugins, job.cohort)
     data = _Data(study, job.roots)
-    while not stop():
-        waiting = False
-        for key, folder in _in_own_order(cohort.runs):
+    limits = Limits(job.round, job.takeover, job.retries, job.resume_seconds)
+    trained = failed = 0
+    open_runs = _in_own_order(cohort.runs)
+    while open_runs and not stop():
+        again = []
+        idle = True
+        for key, run in open_runs:
             if stop():
-                return
-            if finished(folder) or _failed_in(folder, job.attempt):
-                continue
-            waiting |= not _train(job, study, key, folder, data, stop)
-        if not waiting or not job.wait:
-            return
-        time.sleep(POLL_SECONDS)
+                break
+            ending = try_run(run, key, study, partial(data.of, key.dataset), limits, stop)
+            trained += ending == "trained"
+            failed += ending == "failed"
+            idle &= ending == "held"
+            if ending in ("held", "open"):
+                again.append((key, run))
+        open_runs = again
+        if idle and not job.wait:
+            break
+        if idle and open_runs:
+            time.sleep(POLL_SECONDS)
+    return Worked(trained, failed)
 
 
 def _in_own_order(runs: Mapping[RunKey, Path]) -> list[tuple[RunKey, Path]]:
@@ -82,49 +100,6 @@ def _in_own_order(runs: Mapping[RunKey, Path]) -> list[tuple[RunKey, Path]]:
     turned = order[start:] + order[:start]
     datasets = list(dict.fromkeys(key.dataset for key in runs))
     return sorted(turned, key=lambda entry: datasets.index(entry[0].dataset))
-
-
-def _train(
-    job: Job, study: Study, key: RunKey, folder: Path, data: _Data, stop: Callable[[], bool]
-) -> bool:
-    """Train one run; False if another worker has it."""
-    with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        lease = take(folder)
-    if lease is None:
-        return False
-    with lease:
-        if finished(folder) or _failed_in(folder, job.attempt):
-            return True
-        ready = data.of(key.dataset)
-        try:
-            config = run_config(study, key, ready)
-            train_run(folder, config, ready, lease, stop=stop, resume_seconds=job.resume_seconds)
-            (folder / layout.ERROR).unlink(missing_ok=True)
-        except LeaseLostError:
-            return False
-        except StoreError:
-            raise
-        except Exception as error:
-            _note_failure(folder, job.attempt, error)
-    return True
-
-
-def _note_failure(folder: Path, attempt: str, error: Exception) -> None:
-    if isinstance(error, CheckwiseError):
-        reason = " ".join(str(error).split())
-    else:
-        reason = f"{traceback.format_exc()}{type(error).__name__}: {error}"
-    with writing(folder):
-        write_text(folder / layout.ERROR, f"attempt {attempt}\n{reason}\n")
-
-
-def _failed_in(folder: Path, attempt: str) -> bool:
-    try:
-        with open_file(folder, layout.ERROR) as file:
-            return file.readline().strip() == f"attempt {attempt}".encode()
-    except OSError:
-        return False
 
 
 class _Data:
@@ -151,7 +126,7 @@ def main() -> None:
     """Work until there is nothing left to do, or until asked to stop."""
     job = Job(**json.loads(sys.argv[1]))
     stopping = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, lambda *_: stopping.set())
     threading.Thread(target=_await_end_of_input, args=(stopping,), daemon=True).start()
     try:

@@ -17,6 +17,7 @@ from torch import Tensor
 from checkwise.errors import InputError
 from checkwise.store import layout
 from checkwise.store.atomic_write import write_bytes
+from checkwise.store.attempts import Saved
 from checkwise.store.done import Fingerprint, damaged, fingerprint, fingerprint_of
 from checkwise.store.safe_read import has_file, open_file, read_file
 from checkwise.train.config import RunConfig
@@ -125,6 +126,17 @@ def check(folder: Path, state: ResumeState, config: RunConfig) -> None:
             raise damaged(folder / name, "removed")
         if fingerprint(folder, name) != noted:
             raise damaged(folder / name, "changed")
+
+
+def builds_on(state: ResumeState, config: RunConfig) -> Saved:
+    """What another attempt at the run needs beside the state itself to continue from it."""
+    weights = {name for name in state.files if name.startswith(layout.CHECKPOINTS)}
+    return Saved(
+        updates=state.updates,
+        journals=state.journals,
+        files=tuple(state.files),
+        droppable=frozenset(weights if config.keep == "feasible" else ()),
+    )
 
 
 def _encoded(content: Mapping[str, Any]) -> bytes:

@@ -1,0 +1,106 @@
+"""The operations on files that attempts at a run consist of.
+
+Each is one step that other machines see whole or not at all, except ``remove_tree``. The tests of
+``attempts`` replace this module by a simulated disk, and try every order of the steps.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from checkwise.store.atomic_write import sync_folder, write_bytes, write_with
+from checkwise.store.safe_read import has_file, open_file, read_file
+
+__all__ = [
+    "has_file",
+    "link",
+    "make_folder",
+    "names",
+    "read_file",
+    "read_start",
+    "remove_file",
+    "remove_folder",
+    "remove_tree",
+    "rename",
+    "size",
+    "sync_folder",
+    "write_file",
+]
+
+_NO_LINKS: Final = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
+
+
+def names(folder: Path) -> list[str] | None:
+    """What is in a folder, sorted; None where there is no folder."""
+    try:
+        return sorted(os.listdir(folder))
+    except FileNotFoundError:
+        return None
+
+
+def size(folder: Path, name: str) -> int:
+    """Bytes of a file; -1 where there is none."""
+    return (folder / name).lstat().st_size if has_file(folder, name) else -1
+
+
+def read_start(folder: Path, name: str, length: int) -> bytes:
+    """The first bytes of a file."""
+    with open_file(folder, name) as file:
+        return file.read(length)
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Write a whole file; its folder is made if there is none."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_bytes(path, content)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it; one that is there already is fine."""
+    path.mkdir(parents=True, exist_ok=True)
+
+
+def link(old: Path, new: Path) -> None:
+    """Give a file a second name, or copy it where the disk has no hard links.
+
+    Only for files that are replaced as a whole, and never written in place.
+    """
+    new.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.link(old, new, follow_symlinks=False)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        write_with(new, lambda temporary: shutil.copyfile(old, temporary))
+
+
+def rename(old: Path, new: Path) -> None:
+    """Give a folder another name, and make it last.
+
+    Raises:
+        OSError: a folder of that name is there and holds something, or ``old`` is gone. A file
+            server may also report one of these although it has done as asked.
+    """
+    os.rename(old, new)
+    sync_folder(new.parent)
+
+
+def remove_file(path: Path) -> None:
+    """Remove a file, if it is there."""
+    path.unlink(missing_ok=True)
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a folder with all that is in it, as far as that is possible, file by file."""
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def remove_folder(path: Path) -> None:
+    """Remove a folder if nothing is in it."""
+    with suppress(OSError):
+        path.rmdir()
