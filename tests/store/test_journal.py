@@ -18,7 +18,7 @@ def test_lines_come_back_as_they_were_written(tmp_path: Path) -> None:
         {"step": 0, "x": 0.1 + 0.2, "domain": "Zürich"},
         {"step": 1, "x": None},
     ]
-    with Journal(tmp_path / "deep" / "j.jsonl") as journal:
+    with Journal(tmp_path / "j.jsonl") as journal:
         for line in lines:
             journal.append(line)
         assert journal.length == (tmp_path / "deep" / "j.jsonl").stat().st_size

@@ -16,6 +16,7 @@ from checkwise.records import Trajectory
 from checkwise.selection import Selection, select
 from checkwise.selection.default_rule import REFERENCE
 from checkwise.store.atomic_write import write_text, writing
+from checkwise.store.attempts import latest
 from checkwise.store.cohort import is_cohort
 from checkwise.store.layout import RUN
 from checkwise.store.run import read_trajectory
@@ -88,8 +89,8 @@ def _selection(selection: Selection) -> str:
 def _open(path: Path) -> Cohort | Trajectory:
     if is_cohort(path):
         return Cohort.open(path)
-    if (path / RUN).is_file():
-        return read_trajectory(path)
+    if (latest(path) / RUN).is_file():
+        return read_trajectory(latest(path))
     raise InputError(
         f"Expected the folder of a cohort or of one of its runs, but {path} is neither: read logs "
         "and tables with checkwise.load and pass the trajectory."

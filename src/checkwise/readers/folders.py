@@ -22,7 +22,8 @@ from checkwise.readers.logs import log_runs
 from checkwise.readers.logs.openers import EVENTS, OPENERS, Opener
 from checkwise.readers.request import LoadedRun, Request
 from checkwise.records.held_out import is_held_out_word, is_target_folder
-from checkwise.store import predictions_record
+from checkwise.store import layout, predictions_record
+from checkwise.store.attempts import unpublished
 from checkwise.store.live_journal import live_journals
 from checkwise.text import counted
 
@@ -207,6 +208,9 @@ def _run_folders(root: Path) -> Iterator[tuple[Path, Reader]]:
         if depth == DEEPEST and below:
             too_deep = folder
             continue
+        if layout.ATTEMPTS in below and (folder / layout.COHORT).is_file():
+            below.remove(layout.ATTEMPTS)
+            waiting += [(attempt, depth + 1, readers) for attempt in unpublished(folder)]
         if reader is not None:
             own = reader.own(folder)
             below = [name for name in below if name not in own]

@@ -14,6 +14,7 @@ from checkwise.readers.folders import domainbed_logs, read_below
 from checkwise.readers.request import LoadedRun, Progress, Request
 from checkwise.readers.run_keys import by_key
 from checkwise.records import RunKey, Trajectory
+from checkwise.store.attempts import latest
 from checkwise.store.layout import is_held_out
 
 
@@ -139,6 +140,8 @@ def _load_all(path: Path, request: Request) -> list[LoadedRun]:
 
 def _read(path: Path, request: Request) -> list[LoadedRun]:
     try:
+        if not path.exists():
+            path = latest(path)  # a run that is not published yet
         if not path.exists():
             raise InputError(
                 f"Expected {ACCEPTED}, but there is nothing at {path}: check the path."

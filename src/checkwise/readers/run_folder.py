@@ -13,6 +13,7 @@ from checkwise.errors import InputError
 from checkwise.readers.request import LoadedRun, Request
 from checkwise.records.refined import with_refined
 from checkwise.store import layout
+from checkwise.store.attempts import still_there
 from checkwise.store.logits import source_logits
 from checkwise.store.run import plugin_hint, read_run, read_trajectory, unknown_metrics
 
@@ -24,6 +25,7 @@ def recognises(path: Path) -> bool:
 
 def read(path: Path, request: Request) -> list[LoadedRun]:
     """The one run of the folder; its held-out results are in other files and stay closed."""
+    path = still_there(path)
     run = read_trajectory(path)
     unknown = sorted(set(request.held_out) - set(run.key.held_out if run.key else ()))
     if unknown:

@@ -27,6 +27,7 @@ from checkwise.store import disk, layout
 from checkwise.store.done import Fingerprint, damaged, fingerprint_of
 
 _TOKEN: Final = re.compile(r"[0-9a-f]{32}")
+_NEW: Final = ".new"
 _REMOVED: Final = ".removed"
 _STATE: Final = Path(layout.RESUME).parts[0]
 _TAKEN: Final = (errno.ENOTEMPTY, errno.EEXIST)
@@ -79,14 +80,18 @@ def latest(run: Path) -> Path:
     return next(iter(attempts_at(place_of(run))), run)
 
 
-def is_superseded(folder: Path) -> bool:
-    """Whether a folder is an attempt that readers leave out, because another one has more."""
+def unpublished(cohort: Path) -> list[Path]:
+    """The folders to read runs from that have begun and are not published."""
+    runs = [cohort / layout.RUNS / name for name in disk.names(cohort / layout.ATTEMPTS) or ()]
+    return [folder for run in runs if (folder := latest(run)) != run]
+
+
+def still_there(folder: Path) -> Path:
+    """The folder of a run, or where its run is to be read if it was published meanwhile."""
     place = folder.parent
-    if place.parent.name != layout.ATTEMPTS or not disk.has_file(
-        place.parent.parent, layout.COHORT
-    ):
-        return False
-    return latest(place.parent.parent / layout.RUNS / place.name) != folder
+    if place.parent.name != layout.ATTEMPTS or disk.has_file(folder, layout.RUN):
+        return folder
+    return latest(place.parent.parent / layout.RUNS / place.name)
 
 
 def continue_run(run: Path, training: Training) -> bool:
@@ -111,15 +116,10 @@ def continue_run(run: Path, training: Training) -> bool:
         if folder != source:
             discard(folder, run)
     attempt = place / secrets.token_hex(16)
-    disk.make_folder(attempt)
-    if source is not None:
-        try:
-            bring_over(source, attempt, training)
-        except (InputError, FileNotFoundError):
-            discard(attempt, run)
-            if disk.has_file(source, layout.RESUME):
-                raise
-            return False  # another worker took the source away meanwhile
+    if source is None:
+        disk.make_folder(attempt)
+    elif not _begin_from(source, attempt, training):
+        return False
     try:
         whole = training.train(attempt)
     except BaseException as error:
@@ -127,10 +127,35 @@ def continue_run(run: Path, training: Training) -> bool:
             raise
         discard(attempt, run)
         if isinstance(error, InputError) and source is not None:
-            # What is at fault came from there, and is there still.
-            raise InputError(str(error).replace(str(attempt), str(source))) from error
+            raise _about(error, attempt, source) from error
         raise
     return whole and publish(attempt, run)
+
+
+def _begin_from(source: Path, attempt: Path, training: Training) -> bool:
+    """Make an attempt that continues another one; False if a worker took one of them away.
+
+    It gets its name when it is whole: a state without the files that it names is no attempt.
+    """
+    new = attempt.with_name(f"{attempt.name}{_NEW}")
+    disk.make_folder(new)
+    try:
+        bring_over(source, new, training)
+        disk.rename(new, attempt)
+    except FileNotFoundError:
+        disk.remove_tree(new)
+        return False
+    except InputError as error:
+        disk.remove_tree(new)
+        if disk.has_file(source, layout.RESUME):
+            raise _about(error, new, source) from error
+        return False
+    return True
+
+
+def _about(error: InputError, removed: Path, source: Path) -> InputError:
+    """The error about files of an attempt that is removed, for the attempt that they came from."""
+    return InputError(str(error).replace(str(removed), str(source)))
 
 
 def furthest(folders: Sequence[Path], training: Training) -> Path | None:
@@ -166,17 +191,19 @@ def bring_over(source: Path, attempt: Path, training: Training) -> None:
 
     Raises:
         InputError: a journal is not as the state notes it, or a file is gone.
+        FileNotFoundError: another worker has taken one of the attempts away.
     """
-    disk.link(source / layout.RESUME, attempt / layout.RESUME)
+    disk.link(source, attempt, layout.RESUME)
     if disk.has_file(source, layout.RUN):
-        disk.link(source / layout.RUN, attempt / layout.RUN)
+        disk.link(source, attempt, layout.RUN)
     saved = training.saved(attempt)
-    assert saved is not None
+    if saved is None:
+        raise FileNotFoundError(errno.ENOENT, "taken away", str(attempt))
     for name, noted in saved.journals.items():
-        disk.write_file(attempt / name, _start_of(source, name, noted))
+        disk.write_file(attempt, name, _start_of(source, name, noted))
     for name in saved.files:
         try:
-            disk.link(source / name, attempt / name)
+            disk.link(source, attempt, name)
         except FileNotFoundError:
             if name not in saved.droppable:
                 raise damaged(source / name, "removed") from None
@@ -249,7 +276,7 @@ def clear(run: Path) -> None:
     for name in disk.names(place) or ():
         if _TOKEN.fullmatch(name):
             discard(place / name, run)
-        elif name.endswith(_REMOVED):
+        elif name.endswith((_NEW, _REMOVED)):
             disk.remove_tree(place / name)
         elif name == layout.LEASE or name.endswith(".tmp"):
             disk.remove_file(place / name)

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from checkwise.store.atomic_write import sync_folder, write_bytes, write_with
+from checkwise.store.atomic_write import make_folders_in, sync_folder, write_bytes, write_with
 from checkwise.store.safe_read import has_file, open_file, read_file
 
 __all__ = [
@@ -39,7 +39,7 @@ def names(folder: Path) -> list[str] | None:
     """What is in a folder, sorted; None where there is no folder."""
     try:
         return sorted(os.listdir(folder))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
 
 
@@ -54,10 +54,9 @@ def read_start(folder: Path, name: str, length: int) -> bytes:
         return file.read(length)
 
 
-def write_file(path: Path, content: bytes) -> None:
-    """Write a whole file; its folder is made if there is none."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_bytes(path, content)
+def write_file(folder: Path, name: str, content: bytes) -> None:
+    """Write a whole file in a folder that must be there."""
+    write_bytes(make_folders_in(folder, name), content)
 
 
 def make_folder(path: Path) -> None:
@@ -65,12 +64,12 @@ def make_folder(path: Path) -> None:
     path.mkdir(parents=True, exist_ok=True)
 
 
-def link(old: Path, new: Path) -> None:
-    """Give a file a second name, or copy it where the disk has no hard links.
+def link(source: Path, folder: Path, name: str) -> None:
+    """Give a file of one folder the same name in another, or copy it where disks have no links.
 
-    Only for files that are replaced as a whole, and never written in place.
+    Both must be there. Only for files that are replaced as a whole, and never written in place.
     """
-    new.parent.mkdir(parents=True, exist_ok=True)
+    old, new = source / name, make_folders_in(folder, name)
     try:
         os.link(old, new, follow_symlinks=False)
     except OSError as error:

@@ -30,13 +30,12 @@ class Journal:
     """A journal opened for appending by its only writer.
 
     Args:
-        path: the file; created if there is none.
+        path: the file; created if there is none, in a folder that must be there.
         length: bytes to keep. The run continues from a state saved at this length, so whatever
             follows will be written again.
     """
 
     def __init__(self, path: Path, *, length: int = 0) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
         has_file(path.parent, path.name)  # refuses anything but a regular file
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -27,6 +27,7 @@ from checkwise.errors import InputError
 from checkwise.records.refined import with_refined
 from checkwise.selection import Selection, select
 from checkwise.store import layout
+from checkwise.store.attempts import latest
 from checkwise.store.done import finished
 from checkwise.store.logits import mean_metrics, source_logits
 from checkwise.store.run import read_trajectory
@@ -155,7 +156,7 @@ def calibrate_all(
     ``roots`` says where data lie, for runs that kept weights but no logits.
     """
     outputs = OutputsOf(roots)
-    if (path / layout.RUN).is_file():
+    if (latest(path) / layout.RUN).is_file():
         if not finished(path):
             raise InputError(
                 f"Expected a finished run, but {path} is still being trained: wait for it."

@@ -20,7 +20,7 @@ from torch import Tensor
 from checkwise.extras import naming_extras
 from checkwise.selection.valley import ValleySearch
 from checkwise.store import layout
-from checkwise.store.atomic_write import write_bytes
+from checkwise.store.atomic_write import make_folders_in, write_bytes
 from checkwise.train.algorithms import Algorithm
 from checkwise.train.config import SMA_START, Average
 
@@ -142,8 +142,7 @@ class Averages:
         for key, mean in zip(self._names, total.mean(), strict=True):
             tensors[key] = mean.to(tensors[key].dtype)
         plain = {key: tensor.cpu().contiguous() for key, tensor in tensors.items()}
-        path = folder / layout.average_file(name)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path = make_folders_in(folder, layout.average_file(name))
         # One entry: safetensors does not fix the order of several.
         about = {"average": json.dumps({"name": name, "count": total.count, **facts})}
         write_bytes(path, save(plain, metadata=about))

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from checkwise.extras import naming_extras
 from checkwise.store import layout
-from checkwise.store.atomic_write import write_bytes
+from checkwise.store.atomic_write import make_folders_in, write_bytes
 from checkwise.train.config import Logits
 from checkwise.train.evaluation import Outputs
 
@@ -25,8 +25,7 @@ def write_weights(folder: Path, step: int, state: Mapping[str, Tensor]) -> None:
     """The deployable weights of a step as safetensors."""
     from safetensors.torch import save
 
-    path = folder / layout.checkpoint_file(step)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path = make_folders_in(folder, layout.checkpoint_file(step))
     tensors = {name: tensor.cpu().contiguous() for name, tensor in state.items()}
     write_bytes(path, save(tensors, metadata={"step": str(step)}))
 
@@ -39,7 +38,7 @@ def write_predictions(folder: Path, step: int, outputs: Outputs, logits: Logits)
     held_out = outputs.of("heldout")
     parts = (outputs.of("source"), *({domain: held_out[domain]} for domain in held_out))
     for name, part in zip(predictions_files(step, logits, tuple(held_out)), parts, strict=False):
-        _write(folder / name, part)
+        _write(make_folders_in(folder, name), part)
 
 
 def predictions_files(step: int, logits: Logits, held_out: Sequence[str]) -> list[str]:
@@ -53,7 +52,6 @@ def predictions_files(step: int, logits: Logits, held_out: Sequence[str]) -> lis
 
 
 def _write(path: Path, parts: Mapping[str, tuple[NDArray[np.float32], NDArray[np.int64]]]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
     arrays: dict[str, NDArray[np.generic]] = {}
     for domain, (z, y) in parts.items():
         arrays[f"{domain}.logits"], arrays[f"{domain}.labels"] = z, y

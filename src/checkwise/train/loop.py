@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from checkwise.store import layout
-from checkwise.store.atomic_write import writing
+from checkwise.store.atomic_write import make_folders_in, writing
 from checkwise.store.done import (
     Fingerprint,
     damaged,
@@ -146,7 +146,9 @@ class _Run:
         resume.remove_leftovers(folder, self.updates)
         names = [layout.SOURCE, *(layout.heldout_file(d) for d in config.key.held_out)]
         self._journals = {
-            name: stack.enter_context(Journal(folder / name, length=lengths.get(name, 0)))
+            name: stack.enter_context(
+                Journal(make_folders_in(folder, name), length=lengths.get(name, 0))
+            )
             for name in names
         }
         self._lines: list[Mapping[str, Any]] = list(read_journal(folder / layout.SOURCE))

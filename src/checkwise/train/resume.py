@@ -16,7 +16,7 @@ from torch import Tensor
 
 from checkwise.errors import InputError
 from checkwise.store import layout
-from checkwise.store.atomic_write import write_bytes
+from checkwise.store.atomic_write import make_folders_in, write_bytes
 from checkwise.store.attempts import Saved
 from checkwise.store.done import Fingerprint, damaged, fingerprint, fingerprint_of
 from checkwise.store.safe_read import has_file, open_file, read_file
@@ -65,8 +65,7 @@ def set_generators(states: Mapping[str, Tensor]) -> None:
 
 def save(folder: Path, state: ResumeState) -> None:
     """Write the state with its own SHA-256; the one before it stays until this one is whole."""
-    path = folder / layout.RESUME
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path = make_folders_in(folder, layout.RESUME)
     # Through memory: torch reports a full disk as an error that does not say so.
     content = _encoded(asdict(state))
     digest = hashlib.sha256(content).hexdigest()

@@ -12,6 +12,7 @@ from typing import Any
 from checkwise.errors import InputError
 from checkwise.records import RunKey
 from checkwise.store import layout
+from checkwise.store.attempts import latest
 from checkwise.store.cohort import CohortRecord, is_cohort, open_cohort
 from checkwise.store.done import finished
 from checkwise.store.run import all_diverged
@@ -155,7 +156,7 @@ def _locate(path: Path) -> tuple[CohortRecord, list[RunKey]]:
         cohort = open_cohort(path)
         return cohort, list(cohort.runs)
     folder = path.absolute()
-    if has_file(folder, layout.RUN) and is_cohort(folder.parents[1]):
+    if has_file(latest(folder), layout.RUN) and is_cohort(folder.parents[1]):
         cohort = open_cohort(folder.parents[1])
         keys = [key for key, place in cohort.runs.items() if place.name == folder.name]
         if keys:

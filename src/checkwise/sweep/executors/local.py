@@ -28,11 +28,20 @@ class LocalExecutor:
 
 class _Processes:
     def __init__(self, job: Any, workers: int) -> None:
-        command = [sys.executable, "-m", type(job).__module__, json.dumps(asdict(job))]
-        self._workers = [_start(command) for _ in range(workers)]
+        self._command = [sys.executable, "-m", type(job).__module__, json.dumps(asdict(job))]
+        self._workers = [_start(self._command) for _ in range(workers)]
         self._failures: list[str] = []
+        self._spare = workers * (1 + getattr(job, "retries", 0))
 
     def alive(self) -> int:
+        """How many work; one that was killed, perhaps by its run, is replaced."""
+        for place, (process, log) in enumerate(self._workers):
+            if self._spare and (process.poll() or 0) < 0:
+                self._spare -= 1
+                assert process.stdin is not None
+                process.stdin.close()
+                log.close()
+                self._workers[place] = _start(self._command)
         return sum(process.poll() is None for process, _ in self._workers)
 
     def stop(self) -> None:

@@ -1,0 +1,293 @@
+"""``checkwise plan`` and ``checkwise work``: workers that anything may start, kill or stop."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from checkwise.cli import main
+from checkwise.store import layout
+from checkwise.store.attempts import attempts_at, latest, place_of
+from checkwise.store.cohort import open_cohort
+from checkwise.store.done import finished
+from checkwise.store.failures import read_failures
+from checkwise.store.lease import take
+from checkwise.store.verify import verify
+from checkwise.sweep.plan import make_cohort, noted_round
+from checkwise.sweep.study_file import read_study
+from checkwise.sweep.worker import Job, Worked, work
+from tests.runs import contents
+from tests.sweep.studies import write_tiny
+
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
+LONGER = (("steps = 5", "steps = 60"), ("record_every = 2", "record_every = 3"))
+KEPT = ("[hparams]", '[records]\nkeep = "all"\nlogits = "source"\n\n[hparams]')
+
+
+def call(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as caught:
+        main([str(word) for word in words])
+    captured = capsys.readouterr()
+    return int(caught.value.code or 0), captured.out, captured.err
+
+
+def all_contents(cohort: Path) -> dict[str, dict[str, bytes]]:
+    return {folder.name: contents(folder) for folder in open_cohort(cohort).runs.values()}
+
+
+def start(cohort: Path, *words: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "checkwise", "work", str(cohort), *words]
+    return subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE)
+
+
+def await_records(cohort: Path, number: int) -> None:
+    end = time.monotonic() + 60
+    while number > sum(
+        journal.read_bytes().count(b"\n")
+        for journal in cohort.glob("attempts/*/*/source.jsonl")
+        if journal.exists()
+    ):
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_tiny(tmp_path_factory.mktemp("study"), *LONGER, KEPT)
+
+
+@pytest.fixture(scope="module")
+def unbroken(study: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, bytes]]:
+    """What the local executor's workers leave."""
+    out = tmp_path_factory.mktemp("unbroken") / "cohort"
+    with pytest.raises(SystemExit) as caught:
+        main(["sweep", str(study), "--out", str(out), "--workers", "1"])
+    assert caught.value.code == 0
+    return all_contents(out)
+
+
+def planned(study: Path, out: Path) -> Path:
+    make_cohort(read_study(study), out, {})
+    return out
+
+
+def test_a_planned_study_is_trained_by_a_worker(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study, out = write_tiny(tmp_path), tmp_path / "out"
+    code, printed, _ = call(capsys, "plan", study, "--out", out)
+    assert (code, printed) == (
+        0,
+        f"4 runs planned in {out}. Start workers with: checkwise work {out}\n",
+    )
+    assert not list((out / "runs").iterdir())
+    code, printed, _ = call(capsys, "work", out)
+    assert (code, printed) == (0, f"4 runs finished by this worker in {out}.\n")
+    assert verify(out) == []
+    assert not list((out / "attempts").iterdir()), "finished runs leave attempts"
+    code, printed, _ = call(capsys, "work", out, "--wait")
+    assert (code, printed) == (0, f"0 runs finished by this worker in {out}.\n")
+
+
+def test_planning_again_lets_failed_runs_be_tried_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study, out = write_tiny(tmp_path), tmp_path / "out"
+    assert call(capsys, "plan", study, "--out", out)[0] == 0
+    first = noted_round(out)[0]
+    bad = next(iter(open_cohort(out).runs.values()))
+    (out / "runs" / bad.name).mkdir()
+    (out / "runs" / bad.name / layout.RUN).write_text("{}")  # no run's configuration
+    (out / "runs" / bad.name / layout.RESUME).parent.mkdir()
+    (out / "runs" / bad.name / layout.RESUME).write_text("no state")
+    code, printed, _ = call(capsys, "work", out, "--retries", "1")
+    assert code == 1
+    assert "1 run failed 2 times and will not be tried again" in printed
+    assert len(read_failures(bad)) == 2
+    code, printed, _ = call(capsys, "work", out, "--retries", "1")
+    assert (code, len(read_failures(bad))) == (1, 2)
+    moved = attempts_at(place_of(bad))[0]
+    reason = read_failures(bad)[0].reason
+    assert str(moved) in reason, "the message names a folder that is not there"
+    (moved / layout.RESUME).unlink()
+    assert call(capsys, "plan", study, "--out", out)[0] == 0
+    assert noted_round(out)[0] != first
+    assert call(capsys, "work", out)[0] == 0
+    assert verify(out) == []
+
+
+def test_places_of_data_are_those_that_the_plan_noted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import numpy as np
+
+    file = tmp_path / "zoo.npz"
+    domains = np.array(["Art", "Photo", "Sketch"] * 20)
+    examples = np.random.default_rng(0).random((60, 4), dtype=np.float32)
+    np.savez(file, features=examples, label=np.arange(60) % 2, domain=domains)
+    study = write_tiny(
+        tmp_path,
+        ('dataset = "RotatedMNIST"', 'dataset = "Features"\nname = "Zoo"'),
+        ('kind = "digits"', 'kind = "linear"'),
+        ('["0", "75"]', '["Art"]'),
+    )
+    monkeypatch.delenv("CHECKWISE_DATA", raising=False)
+    assert call(capsys, "plan", study, "--out", tmp_path / "out", "--data", f"Zoo={file}")[0] == 0
+    assert call(capsys, "work", tmp_path / "out")[0] == 0
+    moved = file.rename(tmp_path / "moved.npz")
+    assert call(capsys, "work", tmp_path / "out")[0] == 2
+    assert call(capsys, "work", tmp_path / "out", "--data", f"Zoo={moved}")[0] == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2])
+def test_a_worker_that_is_asked_to_stop_saves_and_gives_its_run_back(
+    number: signal.Signals, study: Path, tmp_path: Path
+) -> None:
+    cohort = planned(study, tmp_path / "cohort")
+    process = start(cohort)
+    await_records(cohort, 2)
+    process.send_signal(number)
+    printed, _ = process.communicate()
+    assert process.returncode == 128 + number
+    assert b"Stopped by " + number.name.encode() in printed
+    assert not list(cohort.glob("attempts/*/lease"))
+    begun = [run for run in open_cohort(cohort).runs.values() if place_of(run).is_dir()]
+    (run,) = [run for run in begun if not finished(run)]
+    assert (latest(run) / layout.RESUME).is_file()
+
+
+def test_a_run_that_kills_its_workers_is_given_up(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plugin = tmp_path / "deadly.py"
+    plugin.write_text(
+        "import os, signal\nimport checkwise as cw\n\n"
+        "@cw.train.algorithm('Deadly')\n"
+        "class Deadly(cw.train.Algorithm):\n"
+        "    def objective(self, forward):\n"
+        "        print('the last words', flush=True)\n"
+        "        os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    study = write_tiny(tmp_path, ('"VREx"', '"Deadly"'), ('["0", "75"]', '["0"]'))
+    words = ("--plugin", plugin, "--retries", "1", "--workers", "1")
+    code, printed, _ = call(capsys, "sweep", study, "--out", tmp_path / "out", *words)
+    assert code == 1
+    assert "1 of 2 runs finished" in printed
+    assert "ended or fell silent without a word" in " ".join(printed.split())
+    (bad,) = [run for run in open_cohort(tmp_path / "out").runs.values() if "Deadly" in run.name]
+    failures = read_failures(bad)
+    assert [failure.lost for failure in failures] == [True, False]
+    assert (place_of(bad) / failures[0].log).read_text() == "the last words\n"
+
+
+def test_an_unfinished_run_of_an_older_version_is_continued(
+    study: Path, unbroken: dict[str, dict[str, bytes]], tmp_path: Path
+) -> None:
+    cohort = planned(study, tmp_path / "cohort")
+    calls = iter(range(1, 1000))
+    work(Job(str(cohort), "a", wait=False), stop=lambda: next(calls) > 20)
+    (attempt,) = cohort.glob("attempts/*/*/")
+    run = cohort / "runs" / attempt.parent.name
+    attempt.rename(run)  # where older versions trained
+    (run / layout.ERROR).write_text("attempt x\nit broke\n")
+    saved = (run / layout.SOURCE).read_bytes()
+    assert saved
+    assert work(Job(str(cohort), "b")) == Worked(trained=4, failed=0)
+    assert all_contents(cohort) == unbroken
+    assert not (run / layout.ERROR).exists()
+
+
+def test_commands_read_the_furthest_attempt_of_a_run_that_is_not_finished(
+    study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cohort = planned(study, tmp_path / "cohort")
+    calls = iter(range(1, 1000))
+    work(Job(str(cohort), "a", wait=False), stop=lambda: next(calls) > 20)
+    (attempt,) = cohort.glob("attempts/*/*/")
+    run = cohort / "runs" / attempt.parent.name
+    records = (attempt / layout.SOURCE).read_bytes().count(b"\n")
+    code, printed, _ = call(capsys, "select", cohort, "--json")
+    assert code == 0
+    assert "the run is not finished" in printed
+    assert call(capsys, "select", run, "--json")[0] == 0
+    assert call(capsys, "report", run, "-o", tmp_path / "run.html")[0] == 0
+    code, printed, _ = call(capsys, "status", cohort, "--json")
+    assert json.loads(printed)["counts"] == {"interrupted": 1, "waiting": 3}
+    assert f'"records": {records}' in printed
+    (fault,) = [fault for fault in verify(cohort) if fault.run == run.name]
+    assert fault.what == f"the run is not finished ({records} records)"
+    work(Job(str(cohort), "a"))
+    assert len(json.loads(call(capsys, "select", cohort, "--json")[1])["runs"]) == 4
+
+
+def test_a_run_that_another_worker_holds_is_left_alone(study: Path, tmp_path: Path) -> None:
+    cohort = planned(study, tmp_path / "cohort")
+    held = next(iter(open_cohort(cohort).runs.values()))
+    lease = take(place_of(held))
+    assert lease is not None
+    with lease:
+        assert work(Job(str(cohort), "a", wait=False)) == Worked(trained=3, failed=0)
+    assert work(Job(str(cohort), "a", wait=False)) == Worked(trained=1, failed=0)
+
+
+@pytest.fixture
+def workers(study: Path, tmp_path: Path) -> Iterator[tuple[Path, list[subprocess.Popen[bytes]]]]:
+    cohort = planned(study, tmp_path / "cohort")
+    options = ("--wait", "--takeover", "2", "--resume-seconds", "0", "--retries", "20")
+    processes = [start(cohort, *options) for _ in range(4)]
+    yield cohort, processes
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+def test_two_workers_are_killed_and_one_is_stopped_for_long(
+    workers: tuple[Path, list[subprocess.Popen[bytes]]], unbroken: dict[str, dict[str, bytes]]
+) -> None:
+    cohort, processes = workers
+    victims = holders(cohort, 3)
+    by_pid = {process.pid: process for process in processes}
+    stopped = by_pid[victims.pop(random.randrange(3))]
+    stopped.send_signal(signal.SIGSTOP)
+    for pid in victims:
+        by_pid[pid].kill()
+    rest = [
+        process for process in processes if process is not stopped and process.pid not in victims
+    ]
+    for process in rest:
+        process.wait(120)
+        assert process.returncode == 0
+    assert all_contents(cohort) == unbroken, "the run of the stopped worker was not taken over"
+    before = {p: p.stat().st_mtime_ns for p in (cohort / "runs").rglob("*")}
+    stopped.send_signal(signal.SIGCONT)
+    stopped.wait(60)
+    assert stopped.returncode == 0
+    assert all_contents(cohort) == unbroken
+    assert before == {p: p.stat().st_mtime_ns for p in (cohort / "runs").rglob("*")}
+    assert verify(cohort) == []
+
+
+def holders(cohort: Path, number: int) -> list[int]:
+    """The processes that hold runs, once there are enough that have begun to record."""
+    end = time.monotonic() + 90
+    while time.monotonic() < end:
+        pids = set()
+        for lease in cohort.glob("attempts/*/lease"):
+            if list(lease.parent.glob("*/source.jsonl")):
+                with lease.open() as file:
+                    text = file.read()
+                if text:
+                    pids.add(json.loads(text)["pid"])
+        if len(pids) >= number:
+            return sorted(pids)[:number]
+        time.sleep(0.01)
+    raise AssertionError("too few workers began")
