@@ -15,7 +15,7 @@ import errno
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 from typing import Any
 
 Inode = tuple[int, int]  # the worker that made it, and the number of its step
@@ -41,13 +41,13 @@ class World:
     files: dict[Inode, bytes] = field(default_factory=dict)
     writers: dict[Inode, int] = field(default_factory=dict)  # who appends to a file
 
-    def find(self, path: PurePosixPath) -> Inode | None:
+    def find(self, path: PurePath) -> Inode | None:
         place: Inode | None = ROOT
         for name in path.parts:
             place = self.folders.get(place, {}).get(name) if place is not None else None
         return place
 
-    def parent(self, path: PurePosixPath) -> Inode:
+    def parent(self, path: PurePath) -> Inode:
         place = self.find(path.parent)
         if place is None or place not in self.folders:
             raise FileNotFoundError(errno.ENOENT, "no such folder", str(path.parent))
@@ -55,9 +55,9 @@ class World:
 
     def entered(self, folder: Inode, name: str, inode: Inode | None) -> World:
         """With a name in a folder, or without it."""
-        names = {**self.folders[folder], name: inode}
-        if inode is None:
-            del names[name]
+        names = {other: held for other, held in self.folders[folder].items() if other != name}
+        if inode is not None:
+            names[name] = inode
         return replace(self, folders={**self.folders, folder: names})
 
     def tree(self, inode: Inode) -> dict[str, bytes]:

@@ -21,8 +21,8 @@ def test_lines_come_back_as_they_were_written(tmp_path: Path) -> None:
     with Journal(tmp_path / "j.jsonl") as journal:
         for line in lines:
             journal.append(line)
-        assert journal.length == (tmp_path / "deep" / "j.jsonl").stat().st_size
-    assert read_journal(tmp_path / "deep" / "j.jsonl") == lines
+        assert journal.length == (tmp_path / "j.jsonl").stat().st_size
+    assert read_journal(tmp_path / "j.jsonl") == lines
 
 
 def test_opening_at_a_length_cuts_off_what_lies_behind_it(tmp_path: Path) -> None:
