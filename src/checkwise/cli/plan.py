@@ -40,6 +40,7 @@ def command(
     """
     from checkwise.sweep.checks import check_sweep
     from checkwise.sweep.datasets import all_roots, read_roots
+    from checkwise.sweep.executors.settings import ExecutorSettings
     from checkwise.sweep.plan import begin_round, make_cohort
     from checkwise.sweep.run import prepare_caches
     from checkwise.sweep.study_file import read_study
@@ -49,7 +50,7 @@ def command(
         read_study(study).with_plugins(plugins), algorithm, held_out, hparams_seed, trial_seed
     )
     roots = all_roots(chosen, read_roots(data or ()))
-    check_sweep(chosen, roots, executor="local", out=out)
+    check_sweep(chosen, roots, settings=ExecutorSettings(), out=out)
     cohort = make_cohort(chosen, out, roots)
     with counting("preparing data") as step:
         prepare_caches(chosen, roots, progress=step)

@@ -16,7 +16,7 @@ from checkwise.errors import CheckwiseError
 def run_job(job: Callable[..., Any], work: Callable[..., object]) -> None:
     """Work on the job in the first argument until it is done, or until asked to stop."""
     stopping = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, lambda *_: stopping.set())
     threading.Thread(target=_await_end_of_input, args=(stopping,), daemon=True).start()
     try:

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import os
 import random
-import signal
-import sys
-import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from checkwise.errors import CheckwiseError
 from checkwise.plugins import check_loaded, load_plugin
 from checkwise.records import RunKey
 from checkwise.store.cohort import open_cohort
@@ -22,6 +16,7 @@ from checkwise.store.failures import RETRIES
 from checkwise.store.lease import STALE_SECONDS
 from checkwise.sweep.datasets import open_spec
 from checkwise.sweep.one_run import Limits, try_run
+from checkwise.sweep.process import run_job
 from checkwise.sweep.study import Study
 from checkwise.train.build import TrainingData, prepare
 from checkwise.train.loop import RESUME_SECONDS
@@ -122,28 +117,5 @@ class _Data:
         return self._ready
 
 
-def main() -> None:
-    """Work until there is nothing left to do, or until asked to stop."""
-    job = Job(**json.loads(sys.argv[1]))
-    stopping = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
-        signal.signal(number, lambda *_: stopping.set())
-    threading.Thread(target=_await_end_of_input, args=(stopping,), daemon=True).start()
-    try:
-        work(job, stop=stopping.is_set)
-    except CheckwiseError as error:
-        print(" ".join(str(error).split()), file=sys.stderr, flush=True)
-        os._exit(2)
-    # The thread above still reads standard input; an ordinary exit would wait for its lock.
-    sys.stderr.flush()
-    os._exit(0)
-
-
-def _await_end_of_input(stopping: threading.Event) -> None:
-    while os.read(0, 4096):
-        pass
-    stopping.set()
-
-
 if __name__ == "__main__":
-    main()
+    run_job(Job, work)
