@@ -1,6 +1,6 @@
 """A training in one or two processes whose outputs are the same in both, bit by bit.
 
-``python -m tests.integrations.lightning_processes FOLDER PROCESSES``
+``python -m tests.integrations.lightning_processes FOLDER`` trains in two.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Scripted(pl.LightningModule):
         return torch.optim.SGD(self.parameters(), lr=0.1)
 
 
-def main() -> None:
-    folder, processes = Path(sys.argv[1]), int(sys.argv[2])
+def train(folder: Path, processes: int) -> None:
+    """Four epochs; every process writes what it saw."""
     choosing: Any = ReliabilityCheckpoint(
         "ac-nc", delta_pp=5, domains=["a", "b"], dirpath=folder / "checkpoints"
     )
@@ -69,4 +69,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    train(Path(sys.argv[1]), 2)

@@ -22,7 +22,6 @@ from lightning.pytorch.callbacks import Checkpoint, ModelCheckpoint
 from checkwise.integrations.lightning import ReliabilityCheckpoint
 from tests.integrations.lightning_models import fit
 
-pytestmark = pytest.mark.filterwarnings("default")  # Lightning and torch warn about each other
 ROOT = Path(__file__).parents[2]
 SEARCHED = os.pathsep.join(filter(None, sys.path))
 # Importing it here would leave both packages imported.

@@ -14,29 +14,38 @@ from tests.requirements import available
 
 available("lightning")
 
+from tests.integrations import lightning_processes
+
 ROOT = Path(__file__).parents[2]
 # Sums of whole numbers have no order. The others are added in another one, so that their last
 # bits differ.
 EXACT = ("accuracy", "hard_ece", "hard_cwece", "worst_class_accuracy")
 
 
-def train(folder: Path, processes: int) -> list[dict[str, Any]]:
+def records(folder: Path) -> list[dict[str, Any]]:
     """The records of a training."""
-    folder.mkdir()
+    lines = (folder / "checkpoints" / "checkwise.jsonl").read_text().splitlines()
+    return [line for line in map(json.loads, lines) if "domains" in line]
+
+
+def train_in_two(folder: Path) -> None:
+    """As a program that Lightning starts again for the second process."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.integrations.lightning_processes", folder, str(processes)],
+        [sys.executable, "-m", lightning_processes.__name__, folder],
         cwd=ROOT,
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    lines = (folder / "checkpoints" / "checkwise.jsonl").read_text().splitlines()
-    return [line for line in map(json.loads, lines) if "domains" in line]
 
 
 def test_two_processes_decide_as_one(tmp_path: Path) -> None:
-    alone, together = train(tmp_path / "one", 1), train(tmp_path / "two", 2)
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    lightning_processes.train(tmp_path / "one", 1)
+    train_in_two(tmp_path / "two")
+    alone, together = records(tmp_path / "one"), records(tmp_path / "two")
     rows = [int((tmp_path / "two" / f"rows-{rank}").read_text()) for rank in (0, 1)]
     assert sum(rows) == 4 * (22 + 34)  # 21 examples are padded to 22
     assert [record["step"] for record in alone] == [record["step"] for record in together]
