@@ -127,9 +127,9 @@ def calibrate_run(
     ``how`` has the options of :func:`calibrate_selection`, ``params`` those of the rule.
     """
     run = read_trajectory(folder)
-    assert run.key is not None
     if set(params.get("objectives", ())) & set(REFINED_METRICS):
         run = with_refined(run, partial(source_logits, folder))
+    assert run.key is not None
     selection = select(run, rule, **params)
     checkpoint = (outputs or OutputsOf())(folder, run.key, selection.step)
     return calibrate_selection(
