@@ -19,6 +19,7 @@ NAMES = (
     "updates",
     "training",
     "averaging",
+    "deploy",
     "study",
     "engines",
     "report_page",

@@ -32,6 +32,7 @@ LAYERS = [
     "train",
     "sweep",
     "weights",
+    "deployed",
     "study",
     "tables",
     "figures",

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from checkwise import (
         calibrators,
         data,
+        deployed,
         figures,
         integrations,
         metrics,
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from checkwise.selection.rules import Rule, rule, rules
     from checkwise.selection.select import select, select_many
     from checkwise.study import Cohort
+    from checkwise.weights.deploy import deploy
 
 __version__ = "0.1.0"
 
@@ -80,11 +82,13 @@ _NAMES = {
         "worst_domain_radius",
     ),
     "checkwise.study": ("Cohort",),
+    "checkwise.weights.deploy": ("deploy",),
 }
 _LATER = {name: module for module, names in _NAMES.items() for name in names}
 _PARTS = (
     "calibrators",
     "data",
+    "deployed",
     "figures",
     "integrations",
     "metrics",
@@ -120,6 +124,8 @@ __all__ = [
     "Trajectory",
     "calibrators",
     "data",
+    "deploy",
+    "deployed",
     "figures",
     "integrations",
     "load",

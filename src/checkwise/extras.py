@@ -23,6 +23,8 @@ EXTRA_OF: Final = {
     "accelerate": "transformers",
     "torchmetrics": "torchmetrics",
     "lightning": "lightning",
+    "onnx": "onnx",
+    "onnxscript": "onnx",
     "submitit": "slurm",
     "ray": "ray",
     "mlflow": "mlflow",

@@ -39,7 +39,11 @@ def command(
     inputs: InputOptions,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an earlier export.")] = False,
 ) -> None:
-    """Copy the weights of the chosen checkpoint, a file or a folder; FILE.json says why."""
+    """Copy the weights of the chosen checkpoint, a file or a folder; FILE.json says why.
+
+    The copy is what the trainer saved, to go on training or to load as before. Use `deploy` for a
+    model whose probabilities are used: it can average, it calibrates, and it writes a card.
+    """
     if output.name in ("", ".."):
         raise InputError(f"Expected a new name, but {output} is a folder: choose another.")
     why = output.with_name(output.name + ".json")

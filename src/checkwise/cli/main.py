@@ -36,7 +36,8 @@ _SETTINGS: dict[str, Any] = {
 COMMANDS: dict[str, tuple[tuple[str, str, str], ...]] = {
     "Choose a checkpoint": (
         ("select", "select.command", "Choose a checkpoint of every run."),
-        ("export", "export.command", "Copy the weights of the chosen checkpoint."),
+        ("export", "export.command", "Copy the chosen checkpoint as it is."),
+        ("deploy", "deploy.command", "Write a model to use: averaged, calibrated."),
         ("prune", "prune.command", "Delete what cannot be chosen any more."),
         ("calibrate", "calibrate.command", "Calibrate the chosen checkpoint."),
         ("rules", "rules.command", "List the rules and what they need."),

@@ -50,7 +50,7 @@ def copy_checkpoint(
         InputError: the folder holds something that cannot be copied, or the disk is too full.
         StoreError: the folder around ``out`` cannot be written.
     """
-    folders, files = _tree(source) if source.is_dir() else ([], [_file(source, "", source)])
+    folders, files = tree_of(source) if source.is_dir() else ([], [_file(source, "", source)])
     total = sum(file.size for file in files)
     _check_space(source, total, out)
     copied = 0
@@ -81,7 +81,7 @@ def copy_checkpoint(
         ready()
 
 
-def _tree(folder: Path) -> tuple[list[str], list[Source]]:
+def tree_of(folder: Path) -> tuple[list[str], list[Source]]:
     """The folders in a folder, outer ones first, and its files; links as files they lead to."""
     root = folder.resolve()
     inner: list[str] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -124,7 +124,9 @@ class OpenRun:
 
 def mean_log_probabilities(outputs: list[Outputs]) -> Outputs:
     """Outputs whose softmax is the mean of the softmax of several outputs."""
-    logits = tuple(_log_mean_exp(parts) for parts in zip(*(o.logits for o in outputs), strict=True))
+    logits = tuple(
+        log_mean_probabilities(parts) for parts in zip(*(o.logits for o in outputs), strict=True)
+    )
     return Outputs(outputs[0].parts, logits)
 
 
@@ -137,8 +139,9 @@ def mean_logits(outputs: list[Outputs]) -> Outputs:
     return Outputs(outputs[0].parts, logits)
 
 
-def _log_mean_exp(parts: tuple[NDArray[np.float32], ...]) -> NDArray[np.float32]:
-    stacked = torch.stack([torch.from_numpy(z).double().log_softmax(1) for z in parts])
+def log_mean_probabilities(parts: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
+    """The logarithm of the mean of the softmax of several logits [n, C]."""
+    stacked = torch.stack([torch.as_tensor(z).double().log_softmax(1) for z in parts])
     log_means: NDArray[np.float32] = (stacked.logsumexp(0) - np.log(len(parts))).float().numpy()
     return log_means
 

@@ -1,0 +1,112 @@
+"""``checkwise deploy``: a folder with the chosen or averaged model, calibrated, and a card."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from checkwise.calibrators.registry import DEFAULT
+from checkwise.cli import printing
+from checkwise.cli.input_options import InputOptions
+from checkwise.cli.option_groups import with_groups
+from checkwise.cli.options import AsJson, Data
+from checkwise.cli.rule_options import RuleName, RunRuleOptions
+from checkwise.errors import InputError
+from checkwise.selection.members import MEMBERS_DELTA_PP
+from checkwise.text import counted
+
+
+@with_groups
+def command(
+    path: Annotated[
+        Path,
+        typer.Argument(
+            metavar="PATH", help="A run, a predictions folder or a trainer's folder, with weights."
+        ),
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "--out", "-o", help="The new folder, such as model/.")
+    ],
+    rule: RuleName = None,
+    average: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHAT",
+            help="probabilities (an ensemble) or weights (one model) of the checkpoints within "
+            f"--delta-pp of the best, by default {MEMBERS_DELTA_PP}. [default: one checkpoint]",
+        ),
+    ] = None,
+    members: Annotated[
+        str | None,
+        typer.Option(
+            metavar="K|all|greedy",
+            help="How many to average: K spread evenly, all, or greedy, which adds one where "
+            "source NLL falls. [default: all]",
+        ),
+    ] = None,
+    calibrator: Annotated[
+        str,
+        typer.Option(metavar="NAME|none", help="How probabilities are calibrated, if they can be."),
+    ] = DEFAULT,
+    *,
+    options: RunRuleOptions,
+    inputs: InputOptions,
+    data: Data = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a model that was deployed there.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write a folder that can be deployed: weights, calibrator, a card that says why, digests.
+
+    Use `export` for a copy of one checkpoint as the trainer saved it, to go on training or to load
+    it as before. Use `deploy` for a model whose probabilities are used: it averages if asked,
+    calibrates on source validation, and `checkwise.deployed.load` reads the folder.
+    """
+    from checkwise.sweep.datasets import read_roots
+    from checkwise.weights.bundle import check_out
+    from checkwise.weights.deploy import Asked, deploy_run
+
+    asked = Asked(average, _members(members), calibrator)  # type: ignore[arg-type]
+    check_out(output, replace=force)
+    runs = inputs.load_runs(path, rule, options)
+    if len(runs) > 1:
+        raise InputError(f"Expected one run in {path}, but found {len(runs)}: name one with --run.")
+    deployment = deploy_run(
+        path,
+        next(iter(runs.values())),
+        output,
+        asked,
+        rule=rule,
+        choosing={**options.weighting, **options.params},
+        roots=read_roots(data or ()),
+        force=force,
+    )
+    if as_json:
+        print(json.dumps({"path": str(output), **deployment.info}, allow_nan=False))
+        return
+    out = printing.console()
+    info = deployment.info
+    steps = ", ".join(map(str, info["steps"]))
+    what = {
+        "single": f"step {steps}",
+        "weights-mean": f"the mean weights of {counted(len(info['steps']), 'step')}: {steps}",
+        "ensemble": f"{counted(len(info['steps']), 'member')}: steps {steps}",
+    }[info["kind"]]
+    out.print(f"Deployed {what}.")
+    if info["calibrator"] is not None:
+        out.print(f"Calibrated with {info['calibrator']} ({info['state']}).")
+    for note in deployment.notes:
+        out.print(f"note: {note}")
+    out.print(f"{output} is complete; {output / 'card.md'} says what it is and what it is not.")
+
+
+def _members(text: str | None) -> int | str | None:
+    if text is None or text in ("all", "greedy"):
+        return text
+    if not text.isascii() or not text.isdigit() or int(text[:9]) < 1:
+        raise InputError(f"Expected --members as a number, all or greedy, but got {text!r:.40}.")
+    return int(text[:9])

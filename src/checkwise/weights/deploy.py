@@ -1,0 +1,296 @@
+"""``deploy``: from a run to a folder with the chosen or averaged model and its calibrator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias
+
+from checkwise.calibrators.registry import DEFAULT, get_calibrator
+from checkwise.errors import InputError
+from checkwise.extras import naming_extras, require
+from checkwise.metrics.settings import whole
+from checkwise.readers import load
+from checkwise.records import Trajectory
+from checkwise.selection import Selection, members, select
+from checkwise.selection.directions import Directions
+from checkwise.selection.members import MEMBERS_DELTA_PP
+from checkwise.selection.standing import Weights
+from checkwise.store import layout
+from checkwise.text import shown
+from checkwise.weights.bundle import CALIBRATION, CARD, BundleFile, check_out, write_bundle
+from checkwise.weights.card import card_of
+from checkwise.weights.deployed_record import DeployedModel, Kind, calibrated, record_of
+from checkwise.weights.members_mean import NEAR_BEST, greedy, source_nll
+from checkwise.weights.run_models import Logits, RunModels, StoredModel, models_of
+
+Average: TypeAlias = Literal["probabilities", "weights"]
+Members: TypeAlias = int | Literal["all", "greedy"]
+NONE: Final = "none"  # as the name of a calibrator
+PREDICT: Final = (
+    "`checkwise predict CHECKPOINTS --function FILE.py:FUNCTION --domains NAMES -o PREDICTIONS` "
+    "writes a folder with them, which `checkwise deploy PREDICTIONS` takes"
+)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What to deploy.
+
+    Args:
+        average: None for one checkpoint, or what is averaged over those near the best.
+        members: how many of these: all, some spread over them, or greedily chosen ones.
+        calibrator: its name; "none" for probabilities as they are.
+    """
+
+    average: Average | None = None
+    members: Members | None = None
+    calibrator: str = DEFAULT
+
+    def __post_init__(self) -> None:
+        if self.average not in (None, "probabilities", "weights"):
+            raise InputError(
+                f"Expected an average of probabilities or weights, but got {shown(self.average)}."
+            )
+        if self.average is None and self.members is not None:
+            raise InputError(
+                "Expected members of an average, but there is none: add --average probabilities "
+                "or weights, or leave the members out."
+            )
+        if self.members not in (None, "all", "greedy"):
+            whole(self.members, "members", least=1)
+        if self.calibrator != NONE:
+            get_calibrator(self.calibrator)
+
+    @property
+    def count(self) -> int | None:
+        """How many members; None for all."""
+        return None if self.members in (None, "all", "greedy") else int(self.members)
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """What ``deploy`` wrote: the folder, ``deployed.json``, the card, and what to know first."""
+
+    folder: Path
+    info: Mapping[str, Any]
+    card: str
+    notes: tuple[str, ...]
+
+
+def deploy(
+    path: str | Path,
+    out: str | Path,
+    *,
+    rule: str | None = None,
+    average: Average | None = None,
+    members: Members | None = None,
+    calibrator: str = DEFAULT,
+    force: bool = False,
+    roots: Mapping[str, str] | None = None,
+    held_out: str | Iterable[str] | None = None,
+    sources: str | Iterable[str] | None = None,
+    columns: Mapping[str, str] | None = None,
+    n: int | Mapping[str, int] | None = None,
+    checkpoints: str | None = None,
+    weights: Weights = "equal",
+    worst_domain: bool = False,
+    directions: Directions | None = None,
+    guard: bool = False,
+    **params: Any,
+) -> Deployment:
+    """Write a folder with the chosen or averaged model, its calibrator, and a card that says why.
+
+    The folder appears whole or not at all, and the same input gives the same bytes.
+    ``checkwise.deployed.load`` reads it.
+
+    Args:
+        path: a run, a predictions folder whose checkpoints are there, or a trainer's folder.
+        out: the new folder.
+        rule: how the checkpoint is chosen, as for :func:`select`; not with an average.
+        average: "probabilities" (an ensemble) or "weights" (one model) of the checkpoints within
+            ``delta_pp`` points of the best, by default 1.
+        members: "all" of these, a number of them spread evenly, or "greedy": the one of lowest
+            source NLL, then each with which the source NLL of the mean falls.
+        calibrator: its name, "none" for none. It is fitted to the logits of source validation;
+            where there are none the model is deployed without, and the card says so.
+        force: replace a model that was deployed there before.
+        roots: data set → its folder, to evaluate runs of checkwise that saved no logits.
+        held_out, sources, columns, n, checkpoints: as for :func:`load`.
+        weights, worst_domain, directions, guard, params: as for :func:`select`.
+    """
+    asked = Asked(average, members, calibrator)
+    run = load(
+        path, held_out=held_out, sources=sources, columns=columns, n=n, checkpoints=checkpoints
+    )
+    choosing: dict[str, Any] = {"weights": weights, "worst_domain": worst_domain, **params}
+    choosing |= {"directions": directions} if directions else {}
+    choosing |= {"guard": True} if guard else {}
+    return deploy_run(
+        Path(path), run, Path(out), asked, rule=rule, choosing=choosing, roots=roots, force=force
+    )
+
+
+def deploy_run(
+    path: Path,
+    run: Trajectory,
+    out: Path,
+    asked: Asked,
+    *,
+    rule: str | None,
+    choosing: Mapping[str, Any],
+    roots: Mapping[str, str] | None = None,
+    force: bool = False,
+) -> Deployment:
+    """The same for a run that was read from ``path``; ``choosing`` has the options of select."""
+    require("torch", "safetensors")
+    check_out(out, replace=force)
+    _check_apart(path, out)
+    models = models_of(path, run, roots or {})
+    selection = _choose(run, rule, asked, choosing)
+    _check_weights(selection, path)
+    model = _model(models, selection, asked)
+    calibration = calibrated(model, None if asked.calibrator == NONE else asked.calibrator)
+    info = record_of(model, calibration, facts=models.facts, name=_name(path, run))
+    card = card_of(model, calibration, info)
+    files = [
+        *(file for stored in model.stored for file in stored.files),
+        BundleFile(CALIBRATION, layout.encode_json(calibration.as_dict()).encode()),
+        BundleFile(CARD, card.encode(errors="backslashreplace")),
+    ]
+    written = write_bundle(out, files, info, replace=force)
+    return Deployment(out, written, card, (*model.notes, *calibration.notes))
+
+
+def _choose(
+    run: Trajectory, rule: str | None, asked: Asked, choosing: Mapping[str, Any]
+) -> Selection:
+    if asked.average is None:
+        return select(run, rule, **choosing)
+    if rule is not None:
+        raise InputError(
+            f"Expected no rule with an average, which takes every checkpoint near the best, but "
+            f"got {rule}: leave out --rule, or --average."
+        )
+    taken = ("weights", "worst_domain", "delta_pp", "directions", "guard")
+    other = [name for name in choosing if name not in taken]
+    if other:
+        raise InputError(
+            f"Expected only delta_pp with an average, but got {other[0]}: leave it out."
+        )
+    return select(run, NEAR_BEST, **{"delta_pp": MEMBERS_DELTA_PP, **choosing})
+
+
+@naming_extras()
+def _model(models: RunModels, selection: Selection, asked: Asked) -> DeployedModel:
+    if asked.average is None:
+        return _single(models, selection, selection.step)
+    delta_pp = selection.params["delta_pp"]
+    steps: Sequence[int] = members(selection, asked.count, delta_pp=delta_pp)
+    if asked.members == "greedy":
+        steps = _greedy(models, members(selection, delta_pp=delta_pp), asked.average)
+    if len(steps) == 1:
+        note = f"the average is of one checkpoint, step {steps[0]}"
+        return replace(_single(models, selection, steps[0]), notes=(note,))
+    if asked.average == "weights":
+        stored = models.mean(steps)
+        return DeployedModel(
+            "weights-mean", selection, tuple(steps), (stored,), models.format, stored.logits,
+            notes=stored.notes, unmeasured=_unmeasured("weights-mean"),
+        )  # fmt: skip
+    return DeployedModel(
+        "ensemble",
+        selection,
+        tuple(steps),
+        tuple(models.checkpoint(step, alone=False) for step in steps),
+        models.format,
+        _ensemble_logits([models.logits(step) for step in steps]),
+        unmeasured=_unmeasured("ensemble"),
+    )
+
+
+def _single(models: RunModels, selection: Selection, step: int) -> DeployedModel:
+    stored: StoredModel = models.checkpoint(step, alone=True)
+    return DeployedModel(
+        "single",
+        selection,
+        (step,),
+        (stored,),
+        models.format,
+        models.logits(step),
+        unmeasured=_unmeasured("single"),
+    )
+
+
+def _unmeasured(kind: Kind) -> str:
+    """What to do where a model has no logits on source validation."""
+    if kind == "weights-mean":
+        return (
+            "nobody has evaluated this mean of weights: evaluate it on validation data and fit a "
+            "calibrator with `checkwise.calibrators.fit`, or average probabilities instead"
+        )
+    return f"there are no logits of source validation: {PREDICT}"
+
+
+def _greedy(models: RunModels, steps: Sequence[int], average: Average) -> list[int]:
+    """Members from the lowest source NLL up, each added where that of the mean falls."""
+    logits = {step: models.logits(step) for step in steps}
+    if any(z is None for z in logits.values()):
+        raise InputError(
+            "Expected logits of source validation to add members greedily, but there are none: "
+            f"{PREDICT}; or take all members."
+        )
+
+    def nll(taken: Sequence[int]) -> float:
+        if average == "weights" and len(taken) > 1:
+            mean = models.mean(taken).logits
+            if mean is None:
+                raise InputError(
+                    "Expected a run that checkwise trained, to evaluate means of weights, but this "
+                    "is none: take all members, or average probabilities."
+                )
+            return source_nll(mean)
+        mean = _ensemble_logits([logits[step] for step in taken])
+        return source_nll(mean or {})
+
+    offered = sorted(steps, key=lambda step: nll([step]))
+    return sorted(greedy(offered, nll))
+
+
+def _ensemble_logits(outputs: Sequence[Logits | None]) -> Logits | None:
+    """Logits whose softmax is the mean of the members' probabilities."""
+    from checkwise.weights.evaluate import log_mean_probabilities
+
+    known = [logits for logits in outputs if logits is not None]
+    if len(known) < len(outputs):
+        return None
+    if len(known) == 1:
+        return known[0]
+    return {
+        domain: (log_mean_probabilities([logits[domain][0] for logits in known]), labels)
+        for domain, (_, labels) in known[0].items()
+    }
+
+
+def _check_weights(selection: Selection, path: Path) -> None:
+    if not any(selection.trajectory.paths or ()):
+        raise InputError(
+            f"Expected a run whose checkpoints are on disk, but {path} names none: keep the "
+            "checkpoint of every record (in a table, a column `path`; for a log, --checkpoints)."
+        )
+
+
+def _check_apart(path: Path, out: Path) -> None:
+    """A model is put beside the run, never inside its records and never around it."""
+    place, run = out.resolve(), path.resolve()
+    if run.is_relative_to(place) or layout.is_record(out) or layout.is_own_folder(out):
+        raise InputError(
+            f"Expected a folder of its own for the model, but {out} is the run's, or holds it: "
+            "choose another."
+        )
+
+
+def _name(path: Path, run: Trajectory) -> str:
+    """What the run is called wherever its folder lies."""
+    return str(run.key) if run.key is not None else path.resolve().name

@@ -1,0 +1,130 @@
+"""What is known of a model that is deployed, and the plain values that ``deployed.json`` keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from typing import Any, Literal, TypeAlias
+
+from checkwise import __version__
+from checkwise.calibrators import Change, Fitted, change_of, fit
+from checkwise.calibrators.calibrator import SCHEMA
+from checkwise.selection import Selection
+from checkwise.text import printable
+from checkwise.weights.run_models import Format, Logits, StoredModel
+from checkwise.weights.source_metrics import Measured, measure, recorded
+
+Kind: TypeAlias = Literal["single", "weights-mean", "ensemble"]
+
+
+@dataclass(frozen=True, eq=False)
+class DeployedModel:
+    """A model and where it comes from.
+
+    Args:
+        kind: one checkpoint, one mean of weights, or several members.
+        selection: the choice, or, for an average, the feasible set.
+        steps: what it is made of.
+        stored: the model, or every member of it.
+        format: how its weights are kept.
+        logits: on source validation; None where nobody evaluated it.
+        notes: what to know about it.
+        unmeasured: what to do where there are no logits.
+    """
+
+    kind: Kind
+    selection: Selection
+    steps: tuple[int, ...]
+    stored: tuple[StoredModel, ...]
+    format: Format
+    logits: Logits | None
+    notes: tuple[str, ...] = ()
+    unmeasured: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """How a model is calibrated, and what is known of it on source validation.
+
+    ``plain`` and ``after`` are metrics before and after; ``change`` is the cross-fitted change of
+    the NLL. Without a calibrator ``reason`` says why.
+    """
+
+    fitted: Fitted | None
+    plain: Mapping[str, Measured]
+    after: Mapping[str, Measured]
+    change: Change | None = None
+    reason: str = ""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to know first."""
+        if self.fitted is None:
+            return (f"no calibrator: {self.reason}",)
+        return self.fitted.conditions
+
+    def as_dict(self) -> dict[str, Any]:
+        """The content of ``calibration.json``."""
+        if self.fitted is None:
+            return {"schema": SCHEMA, "calibrator": None, "reason": self.reason}
+        change = None if self.change is None else asdict(self.change)
+        return {**self.fitted.to_dict(), "cross_fitted_change_of_nll": change}
+
+
+def calibrated(model: DeployedModel, calibrator: str | None) -> Calibration:
+    """Fit the calibrator to the model's logits on source validation, if there are any."""
+    settings = model.selection.trajectory.metric_settings
+    if model.logits is None:
+        known = recorded(model.selection, model.steps[0]) if model.kind == "single" else {}
+        return Calibration(None, known, {}, reason=model.unmeasured)
+    plain = measure(model.logits, **settings)
+    if calibrator is None:
+        return Calibration(None, plain, {}, reason="none was asked for")
+    logits = dict(model.logits)
+    fitted = fit(logits, calibrator)
+    after = measure({d: (fitted.apply(z), y) for d, (z, y) in logits.items()}, **settings)
+    return Calibration(fitted, plain, after, change_of(logits, fitted))
+
+
+def record_of(
+    model: DeployedModel, calibration: Calibration, *, facts: Mapping[str, Any], name: str
+) -> dict[str, Any]:
+    """The content of ``deployed.json`` but for the digests."""
+    selection = model.selection
+    chosen = selection.as_dict()
+    fitted = calibration.fitted
+    return {
+        "kind": model.kind,
+        "name": printable(name),
+        "rule": chosen["rule"],
+        "rule_reason": chosen["rule_reason"],
+        "params": chosen["params"],
+        "weights": chosen["weights"],
+        "worst_domain": chosen["worst_domain"],
+        "steps": list(model.steps),
+        "feasible_steps": chosen["feasible_steps"],
+        "checkpoints": chosen["checkpoints"],
+        "domains": chosen["domains"],
+        "format": model.format,
+        "members": [stored.place for stored in model.stored],
+        "calibrator": None if fitted is None else fitted.name,
+        "state": None if fitted is None else fitted.state,
+        "metrics": {
+            "plain": {name: value.as_dict() for name, value in calibration.plain.items()},
+            "calibrated": {name: value.as_dict() for name, value in calibration.after.items()},
+        },
+        "saturation": chosen["saturation"],
+        "guarantee": chosen["guarantee"] if model.kind == "single" else None,
+        "notes": [printable(note) for note in (*model.notes, *calibration.notes)],
+        "digest": chosen["digest"],
+        **facts,
+        "versions": _versions(),
+    }
+
+
+def _versions() -> dict[str, str]:
+    installed = {
+        package: metadata.version(package) for package in ("torch", "safetensors", "numpy")
+    }
+    return {"checkwise": __version__, **installed}

@@ -1,0 +1,173 @@
+"""Fitted calibrators as torch modules: logits in, calibrated logits out, ready for export.
+
+Each does what the ``transform`` of its calibrator does with arrays. Parameters keep their precision
+when the module around them is cast to half precision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import log, log1p
+from typing import Any, Final
+
+import torch
+from torch import Tensor, nn
+
+from checkwise.calibrators import Fitted
+from checkwise.errors import InputError
+
+
+def transform_of(fitted: Fitted | None) -> nn.Module:
+    """The module that does what a fitted calibrator does."""
+    if fitted is None or fitted.params is None:
+        return nn.Identity()
+    if fitted.name not in _MODULES:
+        raise InputError(
+            f"Expected a calibrator among {', '.join(_MODULES)}, but got {fitted.name}: apply it "
+            "to the logits as an array (`calibrator.apply`)."
+        )
+    return _MODULES[fitted.name](fitted.params)
+
+
+class _Transform(nn.Module):
+    """Constants that follow the module to its device but keep their type."""
+
+    def _constant(self, name: str, values: Any, dtype: torch.dtype = torch.float64) -> None:
+        self.register_buffer(name, torch.tensor(values, dtype=dtype), persistent=False)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> nn.Module:
+        for name, constant in self._buffers.items():
+            if constant is not None:
+                self._buffers[name] = constant.to(fn(constant).device)
+        return self
+
+
+class Divide(_Transform):
+    """z / T."""
+
+    def __init__(self, params: Mapping[str, Any]):
+        super().__init__()
+        self.temperature = float(params["temperature"])
+
+    def forward(self, logits: Tensor) -> Tensor:
+        return logits / self.temperature
+
+
+class Stretch(_Transform):
+    """v ⊙ z + b."""
+
+    scale: Tensor
+    bias: Tensor
+
+    def __init__(self, params: Mapping[str, Any]):
+        super().__init__()
+        self._constant("scale", params["scale"])
+        self._constant("bias", params["bias"])
+
+    def forward(self, logits: Tensor) -> Tensor:
+        return (logits.double() * self.scale + self.bias).to(logits.dtype)
+
+
+class DivideAndMix(_Transform):
+    """log((1 − ε) softmax(z / T) + ε / C)."""
+
+    def __init__(self, params: Mapping[str, Any]):
+        super().__init__()
+        self.temperature, self.uniform = float(params["temperature"]), float(params["uniform"])
+
+    def forward(self, logits: Tensor) -> Tensor:
+        log_p = (logits.double() / self.temperature).log_softmax(-1)
+        return _mixed(log_p, self.uniform).to(logits.dtype)
+
+
+class Mixture(_Transform):
+    """log(w₁ softmax(z / T) + w₂ softmax(z) + w₃ / C)."""
+
+    def __init__(self, params: Mapping[str, Any]):
+        super().__init__()
+        self.temperature = float(params["temperature"])
+        self.shares = tuple(float(weight) for weight in params["weights"])
+
+    def forward(self, logits: Tensor) -> Tensor:
+        z = logits.double()
+        one, two, three = self.shares
+        p = one * (z / self.temperature).softmax(-1) + two * z.softmax(-1) + three / z.shape[-1]
+        return p.clamp_min(torch.finfo(torch.float64).tiny).log().to(logits.dtype)
+
+
+class DivideByLikeness(_Transform):
+    """z / T with T a mean over domains, weighted by how much the logits look like each domain's."""
+
+    slopes: Tensor
+    offsets: Tensor
+    by_domain: Tensor
+
+    def __init__(self, params: Mapping[str, Any]):
+        super().__init__()
+        self._constant("slopes", params["slopes"])
+        self._constant("offsets", params["offsets"])
+        self._constant("by_domain", [params["temperatures"][name] for name in params["domains"]])
+
+    def forward(self, logits: Tensor) -> Tensor:
+        z = logits.double()
+        centred = z - z.mean(-1, keepdim=True)
+        shares = (centred @ self.slopes + self.offsets).softmax(-1)
+        return (z / (shares @ self.by_domain).unsqueeze(-1)).to(logits.dtype)
+
+
+class LookUp(_Transform):
+    """Levels of a monotone function per class, normalised and mixed with the uniform."""
+
+    def __init__(self, params: Mapping[str, Any]):
+        super().__init__()
+        self.classes, self.uniform = len(params["knots"]), float(params["uniform"])
+        for number, (knots, levels) in enumerate(
+            zip(params["knots"], params["levels"], strict=True)
+        ):
+            self._constant(f"knots{number}", knots)
+            self._constant(f"levels{number}", levels)
+
+    def forward(self, logits: Tensor) -> Tensor:
+        p = logits.double().softmax(-1)
+        columns = [
+            _interpolated(
+                p[..., number],
+                self.get_buffer(f"knots{number}"),
+                self.get_buffer(f"levels{number}"),
+            )
+            for number in range(self.classes)
+        ]
+        level = torch.stack(columns, dim=-1)
+        total = level.sum(-1, keepdim=True)
+        empty = total <= 0
+        share = torch.where(empty, 1 / self.classes, level / torch.where(empty, 1.0, total))
+        return _mixed(share.log(), self.uniform).to(logits.dtype)
+
+
+def _interpolated(x: Tensor, knots: Tensor, levels: Tensor) -> Tensor:
+    """Straight lines between knots; beyond them the outermost levels, as ``numpy.interp``."""
+    if len(knots) == 1:
+        return levels[0].expand_as(x)
+    after = (x.unsqueeze(-1) >= knots).sum(-1).clamp(1, len(knots) - 1)
+    left, right = knots[after - 1], knots[after]
+    low, high = levels[after - 1], levels[after]
+    share = ((x - left) / (right - left)).clamp(0, 1)
+    return low + share * (high - low)
+
+
+def _mixed(log_p: Tensor, uniform: float) -> Tensor:
+    """log((1 − ε) p + ε / C)."""
+    if uniform == 0:
+        return log_p
+    floor = torch.full_like(log_p, log(uniform / log_p.shape[-1]))
+    return torch.logaddexp(log1p(-uniform) + log_p, floor)
+
+
+_MODULES: Final[Mapping[str, Callable[[Mapping[str, Any]], nn.Module]]] = {
+    **dict.fromkeys(("ts", "ts-soften", "ts-max", "ts-multi"), Divide),
+    "ts-mix": DivideAndMix,
+    "ts-weighted": DivideByLikeness,
+    "ets": Mixture,
+    "vector": Stretch,
+    "isotonic": LookUp,
+}

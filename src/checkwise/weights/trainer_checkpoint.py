@@ -1,0 +1,135 @@
+"""The weights inside a checkpoint that some trainer wrote: a file, or a folder of transformers.
+
+Files are read as tensors and plain containers only: nothing in them can run code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pickle
+from collections.abc import Mapping
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from checkwise.errors import InputError
+from checkwise.extras import naming_extras
+from checkwise.store.copying import Source, tree_of
+from checkwise.store.safe_read import open_regular
+from checkwise.text import shown
+from checkwise.weights.checkpoints import decode
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+SAFETENSORS: Final = ".safetensors"
+# Where trainers put the weights among other things: Lightning and timm, fastai, many tutorials.
+STATES: Final = ("state_dict", "model_state_dict", "model_state", "model", "net", "network")
+EMA: Final = ("state_dict_ema", "ema", "ema_state_dict", "model_ema")
+_TORCH: Final = (".pt", ".pth", ".ckpt", ".bin", ".tar")
+# What a transformers checkpoint holds beside the model; arguments and states are pickles.
+_OF_TRAINING: Final = (
+    "optimizer.*",
+    "scheduler.*",
+    "scaler.*",
+    "rng_state*",
+    "training_args.bin",
+    "trainer_state.json",
+    "zero_to_fp32.py",
+    "latest",
+)
+_SHARDED: Final = ("global_step*/*", "optimizer_*/*", "pytorch_model_fsdp*/*")
+
+
+def read_state(path: Path) -> dict[str, Tensor]:
+    """The state dict in a file, with every tensor in memory of its own."""
+    if path.suffix == SAFETENSORS:
+        with open_regular(path) as file:
+            return decode(file.read(), path)
+    if path.suffix not in _TORCH:
+        raise InputError(
+            f"Expected weights of PyTorch ({SAFETENSORS}, {', '.join(_TORCH)}), but got {path}: "
+            "`checkwise export` copies any checkpoint as it is."
+        )
+    content = _load(path)
+    state = _state_of(content, path)
+    return {name: tensor.detach().clone() for name, tensor in state.items()}
+
+
+@naming_extras()
+def _load(path: Path) -> Any:
+    import torch
+
+    try:
+        # timm saves its command line beside the weights.
+        with open_regular(path) as file, torch.serialization.safe_globals([argparse.Namespace]):
+            return torch.load(file, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        reason = str(error).partition("GLOBAL ")[2].split(" ")[0] or "more than tensors"
+        raise InputError(
+            f"Expected tensors and plain containers, but {path} holds {shown(reason)}, which is "
+            "not loaded because it could run code: save its state dict alone "
+            "(`torch.save(model.state_dict(), …)`), or copy the file with `checkwise export`."
+        ) from None
+    except (OSError, EOFError, RuntimeError, ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"Expected a checkpoint of PyTorch, but got: {error!s:.200} in {path}: restore the "
+            "file, or choose another checkpoint."
+        ) from None
+
+
+def _state_of(content: Any, path: Path) -> Mapping[str, Tensor]:
+    if _is_state(content):
+        return dict(content)
+    places = content if isinstance(content, Mapping) else {}
+    averages = [name for name in EMA if _is_state(places.get(name))]
+    states = [name for name in STATES if _is_state(places.get(name))]
+    if len(states) == 1 and not averages:
+        state: Mapping[str, Tensor] = places[states[0]]
+        return state
+    both = [*states, *averages]
+    if both:
+        raise InputError(
+            f"Expected one model, but {path} holds {', '.join(both)}: save the one that was "
+            "evaluated to a file of its own."
+        )
+    raise InputError(
+        f"Expected a state dict, by itself or under {', '.join(STATES)}, but {path} holds "
+        f"{shown(list(places) if places else type(content).__name__)}: save `model.state_dict()`."
+    )
+
+
+def _is_state(content: Any) -> bool:
+    import torch
+
+    return (
+        isinstance(content, Mapping)
+        and len(content) > 0
+        and all(isinstance(name, str) for name in content)
+        and all(isinstance(value, torch.Tensor) for value in content.values())
+    )
+
+
+def model_files(folder: Path) -> list[Source]:
+    """The files of a transformers checkpoint that ``from_pretrained`` reads.
+
+    States of the optimiser, the schedule and random numbers stay behind.
+    """
+    _, files = tree_of(folder)
+    if any(fnmatch(file.name, pattern) for file in files for pattern in _SHARDED):
+        raise InputError(
+            f"Expected a checkpoint with the whole model, but {folder} is split over processes: "
+            "save the model with `trainer.save_model()`."
+        )
+    of_model = [
+        file
+        for file in sorted(files, key=lambda file: file.name)
+        if not any(fnmatch(file.name, pattern) for pattern in _OF_TRAINING)
+        and not any(part.startswith(".") for part in file.name.split("/"))
+    ]
+    if not any(fnmatch(file.name, "*.safetensors") for file in of_model):
+        raise InputError(
+            f"Expected a folder with the weights as safetensors, as transformers saves them, but "
+            f"{folder} has none: `checkwise export` copies any checkpoint as it is."
+        )
+    return of_model

@@ -1,0 +1,421 @@
+"""A deployed model: the same probabilities as evaluated, the same bytes, and nothing half."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import checkwise as cw
+from checkwise.calibrators import calibrators, fit
+from checkwise.cli import main
+from checkwise.deployed import Calibrated, load
+from checkwise.errors import InputError
+from checkwise.store.cohort import open_cohort
+from checkwise.weights.evaluate import open_data, open_run
+from tests.weights.cohorts import complaint
+from tests.weights.deployments import CLASSES, DOMAINS, contents, examples, network, train
+
+WAYS: dict[str, dict[str, Any]] = {
+    "single": {},
+    "ensemble": {"average": "probabilities", "delta_pp": 3},
+    "three": {"average": "probabilities", "members": 3, "delta_pp": 3},
+    "greedy": {"average": "probabilities", "members": "greedy", "delta_pp": 3},
+    "mean": {"average": "weights", "delta_pp": 3},
+}
+
+
+@pytest.fixture(scope="module")
+def predictions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return train(tmp_path_factory.mktemp("deploy"))
+
+
+def probabilities(model: Calibrated, domain: str) -> Any:
+    with torch.no_grad():
+        return model.probabilities(examples(domain)[0]).double().numpy()
+
+
+def saved_logits(predictions: Path, step: int, domain: str) -> Any:
+    with np.load(predictions / f"step-{step:06d}" / f"{domain}.npz") as arrays:
+        return torch.tensor(arrays["logits"]).double()
+
+
+@pytest.mark.parametrize("way", ["single", "ensemble", "three", "greedy"])
+def test_deployed_probabilities_are_those_of_the_saved_logits(
+    predictions: Path, way: str, tmp_path: Path
+) -> None:
+    done = cw.deploy(predictions, tmp_path / "model", **WAYS[way])
+    deployed = load(tmp_path / "model")
+    assert deployed.calibrator is not None
+    temperature = deployed.calibrator.temperature or 0
+    model = deployed.module(network())
+    for domain in DOMAINS:
+        softmax = [saved_logits(predictions, s, domain).softmax(1) for s in done.info["steps"]]
+        mean = torch.stack(softmax).mean(0)
+        expected = (mean.log() / temperature).softmax(1).numpy()
+        assert np.abs(probabilities(model, domain) - expected).max() < 1e-6
+        z = mean.log().numpy()
+        assert np.abs(deployed.calibrator.probabilities(z) - expected).max() < 1e-6
+    nll = [
+        cw.metrics.evaluate(probs=probabilities(model, d), labels=examples(d)[1].numpy()).nll
+        for d in DOMAINS
+    ]
+    assert done.info["metrics"]["calibrated"]["nll"]["value"] == pytest.approx(
+        np.mean(nll), abs=1e-6
+    )
+
+
+def test_a_mean_of_weights_is_the_mean_and_says_that_nobody_evaluated_it(
+    predictions: Path, tmp_path: Path
+) -> None:
+    done = cw.deploy(predictions, tmp_path / "model", **WAYS["mean"])
+    weights = load(tmp_path / "model").weights
+    assert isinstance(weights, dict)
+    states = [
+        torch.load(predictions / f"step-{step:06d}" / "model.pt", weights_only=True)
+        for step in done.info["steps"]
+    ]
+    for name, tensor in weights.items():
+        assert torch.allclose(tensor, torch.stack([s[name] for s in states]).mean(0), atol=1e-6)
+    assert done.info["calibrator"] is None
+    assert any("nobody has evaluated" in note for note in done.notes)
+    assert "Nobody has evaluated" in done.card or "nobody has evaluated" in done.card
+
+
+def test_stale_batchnorm_statistics_are_reported(tmp_path: Path) -> None:
+    folder = train(tmp_path, ".safetensors", batchnorm=True)
+    done = cw.deploy(folder, tmp_path / "model", average="weights", delta_pp=5)
+    assert any("update_bn" in note for note in done.notes)
+    weights = load(tmp_path / "model").weights
+    first = load_file(folder / f"step-{done.info['steps'][0]:06d}" / "model.safetensors")
+    assert isinstance(weights, dict)
+    assert torch.equal(weights["1.running_mean"], first["1.running_mean"])
+    assert not torch.equal(weights["1.weight"], first["1.weight"])
+
+
+@pytest.mark.parametrize("suffix", [".pt", ".ckpt", ".safetensors"])
+def test_weights_of_any_file_are_those_that_were_saved(suffix: str, tmp_path: Path) -> None:
+    folder = train(tmp_path, suffix)
+    done = cw.deploy(folder, tmp_path / "model")
+    weights = load(tmp_path / "model").weights
+    path = folder / f"step-{done.info['steps'][0]:06d}" / f"model{suffix}"
+    if suffix == ".safetensors":
+        expected = load_file(path)
+    else:
+        expected = torch.load(path, weights_only=True)
+        expected = expected.get("state_dict", expected)
+    assert isinstance(weights, dict)
+    assert weights.keys() == expected.keys()
+    assert all(torch.equal(weights[name], tensor) for name, tensor in expected.items())
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_same_input_gives_the_same_bytes_wherever_it_lies(
+    predictions: Path, way: str, tmp_path: Path
+) -> None:
+    cw.deploy(predictions, tmp_path / "one", **WAYS[way])
+    moved = tmp_path / "elsewhere" / "predictions"
+    shutil.copytree(predictions, moved)
+    cw.deploy(moved, tmp_path / "two", **WAYS[way])
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
+    text = b"".join(contents(tmp_path / "one").values())
+    assert os.fsencode(tmp_path) not in text
+    assert os.fsencode(predictions) not in text
+
+
+def test_every_calibrator_is_the_same_as_a_module() -> None:
+    random = np.random.default_rng(0)
+    logits: Any = {
+        d: (random.normal(0, 3, (400, CLASSES)), random.integers(0, CLASSES, 400)) for d in DOMAINS
+    }
+    for z, y in logits.values():
+        z[np.arange(len(y)), y] += 2
+    fresh = random.normal(0, 3, (500, CLASSES)).astype(np.float32)
+    for name in calibrators():
+        fitted = fit(logits, name)
+        assert fitted.params is not None, name
+        model = Calibrated(torch.nn.Identity(), fitted)
+        given = model.probabilities(torch.from_numpy(fresh)).numpy()
+        assert np.abs(given - fitted.probabilities(fresh)).max() < 1e-6, name
+        half = model.half().probabilities(torch.from_numpy(fresh).half())
+        expected = fitted.probabilities(fresh.astype(np.float16))
+        assert half.dtype == torch.float32
+        assert np.abs(half.numpy() - expected).max() < 1e-6, name
+        exported = torch.export.export(model.float(), (torch.from_numpy(fresh),)).module()
+        again = exported(torch.from_numpy(fresh)).softmax(1).numpy()
+        assert np.abs(again - fitted.probabilities(fresh)).max() < 1e-6, name
+
+
+@pytest.mark.parametrize("way", ["single", "three"])
+def test_an_exported_model_gives_the_same_probabilities(
+    predictions: Path, way: str, tmp_path: Path
+) -> None:
+    cw.deploy(predictions, tmp_path / "model", **WAYS[way])
+    model = load(tmp_path / "model").module(network())
+    x = examples("photo")[0]
+    rows = torch.export.Dim("rows", min=2)
+    program = torch.export.export(model, (x,), dynamic_shapes={"args": ((({0: rows}),))})
+    torch.export.save(program, tmp_path / "model.pt2")
+    again = torch.export.load(tmp_path / "model.pt2").module()
+    with torch.no_grad():
+        for inputs in (x, x[:7]):
+            expected = model.probabilities(inputs)
+            assert torch.allclose(again(inputs).softmax(1), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("way", ["single", "three"])
+def test_onnx_gives_the_same_probabilities(predictions: Path, way: str, tmp_path: Path) -> None:
+    pytest.importorskip("onnx")
+    pytest.importorskip("onnxscript")
+    runtime = pytest.importorskip("onnxruntime")
+    cw.deploy(predictions, tmp_path / "model", **WAYS[way])
+    model = load(tmp_path / "model").module(network())
+    x = examples("photo")[0]
+    torch.onnx.export(model, (x,), tmp_path / "model.onnx", dynamo=True, verbose=False)
+    session = runtime.InferenceSession(tmp_path / "model.onnx")
+    (logits,) = session.run(None, {session.get_inputs()[0].name: x.numpy()})
+    with torch.no_grad():
+        expected = model.probabilities(x)
+    assert torch.allclose(torch.from_numpy(logits).softmax(1), expected, atol=1e-6)
+
+
+def test_a_half_precision_network_is_scaled_in_float32(predictions: Path, tmp_path: Path) -> None:
+    cw.deploy(predictions, tmp_path / "model")
+    model = load(tmp_path / "model").module(network())
+    x = examples("art")[0]
+    with torch.no_grad():
+        half = model.bfloat16()
+        z = half.members[0](x.bfloat16()).float()
+        temperature = load(tmp_path / "model").calibrator.temperature  # type: ignore[union-attr]
+        assert torch.allclose(
+            half.probabilities(x.bfloat16()), (z / temperature).softmax(1), atol=1e-6
+        )
+
+
+@pytest.mark.parametrize("average", [None, "probabilities", "weights"])
+def test_a_run_of_ours_is_deployed_as_it_was_evaluated(
+    cohort: Path, average: Any, tmp_path: Path
+) -> None:
+    record = open_cohort(cohort)
+    key = next(iter(record.runs))
+    options = {} if average is None else {"average": average, "delta_pp": "20"}
+    done = cw.deploy(record.runs[key], tmp_path / "model", **options)
+    run = open_run(record, key, open_data(record, key.dataset, {}))
+    deployed = load(tmp_path / "model")
+    weights = deployed.weights
+    states = weights if isinstance(weights, list) else [weights]
+    assert deployed.calibrator is not None
+    logits = [run.outputs(state).of("source") for state in states]
+    module = torch.nn.Sequential(run.algorithm.featurizer, run.algorithm.classifier)
+    names = {"featurizer": "0", "classifier": "1"}
+    model = Calibrated([_filled(module, state, names) for state in states], deployed.calibrator)
+    for part in run.source_parts:
+        softmax = [torch.tensor(outputs[part.domain][0]).double().softmax(1) for outputs in logits]
+        z = torch.stack(softmax).mean(0).log().numpy()
+        expected = deployed.calibrator.probabilities(z)
+        with torch.no_grad():
+            given = model.probabilities(run.data.inputs.rows(part.index, part.rows))
+        assert np.abs(given.numpy() - expected).max() < 1e-6
+    if average is None:
+        step = done.info["steps"][0]
+        source = run.folder / "checkpoints" / f"step-{step:06d}.safetensors"
+        assert (tmp_path / "model" / "weights.safetensors").read_bytes() == source.read_bytes()
+    again = cw.deploy(record.runs[key], tmp_path / "again", **options)
+    assert again.info == done.info
+
+
+def _filled(module: torch.nn.Module, state: Any, names: dict[str, str]) -> torch.nn.Module:
+    from copy import deepcopy
+
+    member = deepcopy(module)
+    renamed = {
+        ".".join([names[name.partition(".")[0]], name.partition(".")[2]]): tensor
+        for name, tensor in state.items()
+    }
+    member.load_state_dict(renamed)
+    return member
+
+
+def test_the_command_says_what_it_wrote(
+    predictions: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = str(tmp_path / "model")
+    arguments = ["deploy", str(predictions), "-o", out, "--average", "probabilities"]
+    with pytest.raises(SystemExit) as stop:
+        main([*arguments, "--members", "2", "--delta-pp", "3"])
+    assert stop.value.code == 0
+    printed = capsys.readouterr().out
+    assert "Deployed 2 members: steps" in printed
+    assert "Calibrated with ts-soften (fitted)." in printed
+    assert "holds a deployed model" in complaint(arguments, capsys)
+    with pytest.raises(SystemExit) as stop:
+        main(["deploy", str(predictions), "-o", out, "--force", "--calibrator", "none", "--json"])
+    assert stop.value.code == 0
+    info = json.loads(capsys.readouterr().out)
+    assert (info["kind"], info["calibrator"], info["notes"]) == (
+        "single",
+        None,
+        ["no calibrator: none was asked for"],
+    )
+    assert load(out).calibrator is None
+
+
+REFUSED: dict[str, tuple[list[str], str]] = {
+    "members alone": (["--members", "3"], "add --average"),
+    "odd members": (["--average", "weights", "--members", "some"], "a number, all or greedy"),
+    "no members": (["--average", "weights", "--members", "0"], "a number, all or greedy"),
+    "odd average": (["--average", "logits"], "probabilities or weights"),
+    "rule and average": (["--average", "weights", "--rule", "ac-nc"], "leave out --rule"),
+    "other parameters": (["--average", "weights", "--q", "1"], "only delta_pp"),
+    "odd calibrator": (["--calibrator", "warm"], "Expected a calibrator among"),
+    "greedy weights": (["--average", "weights", "--members", "greedy"], "average probabilities"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_makes_no_sense_is_refused(
+    predictions: Path, case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options, reason = REFUSED[case]
+    wide = [] if "--q" in options else ["--delta-pp", "3"]
+    said = complaint(
+        ["deploy", str(predictions), "-o", str(tmp_path / "model"), *options, *wide], capsys
+    )
+    assert reason in said
+    assert not (tmp_path / "model").exists()
+
+
+def test_only_a_deployed_model_is_ever_replaced(predictions: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "thesis.tex").write_text("the only copy")
+    with pytest.raises(InputError, match="is not empty"):
+        cw.deploy(predictions, other, force=True)
+    for place in (predictions, predictions.parent):
+        with pytest.raises(InputError, match=r"not empty|holds it"):
+            cw.deploy(predictions, place, force=True)
+    link = tmp_path / "link"
+    link.symlink_to(other)
+    with pytest.raises(InputError, match="a file or a link"):
+        cw.deploy(predictions, link, force=True)
+    assert (other / "thesis.tex").read_text() == "the only copy"
+
+
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    "weights.safetensors": lambda path: path.write_bytes(path.read_bytes()[:-1] + b"\1"),
+    "calibration.json": lambda path: path.write_text(path.read_text().replace("1.", "0.", 1)),
+    "card.md": lambda path: path.write_text("perfect"),
+    "deployed.json": lambda path: path.write_text(path.read_text().replace('"ac-nc"', '"ac-ne"')),
+    "model.py": lambda path: path.write_text("import os"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_a_damaged_model_is_refused_by_the_name_of_the_file(
+    predictions: Path, name: str, tmp_path: Path
+) -> None:
+    cw.deploy(predictions, tmp_path / "model")
+    load(tmp_path / "model")
+    DAMAGE[name](tmp_path / "model" / name)
+    with pytest.raises(InputError, match=f"{name} was (changed|added) since"):
+        load(tmp_path / "model")
+
+
+@pytest.mark.parametrize("name", ["weights.safetensors", "calibration.json", "card.md"])
+def test_a_missing_file_or_a_link_is_refused_by_name(
+    predictions: Path, name: str, tmp_path: Path
+) -> None:
+    cw.deploy(predictions, tmp_path / "model")
+    (tmp_path / "model" / name).rename(tmp_path / name)
+    with pytest.raises(InputError, match=name):
+        load(tmp_path / "model")
+    (tmp_path / "model" / name).symlink_to(tmp_path / name)
+    with pytest.raises(InputError, match=f"{name} is a link"):
+        load(tmp_path / "model")
+
+
+@pytest.mark.parametrize("name", ["../secret", "/etc/passwd", "a/../../b", "", "a\\b"])
+def test_no_name_in_a_file_becomes_a_path(predictions: Path, name: str, tmp_path: Path) -> None:
+    from checkwise.weights.bundle import _own_digest
+
+    cw.deploy(predictions, tmp_path / "model")
+    path = tmp_path / "model" / "deployed.json"
+    content = json.loads(path.read_text())
+    content["files"][name] = content["files"]["card.md"]
+    content["sha256"] = _own_digest(content)
+    path.write_text(json.dumps(content))
+    with pytest.raises(InputError, match=r"deployed.json names"):
+        load(tmp_path / "model")
+
+
+class Ran:
+    """What a hostile checkpoint would do."""
+
+    def __reduce__(self) -> Any:
+        return os.mkdir, ("ran",)
+
+
+def test_nothing_in_a_checkpoint_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = train(tmp_path / "run")
+    for path in folder.glob("*/model.pt"):
+        torch.save({"state_dict": torch.load(path, weights_only=True), "more": Ran()}, path)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="could run code: save its state dict alone"):
+        cw.deploy(folder, tmp_path / "model")
+    assert not (tmp_path / "ran").exists()
+    assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ({"state_dict": {"a": torch.ones(1)}, "state_dict_ema": {"a": torch.ones(1)}}, "one model"),
+        ({"weights": [1, 2]}, "Expected a state dict"),
+        ([torch.ones(1)], "Expected a state dict"),
+    ],
+)
+def test_a_file_without_one_model_is_refused(content: Any, reason: str, tmp_path: Path) -> None:
+    folder = train(tmp_path / "run")
+    for path in folder.glob("*/model.pt"):
+        torch.save(content, path)
+    with pytest.raises(InputError, match=reason):
+        cw.deploy(folder, tmp_path / "model")
+
+
+def test_a_member_that_is_gone_is_named(predictions: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(predictions, tmp_path / "predictions"))
+    (folder / "step-000050" / "model.pt").unlink()
+    with pytest.raises(InputError, match="checkpoint of step 50"):
+        cw.deploy(folder, tmp_path / "model", **WAYS["ensemble"])
+    assert not (tmp_path / "model").exists()
+
+
+def test_a_network_of_another_shape_is_refused(predictions: Path, tmp_path: Path) -> None:
+    cw.deploy(predictions, tmp_path / "model")
+    with pytest.raises(InputError, match="Expected a network of the shape of"):
+        load(tmp_path / "model").module(torch.nn.Linear(6, CLASSES))
+
+
+def test_saturated_validation_never_sharpens_and_the_card_says_so(tmp_path: Path) -> None:
+    folder = train(tmp_path)
+    for path in folder.glob("*/*.npz"):
+        with np.load(path) as arrays:
+            z, y = arrays["logits"], arrays["labels"]
+        z[np.arange(len(y)), y] += 50
+        z[0] = np.where(np.arange(CLASSES) == y[0], -1, 0)
+        np.savez(path, logits=z, labels=y)
+    done = cw.deploy(folder, tmp_path / "model")
+    fitted = load(tmp_path / "model").calibrator
+    assert fitted is not None
+    assert fitted.state == "saturated"
+    assert fitted.temperature is not None
+    assert fitted.temperature >= 1
+    assert "Saturated: the best checkpoint has 2 errors" in done.card
