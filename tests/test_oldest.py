@@ -7,13 +7,14 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-# Tools that check the source, an extra that has to match the build of torch, and trainers, which
-# are tested where they are installed.
+# Tools that check the source, an extra that has to match the build of torch, and trainers, trackers
+# and engines, which are tested where they are installed.
 UNTESTED = {
-    "mypy", "pandas-stubs", "pre-commit", "ruff", "timm", "lightning", "transformers", "accelerate",
+    "mypy", "pandas-stubs", "pre-commit", "ruff", "timm", "lightning", "pytorch-lightning",
+    "transformers", "accelerate", "mlflow", "ray", "submitit",
 }  # fmt: skip
 # Releases that nobody must install.
-MALICIOUS = {"lightning": ",!=2.6.2,!=2.6.3"}
+MALICIOUS = dict.fromkeys(("lightning", "pytorch-lightning"), ",!=2.6.2,!=2.6.3")
 
 
 def requirements() -> list[str]:
