@@ -48,7 +48,7 @@ def train_cohort(folder: Path, study: str = STUDY) -> Path:
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(study)
     cohort = make_cohort(read_study(file), folder / "cohort", {})
-    work(Job(cohort=str(cohort.path), attempt="test"))
+    work(Job(cohort=str(cohort.path), round="test"))
     return cohort.path
 
 

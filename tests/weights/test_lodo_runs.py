@@ -45,7 +45,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     outer = train_cohort(tmp_path_factory.mktemp("lodo"), STUDY)
     inner = inner_study(Study.from_dict(open_cohort(outer).study), {})
     planned = make_cohort(inner, inner_path(outer), {})
-    work(Job(cohort=str(planned.path), attempt="test"))
+    work(Job(cohort=str(planned.path), round="test"))
     return outer
 
 
