@@ -50,6 +50,22 @@ def test_a_killed_and_a_requeued_job_change_nothing(
     assert cluster.jobs() == {}
 
 
+def test_a_job_that_slurm_warns_saves_and_is_queued_again(
+    cluster: SlurmCluster, reference: Reference, tmp_path: Path
+) -> None:
+    study, expected = reference("small")
+    sweep = start(cluster, study, tmp_path / "out", "--workers", 1)
+    sweep.wait_for_work(1)
+    before = sweep.answers()["worker-0"].pid
+    cluster.run("scancel", "--signal=USR2", *cluster.jobs())
+    sweep.wait(lambda: sweep.answers()["worker-0"].pid != before)
+    (log,) = sweep.out.glob("workers/*/slurm/*_0_log.err")
+    assert "Exiting gracefully after preemption/timeout." in log.read_text()
+    code, _, errors = sweep.end()
+    assert (code, errors) == (0, "")
+    assert all_contents(sweep.out) == expected
+
+
 @LONG
 def test_the_demo_with_a_job_killed_one_requeued_and_one_at_its_time_limit(
     cluster: SlurmCluster, reference: Reference, tmp_path: Path
