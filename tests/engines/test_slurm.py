@@ -60,7 +60,7 @@ def test_a_job_that_slurm_warns_saves_and_is_queued_again(
     cluster.run("scancel", "--signal=USR2", *cluster.jobs())
     sweep.wait(lambda: sweep.answers()["worker-0"].pid != before)
     (log,) = sweep.out.glob("workers/*/slurm/*_0_log.err")
-    assert "Exiting gracefully after preemption/timeout." in log.read_text()
+    assert "Caught signal SIGUSR2" in log.read_text()
     code, _, errors = sweep.end()
     assert (code, errors) == (0, "")
     assert all_contents(sweep.out) == expected
