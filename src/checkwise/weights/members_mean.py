@@ -83,7 +83,7 @@ def greedy(offered: Sequence[Item], nll: Callable[[Sequence[Item]], float]) -> l
 
     Example:
         >>> greedy([5, 1, 9, 6], lambda taken: abs(sum(taken) / len(taken) - 6))
-        [5, 9]
+        [5, 6]
     """
     taken = [offered[0]]
     lowest = nll(taken)
