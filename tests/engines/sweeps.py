@@ -36,6 +36,13 @@ def write_small(folder: Path) -> Path:
     )
 
 
+def write_long(folder: Path) -> Path:
+    """The same runs with so many updates that none ends before it is interrupted."""
+    study = write_small(folder)
+    study.write_text(study.read_text().replace("steps = 61", "steps = 60001"))
+    return study
+
+
 class Sweep:
     """A running ``checkwise sweep`` of a study."""
 

@@ -22,7 +22,7 @@ from tests.engines.sweeps import (
     PATIENCE_SECONDS,
     Sweep,
     all_contents,
-    trained_locally,
+    write_long,
     write_small,
 )
 from tests.requirements import requires
@@ -71,17 +71,17 @@ def test_a_node_that_is_lost_changes_nothing(
 
 
 def test_an_interrupted_sweep_cancels_its_tasks_after_they_saved(
-    cluster: Any, reference: Reference, tmp_path: Path
+    cluster: Any, tmp_path: Path
 ) -> None:
-    study, expected = reference("small")
-    sweep = start(cluster, study, tmp_path / "local")
+    sweep = start(cluster, write_long(tmp_path), tmp_path / "out")
     sweep.wait_for_work(2)
     sweep.process.send_signal(signal.SIGINT)
     code, printed, errors = sweep.end()
     assert (code, errors) == (130, "")
     assert "The same command continues them where they stopped." in printed
-    assert not any(run.state == "running" for run in sweep.statuses())
-    assert trained_locally(study, tmp_path) == expected
+    states = [run.state for run in sweep.statuses()]
+    assert states.count("interrupted") >= 2
+    assert set(states) == {"interrupted", "waiting"}
 
 
 def test_workers_that_no_node_can_take_are_refused(cluster: Any, tmp_path: Path) -> None:

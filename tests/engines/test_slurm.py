@@ -11,7 +11,7 @@ import pytest
 
 from tests.engines.conftest import Reference
 from tests.engines.slurm_cluster import PRESENT, SlurmCluster
-from tests.engines.sweeps import LONG, Sweep, all_contents, trained_locally, write_small
+from tests.engines.sweeps import LONG, Sweep, all_contents, write_long, write_small
 from tests.requirements import requires
 
 pytestmark = requires("slurm", PRESENT, "Slurm, munge, submitit or the rights of root are missing")
@@ -86,18 +86,18 @@ def test_the_demo_with_a_job_killed_one_requeued_and_one_at_its_time_limit(
 
 
 def test_an_interrupted_sweep_cancels_its_jobs_after_they_saved(
-    cluster: SlurmCluster, reference: Reference, tmp_path: Path
+    cluster: SlurmCluster, tmp_path: Path
 ) -> None:
-    study, expected = reference("small")
-    sweep = start(cluster, study, tmp_path / "local", "--workers", 2)
+    sweep = start(cluster, write_long(tmp_path), tmp_path / "out", "--workers", 2)
     sweep.wait_for_work(2)
     sweep.process.send_signal(signal.SIGINT)
     code, printed, errors = sweep.end()
     assert (code, errors) == (130, "")
     assert "The same command continues them where they stopped." in printed
     assert cluster.jobs() == {}
-    assert not any(run.state == "running" for run in sweep.statuses())
-    assert trained_locally(study, tmp_path) == expected
+    states = [run.state for run in sweep.statuses()]
+    assert states.count("interrupted") >= 2
+    assert set(states) == {"interrupted", "waiting"}
 
 
 def test_what_slurm_refuses_is_one_line(cluster: SlurmCluster, tmp_path: Path) -> None:
