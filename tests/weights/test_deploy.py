@@ -171,6 +171,7 @@ def test_an_exported_model_gives_the_same_probabilities(
             assert torch.allclose(again(inputs).softmax(1), expected, atol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")  # of torch
 @pytest.mark.parametrize("way", ["single", "three"])
 def test_onnx_gives_the_same_probabilities(predictions: Path, way: str, tmp_path: Path) -> None:
     pytest.importorskip("onnx")
