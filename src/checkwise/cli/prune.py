@@ -207,7 +207,8 @@ def _show(chosen: Selection | None, plan: Pruning, run: Path, *, applied: bool) 
     if chosen is not None:
         out.print(f"{chosen.rule} chooses step {chosen.step}.")
     if not gone:
-        out.print(f"All {counted(there, 'checkpoint')} stay: nothing to delete.")
+        stay = "The only checkpoint stays" if there == 1 else f"All {there} checkpoints stay"
+        out.print(f"{stay}: nothing to delete.")
     elif applied:
         out.print(f"Deleted {gone} of {counted(there, 'checkpoint')}: {_size(plan.bytes)} freed.")
     else:
@@ -234,5 +235,6 @@ def _size(size: int) -> str:
 
 
 def _below(path: Path, run: Path) -> str:
-    folder = run if run.is_dir() else run.parent
-    return str(path.relative_to(folder)) if path.is_relative_to(folder) else str(path)
+    folder = (run if run.is_dir() else run.parent).absolute()
+    place = path.absolute()
+    return str(place.relative_to(folder)) if place.is_relative_to(folder) else str(path)

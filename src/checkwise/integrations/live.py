@@ -12,6 +12,7 @@ from checkwise.errors import InputError
 from checkwise.metrics.settings import BANDWIDTH, BINS
 from checkwise.records import Trajectory
 from checkwise.records.checkpoint_record import CheckpointRecord
+from checkwise.records.from_predictions import check_step
 from checkwise.selection.default_rule import DEFAULT_RULE
 from checkwise.selection.directions import Directions
 from checkwise.selection.live import LiveSelection
@@ -119,15 +120,16 @@ class LiveSelector(LiveSelection):
     def saved(self, step: int, path: str | os.PathLike[str]) -> None:
         """Say that the weights of a step have been saved, as a file or a folder.
 
-        ``prune`` deletes only what was named here, in this process or an earlier one.
+        ``prune`` deletes only what was named here, in this process or an earlier one. A path that
+        an earlier step was saved to holds the later one's weights; the earlier one's are gone.
         """
-        place = Path(path)
+        number, place = check_step(step), Path(path)
         if not place.exists():
             raise InputError(
                 f"Expected the checkpoint of step {step}, but there is nothing at {place}: call "
                 "`saved` after the save."
             )
-        self._note({"step": int(step), "saved": _relative(place, self._history.folder)})
+        self._note({"step": number, "saved": _relative(place, self._history.folder)})
 
     def resume(self, step: int) -> None:
         """Say that training goes on from the checkpoint of a step; 0 is the start.
@@ -135,9 +137,10 @@ class LiveSelector(LiveSelection):
         What was recorded and saved after that step is forgotten: training does it again. Until
         then, a record without its weights must neither be chosen nor raise the best accuracy.
         """
+        number = check_step(step)
         known = (*self.steps, *self._history.checkpoints, *self._without_weights)
-        if any(later > step for later in known):
-            self._note({"resumed": int(step)})
+        if any(later > number for later in known):
+            self._note({"resumed": number})
 
     @property
     def checkpoints(self) -> Mapping[int, Path]:

@@ -145,6 +145,8 @@ def _entry(name: str, run: Trajectory, plan: Plan, packed: _Packed) -> dict[str,
         "exact": exact,
         "diverged": np.flatnonzero(run.diverged).tolist(),
         "endsEarly": run.ends_early,
+        "beginsLate": run.begins_late,
+        "evaluated": run.evaluated,
         "draw": f"{draw(RANDOM_SEED, run.identity):x}",
     }
 

@@ -86,10 +86,14 @@ def _in_folder(path: Path, runs: list[LoadedRun]) -> list[LoadedRun]:
     return [replace(run, where=str(path)) for run in runs]
 
 
+def _read_journal(path: Path, request: Request) -> list[LoadedRun]:
+    return _in_folder(path.parent, live_journal.read(path, request))
+
+
 # In order; the first that recognises a folder reads it.
 READERS: list[Reader] = [
     Reader(run_folder.recognises, run_folder.read),
-    Reader(live_journal.recognises, live_journal.read, parts=live_journals, own=live_journal.own),
+    Reader(live_journal.recognises, _read_journal, parts=live_journals, own=live_journal.own),
     Reader(_has_log, _read_folder_log, is_log=True),
     Reader(predictions_folder.recognises, predictions_folder.read),
     *map(_opened, OPENERS),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from checkwise.readers.checkpoints.names import Checkpoints
 from checkwise.readers.checkpoints.unsaved import steps_to_choose_from
@@ -12,7 +14,7 @@ from checkwise.readers.request import LoadedRun, Request, build
 from checkwise.records import Trajectory
 from checkwise.records.checkpoint_record import facts_of
 from checkwise.store.live_history import LiveHistory
-from checkwise.store.live_journal import live_journals, read_live_journal
+from checkwise.store.live_journal import live_journals, read_live_journal, settings_of
 
 
 def recognises(folder: Path) -> bool:
@@ -47,6 +49,14 @@ def read(path: Path, request: Request) -> list[LoadedRun]:
         **{**facts, "notes": (*facts["notes"], *notes)},
         bins=header.get("bins"),
         bandwidth=header.get("bandwidth"),
+        logged=sorted(history.records),
+        chosen_by=_choosing(header),
         paths=[saved.get(step) for step in steps] if saved else None,
     )
-    return [LoadedRun(None, run, str(path.parent), path)]
+    return [LoadedRun(None, run, str(path), path)]
+
+
+def _choosing(header: Mapping[str, Any]) -> dict[str, Any]:
+    """The rule and its settings, without those of the metrics and of what is held out."""
+    others = ("bins", "bandwidth", "held_out", "sources")
+    return {name: value for name, value in settings_of(header).items() if name not in others}

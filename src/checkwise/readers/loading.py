@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -131,7 +132,8 @@ def input_files(root: Path) -> list[Path]:
 def _load_all(path: Path, request: Request) -> list[LoadedRun]:
     runs = _read(path, request)
     if not any(run.trajectory.columns for run in runs):
-        request.refuse_log_options(path)
+        is_journal = any(run.trajectory.chosen_by for run in runs)
+        request.refuse_log_options(path, is_journal=is_journal)
     warning = impossible_accuracies.warning(runs)
     if warning is not None:
         warnings.warn(warning, CheckwiseWarning, stacklevel=3)
@@ -140,7 +142,7 @@ def _load_all(path: Path, request: Request) -> list[LoadedRun]:
 
 def _read(path: Path, request: Request) -> list[LoadedRun]:
     try:
-        if not path.exists():
+        if not os.path.lexists(path):
             path = latest(path)  # a run that is not published yet
         if not path.exists():
             raise InputError(

@@ -72,12 +72,15 @@ class Request:
                 f"Expected a table for --column, but {path} is not a table: leave out --column."
             )
 
-    def refuse_log_options(self, path: Path) -> None:
-        """Refuse what is for trainers' logs, for an input that is none."""
+    def refuse_log_options(self, path: Path, *, is_journal: bool = False) -> None:
+        """Refuse what is for trainers' logs, for an input that is none.
+
+        The journal of a live selection names its checkpoints, which may be gone as well.
+        """
         for option, is_set in (
             ("--n", self.n is not None),
             ("--checkpoints", self.checkpoints is not None),
-            ("--include-unsaved", self.include_unsaved),
+            ("--include-unsaved", self.include_unsaved and not is_journal),
         ):
             if is_set:
                 raise InputError(

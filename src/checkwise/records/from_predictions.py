@@ -28,6 +28,15 @@ from checkwise.text import shown
 LARGEST_STEP = 2**53
 
 
+def check_step(step: object) -> int:
+    """A training step, refused unless it is a whole number that every reader can hold."""
+    if isinstance(step, bool) or not isinstance(step, int | np.integer) or step < 0:
+        raise InputError(f"Expected a whole number of 0 or more as step, but got {shown(step)}.")
+    if step > LARGEST_STEP:
+        raise InputError(f"Expected a step of at most {LARGEST_STEP}, but got {shown(step)}.")
+    return int(step)
+
+
 @dataclass
 class Recorder:
     """Measures checkpoints and collects the facts of a trajectory.
@@ -53,12 +62,7 @@ class Recorder:
 
     def measure(self, step: int, outputs: Mapping[str, Any]) -> CheckpointRecord:
         """One checkpoint: ``{domain: (outputs, labels)}``, a ``Report`` each, or plain metrics."""
-        if isinstance(step, bool) or not isinstance(step, int | np.integer) or step < 0:
-            raise InputError(
-                f"Expected a whole number of 0 or more as step, but got {shown(step)}."
-            )
-        if step > LARGEST_STEP:
-            raise InputError(f"Expected a step of at most {LARGEST_STEP}, but got {shown(step)}.")
+        check_step(step)
         if not isinstance(outputs, Mapping):
             raise InputError(
                 f"Expected {{domain: (outputs, labels)}} at step {step}, but got "

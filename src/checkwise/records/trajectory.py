@@ -42,9 +42,11 @@ class Trajectory:
         paths: where the weights of each checkpoint are, if known.
         key: which run of a study this is.
         bins, bandwidth: settings the calibration errors were computed with.
-        logged_until: the last step of the log, where later steps than the last one here were left
-            out because they were not saved.
+        logged: every step that was evaluated, where some are left out here because their weights
+            were not saved or are gone.
         columns: metric → the column of a log that it was read from.
+        chosen_by: the rule and settings that the run was trained with, where it chose live; the
+            default of :func:`select`.
         notes: what a reader did to get here (for example a torn line that was dropped).
         seeded_by: what random draws depend on; by default the key, without one the accuracies
             (without those everything that selection can read).
@@ -67,8 +69,9 @@ class Trajectory:
     key: RunKey | None
     bins: int | None
     bandwidth: float | None
-    logged_until: int | None
+    logged: tuple[int, ...] | None
     columns: Mapping[str, str]
+    chosen_by: Mapping[str, Any]
     notes: tuple[str, ...]
     seeded_by: str | None
 
@@ -86,8 +89,9 @@ class Trajectory:
         key: RunKey | None = None,
         bins: int | None = None,
         bandwidth: float | None = None,
-        logged_until: int | None = None,
+        logged: Iterable[int] | None = None,
         columns: Mapping[str, str] | None = None,
+        chosen_by: Mapping[str, Any] | None = None,
         notes: Iterable[str] = (),
         seeded_by: str | None = None,
     ):
@@ -107,15 +111,26 @@ class Trajectory:
         put("key", checks.key(key, self.domains))
         put("bins", bins)
         put("bandwidth", bandwidth)
-        put("logged_until", logged_until)
+        put("logged", None if logged is None else tuple(logged))
         put("columns", MappingProxyType(dict(columns or {})))
+        put("chosen_by", MappingProxyType(dict(chosen_by or {})))
         put("notes", tuple(notes))
         put("seeded_by", seeded_by)
 
     @property
     def ends_early(self) -> bool:
         """Whether the training went on after the last checkpoint that can be chosen."""
-        return self.logged_until is not None and self.logged_until > int(self.steps[-1])
+        return bool(self.logged) and max(self.logged or ()) > int(self.steps[-1])
+
+    @property
+    def begins_late(self) -> bool:
+        """Whether checkpoints before the first that can be chosen were evaluated too."""
+        return bool(self.logged) and min(self.logged or ()) < int(self.steps[0])
+
+    @property
+    def evaluated(self) -> int:
+        """How many checkpoints were evaluated, with those whose weights are gone."""
+        return len(self.logged) if self.logged else len(self.steps)
 
     def __len__(self) -> int:
         return len(self.steps)

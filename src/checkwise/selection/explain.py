@@ -57,8 +57,8 @@ def why(selection: Selection) -> str:
 
 def remedy(selection: Selection) -> str:
     """How to get the metrics of the default rule, where another one stands in for it."""
-    stands_in = bool(selection.reason) and selection.rule in PREFERRED
-    return f"For {DEFAULT_RULE}, {REMEDY}." if stands_in else ""
+    stands_in = selection.rule in PREFERRED[1:] and not selection.trajectory.chosen_by
+    return f"For {DEFAULT_RULE}, {REMEDY}." if stands_in and selection.reason else ""
 
 
 def validation(domains: Sequence[str]) -> str:
@@ -74,6 +74,8 @@ def _choice(s: Selection) -> str:
     sets = validation(s.trajectory.domains)
     in_brackets = f" ({sets})" if sets else ""
     checkpoints = counted(len(s.trajectory), "checkpoint")
+    if s.trajectory.evaluated > len(s.trajectory):
+        checkpoints += f" kept of {s.trajectory.evaluated}"
     by_accuracy = "" if s.accuracy is None else f"{_kind(s, ACCURACY)} {100 * s.accuracy:.2f}%"
     judged = s.judged_by
     if judged is None:
@@ -231,7 +233,7 @@ def _edge(s: Selection) -> str:
         return "It is the last checkpoint that was kept; the training went on after it."
     if s.index == usable[-1]:
         return "It is the last checkpoint: training longer might give a better one."
-    if s.index == usable[0]:
+    if s.index == usable[0] and not s.trajectory.begins_late:
         return _first(s)
     return ""
 

@@ -263,11 +263,11 @@ class Selection:
         delta = self.tolerance_pp
         counts = self.trajectory.counts.tolist()
         if self.worst_domain:
-            radius = worst_domain_radius(len(self.trajectory), counts, alpha)
+            radius = worst_domain_radius(self.trajectory.evaluated, counts, alpha)
             quantity = "worst-domain source accuracy"
         else:
             shares = [float(w) for w in domain_weights(self.trajectory, self.weights)]
-            radius = source_accuracy_radius(len(self.trajectory), counts, alpha, shares)
+            radius = source_accuracy_radius(self.trajectory.evaluated, counts, alpha, shares)
             quantity = "mean source accuracy"
         return Guarantee(alpha, radius, float(delta) + 2 * radius, quantity)
 

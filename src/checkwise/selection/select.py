@@ -13,6 +13,7 @@ from checkwise.selection.columns import Columns
 from checkwise.selection.constrained import choose
 from checkwise.selection.constraint import ACCURACY
 from checkwise.selection.default_rule import (
+    DEFAULT_RULE,
     REMEDY,
     RuleWithReason,
     default_rule,
@@ -67,6 +68,8 @@ def select(
         200
     """
     _check_trajectory(trajectory)
+    if rule is None and trajectory.chosen_by:
+        return _as_trained(trajectory, weights, worst_domain, directions, guard, params)
     known = check_directions(directions)
     if rule is None:
         asked = default_rule(trajectory, params, weights=weights, worst_domain=worst_domain)
@@ -116,14 +119,53 @@ def select_many(
         all_chosen = _select_all(runs, RuleWithReason(get_rule(rule)), params, options)
         return {key: guarded(one) for key, one in all_chosen.items()} if guard else all_chosen
     groups: dict[tuple[str, str], tuple[RuleWithReason, dict[Key, Trajectory]]] = {}
+    chosen: dict[Key, Selection] = {}
     for key, run in runs.items():
+        if run.chosen_by:
+            chosen[key] = _named(key, select, run, None, **options, guard=guard, **params)
+            continue
         asked = _named(key, default_rule, run, params, **domains)
         _, alike = groups.setdefault((asked.rule.name, asked.reason), (asked, {}))
         alike[key] = run
-    chosen: dict[Key, Selection] = {}
     for asked, alike in groups.values():
         chosen |= _select_all(alike, asked, params, options)
     return {key: guarded(chosen[key]) if guard else chosen[key] for key in runs}
+
+
+def _as_trained(
+    run: Trajectory,
+    weights: Weights,
+    worst_domain: bool,
+    directions: Directions | None,
+    guard: bool,
+    params: Mapping[str, Any],
+) -> Selection:
+    """The choice under the rule and settings that the run was trained with.
+
+    What the caller sets goes before them.
+    """
+    own = dict(run.chosen_by)
+    rule = own.pop("rule", None) or DEFAULT_RULE
+    usual: dict[str, Any] = {
+        "weights": "equal",
+        "worst_domain": False,
+        "directions": {},
+        "guard": False,
+    }
+    trained = {name: own.pop(name, default) for name, default in usual.items()}
+    asked: dict[str, Any] = {
+        "weights": weights,
+        "worst_domain": worst_domain,
+        "directions": directions or {},
+        "guard": guard,
+    }
+    options = {name: trained[name] if asked[name] == usual[name] else asked[name] for name in usual}
+    if "delta" in params:
+        own.pop("delta_pp", None)
+    if "delta_pp" in params:
+        own.pop("delta", None)
+    chosen = select(run, rule, **options, **{**own, **params})
+    return replace(chosen, reason=chosen.reason or "the run was trained with it")
 
 
 def guarded(chosen: Selection) -> Selection:

@@ -6,6 +6,7 @@ of the tolerance and ties do not depend on rounding. Without counts the edge all
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -36,6 +37,8 @@ def decimal(value: object, what: str) -> Fraction:
     """The decimal a user wrote, exactly: 0.5 is 1/2 and 0.1 is 1/10, not the nearest float."""
     if isinstance(value, Fraction):
         return value
+    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,40}/[1-9][0-9]{0,39}", value):
+        return Fraction(value)  # as a journal writes what was given as a fraction
     try:
         number = None if isinstance(value, bool) else Decimal(str(value))
     except (ArithmeticError, ValueError):  # no number, or an integer of thousands of digits

@@ -44,9 +44,10 @@ class LiveHistory:
             record = CheckpointRecord.from_dict(line)
             self.records[record.step] = record
         elif "saved" in line:
-            step = int(line["step"])
+            step, place = int(line["step"]), self.folder / str(line["saved"])
             self.checkpoints.pop(step, None)  # the one saved last comes last
-            self.checkpoints[step] = self.folder / str(line["saved"])
+            self.forget_weights([s for s, other in self.checkpoints.items() if other == place])
+            self.checkpoints[step] = place
             self.without_weights.discard(step)
         elif "resumed" in line:
             self._forget_after(int(line["resumed"]))

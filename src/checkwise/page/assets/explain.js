@@ -30,9 +30,10 @@ function chosenIs({ run, view, setting, index }) {
   const gap = fixed(view.gap_pp[index], 2);
   const distance = gap === '0.00' ? 'the best' : `${gap} points below the best`;
   const sets = validation(run.domains);
+  const kept = run.evaluated > run.steps.length ? ` kept of ${run.evaluated}` : '';
   return `${setting.rule.name} chose step ${run.steps[index]}: ${kind} ` +
     `${fixed(100 * view.accuracy[index], 2)}%${sets && ` (${sets})`}, ` +
-    `${distance} of ${counted(run.steps.length, 'checkpoint')}.`;
+    `${distance} of ${counted(run.steps.length, 'checkpoint')}${kept}.`;
 }
 
 function validation(domains) {
@@ -120,7 +121,7 @@ function atTheEdge({ run, view, index }) {
   if (index === usable[usable.length - 1]) {
     return 'It is the last checkpoint: training longer might give a better one.';
   }
-  return index === usable[0] ? first(run.steps[index], view.gap_pp[index]) : '';
+  return index === usable[0] && !run.beginsLate ? first(run.steps[index], view.gap_pp[index]) : '';
 }
 
 function first(step, gap) {

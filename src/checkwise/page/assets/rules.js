@@ -286,7 +286,7 @@ function guarantee(selection) {
     return { none: 'The bound needs the number of validation examples per domain, which this ' +
       'run does not carry: add a column `n`, or --n to a log.' };
   }
-  const T = run.steps.length;
+  const T = run.evaluated;
   const E = run.counts.length;
   const total = run.counts.reduce((sum, n) => sum + n, 0);
   const share = (n) => (view.weights === 'sample' ? n / total : 1 / E);

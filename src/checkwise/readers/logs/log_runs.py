@@ -106,7 +106,7 @@ def _trajectory(
         counts=_counts(request.n, reading.domains),
         paths=[checkpoints.files.get(step) for step in steps] if checkpoints.files else None,
         columns=_columns(reading, values),
-        logged_until=run.steps[-1],
+        logged=run.steps,
         notes=(
             _mapping(log, reading, values),
             *([BREAKS_IT] if reading.assumed and "nll" in values else []),
