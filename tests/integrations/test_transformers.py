@@ -161,6 +161,42 @@ def test_a_diverged_checkpoint_is_never_chosen(tmp_path: Path) -> None:
     assert callback.live.trajectory.diverged.tolist() == [False] * 7 + [True]
 
 
+@pytest.mark.parametrize("sets", [None, TWO], ids=["one set", "two sets"])
+def test_checkpoints_that_diverge_at_first_do_not_end_the_training(
+    tmp_path: Path, sets: Any
+) -> None:
+    table, labels = script(RISING[:6])
+    table[1:3] = np.nan
+    for steps, resumed in ((4, None), (10, True)):
+        callback = ReliabilityCallback(delta_pp=4)
+        trainer: Any = scripted_trainer(
+            arguments(tmp_path, steps=steps), table, labels, callback, sets=sets
+        )
+        trainer.train(resume_from_checkpoint=resumed)
+        assert (callback.choice is None) == (steps == 4)
+    outputs = outputs_of(table, labels, sets=sets)
+    assert callback.choice == offline(outputs, delta_pp=4).step == trainer.model.step.item()
+    assert callback.live.trajectory.diverged.tolist() == [True, True, False, False, False]
+
+
+def test_an_evaluation_that_was_interrupted_is_not_counted_in_the_next(tmp_path: Path) -> None:
+    class Interrupt(TrainerCallback):  # type: ignore[misc, unused-ignore]
+        batches = 3
+
+        def on_prediction_step(self, *arguments: Any, **keywords: Any) -> None:
+            self.batches -= 1
+            if self.batches == 0:
+                raise KeyboardInterrupt
+
+    table, labels = script(RISING)
+    callback = ReliabilityCallback()
+    args = arguments(tmp_path, steps=4, batch_eval_metrics=True)
+    trainer = scripted_trainer(args, table, labels, callback, callbacks=(Interrupt(),))
+    with pytest.raises(KeyboardInterrupt):
+        trainer.evaluate()
+    assert trainer.evaluate()["eval_n"] == len(labels)
+
+
 def test_a_held_out_set_is_not_chosen_by(tmp_path: Path) -> None:
     table, labels = script(RISING)
     sets = {"test": slice(0, 17), "photo": slice(17, 41)}

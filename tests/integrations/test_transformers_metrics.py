@@ -157,6 +157,35 @@ def test_batches_give_what_everything_at_once_gives() -> None:
     assert whole == {**expected.values(), "n": counted.sum()}
 
 
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("fault", ["own function", "label", "interrupt"])
+def test_examples_of_a_failed_evaluation_are_not_counted_in_the_next(
+    fault: str, streamed: bool
+) -> None:
+    errors: dict[str, Any] = {"own function": [RuntimeError], "interrupt": [KeyboardInterrupt]}
+    faults = iter(errors.get(fault, []))
+
+    def own(prediction: EvalPrediction, **keywords: Any) -> dict[str, float]:
+        if error := next(faults, None):
+            raise error
+        return {}
+
+    logits, labels = RNG.normal(size=(10, 3)), RNG.integers(0, 3, 10)
+    wrong = np.where(np.arange(10) == 9, 7, labels) if fault == "label" else labels
+    metrics = reliability_metrics(own)
+    keywords: dict[str, Any] = {"compute_result": True} if streamed else {}
+    with pytest.raises((RuntimeError, cw.InputError, KeyboardInterrupt)):
+        metrics(EvalPrediction(logits, wrong), **keywords)
+    assert metrics(EvalPrediction(logits, labels), **keywords)["n"] == 10
+
+
+def test_everything_at_once_begins_without_batches_of_an_interrupted_evaluation() -> None:
+    whole = EvalPrediction(RNG.normal(size=(10, 3)), RNG.integers(0, 3, 10))
+    metrics = reliability_metrics()
+    assert metrics(whole, compute_result=False) == {}
+    assert metrics(whole)["n"] == 10
+
+
 def test_bfloat16_and_tuples_are_read() -> None:
     logits = torch.tensor([[2.0, 0.0], [0.0, 1.0]], dtype=torch.bfloat16)
     values = reliability_metrics()(EvalPrediction((logits, torch.zeros(3)), torch.tensor([0, 0])))

@@ -106,6 +106,12 @@ class LiveSelection:
         return tuple(sorted(self._recorder.records))
 
     @property
+    def domains(self) -> tuple[str, ...]:
+        """The validation sets of what was added, also where every checkpoint diverged."""
+        records = self._recorder.records
+        return tuple(records[self.steps[0]].domains) if records else ()
+
+    @property
     def trajectory(self) -> Trajectory:
         """Everything added so far."""
         return Trajectory(**self._recorder.facts())

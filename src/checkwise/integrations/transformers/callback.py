@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
-from weakref import WeakValueDictionary
+from weakref import WeakValueDictionary, ref
 
 from checkwise.errors import InputError
 from checkwise.extras import naming_extras
@@ -109,6 +109,7 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         self._arrived: dict[str, Any] = {}
         self._added: tuple[str, ...] = ()
         self._warned = False
+        self._evaluated: Callable[[], Any] = lambda: None
 
     @property
     def compute_metrics(self) -> ReliabilityMetrics:
@@ -159,6 +160,14 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         self._decide(args, state)
         if self.choice is None:
             state.best_global_step = state.best_metric = state.best_model_checkpoint = None
+
+    def on_prediction_step(
+        self, args: Any, state: Any, control: Any, eval_dataloader: Any = None, **kwargs: Any
+    ) -> None:
+        """Forget the batches of an evaluation that was interrupted; a Trainer says no start."""
+        if eval_dataloader is not None and self._evaluated() is not eval_dataloader:
+            self._evaluated = ref(eval_dataloader)
+            self._metrics.reset()
 
     def on_evaluate(
         self, args: Any, state: Any, control: Any, metrics: dict[str, Any], **kwargs: Any
@@ -253,7 +262,7 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         """
         named = {*as_names(self._options.get("held_out")), *as_names(self._options.get("sources"))}
         others = [step for step in self._live.steps if step != self._step]
-        known = set(self._live.trajectory.domains) if others else set()
+        known = set(self._live.domains) if others else set()
         sources = self._sources()
         return bool(sources) and sources != self._added and named | known <= set(self._arrived)
 

@@ -71,17 +71,26 @@ class ReliabilityMetrics:
         self.reset()
 
     def reset(self) -> None:
-        """Forget the batches of an evaluation that did not end."""
+        """Forget the batches of an evaluation that was interrupted between two of them."""
         self._sums: Accumulator | None = None
         self._count = 0
         self._finite = True
 
     def __call__(self, prediction: Any, compute_result: bool | None = None) -> dict[str, Any]:
-        """The metrics; nothing until the last batch, which comes with ``compute_result=True``."""
-        self._add(*self._outputs(prediction))
-        keywords = {} if compute_result is None else {"compute_result": compute_result}
-        own = self._own(prediction, **keywords) if self._own else {}
-        return {} if compute_result is False else self._result(own or {})
+        """The metrics; nothing until the last batch, which comes with ``compute_result=True``.
+
+        An evaluation that fails is forgotten, so that its examples are not counted in the next.
+        """
+        if compute_result is None:
+            self.reset()
+        try:
+            self._add(*self._outputs(prediction))
+            keywords = {} if compute_result is None else {"compute_result": compute_result}
+            own = self._own(prediction, **keywords) if self._own else {}
+            return {} if compute_result is False else self._result(own or {})
+        except BaseException:
+            self.reset()
+            raise
 
     def _add(self, logits: Any, labels: Any) -> None:
         for rows, truth in labelled(logits, labels):
