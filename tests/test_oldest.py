@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 # and engines, which are tested where they are installed.
 UNTESTED = {
     "mypy", "pandas-stubs", "pre-commit", "ruff", "timm", "lightning", "pytorch-lightning",
-    "transformers", "accelerate", "mlflow", "ray", "submitit",
+    "transformers", "accelerate", "mlflow", "ray", "submitit", "onnx", "onnxscript",
 }  # fmt: skip
 # Releases that nobody must install.
 MALICIOUS = dict.fromkeys(("lightning", "pytorch-lightning"), ",!=2.6.2,!=2.6.3")

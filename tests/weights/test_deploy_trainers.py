@@ -14,6 +14,7 @@ import checkwise as cw
 from checkwise.calibrators import fit
 from checkwise.deployed import Calibrated, load
 from checkwise.errors import InputError
+from tests.requirements import package
 from tests.weights.deployments import contents
 
 CLASSES, TOKENS = 3, 12
@@ -21,7 +22,7 @@ TRAINING = ("optimizer.pt", "scheduler.pt", "rng_state.pth", "training_args.bin"
 
 
 def tiny_model(seed: int) -> Any:
-    transformers = pytest.importorskip("transformers")
+    transformers = package("transformers")
     torch.manual_seed(seed)
     config = transformers.DistilBertConfig(
         vocab_size=50, dim=16, n_layers=1, n_heads=2, hidden_dim=32, num_labels=CLASSES,
@@ -109,7 +110,7 @@ def test_a_folder_without_weights_is_left_to_export(trainer_folder: Path, tmp_pa
 
 
 def test_a_lightning_training_is_deployed(tmp_path: Path) -> None:
-    lightning: Any = pytest.importorskip("lightning")
+    lightning: Any = package("lightning")
 
     class Net(lightning.LightningModule):  # type: ignore[misc]
         def __init__(self, width: int = 8) -> None:
