@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import checkwise as cw
-from checkwise.store.retention import KeepLast
+from checkwise.store.retention import KeepFeasible, KeepLast
 from tests.requirements import available
 
 available("transformers", "accelerate")
@@ -254,6 +254,41 @@ def test_an_evaluation_without_a_save_is_no_candidate(
     saved = {s: v for s, v in outputs_of(table, labels).items() if s % 4 == 0}
     assert callback.choice == offline(saved, delta_pp=100).step
     assert caplog.text.count("evaluated but not saved") == 1
+
+
+@pytest.mark.parametrize(
+    ("keep", "left"),
+    [
+        (None, [8, 12]),
+        (KeepFeasible() | KeepLast(3), [8, 10, 11, 12]),
+    ],
+)
+def test_checkpoints_between_evaluations_are_deleted_after_the_next_save(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, keep: Any, left: list[int]
+) -> None:
+    class Count(TrainerCallback):  # type: ignore[misc, unused-ignore]
+        def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            most = len(callback.live.keep) + 1 if keep is None else 5
+            assert len(steps_on_disk(tmp_path)) <= most
+            assert state.global_step in steps_on_disk(tmp_path)
+
+    table, labels = script([0.1, 0.5, 0.9, 0.6])
+    callback = ReliabilityCallback(delta_pp=0.5, keep=keep)
+    args = arguments(tmp_path, steps=12, every=4, save_steps=1, load_best_model_at_end=False)
+    trainer = scripted_trainer(args, table, labels, callback, every=4, callbacks=(Count(),))
+    trainer.train()
+    assert callback.choice == 8
+    assert steps_on_disk(tmp_path) == left
+    assert caplog.text.count("not evaluated, so it cannot be chosen and is deleted") == 1
+
+
+def test_while_every_checkpoint_diverges_only_the_newest_stays(tmp_path: Path) -> None:
+    table, labels = script(RISING)
+    table[:] = np.nan
+    callback = ReliabilityCallback(delta_pp=0.5)
+    scripted_trainer(arguments(tmp_path, steps=8), table, labels, callback).train()
+    assert callback.choice is None
+    assert steps_on_disk(tmp_path) == [8]
 
 
 def test_patience_counts_evaluations_after_the_choice(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -104,15 +105,35 @@ def test_resuming_from_an_older_checkpoint_forgets_what_came_after(tmp_path: Pat
     np.testing.assert_array_equal(again.live.trajectory.correct, offline.correct)
 
 
-def test_a_new_training_in_the_same_folder_begins_without_old_records(tmp_path: Path) -> None:
+def test_a_new_training_in_a_folder_with_records_is_refused(tmp_path: Path) -> None:
     table, labels = script([0.1, 0.5, 0.9, 0.7])
-    for course in (table, table[[0, 1, 1, 3]]):
-        callback = ReliabilityCallback(delta_pp=1)
-        trainer = scripted_trainer(arguments(tmp_path, steps=6), course, labels, callback)
-        trainer.train()
-        expected = cw.Trajectory.from_predictions(outputs_of(course, labels))
-        assert callback.choice == cw.select(expected, "ac-nc", delta_pp=1).step
-        assert trainer.model.step.item() == callback.choice
+    first = ReliabilityCallback(delta_pp=1)
+    trainer = scripted_trainer(arguments(tmp_path, steps=6), table, labels, first)
+    trainer.train()
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    other = scripted_trainer(
+        arguments(tmp_path, steps=4), table, labels, ReliabilityCallback(delta_pp=1)
+    )
+    for again in (trainer, other):  # train() twice, and a program that is started twice
+        with pytest.raises(cw.InputError, match=r"3 checkpoints .*resume_from_checkpoint=True"):
+            again.train()
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_records_without_checkpoints_are_forgotten_by_a_new_training(tmp_path: Path) -> None:
+    """As a process leaves them that was killed within its first save."""
+    table, labels = script([0.1, 0.5, 0.9, 0.7])
+    first = ReliabilityCallback(delta_pp=1)
+    scripted_trainer(arguments(tmp_path, steps=4), table, labels, first).train()
+    for step in steps_on_disk(tmp_path):
+        shutil.rmtree(tmp_path / f"checkpoint-{step}")
+    course = table[[0, 1, 1, 3]]
+    callback = ReliabilityCallback(delta_pp=1)
+    trainer = scripted_trainer(arguments(tmp_path, steps=6), course, labels, callback)
+    trainer.train()
+    expected = cw.Trajectory.from_predictions(outputs_of(course, labels))
+    assert callback.choice == cw.select(expected, "ac-nc", delta_pp=1).step
+    assert trainer.model.step.item() == callback.choice
 
 
 def test_half_written_checkpoints_are_set_aside(tmp_path: Path) -> None:
@@ -144,8 +165,6 @@ def test_other_settings_than_those_of_the_journal_are_refused(tmp_path: Path) ->
 
 
 def test_a_checkpoint_that_somebody_deleted_is_not_chosen(tmp_path: Path) -> None:
-    import shutil
-
     table, labels = script([0.1, 0.5, 0.9, 0.7, 0.7])
     first = ReliabilityCallback(delta_pp=0.5)
     scripted_trainer(arguments(tmp_path, steps=6), table, labels, first).train()

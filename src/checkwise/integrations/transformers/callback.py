@@ -13,12 +13,13 @@ from checkwise.errors import InputError
 from checkwise.extras import naming_extras
 from checkwise.integrations.live import LiveSelector
 from checkwise.integrations.tracker import Tracker, report_to
-from checkwise.integrations.transformers import folders, refusals
+from checkwise.integrations.transformers import folders, refusals, saved_names
 from checkwise.integrations.transformers.metrics import (
     ComputeMetrics,
     Outputs,
     ReliabilityMetrics,
 )
+from checkwise.integrations.transformers.retention import KeepChoosable
 from checkwise.metrics.report import NAMES
 from checkwise.metrics.settings import BANDWIDTH, BINS
 from checkwise.records.held_out import as_names, looks_held_out
@@ -71,7 +72,7 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
             your model are something else.
         patience: stop training when the chosen checkpoint is followed by this many evaluations.
         keep: which checkpoints stay beside the newest and the chosen one; by default those that
-            may still be chosen.
+            may still be chosen. One that was not evaluated can never be.
         journal: the file with every record, from which a resumed training goes on; by default
             ``checkwise.jsonl`` in the output folder.
         tracker: where the selection is logged when training ends, as ``MlflowLog``.
@@ -100,7 +101,8 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
             compute_metrics, outputs=outputs, bins=bins, bandwidth=bandwidth
         )
         self._any_model, self._tracker = outputs is not None, tracker
-        self._patience, self._keep, self._journal = patience, keep, journal
+        self._keep = KeepChoosable(keep) if keep else KeepChoosable()
+        self._patience, self._journal = patience, journal
         self._live = LiveSelector(**self._options)
         self._further = _metrics_beyond_ours(rule, self._live.settings["params"])
         self._decision = Decision()
@@ -108,7 +110,7 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         self._step = 0
         self._arrived: dict[str, Any] = {}
         self._added: tuple[str, ...] = ()
-        self._warned = False
+        self._warned = self._names_checked = False
         self._evaluated: Callable[[], Any] = lambda: None
 
     @property
@@ -151,12 +153,17 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         refusals.check_schedule(args, kwargs.get("lr_scheduler"))
         self._metrics.reset()
         self._step, self._arrived, self._added = 0, {}, ()
-        self._training = True
+        # A smaller batch size after an error of memory is the same training.
+        retried, self._training = self._training and args.auto_find_batch_size, False
         if state.is_world_process_zero:
             self._live = self._open(args)
+            if state.global_step == 0 and not retried:
+                refusals.check_new(self._path(args), self._live, args.output_dir)
+            self._check_names(args, state.global_step, kwargs.get("model"))
             self._live.resume(state.global_step)
-            if self._note_saved(args, state.global_step):
+            if state.global_step in self._live.steps and self._note_saved(args, state.global_step):
                 self._live.prune(self._keep)  # which a kill may have prevented
+        self._training = True
         self._decide(args, state)
         if self.choice is None:
             state.best_global_step = state.best_metric = state.best_model_checkpoint = None
@@ -185,7 +192,7 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         if state.global_step == 0:
             return
         if not control.should_save:
-            self._warn_unsaved(state.global_step, "evaluated but not saved")
+            self._warn_unsaved(state.global_step, "evaluated but not saved, so it cannot be chosen")
             return
         if state.global_step != self._step:
             self._step, self._arrived, self._added = state.global_step, {}, ()
@@ -204,8 +211,13 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         if self._arrived and not self._added:
             self._live.add(self._step, self._arrived)  # says which set is missing
         if not self._note_saved(args, state.global_step):
-            self._warn_unsaved(state.global_step, "saved but not evaluated")
             return
+        if state.global_step not in self._live.steps:
+            self._warn_unsaved(
+                state.global_step,
+                "saved but not evaluated, so it cannot be chosen and is deleted with the next save",
+            )
+        self._check_names(args, state.global_step, kwargs.get("model"))
         self._live.prune(self._keep)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -283,18 +295,34 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
             state.best_model_checkpoint = str(folder)
 
     def _note_saved(self, args: Any, step: int) -> bool:
-        """Whether the checkpoint of a step is whole and its evaluation recorded."""
+        """Whether the checkpoint of a step is whole; if so, the journal learns of it."""
         folder = folders.folder_of(args.output_dir, step)
-        if step not in self._live.steps or not folders.is_whole(folder):
-            return False
-        self._live.saved(step, folder)
-        return True
+        if whole := folders.is_whole(folder):
+            self._live.saved(step, folder)
+        return whole
+
+    def _check_names(self, args: Any, step: int, model: Any) -> None:
+        """Warn, once, where a Trainer would load only some of the weights of a checkpoint."""
+        folder = folders.folder_of(args.output_dir, step)
+        if self._names_checked or model is None or not folder.is_dir():
+            return
+        self._names_checked = True
+        if args.fsdp or args.deepspeed:
+            return  # which save and load weights in their own ways
+        if difference := saved_names.difference(folder, model):
+            _log.warning(
+                "%s. A Trainer loads by name, so load_best_model_at_end and resume_from_checkpoint "
+                "leave these weights as they are in memory: load the chosen checkpoint with "
+                "%s.from_pretrained(trainer.state.best_model_checkpoint), and do not resume.",
+                difference,
+                type(model).__name__,
+            )
 
     def _warn_unsaved(self, step: int, what: str) -> None:
         if not self._warned:
             _log.warning(
-                "Step %d was %s, so it cannot be chosen: set save_strategy and save_steps to the "
-                "same as eval_strategy and eval_steps.",
+                "Step %d was %s: set save_strategy and save_steps to the same as eval_strategy and "
+                "eval_steps.",
                 step,
                 what,
             )

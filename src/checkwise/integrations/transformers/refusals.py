@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Final
 
 from checkwise.errors import InputError
+from checkwise.integrations.live import LiveSelector
+from checkwise.integrations.transformers.folders import checkpoints
+from checkwise.text import counted
 
 METRIC: Final = "checkwise"
 _PLATEAU: Final = ("reduce_lr_on_plateau", "greedy")
@@ -96,6 +100,21 @@ def check_search(state: Any) -> None:
             "Expected a single training, but got hyperparameter_search: it saves each trial in a "
             "folder that callbacks are not told. Train with the found hyperparameters, and choose "
             "then."
+        )
+
+
+def check_new(journal: Path, live: LiveSelector, output_dir: str) -> None:
+    """Refuse records of another training, where one starts at its first step.
+
+    Records without a checkpoint are those of a process that was killed within its first save, or
+    somebody deleted the checkpoints: the training may start again.
+    """
+    if live.checkpoints or any(step in live.steps for step in checkpoints(output_dir)):
+        raise InputError(
+            f"Expected an output_dir without records, but {journal} has "
+            f"{counted(len(live.steps), 'checkpoint')} of an earlier training: go on from it with "
+            "trainer.train(resume_from_checkpoint=True), choose another output_dir, or move "
+            f"{output_dir} away. Otherwise checkpoints of two trainings would be mixed."
         )
 
 
