@@ -139,3 +139,39 @@ def test_a_tolerance_that_was_given_as_a_fraction_is_read_back(tmp_path: Path) -
     live = trained(tmp_path, delta_pp=Fraction(7, 4))
     again = cw.LiveSelector.from_journal(tmp_path / "checkwise.jsonl")
     assert again.choice == live.choice == cw.select(cw.load(tmp_path)).step == 3
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"resumed":1e400}',
+        '{"resumed":1.5}',
+        '{"step":1.5,"saved":"e1.pt"}',
+        '{"step":5,"diverged":false,"domains":{"v":{"n":1000,"values":{"accuracy":0.9}}}}',
+        '{"step":5,"diverged":false,"domains":{"validation":{"n":7,"values":{"accuracy":1.0}}}}',
+    ],
+)
+def test_a_line_that_was_edited_is_refused_by_its_number(tmp_path: Path, line: str) -> None:
+    trained(tmp_path)
+    with (tmp_path / "checkwise.jsonl").open("a") as file:
+        file.write(line + "\n")
+    for read in (cw.LiveSelector.from_journal, cw.load):
+        with pytest.raises(cw.InputError, match=r"checkwise\.jsonl"):
+            read(tmp_path / "checkwise.jsonl")
+
+
+def test_a_journal_that_was_removed_is_noticed(tmp_path: Path) -> None:
+    with cw.LiveSelector("ac-nll", journal=tmp_path / "j.jsonl") as live:
+        (tmp_path / "j.jsonl").unlink()
+        with pytest.raises(cw.InputError, match="was removed while"):
+            live.add(1, {"val": {"accuracy": 0.9, "nll": 0.3, "n": 1000}})
+
+
+def test_the_journal_is_no_checkpoint_and_a_number_no_policy(tmp_path: Path) -> None:
+    with cw.LiveSelector("ac-nll", journal=tmp_path / "j.jsonl") as live:
+        with pytest.raises(cw.InputError, match="is the journal"):
+            live.saved(1, tmp_path / "j.jsonl")
+        with pytest.raises(cw.InputError, match=r"Expected a policy such as KeepLast\(2\)"):
+            live.prune(3)  # type: ignore[arg-type]
+    with pytest.raises(cw.InputError, match="there is nothing at"):
+        cw.LiveSelector.from_journal(tmp_path / "none.jsonl")

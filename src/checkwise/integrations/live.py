@@ -26,6 +26,7 @@ from checkwise.store.live_journal import (
 )
 from checkwise.store.pruning import Pruning, plan_pruning
 from checkwise.store.retention import KeepFeasible, Policy
+from checkwise.text import shown
 
 
 class LiveSelector(LiveSelection):
@@ -129,6 +130,8 @@ class LiveSelector(LiveSelection):
                 f"Expected the checkpoint of step {step}, but there is nothing at {place}: call "
                 "`saved` after the save."
             )
+        if self._journal is not None and place.resolve() == self._journal.path.resolve():
+            raise InputError(f"Expected a checkpoint, but {place} is the journal: name another.")
         self._note({"step": number, "saved": _relative(place, self._history.folder)})
 
     def resume(self, step: int) -> None:
@@ -174,6 +177,11 @@ class LiveSelector(LiveSelection):
         Args:
             policy: what stays; by default everything that may still be chosen.
         """
+        if policy is not None and not isinstance(policy, Policy):
+            raise InputError(
+                f"Expected a policy such as KeepLast(2), but got {shown(policy)}: combine "
+                "policies with |."
+            )
         plan = self.plan_pruning(policy)
         deleted = delete_others(self._history.checkpoints, plan.stays)
         if deleted.steps:

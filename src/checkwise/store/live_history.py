@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from checkwise.records.checkpoint_record import CheckpointRecord
+from checkwise.errors import InputError
+from checkwise.records.checkpoint_record import CheckpointRecord, check_alike
 from checkwise.store.live_journal import damaged
 
 
@@ -34,7 +36,7 @@ class LiveHistory:
         for number, line in enumerate(lines, start=2):
             try:
                 history.apply(line)
-            except (KeyError, TypeError, ValueError):
+            except (KeyError, TypeError, ValueError, InputError):
                 raise damaged(path, number, line) from None
         return history
 
@@ -42,17 +44,18 @@ class LiveHistory:
         """Take one line into account."""
         if "domains" in line:
             record = CheckpointRecord.from_dict(line)
+            check_alike(record, islice(reversed(self.records.values()), 1))
             self.records[record.step] = record
         elif "saved" in line:
-            step, place = int(line["step"]), self.folder / str(line["saved"])
+            step, place = _whole(line["step"]), self.folder / str(line["saved"])
             self.checkpoints.pop(step, None)  # the one saved last comes last
             self.forget_weights([s for s, other in self.checkpoints.items() if other == place])
             self.checkpoints[step] = place
             self.without_weights.discard(step)
         elif "resumed" in line:
-            self._forget_after(int(line["resumed"]))
+            self._forget_after(_whole(line["resumed"]))
         else:
-            self.forget_weights(int(step) for step in line["deleted"])
+            self.forget_weights([_whole(step) for step in line["deleted"]])
 
     def forget_weights(self, steps: Iterable[int]) -> None:
         """The weights of these steps are gone."""
@@ -66,3 +69,9 @@ class LiveHistory:
         for later in [s for s in self.checkpoints if s > step]:
             del self.checkpoints[later]
         self.without_weights = {s for s in self.without_weights if s <= step}
+
+
+def _whole(step: object) -> int:
+    if type(step) is not int:
+        raise ValueError(f"{step!r} is no step")
+    return step

@@ -75,6 +75,11 @@ class LiveJournal:
                 f"Expected an open journal, but {self.path} was closed: make a new LiveSelector."
             )
         content = encode_line(line)
+        if os.fstat(self._file).st_nlink == 0:
+            raise InputError(
+                f"Expected the journal at {self.path}, but it was removed while this process "
+                "writes to it: nothing more can be recorded there; make a new LiveSelector."
+            )
         with writing(self.path.parent, then=_KEPT):
             append_whole(self._file, content, at=self._length)
         self._length += len(content)
@@ -100,6 +105,8 @@ def read_live_journal(
     path: Path, settings: Mapping[str, Any] | None = None
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The first line and the others, of a journal that another process may be writing to."""
+    if not path.exists():
+        raise InputError(f"Expected a journal, but there is nothing at {path}: check the path.")
     header, *lines = _lines(read_file(path.parent, path.name), path) or [{}]
     if not header:
         raise InputError(f"Expected records in {path}, but there is none yet.")
