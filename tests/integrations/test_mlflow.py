@@ -142,9 +142,9 @@ def test_every_kept_checkpoint_is_a_logged_model(store: Store) -> None:
     )
     assert [model.model_id for model in chosen] == [ids[8]]
     assert {m.key: (m.value, m.step) for m in models[16].metrics} == {
-        "checkwise/accuracy": (0.899, 16),
-        "checkwise/nll": (0.45, 16),
-        "checkwise/cwece": (0.015, 16),
+        "checkwise/checkpoint/accuracy": (0.899, 16),
+        "checkwise/checkpoint/nll": (0.45, 16),
+        "checkwise/checkpoint/cwece": (0.015, 16),
     }
     outputs = store.run.outputs.model_outputs
     assert {output.model_id: output.step for output in outputs} == {i: s for s, i in ids.items()}
@@ -154,12 +154,26 @@ def test_every_kept_checkpoint_is_a_logged_model(store: Store) -> None:
     assert not (store.folder / "artifacts" / "models").exists()  # nothing was uploaded
 
 
+def test_the_metrics_of_the_run_are_those_of_the_choice(store: Store) -> None:
+    """Also where newer checkpoints are logged, and where the choice returns to an earlier one."""
+
+    def shown() -> dict[str, float]:
+        names = ("accuracy", "nll", "cwece")
+        return {name: store.run.data.metrics[f"checkwise/{name}"] for name in names}
+
+    for paths in ({}, store.weights(4, 8, 16)):
+        store.log().log(cw.select(run()), paths)
+        assert shown() == {"accuracy": 0.898, "nll": 0.40, "cwece": 0.010}
+        store.log().log(cw.select(run(), "source-acc"), paths)
+        assert shown() == {"accuracy": 0.900, "nll": 0.50, "cwece": 0.020}
+
+
 def test_logging_again_changes_nothing_or_what_changed(store: Store) -> None:
     log, paths = store.log(), store.weights(4, 8, 16)
     before = log.log(cw.select(run()), paths)
     assert log.log(cw.select(run()), paths) == before
     assert len(store.models()) == 3
-    assert len(store.client.get_metric_history(store.run_id, "checkwise/nll")) == 3
+    assert len(store.client.get_metric_history(store.run_id, "checkwise/checkpoint/nll")) == 3
     # Another rule: the same models, another choice.
     assert log.log(cw.select(run(), "source-acc"), paths) == before
     assert store.tags["step"] == "4"
@@ -256,9 +270,9 @@ def test_weights_are_uploaded_on_request(store: Store, kind: str) -> None:
     read = cw.load(
         store.folder / "store.db",
         columns={
-            "accuracy": "checkwise/accuracy",
-            "nll": "checkwise/nll",
-            "cwece": "checkwise/cwece",
+            "accuracy": "checkwise/checkpoint/accuracy",
+            "nll": "checkwise/checkpoint/nll",
+            "cwece": "checkwise/checkpoint/cwece",
         },
     )
     chosen = cw.select(read)
@@ -285,7 +299,7 @@ def test_models_that_the_user_logged_at_a_step_are_the_models_of_it(store: Store
     assert len(store.models()) == 3
     chosen = store.client.get_logged_model(own[8])
     assert chosen.tags["checkwise.chosen"] == "true"
-    assert {m.key: m.value for m in chosen.metrics}["checkwise/nll"] == 0.40
+    assert {m.key: m.value for m in chosen.metrics}["checkwise/checkpoint/nll"] == 0.40
     assert "checkwise.step" not in chosen.tags
 
 

@@ -155,3 +155,10 @@ def test_two_processes_give_what_one_gives(tmp_path: Path) -> None:
 def test_refusals(make: Any, words: str) -> None:
     with pytest.raises(cw.InputError, match=words):
         make()
+
+
+def test_the_number_of_classes_is_asked_for_by_the_name_of_the_metric() -> None:
+    with pytest.raises(cw.InputError, match=r"write NLL\(num_classes=C\)"):
+        NLL()
+    with pytest.raises(cw.InputError, match=r"Expected 3 classes .* write CwECE\(num_classes=5\)"):
+        CwECE(num_classes=3).update(*predictions())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -12,7 +13,12 @@ from typing import Any, Final
 
 from checkwise.errors import CheckwiseWarning, InputError
 from checkwise.extras import naming_extras
-from checkwise.integrations.mlflow_models import PREFIX, checkpoints_of, log_models
+from checkwise.integrations.mlflow_models import (
+    PREFIX,
+    checkpoints_of,
+    log_models,
+    metrics_at,
+)
 from checkwise.selection.result import Selection
 
 SELECTION: Final = f"{PREFIX}/selection.json"
@@ -25,8 +31,9 @@ class MlflowLog:
     """Logs selections to one run of MLflow. Logging again replaces what was logged before.
 
     The run gets the selection, the ranked table and the report page as artifacts, and tags with
-    the chosen step, the rule and the accuracy. Each kept checkpoint is a LoggedModel with its
-    metrics; the tag ``checkwise.chosen`` says which one was chosen.
+    the chosen step, the rule and the accuracy. Its metrics are those of the choice. Each kept
+    checkpoint is a LoggedModel with its own; the tag ``checkwise.chosen`` says which one was
+    chosen.
 
     Args:
         run_id: the run. It has to exist; no active run is looked for.
@@ -68,6 +75,7 @@ class MlflowLog:
         models = log_models(client, run, checkpoints_of(selection, kept), upload=self.upload)
         for name, value in _tags(selection, models.get(selection.step)).items():
             client.set_tag(self.run_id, f"{PREFIX}.{name}", value)
+        self._log_metrics(client, run, selection)
         if self.registered_model is not None:
             self._move_alias(client, selection.step, models.get(selection.step))
         return models
@@ -80,6 +88,23 @@ class MlflowLog:
         with tempfile.TemporaryDirectory() as folder:
             page = write_report(selection, Path(folder, REPORT))
             client.log_artifact(self.run_id, str(page), PREFIX)
+
+    def _log_metrics(self, client: Any, run: Any, selection: Selection) -> None:
+        """Give the run the metrics of the choice.
+
+        MLflow shows the value of the largest step, and of these the one logged last. The step is
+        always 0, so that a choice that returns to an earlier checkpoint replaces the one before.
+        """
+        from mlflow.entities import Metric
+
+        now, there = int(1000 * time.time()), run.data.metrics
+        metrics = [
+            Metric(f"{PREFIX}/{name}", value, now, 0)
+            for name, value in metrics_at(selection, selection.index).items()
+            if there.get(f"{PREFIX}/{name}") != value
+        ]
+        if metrics:
+            client.log_batch(self.run_id, metrics=metrics)
 
     def _move_alias(self, client: Any, step: int, model_id: str | None) -> None:
         """Give the alias to the version of the chosen checkpoint, or take it from this run."""

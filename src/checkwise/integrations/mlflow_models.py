@@ -17,6 +17,7 @@ from typing import Any, Final
 from checkwise.selection.result import Selection
 
 PREFIX: Final = "checkwise"
+SERIES: Final = f"{PREFIX}/checkpoint"  # metrics over steps, of which a run shows the last
 STEP: Final = f"{PREFIX}.step"  # only models that were created here have it
 PATH: Final = f"{PREFIX}.path"
 UPLOADED: Final = f"{PREFIX}.uploaded"
@@ -45,16 +46,13 @@ class Checkpoint:
 
 def checkpoints_of(selection: Selection, paths: Mapping[int, str]) -> list[Checkpoint]:
     """Every checkpoint of a selection; the chosen one comes last."""
-    run, columns = selection.trajectory, selection.columns
-    metrics = [name for name in run.metrics if name in columns]
+    run = selection.trajectory
     checkpoints = [
         Checkpoint(
             step=int(step),
             path=paths.get(int(step)),
             metrics={
-                f"{PREFIX}/{name}": float(columns[name][row])
-                for name in metrics
-                if math.isfinite(columns[name][row])
+                f"{SERIES}/{name}": value for name, value in metrics_at(selection, row).items()
             },
             standing={
                 CHOSEN: _tag(row == selection.index),
@@ -65,6 +63,15 @@ def checkpoints_of(selection: Selection, paths: Mapping[int, str]) -> list[Check
         for row, step in enumerate(run.steps.tolist())
     ]
     return sorted(checkpoints, key=lambda checkpoint: checkpoint.step == selection.step)
+
+
+def metrics_at(selection: Selection, row: int) -> dict[str, float]:
+    """The metrics of one checkpoint as the rule saw them, where they are finite."""
+    columns = selection.columns
+    values = {
+        name: float(columns[name][row]) for name in selection.trajectory.metrics if name in columns
+    }
+    return {name: value for name, value in values.items() if math.isfinite(value)}
 
 
 def log_models(
@@ -161,7 +168,7 @@ def _create(client: Any, run: Any, checkpoint: Checkpoint, *, upload: bool) -> A
 
 
 def _log_metrics(client: Any, run: Any, model: Any, checkpoint: Checkpoint) -> None:
-    """Log what the model does not have yet; the run has it too, as MLflow wants it."""
+    """Log what the model does not have yet; MLflow logs it to the run too, as a series."""
     from mlflow.entities import Metric
 
     there, now = _metrics_of(model), int(1000 * time.time())
@@ -177,7 +184,7 @@ def _log_metrics(client: Any, run: Any, model: Any, checkpoint: Checkpoint) -> N
 
 def _metrics_of(model: Any) -> dict[str, float]:
     """The latest values of our metrics at a model."""
-    ours = [metric for metric in model.metrics or () if metric.key.startswith(f"{PREFIX}/")]
+    ours = [metric for metric in model.metrics or () if metric.key.startswith(f"{SERIES}/")]
     return {m.key: m.value for m in sorted(ours, key=lambda metric: metric.timestamp)}
 
 

@@ -40,7 +40,7 @@ class _Reliability(Metric):  # type: ignore[misc, unused-ignore]
 
     def __init__(
         self,
-        num_classes: int,
+        num_classes: int | None = None,
         *,
         kind: Literal["logits", "probs"] = "logits",
         ignore_index: int | None = None,
@@ -49,6 +49,11 @@ class _Reliability(Metric):  # type: ignore[misc, unused-ignore]
         **keywords: Any,
     ) -> None:
         super().__init__(**keywords)
+        if num_classes is None:
+            raise InputError(
+                "Expected the number of classes, but got none: write "
+                f"{type(self).__name__}(num_classes=C)."
+            )
         if kind not in ("logits", "probs"):
             raise InputError(f"Expected kind 'logits' or 'probs', but got {kind!r}.")
         settings = Accumulator(classes=num_classes, bins=bins, bandwidth=bandwidth)
@@ -63,6 +68,11 @@ class _Reliability(Metric):  # type: ignore[misc, unused-ignore]
             raise InputError(
                 f"Expected outputs [n, C] and labels [n], but got {list(preds.shape)} and "
                 f"{list(target.shape)}: move the classes to the last axis."
+            )
+        if preds.shape[-1] != self.num_classes:
+            raise InputError(
+                f"Expected {self.num_classes} classes on the last axis, but got "
+                f"{list(preds.shape)}: write {type(self).__name__}(num_classes={preds.shape[-1]})."
             )
         labels = to_numpy(target, "target").reshape(-1)
         outputs = to_numpy(preds, self.kind).reshape(-1, preds.shape[-1])

@@ -30,12 +30,15 @@ from checkwise.store.retention import Policy
 
 with naming_extras():
     from accelerate import PartialState
-    from accelerate.utils import broadcast_object_list
+    from accelerate.state import AcceleratorState
+    from accelerate.utils import DistributedType, broadcast_object_list
     from transformers import TrainerCallback
 
 JOURNAL: Final = "checkwise.jsonl"
 SINGLE: Final = "validation"  # the name of the evaluation set where there is one, without a name
 _PREFIX: Final = "eval"
+# These save and load weights in their own ways, and every process has to take part.
+_SHARDED: Final = (DistributedType.FSDP, DistributedType.DEEPSPEED, DistributedType.MEGATRON_LM)
 
 _log = logging.getLogger(__name__)
 _OPEN: WeakValueDictionary[Path, LiveSelector] = WeakValueDictionary()
@@ -307,8 +310,8 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         if self._names_checked or model is None or not folder.is_dir():
             return
         self._names_checked = True
-        if args.fsdp or args.deepspeed:
-            return  # which save and load weights in their own ways
+        if AcceleratorState().distributed_type in _SHARDED:
+            return
         if difference := saved_names.difference(folder, model):
             _log.warning(
                 "%s. A Trainer loads by name, so load_best_model_at_end and resume_from_checkpoint "
