@@ -60,7 +60,7 @@ def test_it_is_a_model_checkpoint_with_all_that_loggers_read(tmp_path: Path) -> 
 def test_nothing_private_of_the_base_class_is_replaced() -> None:
     own = set(vars(ReliabilityCheckpoint)) | {
         "_domains", "_outputs", "_partial", "_bins", "_bandwidth", "_checkpoints", "_sums",
-        "_outcome",
+        "_outcome", "_params", "_resumes", "_saved_in", "_trained_in", "_newest",
     }  # fmt: skip
     base = set(dir(ModelCheckpoint)) | set(vars(ModelCheckpoint()))
     private = {name for name in own & base if name.startswith("_") and not name.endswith("__")}
@@ -71,12 +71,13 @@ def test_the_trainer_has_what_the_callback_asks_it_for(tmp_path: Path) -> None:
     choosing = ReliabilityCheckpoint(dirpath=tmp_path, package="lightning")
     running, _ = fit(tmp_path, choosing, names="a", max_epochs=1)
     asked = (
-        "callback_metrics checkpoint_callbacks ckpt_path current_epoch enable_validation "
+        "callback_metrics checkpoint_callbacks ckpt_path current_epoch enable_validation fit_loop "
         "fast_dev_run global_step is_global_zero limit_val_batches loggers num_val_batches "
-        "sanity_checking save_checkpoint state strategy val_dataloaders world_size"
+        "optimizers sanity_checking save_checkpoint state strategy val_dataloaders world_size"
     )
     assert [name for name in asked.split() if not hasattr(running, name)] == []
     assert running.state.fn == "fit"
+    assert running.fit_loop.total_batch_idx + 1 == running.global_step == 4
 
 
 @other_package

@@ -8,6 +8,7 @@ checkpoint whole and removes what was half done.
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -19,7 +20,8 @@ from checkwise.integrations.live import LiveSelector
 from checkwise.integrations.saving import Place, clean_up, last_link, point
 from checkwise.selection.live import LiveSelection
 from checkwise.selection.result import Selection
-from checkwise.store.retention import KeepFeasible, Policy, RunSoFar
+from checkwise.store.deleting import place_of
+from checkwise.store.retention import AnyOf, KeepFeasible, Policy, RunSoFar, parts
 from checkwise.text import counted
 
 JOURNAL: Final = "checkwise.jsonl"
@@ -31,12 +33,14 @@ class Outcome:
     """What follows if a checkpoint is added.
 
     Attributes:
+        number: the step under which it is recorded.
         entries: its metrics per domain.
         choice: the step that is chosen then.
         scores: step → score, of every step that may still be chosen.
         logged: metrics per domain and the choice, by name.
     """
 
+    number: int
     entries: Mapping[str, Any]
     choice: int | None
     scores: Mapping[int, float]
@@ -48,6 +52,7 @@ class Plan:
     """Paths; an empty one where there is none.
 
     Attributes:
+        number: the step under which the checkpoint is recorded; None where there is no checkpoint.
         path: where the checkpoint goes.
         part: where it is written until it is whole.
         best: the chosen checkpoint.
@@ -55,6 +60,7 @@ class Plan:
         scores: path → score, of every checkpoint that may still be chosen.
     """
 
+    number: int | None = None
     path: str = ""
     part: str = ""
     best: str = ""
@@ -70,9 +76,13 @@ class KeepMeasured(Policy):
     steps: frozenset[int] = frozenset()
 
     def keep(self, steps: Iterable[int], live: RunSoFar) -> frozenset[int]:
-        """The measured steps that either keeps, and ``steps``."""
+        """The measured steps that either keeps, and ``steps``.
+
+        While every checkpoint diverged, none may be chosen.
+        """
         measured = [step for step in steps if step in live.steps]
-        policy = KeepFeasible() if self.also is None else KeepFeasible() | self.also
+        also = () if self.also is None else parts(self.also)
+        policy = AnyOf(also if live.selection is None else (KeepFeasible(), *also))
         return policy.keep(measured, live) | self.steps
 
     def why(self, step: int, live: RunSoFar) -> str:
@@ -94,6 +104,7 @@ class CheckpointFolder:
         self._rule, self._also, self._options = rule, also, dict(options)
         self._live: LiveSelector | None = None
         self._folder = Path()
+        self._newest: int | None = None
         self._continues = False
 
     def __getstate__(self) -> dict[str, Any]:
@@ -118,44 +129,58 @@ class CheckpointFolder:
         """
         self.close()
         self._folder = folder
+        source = None if resumed is None else place_of(Path(resumed))
         live = self._selector()
-        if clean_up(folder, {path for s, path in live.checkpoints.items() if s in live.steps}):
+        if clean_up(folder, {place_of(last_link(folder)), source}):
             live.close()
             live = self._selector()  # which notes what is gone
         self._live = live
-        self._continues = bool(live.steps) and last_link(folder).exists()
+        self._continues = source is not None and source.is_relative_to(place_of(folder))
         self._link()
-        source = None if resumed is None else os.path.realpath(resumed)
-        self.prune(s for s, path in live.checkpoints.items() if os.path.realpath(path) == source)
-        return self._planned(live, live.checkpoints)
+        found = [step for step, path in live.checkpoints.items() if place_of(path) == source]
+        self._newest = found[0] if found else None
+        self.prune(found)
+        return self._planned(live, live.checkpoints, self._newest)
 
-    def check_new(self) -> None:
-        """Refuse records of another training, where one starts at its first step.
+    def check_continues(self, *, told: bool) -> None:
+        """Refuse records of another training.
 
-        A process that was killed within its first save has left a record and no ``last.ckpt``:
+        A process that was killed within its first save may have left a record, but no checkpoint:
         nobody can go on from there, so the training may start again.
+
+        Args:
+            told: whether training is known to go on, although from a checkpoint elsewhere.
         """
-        if self._continues:
+        live = self._opened
+        if told or self._continues:
+            return
+        if live.checkpoints or len(live.steps) > 1:
             raise InputError(
                 f"Expected a folder without records, but {self._folder / JOURNAL} has "
-                f"{counted(len(self._opened.steps), 'checkpoint')} of an earlier training: go on "
-                'from it with fit(…, ckpt_path="last"), or choose another dirpath.'
+                f"{counted(len(live.steps), 'checkpoint')} of an earlier training: go on from it "
+                'with fit(…, ckpt_path="last"), or choose another dirpath.'
             )
+        live.resume(0)
 
     def close(self) -> None:
         """Let another process write to the journal."""
         if self._live is not None:
             self._live.close()
 
-    def weigh(self, step: int, entries: Mapping[str, Any]) -> Outcome:
-        """What is chosen if the checkpoint of a step is added; nothing is written."""
-        ahead = self._opened.preview(step, entries)
-        return Outcome(entries, ahead.choice, _scores(ahead), _logged(ahead, step))
+    def weigh(self, step: int, entries: Mapping[str, Any], *, again: bool = False) -> Outcome:
+        """What is chosen if the checkpoint of a step is added; nothing is written.
+
+        Args:
+            step: the training step.
+            entries: metrics per domain.
+            again: the checkpoint is the newest one, measured again.
+        """
+        number = self._newest if again and self._newest is not None else self._number(step)
+        ahead = self._opened.preview(number, entries)
+        return Outcome(number, entries, ahead.choice, _scores(ahead), _logged(ahead, number))
 
     def plan(self, step: int, outcome: Outcome | None, name: Name) -> Plan:
         """Where the checkpoint of a step goes, and what is chosen once it is there.
-
-        A step that was saved before goes to the same place.
 
         Args:
             step: the training step.
@@ -163,20 +188,25 @@ class CheckpointFolder:
             name: ``name(None)`` is the file for it, ``name(1)`` … if that exists.
         """
         live = self._opened
-        place = Place(live.checkpoints.get(step) or _free(name))
+        number = outcome.number if outcome else self._number(step)
+        place = Place(_free(name))
         place.announce()
-        files = {**live.checkpoints, step: place.path}
-        return self._planned(outcome or live, files, place)
+        return self._planned(
+            outcome or live, {**live.checkpoints, number: place.path}, number, place
+        )
 
-    def commit(self, step: int, outcome: Outcome | None, plan: Plan) -> None:
+    def commit(self, outcome: Outcome | None, plan: Plan) -> None:
         """After the save: give the file its name, and write it down."""
         live, place = self._opened, Place(Path(plan.path))
+        if plan.number is None:
+            raise InputError("Expected a plan for a checkpoint: call plan() before commit().")
         place.finish()
-        live.saved(step, place.path)
+        live.saved(plan.number, place.path)
         if outcome is not None:
-            live.add(step, outcome.entries)
-        place.settle()
+            live.add(plan.number, outcome.entries)
+        self._newest = plan.number
         self._link()
+        place.settle()
 
     def abandon(self, plan: Plan) -> None:
         """After a save that failed."""
@@ -185,6 +215,18 @@ class CheckpointFolder:
     def prune(self, stay: Iterable[int] = ()) -> None:
         """Delete what can no longer be chosen, but never the newest."""
         self._opened.prune(KeepMeasured(self._also, frozenset(stay)))
+
+    def _number(self, step: int) -> int:
+        """The number under which a step is recorded: its own, or else the next free one.
+
+        A training that goes on from an older checkpoint reaches steps again. What is on disk of
+        the earlier way there stays, and may be chosen as before.
+        """
+        live = self._opened
+        if step not in live.checkpoints:
+            return step
+        taken = {*live.checkpoints, *live.steps}
+        return next(number for number in itertools.count(step) if number not in taken)
 
     def _selector(self) -> LiveSelector:
         return LiveSelector(self._rule, journal=self._folder / JOURNAL, **self._options)
@@ -201,11 +243,16 @@ class CheckpointFolder:
             point(last_link(self._folder), paths[-1])
 
     def _planned(
-        self, ahead: Outcome | LiveSelection, files: Mapping[int, Path], place: Place | None = None
+        self,
+        ahead: Outcome | LiveSelection,
+        files: Mapping[int, Path],
+        number: int | None,
+        place: Place | None = None,
     ) -> Plan:
         scores = ahead.scores if isinstance(ahead, Outcome) else _scores(ahead)
         best = None if ahead.choice is None else files.get(ahead.choice)
         return Plan(
+            number=number,
             path=str(place.path) if place else "",
             part=str(place.part) if place else "",
             best=str(best or ""),

@@ -21,6 +21,7 @@ from checkwise.integrations.processes import decided_once, gathered
 from checkwise.integrations.tracker import Tracker, report_to
 from checkwise.integrations.validation_sums import ValidationSums, merged, own_rows
 from checkwise.metrics.settings import BANDWIDTH, BINS
+from checkwise.records.held_out import as_names
 from checkwise.selection.default_rule import DEFAULT_RULE
 from checkwise.selection.result import Selection
 from checkwise.store.retention import Policy
@@ -74,7 +75,7 @@ class ReliabilityCheckpoint(ModelCheckpoint):
         self,
         rule: str = DEFAULT_RULE,
         *,
-        domains: Iterable[str] | None = None,
+        domains: str | Iterable[str] | None = None,
         dirpath: str | os.PathLike[str] | None = None,
         filename: str | None = None,
         logits: str = "logits",
@@ -104,15 +105,20 @@ class ReliabilityCheckpoint(ModelCheckpoint):
             save_weights_only=save_weights_only,
             auto_insert_metric_name=auto_insert_metric_name,
         )
-        self._domains = None if domains is None else tuple(domains)
+        self._domains = None if domains is None else as_names(domains)
+        validation.check_distinct(self._domains or ())
         self._outputs = outputs or validation.ByKey(logits, labels)
         self._partial, self._tracker = partial, tracker
-        self._bins, self._bandwidth = bins, bandwidth
+        self._bins, self._bandwidth, self._params = bins, bandwidth, params
         self._checkpoints = CheckpointFolder(
             rule, keep, {"bins": bins, "bandwidth": bandwidth, **params}
         )
-        self._sums: list[ValidationSums] = []
+        self._sums: list[ValidationSums | None] = []  # None for a set that is held out
         self._outcome: Outcome | None = None
+        self._resumes = False
+        self._saved_in: str | None = None
+        self._trained_in: str | None = None
+        self._newest: int | None = None  # how far training was at the newest checkpoint
 
     def __reduce__(self) -> tuple[Any, ...]:
         return blank, (type(self).__mro__[1], self.package), self.__dict__
@@ -132,6 +138,7 @@ class ReliabilityCheckpoint(ModelCheckpoint):
         if not trainer.fast_dev_run:
             folder = Path(str(self.dirpath))
             plan = decided_once(trainer, lambda: self._checkpoints.open(folder, trainer.ckpt_path))
+            self._resumes = plan.number is not None
             self._follow(plan)
 
     def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
@@ -141,10 +148,11 @@ class ReliabilityCheckpoint(ModelCheckpoint):
             self._checkpoints.close()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Nothing: the journal knows more than the checkpoint that is resumed from."""
+        """Only the folder: the journal knows more than the checkpoint that is resumed from."""
+        self._saved_in = state_dict.get("dirpath")
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        """Refuse what would save nothing, and a callback that writes over ``last.ckpt``."""
+        """Refuse what saves nothing, what writes over ``last.ckpt``, and records of others."""
         for other in trainer.checkpoint_callbacks:
             shares = getattr(other, "dirpath", None) == self.dirpath
             if other is not self and shares and getattr(other, "save_last", None):
@@ -157,8 +165,11 @@ class ReliabilityCheckpoint(ModelCheckpoint):
                 "Expected a validation during the training, but there is none: give the Trainer a "
                 "validation dataloader and the module a validation_step."
             )
-        if trainer.global_step == 0 and not trainer.fast_dev_run:
-            decided_once(trainer, self._checkpoints.check_new)
+        if not trainer.fast_dev_run:
+            told = self._goes_on(trainer)
+            decided_once(trainer, lambda: self._checkpoints.check_continues(told=told))
+            self._newest = validation.step(trainer, pl_module) if self._resumes else None
+            self._trained_in = self.dirpath
 
     def on_validation_epoch_start(self, trainer: Any, pl_module: Any) -> None:
         """Begin to count."""
@@ -166,11 +177,15 @@ class ReliabilityCheckpoint(ModelCheckpoint):
             return
         parts = validation.flat(trainer.val_dataloaders)
         names = validation.names(trainer.val_dataloaders, self._domains)
+        sources = validation.sources(names, self._params)
         self._sums = [
             ValidationSums(name, self._bins, self._bandwidth, own_rows(part))
+            if name in sources
+            else None
             for name, part in zip(names, parts, strict=True)
         ]
-        if trainer.world_size > 1 and any(part.own_rows is None for part in self._sums):
+        read = [part for part in self._sums if part is not None]
+        if trainer.world_size > 1 and any(part.own_rows is None for part in read):
             warnings.warn(
                 "A validation dataloader has no DistributedSampler: every row that any process "
                 "sees is counted. Make sure that no two processes see the same one.",
@@ -188,15 +203,16 @@ class ReliabilityCheckpoint(ModelCheckpoint):
         dataloader_idx: int = 0,
     ) -> None:
         """Add a batch to the sums of its validation set."""
-        if self._sums:
-            self._sums[dataloader_idx].update(*self._outputs(outputs, batch))
+        if self._sums and (part := self._sums[dataloader_idx]) is not None:
+            part.update(*self._outputs(outputs, batch))
 
     def on_validation_epoch_end(self, trainer: Any, pl_module: Any) -> None:
         """Measure the checkpoint, decide, and log."""
         sums, self._sums, self._outcome = self._sums, [], None
         if not validation.counts(trainer):
             return
-        if not self._partial and validation.cut_short(trainer):
+        read = [part is not None for part in sums]
+        if not self._partial and validation.cut_short(trainer, read):
             warnings.warn(
                 f"limit_val_batches={trainer.limit_val_batches} cuts validation short: the "
                 "checkpoint is saved and not recorded, so it cannot be chosen. Pass partial=True "
@@ -205,12 +221,11 @@ class ReliabilityCheckpoint(ModelCheckpoint):
                 stacklevel=2,
             )
             return
-        if trainer.world_size > 1:
-            sums = [merged(parts) for parts in zip(*gathered(sums), strict=True)]
-        entries = {part.name: part.entry() for part in sums}
-        outcome = decided_once(
-            trainer, lambda: self._checkpoints.weigh(trainer.global_step, entries)
-        )
+        names = validation.names(trainer.val_dataloaders, self._domains)
+        entries = dict.fromkeys(names) | _entries(trainer, [part for part in sums if part])
+        step = validation.step(trainer, pl_module)
+        again = step == self._newest
+        outcome = decided_once(trainer, lambda: self._checkpoints.weigh(step, entries, again=again))
         # Every process has the same numbers, of which the largest is each: exact for any number.
         self.log_dict(
             {f"{PREFIX}/{name}": value for name, value in outcome.logged.items()},
@@ -223,8 +238,16 @@ class ReliabilityCheckpoint(ModelCheckpoint):
         """Save the checkpoint, then delete what can no longer be chosen."""
         if not validation.counts(trainer):
             return
-        step, outcome = trainer.global_step, self._outcome
-        metrics = {**trainer.callback_metrics, **_place_in_training(trainer)}
+        step, outcome = validation.step(trainer, pl_module), self._outcome
+        if step == self._newest:
+            warnings.warn(
+                "No optimizer step since the last checkpoint: the weights are the same, and are "
+                "not saved again.",
+                CheckwiseWarning,
+                stacklevel=2,
+            )
+            return
+        metrics = {**trainer.callback_metrics, **_place_in_training(trainer, step)}
         plan = decided_once(
             trainer,
             lambda: self._checkpoints.plan(
@@ -240,7 +263,8 @@ class ReliabilityCheckpoint(ModelCheckpoint):
             if trainer.is_global_zero:
                 self._checkpoints.abandon(plan)
             raise
-        decided_once(trainer, lambda: self._checkpoints.commit(step, outcome, plan))
+        decided_once(trainer, lambda: self._checkpoints.commit(outcome, plan))
+        self._newest = step
         if trainer.is_global_zero:
             for logger in trainer.loggers:
                 logger.after_save_checkpoint(proxy(self))
@@ -261,6 +285,16 @@ class ReliabilityCheckpoint(ModelCheckpoint):
         """Close the journal; ``teardown`` is not called after an exception."""
         self._checkpoints.close()
 
+    def _goes_on(self, trainer: Any) -> bool:
+        """Whether training goes on from a checkpoint of its own that may be elsewhere.
+
+        Or the same Trainer trains again, from where it was.
+        """
+        if trainer.ckpt_path is None:
+            return bool(trainer.fit_loop.total_batch_idx >= 0 and self._trained_in == self.dirpath)
+        came_from, goes_to = self._saved_in, str(self.dirpath)
+        return came_from is not None and os.path.realpath(came_from) == os.path.realpath(goes_to)
+
     def _follow(self, plan: Plan) -> None:
         """What Lightning and its loggers read of a ``ModelCheckpoint``."""
         import torch
@@ -274,10 +308,14 @@ class ReliabilityCheckpoint(ModelCheckpoint):
         self.current_score = self.best_k_models.get(plan.path)
 
 
-def _place_in_training(trainer: Any) -> dict[str, Any]:
+def _entries(trainer: Any, sums: list[ValidationSums]) -> dict[str, Any]:
+    """Domain → metrics over all processes."""
+    if trainer.world_size > 1:
+        sums = [merged(parts) for parts in zip(*gathered(sums), strict=True)]
+    return {part.name: part.entry() for part in sums}
+
+
+def _place_in_training(trainer: Any, step: int) -> dict[str, Any]:
     import torch
 
-    return {
-        "epoch": torch.tensor(trainer.current_epoch),
-        "step": torch.tensor(trainer.global_step),
-    }
+    return {"epoch": torch.tensor(trainer.current_epoch), "step": torch.tensor(step)}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from checkwise.errors import InputError
+from checkwise.records.held_out import as_names, check_held_out, divide
 from checkwise.text import counted, listed
 
 Outputs = Callable[[Any, Any], tuple[Any, Any]]
@@ -23,6 +25,22 @@ def flat(loaders: Any) -> list[Any]:
 
 def names(loaders: Any, domains: tuple[str, ...] | None) -> tuple[str, ...]:
     """One name per dataloader."""
+    named = _names(loaders, domains)
+    check_distinct(named)
+    return named
+
+
+def check_distinct(named: Iterable[str]) -> None:
+    """Refuse a name that two dataloaders have."""
+    twice = [name for name, times in Counter(named).items() if times > 1]
+    if twice:
+        raise InputError(
+            f"Expected a name of its own for each validation dataloader, but {twice[0]!r} is there "
+            "twice: name each one in domains=."
+        )
+
+
+def _names(loaders: Any, domains: tuple[str, ...] | None) -> tuple[str, ...]:
     number = len(flat(loaders))
     if domains is not None:
         if len(domains) != number:
@@ -36,14 +54,37 @@ def names(loaders: Any, domains: tuple[str, ...] | None) -> tuple[str, ...]:
     return ("validation",) if number == 1 else tuple(f"dataloader_{i}" for i in range(number))
 
 
-def cut_short(trainer: Any) -> bool:
-    """Whether ``limit_val_batches`` ends some validation before its last batch."""
+def sources(named: tuple[str, ...], options: Mapping[str, Any]) -> frozenset[str]:
+    """The names of the sets to choose by; the others are held out, and must not be read."""
+    where = "the validation dataloaders"
+    held_out = as_names(options.get("held_out"))
+    check_held_out(held_out, named, where)
+    left = set(named).difference(held_out)
+    if not left:
+        raise InputError(
+            f"Expected a validation set to choose by, but all of {where} are held out."
+        )
+    return frozenset(divide(left, sources=as_names(options.get("sources")), where=where).sources)
+
+
+def step(trainer: Any, module: Any) -> int:
+    """How far training is: optimizer steps, or batches where Lightning does not count the steps.
+
+    With manual optimisation it counts only the steps of its own wrappers of optimizers.
+    """
+    if module.automatic_optimization and trainer.optimizers:
+        return int(trainer.global_step)
+    return int(trainer.fit_loop.total_batch_idx) + 1
+
+
+def cut_short(trainer: Any, read: Iterable[bool]) -> bool:
+    """Whether ``limit_val_batches`` ends a validation that is read before its last batch."""
     if trainer.limit_val_batches == 1.0 and isinstance(trainer.limit_val_batches, float):
         return False
     return any(
-        _length(loader) is None or batches < _length(loader)
-        for loader, batches in zip(
-            flat(trainer.val_dataloaders), trainer.num_val_batches, strict=True
+        is_read and (_length(loader) is None or batches < _length(loader))
+        for loader, batches, is_read in zip(
+            flat(trainer.val_dataloaders), trainer.num_val_batches, read, strict=True
         )
     )
 

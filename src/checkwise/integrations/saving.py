@@ -1,8 +1,8 @@
 """A checkpoint appears under its name when it is whole, and a save that was cut off leaves nothing.
 
 A save has a place: the name that the file will have, a hidden name under which it is written, and
-an empty hidden file that announces it. The announcement goes when the journal knows the file, so
-what a killed process leaves can be told from the files of others.
+an empty hidden file that announces it. The announcement goes when the journal knows the file and
+``last.ckpt`` leads to it, so what a killed process leaves can be told from the files of others.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from checkwise.store.atomic_write import sync_folder
-from checkwise.store.deleting import delete_checkpoint, sync_checkpoint
+from checkwise.store.deleting import delete_checkpoint, place_of, sync_checkpoint
 
 _ANNOUNCED: Final = ".saving"
 _PART: Final = ".part"
@@ -46,15 +46,13 @@ class Place:
         self.announcement.touch()
 
     def finish(self) -> None:
-        """After the save: sync it and give it its name, in place of an older file."""
+        """After the save: sync it and give it its name."""
         sync_checkpoint(self.part)
-        if self.path.is_dir():
-            delete_checkpoint(self.path)  # a folder cannot take the place of another at once
         self.part.replace(self.path)
         sync_folder(self.path.parent)
 
     def settle(self) -> None:
-        """After the journal knows the file."""
+        """After the journal knows the file and ``last.ckpt`` leads to it."""
         self.announcement.unlink(missing_ok=True)
 
     def abandon(self) -> None:
@@ -63,17 +61,19 @@ class Place:
         self.announcement.unlink(missing_ok=True)
 
 
-def clean_up(folder: Path, recorded: Container[Path]) -> bool:
+def clean_up(folder: Path, goes_on_from: Container[Path | None]) -> bool:
     """Delete what a save left that was cut off; whether a whole checkpoint was among it.
+
+    A whole checkpoint that training does not go on from is saved again when it gets there.
 
     Args:
         folder: where the checkpoints are.
-        recorded: the files of checkpoints that the journal has records of.
+        goes_on_from: the checkpoints from which training goes on.
     """
     deleted = False
     for announcement in folder.rglob(f".*{_ANNOUNCED}"):
         place = Place(announcement.with_name(announcement.name[1 : -len(_ANNOUNCED)]))
-        if place.path not in recorded and place.path.exists():
+        if place_of(place.path) not in goes_on_from and place.path.exists():
             delete_checkpoint(place.path)
             deleted = True
         place.abandon()
