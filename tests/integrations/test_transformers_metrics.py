@@ -112,7 +112,7 @@ def test_the_metrics_of_a_real_model(tmp_path: Path, build: Any, streamed: bool)
     row = recorded.steps.tolist().index(callback.choice)
     assert recorded.counts is not None
     assert recorded.counts.tolist() == [len(labels)]
-    assert recorded.values["nll"][row, 0] == pytest.approx(expected.nll, rel=1e-4)
+    assert recorded.values["nll"][row, 0] == pytest.approx(expected.nll, rel=1e-3)
     assert recorded.values["accuracy"][row, 0] == pytest.approx(expected.accuracy)
     state = state_in(tmp_path / f"checkpoint-{max(steps_on_disk(tmp_path))}")
     assert state["best_model_checkpoint"] == str(tmp_path / f"checkpoint-{callback.choice}")
