@@ -277,6 +277,8 @@ def test_a_wrong_step_is_refused_in_the_sanity_check(
 def test_wrong_arguments_are_refused_before_any_training(tmp_path: Path) -> None:
     with pytest.raises(cw.InputError, match="delta_pp"):
         callback(tmp_path, delta_pp=-1)
+    with pytest.raises(cw.InputError, match=r"as KeepLast\(2\), but got 3"):
+        callback(tmp_path, keep=3)
     with pytest.raises(cw.InputError, match="'lightning' or 'pytorch_lightning'"):
         callback(tmp_path, package="torch")
     with pytest.raises(cw.InputError, match="a and b for 1 dataloader"):

@@ -61,10 +61,11 @@ def test_batches_are_counted_where_lightning_counts_no_steps(tmp_path: Path) -> 
 
 
 def test_a_training_is_resumed_from_before_its_first_optimizer_step(tmp_path: Path) -> None:
-    options = {"accumulate_grad_batches": 4, "val_check_interval": 2, "max_epochs": 1}
-    fit(tmp_path, callback(tmp_path), limit_train_batches=2, **options | {"val_check_interval": 1})
-    assert step_of(tmp_path / "run" / "last.ckpt") <= 1
-    first = callback(tmp_path, dirpath=tmp_path / "first")
+    options: dict[str, Any] = {
+        "accumulate_grad_batches": 4,
+        "val_check_interval": 2,
+        "max_epochs": 1,
+    }
 
     class Stopping(Classifier):
         def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
@@ -72,11 +73,11 @@ def test_a_training_is_resumed_from_before_its_first_optimizer_step(tmp_path: Pa
                 raise KeyboardInterrupt
 
     with pytest.raises((KeyboardInterrupt, SystemExit)):
-        trainer(tmp_path, first, **options).fit(
+        trainer(tmp_path, callback(tmp_path), **options).fit(
             Stopping(), training_set(), validation_sets("a", "b")
         )
-    assert step_of(tmp_path / "first" / "last.ckpt") == 0
-    resumed = callback(tmp_path, dirpath=tmp_path / "first")
+    assert step_of(tmp_path / "run" / "last.ckpt") == 0
+    resumed = callback(tmp_path)
     fit(tmp_path, resumed, resume="last", **options)
     assert recorded(resumed) == [0, 1]
 

@@ -96,6 +96,11 @@ class ReliabilityCheckpoint(ModelCheckpoint):
                 f"Expected a folder of this machine as dirpath, but got {dirpath}: what is saved "
                 "there cannot be synced before older checkpoints are deleted."
             )
+        if keep is not None and not isinstance(keep, Policy):
+            raise InputError(
+                f"Expected a policy as keep, as KeepLast(2), but got {keep!r}: policies are in "
+                "checkwise.store.retention."
+            )
         super().__init__(
             dirpath=dirpath,
             filename=filename,
