@@ -162,3 +162,17 @@ def test_the_number_of_classes_is_asked_for_by_the_name_of_the_metric() -> None:
         NLL()
     with pytest.raises(cw.InputError, match=r"Expected 3 classes .* write CwECE\(num_classes=5\)"):
         CwECE(num_classes=3).update(*predictions())
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_sums_stay_in_double_precision(dtype: torch.dtype) -> None:
+    """As in a module that Lightning trains with ``precision="16-true"``."""
+    logits, labels = predictions()
+    holder = torch.nn.ModuleDict({"nll": NLL(num_classes=5)}).to(dtype)
+    metric: Any = holder["nll"]
+    for _ in range(2):
+        metric.update(logits, labels)
+        holder.to(dtype)
+        expected = cw.metrics.evaluate(logits=logits, labels=labels).nll
+        assert metric.compute().item() == pytest.approx(expected, rel=1e-12)
+        metric.reset()

@@ -19,6 +19,7 @@ from transformers import TrainerCallback
 
 from checkwise.integrations.transformers import ReliabilityCallback
 from tests.integrations.transformers_runs import (
+    Rows,
     arguments,
     outputs_of,
     saved_step,
@@ -224,6 +225,20 @@ def test_a_set_that_is_not_there_is_named_at_the_first_save(
     with pytest.raises(cw.InputError, match=words):
         trainer.train()
     assert trainer.state.global_step == 2
+
+
+def test_a_set_without_labels_is_refused_beside_one_with(tmp_path: Path) -> None:
+    class Unlabelled(Rows):
+        def __getitem__(self, index: int) -> dict[str, Any]:
+            return {"example": self.first + index}
+
+    table, labels = script(RISING)
+    trainer = scripted_trainer(
+        arguments(tmp_path, steps=4), table, labels, ReliabilityCallback(), sets=TWO
+    )
+    trainer.eval_dataset["photo"] = Unlabelled(labels[17:], first=17)
+    with pytest.raises(cw.InputError, match=r"eval_photo_runtime.*has labels"):
+        trainer.train()
 
 
 def test_step_0_and_evaluations_after_training_are_no_candidates(tmp_path: Path) -> None:

@@ -102,6 +102,11 @@ def test_resuming_from_an_older_checkpoint_forgets_what_came_after(tmp_path: Pat
     trainer.train(resume_from_checkpoint=str(tmp_path / "checkpoint-6"))
     offline = cw.Trajectory.from_predictions(outputs_of(table, labels))
     assert again.choice == cw.select(offline, "ac-nc", **options).step
+    # No save went over a checkpoint of the earlier course, where it could pass as whole too soon.
+    assert {path.name for path in tmp_path.glob("earlier-*")} == {
+        "earlier-checkpoint-8",
+        "earlier-checkpoint-10",
+    }
     np.testing.assert_array_equal(again.live.trajectory.correct, offline.correct)
 
 

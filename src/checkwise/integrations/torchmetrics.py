@@ -62,6 +62,17 @@ class _Reliability(Metric):  # type: ignore[misc, unused-ignore]
         for name, zeros in new_sums(self.num_classes, self.bins)._asdict().items():
             self.add_state(name, torch.as_tensor(zeros), dist_reduce_fx="sum")
 
+    def _apply(self, fn: Any, *arguments: Any, **keywords: Any) -> Any:
+        """Move the sums to another device; they stay in double precision."""
+        sums = {name: getattr(self, name) for name in Sums._fields}
+        defaults: dict[str, Any] = dict(self._defaults)
+        moved = super()._apply(fn, *arguments, **keywords)
+        for name, state in sums.items():
+            device = getattr(self, name).device
+            setattr(self, name, state.to(device))
+            self._defaults[name] = defaults[name].to(device)
+        return moved
+
     def update(self, preds: Any, target: Any) -> None:
         """Add a batch: outputs [..., C] and labels [...] of the same leading shape."""
         if preds.shape[:-1] != target.shape:

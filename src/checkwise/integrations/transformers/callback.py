@@ -163,6 +163,7 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
             if state.global_step == 0 and not retried:
                 refusals.check_new(self._path(args), self._live, args.output_dir)
             self._check_names(args, state.global_step, kwargs.get("model"))
+            folders.set_aside_later(self._live.checkpoints, state.global_step)
             self._live.resume(state.global_step)
             if state.global_step in self._live.steps and self._note_saved(args, state.global_step):
                 self._live.prune(self._keep)  # which a kill may have prevented
@@ -337,7 +338,7 @@ def _metrics_beyond_ours(rule: str, params: Mapping[str, Any]) -> tuple[str, ...
 
 
 def _refuse_without_metrics(metrics: Mapping[str, Any]) -> None:
-    if f"{_PREFIX}_runtime" in metrics:
+    if any(key.startswith(f"{_PREFIX}_") and key.endswith("_runtime") for key in metrics):
         raise InputError(
             "Expected the metrics of r.compute_metrics in an evaluation, but got "
             f"{', '.join(metrics)}: write Trainer(compute_metrics=r.compute_metrics, callbacks=[r])"

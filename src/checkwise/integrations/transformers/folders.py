@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +13,7 @@ CHECKPOINT: Final = re.compile(r"checkpoint-([0-9]{1,15})")
 STATE: Final = "trainer_state.json"
 SENTINEL: Final = "checkpoint-is-incomplete.txt"
 ASIDE: Final = "incomplete-"
+EARLIER: Final = "earlier-"
 
 _log = logging.getLogger(__name__)
 
@@ -52,6 +54,22 @@ def set_aside_incomplete(output_dir: str | Path) -> list[Path]:
             target = _free_name(path.with_name(ASIDE + path.name))
             path.rename(target)
             _log.warning("%s is half-written: renamed to %s", path, target.name)
+            moved.append(target)
+    return moved
+
+
+def set_aside_later(paths: Mapping[int, Path], step: int) -> list[Path]:
+    """Rename the checkpoints after a step from which training goes on another time.
+
+    A save over an old checkpoint that is interrupted could not be told from a whole one. Nothing is
+    deleted: ``checkpoint-30`` becomes ``earlier-checkpoint-30``.
+    """
+    moved = []
+    for later, path in paths.items():
+        if later > step and path.is_dir():
+            target = _free_name(path.with_name(EARLIER + path.name))
+            path.rename(target)
+            _log.warning("%s is of an earlier training: renamed to %s", path, target.name)
             moved.append(target)
     return moved
 
