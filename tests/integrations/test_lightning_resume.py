@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import checkwise as cw
+from checkwise.integrations.validation_sums import ValidationSums
 from checkwise.store.retention import KeepLast
 from tests.requirements import available
 
@@ -227,3 +228,32 @@ def test_a_set_that_is_held_out_is_never_read(
         running = trainer(tmp_path, choosing, max_epochs=1, limit_val_batches=len(source))
         running.fit(Forbidding(), training_set(), [source, target])
         assert choosing.selection.trajectory.domains == ("a",)
+
+
+def test_a_training_in_the_folder_above_leaves_a_save_alone(tmp_path: Path) -> None:
+    fit(tmp_path, callback(tmp_path, dirpath=tmp_path / "run" / "fold"), max_epochs=1)
+    running = tmp_path / "run" / "fold" / ".epoch=1-step=8.ckpt"
+    for part in (".saving", ".part"):
+        Path(f"{running}{part}").touch()
+    fit(tmp_path, callback(tmp_path), max_epochs=1)
+    assert Path(f"{running}.saving").exists()
+    assert Path(f"{running}.part").exists()
+
+
+def test_a_save_that_fails_leaves_the_choice_as_it_was(tmp_path: Path) -> None:
+    class Full(Classifier):
+        def on_save_checkpoint(self, checkpoint: Any) -> None:
+            if self.trainer.current_epoch == 1:
+                raise OSError(28, "No space left on device")
+
+    choosing = callback(tmp_path, delta_pp=0, rule="ac-nll")
+    with pytest.raises(OSError, match="No space"):
+        trainer(tmp_path, choosing).fit(Full(rate=0.01), training_set(), validation_sets("a", "b"))
+    assert step_of(choosing.best_model_path) == 4
+    assert list(choosing.best_k_models) == [choosing.best_model_path]
+
+
+def test_several_rows_per_example_are_refused_behind_a_distributed_sampler() -> None:
+    sums = ValidationSums("a", own_rows=4)
+    with pytest.raises(cw.InputError, match="one row of logits per example"):
+        sums.update(torch.zeros(8, 3), torch.zeros(8, dtype=torch.long))

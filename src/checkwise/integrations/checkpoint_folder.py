@@ -13,18 +13,17 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from checkwise.errors import InputError
 from checkwise.integrations.live import LiveSelector
-from checkwise.integrations.saving import Place, clean_up, last_link, point
+from checkwise.integrations.saving import JOURNAL, Place, clean_up, last_link, point
 from checkwise.selection.live import LiveSelection
 from checkwise.selection.result import Selection
 from checkwise.store.deleting import place_of
 from checkwise.store.retention import AnyOf, KeepFeasible, Policy, RunSoFar, parts
 from checkwise.text import counted
 
-JOURNAL: Final = "checkwise.jsonl"
 Name = Callable[[int | None], str]
 
 

@@ -120,6 +120,7 @@ class ReliabilityCheckpoint(ModelCheckpoint):
         )
         self._sums: list[ValidationSums | None] = []  # None for a set that is held out
         self._outcome: Outcome | None = None
+        self._followed = Plan()
         self._resumes = False
         self._saved_in: str | None = None
         self._trained_in: str | None = None
@@ -261,10 +262,12 @@ class ReliabilityCheckpoint(ModelCheckpoint):
                 lambda version: self.format_checkpoint_name(dict(metrics), ver=version),
             ),
         )
+        followed = self._followed
         self._follow(plan)  # before the save: it is part of the file
         try:
             trainer.save_checkpoint(plan.part, self.save_weights_only)
         except BaseException:
+            self._follow(followed)
             if trainer.is_global_zero:
                 self._checkpoints.abandon(plan)
             raise
@@ -304,6 +307,7 @@ class ReliabilityCheckpoint(ModelCheckpoint):
         """What Lightning and its loggers read of a ``ModelCheckpoint``."""
         import torch
 
+        self._followed = plan
         self.best_model_path = plan.best
         self.last_model_path = plan.last
         self.best_k_models = {

@@ -16,6 +16,7 @@ from typing import Final
 from checkwise.store.atomic_write import sync_folder
 from checkwise.store.deleting import delete_checkpoint, place_of, sync_checkpoint
 
+JOURNAL: Final = "checkwise.jsonl"
 _ANNOUNCED: Final = ".saving"
 _PART: Final = ".part"
 
@@ -72,12 +73,22 @@ def clean_up(folder: Path, goes_on_from: Container[Path | None]) -> bool:
     """
     deleted = False
     for announcement in folder.rglob(f".*{_ANNOUNCED}"):
+        if _is_of_another(announcement, folder):
+            continue
         place = Place(announcement.with_name(announcement.name[1 : -len(_ANNOUNCED)]))
         if place_of(place.path) not in goes_on_from and place.path.exists():
             delete_checkpoint(place.path)
             deleted = True
         place.abandon()
     return deleted
+
+
+def _is_of_another(announcement: Path, folder: Path) -> bool:
+    """Whether it is in a folder below that has a journal of its own, which may be in use."""
+    between = announcement.parent.relative_to(folder).parts
+    return any(
+        folder.joinpath(*between[:depth], JOURNAL).exists() for depth in range(1, len(between) + 1)
+    )
 
 
 def last_link(folder: Path) -> Path:

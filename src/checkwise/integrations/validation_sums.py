@@ -42,6 +42,12 @@ class ValidationSums:
         rows = _rows(logits, labels, self.name)
         room = rows if self.own_rows is None else max(0, self.own_rows - self.rows)
         self.rows += rows
+        if self.own_rows is not None and self.rows > self.own_rows + 1:  # padded by at most one
+            raise InputError(
+                f"Expected one row of logits per example of the validation set {self.name!r}, but "
+                f"got more than its {self.own_rows} in this process: behind a DistributedSampler, "
+                "repeats could not be told from them; return one row per example."
+            )
         real = min(rows, room)
         if real == 0:
             return
