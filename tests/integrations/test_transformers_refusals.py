@@ -130,3 +130,10 @@ def test_patience_that_is_none(patience: Any) -> None:
 def test_a_rule_that_does_not_exist() -> None:
     with pytest.raises(cw.InputError, match="no-such-rule"):
         ReliabilityCallback(rule="no-such-rule")
+
+
+@pytest.mark.parametrize("name", ["keep", "tracker", "compute_metrics", "outputs"])
+def test_arguments_of_another_kind_are_refused_before_training(name: str) -> None:
+    wrong: dict[str, Any] = {name: 3}
+    with pytest.raises(cw.InputError, match=f"Expected a .*{name.split('_')[0]}.* but got 3"):
+        ReliabilityCallback(**wrong)

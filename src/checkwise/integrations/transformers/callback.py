@@ -99,6 +99,13 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
     ) -> None:
         if patience is not None and (type(patience) is not int or patience < 1):
             raise InputError(f"Expected patience of 1 or more evaluations, but got {patience!r}.")
+        if keep is not None and not isinstance(keep, Policy):
+            raise InputError(
+                f"Expected a policy for keep, but got {keep!r}: write KeepFeasible() | "
+                "KeepLast(3), from checkwise.store.retention."
+            )
+        if tracker is not None and not hasattr(tracker, "log"):
+            raise InputError(f"Expected a tracker as MlflowLog(run_id), but got {tracker!r}.")
         self._options = {"rule": rule, "bins": bins, "bandwidth": bandwidth, **options}
         self._metrics = ReliabilityMetrics(
             compute_metrics, outputs=outputs, bins=bins, bandwidth=bandwidth

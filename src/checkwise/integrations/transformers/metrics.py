@@ -63,6 +63,9 @@ class ReliabilityMetrics:
         bins: int = BINS,
         bandwidth: float = BANDWIDTH,
     ) -> None:
+        for name, function in (("compute_metrics", compute_metrics), ("outputs", outputs)):
+            if function is not None and not callable(function):
+                raise InputError(f"Expected a function for {name}, but got {function!r}.")
         self._own = compute_metrics
         self._outputs = outputs or first_outputs
         self._settings: dict[str, Any] = {"bins": bins, "bandwidth": bandwidth}
