@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 TORCH_INDEX ?=
 BIN := .venv/bin
 
-.PHONY: install demo test test-oldest test-lightning-2.5 test-engines torture check bench docs clean
+.PHONY: install demo test test-oldest test-clusters test-lightning-2.5 test-engines torture check bench docs clean
 
 install: .venv/.installed
 
@@ -24,7 +24,7 @@ demo: .venv/.demo
 	$(BIN)/checkwise demo
 
 test: install
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest -n 2 --dist worksteal --ignore=tests/engines
 
 # The oldest supported versions of everything but torch: the core, the command line, statistics.
 # Old libraries warn about what newer ones of their own dependencies have deprecated.
@@ -54,8 +54,11 @@ test-lightning-2.5: .venv-lightning-2.5/.installed
 	$(BIN)/pip --python .venv-lightning-2.5/bin/python install --quiet 'lightning==2.5.*' 'pytorch-lightning==2.5.*'
 	touch $@
 
-# Real Slurm (Debian's slurm-wlm and munge, as root) and Ray, also with the whole demo on each:
-# about fifteen minutes. `make test` runs the short ones.
+# A small study on a real Slurm (Debian's slurm-wlm and munge, as root) and a real Ray.
+test-clusters: install
+	$(BIN)/python -m pytest -v tests/engines
+
+# The same, and the whole demo on each.
 test-engines: install
 	CHECKWISE_ENGINES=1 $(BIN)/python -m pytest -v tests/engines
 
