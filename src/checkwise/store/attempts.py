@@ -24,7 +24,7 @@ from typing import Final, Protocol
 
 from checkwise.errors import InputError
 from checkwise.store import disk, layout
-from checkwise.store.done import Fingerprint, damaged, fingerprint_of
+from checkwise.store.done import Fingerprint, check_start, damaged
 
 _TOKEN: Final = re.compile(r"[0-9a-f]{32}")
 _NEW: Final = ".new"
@@ -216,14 +216,7 @@ def _start_of(folder: Path, name: str, noted: Fingerprint) -> bytes:
         content = disk.read_start(folder, name, noted["bytes"])
     except FileNotFoundError:
         raise damaged(folder / name, "removed") from None
-    if len(content) < noted["bytes"]:
-        raise InputError(
-            f"Expected at least {noted['bytes']} bytes, but got {len(content)} in "
-            f"{folder / name}: the journal was shortened; remove the run's folder to train it "
-            "again."
-        )
-    if fingerprint_of(content) != noted:
-        raise damaged(folder / name, "changed")
+    check_start(folder / name, content, noted)
     return content
 
 

@@ -102,6 +102,17 @@ def check_recorded(folder: Path, name: str, present: Fingerprint) -> None:
         )
 
 
+def check_start(path: Path, content: bytes, noted: Fingerprint) -> None:
+    """Refuse the start of a journal that is not what a saved state was written beside."""
+    if len(content) < noted["bytes"]:
+        raise InputError(
+            f"Expected at least {noted['bytes']} bytes, but got {len(content)} in {path}: the "
+            "journal was shortened; remove the run's folder to train it again."
+        )
+    if fingerprint_of(content) != noted:
+        raise damaged(path, "changed")
+
+
 def damaged(path: Path, how: str) -> InputError:
     """The error about a file of an unfinished run that is not as it was written."""
     return InputError(

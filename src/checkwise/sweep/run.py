@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import signal
-import threading
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +17,7 @@ from checkwise.store.failures import RETRIES
 from checkwise.store.lease import STALE_SECONDS
 from checkwise.sweep.datasets import open_spec
 from checkwise.sweep.executors.base import Executor
+from checkwise.sweep.executors.watch import Ended, run_workers
 from checkwise.sweep.plan import begin_round
 from checkwise.sweep.status import RunStatus, Watched, cohort_status
 from checkwise.sweep.study import Study
@@ -28,8 +25,6 @@ from checkwise.sweep.worker import Job
 from checkwise.train.build import default_device
 from checkwise.train.loop import RESUME_SECONDS
 from checkwise.train.networks.extract import freeze
-
-POLL_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
@@ -79,8 +74,7 @@ def run_sweep(
             full disk, unreadable data).
     """
     open_runs = [run for run in cohort_status(cohort) if run.state != "finished"]
-    interrupted = False
-    failures: list[str] = []
+    ended = Ended((), interrupted=False)
     if open_runs:
         job = Job(
             cohort=str(cohort.path.absolute()),
@@ -92,32 +86,12 @@ def run_sweep(
             retries=retries,
         )
         watched = Watched(cohort)
-        launched = executor.launch(job, min(workers, len(open_runs)))
-        try:
-            with _terminated_like_interrupted():
-                while launched.alive():
-                    watch(watched.look())
-                    time.sleep(POLL_SECONDS)
-        except KeyboardInterrupt:
-            interrupted = True
-        finally:
-            launched.stop()
-        failures = launched.failures()
+        count = min(workers, len(open_runs))
+        ended = run_workers(executor, job, count, watch=lambda: watch(watched.look()))
         clear_published(cohort.path)
-    result = SweepResult(tuple(cohort_status(cohort)), interrupted)
+    result = SweepResult(tuple(cohort_status(cohort)), ended.interrupted)
     # Another worker may have trained the runs of one that died: only unfinished runs count.
-    if failures and not interrupted and result.count("finished", "failed") < len(result.runs):
-        raise CheckwiseError(failures[0])
+    left = result.count("finished", "failed") < len(result.runs)
+    if ended.failures and not ended.interrupted and left:
+        raise CheckwiseError(ended.failures[0])
     return result
-
-
-@contextmanager
-def _terminated_like_interrupted() -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread may handle signals
-        return
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

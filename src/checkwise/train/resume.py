@@ -18,7 +18,7 @@ from checkwise.errors import InputError
 from checkwise.store import layout
 from checkwise.store.atomic_write import make_folders_in, write_bytes
 from checkwise.store.attempts import Saved
-from checkwise.store.done import Fingerprint, damaged, fingerprint, fingerprint_of
+from checkwise.store.done import Fingerprint, check_start, damaged, fingerprint
 from checkwise.store.safe_read import has_file, open_file, read_file
 from checkwise.train.config import RunConfig
 
@@ -110,14 +110,7 @@ def check(folder: Path, state: ResumeState, config: RunConfig) -> None:
             raise damaged(folder / name, "removed")
         with open_file(folder, name) as file:
             content = file.read(noted["bytes"])
-        if len(content) < noted["bytes"]:
-            raise InputError(
-                f"Expected at least {noted['bytes']} bytes, but got {len(content)} in "
-                f"{folder / name}: the journal was shortened; remove the run's folder to train it "
-                "again."
-            )
-        if fingerprint_of(content) != noted:
-            raise damaged(folder / name, "changed")
+        check_start(folder / name, content, noted)
     for name, noted in state.files.items():
         if not has_file(folder, name):
             if config.keep == "feasible" and name.startswith(layout.CHECKPOINTS):
