@@ -12,7 +12,7 @@ import pytest
 import checkwise as cw
 from checkwise.errors import InputError
 from checkwise.selection.members import members, spread
-from checkwise.store.retention import KeepFeasible
+from checkwise.store.retention import KeepMembers
 
 
 def run(correct: list[int], n: int = 1000) -> cw.Trajectory:
@@ -85,7 +85,7 @@ def test_keeping_what_is_near_the_best_keeps_every_member(seed: int, tmp_path: P
             live.add(step, entry)
         (tmp_path / f"{step}.pt").touch()
         pruned.saved(step, tmp_path / f"{step}.pt")
-        pruned.prune(KeepFeasible("ac-early", 1))
+        pruned.prune(KeepMembers(1))
         assert pruned.members() == whole.members()
         assert pruned.members(3) == whole.members(3)
         assert all((tmp_path / f"{member}.pt").exists() for member in pruned.members())

@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 
 import checkwise as cw
 from checkwise.store.deleting import delete_checkpoint, delete_others, remove_leftovers, size_of
-from checkwise.store.retention import KeepEvery, KeepFeasible, KeepLast, Policy
+from checkwise.store.retention import KeepEvery, KeepFeasible, KeepLast, KeepMembers, Policy
 
 POLICIES = st.one_of(
     st.just(KeepFeasible()),
     st.builds(KeepLast, st.integers(1, 4)),
     st.builds(KeepEvery, st.integers(1, 7)),
     st.just(KeepFeasible("ac-early", 3)),
+    st.just(KeepMembers(3)),
     st.just(KeepFeasible() | KeepLast(2) | KeepEvery(5)),
 )
 

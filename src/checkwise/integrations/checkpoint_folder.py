@@ -16,10 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from checkwise.errors import InputError
+from checkwise.integrations.average_members import keeping, say_members
 from checkwise.integrations.live import LiveSelector
 from checkwise.integrations.saving import JOURNAL, Place, clean_up, last_link, point
 from checkwise.selection.live import LiveSelection
 from checkwise.selection.result import Selection
+from checkwise.selection.standing import Points
 from checkwise.store.deleting import place_of
 from checkwise.store.retention import AnyOf, KeepFeasible, Policy, RunSoFar, parts
 from checkwise.text import counted
@@ -71,7 +73,7 @@ class Plan:
 class KeepMeasured(Policy):
     """What may still be chosen, what another policy keeps, and no step without a record."""
 
-    also: Policy | None
+    also: Policy
     steps: frozenset[int] = frozenset()
 
     def keep(self, steps: Iterable[int], live: RunSoFar) -> frozenset[int]:
@@ -80,7 +82,7 @@ class KeepMeasured(Policy):
         While every checkpoint diverged, none may be chosen.
         """
         measured = [step for step in steps if step in live.steps]
-        also = () if self.also is None else parts(self.also)
+        also = parts(self.also)
         policy = AnyOf(also if live.selection is None else (KeepFeasible(), *also))
         return policy.keep(measured, live) | self.steps
 
@@ -96,11 +98,22 @@ class CheckpointFolder:
         rule: a name from ``cw.rules()``.
         also: what else stays.
         options: those of ``LiveSelector``.
+        average_within_pp: also keep the members of an average, all within this many points of the
+            best accuracy.
     """
 
-    def __init__(self, rule: str, also: Policy | None, options: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        rule: str,
+        also: Policy | None,
+        options: Mapping[str, Any],
+        *,
+        average_within_pp: Points | None = None,
+    ) -> None:
         LiveSelector(rule, **options)  # a wrong name or parameter is refused before any training
-        self._rule, self._also, self._options = rule, also, dict(options)
+        self._rule, self._options = rule, dict(options)
+        self._also = keeping(also or AnyOf(()), average_within_pp)
+        self._within_pp = average_within_pp
         self._live: LiveSelector | None = None
         self._folder = Path()
         self._newest: int | None = None
@@ -160,6 +173,16 @@ class CheckpointFolder:
                 'with fit(…, ckpt_path="last"), or choose another dirpath.'
             )
         live.resume(0)
+
+    def members(self, k: int | None = None) -> tuple[int, ...]:
+        """The steps of an average if training stopped now, all or ``k`` spread over them."""
+        within = {} if self._within_pp is None else {"delta_pp": self._within_pp}
+        return () if self._live is None else self._live.members(k, **within)
+
+    def say_members(self) -> None:
+        """Say at the end of a training which checkpoints are averaged, if they were kept."""
+        if self._live is not None:
+            say_members(self._live, self._within_pp, self._folder)
 
     def close(self) -> None:
         """Let another process write to the journal."""

@@ -24,6 +24,7 @@ from checkwise.metrics.settings import BANDWIDTH, BINS
 from checkwise.records.held_out import as_names
 from checkwise.selection.default_rule import DEFAULT_RULE
 from checkwise.selection.result import Selection
+from checkwise.selection.standing import Points
 from checkwise.store.retention import Policy
 
 if TYPE_CHECKING:
@@ -53,6 +54,9 @@ class ReliabilityCheckpoint(ModelCheckpoint):
         outputs: ``outputs(returned, batch) -> (logits, labels)``, in place of the two keys.
         keep: further checkpoints to keep, as ``KeepLast(2) | KeepEvery(1000)``; what may still be
             chosen, the choice and the newest always stay.
+        average_within_pp: also keep every checkpoint within this many points of the best accuracy,
+            as ``1``, for an average: ``members()`` has their steps, and ``checkwise deploy DIRPATH
+            --average probabilities`` makes it. A line on stderr says so when training ends.
         partial: record validations that ``limit_val_batches`` cuts short too. They have to see the
             same examples each time.
         tracker: where the selection is logged when training ends, as ``MlflowLog``.
@@ -82,6 +86,7 @@ class ReliabilityCheckpoint(ModelCheckpoint):
         labels: str = "labels",
         outputs: validation.Outputs | None = None,
         keep: Policy | None = None,
+        average_within_pp: Points | None = None,
         partial: bool = False,
         tracker: Tracker | None = None,
         save_weights_only: bool = False,
@@ -116,7 +121,10 @@ class ReliabilityCheckpoint(ModelCheckpoint):
         self._partial, self._tracker = partial, tracker
         self._bins, self._bandwidth, self._params = bins, bandwidth, params
         self._checkpoints = CheckpointFolder(
-            rule, keep, {"bins": bins, "bandwidth": bandwidth, **params}
+            rule,
+            keep,
+            {"bins": bins, "bandwidth": bandwidth, **params},
+            average_within_pp=average_within_pp,
         )
         self._sums: list[ValidationSums | None] = []  # None for a set that is held out
         self._outcome: Outcome | None = None
@@ -138,6 +146,10 @@ class ReliabilityCheckpoint(ModelCheckpoint):
     def selection(self) -> Selection | None:
         """The selection among the checkpoints so far, in the process that saves them."""
         return self._checkpoints.selection
+
+    def members(self, k: int | None = None) -> tuple[int, ...]:
+        """The steps of an average, all or ``k`` spread over them, in the process that saves."""
+        return self._checkpoints.members(k)
 
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
         """Open the journal, and finish what a killed training left undone."""
@@ -285,9 +297,10 @@ class ReliabilityCheckpoint(ModelCheckpoint):
         """Nothing is saved between validations."""
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
-        """Log the selection to the tracker; nothing is saved between validations."""
+        """Log the selection to the tracker, and say what to average."""
         if trainer.is_global_zero and not trainer.fast_dev_run:
             report_to(self._tracker, self.selection)
+            self._checkpoints.say_members()
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
         """Close the journal; ``teardown`` is not called after an exception."""

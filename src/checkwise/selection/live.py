@@ -165,7 +165,7 @@ class LiveSelection:
     ) -> tuple[int, ...]:
         """The steps of an average if training stopped now: :func:`members` of those with weights.
 
-        The policy ``KeepFeasible("ac-early", delta_pp)`` keeps all of them.
+        The policy ``KeepMembers(delta_pp)`` keeps all of them.
         """
         chosen = self.among(self._with_weights).selection
         return () if chosen is None else members(chosen, k, delta_pp=delta_pp)

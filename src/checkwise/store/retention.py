@@ -14,10 +14,11 @@ from typing import Any, Final, Literal, Protocol, TypeAlias, get_args
 from checkwise.metrics.settings import whole
 from checkwise.selection.default_rule import DEFAULT_RULE
 from checkwise.selection.live import Chosen, may_be_chosen
+from checkwise.selection.members import MEMBERS_DELTA_PP, members
 from checkwise.selection.result import Selection
 from checkwise.selection.rules import get_rule
 from checkwise.selection.select import select
-from checkwise.selection.standing import Points
+from checkwise.selection.standing import Points, tolerance
 from checkwise.store import layout
 from checkwise.store.deleting import delete_checkpoint
 from checkwise.store.run import trajectory_of
@@ -110,6 +111,40 @@ class KeepFeasible(Policy):
             **self._params,
         )
         return set(may_be_chosen(by_rule))
+
+
+@dataclass(frozen=True)
+class KeepMembers(Policy):
+    """Keep the members of an average: every checkpoint within a tolerance of the best accuracy.
+
+    The best only rises, so a checkpoint that fell out is never a member again.
+
+    Args:
+        delta_pp: the tolerance in points.
+
+    Example:
+        >>> from checkwise.integrations import LiveSelector
+        >>> live = LiveSelector("source-acc")
+        >>> for step, accuracy in ((1, 0.80), (2, 0.894), (3, 0.90)):
+        ...     live.add(step, {"val": {"accuracy": accuracy}})
+        >>> sorted(KeepMembers().keep([1, 2, 3], live)), live.members()
+        ([2, 3], (2, 3))
+    """
+
+    delta_pp: Points = MEMBERS_DELTA_PP
+
+    def __post_init__(self) -> None:
+        tolerance(self.delta_pp)
+
+    def keep(self, steps: Iterable[int], live: RunSoFar) -> frozenset[int]:
+        """The members among the steps."""
+        chosen = live.selection
+        near = () if chosen is None else members(chosen, delta_pp=self.delta_pp)
+        return frozenset(near).intersection(steps)
+
+    def why(self, step: int, live: RunSoFar) -> str:
+        """What it is kept for."""
+        return "member of the average"
 
 
 @dataclass(frozen=True)

@@ -179,7 +179,19 @@ def _choose(
         raise InputError(
             f"Expected only delta_pp with an average, but got {other[0]}: leave it out."
         )
-    return select(run, NEAR_BEST, **{"delta_pp": MEMBERS_DELTA_PP, **choosing})
+    weighting = _weighting(run, choosing)
+    return select(run, NEAR_BEST, **{"delta_pp": MEMBERS_DELTA_PP, **choosing, **weighting})
+
+
+def _weighting(run: Trajectory, choosing: Mapping[str, Any]) -> dict[str, Any]:
+    """How domains counted while the run trained, which decides what is near the best.
+
+    What the caller sets goes before.
+    """
+    usual = {"weights": "equal", "worst_domain": False}
+    if any(choosing.get(name, default) != default for name, default in usual.items()):
+        return {}
+    return {name: run.chosen_by[name] for name in usual if name in (run.chosen_by or {})}
 
 
 @naming_extras()

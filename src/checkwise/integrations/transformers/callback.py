@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary, ref
 
 from checkwise.errors import InputError
 from checkwise.extras import naming_extras
+from checkwise.integrations.average_members import keeping, say_members
 from checkwise.integrations.live import LiveSelector
 from checkwise.integrations.tracker import Tracker, report_to
 from checkwise.integrations.transformers import folders, refusals, saved_names
@@ -26,7 +27,8 @@ from checkwise.records.held_out import as_names, looks_held_out
 from checkwise.selection.default_rule import DEFAULT_RULE
 from checkwise.selection.result import Selection
 from checkwise.selection.rules import get_rule
-from checkwise.store.retention import Policy
+from checkwise.selection.standing import Points
+from checkwise.store.retention import KeepFeasible, Policy
 
 with naming_extras():
     from accelerate import PartialState
@@ -76,6 +78,9 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         patience: stop training when the chosen checkpoint is followed by this many evaluations.
         keep: which checkpoints stay beside the newest and the chosen one; by default those that
             may still be chosen. One that was not evaluated can never be.
+        average_within_pp: also keep every checkpoint within this many points of the best accuracy,
+            as ``1``, for an average: ``members()`` has their steps, and ``checkwise deploy
+            OUTPUT_DIR --average probabilities`` makes it. A line on stderr says so at the end.
         journal: the file with every record, from which a resumed training goes on; by default
             ``checkwise.jsonl`` in the output folder.
         tracker: where the selection is logged when training ends, as ``MlflowLog``.
@@ -91,6 +96,7 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         outputs: Outputs | None = None,
         patience: int | None = None,
         keep: Policy | None = None,
+        average_within_pp: Points | None = None,
         journal: str | Path | None = None,
         tracker: Tracker | None = None,
         bins: int = BINS,
@@ -111,7 +117,8 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
             compute_metrics, outputs=outputs, bins=bins, bandwidth=bandwidth
         )
         self._any_model, self._tracker = outputs is not None, tracker
-        self._keep = KeepChoosable(keep) if keep else KeepChoosable()
+        self._within_pp = average_within_pp
+        self._keep = KeepChoosable(keeping(keep or KeepFeasible(), average_within_pp))
         self._patience, self._journal = patience, journal
         self._live = LiveSelector(**self._options)
         self._further = _metrics_beyond_ours(rule, self._live.settings["params"])
@@ -142,6 +149,11 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
     def selection(self) -> Selection | None:
         """The selection so far, which explains itself; in the first process."""
         return self._live.selection
+
+    def members(self, k: int | None = None) -> tuple[int, ...]:
+        """The steps of an average, all or ``k`` spread over them; in the first process."""
+        within = {} if self._within_pp is None else {"delta_pp": self._within_pp}
+        return self._live.members(k, **within)
 
     def on_init_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Refuse what would undo the choice; set half-written checkpoints aside."""
@@ -232,11 +244,12 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         self._live.prune(self._keep)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Close the journal and log the selection; later evaluations are not recorded."""
+        """Close the journal, log the selection, say what to average; nothing later is recorded."""
         self._training = False
         self._live.close()
         if state.is_world_process_zero:
             report_to(self._tracker, self.selection)
+            say_members(self._live, self._within_pp, Path(args.output_dir))
 
     def _path(self, args: Any) -> Path:
         return Path(self._journal or Path(args.output_dir) / JOURNAL)

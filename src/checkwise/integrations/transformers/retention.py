@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from checkwise.store.retention import KeepFeasible, Policy, RunSoFar, parts
 
@@ -17,7 +17,7 @@ class KeepChoosable(Policy):
     checkpoints, as ``KeepLast``, count these too.
     """
 
-    policy: Policy = field(default_factory=KeepFeasible)
+    policy: Policy
 
     def keep(self, steps: Iterable[int], live: RunSoFar) -> frozenset[int]:
         """The steps that stay beside the newest and the chosen one."""

@@ -1,0 +1,49 @@
+"""The argument ``average_within_pp`` of the trainers' callbacks: keep what an average is made of.
+
+Every callback takes it, adds ``keeping`` to what stays, and calls ``say_members`` when training
+ends. ``checkwise deploy FOLDER --average …`` then finds the weights of every member.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+
+from checkwise.selection.live import LiveSelection
+from checkwise.selection.members import MEMBERS_DELTA_PP
+from checkwise.selection.standing import Points, tolerance
+from checkwise.store.retention import KeepMembers, Policy
+from checkwise.text import counted, listed
+
+
+def keeping(keep: Policy, average_within_pp: Points | None) -> Policy:
+    """What a callback keeps, and the members of an average if there is to be one."""
+    return keep if average_within_pp is None else keep | KeepMembers(average_within_pp)
+
+
+def say_members(live: LiveSelection, average_within_pp: Points | None, folder: Path) -> None:
+    """Say at the end of a training which checkpoints are averaged, and how to deploy that."""
+    if average_within_pp is not None and (sentence := described(live, average_within_pp, folder)):
+        print(sentence, file=sys.stderr)
+
+
+def described(live: LiveSelection, within_pp: Points, folder: Path) -> str:
+    """The members of the average, and the command that deploys it; "" if there are none."""
+    steps = live.members(delta_pp=within_pp)
+    if not steps:
+        return ""
+    delta = "" if tolerance(within_pp) == tolerance(MEMBERS_DELTA_PP) else _delta(within_pp)
+    command = f"checkwise deploy {shlex.quote(str(folder))} --average probabilities{delta} -o MODEL"
+    return (
+        f"checkwise: {counted(len(steps), 'checkpoint')} for an average: "
+        f"{'step' if len(steps) == 1 else 'steps'} {listed([str(step) for step in steps])}. "
+        f"Deploy it with `{command}`, or with `--average weights`."
+    )
+
+
+def _delta(within_pp: Points) -> str:
+    shown = within_pp if isinstance(within_pp, str | Decimal | Fraction) else repr(within_pp)
+    return f" --delta-pp {shown}"
