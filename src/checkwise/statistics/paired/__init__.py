@@ -1,0 +1,28 @@
+"""Checkpoints that share their validation examples, compared example by example.
+
+Arrays in, numbers and masks out. Differences are far better known than any accuracy alone: what two
+checkpoints get right or wrong together cancels.
+"""
+
+from __future__ import annotations
+
+from checkwise.statistics.paired.betting import certified, not_shown_worse, regret
+from checkwise.statistics.paired.conditions import conditions_of
+from checkwise.statistics.paired.confidence_set import confidence_set
+from checkwise.statistics.paired.exact import mcnemar
+from checkwise.statistics.paired.halves import learn_then_test
+from checkwise.statistics.paired.sample import Stratified, within_one_se
+from checkwise.statistics.paired.simultaneous import max_t
+
+__all__ = [
+    "Stratified",
+    "certified",
+    "conditions_of",
+    "confidence_set",
+    "learn_then_test",
+    "max_t",
+    "mcnemar",
+    "not_shown_worse",
+    "regret",
+    "within_one_se",
+]

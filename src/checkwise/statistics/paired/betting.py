@@ -1,0 +1,242 @@
+"""Bounds on differences of means that hold for any distribution and any number of examples.
+
+For checkpoints s and t, let D be the difference of their summed values in a group (of one example,
+unless examples come in groups of size m), so |D| ≤ m. For fixed stakes η and λ_e = η·w_e/n_e with
+λ_e·m ≤ 1, independence and 1 + x ≤ exp(x) give
+
+    E Π_e Π_g (1 + λ_e·D_eg) = Π_e Π_g (1 + λ_e·E D_eg) ≤ exp(η·Δ),   Δ = Σ_e w_e·(Σ_g E D_eg)/n_e,
+
+so exp(−η·Δ) times the product is a wealth with expectation at most 1: by Markov's inequality it
+exceeds 1/α with probability at most α. The domains' own differences cancel, and the order of the
+examples does not matter. A few stakes are averaged, since the best one depends on how often two
+checkpoints disagree.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log, pi
+
+import numpy as np
+
+from checkwise.errors import InputError
+from checkwise.metrics.settings import number, whole
+from checkwise.statistics.paired.conditions import conditions_of
+from checkwise.statistics.paired.sample import BoolArray, FloatArray, Stratified
+
+# The smallest stake is the best one where checkpoints disagree on everything and the wealth has to
+# reach exp(8), about T/α for T = 150 and α = 0.05; the stakes double from there.
+_EXPONENT = 8.0
+_LARGEST = 0.999  # of the stake that could lose everything on one unit
+
+
+@dataclass(frozen=True, eq=False)
+class Regret:
+    """How far each checkpoint may be below the best one, all at once.
+
+    Args:
+        upper: [T] upper bounds on max_t′ A(t′) − A(t), for every t at once with probability 1 − α.
+        against: [T] the checkpoint that gives the bound.
+        alpha: probability that any of the bounds fails.
+        conditions: what has to hold.
+    """
+
+    upper: FloatArray
+    against: FloatArray
+    alpha: float
+    conditions: tuple[str, ...]
+
+
+def regret(sample: Stratified, *, alpha: float, evaluated: int | None = None) -> Regret:
+    """Upper bounds on how far every checkpoint's population mean is below the best one.
+
+    The largest of the one-sided bounds on A(t′) − A(t) over t′, each at level α/T. The best
+    checkpoint t′ is one and the same whatever the sample, so only the T choices of t share α. The
+    bounds hold for all t at once, and so for one that was chosen on the same examples.
+
+    Args:
+        sample: values from 0 to 1.
+        alpha: probability that any bound fails.
+        evaluated: how many checkpoints there were, if some of them are not in the sample. Which
+            ones remain may depend on the examples, so that every pair then gets a share of α.
+
+    Example:
+        >>> sample = Stratified(([[1] * 90 + [0] * 10, [1] * 89 + [0] * 11],), [1.0])
+        >>> regret(sample, alpha=0.05).upper.round(3)
+        array([0.04 , 0.102])
+    """
+    alpha = number(alpha, "alpha", above=0, below=1)
+    sample.check_range()
+    share = alpha / _shares(len(sample), evaluated)
+    upper = _upper_bounds(sample, share)
+    np.fill_diagonal(upper, 0.0)
+    against = upper.argmax(axis=0)
+    return Regret(
+        upper=upper.max(axis=0),
+        against=against,
+        alpha=alpha,
+        conditions=conditions_of("regret", groups=sample.groups is not None),
+    )
+
+
+def regret_of_worst_domain(
+    sample: Stratified, *, alpha: float, evaluated: int | None = None
+) -> Regret:
+    """:func:`regret` for the accuracy of the worst domain instead of the weighted mean.
+
+    The worst domain of t is one and the same whatever the sample, and there the best checkpoint is
+    at least as good as its own worst domain: the largest bound of any domain covers it.
+    """
+    alpha = number(alpha, "alpha", above=0, below=1)
+    sample.check_range()
+    share = alpha / _shares(len(sample), evaluated)
+    domains = range(len(sample.values))
+    upper = np.max([_upper_bounds(_only(sample, e), share) for e in domains], axis=0)
+    np.fill_diagonal(upper, 0.0)
+    conditions = conditions_of("regret", groups=sample.groups is not None)
+    return Regret(upper.max(axis=0), upper.argmax(axis=0), alpha, conditions)
+
+
+def certified(sample: Stratified, *, delta: float, alpha: float) -> BoolArray:
+    """Checkpoints whose :func:`regret` is bounded by ``delta``, and the best measured ones, [T].
+
+    With probability at least 1 − α every member is within ``delta`` of the best population mean,
+    except that the best measured checkpoints always stay.
+    """
+    delta = number(delta, "delta", least=0)
+    return np.asarray((regret(sample, alpha=alpha).upper <= delta) | sample.best)
+
+
+def not_shown_worse(
+    sample: Stratified,
+    *,
+    delta: float,
+    alpha: float,
+    planned: int | None = None,
+    growing: bool = False,
+) -> BoolArray:
+    """Checkpoints that are not shown to be worse than another one by more than ``delta``, [T].
+
+    With probability at least 1 − α every checkpoint that is left out is worse than the best by more
+    than ``delta``. Nothing is promised about the members: with few examples all of them stay. The
+    best measured checkpoints always stay, as their wealth against any other is at most 1.
+
+    Args:
+        sample: values from 0 to 1, checkpoints in the order they were recorded.
+        delta: the tolerance, a fraction of 1.
+        alpha: probability that any checkpoint is left out wrongly.
+        planned: over how many checkpoints α is shared; as many as there are, unless more are to
+            come. What is left out then stays out when more checkpoints come.
+        growing: share α as 6α/(π²k²) at the k-th record, for a number that is not known; what is
+            left out stays out.
+    """
+    delta = number(delta, "delta", least=0)
+    alpha = number(alpha, "alpha", above=0, below=1)
+    sample.check_range()
+    T = len(sample)
+    if T == 1:
+        return np.ones(1, dtype=bool)
+    # The mean of wealths at level 1/α, each with its share: many similar checkpoints that are all
+    # better than t add up, where a union bound would pay for every one of them.
+    wealth = _average_stakes(_log_wealth(sample, delta)) + np.log(_pair_shares(T, planned, growing))
+    return np.asarray(np.logaddexp.reduce(wealth, axis=0) < log(1 / alpha))
+
+
+def _pair_shares(T: int, planned: int | None, growing: bool) -> FloatArray:
+    """The share of α of every pair that is compared, [T, T]; 0 on the diagonal."""
+    if growing:
+        k = np.maximum.outer(np.arange(1, T + 1), np.arange(1, T + 1)).astype(np.float64)
+        shares = np.asarray(6 / (pi**2 * k**2) / (2 * np.maximum(k - 1, 1)))
+    else:
+        most = whole(T if planned is None else planned, "planned", least=T)
+        shares = np.full((T, T), 1 / (most * (most - 1)))
+    np.fill_diagonal(shares, 1e-300)  # a wealth of 1 against itself, which never counts
+    return shares
+
+
+def _shares(here: int, evaluated: int | None) -> int:
+    """Among how many bounds α is shared."""
+    if evaluated is None or evaluated == here:
+        return here
+    most = whole(evaluated, "evaluated", least=here)
+    return most * (most - 1)
+
+
+def _only(sample: Stratified, e: int) -> Stratified:
+    """One domain by itself."""
+    groups = None if sample.groups is None else (sample.groups[e],)
+    return Stratified((sample.values[e],), np.ones(1), groups)
+
+
+def stakes(sample: Stratified, offset: float = 0.0) -> FloatArray:
+    """The stakes η that are averaged, [K]; they depend on sizes and weights alone."""
+    size = [units.sizes.max() * (1 + offset) for units in sample.units]
+    per_example = sample.weights / sample.counts
+    largest = _LARGEST / float((per_example * size).max())
+    spread = sum(
+        float(share**2 * (units.sizes**2).sum())
+        for share, units in zip(per_example, sample.units, strict=True)
+    )
+    smallest = np.sqrt(2 * _EXPONENT / spread)
+    if smallest >= largest:
+        return np.array([largest])
+    doublings = int(np.ceil(np.log2(largest / smallest)))
+    return np.asarray(largest * 2.0 ** -np.arange(doublings + 1))
+
+
+def _average_stakes(log_wealth: FloatArray) -> FloatArray:
+    """Logarithm of the mean over the stakes, [T, T] from [K, T, T]."""
+    return np.asarray(np.logaddexp.reduce(log_wealth, axis=0) - log(len(log_wealth)))
+
+
+def _upper_bounds(sample: Stratified, alpha: float) -> FloatArray:
+    """Upper bounds on A(s) − A(t) at level ``alpha`` each, [s, t].
+
+    They solve mean_k exp(η_k·Δ)·wealth_k = 1/α for the wealth that bets on t against s.
+    """
+    eta = stakes(sample)[:, None, None]
+    against = np.swapaxes(_log_wealth(sample, 0.0), 1, 2) - log(len(eta))
+    aim = log(1 / alpha)
+    # The smallest bound of one stake alone is above the solution. Newton's steps go down to it, as
+    # the logarithm of a sum of exponentials is convex and increasing.
+    bound = ((aim - against) / eta).min(axis=0)
+    for _ in range(60):
+        terms = against + eta * bound
+        value = np.logaddexp.reduce(terms, axis=0)
+        slope = (np.exp(terms - value) * eta).sum(axis=0)
+        step = (value - aim) / slope
+        bound = bound - step
+        if float(np.abs(step).max()) < 1e-13:
+            break
+    return np.asarray(np.minimum(bound + 1e-12, 1.0))
+
+
+def _log_wealth(sample: Stratified, offset: float) -> FloatArray:
+    """Σ_e Σ_g log(1 + λ_e·(D_eg − offset·m_g)) with D of s minus t, by stake, [K, s, t]."""
+    if offset >= 1:
+        raise InputError(f"Expected a tolerance below 1 (100 points), but got {offset:g}.")
+    eta = stakes(sample, offset)
+    total = np.zeros((len(eta), len(sample), len(sample)))
+    for e, weight in enumerate(sample.weights.tolist()):
+        if weight == 0:
+            continue
+        rate = eta * weight / sample.counts[e]
+        if sample.binary and sample.groups is None:
+            total += _binary(sample.values[e], rate, offset)
+        else:
+            units = sample.units[e]
+            for t, mine in enumerate(units.sums):
+                gained = units.sums - mine - offset * units.sizes
+                for k, one in enumerate(rate.tolist()):
+                    total[k, :, t] += np.log1p(one * gained).sum(axis=1)
+    return total
+
+
+def _binary(correct: FloatArray, rate: FloatArray, offset: float) -> FloatArray:
+    """The same from counts: examples that only s, only t, or both or neither gets right."""
+    both = correct @ correct.T
+    right = correct.sum(axis=1)
+    only_s, only_t = right[:, None] - both, right[None, :] - both
+    same = correct.shape[1] - only_s - only_t
+    won, lost, kept = (np.log1p(rate * (d - offset))[:, None, None] for d in (1.0, -1.0, 0.0))
+    return np.asarray(won * only_s + lost * only_t + kept * same)

@@ -1,0 +1,217 @@
+"""One value per checkpoint and validation example, by domain: what every comparison reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from checkwise.errors import InputError
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """The independent units of one domain: its examples, or its groups of examples.
+
+    Args:
+        sums: the sum of the values of every unit, [T, G].
+        sizes: examples per unit, [G].
+    """
+
+    sums: FloatArray
+    sizes: FloatArray
+
+    @property
+    def count(self) -> int:
+        """How many independent units there are."""
+        return len(self.sizes)
+
+    @property
+    def examples(self) -> float:
+        """How many examples there are."""
+        return float(self.sizes.sum())
+
+    @property
+    def mean(self) -> FloatArray:
+        """The mean over examples, [T]."""
+        return np.asarray(self.sums.sum(axis=1) / self.examples)
+
+    def among(self, rows: NDArray[Any]) -> Units:
+        """Some of the units."""
+        return Units(self.sums[:, rows], self.sizes[rows])
+
+
+@dataclass(frozen=True, eq=False)
+class Stratified:
+    """Values of T checkpoints on the same validation examples of E domains.
+
+    Args:
+        values: for each domain [T, n_e], higher is better: 1 for a correct answer and 0 for a wrong
+            one, or any number from 0 to 1. Only :func:`max_t` and :func:`confidence_set` take any
+            real numbers, such as the negative of NLL.
+        weights: one per domain, of 0 or more, adding up to 1.
+        groups: for each domain the group of every example, [n_e]; examples of one group (a site, a
+            patient, a burst) may depend on each other. None: every example stands for itself.
+
+    Example:
+        >>> sample = Stratified(([[1, 1, 0], [1, 0, 0]],), [1.0])
+        >>> sample.mean.round(3)
+        array([0.667, 0.333])
+    """
+
+    values: tuple[FloatArray, ...]
+    weights: FloatArray
+    groups: tuple[IntArray, ...] | None = None
+
+    def __post_init__(self) -> None:
+        values = tuple(_table(domain, e) for e, domain in enumerate(self.values))
+        if not values or len({len(domain) for domain in values}) != 1:
+            raise InputError(
+                "Expected the values of the same checkpoints in one or more domains, but got "
+                f"{[len(domain) for domain in values]} checkpoints: give every domain all of them."
+            )
+        weights = np.asarray(self.weights, dtype=np.float64)
+        if (
+            weights.shape != (len(values),)
+            or not np.isfinite(weights).all()
+            or (weights < 0).any()
+            or abs(weights.sum() - 1) > 1e-9
+        ):
+            raise InputError(
+                f"Expected {len(values)} weights of 0 or more that add up to 1, but got "
+                f"{weights.tolist()}."
+            )
+        object.__setattr__(self, "values", values)
+        object.__setattr__(self, "weights", weights)
+        if self.groups is not None:
+            object.__setattr__(self, "groups", _groups(self.groups, values))
+
+    def __len__(self) -> int:
+        return len(self.values[0])
+
+    @cached_property
+    def units(self) -> tuple[Units, ...]:
+        """The independent units of every domain."""
+        if self.groups is None:
+            return tuple(Units(table, np.ones(table.shape[1])) for table in self.values)
+        return tuple(_summed(table, of) for table, of in zip(self.values, self.groups, strict=True))
+
+    @property
+    def counts(self) -> IntArray:
+        """Examples per domain, [E]."""
+        return np.array([table.shape[1] for table in self.values], dtype=np.int64)
+
+    @cached_property
+    def mean(self) -> FloatArray:
+        """The weighted mean over domains of every checkpoint, [T]."""
+        means = np.stack([units.mean for units in self.units])
+        return np.asarray(self.weights @ means)
+
+    @property
+    def best(self) -> BoolArray:
+        """Which checkpoints have the best measured mean, [T]; rounding breaks no tie."""
+        return np.asarray(self.mean >= self.mean.max() - 1e-12)
+
+    @cached_property
+    def binary(self) -> bool:
+        """Whether every value is 0 or 1."""
+        return all(bool(((table == 0) | (table == 1)).all()) for table in self.values)
+
+    def check_range(self) -> None:
+        """Refuse values outside 0 to 1: bounds at any sample size need a known range."""
+        low = min(float(table.min()) for table in self.values)
+        high = max(float(table.max()) for table in self.values)
+        if low < 0 or high > 1:
+            raise InputError(
+                f"Expected values from 0 to 1, but got {low:g} to {high:g}: this statement needs "
+                "bounded values; for a loss without a bound, such as NLL, use max_t."
+            )
+
+    def check_spread(self) -> None:
+        """Refuse domains with one independent unit: their spread cannot be estimated."""
+        few = [e for e, units in enumerate(self.units) if units.count < 2 and self.weights[e] > 0]
+        if few:
+            raise InputError(
+                "Expected at least two independent validation examples or groups in every domain, "
+                f"but domain {few[0]} (counted from 0) has one: its spread cannot be estimated; "
+                "use the tolerance 'fixed' or 'paired'."
+            )
+
+    @cached_property
+    def influence(self) -> tuple[FloatArray, ...]:
+        """How far each unit moves every mean, by domain [T, G]: w/n·(sum − mean·size)."""
+        return tuple(
+            weight / units.examples * (units.sums - units.mean[:, None] * units.sizes)
+            for weight, units in zip(self.weights, self.units, strict=True)
+        )
+
+    @cached_property
+    def covariance(self) -> FloatArray:
+        """Estimated covariance of the means of all checkpoints, [T, T]."""
+        self.check_spread()
+        total = np.zeros((len(self), len(self)))
+        for moved, weight in zip(self.influence, self.weights, strict=True):
+            G = moved.shape[1]
+            if weight > 0:
+                total += G / (G - 1) * (moved @ moved.T)
+        return total
+
+    @cached_property
+    def difference_errors(self) -> FloatArray:
+        """Standard errors of the differences of all pairs of means, [T, T]."""
+        return pair_errors(self.covariance)
+
+
+def pair_errors(covariance: FloatArray) -> FloatArray:
+    """Standard errors of all differences; 0 where what is left is rounding."""
+    variances = np.diag(covariance)
+    squares = variances[:, None] + variances[None, :] - 2 * covariance
+    rounding = 1e-12 * np.maximum(variances[:, None], variances[None, :])
+    return np.sqrt(np.where(squares > rounding, squares, 0.0))
+
+
+def within_one_se(sample: Stratified) -> BoolArray:
+    """Checkpoints whose mean is at most one standard error of the best mean below it, [T].
+
+    The standard error is that of the best mean by itself, stratified by domain and clustered by
+    group. It has no level and promises nothing; :func:`conditions_of` says so too.
+    """
+    first = int(np.flatnonzero(sample.best)[0])
+    error = float(np.sqrt(sample.covariance[first, first]))
+    return np.asarray(sample.mean >= sample.mean.max() - error - 1e-12)
+
+
+def _table(domain: Any, e: int) -> FloatArray:
+    table = np.asarray(domain, dtype=np.float64)
+    if table.ndim != 2 or 0 in table.shape or not np.isfinite(table).all():
+        raise InputError(
+            f"Expected finite values of shape (checkpoints, examples) in domain {e} (counted from "
+            f"0), but got shape {table.shape} with {int((~np.isfinite(table)).sum())} values that "
+            "are not finite: leave diverged checkpoints out."
+        )
+    return table
+
+
+def _groups(groups: Sequence[Any], values: tuple[FloatArray, ...]) -> tuple[IntArray, ...]:
+    arrays = tuple(np.asarray(of) for of in groups)
+    expected = [(table.shape[1],) for table in values]
+    if [of.shape for of in arrays] != expected:
+        raise InputError(
+            f"Expected a group for every example, {expected} by domain, but got "
+            f"{[of.shape for of in arrays]}."
+        )
+    return tuple(np.unique(of, return_inverse=True)[1].astype(np.int64) for of in arrays)
+
+
+def _summed(table: FloatArray, of: IntArray) -> Units:
+    sizes = np.bincount(of).astype(np.float64)
+    sums = np.array([np.bincount(of, weights=row) for row in table], dtype=np.float64)
+    return Units(sums, sizes)
