@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -57,6 +58,8 @@ class Sweep:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            # Where the tests run in the background of a shell, their children ignore Ctrl-C.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
     def end(self) -> tuple[int, str, str]:

@@ -41,12 +41,14 @@ def own_token() -> Iterator[None]:
 
 @pytest.fixture
 def cluster() -> Iterator[Any]:
-    """Two nodes with one CPU each."""
+    """Two nodes with one CPU each, which ignore Ctrl-C as a shell's background does."""
     from ray.cluster_utils import Cluster
 
     running = Cluster()
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     for _ in range(2):
         running.add_node(num_cpus=1, object_store_memory=100 * 2**20, include_dashboard=False)
+    signal.signal(signal.SIGINT, before)
     yield running
     running.shutdown()
 

@@ -3,47 +3,152 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Group, RenderableType
+from rich.live import Live
 
 from checkwise.cli import printing
 from checkwise.cli.options import AsJson, CohortFolder
+from checkwise.cli.progress import MINUTE, remaining_text
+from checkwise.text import counted, printable
+
+if TYPE_CHECKING:
+    from checkwise.store.cohort import CohortRecord
+    from checkwise.sweep.status import RunStatus
+
+WATCH_SECONDS = 2.0
+MOST_ROWS = 40
+OPEN = ("running", "interrupted", "failed")
+NOT_SHOWN = ("key", "seconds", "ended")  # of a run, in JSON
 
 
-def command(path: CohortFolder, as_json: AsJson = False) -> None:
-    """Which runs of DIR are finished, running, interrupted, failed or waiting."""
+def command(
+    path: CohortFolder,
+    watch: Annotated[
+        bool,
+        typer.Option("--watch", help="Look again and again until every run is finished or failed."),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Which runs of DIR are finished, running, interrupted, failed or waiting.
+
+    Also where they run, how fast, how long the rest takes, and why runs failed. With --watch and
+    --json every look is one line.
+    """
     from checkwise.store.cohort import open_cohort
-    from checkwise.sweep.status import cohort_status
+    from checkwise.sweep.status import Watched
 
     cohort = open_cohort(path)
-    runs = cohort_status(cohort)
-    counts = Counter(run.state for run in runs)
+    looks = _looks(Watched(cohort).look, watch=watch)
     if as_json:
-        content = {
-            "schema": 1,
-            "name": cohort.name,
-            "role": cohort.role,
-            "counts": dict(counts),
-            "runs": [
-                {
-                    "run": run.key.as_dict(),
-                    "state": run.state,
-                    "records": run.records,
-                    "planned": run.planned,
-                    "reason": run.reason,
-                }
-                for run in runs
-            ],
-        }
-        print(json.dumps(content, allow_nan=False))
-        return
+        for runs in looks:
+            print(json.dumps(_content(cohort, runs), allow_nan=False), flush=True)
+    elif watch and printing.console().is_terminal:
+        with Live(console=printing.console(), auto_refresh=False) as screen:
+            for runs in looks:
+                screen.update(Group(*_lines(cohort, runs)), refresh=True)
+    else:
+        _print(cohort, looks)
+
+
+def _looks(look: Callable[[], list[RunStatus]], *, watch: bool) -> Iterator[list[RunStatus]]:
+    from checkwise.sweep.status import pause_after
+
+    over = 0
+    while over < 2:  # a run that failed may be taken again at once
+        began = time.monotonic()
+        runs = look()
+        pause = pause_after(time.monotonic() - began, WATCH_SECONDS)
+        yield runs
+        ended = all(run.state in ("finished", "failed") for run in runs)
+        over = over + 1 if ended else 0
+        if not watch or all(run.state == "finished" for run in runs):
+            return
+        time.sleep(pause)
+
+
+def _print(cohort: CohortRecord, looks: Iterator[list[RunStatus]]) -> None:
+    """Print what the first and the last look show, and once a minute what has changed."""
     out = printing.console()
-    summary = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
-    out.print(f"{cohort.name} ({cohort.role}): {len(runs)} runs, {summary}")
-    open_runs = [run for run in runs if run.state not in ("finished", "waiting")]
-    if open_runs:
-        rows = [
-            (str(run.key), run.state, f"{run.records}/{run.planned}", run.reason or "")
-            for run in open_runs
-        ]
-        header = ("run", "state", "records", "reason")
-        out.print(printing.table(header, rows, left=("run", "state", "reason")))
+    shown: list[RunStatus] = []
+    last: list[RunStatus] = []
+    due = 0.0
+    for runs in looks:
+        last = runs
+        if time.monotonic() >= due and runs != shown:
+            out.print(*_lines(cohort, runs), sep="\n")
+            shown, due = runs, time.monotonic() + MINUTE
+    if last != shown:
+        out.print(*_lines(cohort, last), sep="\n")
+
+
+def _content(cohort: CohortRecord, runs: Sequence[RunStatus]) -> dict[str, Any]:
+    from checkwise.sweep.overview import overview
+
+    return {
+        "schema": 1,
+        "name": cohort.name,
+        "role": cohort.role,
+        **asdict(overview(runs)),
+        "runs": [{"run": run.key.as_dict(), **_facts(run)} for run in runs],
+    }
+
+
+def _facts(run: RunStatus) -> dict[str, Any]:
+    return {name: value for name, value in vars(run).items() if name not in NOT_SHOWN}
+
+
+def _lines(cohort: CohortRecord, runs: Sequence[RunStatus]) -> list[RenderableType]:
+    from checkwise.sweep.overview import overview
+
+    facts = overview(runs)
+    counts = ", ".join(f"{count} {state}" for state, count in facts.counts.items())
+    lines: list[RenderableType] = [f"{cohort.name} ({cohort.role}): {len(runs)} runs, {counts}"]
+    if facts.runs_per_hour is not None and facts.remaining_seconds is not None:
+        left = remaining_text(facts.remaining_seconds)
+        lines.append(f"About {facts.runs_per_hour:.3g} runs an hour, {left} left.")
+    if facts.hosts:
+        places = ", ".join(f"{counted(n, 'run')} on {host}" for host, n in facts.hosts.items())
+        lines.append(f"Running: {places}.")
+    lines += [_silent(run) for run in runs if run.silent is not None][:MOST_ROWS]
+    return [*map(_safe, lines), *_table([run for run in runs if run.state in OPEN])]
+
+
+def _silent(run: RunStatus) -> str:
+    return (
+        f"{run.key} is held by process {run.process} on {run.host}, of which nothing was heard for "
+        f"{remaining_text(run.silent or 0.0)}. Another worker takes the run over after --takeover."
+    )
+
+
+def _table(runs: Sequence[RunStatus]) -> list[RenderableType]:
+    """Runs that failed first, then those that are being trained."""
+    if not runs:
+        return []
+    ordered = sorted(runs, key=lambda run: OPEN[::-1].index(run.state))
+    rows = [
+        (str(run.key), run.state, f"{run.records}/{run.planned}", run.host or "", _why(run))
+        for run in ordered[:MOST_ROWS]
+    ]
+    header = ("run", "state", "records", "host", "reason")
+    left = ("run", "state", "host", "reason")
+    rest = len(ordered) - len(rows)
+    more = [f"… and {counted(rest, 'more run')}: --json lists all."] if rest else []
+    return [printing.table(header, rows, left=left), *more]
+
+
+def _why(run: RunStatus) -> str:
+    """The reason, and what the log says last if that is something else."""
+    reason = run.reason or ""
+    if run.log is None or run.last_line is None or run.last_line in reason:
+        return reason
+    return f"{reason} Its log {run.log} ends with: {run.last_line}"
+
+
+def _safe(line: RenderableType) -> RenderableType:
+    return printable(line) if isinstance(line, str) else line

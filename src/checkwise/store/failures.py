@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
+from checkwise.errors import InputError
 from checkwise.store import disk, layout, strict_json
 from checkwise.store.atomic_write import write_text
 from checkwise.store.attempts import place_of
-from checkwise.store.safe_read import has_file, read_file
+from checkwise.store.safe_read import has_file, open_file, read_file
 
 RETRIES: Final = 2
+LONGEST_LINE: Final = 2000
 SUFFIX: Final = ".failed"
 _KINDS: Final = {
     "round": str,
@@ -73,13 +76,25 @@ def tries(failures: list[Failure], round_: str, updates: int) -> int:
     )
 
 
-def last_failure(run: Path) -> str | None:
-    """Why the last try at a run failed, in one line; None where none did, or a worker was lost."""
+def last_failure(run: Path) -> Failure | None:
+    """The last failed try at a run; None where none failed, or a worker was lost."""
     if has_file(run, layout.ERROR):  # of an older version of checkwise
         lines = read_file(run, layout.ERROR).decode(errors="replace").strip().splitlines()
-        return lines[-1] if lines else "no reason was recorded"
+        return Failure("", 1, "", lines[-1] if lines else "no reason was recorded")
     failures = [failure for failure in read_failures(run) if not failure.lost]
-    return failures[-1].reason if failures else None
+    return failures[-1] if failures else None
+
+
+def last_line(run: Path, failure: Failure) -> str | None:
+    """The last line that a failed try printed; None where nothing can be read of it."""
+    place = place_of(run)
+    try:
+        with open_file(place, failure.log) as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - LONGEST_LINE))
+            lines = file.read().decode(errors="replace").strip().splitlines()
+    except (InputError, OSError):
+        return None
+    return lines[-1].strip() if lines else None
 
 
 def _read(place: Path, name: str) -> Failure | None:

@@ -34,6 +34,7 @@ STALE_SECONDS = 300.0
 BEAT_SECONDS = 30.0
 SETTLE_SECONDS = 1.0
 BEATS_BEFORE_TAKEOVER = 6
+SILENT_SECONDS = 3 * BEAT_SECONDS  # a holder that lives has given a sign since
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -124,7 +125,7 @@ def _take(path: Path, takeover: float | None) -> Lease | None:
     file, locked = _open(path)
     try:
         before = _holder(_content(path))
-        elsewhere = before is not None and before.host != socket.gethostname()
+        elsewhere = before is not None and not is_here(before)
         if not _is_free(path, locked=locked, elsewhere=elsewhere, takeover=takeover):
             os.close(file)
             return None
@@ -201,9 +202,18 @@ def holder(folder: Path) -> Holder | None:
     named = _holder(_content(folder / LEASE))
     if named is None:
         return None
-    if named.host == socket.gethostname():
-        return named if _process_exists(named.pid) else None
-    return named if silence(folder) < STALE_SECONDS else None
+    silent = 0.0 if is_here(named) else silence(folder)
+    return named if seems_alive(named, silent) else None
+
+
+def seems_alive(named: Holder, silent: float) -> bool:
+    """Whether a holder lives: on this machine its process tells, elsewhere its silence."""
+    return _process_exists(named.pid) if is_here(named) else silent < STALE_SECONDS
+
+
+def is_here(named: Holder) -> bool:
+    """Whether a holder is, or was, a process of this machine."""
+    return named.host == socket.gethostname()
 
 
 def silence(folder: Path) -> float:
@@ -214,8 +224,20 @@ def silence(folder: Path) -> float:
         return float("inf")
 
 
+def last_sign(folder: Path) -> tuple[Holder, float] | None:
+    """Who wrote the lease of a folder, and when it was last beaten, by the clock of the disk.
+
+    That process may be gone: see ``holder``.
+    """
+    named = _holder(_content(folder / LEASE))
+    try:
+        return None if named is None else (named, (folder / LEASE).stat().st_mtime)
+    except FileNotFoundError:
+        return None
+
+
 def _silence(path: Path) -> float:
-    return _clock_of(path.parent) - path.stat().st_mtime
+    return clock_of(path.parent) - path.stat().st_mtime
 
 
 def _lock(file: int) -> bool:
@@ -250,7 +272,7 @@ def _content(path: Path) -> dict[str, Any]:
     return content if whole and 0 < content["pid"] < 2**31 else {}
 
 
-def _clock_of(folder: Path) -> float:
+def clock_of(folder: Path) -> float:
     """The time by the clock that stamps files in ``folder``, which may not be this machine's."""
     try:
         with tempfile.NamedTemporaryFile(dir=folder, prefix=".clock.", suffix=".tmp") as file:

@@ -85,9 +85,9 @@ def _finished_faults(folder: Path) -> Iterator[Fault]:
 
 
 def _unfinished_faults(folder: Path) -> Iterator[Fault]:
-    reason = last_failure(folder)
-    if reason is not None:
-        what = f"the last attempt failed: {reason}"
+    failure = last_failure(folder)
+    if failure is not None:
+        what = f"the last attempt failed: {failure.reason}"
         yield Fault(folder.name, "failed", what, "put that right and run the same command again")
         return
     attempt = latest(folder)

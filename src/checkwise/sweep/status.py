@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from checkwise.errors import InputError
 from checkwise.records import RunKey
@@ -13,24 +16,52 @@ from checkwise.store import layout
 from checkwise.store.attempts import latest, place_of
 from checkwise.store.cohort import CohortRecord
 from checkwise.store.done import finished
-from checkwise.store.failures import last_failure
-from checkwise.store.lease import holder
+from checkwise.store.failures import last_failure, last_line
+from checkwise.store.lease import SILENT_SECONDS, clock_of, is_here, last_sign, seems_alive
 from checkwise.store.run import read_run
 from checkwise.store.safe_read import has_file, read_file
 from checkwise.store.verify import planned_steps
 
 State: TypeAlias = Literal["finished", "running", "interrupted", "failed", "waiting"]
+Clock: TypeAlias = Callable[[], float]
+
+# Of the time between two looks, this many times as long as a look takes is left to others.
+PATIENCE: Final = 19
+# A change within the tick of a disk's clock in which a folder was listed does not show.
+TICK_SECONDS: Final = 2.0
 
 
 @dataclass(frozen=True)
 class RunStatus:
-    """One run: its state, the records it has of those planned, and why it failed."""
+    """One run.
+
+    Args:
+        key: which run.
+        state: how it stands.
+        records: checkpoints that it has recorded.
+        planned: checkpoints that it will have.
+        reason: why its last try failed.
+        host: where the worker is, or was, that holds it; where its last try failed.
+        process: the number of that worker's process, if it holds the run.
+        silent: seconds without a sign of life from that worker, if it should have given one.
+        log: the file with what the failed try printed, relative to the cohort.
+        last_line: the last line of that file.
+        seconds: from the beginning of the last attempt until it was finished, or until now.
+        ended: when it was finished, by the clock of the disk.
+    """
 
     key: RunKey
     state: State
     records: int
     planned: int
     reason: str | None = None
+    host: str | None = None
+    process: int | None = None
+    silent: float | None = None
+    log: str | None = None
+    last_line: str | None = None
+    seconds: float | None = None
+    ended: float | None = None
 
 
 def cohort_status(cohort: CohortRecord) -> list[RunStatus]:
@@ -46,50 +77,68 @@ class Watched:
     """
 
     def __init__(self, cohort: CohortRecord) -> None:
-        self._runs = cohort.runs
+        self._path = cohort.path
+        self._runs = {run.name: (key, run) for key, run in cohort.runs.items()}
         self._places = [_Listed(cohort.path / name) for name in (layout.RUNS, layout.ATTEMPTS)]
-        self._finished: dict[RunKey, RunStatus] = {}
-        self._planned: int | None = None  # of an imported run, the steps that its log had
+        planned = 0  # of an imported run, the steps that its log had
         if "imported" not in cohort.study:
-            self._planned = len(planned_steps(cohort.study, cohort.path / layout.COHORT))
+            planned = len(planned_steps(cohort.study, cohort.path / layout.COHORT))
+        self._planned = planned
+        self._known = {
+            name: RunStatus(key, "waiting", 0, planned or count_records(run))
+            for name, (key, run) in self._runs.items()
+        }
+        self._waiting = dict(self._known)
+        self._finished: set[str] = set()
+        self._begun: set[str] = set()
 
     def look(self) -> list[RunStatus]:
         """The state of every planned run."""
-        begun = set().union(*(place.names() for place in self._places))
-        return [self._state(key, run, run.name in begun) for key, run in self._runs.items()]
+        begun = set().union(*(place.names() - self._finished for place in self._places))
+        begun &= self._runs.keys()
+        clock = cache(lambda: clock_of(self._path))  # of the disk, read once a look
+        for name in self._begun - begun - self._finished:
+            self._known[name] = self._waiting[name]
+        for name in begun:
+            status = _status(*self._runs[name], self._waiting[name].planned, clock)
+            self._known[name] = status
+            if status.state == "finished":
+                self._finished.add(name)
+        self._begun = begun
+        return list(self._known.values())
 
-    def _state(self, key: RunKey, run: Path, begun: bool) -> RunStatus:
-        if key in self._finished:
-            return self._finished[key]
-        planned = count_records(run) if self._planned is None else self._planned
-        if not begun:
-            return RunStatus(key, "waiting", 0, planned)
-        status = _status(key, run, planned)
-        if status.state == "finished":
-            self._finished[key] = status
-        return status
+
+def pause_after(look_seconds: float, least: float) -> float:
+    """How long to wait until the next look, so that looking takes a twentieth of the time."""
+    return max(least, PATIENCE * look_seconds)
 
 
 class _Listed:
     """The names in a folder, listed again only when it has changed."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, clock: Clock = time.monotonic) -> None:
         self._folder = folder
+        self._clock = clock
         self._changed = -1
+        self._noticed = 0.0
+        self._settled = True
         self._names: frozenset[str] = frozenset()
 
     def names(self) -> frozenset[str]:
         try:
             changed = self._folder.stat().st_mtime_ns
             if changed != self._changed:
+                self._changed, self._noticed, self._settled = changed, self._clock(), False
                 self._names = frozenset(os.listdir(self._folder))
-                self._changed = changed
+            elif not self._settled and self._clock() - self._noticed > TICK_SECONDS:
+                self._names = frozenset(os.listdir(self._folder))
+                self._settled = True
         except FileNotFoundError:
             self._names = frozenset()
         return self._names
 
 
-def _status(key: RunKey, run: Path, planned: int) -> RunStatus:
+def _status(key: RunKey, run: Path, planned: int, clock: Clock) -> RunStatus:
     """The progress of one run; a run whose files do not fit the plan has failed, with a reason."""
     try:
         done = finished(run)
@@ -97,16 +146,61 @@ def _status(key: RunKey, run: Path, planned: int) -> RunStatus:
         if has_file(folder, layout.RUN):
             read_run(folder)
         if done:
-            return RunStatus(key, "finished", planned, planned)
+            ended = _changed(run, layout.DONE)
+            seconds = _seconds(run, lambda: ended)
+            return RunStatus(key, "finished", planned, planned, seconds=seconds, ended=ended)
         records = count_records(folder)
-        reason = last_failure(run)
+        failure = last_failure(run)
     except (InputError, OSError) as error:
         return RunStatus(key, "failed", 0, planned, str(error))
-    if any(holder(place) is not None for place in (place_of(run), run)):
-        return RunStatus(key, "running", records, planned)
-    if reason is not None:
-        return RunStatus(key, "failed", records, planned, reason)
-    return RunStatus(key, "interrupted" if records else "waiting", records, planned)
+    held = _held(run, clock)
+    if held.pop("alive", False):
+        seconds = _seconds(folder, clock)
+        return RunStatus(key, "running", records, planned, seconds=seconds, **held)
+    if failure is not None:
+        log = f"{layout.ATTEMPTS}/{run.name}/{failure.log}" if failure.log else None
+        return RunStatus(
+            key,
+            "failed",
+            records,
+            planned,
+            failure.reason,
+            failure.host or None,
+            log=log,
+            last_line=last_line(run, failure),
+        )
+    return RunStatus(key, "interrupted" if records else "waiting", records, planned, **held)
+
+
+def _held(run: Path, clock: Clock) -> dict[str, Any]:
+    """Who holds a run, and for how long nothing was heard of that worker."""
+    for place in (place_of(run), run):
+        sign = last_sign(place)
+        if sign is None:
+            continue
+        named, beaten = sign
+        silent = max(0.0, clock() - beaten)
+        alive = seems_alive(named, silent)
+        if alive or (silent >= SILENT_SECONDS and not is_here(named)):
+            return {
+                "alive": alive,
+                "host": named.host,
+                "process": named.pid,
+                "silent": silent if silent >= SILENT_SECONDS else None,
+            }
+    return {}
+
+
+def _seconds(folder: Path, end: Clock) -> float | None:
+    """From the beginning of an attempt until its end."""
+    try:
+        return max(0.0, end() - _changed(folder, layout.RUN))
+    except OSError:
+        return None
+
+
+def _changed(folder: Path, name: str) -> float:
+    return (folder / name).stat().st_mtime
 
 
 def count_records(folder: Path) -> int:

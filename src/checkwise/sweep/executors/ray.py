@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import signal
 import socket
+import threading
 import time
 from pathlib import Path
 from typing import Any, Final
@@ -156,6 +158,10 @@ class _Tasks:
 
 
 def _work(worker: RemoteWorker) -> None:
+    # Ray cancels a task as Ctrl-C would. A cluster that was started in the background of a shell
+    # ignores that, and so would its tasks.
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     worker()
 
 

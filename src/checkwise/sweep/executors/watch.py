@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from checkwise.sweep.executors.base import Executor, JobLike
+from checkwise.sweep.status import pause_after
 
 POLL_SECONDS = 0.5
 
@@ -25,7 +26,7 @@ class Ended:
 def run_workers(
     executor: Executor, job: JobLike, workers: int, *, watch: Callable[[], None] = lambda: None
 ) -> Ended:
-    """Work on a job; ``watch`` is called about twice a second.
+    """Work on a job; ``watch`` is called about twice a second, less often where it takes long.
 
     SIGINT and SIGTERM ask the workers to save their state and end.
     """
@@ -34,8 +35,9 @@ def run_workers(
     try:
         with _terminated_like_interrupted():
             while launched.alive():
+                began = time.monotonic()
                 watch()
-                time.sleep(POLL_SECONDS)
+                time.sleep(pause_after(time.monotonic() - began, POLL_SECONDS))
     except KeyboardInterrupt:
         interrupted = True
     finally:

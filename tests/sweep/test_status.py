@@ -1,0 +1,238 @@
+"""What ``checkwise status`` says: states, hosts, rate, remaining time, silence, failures."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from checkwise.records import RunKey
+from checkwise.store import layout
+from checkwise.store.attempts import attempts_at, place_of
+from checkwise.store.cohort import open_cohort
+from checkwise.store.failures import Failure, write_failure
+from checkwise.store.lease import SILENT_SECONDS, STALE_SECONDS, take
+from checkwise.sweep import status
+from checkwise.sweep.overview import overview
+from checkwise.sweep.plan import make_cohort
+from checkwise.sweep.status import RunStatus, State, Watched, cohort_status, pause_after
+from checkwise.sweep.study_file import read_study
+from checkwise.sweep.worker import Job, work
+from tests.sweep.studies import write_tiny
+from tests.sweep.test_sweep import call
+
+
+@pytest.fixture
+def cohort(tmp_path: Path) -> Path:
+    """Four planned runs of three records."""
+    make_cohort(read_study(write_tiny(tmp_path)), tmp_path / "cohort", {})
+    return tmp_path / "cohort"
+
+
+def places(cohort: Path) -> list[Path]:
+    return list(open_cohort(cohort).runs.values())
+
+
+def first_of(cohort: Path) -> RunStatus:
+    return cohort_status(open_cohort(cohort))[0]
+
+
+@contextmanager
+def held(run: Path, *, silent: float = 0.0, host: str | None = None) -> Iterator[None]:
+    """A run that a worker holds, here or on a host, of which nothing was heard for a while."""
+    lease = take(place_of(run))
+    assert lease is not None
+    with lease:
+        if host is not None:
+            content = json.loads(lease.path.read_text())
+            lease.path.write_text(json.dumps({**content, "host": host}))
+        beaten = time.time() - silent
+        os.utime(lease.path, (beaten, beaten))
+        yield
+
+
+def test_a_run_that_is_held_names_its_host(cohort: Path) -> None:
+    with held(places(cohort)[0], silent=SILENT_SECONDS / 2):
+        found = first_of(cohort)
+    assert (found.state, found.host, found.process) == (
+        "running",
+        socket.gethostname(),
+        os.getpid(),
+    )
+    assert found.silent is None
+    assert first_of(cohort).state == "waiting"
+
+
+@pytest.mark.parametrize(
+    ("host", "silent", "state"),
+    [
+        (None, SILENT_SECONDS + 10, "running"),  # stopped: its process is there
+        (None, 10 * STALE_SECONDS, "running"),
+        ("elsewhere", SILENT_SECONDS + 10, "running"),
+        ("elsewhere", 10 * STALE_SECONDS, "waiting"),  # lost: any worker takes the run over
+    ],
+)
+def test_a_run_that_is_held_but_silent_is_named(
+    cohort: Path,
+    capsys: pytest.CaptureFixture[str],
+    host: str | None,
+    silent: float,
+    state: State,
+) -> None:
+    with held(places(cohort)[0], silent=silent, host=host):
+        found = first_of(cohort)
+        code, printed, _ = call(capsys, "status", cohort)
+    where = host or socket.gethostname()
+    assert (found.state, found.host) == (state, where)
+    assert found.silent == pytest.approx(silent, abs=60)
+    assert code == 0
+    said = f"{found.key} is held by process {os.getpid()} on {where}, of which nothing was heard"
+    assert said in printed
+
+
+def test_a_worker_of_this_machine_that_was_killed_holds_nothing(cohort: Path) -> None:
+    with held(places(cohort)[0], silent=1000) as _:
+        lease = place_of(places(cohort)[0]) / layout.LEASE
+        content = {**json.loads(lease.read_text()), "pid": 2**22 + 1}  # above the largest number
+        lease.write_text(json.dumps(content))
+        found = first_of(cohort)
+    assert (found.state, found.host, found.silent) == ("waiting", None, None)
+
+
+def test_a_failure_comes_with_its_host_and_the_last_line_of_its_log(
+    cohort: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = places(cohort)[0]
+    place_of(run).mkdir(parents=True)
+    (place_of(run) / "x.log").write_text("first\nCUDA error: out of memory\n\n")
+    write_failure(run, "a" * 32, Failure("r", 1, "node7", "It was killed.", log="x.log"))
+    found = first_of(cohort)
+    assert (found.state, found.host, found.reason) == ("failed", "node7", "It was killed.")
+    assert found.log == f"attempts/{run.name}/x.log"
+    assert found.last_line == "CUDA error: out of memory"
+    _, printed, _ = call(capsys, "status", cohort)
+    assert f"It was killed. Its log {found.log} ends with: CUDA error: out of memory" in printed
+    _, printed, _ = call(capsys, "status", cohort, "--json")
+    (entry,) = [run for run in json.loads(printed)["runs"] if run["state"] == "failed"]
+    assert entry["last_line"] == "CUDA error: out of memory"
+    assert entry["host"] == "node7"
+
+
+def test_a_log_that_leads_elsewhere_is_not_read(cohort: Path, tmp_path: Path) -> None:
+    run = places(cohort)[0]
+    (tmp_path / "secret").write_text("secret\n")
+    place_of(run).mkdir(parents=True)
+    for name in ("../../../secret", "link.log"):
+        (place_of(run) / "link.log").unlink(missing_ok=True)
+        (place_of(run) / "link.log").symlink_to(tmp_path / "secret")
+        write_failure(run, "a" * 32, Failure("r", 1, "node7", "It was killed.", log=name))
+        assert first_of(cohort).last_line is None
+
+
+def a_run(number: int, state: State, records: int, **facts: float | str | None) -> RunStatus:
+    key = RunKey("D", "ERM", ("x",), 0, number)
+    return RunStatus(key, state, records, 10, **facts)  # type: ignore[arg-type]
+
+
+def test_the_rate_is_that_of_finished_runs_times_the_workers_that_live() -> None:
+    runs = [
+        *(a_run(n, "finished", 10, seconds=100.0, ended=float(n)) for n in range(5)),
+        a_run(5, "running", 4, host="one", seconds=1.0),
+        a_run(6, "running", 0, host="one"),
+        a_run(7, "running", 9, host="two", silent=500.0),
+        a_run(8, "failed", 3),
+        a_run(9, "waiting", 0),
+    ]
+    found = overview(runs)
+    assert found.counts == {"failed": 1, "finished": 5, "running": 3, "waiting": 1}
+    assert found.hosts == {"one": 2, "two": 1}
+    assert found.runs_per_hour == pytest.approx(72)  # two workers, 100 s a run
+    assert found.remaining_seconds == pytest.approx((6 + 10 + 1 + 10) * 10 / 2)
+
+
+def test_before_a_run_is_finished_those_being_trained_tell_the_rate() -> None:
+    runs = [a_run(0, "running", 5, host="one", seconds=20.0), a_run(1, "waiting", 0)]
+    found = overview(runs)
+    assert found.runs_per_hour == pytest.approx(3600 / 40)
+    assert found.remaining_seconds == pytest.approx(15 * 4)
+
+
+@pytest.mark.parametrize("state", ["finished", "waiting", "interrupted"])
+def test_without_workers_there_is_no_rate(state: State) -> None:
+    found = overview([a_run(0, state, 10, seconds=1.0, ended=1.0), a_run(1, "waiting", 0)])
+    assert (found.runs_per_hour, found.remaining_seconds) == (None, None)
+    assert overview([]).counts == {}
+
+
+def test_folders_are_listed_again_only_when_they_have_changed(
+    cohort: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work(Job(str(cohort), "a"))
+    (cohort / layout.RUNS).touch()
+    listed: list[str] = []
+    real = os.listdir
+
+    def counted(folder: Path) -> list[str]:
+        listed.append(Path(folder).name)
+        return real(folder)
+
+    monkeypatch.setattr("checkwise.sweep.status.os.listdir", counted)
+    monkeypatch.setattr(status, "TICK_SECONDS", 0.0)
+    watched = Watched(open_cohort(cohort))
+    for _ in range(20):
+        assert {run.state for run in watched.look()} == {"finished"}
+    assert listed.count(layout.RUNS) == 2, "when it had changed, and once that has settled"
+    # A change within one tick of the disk's clock leaves the same time of change.
+    other = status._Listed(cohort)
+    other.names()
+    was = cohort.stat()
+    (cohort / "new").touch()
+    os.utime(cohort, ns=(was.st_atime_ns, was.st_mtime_ns))
+    assert "new" in other.names()
+
+
+def test_a_watched_cohort_follows_its_runs(cohort: Path) -> None:
+    watched = Watched(open_cohort(cohort))
+    assert [run.state for run in watched.look()] == ["waiting"] * 4
+    calls = iter(range(1000))
+    work(Job(str(cohort), "a", wait=False), stop=lambda: next(calls) > 3)
+    assert sorted(run.state for run in watched.look()) == ["interrupted", *["waiting"] * 3]
+    (begun,) = [run for run in places(cohort) if attempts_at(place_of(run))]
+    for path in sorted(place_of(begun).rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+    place_of(begun).rmdir()
+    assert [run.state for run in watched.look()] == ["waiting"] * 4
+    work(Job(str(cohort), "a"))
+    assert [run.state for run in watched.look()] == ["finished"] * 4
+
+
+def test_watching_ends_when_every_run_is_finished(
+    cohort: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+
+    def train(seconds: float) -> None:
+        slept.append(seconds)
+        calls = iter(range(1000))
+        work(Job(str(cohort), "a", wait=False), stop=lambda: next(calls) > 12)
+
+    monkeypatch.setattr("checkwise.cli.status.time.sleep", train)
+    code, printed, _ = call(capsys, "status", cohort, "--watch", "--json")
+    looks = [json.loads(line) for line in printed.splitlines()]
+    assert code == 0
+    assert len(looks) == len(slept) + 1 > 2
+    assert looks[0]["counts"] == {"waiting": 4}
+    assert looks[-1]["counts"] == {"finished": 4}
+    code, printed, _ = call(capsys, "status", cohort, "--watch")
+    assert (code, printed) == (0, "tiny (development): 4 runs, 4 finished\n")
+
+
+def test_looking_takes_at_most_a_twentieth_of_the_time() -> None:
+    assert pause_after(0.001, 0.5) == 0.5
+    assert pause_after(0.5, 0.5) == pytest.approx(9.5)
