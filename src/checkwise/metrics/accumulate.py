@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from checkwise.errors import InputError
 from checkwise.metrics import inputs
+from checkwise.metrics.examples import Outcomes
 from checkwise.metrics.report import Report, summarise
 from checkwise.metrics.settings import BANDWIDTH, BINS, whole
 from checkwise.metrics.smooth import new_grid
@@ -51,8 +52,8 @@ class Accumulator:
         predictions = inputs.read(logits=logits, probs=probs, labels=labels, classes=self.classes)
         self.add(predictions)
 
-    def add(self, predictions: inputs.Predictions) -> None:
-        """Add predictions whose shapes and labels were checked."""
+    def add(self, predictions: inputs.Predictions, outcomes: Outcomes | None = None) -> None:
+        """Add predictions whose shapes and labels were checked; fills ``outcomes`` on the way."""
         from checkwise.metrics import kernel
 
         rows = len(predictions.labels)
@@ -68,8 +69,12 @@ class Accumulator:
         if self._sums is not None and rows > len(self._block.nll):
             sums = Sums(*(part.copy() for part in sums))
         grid = new_grid(self.bins, self.bandwidth)
+        outcomes = outcomes or Outcomes.of(0)
         for start, values, labels in predictions.blocks():
-            bad = kernel.accumulate(values, labels, predictions.tolerance, grid, self._block, sums)
+            out = outcomes.rows(start, start + len(labels))
+            bad = kernel.accumulate(
+                values, labels, predictions.tolerance, grid, self._block, sums, out
+            )
             if bad >= 0:
                 predictions.refuse(start + bad, values[bad], int(labels[bad]))
         self._sums = sums

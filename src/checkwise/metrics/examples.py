@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,6 +29,22 @@ class PerExample:
     confidence: Array
     predicted: Array
     correct: Array
+
+
+class Outcomes(NamedTuple):
+    """Whether each of n examples was predicted correctly, and its −log p[y]; filled in place."""
+
+    correct: Array
+    nll: Array
+
+    @classmethod
+    def of(cls, n: int) -> Outcomes:
+        """Room for n examples."""
+        return cls(np.zeros(n, dtype=np.bool_), np.zeros(n))
+
+    def rows(self, start: int, end: int) -> Outcomes:
+        """A view of some of them."""
+        return Outcomes(self.correct[start:end], self.nll[start:end])
 
 
 def per_example(*, logits: Any = None, probs: Any = None, labels: Any) -> PerExample:

@@ -293,19 +293,29 @@ def add_small(rows: int, block: Block, centre: float, sums: Sums) -> None:
 
 @entry
 def accumulate(
-    values: Array, labels: Array, tolerance: float, grid: Grid, block: Block, sums: Sums
+    values: Array,
+    labels: Array,
+    tolerance: float,
+    grid: Grid,
+    block: Block,
+    sums: Sums,
+    out: tuple[Array, Array],
 ) -> int:
     """Add rows [n, C] to the sums; the first unusable row, or -1.
 
     A block of rows is looked at before it is added; after an unusable row further down the sums
-    are void.
+    are void. ``out`` takes correctness and NLL of every row, unless it is empty.
     """
+    correct, nll = out
     size = block.nll.size
     for start in range(0, labels.size, size):
         rows = min(size, labels.size - start)
         bad = load(values, labels, start, rows, tolerance, block)
         if bad >= 0:
             return start + bad
+        if correct.size:
+            for r in range(rows):
+                correct[start + r], nll[start + r] = block.correct[r], block.nll[r]
         add_tops(rows, block, grid, sums)
         add_labels(labels, start, rows, block, grid, sums)
         add_large(rows, block, grid, sums)

@@ -20,14 +20,29 @@ class _Needs(NamedTuple):
     ndim: int
 
 
-ARRAYS = {"logits": _Needs("fiu", 2), "probs": _Needs("f", 2), "labels": _Needs("iuf", 1)}
+ARRAYS = {
+    "logits": _Needs("fiu", 2),
+    "probs": _Needs("f", 2),
+    "labels": _Needs("iuf", 1),
+    "groups": _Needs("iuUSb", 1),
+}
 
 
-def read_outputs(file: Path, kind: str | None = None) -> tuple[str, Any, Any]:
+class SavedOutputs(NamedTuple):
+    """What a file holds; ``groups`` are the independent units of the examples, if named."""
+
+    kind: str
+    outputs: Any
+    labels: Any
+    groups: Any | None
+
+
+def read_outputs(file: Path, kind: str | None = None) -> SavedOutputs:
     """The kind of the outputs ("logits" or "probs", by the array's name), outputs and labels."""
     with _opened(file) as saved:
         kind = kind or _kind(saved, file)
-        return kind, _array(saved, kind, file), _array(saved, "labels", file)
+        groups = saved["groups"] if "groups" in saved.files else None
+        return SavedOutputs(kind, _array(saved, kind, file), _array(saved, "labels", file), groups)
 
 
 def kind_of(file: Path) -> str:
@@ -84,7 +99,10 @@ def _check(headers: Mapping[str, ArrayHeader], file: Path) -> None:
         if labels is not None and rows != labels:
             raise InputError(
                 f"Expected {rows} labels, one per row of {name}, but {file} holds {labels}: save "
-                "outputs and labels of the same examples."
+                "outputs, labels and groups of the same examples."
+                if name in OUTPUTS
+                else f"Expected {labels} {name}, one per label, but {file} holds {rows}: save "
+                "those of the same examples."
             )
 
 

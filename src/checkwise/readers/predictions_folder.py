@@ -81,7 +81,7 @@ def logits_at(path: Path, step: int, domains: Sequence[str]) -> dict[str, tuple[
     files = output_files(step_folders(path)[step])
     logits: dict[str, tuple[Any, Any]] = {}
     for domain in domains:
-        kind, outputs, labels = read_outputs(files[domain])
+        kind, outputs, labels, _ = read_outputs(files[domain])
         if kind != "logits":
             raise InputError(
                 f"Expected logits, but {files[domain]} holds {kind}: a temperature needs logits; "
@@ -107,16 +107,16 @@ def _sides(
     return divide(left, sources=request.sources, where=str(path))
 
 
-class _Outputs(Mapping[str, tuple[Any, Any]]):
+class _Outputs(Mapping[str, tuple[Any, ...]]):
     """The domains of one step; a file is opened when its domain is asked for."""
 
     def __init__(self, files: Mapping[str, Path], kind: str) -> None:
         self._files = files
         self._kind = kind
 
-    def __getitem__(self, domain: str) -> tuple[Any, Any]:
-        _, outputs, labels = read_outputs(self._files[domain], self._kind)
-        return outputs, labels
+    def __getitem__(self, domain: str) -> tuple[Any, ...]:
+        _, outputs, labels, groups = read_outputs(self._files[domain], self._kind)
+        return (outputs, labels) if groups is None else (outputs, labels, groups)
 
     def __contains__(self, domain: object) -> bool:
         return domain in self._files  # the inherited one would open the file

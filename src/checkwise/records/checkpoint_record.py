@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from checkwise.errors import InputError
 
-_FACTS: Final = {"n": "examples", "classes": "classes", "labels": "labels"}
+BoolArray = NDArray[np.bool_]
+FloatArray = NDArray[np.float64]
+_FACTS: Final = {"n": "examples", "classes": "classes", "labels": "labels", "groups": "groups"}
 
 
 @dataclass(frozen=True)
@@ -21,6 +24,9 @@ class DomainRecord:
         values: metric → value as a fraction; empty where the checkpoint diverged.
         n, correct, classes: as far as they are known.
         labels: SHA-256 of the labels, where they were seen.
+        groups: SHA-256 of the groups of the examples, where they were named.
+        hits: whether each example was predicted correctly, where that was kept.
+        losses: −log p of each example's label, likewise.
     """
 
     values: Mapping[str, float]
@@ -28,12 +34,15 @@ class DomainRecord:
     correct: int | None = None
     classes: int | None = None
     labels: str | None = None
+    groups: str | None = field(default=None, repr=False)
+    hits: BoolArray | None = field(default=None, compare=False, repr=False)
+    losses: FloatArray | None = field(default=None, compare=False, repr=False)
 
     def as_dict(self) -> dict[str, Any]:
         """The entry of a JSON line; what is not known is left out."""
         known = {
             name: value
-            for name in ("n", "correct", "classes", "labels")
+            for name in ("n", "correct", "classes", "labels", "groups")
             if (value := getattr(self, name)) is not None
         }
         return {**known, "values": dict(self.values)}
@@ -131,8 +140,8 @@ def check_alike(record: CheckpointRecord, others: Iterable[CheckpointRecord]) ->
 def _check_same_examples(
     step: int, name: str, domain: DomainRecord, before: int, earlier: DomainRecord
 ) -> None:
-    for field, what in _FACTS.items():
-        one, other = getattr(domain, field), getattr(earlier, field)
+    for fact, what in _FACTS.items():
+        one, other = getattr(domain, fact), getattr(earlier, fact)
         if one is not None and other is not None and one != other:
             raise InputError(
                 f"The {what} of domain {name!r} at step {step} differ from those at step "

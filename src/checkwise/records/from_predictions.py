@@ -12,6 +12,7 @@ import numpy as np
 from checkwise import metrics
 from checkwise.errors import InputError
 from checkwise.metrics import Report
+from checkwise.metrics.examples import Outcomes
 from checkwise.metrics.inputs import Predictions, check_bins, read
 from checkwise.metrics.settings import BANDWIDTH, BINS
 from checkwise.records.checkpoint_record import (
@@ -21,6 +22,7 @@ from checkwise.records.checkpoint_record import (
     facts_of,
 )
 from checkwise.records.checks import domains as domain_names
+from checkwise.records.examples import Examples, IntArray, examples_of, group_numbers
 from checkwise.records.held_out import Sides, as_names, check_held_out, divide
 from checkwise.records.plain_metrics import plain_metrics
 from checkwise.text import shown
@@ -46,6 +48,7 @@ class Recorder:
         bins, bandwidth: settings of the calibration errors.
         held_out: domains that are skipped unread, as are those whose names look held out.
         sources: domains that are validation although their names look held out.
+        keeps_examples: whether to keep what every example said.
     """
 
     kind: str = "logits"
@@ -54,6 +57,9 @@ class Recorder:
     held_out: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     records: dict[int, CheckpointRecord] = field(default_factory=dict)
+    keeps_examples: bool = False
+    labels: dict[str, IntArray] = field(default_factory=dict)
+    groups: dict[str, IntArray] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.kind not in ("logits", "probs"):
@@ -75,7 +81,8 @@ class Recorder:
         if lost:
             notes.append(f"step {step} diverged: outputs of {lost[0]!r} are not finite")
             measured = {
-                name: replace(domain, values={}, correct=None) for name, domain in measured.items()
+                name: replace(domain, values={}, correct=None, hits=None, losses=None)
+                for name, domain in measured.items()
             }
         record = CheckpointRecord(int(step), measured, bool(lost), tuple(notes))
         _check_domains_alike(record)
@@ -93,7 +100,9 @@ class Recorder:
     def facts(self) -> dict[str, Any]:
         """Arguments of ``Trajectory``."""
         settings = {"bins": self.bins, "bandwidth": self.bandwidth}
-        return {**facts_of(self.in_order()), **settings}
+        facts = facts_of(self.in_order())
+        examples = examples_of(self.in_order(), labels=self.labels, groups=self.groups)
+        return {**facts, **settings, "examples": examples}
 
     def _sides(self, step: int, outputs: Mapping[str, Any]) -> Sides:
         check_held_out(self.held_out, list(outputs), f"step {step}")
@@ -113,33 +122,41 @@ class Recorder:
             return DomainRecord(entry.values(), entry.n, entry.correct, entry.classes)
         if isinstance(entry, Mapping):
             return plain_metrics(entry, where)
-        if not isinstance(entry, tuple | list) or len(entry) != 2:
+        if not isinstance(entry, tuple | list) or len(entry) not in (2, 3):
             raise InputError(
                 f"Expected (outputs, labels), a Report or plain metrics at {where}, but got "
                 f"{type(entry).__name__}."
             )
         try:
-            return self._evaluate(entry[0], entry[1])
+            return self._evaluate(name, *entry)
         except InputError as error:
             raise InputError(f"{error} ({where})") from None
 
-    def _evaluate(self, outputs: Any, labels: Any) -> DomainRecord:
+    def _evaluate(self, name: str, outputs: Any, labels: Any, groups: Any = None) -> DomainRecord:
         predictions = read(**{"logits": None, "probs": None, self.kind: outputs}, labels=labels)
         facts: dict[str, Any] = {
             "n": len(predictions.labels),
             "classes": predictions.classes,
-            "labels": hashlib.sha256(predictions.labels.tobytes()).hexdigest(),
+            "labels": _sha256(predictions.labels),
         }
+        self.labels.setdefault(name, predictions.labels)
+        if groups is not None:
+            numbers = group_numbers(groups, len(predictions.labels))
+            self.groups.setdefault(name, numbers)
+            facts["groups"] = _sha256(numbers)
         if self.kind == "logits" and _blown_up(predictions):
             return DomainRecord({}, **facts)
         accumulator = metrics.Accumulator(
             classes=predictions.classes, bins=self.bins, bandwidth=self.bandwidth
         )
-        accumulator.add(predictions)
+        outcomes = Outcomes.of(len(predictions.labels)) if self.keeps_examples else None
+        accumulator.add(predictions, outcomes)
         own = metrics.evaluate_registered(
             **{self.kind: predictions.values}, labels=predictions.labels
         )
         report = accumulator.result()
+        if outcomes is not None:
+            facts |= {"hits": outcomes.correct, "losses": outcomes.nll}
         return DomainRecord({**report.values(), **own}, correct=report.correct, **facts)
 
 
@@ -168,12 +185,25 @@ def evaluate(
     bandwidth: float,
     held_out: str | Iterable[str] | None,
     sources: str | Iterable[str] | None,
+    groups: Mapping[str, Any] | None,
     progress: Callable[[int], None] | None,
 ) -> dict[str, Any]:
     """Arguments of ``Trajectory`` from ``{step: {domain: (outputs, labels)}}``."""
-    recorder = Recorder(kind, bins, bandwidth, as_names(held_out), as_names(sources))
+    names = as_names(held_out), as_names(sources)
+    recorder = Recorder(kind, bins, bandwidth, *names, keeps_examples=True)
     for done, step in enumerate(sorted(saved), start=1):
         recorder.put(recorder.measure(step, saved[step]))
         if progress:
             progress(done)
-    return recorder.facts()
+    facts = recorder.facts()
+    examples: Examples | None = facts["examples"]
+    if examples is None:  # reports instead of outputs, or nothing but diverged checkpoints
+        return facts
+    if kind == "logits":
+        domains = examples.domains
+        examples = examples.with_logits(lambda s: {name: saved[s][name][:2] for name in domains})
+    return {**facts, "examples": examples if groups is None else examples.grouped(groups)}
+
+
+def _sha256(array: IntArray) -> str:
+    return hashlib.sha256(array.tobytes()).hexdigest()

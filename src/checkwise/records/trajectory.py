@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from checkwise.metrics.settings import BANDWIDTH, BINS
 from checkwise.records import checks, from_predictions
+from checkwise.records.examples import Examples
 from checkwise.records.from_frame import read as read_columns
 from checkwise.records.runkey import RunKey
 from checkwise.text import counted
@@ -50,6 +51,8 @@ class Trajectory:
         notes: what a reader did to get here (for example a torn line that was dropped).
         seeded_by: what random draws depend on; by default the key, without one the accuracies
             (without those everything that selection can read).
+        examples: what every validation example said at every checkpoint, where that is known;
+            tolerances that follow from the data need it.
 
     Example:
         >>> run = Trajectory(steps=[100, 200], domains=["val"],
@@ -74,6 +77,7 @@ class Trajectory:
     chosen_by: Mapping[str, Any]
     notes: tuple[str, ...]
     seeded_by: str | None
+    examples: Examples | None
 
     def __init__(
         self,
@@ -94,6 +98,7 @@ class Trajectory:
         chosen_by: Mapping[str, Any] | None = None,
         notes: Iterable[str] = (),
         seeded_by: str | None = None,
+        examples: Examples | None = None,
     ):
         def put(name: str, value: Any) -> None:
             object.__setattr__(self, name, value)
@@ -116,6 +121,7 @@ class Trajectory:
         put("chosen_by", MappingProxyType(dict(chosen_by or {})))
         put("notes", tuple(notes))
         put("seeded_by", seeded_by)
+        put("examples", None if examples is None else examples.of(self))
 
     @property
     def ends_early(self) -> bool:
@@ -184,7 +190,8 @@ class Trajectory:
             return str(self.key)
         if "accuracy" not in self.values:
             return self.digest
-        only_accuracy = replace(self, values={"accuracy": self.values["accuracy"]}, pooled={})
+        accuracy = {"accuracy": self.values["accuracy"]}
+        only_accuracy = replace(self, values=accuracy, pooled={}, examples=None)
         return only_accuracy.digest
 
     @classmethod
@@ -230,25 +237,29 @@ class Trajectory:
     @classmethod
     def from_predictions(
         cls,
-        saved: Mapping[int, Mapping[str, tuple[Any, Any]]],
+        saved: Mapping[int, Mapping[str, tuple[Any, ...]]],
         *,
         kind: str = "logits",
         bins: int = BINS,
         bandwidth: float = BANDWIDTH,
         held_out: str | Iterable[str] | None = None,
         sources: str | Iterable[str] | None = None,
+        groups: Mapping[str, Any] | None = None,
         progress: Callable[[int], None] | None = None,
         **facts: Any,
     ) -> Self:
         """Compute every metric from saved outputs: ``{step: {domain: (logits, labels)}}``.
 
         Args:
-            saved: a mapping (it may load lazily; each step is asked for once).
+            saved: a mapping (it may load lazily; each step is asked for once here, and again
+                where something needs the logits of single examples).
             kind: "logits" or "probs"; it is never guessed.
             bins, bandwidth: settings of the calibration errors.
             held_out: domains to leave out before anything is read; those whose names look held
                 out (``test``, ``ood`` …) are left out as well.
             sources: domains that are validation although their names look held out.
+            groups: domain → the independent unit (site, patient, burst) of each example; by
+                default every example is one by itself.
             progress: called with the number of checkpoints done.
             facts: further fields of the trajectory.
 
@@ -264,6 +275,7 @@ class Trajectory:
             bandwidth=bandwidth,
             held_out=held_out,
             sources=sources,
+            groups=groups,
             progress=progress,
         )
         return cls(**{**computed, **facts})

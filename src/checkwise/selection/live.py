@@ -240,6 +240,7 @@ def _without(run: Trajectory, steps: frozenset[int], *notes: str) -> Trajectory:
     stay = ~np.isin(run.steps, list(steps))
     return replace(
         run,
+        examples=run.examples and run.examples.subset(run.steps[stay].tolist()),
         steps=run.steps[stay],
         values={name: values[stay] for name, values in run.values.items()},
         correct=None if run.correct is None else run.correct[stay],

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,9 @@ import numpy as np
 from checkwise.calibrators.examples import Logits
 from checkwise.errors import InputError
 from checkwise.store import layout
-from checkwise.store.done import finished, read_mark, read_recorded
-from checkwise.store.npz import open_npz
+from checkwise.store.done import finished, read_mark
 from checkwise.store.run import read_run
+from checkwise.store.saved_logits import read_logits
 
 SAVE_SOURCE = 'train with `logits = "source"` (or "all") under [records] of the study'
 SAVE_ALL = 'train with `logits = "all"` under [records] of the study'
@@ -36,29 +35,6 @@ def source_logits(folder: Path, step: int) -> Logits:
             "does not belong to this run."
         )
     return logits
-
-
-def read_logits(folder: Path, name: str, *, what: str, advice: Callable[[], str]) -> Logits:
-    """``<domain>.logits`` and ``<domain>.labels`` of one of a run's files, by domain.
-
-    ``advice`` says what to do where there is no such file.
-    """
-    path = folder / name
-    try:
-        with open_npz(io.BytesIO(read_recorded(folder, name))) as (headers, arrays):
-            domains = sorted(n.removesuffix(".logits") for n in headers if n.endswith(".logits"))
-            return {d: (arrays[f"{d}.logits"], arrays[f"{d}.labels"]) for d in domains}
-    except FileNotFoundError:
-        raise InputError(
-            f"Expected {what}, but there is no {path.name} in {path.parent}: {advice()}."
-        ) from None
-    except InputError:
-        raise
-    except (OSError, ValueError) as error:
-        raise InputError(
-            f"Expected {what}, but got: {error} in {path}: the file is damaged; "
-            "`checkwise verify` says what to do."
-        ) from None
 
 
 def remedy(folder: Path, *, heldout: bool = False) -> str:

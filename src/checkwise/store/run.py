@@ -7,7 +7,7 @@ import platform
 import reprlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from checkwise.store.atomic_write import write_text
 from checkwise.store.cohort_plan import check_planned
 from checkwise.store.done import RETRAIN, check_recorded, finished, read_recorded
 from checkwise.store.journal import parse_journal
+from checkwise.store.run_examples import saved_examples
 from checkwise.store.safe_read import has_file
 
 
@@ -102,7 +103,8 @@ def read_run(folder: Path) -> RunRecord:
 def read_trajectory(folder: Path) -> Trajectory:
     """What selection may know of a run, finished or not: reads ``run.json`` and ``source.jsonl``.
 
-    Nothing below ``heldout/`` is opened; it may be absent or unreadable.
+    Source logits are read later, where something needs single examples. Nothing below ``heldout/``
+    is opened; it may be absent or unreadable.
     """
     folder = Path(folder)
     run = read_run(folder)
@@ -121,7 +123,7 @@ def read_trajectory(folder: Path) -> Trajectory:
     unknown = unknown_metrics(run)
     if unknown:
         notes.append(f"{', '.join(unknown)} left out: {plugin_hint(run)}")
-    return trajectory_of(
+    trajectory = trajectory_of(
         lines,
         path=path,
         key=run.key,
@@ -132,6 +134,7 @@ def read_trajectory(folder: Path) -> Trajectory:
         seeded_by=_imported_seed(run),
         without=unknown,
     )
+    return replace(trajectory, examples=saved_examples(folder, trajectory))
 
 
 def imported_notes(run: RunRecord) -> list[str]:

@@ -20,8 +20,9 @@ from checkwise.metrics.probabilities import probabilities
 from checkwise.records import RunKey
 from checkwise.store import heldout, layout
 from checkwise.store.cohort import is_cohort, open_cohort
-from checkwise.store.logits import has_source_logits, read_logits, remedy, source_logits
+from checkwise.store.logits import has_source_logits, remedy, source_logits
 from checkwise.store.run import read_run
+from checkwise.store.saved_logits import read_logits
 from checkwise.study.outcome import FloatArray, Outcome, RunColumns, entry_metrics, mean_of
 from checkwise.weights.derived import heldout_path
 

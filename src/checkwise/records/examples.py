@@ -1,0 +1,297 @@
+"""What every validation example said at every checkpoint: source validation only."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from checkwise.errors import InputError
+from checkwise.metrics import to_numpy
+from checkwise.text import shown
+
+if TYPE_CHECKING:
+    from checkwise.records.checkpoint_record import CheckpointRecord
+    from checkwise.records.trajectory import Trajectory
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+LogitsAt: TypeAlias = Callable[[int], Mapping[str, tuple[Any, Any]]]
+
+
+@dataclass(frozen=True, eq=False)
+class Outcomes:
+    """The arrays of :class:`Examples`, one entry per domain."""
+
+    correct: tuple[BoolArray, ...]
+    labels: tuple[IntArray, ...] | None = None
+    nll: tuple[FloatArray, ...] | None = None
+    groups: tuple[IntArray, ...] | None = None
+
+    def at(self, rows: BoolArray) -> Outcomes:
+        """Some of the checkpoints."""
+        return replace(
+            self,
+            correct=tuple(one[rows] for one in self.correct),
+            nll=None if self.nll is None else tuple(one[rows] for one in self.nll),
+        )
+
+
+class Examples:
+    """What every validation example said at every checkpoint of a run.
+
+    There is no place for a target: readers and recorders make it of source validation.
+
+    Args:
+        domains, steps: those of the trajectory, in its order.
+        outcomes: the arrays, or a function that reads them when they are first asked for.
+        logits: reads the logits and labels of a step by domain, where they were saved.
+
+    Attributes:
+        correct: per domain [T, n], from full precision; False where a checkpoint diverged.
+        labels: per domain [n], where known.
+        nll: per domain [T, n] in full precision, where known; NaN where a checkpoint diverged.
+        groups: per domain [n], the independent unit (site, patient, burst) of each example; None
+            where every example is one by itself.
+    """
+
+    def __init__(
+        self,
+        *,
+        domains: Sequence[str],
+        steps: IntArray,
+        outcomes: Outcomes | Callable[[], Outcomes],
+        logits: LogitsAt | None = None,
+    ) -> None:
+        self.domains = tuple(domains)
+        self.steps = steps
+        self._outcomes = outcomes
+        self._logits = logits
+
+    def __repr__(self) -> str:
+        return f"<Examples of {', '.join(self.domains)} at {len(self.steps)} steps>"
+
+    @cached_property
+    def _arrays(self) -> Outcomes:
+        return self._outcomes() if callable(self._outcomes) else self._outcomes
+
+    @property
+    def correct(self) -> tuple[BoolArray, ...]:
+        """Whether each example was predicted correctly, per domain [T, n]."""
+        return self._arrays.correct
+
+    @property
+    def labels(self) -> tuple[IntArray, ...] | None:
+        """The labels, per domain [n]."""
+        return self._arrays.labels
+
+    @property
+    def nll(self) -> tuple[FloatArray, ...] | None:
+        """−log p of each label, per domain [T, n]."""
+        return self._arrays.nll
+
+    @property
+    def groups(self) -> tuple[IntArray, ...] | None:
+        """The independent unit of each example, per domain [n]."""
+        return self._arrays.groups
+
+    @property
+    def has_logits(self) -> bool:
+        """Whether logits can be read."""
+        return self._logits is not None
+
+    def logits(self, step: int) -> dict[str, tuple[Any, Any]]:
+        """The logits and labels of a step by domain, read now."""
+        if self._logits is None:
+            raise InputError(
+                "Expected the logits of every validation example, but this run carries none: "
+                "select from a predictions folder, or save source logits while training."
+            )
+        saved = self._logits(step)
+        return {name: saved[name] for name in self.domains}
+
+    def subset(self, steps: Iterable[int]) -> Examples:
+        """The same examples at some of the checkpoints."""
+        rows = np.isin(self.steps, list(steps))
+        if rows.all():
+            return self
+        return Examples(
+            domains=self.domains,
+            steps=self.steps[rows],
+            outcomes=lambda: self._arrays.at(rows),
+            logits=self._logits,
+        )
+
+    def grouped(self, groups: Mapping[str, Any] | None) -> Examples:
+        """The same examples with other independent units, by domain."""
+
+        def outcomes() -> Outcomes:
+            counts = [one.shape[1] for one in self.correct]
+            named = None if groups is None else _group_numbers(groups, self.domains, counts)
+            return replace(self._arrays, groups=named)
+
+        return Examples(
+            domains=self.domains,
+            steps=self.steps,
+            outcomes=outcomes if callable(self._outcomes) else outcomes(),
+            logits=self._logits,
+        )
+
+    def with_logits(self, logits: LogitsAt) -> Examples:
+        """The same examples, with a way to read their logits."""
+        return Examples(
+            domains=self.domains, steps=self.steps, outcomes=self._outcomes, logits=logits
+        )
+
+    def of(self, run: Trajectory) -> Examples:
+        """The examples as part of a run: checked against its counts as soon as they are read."""
+        if self.domains != run.domains or not np.array_equal(self.steps, run.steps):
+            raise InputError(
+                f"Expected examples of the domains {', '.join(run.domains)} at the "
+                f"{len(run.steps)} steps of the run, but got {', '.join(self.domains)} at "
+                f"{len(self.steps)} steps: take those of the same run."
+            )
+        measured = _Measured(run.domains, run.steps, run.counts, run.correct, run.diverged)
+        # What is there is checked now, so that the error comes where the mistake is.
+        outcomes: Outcomes | Callable[[], Outcomes] = (
+            (lambda: measured.fitting(self._arrays))
+            if callable(self._outcomes)
+            else measured.fitting(self._outcomes)
+        )
+        return Examples(
+            domains=self.domains, steps=self.steps, outcomes=outcomes, logits=self._logits
+        )
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of correctness and groups; the order of domains does not matter."""
+        order = sorted(range(len(self.domains)), key=lambda e: self.domains[e])
+        sha = hashlib.sha256(repr([self.domains[e] for e in order]).encode())
+        sha.update(self.steps.tobytes())
+        for e in order:
+            sha.update(repr(self.correct[e].shape).encode())
+            sha.update(np.packbits(self.correct[e]).tobytes())
+            if self.groups is not None:
+                sha.update(self.groups[e].tobytes())
+        return sha.hexdigest()
+
+
+def group_numbers(raw: Any, n: int) -> IntArray:
+    """The groups of n examples, by any names, as numbers from 0 in the order of first examples.
+
+    >>> group_numbers(["b", "a", "b"], 3).tolist()
+    [0, 1, 0]
+    """
+    array = np.asarray(raw) if isinstance(raw, list | tuple) else to_numpy(raw, "groups")
+    if array.shape != (n,) or array.dtype.kind not in "iuUSb":
+        raise InputError(
+            f"Expected {n} groups, one per example, as names or whole numbers, but got "
+            f"{array.dtype} of shape {list(array.shape)}: give them in the order of the examples."
+        )
+    _, first, codes = np.unique(array, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), dtype=np.int64)
+    rank[np.argsort(first)] = np.arange(len(first))
+    return np.asarray(rank[codes.reshape(-1)], dtype=np.int64)
+
+
+def _group_numbers(groups: Mapping[str, Any], domains: Sequence[str], counts: Sequence[int]) -> Any:
+    """The groups of every domain as numbers."""
+    if not isinstance(groups, Mapping):
+        raise InputError(
+            f"Expected groups as {{domain: one group per example}}, but got {shown(groups)}."
+        )
+    absent = [name for name in domains if name not in groups]
+    if absent:
+        raise InputError(
+            f"Expected the groups of every domain, but got none of {', '.join(absent)}: give "
+            "each example its site, patient or burst, or a number of its own."
+        )
+    numbers: list[IntArray] = []
+    for name, n in zip(domains, counts, strict=True):
+        try:
+            numbers.append(group_numbers(groups[name], n))
+        except InputError as error:
+            raise InputError(f"{error} (domain {name!r})") from None
+    return tuple(numbers)
+
+
+def examples_of(
+    records: Sequence[CheckpointRecord],
+    *,
+    labels: Mapping[str, IntArray],
+    groups: Mapping[str, IntArray],
+) -> Examples | None:
+    """The examples of records in the order of their steps; None where they were not kept."""
+    kept = [row for row in records if not row.diverged]
+    every = [domain for row in kept for domain in row.domains.values()]
+    if not every or any(domain.hits is None for domain in every):
+        return None
+    domains = tuple(records[0].domains)
+
+    def stacked(field: str, domain: str, blank: Any) -> NDArray[Any]:
+        absent = np.full(kept[0].domains[domain].hits.shape, blank)  # type: ignore[union-attr]
+        rows = (absent if r.diverged else getattr(r.domains[domain], field) for r in records)
+        return np.stack(list(rows))
+
+    with_nll = all(domain.losses is not None for domain in every)
+    with_labels = all(name in labels for name in domains)
+    with_groups = all(name in groups for name in domains)
+    outcomes = Outcomes(
+        correct=tuple(stacked("hits", name, False) for name in domains),
+        labels=tuple(labels[name] for name in domains) if with_labels else None,
+        nll=tuple(stacked("losses", name, np.nan) for name in domains) if with_nll else None,
+        groups=tuple(groups[name] for name in domains) if with_groups else None,
+    )
+    steps = np.array([row.step for row in records])
+    return Examples(domains=domains, steps=steps, outcomes=outcomes)
+
+
+class _Measured(NamedTuple):
+    """What a run says about its examples."""
+
+    domains: tuple[str, ...]
+    steps: IntArray
+    counts: IntArray | None
+    correct: IntArray | None
+    diverged: BoolArray
+
+    def fitting(self, arrays: Outcomes) -> Outcomes:
+        """The arrays without what diverged checkpoints said; refused where they do not fit."""
+        lost = self.diverged[:, None]
+        correct = tuple(_read_only(one & ~lost) for one in arrays.correct)
+        for e, one in enumerate(correct):
+            self._check_count(e, one)
+            self._check_correct(e, one)
+        nll = arrays.nll and tuple(_read_only(np.where(lost, np.nan, one)) for one in arrays.nll)
+        return replace(arrays, correct=correct, nll=nll)
+
+    def _check_count(self, e: int, correct: BoolArray) -> None:
+        if self.counts is not None and correct.shape[1] != self.counts[e]:
+            raise InputError(
+                f"Expected {self.counts[e]} examples of domain {self.domains[e]!r}, but got "
+                f"{correct.shape[1]}: they are of another run."
+            )
+
+    def _check_correct(self, e: int, correct: BoolArray) -> None:
+        if self.correct is None:
+            return
+        counted = correct.sum(axis=1)
+        off = np.flatnonzero((counted != self.correct[:, e]) & ~self.diverged)
+        if len(off):
+            t = int(off[0])
+            raise InputError(
+                f"Expected {self.correct[t, e]} correct examples of domain {self.domains[e]!r} at "
+                f"step {self.steps[t]}, but got {counted[t]}: the saved examples are not those "
+                "that were measured; save them again."
+            )
+
+
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+    array.setflags(write=False)
+    return array

@@ -1,0 +1,76 @@
+"""What every validation example said in a run that saved its source logits."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from checkwise import metrics
+from checkwise.calibrators.examples import Logits
+from checkwise.errors import InputError
+from checkwise.records import Trajectory
+from checkwise.records.examples import Examples, Outcomes
+from checkwise.store import layout
+from checkwise.store.saved_logits import read_logits
+
+
+def saved_examples(folder: Path, run: Trajectory) -> Examples | None:
+    """The examples of a run, read when they are first asked for; None where none were saved."""
+    if not (folder / layout.PREDICTIONS / "source").is_dir():
+        return None
+    read = partial(_logits, folder, held_out=run.key.held_out if run.key else ())
+    return Examples(
+        domains=run.domains,
+        steps=run.steps,
+        outcomes=partial(_outcomes, read, run.domains, run.steps.tolist(), run.diverged.tolist()),
+        logits=read,
+    )
+
+
+def _logits(folder: Path, step: int, *, held_out: tuple[str, ...]) -> Logits:
+    name = layout.source_predictions_file(step)
+    logits = read_logits(
+        folder,
+        name,
+        what=f"source logits of step {step}",
+        advice=lambda: "`checkwise verify` says what happened to it",
+    )
+    if set(logits) & set(held_out):
+        raise InputError(
+            f"Expected source domains only, but got a held-out one in {folder / name}: the file "
+            "does not belong to this run."
+        )
+    return logits
+
+
+def _outcomes(
+    read: partial[Logits], domains: tuple[str, ...], steps: list[int], diverged: list[bool]
+) -> Outcomes:
+    """Correctness and NLL of every checkpoint, one file at a time."""
+    correct: dict[str, list[np.ndarray]] = {name: [] for name in domains}
+    nll: dict[str, list[np.ndarray]] = {name: [] for name in domains}
+    labels: dict[str, np.ndarray] = {}
+    for step, lost in zip(steps, diverged, strict=True):
+        logits = read(step)
+        for name in domains:
+            if name not in logits:
+                raise InputError(
+                    f"Expected logits of {name!r} at step {step}, but its file has only "
+                    f"{', '.join(logits)}: `checkwise verify` says what happened to it."
+                )
+            z, y = logits[name]
+            if not np.array_equal(labels.setdefault(name, y), y):
+                raise InputError(
+                    f"Expected the labels of {name!r} to be the same at every step, but they "
+                    f"change at step {step}: `checkwise verify` says what happened to them."
+                )
+            rows = None if lost else metrics.per_example(logits=z, labels=y)
+            correct[name].append(np.zeros(len(y), bool) if rows is None else rows.correct)
+            nll[name].append(np.full(len(y), np.nan) if rows is None else rows.nll)
+    return Outcomes(
+        correct=tuple(np.stack(correct[name]) for name in domains),
+        labels=tuple(labels[name] for name in domains),
+        nll=tuple(np.stack(nll[name]) for name in domains),
+    )
