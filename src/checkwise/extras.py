@@ -28,6 +28,10 @@ EXTRA_OF: Final = {
     "submitit": "slurm",
     "ray": "ray",
     "mlflow": "mlflow",
+    "tensorboard": "tensorboard",
+    "trackio": "trackio",
+    "wandb": "wandb",
+    "keras": "keras",
 }
 
 

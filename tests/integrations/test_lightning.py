@@ -17,6 +17,7 @@ available("lightning")
 
 import torch
 from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint
+from lightning.pytorch.loggers import CSVLogger
 
 from checkwise.integrations.lightning import ReliabilityCheckpoint
 from tests.integrations.lightning_models import (
@@ -279,6 +280,12 @@ def test_wrong_arguments_are_refused_before_any_training(tmp_path: Path) -> None
         callback(tmp_path, delta_pp=-1)
     with pytest.raises(cw.InputError, match=r"as KeepLast\(2\), but got 3"):
         callback(tmp_path, keep=3)
+    with pytest.raises(cw.InputError, match=r"a tracker as MlflowLog\(run_id\), but got 'mlflow'"):
+        callback(tmp_path, tracker="mlflow")
+    with pytest.raises(cw.InputError, match="a function as outputs"):
+        callback(tmp_path, outputs="logits")
+    with pytest.raises(cw.InputError, match="a text as filename"):
+        callback(tmp_path, filename=5)
     with pytest.raises(cw.InputError, match="'lightning' or 'pytorch_lightning'"):
         callback(tmp_path, package="torch")
     with pytest.raises(cw.InputError, match="a and b for 1 dataloader"):
@@ -287,6 +294,30 @@ def test_wrong_arguments_are_refused_before_any_training(tmp_path: Path) -> None
         trainer(tmp_path, callback(tmp_path)).fit(Classifier(), training_set())
     with pytest.raises(cw.InputError, match="a folder of this machine"):
         callback(tmp_path, dirpath="memory://run")
+
+
+@pytest.mark.parametrize("sanity", [0, 2])
+def test_an_empty_validation_set_is_refused_before_any_training(
+    tmp_path: Path, sanity: int
+) -> None:
+    empty = torch.utils.data.DataLoader(examples(3, 1), batch_size=8, drop_last=True)
+    running = trainer(tmp_path, callback(tmp_path), num_sanity_val_steps=sanity)
+    with pytest.raises(cw.InputError, match="at least one batch of the validation set 'b'"):
+        running.fit(Classifier(), training_set(), [*validation_sets("a"), empty])
+    assert checkpoints(tmp_path / "run") == set()
+
+
+def test_select_reads_the_logged_columns_again(tmp_path: Path) -> None:
+    choosing = callback(tmp_path, delta_pp=4, keep=KeepEvery(1))
+    fit(tmp_path, choosing, max_epochs=6, logger=CSVLogger(tmp_path / "csv"))
+    run = cw.load(tmp_path / "csv" / "lightning_logs" / "version_0")
+    chosen, again = choosing.selection, cw.select(run, "ac-nc", delta_pp=4)
+    assert run.counts is not None
+    assert run.counts.tolist() == [21, 34]
+    assert again.step + 1 == chosen.step  # a log counts the steps before the one that is made
+    assert again.accuracy == chosen.accuracy
+    assert [step + 1 for step in again.feasible_steps] == list(chosen.feasible_steps)
+    assert {*run.metrics} == {*chosen.trajectory.metrics}
 
 
 def test_it_can_be_pickled_for_processes_that_are_spawned(tmp_path: Path) -> None:

@@ -428,3 +428,20 @@ def test_the_transformers_callback_logs_when_training_ends(store: Store) -> None
     assert store.tags["path"] == trainer.state.best_model_checkpoint
     on_disk = {str(path) for path in (store.folder / "out").glob("checkpoint-*")}
     assert {model.tags["checkwise.path"] for model in store.kept().values()} == on_disk
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"run_id": 7}, "Expected the id of an MLflow run, but got 7"),
+        ({"tracking_uri": 7}, "Expected a text as tracking_uri"),
+        ({"upload": "yes"}, "Expected True or False as upload, but got 'yes'"),
+        ({"alias": ""}, "Expected a text as alias"),
+        ({"registered_model": 3}, "Expected a text as registered_model"),
+    ],
+)
+def test_arguments_of_another_kind_are_refused_at_once(
+    options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(cw.InputError, match=message):
+        MlflowLog(**{"run_id": "run", **options})

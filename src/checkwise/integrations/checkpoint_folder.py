@@ -19,6 +19,7 @@ from checkwise.errors import InputError
 from checkwise.integrations.average_members import keeping, say_members
 from checkwise.integrations.live import LiveSelector
 from checkwise.integrations.saving import JOURNAL, Place, clean_up, last_link, point
+from checkwise.integrations.tracked_metrics import measured
 from checkwise.selection.live import LiveSelection
 from checkwise.selection.result import Selection
 from checkwise.selection.standing import Points
@@ -305,11 +306,5 @@ def _logged(live: LiveSelection, step: int) -> dict[str, float]:
     if selection is None:
         return {}
     run = live.trajectory
-    row = run.steps.tolist().index(step)
-    logged = {
-        f"{domain}/{metric}": float(values[row, column])
-        for metric, values in run.values.items()
-        for column, domain in enumerate(run.domains)
-        if not run.diverged[row]
-    }
+    logged = measured(run, run.steps.tolist().index(step))
     return {**logged, "choice": float(selection.step), "score": selection.score}

@@ -6,11 +6,17 @@ import os
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 from weakref import proxy
 
 from checkwise.errors import CheckwiseWarning, InputError
 from checkwise.integrations import lightning_validation as validation
+from checkwise.integrations.arguments import (
+    check_function,
+    check_keep,
+    check_text,
+    check_tracker,
+)
 from checkwise.integrations.checkpoint_folder import CheckpointFolder, Outcome, Plan
 from checkwise.integrations.lightning_package import (
     blank,
@@ -18,6 +24,7 @@ from checkwise.integrations.lightning_package import (
     package_in_use,
 )
 from checkwise.integrations.processes import decided_once, gathered
+from checkwise.integrations.tracked_metrics import PREFIX
 from checkwise.integrations.tracker import Tracker, report_to
 from checkwise.integrations.validation_sums import ValidationSums, merged, own_rows
 from checkwise.metrics.settings import BANDWIDTH, BINS
@@ -31,8 +38,6 @@ if TYPE_CHECKING:
     from lightning.pytorch.callbacks import ModelCheckpoint
 else:
     ModelCheckpoint = object  # the one of the package in use is added when a callback is made
-
-PREFIX: Final = "checkwise"
 
 
 class ReliabilityCheckpoint(ModelCheckpoint):
@@ -101,11 +106,12 @@ class ReliabilityCheckpoint(ModelCheckpoint):
                 f"Expected a folder of this machine as dirpath, but got {dirpath}: what is saved "
                 "there cannot be synced before older checkpoints are deleted."
             )
-        if keep is not None and not isinstance(keep, Policy):
-            raise InputError(
-                f"Expected a policy as keep, as KeepLast(2), but got {keep!r}: policies are in "
-                "checkwise.store.retention."
-            )
+        check_keep(keep)
+        check_tracker(tracker)
+        check_function(outputs, "outputs", "outputs=lambda returned, batch: (logits, labels)")
+        check_text(filename, "filename", "{epoch}-{step}")
+        check_text(logits, "logits", "logits")
+        check_text(labels, "labels", "labels")
         super().__init__(
             dirpath=dirpath,
             filename=filename,
@@ -183,6 +189,7 @@ class ReliabilityCheckpoint(ModelCheckpoint):
                 "Expected a validation during the training, but there is none: give the Trainer a "
                 "validation dataloader and the module a validation_step."
             )
+        validation.check_not_empty(trainer, self._domains, self._params)
         if not trainer.fast_dev_run:
             told = self._goes_on(trainer)
             decided_once(trainer, lambda: self._checkpoints.check_continues(told=told))

@@ -67,6 +67,20 @@ def sources(named: tuple[str, ...], options: Mapping[str, Any]) -> frozenset[str
     return frozenset(divide(left, sources=as_names(options.get("sources")), where=where).sources)
 
 
+def check_not_empty(
+    trainer: Any, domains: tuple[str, ...] | None, options: Mapping[str, Any]
+) -> None:
+    """Refuse a validation set without batches: Lightning would leave it out without a word."""
+    named = names(trainer.val_dataloaders, domains)
+    read = sources(named, options)
+    for name, batches in zip(named, trainer.num_val_batches, strict=True):
+        if name in read and batches == 0:
+            raise InputError(
+                f"Expected at least one batch of the validation set {name!r}, but got none: check "
+                "its dataloader, drop_last and limit_val_batches."
+            )
+
+
 def step(trainer: Any, module: Any) -> int:
     """How far training is: optimizer steps, or batches where Lightning does not count the steps.
 

@@ -13,13 +13,15 @@ from typing import Any, Final
 
 from checkwise.errors import CheckwiseWarning, InputError
 from checkwise.extras import naming_extras
+from checkwise.integrations.arguments import check_flag, check_text
 from checkwise.integrations.mlflow_models import (
-    PREFIX,
     checkpoints_of,
     log_models,
     metrics_at,
 )
+from checkwise.integrations.tracked_metrics import PREFIX
 from checkwise.selection.result import Selection
+from checkwise.text import shown
 
 SELECTION: Final = f"{PREFIX}/selection.json"
 RANKING: Final = f"{PREFIX}/ranking.csv"
@@ -52,6 +54,15 @@ class MlflowLog:
     alias: str = "checkwise"
 
     def __post_init__(self) -> None:
+        if not isinstance(self.run_id, str) or not self.run_id.strip():
+            raise InputError(
+                f"Expected the id of an MLflow run, but got {shown(self.run_id)}: write "
+                "MlflowLog(run.info.run_id)."
+            )
+        check_text(self.tracking_uri, "tracking_uri", "sqlite:///mlflow.db")
+        check_text(self.registered_model, "registered_model", "digits")
+        check_text(self.alias, "alias", "checkwise")
+        check_flag(self.upload, "upload")
         self._run(self._client())  # a wrong run is refused before any training
 
     def log(

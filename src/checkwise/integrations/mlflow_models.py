@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from checkwise.integrations.tracked_metrics import PREFIX
 from checkwise.selection.result import Selection
 
-PREFIX: Final = "checkwise"
 SERIES: Final = f"{PREFIX}/checkpoint"  # metrics over steps, of which a run shows the last
 STEP: Final = f"{PREFIX}.step"  # only models that were created here have it
 PATH: Final = f"{PREFIX}.path"

@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary, ref
 
 from checkwise.errors import InputError
 from checkwise.extras import naming_extras
+from checkwise.integrations.arguments import check_function, check_keep, check_tracker
 from checkwise.integrations.average_members import keeping, say_members
 from checkwise.integrations.live import LiveSelector
 from checkwise.integrations.tracker import Tracker, report_to
@@ -105,13 +106,9 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
     ) -> None:
         if patience is not None and (type(patience) is not int or patience < 1):
             raise InputError(f"Expected patience of 1 or more evaluations, but got {patience!r}.")
-        if keep is not None and not isinstance(keep, Policy):
-            raise InputError(
-                f"Expected a policy for keep, but got {keep!r}: write KeepFeasible() | "
-                "KeepLast(3), from checkwise.store.retention."
-            )
-        if tracker is not None and not hasattr(tracker, "log"):
-            raise InputError(f"Expected a tracker as MlflowLog(run_id), but got {tracker!r}.")
+        check_keep(keep)
+        check_tracker(tracker)
+        check_function(outputs, "outputs", "outputs=lambda prediction: (logits, labels)")
         self._options = {"rule": rule, "bins": bins, "bandwidth": bandwidth, **options}
         self._metrics = ReliabilityMetrics(
             compute_metrics, outputs=outputs, bins=bins, bandwidth=bandwidth

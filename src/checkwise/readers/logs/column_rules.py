@@ -11,15 +11,18 @@ The rules, in order:
    ``…/dataloader_idx_<i>``) are domains; names that look held out stay out.
 5. Where a model has several outputs with an accuracy and a loss each, the caller is asked which.
 6. ``loss`` is read as NLL, as a cross-entropy that is assumed and said to be.
+7. Where there are columns of checkwise's own callbacks and trackers, ``checkwise/<set>/<metric>``,
+   only these are read: they are measured on whole sets, and hold the number of examples.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from checkwise.errors import InputError
+from checkwise.metrics.report import NAMES
 from checkwise.readers.logs.column_words import (
     ACCURACY_WORDS,
     SPELLINGS,
@@ -45,6 +48,9 @@ OTHER_SCORES = (
 )
 _OF_SET = re.compile(r"(?P<name>.+)\[(?P<set>[^\[\]]+)\]")
 _DATALOADER = re.compile(r"(?P<name>.+)/dataloader_idx_(?P<set>\d+)")
+COUNT = "n"
+# `checkwise/checkpoint/…` are means over the sets, which MLflow keeps beside its models.
+_OWN = re.compile(rf"checkwise/(?P<set>(?!checkpoint/).+)/(?P<name>{'|'.join((*NAMES, COUNT))})")
 PREFIX = "eval_"  # of transformers, "eval/" in TensorBoard
 _RUNTIME = re.compile(r"(?P<prefix>eval[_/])(?P<set>.+)_runtime")
 # Columns about the evaluation itself; they measure no model.
@@ -63,6 +69,7 @@ class Reading:
         told: metrics whose columns the caller names.
         beside: validation columns that are not read.
         notes: what to say about the sets.
+        counts: validation set → column with the number of its examples.
     """
 
     columns: Mapping[str, Mapping[str, str]]
@@ -72,6 +79,7 @@ class Reading:
     told: tuple[str, ...]
     beside: tuple[str, ...]
     notes: tuple[str, ...]
+    counts: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -82,6 +90,7 @@ class _Named:
     name: str
     domain: str | None
     side: Side
+    is_own: bool = False
 
     @property
     def validation_set(self) -> str:
@@ -98,9 +107,10 @@ def read_header(log: Log, request: Request) -> Reading:
     where = str(log.path)
     named = _named([c for c in log.header if c not in log.axes.values()], log.trainer)
     told = _told(log, request, where)
-    wanted = dict.fromkeys(("accuracy", "nll", *told, *request.metrics))
-    by_set = _sets(named, request)
-    candidates = [one for one in named if (one.domain is not None) == by_set]
+    own = [one for one in named if one.is_own and not told]
+    wanted = dict.fromkeys(("accuracy", "nll", *told, *request.metrics, *_metrics_of(own)))
+    by_set = _sets(own or named, request)
+    candidates = [one for one in own or named if (one.domain is not None) == by_set]
     domains, notes = _domains(candidates, told, request, where, by_set=by_set)
     columns: dict[str, Mapping[str, str]] = {}
     for metric in wanted:
@@ -120,12 +130,21 @@ def read_header(log: Log, request: Request) -> Reading:
         raise _nothing(absent, log, named, where)
     _check_sets(columns, domains, where)
     read = {column for per_set in columns.values() for column in per_set.values()}
+    counts = _of_metric(COUNT, own, domains, where)
     beside = tuple(
-        one.column for one in named if one.side is Side.VALIDATION and one.column not in read
+        one.column
+        for one in named
+        if one.side is Side.VALIDATION and one.column not in {*read, *counts.values()}
     )
     if "accuracy" not in columns:
         notes = (*notes, *_likely_accuracy(beside))
-    return Reading(columns, domains, assumed, inverted, tuple(told), beside, notes)
+    return Reading(columns, domains, assumed, inverted, tuple(told), beside, notes, counts)
+
+
+def _metrics_of(own: Sequence[_Named]) -> list[str]:
+    """The metrics that a callback of checkwise logged, in the order of reports."""
+    measured = {measure(one.name) for one in own}
+    return [name for name in NAMES if measure(name) in measured]
 
 
 def has_validation(header: Sequence[str], trainer: Trainer) -> bool:
@@ -141,6 +160,10 @@ def _named(header: Iterable[str], trainer: Trainer) -> list[_Named]:
     named = []
     for column in header:
         if _TIMES.fullmatch(column):
+            continue
+        if own := _OWN.fullmatch(column):
+            validation = _side(f"val_{own['name']}", own["set"], trainer)
+            named.append(_Named(column, f"val_{own['name']}", own["set"], validation, is_own=True))
             continue
         name, domain = column, None
         if match := _DATALOADER.fullmatch(column):

@@ -39,8 +39,8 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
 ACCURACY_WORDS = ("acc", "accuracy")
 # Names of the columns that say where in the training a row belongs; the first that is there.
 STEP_COLUMNS = (
-    "global step", "trainer global step", "train global step", "step", "steps", "iteration",
-    "iterations", "iter", "training iteration", "update", "updates",
+    "checkwise step", "global step", "trainer global step", "train global step", "step", "steps",
+    "iteration", "iterations", "iter", "training iteration", "update", "updates",
 )  # fmt: skip
 EPOCH_COLUMNS = ("epoch", "epochs", "train epoch")
 

@@ -58,6 +58,7 @@ def _read_log(log: Log, request: Request) -> list[LoadedRun]:
     reading = read_header(log, request)
     where = f"{log.path}, run {log.run}" if log.run else str(log.path)
     columns = [column for per_set in reading.columns.values() for column in per_set.values()]
+    columns += reading.counts.values()
     points = {column: log.points(column) for column in columns}
     runs = evaluations(points, where, closing=log.trainer.closing)
     loaded = []
@@ -103,7 +104,7 @@ def _trajectory(
         domains=reading.domains,
         values={metric: table[rows] for metric, table in values.items()},
         diverged=diverged[rows],
-        counts=_counts(request.n, reading.domains),
+        counts=_counts(request.n, reading.domains) or _logged_counts(run, reading),
         paths=[checkpoints.files.get(step) for step in steps] if checkpoints.files else None,
         columns=_columns(reading, values),
         logged=run.steps,
@@ -156,6 +157,16 @@ def _counts(n: int | Mapping[str, int] | None, domains: tuple[str, ...]) -> list
             f"{listed([str(name) for name in per_set])}: give --n NAME=NUMBER,… for every set."
         )
     return [per_set[domain] for domain in domains]
+
+
+def _logged_counts(run: Evaluations, reading: Reading) -> list[int] | None:
+    """The number of examples of every set, where the log has it and it never changes."""
+    if set(reading.counts) != set(reading.domains):
+        return None
+    logged = [np.unique(run.values[reading.counts[domain]]) for domain in reading.domains]
+    if not all(len(values) == 1 and values[0] >= 1 and values[0] % 1 == 0 for values in logged):
+        return None
+    return [int(values[0]) for values in logged]
 
 
 def _not_read(reading: Reading) -> tuple[str, ...]:

@@ -25,8 +25,8 @@ from checkwise.text import shown
 OF_TRACKIO = {"metrics": ("run_name", "metrics"), "configs": ("run_name", "config")}
 REQUIRED = {"metrics": ("id", "run_name", "step", "metrics")}
 # The column `step` counts calls of `trackio.log`. Callbacks of trainers log the step of the
-# training beside the metrics: transformers, Lightning.
-STEPS_OF_TRAINERS = ("train/global_step", "trainer/global_step")
+# training beside the metrics: checkwise, transformers, Lightning.
+STEPS_OF_TRAINERS = ("checkwise/step", "train/global_step", "trainer/global_step")
 EPOCHS = ("epoch", "train/epoch")
 
 

@@ -1,0 +1,48 @@
+"""A selection in Trackio: history, the choice, and an alias on the chosen weights."""
+
+from __future__ import annotations
+
+from checkwise.errors import InputError
+from checkwise.extras import naming_extras
+from checkwise.integrations.run_log import RunLog
+from checkwise.integrations.tracked_metrics import PREFIX, STEP, as_markdown, choice
+from checkwise.selection.result import Selection
+from checkwise.text import shown
+
+
+class TrackioLog(RunLog):
+    """Logs selections to a run of Trackio that you opened with ``trackio.init``.
+
+    The run gets ``checkwise/<domain>/<metric>`` of every checkpoint at its step, and one record
+    with the choice: ``checkwise/choice``, the rule, accuracy and path, and the explanation as
+    Markdown. Trackio has no summary: the newest such record is the choice.
+
+    Args:
+        run: what ``trackio.init`` returned.
+        upload: copy the weights of the choice into Trackio's store, as a version of an artifact.
+        alias: the alias that moves to the version of the choice.
+        artifact: the name of that artifact; by default ``run-<id>-checkwise``.
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        with naming_extras():
+            from trackio import Run
+        if not isinstance(self.run, Run):
+            raise InputError(
+                f"Expected a run of Trackio, but got {shown(self.run)}: write "
+                "TrackioLog(trackio.init(…))."
+            )
+
+    def log(self, selection: Selection) -> None:
+        """Log a selection."""
+        from trackio import Markdown
+
+        for step, row in self._new_rows(selection).items():
+            self.run.log(row, step=step)
+            self._logged[step] = row
+        last = int(selection.trajectory.steps[-1])
+        why = {f"{PREFIX}/why": Markdown(as_markdown(selection))}
+        self.run.log({STEP: float(last), **choice(selection), **why}, step=last)
+        if self.upload:
+            self._upload(selection)

@@ -1,0 +1,49 @@
+"""A selection in Weights & Biases: history, summary, and an alias on the chosen weights."""
+
+from __future__ import annotations
+
+from checkwise.errors import InputError
+from checkwise.extras import naming_extras
+from checkwise.integrations.run_log import RunLog
+from checkwise.integrations.tracked_metrics import PREFIX, STEP, choice
+from checkwise.selection.result import Selection
+from checkwise.text import shown
+
+
+class WandbLog(RunLog):
+    """Logs selections to a run of W&B that you opened with ``wandb.init``.
+
+    The history gets ``checkwise/<domain>/<metric>`` of every checkpoint over ``checkwise/step``.
+    The summary gets the choice: ``checkwise/choice``, the rule, accuracy and path. Logging again
+    replaces the summary, and adds to the history what is new.
+
+    In offline mode W&B keeps everything on this machine until you call ``wandb sync``. Nobody but
+    W&B's own tools reads such a run.
+
+    Args:
+        run: what ``wandb.init`` returned.
+        upload: copy the weights of the choice to W&B, as a version of an artifact.
+        alias: the alias that moves to the version of the choice.
+        artifact: the name of that artifact; by default ``run-<id>-checkwise``.
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        with naming_extras():
+            from wandb import Run
+        if not isinstance(self.run, Run):
+            raise InputError(
+                f"Expected a run of W&B, but got {shown(self.run)}: write WandbLog(wandb.init(…))."
+            )
+        # W&B's own step only grows, and a checkpoint is logged when training has gone on.
+        self.run.define_metric(STEP)
+        self.run.define_metric(f"{PREFIX}/*", step_metric=STEP)
+
+    def log(self, selection: Selection) -> None:
+        """Log a selection."""
+        for step, row in self._new_rows(selection).items():
+            self.run.log(row)
+            self._logged[step] = row
+        self.run.summary.update({**choice(selection), f"{PREFIX}/why": selection.explain()})
+        if self.upload:
+            self._upload(selection)

@@ -1,0 +1,42 @@
+"""A run on two validation sets, from which trackers log a selection."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import checkwise as cw
+
+STEPS = (100, 200, 300, 400)
+
+
+def predictions(*, diverging: int | None = None) -> dict[int, dict[str, tuple[Any, Any]]]:
+    """Step → set → logits and labels; the temperature is best at step 200."""
+    draw = np.random.default_rng(0)
+    labels = {"a": draw.integers(0, 3, 50), "b": draw.integers(0, 3, 70)}
+    noise = {name: draw.normal(size=(len(y), 3)) for name, y in labels.items()}
+    outputs: dict[int, dict[str, tuple[Any, Any]]] = {}
+    for step, scale in zip(STEPS, (0.3, 1.0, 4.0, 9.0), strict=True):
+        outputs[step] = {
+            name: (scale * (1.5 * np.eye(3)[y] + noise[name]), y) for name, y in labels.items()
+        }
+    if diverging is not None:
+        logits, y = outputs[diverging]["a"]
+        outputs[diverging]["a"] = (np.full_like(logits, np.nan), y)
+    return outputs
+
+
+def selection(folder: Path | None = None, **options: Any) -> cw.Selection:
+    """The choice under ``ac-nc``; with a folder, weights of every step are there."""
+    live = cw.LiveSelector("ac-nc", delta_pp=2, journal=folder and folder / "checkwise.jsonl")
+    for step, sets in predictions(**options).items():
+        live.add(step, sets)
+        if folder is not None:
+            (folder / f"{step}.pt").write_bytes(bytes(step))
+            live.saved(step, folder / f"{step}.pt")
+    live.close()
+    chosen = live.selection
+    assert chosen is not None
+    return chosen
