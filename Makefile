@@ -54,11 +54,12 @@ test-lightning-2.5: .venv-lightning-2.5/.installed
 	$(BIN)/pip --python .venv-lightning-2.5/bin/python install --quiet 'lightning==2.5.*' 'pytorch-lightning==2.5.*'
 	touch $@
 
-# A small study on a real Slurm (Debian's slurm-wlm and munge, as root) and a real Ray.
+# A small study on a real Slurm (Debian's slurm-wlm and munge, as root) and a real Ray: under five
+# minutes.
 test-clusters: install
 	$(BIN)/python -m pytest -v tests/engines
 
-# The same, and the whole demo on each.
+# The same, and the whole demo on each and with four `checkwise work`.
 test-engines: install
 	CHECKWISE_ENGINES=1 $(BIN)/python -m pytest -v tests/engines
 

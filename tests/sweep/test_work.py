@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -239,21 +240,30 @@ def test_a_run_that_another_worker_holds_is_left_alone(study: Path, tmp_path: Pa
     assert work(Job(str(cohort), "a", wait=False)) == Worked(trained=1, failed=0)
 
 
-@pytest.fixture
-def workers(study: Path, tmp_path: Path) -> Iterator[tuple[Path, list[subprocess.Popen[bytes]]]]:
+def test_two_workers_are_killed_and_one_is_stopped_for_long(
+    study: Path, unbroken: dict[str, dict[str, bytes]], tmp_path: Path
+) -> None:
     cohort = planned(study, tmp_path / "cohort")
+    with four_workers(cohort) as processes:
+        lose_two_and_stop_one(cohort, processes, unbroken)
+
+
+@contextmanager
+def four_workers(cohort: Path) -> Iterator[list[subprocess.Popen[bytes]]]:
     options = ("--wait", "--takeover", "2", "--resume-seconds", "0", "--retries", "20")
     processes = [start(cohort, *options) for _ in range(4)]
-    yield cohort, processes
-    for process in processes:
-        process.kill()
-        process.communicate()
+    try:
+        yield processes
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
 
 
-def test_two_workers_are_killed_and_one_is_stopped_for_long(
-    workers: tuple[Path, list[subprocess.Popen[bytes]]], unbroken: dict[str, dict[str, bytes]]
+def lose_two_and_stop_one(
+    cohort: Path, processes: list[subprocess.Popen[bytes]], unbroken: dict[str, dict[str, bytes]]
 ) -> None:
-    cohort, processes = workers
+    """Kill two workers that train, stop a third past the takeover, and let it go on afterwards."""
     victims = holders(cohort, 3)
     by_pid = {process.pid: process for process in processes}
     stopped = by_pid[victims.pop(random.randrange(3))]
@@ -264,12 +274,12 @@ def test_two_workers_are_killed_and_one_is_stopped_for_long(
         process for process in processes if process is not stopped and process.pid not in victims
     ]
     for process in rest:
-        process.wait(120)
+        process.wait(900)
         assert process.returncode == 0
     assert all_contents(cohort) == unbroken, "the run of the stopped worker was not taken over"
     before = {p: p.stat().st_mtime_ns for p in (cohort / "runs").rglob("*")}
     stopped.send_signal(signal.SIGCONT)
-    stopped.wait(60)
+    stopped.wait(120)
     assert stopped.returncode == 0
     assert all_contents(cohort) == unbroken
     assert before == {p: p.stat().st_mtime_ns for p in (cohort / "runs").rglob("*")}
