@@ -288,7 +288,7 @@ def lose_two_and_stop_one(
 
 def holders(cohort: Path, number: int) -> list[int]:
     """The processes that hold runs, once there are enough that have begun to record."""
-    end = time.monotonic() + 90
+    end = time.monotonic() + 300
     while time.monotonic() < end:
         pids = set()
         for lease in cohort.glob("attempts/*/lease"):
