@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -106,3 +107,53 @@ def test_the_heart_beats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         while (tmp_path / "lease").stat().st_mtime == 0:
             assert time.monotonic() < end
             time.sleep(0.01)
+
+
+def test_a_lease_from_before_the_clock_was_set_back_is_taken_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_foreign(tmp_path, age=-86_400)
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    assert take(tmp_path, takeover=10) is None
+    now += 9
+    assert take(tmp_path, takeover=10) is None
+    write_foreign(tmp_path, age=-86_000)  # its holder lives
+    now += 9
+    assert take(tmp_path, takeover=10) is None
+    now += 11
+    mine = take(tmp_path, takeover=10)
+    assert mine is not None
+    with mine:
+        mine.check()
+
+
+def test_on_a_disk_without_locks_the_process_tells(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_locks(file: int, how: int) -> None:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr("checkwise.store.lease.fcntl.flock", no_locks)
+    first = take(tmp_path)
+    assert first is not None
+    with first:
+        assert take(tmp_path) is None
+        assert take(tmp_path, takeover=100) is None
+        first.check()
+    process = subprocess.Popen([sys.executable, "-c", HOLD, tmp_path], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    with process.stdout:
+        process.stdout.readline()
+        assert take(tmp_path) is None
+        process.kill()
+        process.wait()
+    second = take(tmp_path)
+    assert second is not None
+    with second:
+        second.check()
+    write_foreign(tmp_path, age=60)
+    assert take(tmp_path, takeover=100) is None
+    third = take(tmp_path, takeover=50)
+    assert third is not None
+    third.release()

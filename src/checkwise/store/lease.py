@@ -1,9 +1,10 @@
 """A lock on a folder: it says who works on a run, so that others take another one.
 
-On one machine the operating system's file lock decides, and a killed process loses it at once.
-Between machines, whose locks may not see each other, a fresh modification time says that the holder
-lives. Times are those of the disk, never of a machine's own clock. Each holder writes a random
-token, and reads it back before it commits anything.
+On one machine the operating system's file lock decides, and a killed process loses it at once; on a
+disk without locks its process does. Between machines, whose locks may not see each other, a fresh
+modification time says that the holder lives. Times are those of the disk, never of a machine's own
+clock; if the disk's clock was set back, a time that does not change says that the holder is gone.
+Each holder writes a random token, and reads it back before it commits anything.
 
 A holder that was stopped for long can be robbed, and then two processes work on one run.
 ``store.attempts`` keeps them from harming each other.
@@ -11,6 +12,7 @@ A holder that was stopped for long can be robbed, and then two processes work on
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -35,6 +37,7 @@ BEAT_SECONDS = 30.0
 SETTLE_SECONDS = 1.0
 BEATS_BEFORE_TAKEOVER = 6
 SILENT_SECONDS = 3 * BEAT_SECONDS  # a holder that lives has given a sign since
+_NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL)
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -126,11 +129,14 @@ def _take(path: Path, takeover: float | None) -> Lease | None:
     try:
         before = _holder(_content(path))
         elsewhere = before is not None and not is_here(before)
+        in_place = locked is True
+        if locked is None:  # the process tells instead
+            locked = before is None or elsewhere or not _process_exists(before.pid)
         if not _is_free(path, locked=locked, elsewhere=elsewhere, takeover=takeover):
             os.close(file)
             return None
         check_tree(path.parent)  # from here on files are written and deleted in it
-        if locked:
+        if in_place:
             token = _sign(file)
         else:
             robbed = file
@@ -149,8 +155,8 @@ def _take(path: Path, takeover: float | None) -> Lease | None:
     return Lease(path, file, token, before=before, beat=beat)
 
 
-def _open(path: Path) -> tuple[int, bool]:
-    """The lease's file, and whether this process has locked it."""
+def _open(path: Path) -> tuple[int, bool | None]:
+    """The lease's file, and whether this process has locked it; None on a disk without locks."""
     while True:
         path.parent.mkdir(parents=True, exist_ok=True)
         has_file(path.parent, path.name)  # refuses anything but a regular file
@@ -169,8 +175,26 @@ def _is_free(path: Path, *, locked: bool, elsewhere: bool, takeover: float | Non
     if locked and not elsewhere:
         return True
     if takeover is None:
-        return locked and _silence(path) >= STALE_SECONDS
-    return _silence(path) >= takeover
+        return locked and _is_silent(path, STALE_SECONDS)
+    return _is_silent(path, takeover)
+
+
+# When a lease was last beaten, and since when this process has seen no later beat.
+_beaten: dict[Path, tuple[int, float]] = {}
+
+
+def _is_silent(path: Path, seconds: float) -> bool:
+    """Whether a lease was not beaten for a time, by the disk's clock or while this process looked.
+
+    A lease from before the disk's clock was set back would seem fresh for long.
+    """
+    beaten, now = path.stat().st_mtime_ns, time.monotonic()
+    if path not in _beaten or _beaten[path][0] != beaten:
+        _beaten[path] = (beaten, now)
+    silent = now - _beaten[path][1] >= seconds or _silence(path) >= seconds
+    if silent:
+        del _beaten[path]
+    return silent
 
 
 def _sign(file: int) -> str:
@@ -240,11 +264,16 @@ def _silence(path: Path) -> float:
     return clock_of(path.parent) - path.stat().st_mtime
 
 
-def _lock(file: int) -> bool:
+def _lock(file: int) -> bool | None:
+    """Whether a file is locked now; None on a disk without locks (Lustre without `flock`)."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
+    except OSError as error:
+        if error.errno in _NO_LOCKS:
+            return None
+        raise
     return True
 
 
