@@ -26,6 +26,8 @@ from tests.sweep.studies import write_tiny
         ("pacs-ladder", 28),
         ("officehome-ladder", 28),
         ("pacs-laststage", 20),
+        ("pacs-finetuned", 24),
+        ("pacs-full", 8),
         ("rotated-mnist", 270),
         ("colored-mnist", 135),
         ("paper", 540),

@@ -90,9 +90,10 @@ def _shape(
         return opened.sizes, opened.num_classes, opened.x[0].shape[1:], opened.kind
     folder = list_images(spec.dataset, root_of(spec, roots) or "")
     sizes = tuple(len(labels) for labels in folder.labels)
-    part = frozen_part(backbone_named(study.network.backbone), study.network.tune)
+    backbone = backbone_named(study.network.backbone)
+    part = frozen_part(backbone, study.network.tune, size=spec.size)
     if part.module is None:
-        side = spec.size or part.shape[-1]
+        side = part.shape[-1]
         return sizes, len(folder.classes), (side, side, 3), "images"
     kind = "features" if study.network.tune == "head" else "activations"
     return sizes, len(folder.classes), part.shape, kind

@@ -55,6 +55,7 @@ class Study(RunSettings):
     def as_dict(self) -> dict[str, Any]:
         """Plain values for ``cohort.json``; where the data are is no part of a study."""
         facts = {**asdict(self), "hparams": dict(self.hparams)}
+        facts["network"] = self.network.as_dict()
         for spec in facts["data"]:
             del spec["root"]
         runs = ("network", "algorithms", "hparams_seeds", "trial_seeds")

@@ -340,7 +340,22 @@ def _network(table: TomlTable) -> NetworkConfig:
             freeze_bn=table.flag(
                 "freeze_bn", False, means="BatchNorm keeps its pretrained statistics"
             ),
+            bn_momentum=table.optional_number(
+                "bn_momentum",
+                above=0,
+                below=1,
+                shown="that of the pretrained network",
+                means="weight of a new minibatch in the statistics of live BatchNorm",
+            ),
+            channels_last=table.flag(
+                "channels_last",
+                False,
+                means="convolutions with the channels last in memory: faster, other last bits",
+            ),
         )
+        if network.freeze_bn and network.bn_momentum:
+            wanted = "absent beside `freeze_bn`, which fixes the statistics"
+            raise table.refuse("bn_momentum", wanted, network.bn_momentum, "remove one of the two")
     table.finish()
     return network
 

@@ -106,16 +106,26 @@ class TomlTable:
         above: float,
         below: float,
         ends: bool = False,
+        shown: str | None = None,
     ) -> float:
         """A number strictly between two others, or with ``ends`` one of the two."""
         wanted = f"a number {'from' if ends else 'between'} {above:g} {'to' if ends else 'and'} "
         wanted += f"{below:g}"
-        value = self._get(key, default, wanted, means)
+        value = self._get(key, default, wanted, means, shown)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise self.refuse(key, "a number", value)
         if not (above <= value <= below if ends else above < value < below):
             raise self.refuse(key, wanted, value)
         return float(value)
+
+    def optional_number(
+        self, key: str, *, means: str, above: float, below: float, shown: str
+    ) -> float | None:
+        """A number strictly between two others, or None where the key is absent."""
+        middle = (above + below) / 2
+        given = key in self._values
+        value = self.number(key, middle, means=means, above=above, below=below, shown=shown)
+        return value if given else None
 
     def flag(self, key: str, default: bool, *, means: str, shown: str | None = None) -> bool:
         """true or false."""

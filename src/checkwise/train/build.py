@@ -163,7 +163,13 @@ def _network(config: RunConfig, data: TrainingData) -> Network:
     if network.kind == "backbone" and network.tune != "head":
         backbone = backbone_named(network.backbone)
         return trainable_part(
-            backbone, network.tune, classes, dropout=dropout, freeze_bn=network.freeze_bn
+            backbone,
+            network.tune,
+            classes,
+            dropout=dropout,
+            freeze_bn=network.freeze_bn,
+            bn_momentum=network.bn_momentum,
+            channels_last=network.channels_last,
         )
     width = data.dataset.x[0].shape[-1]
     if network.kind == "linear":

@@ -30,7 +30,7 @@ NetworkKind: TypeAlias = Literal["digits", "mlp", "linear", "backbone"]
 NETWORK_KINDS: Final[tuple[NetworkKind, ...]] = get_args(NetworkKind)
 Logits: TypeAlias = Literal["none", "source", "all"]
 LOGITS: Final[tuple[Logits, ...]] = get_args(Logits)
-Tune: TypeAlias = Literal["head", "last-stage", "all"]
+Tune: TypeAlias = Literal["head", "last-stage", "last-two-stages", "all"]
 TUNES: Final[tuple[Tune, ...]] = get_args(Tune)
 Average: TypeAlias = Literal["sma", "dense-swad"]
 AVERAGES: Final[tuple[Average, ...]] = get_args(Average)
@@ -44,6 +44,8 @@ class NetworkConfig:
     ``digits`` is the small CNN, ``mlp`` and ``linear`` are heads on features, ``backbone`` is a
     pretrained image network; ``tune`` is the part of it that learns. ``hidden`` is the width of an
     MLP head, also on a frozen backbone. Dropout is the hyperparameter ``resnet_dropout``.
+    ``bn_momentum`` of None leaves that of the pretrained network; ``channels_last`` is how
+    convolutions lie in memory.
     """
 
     kind: NetworkKind
@@ -51,6 +53,14 @@ class NetworkConfig:
     backbone: str = "lite0"
     tune: Tune = "head"
     freeze_bn: bool = False
+    bn_momentum: float | None = None
+    channels_last: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values; the last two only where they are set, as in files older than they are."""
+        facts = asdict(self)
+        unused = [name for name in ("bn_momentum", "channels_last") if not facts[name]]
+        return {name: value for name, value in facts.items() if name not in unused}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,6 +114,7 @@ class RunConfig(RunSettings):
     def as_dict(self) -> dict[str, Any]:
         """Plain values for ``run.json``."""
         facts = {**asdict(self), "key": self.key.as_dict(), "hparams": dict(self.hparams)}
+        facts["network"] = self.network.as_dict()
         facts["averages"] = list(self.averages)
         facts["data"] = {"dataset": self.key.dataset, "fingerprint": facts.pop("fingerprint")}
         return plain_facts(

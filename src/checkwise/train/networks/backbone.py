@@ -7,10 +7,12 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor, nn
 
 from checkwise.errors import InputError
 from checkwise.train.config import TUNES, Tune
+from checkwise.train.networks.channels_last import with_channels_last
 from checkwise.train.networks.heads import Network, dropout_layer, linear_head, mlp_head
 
 
@@ -19,8 +21,9 @@ class Backbone:
     """A pretrained network as two modules in sequence, and the pixels they expect.
 
     `stem` maps [n, 3, `size`, `size`] to [n, *`cut`]; `last_stage` maps that to [n, `width`].
-    `cut` is None where the network could not be cut: then `stem` is all of it.
-    `mean` and `std` are per channel, on the 0–1 scale.
+    `cut` is None where the network could not be cut: then `stem` is all of it. `halves` is the
+    stem again, as what comes before the second-to-last stage and that stage; None where it is not
+    known. `mean` and `std` are per channel, on the 0–1 scale.
     """
 
     stem: nn.Module
@@ -30,6 +33,7 @@ class Backbone:
     size: int
     mean: tuple[float, float, float]
     std: tuple[float, float, float]
+    halves: tuple[nn.Module, nn.Module] | None = None
 
     def normalise(self, pixels: Tensor) -> Tensor:
         """Pixels 0–255 [n, 3, h, w], of any type, as the float32 input the network was trained on.
@@ -54,19 +58,25 @@ class FrozenPart:
     shape: tuple[int, ...]
 
 
-def frozen_part(backbone: Backbone, tune: Tune) -> FrozenPart:
-    """What to run once, and the shape of one example after it.
+def frozen_part(backbone: Backbone, tune: Tune, *, size: int | None = None) -> FrozenPart:
+    """What to run once, and the shape of one example after it, for images of `size` pixels.
 
-    `head` freezes everything and gives feature vectors, `last-stage` gives the activations the
-    last stage starts from, `all` freezes nothing. The module is in evaluation mode and without
-    gradients; run it under `torch.inference_mode()`.
+    `head` freezes everything and gives feature vectors, `last-stage` and `last-two-stages` give
+    the activations these stages start from, `all` freezes nothing. The module is in evaluation
+    mode and without gradients; run it under `torch.inference_mode()`.
     """
     _check_tune(backbone, tune)
+    side = size or backbone.size
     if tune == "all":
-        return FrozenPart(None, (3, backbone.size, backbone.size))
-    if tune == "last-stage" and backbone.cut is not None:
-        return FrozenPart(_frozen([backbone.stem]), backbone.cut)
-    return FrozenPart(_frozen([backbone.stem, backbone.last_stage]), (backbone.width,))
+        return FrozenPart(None, (3, side, side))
+    if tune == "head":
+        return FrozenPart(_frozen([backbone.stem, backbone.last_stage]), (backbone.width,))
+    early = backbone.halves[0] if tune == "last-two-stages" and backbone.halves else backbone.stem
+    module = _frozen([early])
+    if tune == "last-stage" and backbone.cut is not None and side == backbone.size:
+        return FrozenPart(module, backbone.cut)
+    with torch.inference_mode():
+        return FrozenPart(module, tuple(module(torch.zeros(1, 3, side, side)).shape[1:]))
 
 
 def trainable_part(
@@ -77,13 +87,17 @@ def trainable_part(
     hidden: int | None = 256,
     dropout: float = 0.0,
     freeze_bn: bool = False,
+    bn_momentum: float | None = None,
+    channels_last: bool = False,
 ) -> Network:
     """The network that takes the frozen part's outputs, ready for `build_algorithm`.
 
     For `head` it is an MLP with `hidden` units (None: a linear head). Otherwise the featurizer is
     the live part of the backbone followed by dropout, and the classifier is linear. `dropout` is
     the hyperparameter `resnet_dropout`. With `freeze_bn`, BatchNorm keeps its pretrained
-    statistics while its scale and shift still learn, as in DomainBed; without, it is live.
+    statistics while its scale and shift still learn, as in DomainBed; without, it is live, and
+    `bn_momentum` replaces the momentum of its statistics. `channels_last` makes convolutions
+    faster; the last bits of what they compute differ.
     """
     _check_tune(backbone, tune)
     if tune == "head":
@@ -93,10 +107,18 @@ def trainable_part(
     live = {"last_stage": backbone.last_stage, "dropout": dropout_layer(dropout)}
     if tune == "all":
         live = {"stem": backbone.stem, **live}
+    elif tune == "last-two-stages" and backbone.halves is not None:
+        live = {"second_last_stage": backbone.halves[1], **live}
     # A copy, so that the backbone stays pretrained for the next run.
     parts = copy.deepcopy(OrderedDict(live))
     featurizer = _FixedStatistics(parts) if freeze_bn else nn.Sequential(parts)
     featurizer.requires_grad_(True).train()
+    if bn_momentum is not None:
+        for module in featurizer.modules():
+            if isinstance(module, nn.modules.batchnorm._BatchNorm):
+                module.momentum = bn_momentum
+    if channels_last:
+        featurizer = with_channels_last(featurizer)
     return Network(featurizer, nn.Linear(backbone.width, classes), backbone.width)
 
 
@@ -120,6 +142,12 @@ def _check_tune(backbone: Backbone, tune: Tune) -> None:
         raise InputError(
             f"Expected `tune` to be one of {', '.join(TUNES)}, but got {tune!r}: name the "
             "part of the backbone that learns."
+        )
+    if tune == "last-two-stages" and backbone.halves is None:
+        raise InputError(
+            'Expected a backbone with two known last stages for `tune = "last-two-stages"`, but '
+            'got one that could not be cut there: use `tune = "head"` or "all", or a ResNet or '
+            "EfficientNet."
         )
     if tune == "last-stage" and backbone.cut is None:
         raise InputError(

@@ -14,15 +14,22 @@ from checkwise.train.networks.backbone import Backbone
 _ALL: Final = slice(None)
 _BUT_LAST: Final = slice(None, -1)
 _LAST: Final = slice(-1, None)
+_BUT_TWO: Final = slice(None, -2)
+_SECOND_LAST: Final = slice(-2, -1)
 
-# Families whose forward pass is a plain sequence: attributes before the cut, and after it.
+# Families whose forward pass is a plain sequence: attributes before the last stage, of that stage
+# and what follows; then the first of these again, before the second-to-last stage and of it.
 _EFFICIENTNET: Final = (
     {"conv_stem": _ALL, "bn1": _ALL, "blocks": _BUT_LAST},
     {"blocks": _LAST, "conv_head": _ALL, "bn2": _ALL, "global_pool": _ALL},
+    {"conv_stem": _ALL, "bn1": _ALL, "blocks": _BUT_TWO},
+    {"blocks": _SECOND_LAST},
 )
 _RESNET: Final = (
     dict.fromkeys(("conv1", "bn1", "act1", "maxpool", "layer1", "layer2", "layer3"), _ALL),
     dict.fromkeys(("layer4", "global_pool"), _ALL),
+    dict.fromkeys(("conv1", "bn1", "act1", "maxpool", "layer1", "layer2"), _ALL),
+    {"layer3": _ALL},
 )
 
 
@@ -30,7 +37,7 @@ _RESNET: Final = (
 def timm_backbone(name: str, *, pretrained: bool = True) -> Backbone:
     """The timm model `name` without its classifier.
 
-    ResNets and EfficientNets are cut before their last stage, after checking that the two parts
+    ResNets and EfficientNets are cut before their last two stages, after checking that the parts
     reproduce the model. Other families train only the head or all. Building the model does not
     advance torch's generator.
     """
@@ -52,19 +59,19 @@ def timm_backbone(name: str, *, pretrained: bool = True) -> Backbone:
     with torch.inference_mode():
         whole: Tensor = model(probe)
         width = whole.shape[1]
-        for stem, last_stage in _cuts(model):
+        for stem, last_stage, early, second_last in _cuts(model):
             activations = stem(probe)
             if torch.allclose(last_stage(activations), whole, rtol=1e-4, atol=1e-5):
-                cut = tuple(activations.shape[1:])
-                return Backbone(stem, last_stage, cut, width, size, mean, std)
+                cut, halves = tuple(activations.shape[1:]), (early, second_last)
+                return Backbone(stem, last_stage, cut, width, size, mean, std, halves)
     return Backbone(model, nn.Identity(), None, width, size, mean, std)
 
 
 def _cuts(model: nn.Module) -> list[list[nn.Sequential]]:
     return [
-        [nn.Sequential(*(_part(model, *named) for named in half.items())) for half in halves]
-        for halves in (_EFFICIENTNET, _RESNET)
-        if all(hasattr(model, attribute) for half in halves for attribute in half)
+        [nn.Sequential(*(_part(model, *named) for named in part.items())) for part in parts]
+        for parts in (_EFFICIENTNET, _RESNET)
+        if all(hasattr(model, attribute) for part in parts for attribute in part)
     ]
 
 

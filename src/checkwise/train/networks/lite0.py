@@ -11,6 +11,7 @@ from checkwise.extras import naming_extras
 from checkwise.train.networks.backbone import Backbone
 
 _HALF = (0.5, 0.5, 0.5)
+_SECOND_LAST = 14  # the block of the stem that takes 112 channels to 192, at half the resolution
 
 
 def lite0() -> Backbone:
@@ -25,7 +26,8 @@ def lite0() -> Backbone:
     last_stage = nn.Sequential(
         last, network._conv_head, network._bn1, nn.ReLU6(), nn.AdaptiveAvgPool2d(1), nn.Flatten()
     )
-    return Backbone(stem, last_stage, (192, 7, 7), 1280, 224, _HALF, _HALF)
+    halves = (stem[:_SECOND_LAST], stem[_SECOND_LAST:])
+    return Backbone(stem, last_stage, (192, 7, 7), 1280, 224, _HALF, _HALF, halves)
 
 
 @naming_extras()
