@@ -143,11 +143,11 @@ def _worst_class(parts: Sufficient, *_: Any) -> _Measure:
 
 def _cwece(parts: Sufficient, classes: range, bins: int, bandwidth: float) -> _Measure:
     """sum_c sum_b V_cb / sum_r V_cr (y_cb - p_cb)^2: the small probabilities, then the entries."""
-    series = np.zeros((TERMS, 2, padded(bins)))
-    series[:, :, :bins] = small_series(bins, bandwidth)
-    series[:, 1] *= -1  # the gap is the labels' sum less that of v p
-    series, soft = series.reshape(TERMS, -1), parts.soft.reshape(len(parts.soft), -1)
-    powers = parts.powers.reshape(len(parts.powers), -1)
+    by_bin = np.zeros((TERMS, 2, padded(bins)))
+    by_bin[:, :, :bins] = small_series(bins, bandwidth)
+    by_bin[:, 1] *= -1  # the gap is the labels' sum less that of v p
+    series = by_bin.reshape(TERMS, -1)
+    soft, powers = (part.reshape(len(part), -1) for part in (parts.soft, parts.powers))
 
     def measure(counts: FloatArray) -> FloatArray:
         small = (counts @ powers).reshape(len(counts), len(classes), TERMS)

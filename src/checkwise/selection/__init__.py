@@ -9,6 +9,7 @@ from checkwise.selection.members import members
 from checkwise.selection.result import Selection
 from checkwise.selection.rules import Rule, get_rule, is_rule, rule, rules
 from checkwise.selection.select import select, select_many
+from checkwise.selection.stability import Stability
 from checkwise.selection.valley import LossValley, loss_valley
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "LossValley",
     "Rule",
     "Selection",
+    "Stability",
     "get_rule",
     "is_rule",
     "loss_valley",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -28,6 +28,7 @@ from checkwise.selection.guarantees import (
 from checkwise.selection.record import record
 from checkwise.selection.rules import Rule
 from checkwise.selection.saturation import Saturation, saturation
+from checkwise.selection.stability import DRAWS, Stability, stability
 from checkwise.selection.standing import (
     BoolArray,
     IntArray,
@@ -238,6 +239,27 @@ class Selection:
         """What the reader noted about the run, and whether the tolerance is finer than the data."""
         note = coarse(self)
         return (*self.trajectory.notes, note) if note else self.trajectory.notes
+
+    def stability(
+        self,
+        draws: int = DRAWS,
+        seed: int = 0,
+        *,
+        progress: Callable[[int], None] | None = None,
+    ) -> Stability:
+        """How often the rule would choose each checkpoint, had the validation examples been others.
+
+        Examples are drawn again within their domains (whole groups where they are known), and the
+        whole rule is run on every draw.
+
+        Args:
+            draws, seed: how many times, and the seed of the draws.
+            progress: called with the number of draws that are done.
+
+        Raises:
+            MissingMetricError: the run does not carry what every validation example said.
+        """
+        return stability(self, draws, seed, progress)
 
     def guarantee(self, alpha: float = 0.05) -> Guarantee:
         """The bound on population source accuracy, with its conditions.

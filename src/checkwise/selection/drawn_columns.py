@@ -1,0 +1,195 @@
+"""What a rule sees of many samples of one run: columns [D, T]."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from math import ceil, floor, lcm
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from checkwise.records import Trajectory
+from checkwise.selection.columns import Columns
+from checkwise.selection.constraint import ACCURACY, Tolerance
+from checkwise.selection.directions import Directions, direction_of
+from checkwise.selection.drawn import Drawn
+from checkwise.selection.standing import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    Points,
+    Weights,
+    decimal,
+    domain_weights,
+    tolerance,
+)
+
+_SLACK = 1e-13  # of accuracies that are not whole numbers over a common denominator
+_LARGEST = 2**52
+
+
+class DrawnColumns(Columns):
+    """The columns of every sample of a run's validation, computed where a rule asks for them.
+
+    Args:
+        drawn: the samples.
+        weights, worst_domain, directions: as in :func:`select`.
+        accuracy_of: other samples that accuracies are taken from, where the two are kept apart.
+        only_feasible: compute metrics only of checkpoints inside the tolerances that were asked
+            for; right for rules that look at no others.
+        always: a checkpoint whose metrics are wanted in every sample.
+        together: metrics that are computed together as soon as one of them is asked for.
+    """
+
+    def __init__(
+        self,
+        drawn: Drawn,
+        *,
+        weights: Weights = "equal",
+        worst_domain: bool = False,
+        directions: Directions | None = None,
+        accuracy_of: Drawn | None = None,
+        only_feasible: bool = False,
+        always: int | None = None,
+        together: Sequence[str] = (),
+    ):
+        self._drawn = drawn
+        self._weights, self._worst_domain = weights, worst_domain
+        self._directions = directions
+        self._only_feasible, self._always = only_feasible, always
+        self._together = tuple(name for name in together if name != ACCURACY)
+        self._wanted: BoolArray | None = None
+        self._units, self._denominator, self._slack = self._accuracy_units(accuracy_of or drawn)
+        lost = np.broadcast_to(drawn.run.diverged, self._units.shape)
+        usable = np.where(lost, -1, self._units)
+        best = usable.max(axis=1, keepdims=True)
+        accuracy = np.where(lost, np.nan, self._units / self._denominator)
+        self._gap = np.where(lost, np.iinfo(np.int64).max, best - self._units)
+        self._arrays: dict[str, NDArray[Any]] = {
+            "step": np.broadcast_to(drawn.run.steps, self._units.shape),
+            ACCURACY: accuracy,
+            "gap_pp": np.where(lost, np.nan, 100 * (best - self._units) / self._denominator),
+            "diverged": lost,
+        }
+
+    def _accuracy_units(self, drawn: Drawn) -> tuple[NDArray[Any], int, float]:
+        """Accuracies [D, T] over a denominator: whole numbers where samples are equally large."""
+        correct, run = drawn.correct(), drawn.run
+        self._counted = correct, drawn.sizes
+        counts = [n.shape[1] for n in drawn.counts]
+        if self._worst_domain:
+            denominator = lcm(*counts)
+            factors = [denominator // n for n in counts]
+        else:
+            shares = domain_weights(run, self._weights)
+            each = [share / n for share, n in zip(shares, counts, strict=True)]
+            denominator = lcm(*(share.denominator for share in each))
+            factors = [int(share * denominator) for share in each]
+        if drawn.equal_sizes and denominator < _LARGEST:
+            scaled = correct * np.array(factors, dtype=np.int64)
+            units = scaled.min(axis=2) if self._worst_domain else scaled.sum(axis=2)
+            return units, denominator, 0.0
+        return self._mean(correct / drawn.sizes[:, None, :], drawn, "higher"), 1, _SLACK
+
+    def _mean(self, values: FloatArray, drawn: Drawn, direction: str) -> FloatArray:
+        """Over domains, [D, T, E] to [D, T], or the worst one."""
+        if self._worst_domain:
+            return np.asarray(values.min(axis=2) if direction == "higher" else values.max(axis=2))
+        if self._weights == "sample":
+            shares = drawn.sizes / drawn.sizes.sum(axis=1, keepdims=True)
+            return np.asarray((values * shares[:, None, :]).sum(axis=2))
+        shares = np.array([float(w) for w in domain_weights(drawn.run, self._weights)])
+        return np.asarray((values * shares).sum(axis=2))
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        if name == "order" and name not in self._arrays:
+            self._arrays["order"] = _dense(self._gap, self._slack)
+        if name in self._arrays:
+            return self._arrays[name]
+        where = np.ones(self._units.shape, dtype=bool)
+        if self._only_feasible and self._wanted is not None:
+            where = self._wanted.copy()
+        if self._always is not None:
+            where[:, self._always] = True
+        names = self._together if name in self._together else (name,)
+        values = self._drawn.values(names, where)[name]
+        direction = direction_of(name, self._directions) if self._worst_domain else "lower"
+        return self._mean(values, self._drawn, direction)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(("step", ACCURACY, "gap_pp", "order", "diverged", *self._others()))
+
+    def __len__(self) -> int:
+        return 5 + len(self._others())
+
+    def _others(self) -> list[str]:
+        return [name for name in self._drawn.run.metrics if name != ACCURACY]
+
+    def within(self, delta_pp: Points) -> BoolArray:
+        return self._near(tolerance(delta_pp) * self._denominator / 100)
+
+    def at_least(self, threshold_pp: Points) -> BoolArray:
+        edge = decimal(threshold_pp, "threshold_pp") * self._denominator / 100
+        least = float(edge) - self._slack if self._slack else ceil(edge)
+        return self._remember((self._units >= least) & ~self["diverged"])
+
+    def near_best(self, constraint: str, asked: Tolerance) -> BoolArray:
+        if constraint != ACCURACY:
+            return self._remember(np.stack([s.near_best(asked) for s in self.scores(constraint)]))
+        if not asked.relative:
+            return self._near(asked.amount * self._denominator)
+        best = np.where(self["diverged"], 0, self._units).max(axis=1, keepdims=True)
+        part, whole = asked.amount.as_integer_ratio()
+        if not self._slack:  # whole numbers beyond 64 bits
+            near = self._gap.astype(object) * whole <= best.astype(object) * part
+        else:
+            near = self._gap * whole <= best * part + whole * self._slack
+        return self._remember(near.astype(bool) & ~self["diverged"])
+
+    def _near(self, allowed: Fraction) -> BoolArray:
+        """At most so many units below the best."""
+        edge = float(allowed) + self._slack if self._slack else floor(allowed)
+        return self._remember((self._gap <= edge) & ~self["diverged"])
+
+    def _remember(self, mask: BoolArray) -> BoolArray:
+        self._wanted = mask if self._wanted is None else self._wanted | mask
+        return mask
+
+    def alone(self, d: int, metrics: Sequence[str]) -> Columns:
+        """The columns of one sample with the metrics named, for rules that take no stack."""
+        drawn, run = self._drawn, self._drawn.run
+        everywhere = np.ones(self._units.shape, dtype=bool)
+        values = drawn.values([name for name in metrics if name != ACCURACY], everywhere)
+        correct, sizes = self._counted
+        sample = Trajectory(
+            steps=run.steps,
+            domains=run.domains,
+            values={ACCURACY: correct[d] / sizes[d], **{n: v[d] for n, v in values.items()}},
+            counts=sizes[d].astype(np.int64),
+            correct=correct[d],
+            diverged=run.diverged,
+            seeded_by=run.identity,
+        )
+        return Columns.of(
+            sample,
+            weights=self._weights,
+            worst_domain=self._worst_domain,
+            directions=self._directions,
+        )
+
+    @property
+    def identities(self) -> list[str]:
+        return [self._drawn.run.identity] * len(self._drawn)
+
+
+def _dense(gap: NDArray[Any], slack: float) -> IntArray:
+    """Dense ranks along rows, 0 for the smallest; those within the slack are equal."""
+    sequence = np.argsort(gap, axis=1, kind="stable")
+    ordered = np.take_along_axis(gap, sequence, axis=1)
+    ranks = np.zeros(gap.shape, dtype=np.int64)
+    ranks[:, 1:] = (ordered[:, 1:] - ordered[:, :-1] > slack).cumsum(axis=1)
+    order = np.empty_like(ranks)
+    np.put_along_axis(order, sequence, ranks, axis=1)
+    return order
