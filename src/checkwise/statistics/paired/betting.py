@@ -22,12 +22,12 @@ import numpy as np
 from checkwise.errors import InputError
 from checkwise.metrics.settings import number, whole
 from checkwise.statistics.paired.conditions import conditions_of
-from checkwise.statistics.paired.sample import BoolArray, FloatArray, Stratified
+from checkwise.statistics.paired.sample import BoolArray, FloatArray, IntArray, Stratified
 
 # The smallest stake is the best one where checkpoints disagree on everything and the wealth has to
 # reach exp(8), about T/α for T = 150 and α = 0.05; the stakes double from there.
 _EXPONENT = 8.0
-_LARGEST = 0.999  # of the stake that could lose everything on one unit
+LARGEST = 0.8  # of the stake that could lose everything on one unit
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +42,7 @@ class Regret:
     """
 
     upper: FloatArray
-    against: FloatArray
+    against: IntArray
     alpha: float
     conditions: tuple[str, ...]
 
@@ -63,20 +63,9 @@ def regret(sample: Stratified, *, alpha: float, evaluated: int | None = None) ->
     Example:
         >>> sample = Stratified(([[1] * 90 + [0] * 10, [1] * 89 + [0] * 11],), [1.0])
         >>> regret(sample, alpha=0.05).upper.round(3)
-        array([0.04 , 0.102])
+        array([0.046, 0.073])
     """
-    alpha = number(alpha, "alpha", above=0, below=1)
-    sample.check_range()
-    share = alpha / _shares(len(sample), evaluated)
-    upper = _upper_bounds(sample, share)
-    np.fill_diagonal(upper, 0.0)
-    against = upper.argmax(axis=0)
-    return Regret(
-        upper=upper.max(axis=0),
-        against=against,
-        alpha=alpha,
-        conditions=conditions_of("regret", groups=sample.groups is not None),
-    )
+    return _largest_bounds([sample], sample, alpha, evaluated)
 
 
 def regret_of_worst_domain(
@@ -87,14 +76,25 @@ def regret_of_worst_domain(
     The worst domain of t is one and the same whatever the sample, and there the best checkpoint is
     at least as good as its own worst domain: the largest bound of any domain covers it.
     """
+    domains = [_only(sample, e) for e in range(len(sample.values))]
+    return _largest_bounds(domains, sample, alpha, evaluated)
+
+
+def _largest_bounds(
+    means: list[Stratified], sample: Stratified, alpha: float, evaluated: int | None
+) -> Regret:
+    """The largest bound against any checkpoint and in any of the means."""
     alpha = number(alpha, "alpha", above=0, below=1)
     sample.check_range()
     share = alpha / _shares(len(sample), evaluated)
-    domains = range(len(sample.values))
-    upper = np.max([_upper_bounds(_only(sample, e), share) for e in domains], axis=0)
+    upper = np.max([_upper_bounds(mean, share) for mean in means], axis=0)
     np.fill_diagonal(upper, 0.0)
-    conditions = conditions_of("regret", groups=sample.groups is not None)
-    return Regret(upper.max(axis=0), upper.argmax(axis=0), alpha, conditions)
+    return Regret(
+        upper=upper.max(axis=0),
+        against=upper.argmax(axis=0).astype(np.int64),
+        alpha=alpha,
+        conditions=conditions_of("regret", groups=sample.groups is not None),
+    )
 
 
 def certified(sample: Stratified, *, delta: float, alpha: float) -> BoolArray:
@@ -172,7 +172,7 @@ def stakes(sample: Stratified, offset: float = 0.0) -> FloatArray:
     """The stakes η that are averaged, [K]; they depend on sizes and weights alone."""
     size = [units.sizes.max() * (1 + offset) for units in sample.units]
     per_example = sample.weights / sample.counts
-    largest = _LARGEST / float((per_example * size).max())
+    largest = LARGEST / float((per_example * size).max())
     spread = sum(
         float(share**2 * (units.sizes**2).sum())
         for share, units in zip(per_example, sample.units, strict=True)

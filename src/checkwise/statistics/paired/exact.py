@@ -61,7 +61,7 @@ def mcnemar(
     Example:
         >>> sample = Stratified(([[1] * 30, [1] * 20 + [0] * 10],), [1.0])
         >>> mcnemar(sample, reference=0, alpha=0.05).p.round(4)
-        array([   nan, 0.002])
+        array([  nan, 0.002])
     """
     alpha = number(alpha, "alpha", above=0, below=1)
     T = len(sample)

@@ -10,6 +10,7 @@ import numpy as np
 from checkwise.errors import InputError
 from checkwise.metrics.settings import number
 from checkwise.statistics.bootstrap import SEED
+from checkwise.statistics.paired.betting import LARGEST
 from checkwise.statistics.paired.conditions import conditions_of
 from checkwise.statistics.paired.sample import BoolArray, FloatArray, IntArray, Stratified, Units
 
@@ -100,7 +101,7 @@ def _log_wealth(
             for share, f, u in zip(shares, first, second, strict=True)
         )
         spread = np.maximum(squares, 1e-300)
-        eta = np.minimum(np.sqrt(2 * aim / spread), 0.999 * largest)
+        eta = np.minimum(np.sqrt(2 * aim / spread), LARGEST * largest)
         result[s] = sum(
             np.log1p((eta * share)[:, None] * gain).sum(axis=1)
             for share, gain in zip(shares, gains, strict=True)

@@ -51,7 +51,8 @@ def max_t(
 
     Independent units are resampled within domains. The critical value is the 1 − α quantile of the
     largest |difference|/error of any pair, so the reference may have been chosen on the same
-    examples.
+    examples. Errors of right and wrong answers count one more unit that disagrees: two checkpoints
+    that agree on every example here need not agree on all others.
 
     Args:
         sample: the values.
@@ -65,7 +66,7 @@ def max_t(
     whole(draws, "draws", least=1)
     T = len(sample)
     whole(reference, "reference", least=0, most=T - 1)
-    errors = sample.difference_errors
+    errors = _errors(sample)
     rows = [reference] if fixed_reference else range(T)
     largest = np.concatenate(
         [_largest(moved, errors, rows) for moved in deviations(sample, draws=draws, seed=seed)]
@@ -105,6 +106,19 @@ def deviations(sample: Stratified, *, draws: int, seed: int) -> Iterator[FloatAr
             if weight > 0:
                 total += np.sqrt(G / (G - 1)) * (_counted(drawn, G) @ moved.T)
         yield total
+
+
+def _errors(sample: Stratified) -> FloatArray:
+    """Standard errors of all differences, [T, T]; 0 for a checkpoint against itself."""
+    errors = sample.difference_errors
+    if sample.binary:
+        one_more = sum(
+            float((weight / units.examples) ** 2 * (units.sizes**2).mean())
+            for weight, units in zip(sample.weights, sample.units, strict=True)
+        )
+        errors = np.sqrt(errors**2 + one_more)
+        np.fill_diagonal(errors, 0.0)
+    return errors
 
 
 def _counted(drawn: np.ndarray, units: int) -> FloatArray:
