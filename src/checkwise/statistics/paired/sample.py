@@ -8,9 +8,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from checkwise.errors import InputError
+from checkwise.text import shown
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -49,7 +50,7 @@ class Units:
         return Units(self.sums[:, rows], self.sizes[rows])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class Stratified:
     """Values of T checkpoints on the same validation examples of E domains.
 
@@ -69,30 +70,23 @@ class Stratified:
 
     values: tuple[FloatArray, ...]
     weights: FloatArray
-    groups: tuple[IntArray, ...] | None = None
+    groups: tuple[IntArray, ...] | None
 
-    def __post_init__(self) -> None:
-        values = tuple(_table(domain, e) for e, domain in enumerate(self.values))
-        if not values or len({len(domain) for domain in values}) != 1:
+    def __init__(
+        self,
+        values: Sequence[ArrayLike],
+        weights: ArrayLike,
+        groups: Sequence[ArrayLike] | None = None,
+    ) -> None:
+        tables = tuple(_table(domain, e) for e, domain in enumerate(values))
+        if not tables or len({len(table) for table in tables}) != 1:
             raise InputError(
                 "Expected the values of the same checkpoints in one or more domains, but got "
-                f"{[len(domain) for domain in values]} checkpoints: give every domain all of them."
+                f"{[len(table) for table in tables]} checkpoints: give every domain all of them."
             )
-        weights = np.asarray(self.weights, dtype=np.float64)
-        if (
-            weights.shape != (len(values),)
-            or not np.isfinite(weights).all()
-            or (weights < 0).any()
-            or abs(weights.sum() - 1) > 1e-9
-        ):
-            raise InputError(
-                f"Expected {len(values)} weights of 0 or more that add up to 1, but got "
-                f"{weights.tolist()}."
-            )
-        object.__setattr__(self, "values", values)
-        object.__setattr__(self, "weights", weights)
-        if self.groups is not None:
-            object.__setattr__(self, "groups", _groups(self.groups, values))
+        object.__setattr__(self, "values", tables)
+        object.__setattr__(self, "weights", _weights(weights, len(tables)))
+        object.__setattr__(self, "groups", None if groups is None else _groups(groups, tables))
 
     def __len__(self) -> int:
         return len(self.values[0])
@@ -189,7 +183,7 @@ def within_one_se(sample: Stratified) -> BoolArray:
     return np.asarray(sample.mean >= sample.mean.max() - error - 1e-12)
 
 
-def _table(domain: Any, e: int) -> FloatArray:
+def _table(domain: ArrayLike, e: int) -> FloatArray:
     table = np.asarray(domain, dtype=np.float64)
     if table.ndim != 2 or 0 in table.shape or not np.isfinite(table).all():
         raise InputError(
@@ -200,7 +194,16 @@ def _table(domain: Any, e: int) -> FloatArray:
     return table
 
 
-def _groups(groups: Sequence[Any], values: tuple[FloatArray, ...]) -> tuple[IntArray, ...]:
+def _weights(weights: ArrayLike, E: int) -> FloatArray:
+    w = np.asarray(weights, dtype=np.float64)
+    if w.shape != (E,) or not np.isfinite(w).all() or (w < 0).any() or abs(w.sum() - 1) > 1e-9:
+        raise InputError(
+            f"Expected {E} weights of 0 or more that add up to 1, but got {shown(weights)}."
+        )
+    return w
+
+
+def _groups(groups: Sequence[ArrayLike], values: tuple[FloatArray, ...]) -> tuple[IntArray, ...]:
     arrays = tuple(np.asarray(of) for of in groups)
     expected = [(table.shape[1],) for table in values]
     if [of.shape for of in arrays] != expected:

@@ -1,8 +1,8 @@
 """Simulate every statement of docs/sure.md about paired examples, and write the table of the page.
 
-``python docs/build/coverage.py --run`` simulates and writes ``sure-coverage.csv`` (about 20 minutes
-on one core); without ``--run`` the table is written again from that file. ``tests/docs`` checks that
-the page shows what the file holds, and repeats a few cells with fewer samples.
+``python docs/build/sure_coverage.py --run`` simulates and writes ``sure-coverage.csv`` (about 15
+minutes on one core); without ``--run`` the table is written again from that file. ``tests/docs``
+checks that the page shows what the file holds, and repeats a few cells with fewer samples.
 """
 
 from __future__ import annotations
@@ -202,8 +202,54 @@ def run() -> None:
         writer.writerows(rows)
 
 
+def table() -> str:
+    """Failures and bounds of every population, number of examples and statement, as Markdown."""
+    with DATA.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    lines = [
+        "| population | examples per domain | " + " | ".join(STATEMENTS) + " |",
+        "|:--|--:|" + "--:|" * len(STATEMENTS),
+    ]
+    cells: dict[tuple[str, str, str], dict[str, str]] = {}
+    for row in rows:
+        share = 100 * int(row["failures"]) / int(row["samples"])
+        where = (row["population"], row["n"], row["groups"])
+        cells.setdefault(where, {})[row["statement"]] = f"{share:.1f}"
+    for (name, n, groups), shares in cells.items():
+        named = f"{name}, in groups" if groups == "1" else name
+        values = " | ".join(shares.get(statement, "–") for statement in STATEMENTS)
+        lines.append(f"| {named} | {n} | {values} |")
+    return "\n".join(lines)
+
+
+def bounds() -> str:
+    """The median bound on the most accurate checkpoint beside the paper's, as Markdown."""
+    with DATA.open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["median_pp"]]
+    width = {
+        (row["population"], row["groups"], row["n"], row["statement"]): float(row["median_pp"])
+        for row in rows
+    }
+    lines = [
+        "| population | examples per domain | paper's bound | paired bound | ratio |",
+        "|:--|--:|--:|--:|--:|",
+    ]
+    for (name, groups, n, statement), paper in width.items():
+        if statement == "paper":
+            paired = width[name, groups, n, "regret"]
+            named = f"{name}, in groups" if groups == "1" else name
+            lines.append(f"| {named} | {n} | {paper:.1f} | {paired:.1f} | {paper / paired:.1f} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    fill(PAGE, PART, table())
+    fill(PAGE, "widths", bounds())
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--run", action="store_true")
     if parser.parse_args().run:
         run()
+    main()

@@ -1,0 +1,263 @@
+"""Bounds on differences between checkpoints: against literal versions and exact enumeration."""
+
+from __future__ import annotations
+
+from itertools import product
+from math import exp, log, prod
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import brentq
+
+from checkwise.errors import InputError
+from checkwise.statistics.paired import (
+    Stratified,
+    certified,
+    conditions_of,
+    learn_then_test,
+    not_shown_worse,
+    regret,
+)
+from checkwise.statistics.paired.betting import regret_of_worst_domain, stakes
+from tests.statistics.paired_samples import drawn
+
+SHARES = [0.2, 0.3, 0.5]
+
+
+def wealth(sample: Stratified, s: int, t: int, eta: float, offset: float = 0.0) -> float:
+    """Π (1 + η·w/n·(difference of a group − offset·its size)), one group after another."""
+    total = 1.0
+    for e, values in enumerate(sample.values):
+        n = values.shape[1]
+        of = range(n) if sample.groups is None else sample.groups[e].tolist()
+        for group in sorted(set(of)):
+            members = [i for i, g in enumerate(of) if g == group]
+            gained = sum(values[s, i] - values[t, i] - offset for i in members)
+            total *= 1 + eta * sample.weights[e] / n * gained
+    return total
+
+
+@pytest.mark.parametrize("groups", [None, 7])
+@pytest.mark.parametrize("binary", [True, False])
+def test_the_regret_solves_its_equation(groups: int | None, binary: bool) -> None:
+    sample = drawn(1, [0.7, 0.75, 0.6], [20, 25, 30], weights=SHARES, groups=groups)
+    if not binary:
+        values = tuple(0.5 + 0.4 * (v - 0.5) for v in sample.values)
+        sample = Stratified(values, sample.weights, sample.groups)
+    upper = regret(sample, alpha=0.1).upper
+    eta = stakes(sample)
+
+    def bound(s: int, t: int) -> float:
+        def excess(d: float) -> float:
+            return float(np.mean([exp(k * d) * wealth(sample, t, s, k) for k in eta])) - 3 / 0.1
+
+        return float(brentq(excess, -2, 5, xtol=1e-14))
+
+    literal = [max(bound(s, t) for s in range(3) if s != t) for t in range(3)]
+    np.testing.assert_allclose(upper, np.minimum(literal, 1.0), rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("growing", [False, True])
+@pytest.mark.parametrize("groups", [None, 40])
+def test_what_is_left_out_by_the_definition(growing: bool, groups: int | None) -> None:
+    accuracy = [0.5, 0.9, 0.7, 0.92, 0.88]
+    sample = drawn(2, accuracy, [60, 70, 90], weights=SHARES, groups=groups)
+    mask = not_shown_worse(sample, delta=0.02, alpha=0.05, growing=growing)
+    eta = stakes(sample, 0.02)
+    for t in range(5):
+        total = 0.0
+        for s in range(5):
+            if s == t:
+                continue
+            k = max(s, t) + 1
+            share = 6 / np.pi**2 / k**2 / (2 * (k - 1)) if growing else 1 / 20
+            total += share * float(np.mean([wealth(sample, s, t, one, 0.02) for one in eta]))
+        assert mask[t] == (total < 1 / 0.05)
+    assert not mask[0]
+    assert mask[3]
+
+
+@pytest.mark.parametrize("chances", [(0.1, 0.1, 0.3, 0.05), (0.0, 0.4, 0.2, 0.2), (0.3, 0, 0, 0.3)])
+def test_the_expected_wealth_is_at_most_one(chances: tuple[float, ...]) -> None:
+    """Every outcome of two domains with 3 and 2 examples, weighed by its probability."""
+    (win_a, lose_a, win_b, lose_b) = chances
+    weights = np.array([0.6, 0.4])
+    truth = 0.6 * (win_a - lose_a) + 0.4 * (win_b - lose_b)
+    right = {1: (1, 0), 0: (1, 1), -1: (0, 1)}
+    chance_a = {1: win_a, -1: lose_a, 0: 1 - win_a - lose_a}
+    chance_b = {1: win_b, -1: lose_b, 0: 1 - win_b - lose_b}
+    expected = failing = 0.0
+    for a in product((1, 0, -1), repeat=3):
+        for b in product((1, 0, -1), repeat=2):
+            chance = prod(chance_a[d] for d in a) * prod(chance_b[d] for d in b)
+            values = tuple(np.array([right[d] for d in one]).T for one in (a, b))
+            sample = Stratified(values, weights)
+            eta = stakes(sample)
+            expected += chance * float(
+                np.mean([exp(-k * truth) * wealth(sample, 0, 1, k) for k in eta])
+            )
+            # The bound on A(1) − A(0), without a union: the regret of 0 at level α/2.
+            failing += chance * (-truth > regret(sample, alpha=0.8).upper[0])
+    assert expected <= 1 + 1e-12
+    assert failing <= 0.4
+
+
+def test_one_stake_by_hand() -> None:
+    # One group of all examples: the largest stake is 0.8/10 of ten examples, and no other.
+    sample = Stratified(([[1] * 10, [1] * 8 + [0] * 2],), [1.0], ([0] * 10,))
+    assert stakes(sample) == pytest.approx([0.8])
+    # (log(2/0.1) − log(1 − 0.8/10·2))/0.8, and above 1 means 1
+    assert (log(20) - log(1 - 0.16)) / 0.8 > 1
+    assert regret(sample, alpha=0.1).upper.tolist() == [1.0, 1.0]
+
+
+def test_the_worst_domain_takes_the_largest_bound_of_any_domain() -> None:
+    sample = drawn(3, [0.6, 0.8, 0.7], [40, 60])
+    alone = [Stratified((values,), [1.0]) for values in sample.values]
+    expected = np.maximum(*(regret(one, alpha=0.05).upper for one in alone))
+    np.testing.assert_allclose(regret_of_worst_domain(sample, alpha=0.05).upper, expected)
+
+
+def test_checkpoints_that_are_gone_cost_a_share_of_every_pair() -> None:
+    sample = drawn(4, [0.6, 0.8], [80])
+    gone = regret(sample, alpha=0.05, evaluated=5).upper
+    np.testing.assert_allclose(gone, regret(sample, alpha=0.05 * 2 / 20).upper)
+    with pytest.raises(InputError, match="`evaluated` to be an integer of at least 2"):
+        regret(sample, alpha=0.05, evaluated=1)
+
+
+samples = st.builds(
+    drawn,
+    st.integers(0, 10**6),
+    st.lists(st.floats(0.05, 0.95), min_size=1, max_size=6),
+    st.lists(st.integers(2, 40), min_size=1, max_size=3),
+    groups=st.sampled_from([None, 5]),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(samples, st.floats(0, 0.3), st.floats(0.01, 0.4))
+def test_the_best_always_stays_and_levels_and_tolerances_nest(
+    sample: Stratified, delta: float, alpha: float
+) -> None:
+    for keeps in (not_shown_worse, certified):
+        mask = keeps(sample, delta=delta, alpha=alpha)
+        assert mask[sample.best].all()
+    bounds = regret(sample, alpha=alpha).upper
+    assert (bounds >= sample.mean.max() - sample.mean - 1e-9).all()
+    assert (bounds >= regret(sample, alpha=min(2 * alpha, 0.9)).upper - 1e-12).all()
+    assert (certified(sample, delta=delta, alpha=alpha) <= (bounds <= delta) | sample.best).all()
+    stays = not_shown_worse(sample, delta=delta, alpha=alpha)
+    assert (not_shown_worse(sample, delta=delta, alpha=alpha * 0.5) >= stays).all()
+
+
+@settings(max_examples=40, deadline=None)
+@given(samples, st.integers(0, 1000))
+def test_the_order_of_examples_and_domains_does_not_matter(sample: Stratified, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    E = len(sample.values)
+    domains = random.permutation(E)
+    rows = [random.permutation(values.shape[1]) for values in sample.values]
+    groups = sample.groups
+    other = Stratified(
+        tuple(sample.values[e][:, rows[e]] for e in domains),
+        sample.weights[domains],
+        None if groups is None else tuple(groups[e][rows[e]] for e in domains),
+    )
+    np.testing.assert_allclose(
+        regret(other, alpha=0.1).upper, regret(sample, alpha=0.1).upper, atol=1e-10
+    )
+
+
+@settings(max_examples=40, deadline=None)
+@given(samples)
+def test_what_is_left_out_stays_out_as_checkpoints_come(sample: Stratified) -> None:
+    T = len(sample)
+    before: set[int] = set()
+    planned: set[int] = set()
+    for k in range(1, T + 1):
+        so_far = Stratified(tuple(v[:k] for v in sample.values), sample.weights, sample.groups)
+        grown = not_shown_worse(so_far, delta=0.0, alpha=0.3, growing=True)
+        out = set(np.flatnonzero(~grown).tolist())
+        assert before <= out
+        before = out
+        shared = not_shown_worse(so_far, delta=0.0, alpha=0.3, planned=T)
+        out = set(np.flatnonzero(~shared).tolist())
+        assert planned <= out
+        planned = out
+
+
+def test_the_shares_of_a_growing_run_add_up_to_less_than_alpha() -> None:
+    from checkwise.statistics.paired.betting import _pair_shares
+
+    for T in (2, 10, 400):
+        assert 0.15 < _pair_shares(T, None, True).sum() < 1
+        assert _pair_shares(T, None, False).sum() == pytest.approx(1)
+
+
+def test_halves_that_are_learned_and_tested_by_the_definition() -> None:
+    sample = drawn(5, [0.9, 0.92, 0.6, 0.91], [300, 200], weights=[0.4, 0.6])
+    tested = learn_then_test(sample, delta=0.15, alpha=0.1, seed=8)
+    random = np.random.default_rng(8)
+    first, second = [], []
+    for values in sample.values:
+        rows = random.permutation(values.shape[1])
+        half = values.shape[1] // 2
+        first.append(values[:, rows[:half]])
+        second.append(values[:, rows[half:]])
+    means = 0.4 * first[0].mean(axis=1) + 0.6 * first[1].mean(axis=1)
+    assert tested.order.tolist() == sorted(range(4), key=lambda t: -means[t])
+    for s in range(4):
+        p = 0.0
+        for t in range(4):
+            if t == s:
+                continue
+            gains = [0.15 + v[s] - v[t] for v in second]
+            learned = [0.15 + v[s] - v[t] for v in first]
+            per_example = [0.4 / 150, 0.6 / 100]
+            spread = sum(c**2 * (g**2).sum() for c, g in zip(per_example, learned, strict=True))
+            eta = min((2 * log(10) / spread) ** 0.5, 0.8 / max(per_example))
+            total = prod(
+                float((1 + eta * c * g).prod()) for c, g in zip(per_example, gains, strict=True)
+            )
+            p = max(p, min(1.0, 1 / total))
+        assert tested.p[s] == pytest.approx(p)
+    passed = np.cumprod(tested.p[tested.order] <= 0.1).astype(bool)
+    assert tested.shown[tested.order].tolist() == passed.tolist()
+    assert tested.shown[0]
+    assert not tested.shown[2]
+
+
+def test_a_half_needs_two_units() -> None:
+    sample = Stratified((np.ones((2, 3)),), [1.0], ([4, 4, 4],))
+    with pytest.raises(InputError, match="cannot be split into halves"):
+        learn_then_test(sample, delta=0.1, alpha=0.1)
+
+
+def test_unbounded_values_and_bad_arguments_are_refused() -> None:
+    losses = Stratified(([[-3.0, -0.1], [-2.0, -0.5]],), [1.0])
+    with pytest.raises(InputError, match=r"values from 0 to 1, but got -3 to -0.1.*use max_t"):
+        regret(losses, alpha=0.05)
+    good = drawn(6, [0.5, 0.6], [10])
+    with pytest.raises(InputError, match="`alpha` to be a number above 0 and below 1"):
+        regret(good, alpha=0.0)
+    with pytest.raises(InputError, match="`planned` to be an integer of at least 2"):
+        not_shown_worse(good, delta=0.0, alpha=0.1, planned=1)
+    with pytest.raises(InputError, match="tolerance below 1"):
+        not_shown_worse(good, delta=1.0, alpha=0.1)
+    with pytest.raises(InputError, match="add up to 1"):
+        Stratified(([[1.0]],), [0.5])
+    with pytest.raises(InputError, match="leave diverged checkpoints out"):
+        Stratified(([[np.nan]],), [1.0])
+    with pytest.raises(InputError, match="a group for every example"):
+        Stratified(([[1.0, 0.0]],), [1.0], ([0],))
+    with pytest.raises(InputError, match="same checkpoints"):
+        Stratified(([[1.0]], [[1.0], [0.0]]), [0.5, 0.5])
+
+
+def test_every_statement_says_what_has_to_hold() -> None:
+    for statement in ("mcnemar", "regret", "max-t", "learn-then-test", "paired", "mcs"):
+        assert any("independent" in line for line in conditions_of(statement))
+        assert any("groups" in line for line in conditions_of(statement, groups=True))
