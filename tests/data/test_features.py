@@ -191,3 +191,52 @@ def test_damage_inside_the_features_is_noticed(path: Path) -> None:
     path.write_bytes(content)
     with pytest.raises(InputError, match=r"readable \.npz"):
         open_features(path)
+
+
+def test_domains_come_from_any_column(path: Path) -> None:
+    region = np.array([20, 3, 20, 3, 3, 20])
+    data = open_features(_save(path, domain=None, region=region), domain_by="region")
+    assert data.domains == ("3", "20")
+    assert np.array_equal(data.x[0], FEATURES[[1, 3, 4]])
+    assert data.y[1].tolist() == LABELS[[0, 2, 5]].tolist()
+
+
+def test_two_columns_of_one_file_are_cached_apart(path: Path) -> None:
+    other = np.array(["x", "x", "x", "y", "y", "y"])
+    _save(path, other=other)
+    assert np.array_equal(open_features(path).x[0], FEATURES[[1, 3, 5]])
+    assert np.array_equal(open_features(path, domain_by="other").x[0], FEATURES[:3])
+    assert np.array_equal(open_features(path).x[0], FEATURES[[1, 3, 5]])
+
+
+def test_groups_follow_their_rows_and_change_the_fingerprint(path: Path) -> None:
+    sites = np.array(["s2", "s1", "s2", "s1", "s3", "s4"])
+    data = open_features(_save(path, site=sites), groups="site")
+    assert data.group_names == ("s1", "s2", "s3", "s4")
+    assert [part.tolist() for part in data.groups] == [[0, 0, 3], [1, 1, 2]]
+    assert data.fingerprint != open_features(path).fingerprint
+    _save(path, site=np.array(["s2", "s1", "s3", "s1", "s3", "s4"]))
+    assert data.fingerprint != open_features(path, groups="site").fingerprint
+
+
+def test_a_group_in_two_domains_is_refused(path: Path) -> None:
+    _save(path, site=np.array(["s1", "s1", "s2", "s2", "s3", "s4"]))
+    with pytest.raises(InputError, match=r"'s1' of `site` is in 'a' and 'b'"):
+        open_features(path, groups="site")
+
+
+@pytest.mark.parametrize(
+    ("site", "message"),
+    [
+        (None, "add site"),
+        (np.arange(6.0), "`site` as integers or strings, but got float64"),
+        (np.array(["s", "", "s", "s", "s", "s"]), "a name in every row of `site`"),
+        (np.arange(5), "one site for each of the 6 rows"),
+    ],
+)
+def test_a_column_that_does_not_fit_is_named(
+    path: Path, site: NDArray[Any] | None, message: str
+) -> None:
+    _save(path, site=site)
+    with pytest.raises(InputError, match=message):
+        open_features(path, groups="site")

@@ -29,6 +29,8 @@ from checkwise.store.failures import RETRIES
 from checkwise.store.lease import STALE_SECONDS
 from checkwise.text import counted
 
+SPLIT_WORDS = {"groups": "whole groups", "both": "examples and, beside them, by whole groups"}
+
 if TYPE_CHECKING:
     from checkwise.sweep.run import SweepResult
     from checkwise.sweep.study import Study
@@ -152,13 +154,18 @@ def _show_plan(
         f"{study.record_every}; {study.network.kind} network, weights kept: {study.keep}"
     )
     for spec in study.data:
-        held_out = ", ".join("+".join(names) for names in spec.held_out or [("each domain",)])
+        each = "each domain" if spec.places is None else f"each of {spec.places} places a domain"
+        held_out = ", ".join("+".join(names) for names in spec.held_out or [(each,)])
         console.print(f"  {spec.name} ({spec.role}), held out: {held_out}")
     console.print(f"  algorithms: {', '.join(study.algorithms)}")
+    numbers = ", ".join(map(str, study.hparams_seeds))
     console.print(
-        f"  hparams seeds {', '.join(map(str, study.hparams_seeds))}; "
-        f"trial seeds {', '.join(map(str, study.trial_seeds))}"
+        f"  draws {numbers} of every algorithm and held-out set, each with its own seeds"
+        if study.draws
+        else f"  hparams seeds {numbers}; trial seeds {', '.join(map(str, study.trial_seeds))}"
     )
+    if study.split_by != "examples":
+        console.print(f"  validation by {SPLIT_WORDS[study.split_by]}")
     if absent:
         console.print(f"Held-out names not checked: {', '.join(absent)} not found.")
     try:

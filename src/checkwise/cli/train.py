@@ -39,9 +39,9 @@ def command(
     from checkwise.sweep.datasets import (
         all_roots,
         check_held_out,
-        domains_of,
         open_spec,
         read_roots,
+        targets_of,
     )
     from checkwise.sweep.plan import run_config
     from checkwise.sweep.status import count_records
@@ -55,11 +55,11 @@ def command(
     check_algorithm(algorithm)
     spec = chosen.data[0]
     roots = all_roots(chosen, read_roots(data or ()))
-    domains = domains_of(spec, roots)
-    names = spec.held_out[0] if spec.held_out else (domains[0],)
+    targets = targets_of(spec, roots)
+    names = spec.held_out[0] if spec.held_out else (targets[0],)
     if held_out is not None:
         names = tuple(held_out.split("+"))
-    check_held_out(replace(spec, held_out=(names,)), domains)
+    check_held_out(replace(spec, held_out=(names,)), targets)
     with counting("preparing data") as step:
         dataset = open_spec(spec, roots, progress=step)
         ready = prepare(dataset, chosen.network, augmented=chosen.augment, progress=step)

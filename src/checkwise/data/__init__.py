@@ -2,11 +2,14 @@
 
 from checkwise.data.augment import augment
 from checkwise.data.cache import cache_dir
-from checkwise.data.dataset import DomainDataset, from_arrays
+from checkwise.data.class_subsets import with_classes
+from checkwise.data.dataset import DomainDataset, Place, from_arrays
 from checkwise.data.duplicates import Duplicates, RemovedRow
 from checkwise.data.feature_cache import frozen_features
 from checkwise.data.features import open_features
+from checkwise.data.group_splits import split_both, split_groups
 from checkwise.data.images import open_image_folder
+from checkwise.data.places import with_places
 from checkwise.data.registry import (
     DATASETS,
     EMBEDDED,
@@ -25,6 +28,7 @@ __all__ = [
     "DomainDataset",
     "Duplicates",
     "MinibatchSampler",
+    "Place",
     "RemovedRow",
     "augment",
     "cache_dir",
@@ -38,4 +42,8 @@ __all__ = [
     "open_image_folder",
     "seed_hash",
     "split",
+    "split_both",
+    "split_groups",
+    "with_classes",
+    "with_places",
 ]

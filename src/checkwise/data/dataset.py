@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -18,13 +18,24 @@ Labels = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
+class Place:
+    """Whole groups of one domain that are held out together: the rows of that domain."""
+
+    name: str
+    domain: int
+    rows: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
 class DomainDataset:
     """Examples of several domains that share their classes.
 
     ``x[d]`` holds the examples of domain ``d``, perhaps memory-mapped and always read-only:
     uint8 [n, height, width, channels] for images and digits, floating [n, …] for features.
     ``y[d]`` holds their labels, indices into ``classes``; ``ids[d]`` says where each came from.
-    ``fingerprint`` changes whenever domains, classes, labels or examples do.
+    ``groups[d]`` says to which of ``group_names`` each example belongs (its site, its patient);
+    empty where nobody said. ``places`` are what runs hold out instead of a domain, if any.
+    ``fingerprint`` changes whenever domains, classes, labels, examples, groups or places do.
     Another process should open the data set itself, which is quick and shares memory; sending it
     there would copy every example.
     """
@@ -37,6 +48,9 @@ class DomainDataset:
     y: tuple[Labels, ...]
     ids: tuple[tuple[str, ...], ...]
     fingerprint: str
+    groups: tuple[Labels, ...] = ()
+    group_names: tuple[str, ...] = ()
+    places: tuple[Place, ...] = ()
 
     def __post_init__(self) -> None:
         _check_names(self.name, "domain", self.domains)
@@ -49,6 +63,11 @@ class DomainDataset:
             )
         for domain, x, y, ids in zip(self.domains, self.x, self.y, self.ids, strict=True):
             _check_domain(f"domain {domain!r} of {self.name}", self, x, y, ids)
+        if self.groups and tuple(map(len, self.groups)) != self.sizes:
+            raise InputError(
+                f"Expected a group for each of {self.sizes} examples, but got "
+                f"{tuple(map(len, self.groups))} in {self.name}: pass one per example."
+            )
 
     @property
     def num_classes(self) -> int:
@@ -64,6 +83,16 @@ class DomainDataset:
         """Return the position of ``domain``; an unknown name lists the known ones."""
         check_domain_name(self.name, domain, self.domains)
         return self.domains.index(domain)
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """What a run may hold out: the places where there are any, else the domains."""
+        return tuple(place.name for place in self.places) or self.domains
+
+    def target_index(self, name: str) -> int:
+        """Return the position of a place or domain that is held out."""
+        check_domain_name(self.name, name, self.targets)
+        return self.targets.index(name)
 
     def rows(self, domain: int, indices: NDArray[np.int64] | slice) -> NDArray[Any]:
         """Return a writable in-memory copy of some examples, as torch.from_numpy needs."""
@@ -89,13 +118,19 @@ class DomainDataset:
         if not duplicates.removed:
             return self
         staying = [duplicates.kept(domain) for domain in range(len(self.domains))]
-        whole = [len(rows) == size for rows, size in zip(staying, self.sizes, strict=True)]
         removed = [(gone.domain, gone.row) for gone in duplicates.removed]
-        return DomainDataset(
-            name=self.name,
-            kind=self.kind,
-            domains=self.domains,
-            classes=self.classes,
+        return self.rows_only(
+            staying, fingerprint("without duplicates", self.fingerprint, repr(removed))
+        )
+
+    def rows_only(self, staying: Sequence[NDArray[np.int64]], identity: str) -> DomainDataset:
+        """Return the data set with some rows of every domain, under another fingerprint.
+
+        Places are made of all rows of a domain, so they have to be made again.
+        """
+        whole = [len(rows) == size for rows, size in zip(staying, self.sizes, strict=True)]
+        return replace(
+            self,
             x=tuple(
                 x if all_ else x[rows] for x, rows, all_ in zip(self.x, staying, whole, strict=True)
             ),
@@ -103,7 +138,9 @@ class DomainDataset:
             ids=tuple(
                 tuple(ids[row] for row in rows) for ids, rows in zip(self.ids, staying, strict=True)
             ),
-            fingerprint=fingerprint("without duplicates", self.fingerprint, repr(removed)),
+            groups=tuple(groups[rows] for groups, rows in zip(self.groups, staying, strict=False)),
+            places=(),
+            fingerprint=identity,
         )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -59,14 +60,10 @@ def frozen_features(
         batches = _Batches(dataset, batch_size, stored, extract)
         shape = (n, *batches.features(0).shape[1:])
         rows = cached_rows(path, shape, stored, batches.filler(width, progress), verify=verify)
-    return DomainDataset(
-        name=dataset.name,
+    return replace(
+        dataset,
         kind="features",
-        domains=dataset.domains,
-        classes=dataset.classes,
         x=tuple(np.split(rows, np.cumsum(dataset.sizes)[:-1])),
-        y=dataset.y,
-        ids=dataset.ids,
         fingerprint=identity,
     )
 

@@ -2,15 +2,17 @@
 
 Keys: ``features`` [n, …] floating; ``label`` [n], integers or class names; ``domain`` [n], integers
 or domain names; optional ``classes`` and ``domains``, the names that integers stand for, and
-``filename`` [n]. Nothing is unpickled. The features are unpacked once into a row file in the cache,
-grouped by domain in their original order, and mapped from there.
+``filename`` [n]. Any further column [n] of integers or strings can be the domain instead, or name
+the group of every example. Nothing is unpickled. The features are unpacked once into a row file in
+the cache, grouped by domain in their original order, and mapped from there.
 """
 
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -20,12 +22,19 @@ from numpy.typing import NDArray
 
 from checkwise.data.cache import cache_dir
 from checkwise.data.dataset import DomainDataset, fingerprint
+from checkwise.data.feature_columns import (
+    DOMAIN,
+    LABEL,
+    Column,
+    column,
+    named_column,
+    read_columns,
+    unreadable,
+)
 from checkwise.data.manifest import content_hashes
 from checkwise.data.rowfile import RowWriter, cached_rows
 from checkwise.errors import InputError
-from checkwise.store.npz import ArrayHeader, read_headers
 
-_REQUIRED = ("features", "label", "domain")
 _ROWS_AT_ONCE = 1024
 
 
@@ -33,14 +42,25 @@ def open_features(
     path: Path | str,
     *,
     name: str | None = None,
+    domain_by: str = DOMAIN,
+    groups: str | None = None,
     cache: Path | str | None = None,
     verify: bool = True,
 ) -> DomainDataset:
-    """Open a feature file. ``name`` defaults to the file's name without its suffix."""
+    """Open a feature file.
+
+    Args:
+        path: the file.
+        name: by default the file's name without its suffix.
+        domain_by: the column that says which domain an example belongs to.
+        groups: the column that says which group it belongs to: its site, its patient.
+        cache: where the features are unpacked.
+        verify: compare unpacked features with their checksum.
+    """
     path = Path(path)
-    small = _small_arrays(path)
-    labels, classes = _indices(path, small, "label", "classes")
-    domain_of, domains = _indices(path, small, "domain", "domains")
+    small = read_columns(path, domain_by, *([] if groups is None else [groups]))
+    labels, classes = named_column(path, small, LABEL)
+    domain_of, domains = column(path, small, domain_by)
     shape, dtype = _features_header(path)
     n = shape[0]
     order = np.argsort(domain_of, kind="stable")
@@ -53,8 +73,10 @@ def open_features(
     caches = cache_dir(cache)
     stored = np.dtype(np.float32) if dtype.itemsize > 4 else dtype.newbyteorder("=")
     content = content_hashes(path.parent, [path.name], cache=caches)[0]
+    order_by = () if domain_by == DOMAIN else (domain_by,)
+    identity = fingerprint("feature file, by domain", content, *order_by)
     features = cached_rows(
-        caches / "features" / f"{fingerprint('feature file, by domain', content)[:40]}.npy",
+        caches / "features" / f"{identity[:40]}.npy",
         shape,
         stored,
         _unpacker(path, order),
@@ -64,7 +86,7 @@ def open_features(
     starts = np.cumsum(sizes)[:-1]
     x = tuple(np.split(features, starts))
     y = tuple(np.split(labels[order], starts))
-    return DomainDataset(
+    dataset = DomainDataset(
         name=name or path.stem,
         kind="features",
         domains=domains,
@@ -74,87 +96,39 @@ def open_features(
         ids=tuple(tuple(part.tolist()) for part in np.split(ids[order], starts)),
         fingerprint=fingerprint(repr(domains), repr(classes), *x, *y),
     )
+    if groups is None:
+        return dataset
+    codes, names = column(path, small, groups)
+    return _with_groups(dataset, (codes[order], names), starts, groups)
 
 
-def feature_domains(path: Path | str) -> tuple[str, ...]:
+def _with_groups(
+    dataset: DomainDataset, grouped: Column, starts: NDArray[np.int64], column_name: str
+) -> DomainDataset:
+    """The data set with a group for every example; a group lies in one domain."""
+    codes, names = grouped
+    parts = tuple(np.split(codes, starts))
+    domain_of: dict[int, str] = {}
+    for domain, part in zip(dataset.domains, parts, strict=True):
+        for code in np.unique(part).tolist():
+            if domain_of.setdefault(code, domain) != domain:
+                raise InputError(
+                    f"Expected every group in one domain, but {names[code]!r} of `{column_name}` "
+                    f"is in {domain_of[code]!r} and {domain!r} of {dataset.name}, so it would be "
+                    "on both sides of a split: use groups that lie inside the domains."
+                )
+    return replace(
+        dataset,
+        groups=parts,
+        group_names=names,
+        fingerprint=fingerprint("groups", dataset.fingerprint, repr(names), *parts),
+    )
+
+
+def feature_domains(path: Path | str, domain_by: str = DOMAIN) -> tuple[str, ...]:
     """The domains of a feature file; its features are not read."""
     path = Path(path)
-    return _indices(path, _small_arrays(path), "domain", "domains")[1]
-
-
-def _small_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """Read everything but the features."""
-    try:
-        with path.open("rb") as raw:
-            file = np.load(raw, allow_pickle=False)
-            if not isinstance(file, np.lib.npyio.NpzFile):
-                raise InputError(
-                    f"Expected an .npz file, but got a single array in {str(path)!r}: "
-                    "save with np.savez(path, features=…, label=…, domain=…)."
-                )
-            absent = [key for key in _REQUIRED if key not in file.files]
-            if absent:
-                raise InputError(
-                    f"Expected the keys {', '.join(_REQUIRED)}, but got {', '.join(file.files)} in "
-                    f"{str(path)!r}: add {', '.join(absent)}."
-                )
-            raw.seek(0)
-            _check_sizes(read_headers(raw), path)
-            keys = {"label", "domain", "classes", "domains", "filename"} & set(file.files)
-            return {key: file[key] for key in sorted(keys)}
-    except FileNotFoundError as error:
-        raise InputError(
-            f"Expected a feature file, but got nothing in {str(path)!r}: check the path."
-        ) from error
-    except InputError:
-        raise
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise _unreadable(path, error) from error
-
-
-def _check_sizes(arrays: Mapping[str, ArrayHeader], path: Path) -> None:
-    """Refuse arrays of different lengths before one of them is unpacked."""
-    rows = arrays["features"].shape[:1] or (0,)
-    for key in ("label", "domain", "filename"):
-        if key in arrays and arrays[key].shape != rows:
-            raise InputError(
-                f"Expected one {key} for each of the {rows[0]} rows of features, but got shape "
-                f"{list(arrays[key].shape)} in {str(path)!r}: save `{key}` with shape [n]."
-            )
-
-
-def _indices(
-    path: Path, arrays: dict[str, NDArray[Any]], key: str, names_key: str
-) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """Return ``key`` as indices, with the names they stand for."""
-    values = arrays[key]
-    names = tuple(str(name) for name in arrays[names_key].tolist()) if names_key in arrays else None
-    if values.dtype.kind == "U":
-        listed = names or tuple(np.unique(values).tolist())
-        position = {name: index for index, name in enumerate(listed)}
-        unknown = sorted(set(values.tolist()) - set(position))
-        if unknown:
-            raise InputError(
-                f"Expected every {key} among `{names_key}`, but got {unknown[0]!r} in "
-                f"{str(path)!r}: list it in `{names_key}`."
-            )
-        indices = np.array([position[value] for value in values.tolist()], dtype=np.int64)
-        return indices, listed
-    if values.dtype.kind not in "iu":
-        raise InputError(
-            f"Expected `{key}` as integers or strings, but got {values.dtype} in {str(path)!r}: "
-            f"save it with dtype int64 or str."
-        )
-    indices = values.astype(np.int64)
-    highest = int(indices.max(initial=-1))
-    lowest = int(indices.min(initial=0))
-    limit = highest + 1 if names is None else len(names)
-    if lowest < 0 or highest >= limit:
-        raise InputError(
-            f"Expected `{key}` in 0..{limit - 1}, but got {lowest if lowest < 0 else highest} in "
-            f"{str(path)!r}: number from 0 and name all of them in `{names_key}`."
-        )
-    return indices, names or tuple(str(index) for index in range(limit))
+    return column(path, read_columns(path, domain_by), domain_by)[1]
 
 
 def _features_header(path: Path) -> tuple[tuple[int, ...], np.dtype[Any]]:
@@ -207,9 +181,9 @@ def _chunks(path: Path) -> Iterator[tuple[int, NDArray[Any]]]:
             try:
                 content = member.read(count * row_bytes)
             except (OSError, EOFError, zipfile.BadZipFile) as error:
-                raise _unreadable(path, error) from error
+                raise unreadable(path, error) from error
             if len(content) != count * row_bytes:
-                raise _unreadable(path, "the features end early")
+                raise unreadable(path, "the features end early")
             yield first, np.frombuffer(content, dtype=dtype).reshape(count, *shape[1:])
 
 
@@ -224,10 +198,3 @@ def _array_header(member: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[An
     read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
     shape, fortran_order, dtype = read(member)
     return shape, fortran_order, dtype
-
-
-def _unreadable(path: Path, reason: object) -> InputError:
-    return InputError(
-        f"Expected a readable .npz file without Python objects, but got: {reason} in "
-        f"{str(path)!r}: save plain arrays with np.savez(path, features=…, label=…, domain=…)."
-    )

@@ -59,8 +59,10 @@ def list_images(name: str, root: Path | str) -> ImageFolder:
     return scan(_place(root, opener.keywords["folders"] if isinstance(opener, partial) else ()))
 
 
-def domain_names(name: str, root: Path | str | None = None) -> tuple[str, ...]:
+def domain_names(name: str, root: Path | str | None = None, **columns: str) -> tuple[str, ...]:
     """The domains of a data set in their order, without reading one example.
+
+    ``columns`` are those of a feature file: ``domain_by`` names the column of the domain.
 
     >>> domain_names("ColoredMNIST")
     ('+90%', '+80%', '-90%')
@@ -68,7 +70,9 @@ def domain_names(name: str, root: Path | str | None = None) -> tuple[str, ...]:
     _check_options(name, root, {})
     if root is None:
         return EMBEDDED[name]
-    return feature_domains(root) if name == "Features" else list_images(name, root).domains
+    return (
+        feature_domains(root, **columns) if name == "Features" else list_images(name, root).domains
+    )
 
 
 def open_dataset(
@@ -77,7 +81,8 @@ def open_dataset(
     """Open a data set by name, or by a table with the key ``dataset`` and the options.
 
     ``root`` is the image folder or the feature file; the digits need none. Options are those of the
-    opener: ``size``, ``name``, ``cache``, ``workers``, ``verify``, ``progress``.
+    opener: ``size``, ``name``, ``domain_by``, ``groups``, ``cache``, ``workers``, ``verify``,
+    ``progress``.
 
     >>> open_dataset("RotatedMNIST").sizes
     (834, 834, 833, 833, 833, 833)

@@ -40,6 +40,15 @@ def shared_init_seed(dataset: str, algorithm: str, held_out: Sequence[int]) -> i
     return seed_hash(dataset, algorithm, list(held_out), "init")
 
 
+def draw_seed(dataset: str, algorithm: str, held_out: Sequence[str], draw: int) -> int:
+    """The trial seed of one of several draws; other algorithms and held-out sets have others.
+
+    >>> draw_seed("PACS", "ERM", ["sketch"], 1)
+    1070640230
+    """
+    return 1 + seed_hash(dataset, algorithm, list(held_out), "draw", draw) % (2**31 - 2)
+
+
 def _plain(part: object) -> object:
     if isinstance(part, bool):
         return part

@@ -23,11 +23,7 @@ def split(
     >>> len(inside), len(out), out[:5].tolist()
     (1639, 409, [548, 677, 1997, 977, 1553])
     """
-    if not 0 < holdout < 1:
-        raise InputError(
-            f"Expected `holdout` between 0 and 1 (exclusive), but got {holdout} in split(): "
-            "pass the share of examples to hold out, such as 0.2."
-        )
+    check_holdout(holdout)
     held_out = int(n * holdout)
     if held_out < 1 or held_out >= n:
         raise InputError(
@@ -37,3 +33,12 @@ def split(
     keys = np.arange(n, dtype=np.int64)
     np.random.RandomState(seed_hash(trial_seed, domain_index)).shuffle(keys)
     return keys[held_out:], keys[:held_out]
+
+
+def check_holdout(holdout: float) -> None:
+    """Refuse a share that is none."""
+    if not 0 < holdout < 1:
+        raise InputError(
+            f"Expected `holdout` between 0 and 1 (exclusive), but got {holdout} in split(): "
+            "pass the share of examples to hold out, such as 0.2."
+        )

@@ -98,6 +98,11 @@ def source_predictions_file(step: int) -> str:
     return f"{PREDICTIONS}/source/step-{step:06d}.npz"
 
 
+def groups_predictions_file(step: int) -> str:
+    """Where the logits of the second validation set, whole groups, at a step are."""
+    return f"{PREDICTIONS}/source-groups/step-{step:06d}.npz"
+
+
 def heldout_predictions_file(domain: str, step: int) -> str:
     """Where the logits of a held-out domain at a step are, inside a run's folder."""
     return f"{PREDICTIONS}/heldout/{file_name(domain)}/step-{step:06d}.npz"

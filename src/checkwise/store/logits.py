@@ -14,19 +14,22 @@ from checkwise.store import layout
 from checkwise.store.done import finished, read_mark
 from checkwise.store.run import read_run
 from checkwise.store.saved_logits import read_logits
+from checkwise.store.validation import Validation, is_second
 
 SAVE_SOURCE = 'train with `logits = "source"` (or "all") under [records] of the study'
 SAVE_ALL = 'train with `logits = "all"` under [records] of the study'
 LEFT_BEHIND = "packing left the logits behind; name the cohort that it was packed from"
 
 
-def source_logits(folder: Path, step: int) -> Logits:
+def source_logits(folder: Path, step: int, validation: Validation | None = None) -> Logits:
     """Logits and labels of every source domain's validation split at one step.
 
-    Held-out logits lie in other files, which are not opened.
+    ``validation`` is one of two validation sets, for runs that have both. Held-out logits lie in
+    other files, which are not opened.
     """
     folder = Path(folder)
-    name = layout.source_predictions_file(step)
+    second = validation is not None and is_second(read_run(folder).config, validation, folder)
+    name = (layout.groups_predictions_file if second else layout.source_predictions_file)(step)
     what = f"source logits of step {step}"
     logits = read_logits(folder, name, what=what, advice=lambda: remedy(folder))
     if set(logits) & set(read_run(folder).key.held_out):

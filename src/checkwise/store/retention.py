@@ -22,6 +22,7 @@ from checkwise.selection.standing import Points, tolerance
 from checkwise.store import layout
 from checkwise.store.deleting import delete_checkpoint
 from checkwise.store.run import trajectory_of
+from checkwise.store.validation import GROUPS, OWN
 
 
 class RunSoFar(Protocol):
@@ -211,16 +212,22 @@ def kept_steps(lines: Sequence[Mapping[str, Any]], keep: Keep, delta_pp: str) ->
     """Steps of an own run whose weights stay, given every record so far.
 
     ``feasible`` keeps what an accuracy-constrained rule with a tolerance of at most ``delta_pp``
-    points can still choose: all these rules share the feasible set of ``ac-early``.
+    points can still choose: all these rules share the feasible set of ``ac-early``. Of a run with
+    two validation sets it keeps what can be chosen by either.
     """
     steps = [int(line["step"]) for line in lines]
     if keep == "all":
         return frozenset(steps)
     if keep == "none" or all(line["diverged"] for line in lines):
         return frozenset()
-    run = trajectory_of(lines, path=Path(layout.SOURCE))
-    chosen = select(run, "ac-early", delta_pp=delta_pp)
-    return KeepFeasible().keep(steps, Chosen.of(chosen))
+    kept: frozenset[int] = frozenset()
+    for own in (OWN, GROUPS) if GROUPS in lines[0] else (OWN,):
+        seen = [{**line, OWN: line[own]} for line in lines]
+        chosen = select(
+            trajectory_of(seen, path=Path(layout.SOURCE)), "ac-early", delta_pp=delta_pp
+        )
+        kept |= KeepFeasible().keep(steps, Chosen.of(chosen))
+    return kept
 
 
 def drop_weights(folder: Path, keep: Collection[int]) -> None:

@@ -24,6 +24,7 @@ from checkwise.store.done import RETRAIN, check_recorded, finished, read_recorde
 from checkwise.store.journal import parse_journal
 from checkwise.store.run_examples import saved_examples
 from checkwise.store.safe_read import has_file
+from checkwise.store.validation import GROUPS, OWN, Validation, is_second
 
 
 @dataclass(frozen=True)
@@ -41,10 +42,12 @@ def write_run(
     config: Mapping[str, Any],
     *,
     machine: Mapping[str, str] | None = None,
+    split: Mapping[str, Any] | None = None,
 ) -> str:
     """Write ``run.json`` at the start of a run; returns its text.
 
-    ``machine`` names the processor, on which the last bits of the results depend.
+    ``machine`` names the processor, on which the last bits of the results depend. ``split`` says
+    which groups are held out, where that is not told by the configuration alone.
     """
     content = {
         "schema": layout.SCHEMA,
@@ -52,6 +55,7 @@ def write_run(
         "config": dict(config),
         "versions": versions(),
         "machine": dict(machine or {}),
+        **({} if split is None else {"split": dict(split)}),
     }
     return _write(folder, content)
 
@@ -100,9 +104,10 @@ def read_run(folder: Path) -> RunRecord:
     return RunRecord(key, *parts)
 
 
-def read_trajectory(folder: Path) -> Trajectory:
+def read_trajectory(folder: Path, validation: Validation | None = None) -> Trajectory:
     """What selection may know of a run, finished or not: reads ``run.json`` and ``source.jsonl``.
 
+    ``validation`` is one of two validation sets, for runs that have both; None is the run's own.
     Source logits are read later, where something needs single examples. Nothing below ``heldout/``
     is opened; it may be absent or unreadable.
     """
@@ -120,6 +125,10 @@ def read_trajectory(folder: Path) -> Trajectory:
             f"Expected at least one record, but got none in {path}: wait for its first checkpoint."
         )
     notes = imported_notes(run) if finished(folder) else ["the run is not finished"]
+    second = is_second(run.config, validation, folder)
+    if second:
+        lines = [{**line, OWN: line.get(GROUPS)} for line in lines]
+        notes.append("validated on whole groups")
     unknown = unknown_metrics(run)
     if unknown:
         notes.append(f"{', '.join(unknown)} left out: {plugin_hint(run)}")
@@ -134,7 +143,7 @@ def read_trajectory(folder: Path) -> Trajectory:
         seeded_by=_imported_seed(run),
         without=unknown,
     )
-    return replace(trajectory, examples=saved_examples(folder, trajectory))
+    return replace(trajectory, examples=saved_examples(folder, trajectory, second=second))
 
 
 def imported_notes(run: RunRecord) -> list[str]:

@@ -5,11 +5,17 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from checkwise.calibrators.examples import Logits
 from checkwise.errors import InputError
 from checkwise.store.done import read_recorded
 from checkwise.store.npz import open_npz
+
+Groups: TypeAlias = dict[str, NDArray[np.int64]]
 
 
 def read_logits(folder: Path, name: str, *, what: str, advice: Callable[[], str]) -> Logits:
@@ -17,11 +23,27 @@ def read_logits(folder: Path, name: str, *, what: str, advice: Callable[[], str]
 
     ``advice`` says what to do where there is no such file.
     """
+    arrays = _read(folder, name, (".logits", ".labels"), what=what, advice=advice)
+    domains = sorted(n.removesuffix(".logits") for n in arrays if n.endswith(".logits"))
+    return {d: (arrays[f"{d}.logits"], arrays[f"{d}.labels"]) for d in domains}
+
+
+def read_groups(folder: Path, name: str, *, what: str, advice: Callable[[], str]) -> Groups:
+    """``<domain>.groups`` of the same file: the site or patient of every example, as numbers.
+
+    Empty where the data set has no groups.
+    """
+    arrays = _read(folder, name, (".groups",), what=what, advice=advice)
+    return {n.removesuffix(".groups"): codes.astype(np.int64) for n, codes in arrays.items()}
+
+
+def _read(
+    folder: Path, name: str, endings: tuple[str, ...], *, what: str, advice: Callable[[], str]
+) -> dict[str, NDArray[Any]]:
     path = folder / name
     try:
         with open_npz(io.BytesIO(read_recorded(folder, name))) as (headers, arrays):
-            domains = sorted(n.removesuffix(".logits") for n in headers if n.endswith(".logits"))
-            return {d: (arrays[f"{d}.logits"], arrays[f"{d}.labels"]) for d in domains}
+            return {n: arrays[n] for n in headers if n.endswith(endings)}
     except FileNotFoundError:
         raise InputError(
             f"Expected {what}, but there is no {path.name} in {path.parent}: {advice()}."

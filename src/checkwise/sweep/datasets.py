@@ -8,8 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from checkwise.data import EMBEDDED, DomainDataset, domain_names, list_images, open_dataset
+from checkwise.data.class_subsets import class_subset, with_classes
 from checkwise.data.dataset import check_domain_name
 from checkwise.data.manifest import Progress
+from checkwise.data.places import place_names, with_places
 from checkwise.errors import InputError
 from checkwise.sweep.study import OWN, DataSpec, Study
 from checkwise.train.hparams import Kind
@@ -34,17 +36,19 @@ def root_of(spec: DataSpec, roots: Mapping[str, str]) -> str | None:
     """Where a data set is: from --data, the study file, or ``$CHECKWISE_DATA/<name>``."""
     if spec.dataset in EMBEDDED:
         return None
-    if spec.name in roots:
-        return roots[spec.name]
+    whole = spec.part_of or spec.name
+    for name in (spec.name, whole):
+        if name in roots:
+            return roots[name]
     if spec.root is not None:
         return spec.root
     common = os.environ.get(ENVIRONMENT)
     if common:
-        places = [Path(common) / spec.name, Path(common) / f"{spec.name}.npz"]
+        places = [Path(common) / whole, Path(common) / f"{whole}.npz"]
         return str(next((place for place in places if place.exists()), places[0]))
     raise InputError(
-        f"Expected a place for the data set {spec.name}, but got none: add --data "
-        f"{spec.name}=PATH, or set {ENVIRONMENT} to the folder that holds it."
+        f"Expected a place for the data set {whole}, but got none: add --data "
+        f"{whole}=PATH, or set {ENVIRONMENT} to the folder that holds it."
     )
 
 
@@ -59,22 +63,35 @@ def open_spec(
         options["progress"] = progress
         if spec.size is not None:
             options["size"] = spec.size
+    columns = {"domain_by": spec.domain_by, "groups": spec.groups}
+    options.update({name: column for name, column in columns.items() if column is not None})
     dataset = open_dataset(spec.dataset, root_of(spec, roots), **options)
-    return dataset.without_duplicates() if spec.deduplicate else dataset
+    if spec.deduplicate:
+        dataset = dataset.without_duplicates()
+    classes = spec.classes
+    if spec.class_subset is not None:
+        classes = class_subset(dataset.classes, *spec.class_subset)
+    if classes:
+        dataset = with_classes(dataset, classes)
+    return dataset if spec.places is None else with_places(dataset, spec.places)
 
 
 def domains_of(spec: DataSpec, roots: Mapping[str, str]) -> tuple[str, ...]:
     """The names of a data set's domains, without reading one example."""
-    return domain_names(spec.dataset, root_of(spec, roots))
+    columns = {} if spec.domain_by is None else {"domain_by": spec.domain_by}
+    return domain_names(spec.dataset, root_of(spec, roots), **columns)
 
 
-def find_domains(spec: DataSpec, roots: Mapping[str, str]) -> dict[str, int]:
-    """The domains of a data set with their sizes, in order; no image is read."""
-    if kind_of(spec) == "images":
-        folder = list_images(spec.dataset, root_of(spec, roots) or "")
-        return dict(zip(folder.domains, map(len, folder.labels), strict=True))
-    dataset = open_spec(spec, roots)
-    return dict(zip(dataset.domains, dataset.sizes, strict=True))
+def targets_of(spec: DataSpec, roots: Mapping[str, str]) -> tuple[str, ...]:
+    """What the runs on a data set may hold out: its domains, or the places inside them."""
+    domains = domains_of(spec, roots)
+    return domains if spec.places is None else place_names(domains, spec.places)
+
+
+def image_domains(spec: DataSpec, roots: Mapping[str, str]) -> dict[str, int]:
+    """The domains of a data set of images with their sizes, in order; no image is read."""
+    folder = list_images(spec.dataset, root_of(spec, roots) or "")
+    return dict(zip(folder.domains, map(len, folder.labels), strict=True))
 
 
 def kind_of(spec: DataSpec) -> Kind:
@@ -101,9 +118,9 @@ def with_domains(study: Study, roots: Mapping[str, str]) -> tuple[Study, tuple[s
             absent.append(spec.name)
             data.append(spec)
             continue
-        domains = domains_of(spec, roots)
-        check_held_out(spec, domains)
-        held_out = spec.held_out or tuple((domain,) for domain in domains)
+        targets = targets_of(spec, roots)
+        check_held_out(spec, targets)
+        held_out = spec.held_out or tuple((name,) for name in targets)
         data.append(replace(spec, held_out=held_out))
     return replace(study, data=tuple(data)), tuple(absent)
 
@@ -118,9 +135,9 @@ def _is_found(spec: DataSpec, roots: Mapping[str, str]) -> bool:
 
 def check_roots(study: Study, roots: Mapping[str, str]) -> None:
     """Refuse --data for a data set that the study does not have."""
-    names = [spec.name for spec in study.data]
+    names = list(dict.fromkeys(spec.part_of or spec.name for spec in study.data))
     for name in roots:
-        if name not in names:
+        if name not in (*names, *(spec.name for spec in study.data)):
             raise InputError(
                 f"Expected --data for {', '.join(names)}, but got {name!r}: use one of these."
             )

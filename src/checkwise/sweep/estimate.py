@@ -59,7 +59,7 @@ def _of_one(study: Study, spec: DataSpec, roots: Mapping[str, str]) -> Estimate:
         network = replace(network, kind="mlp")
     data = prepare(examples, network) if kind != "activations" else _activations(study, examples)
     key = RunKey("made-up", study.algorithms[0], (examples.domains[0],), 0, 0)
-    config = run_config(replace(study, network=network), key, data)
+    config = run_config(replace(study, network=network, split_by="examples"), key, data)
     algorithm, sampler = build_run(config, data)
     sources = list(range(1, len(sizes)))
     update = _seconds(
@@ -68,17 +68,23 @@ def _of_one(study: Study, spec: DataSpec, roots: Mapping[str, str]) -> Estimate:
     rows = np.arange(_ROWS)
     evaluate = _seconds(lambda: algorithm.predict(data.inputs.rows(0, rows))) / _ROWS
     records = len(record_steps(study.steps, study.record_every))
-    evaluated = sum(sizes) * study.holdout + max(sizes) * (1 - study.holdout)
+    validated = sum(sizes) * study.holdout * (2 if study.split_by == "both" else 1)
+    evaluated = validated + _held_out(study, spec, max(sizes))
     weights = sum(t.numel() * t.element_size() for t in algorithm.deployable_state().values())
     saved_share = {"all": 1.0, "feasible": FEASIBLE_SHARE, "none": 0.0}[study.keep]
-    logits_share = {"none": 0.0, "source": study.holdout, "all": 1.0}[study.logits]
-    logits_bytes = sum(sizes) * logits_share * classes * 4
+    logits_rows = {"none": 0.0, "source": validated, "all": evaluated}[study.logits]
+    logits_bytes = logits_rows * classes * 4
     per_record = weights * saved_share + _LINE_BYTES * len(sizes) + logits_bytes
     preparing = 0.0
     if study.network.kind == "backbone" and study.network.tune != "all":
         preparing = sum(sizes) / EXTRACTED_PER_SECOND
     per_run = study.steps * update + records * (evaluated * evaluate + 0.03)
     return Estimate(per_run, per_run, preparing, records * per_record / 1e9)
+
+
+def _held_out(study: Study, spec: DataSpec, largest: int) -> float:
+    """Examples of a held-out domain, or place, that are evaluated."""
+    return largest * (1 - study.holdout) if spec.places is None else largest / spec.places
 
 
 def _shape(

@@ -21,6 +21,12 @@ def inner_study(study: Study, roots: Mapping[str, str]) -> Study:
 
     Weights and logits are not kept: only the results on the further domain are needed.
     """
+    if study.draws or any(spec.places for spec in study.data):
+        reason = "draws" if study.draws else "places"
+        raise InputError(
+            f"Expected a study with seeds that inner runs share and with whole domains held out, "
+            f"but {study.name} has `{reason}`: leave-one-domain-out validation cannot use it."
+        )
     data = tuple(_inner(spec, domains_of(spec, roots)) for spec in study.data)
     return replace(
         study, name=f"{study.name}{INNER}", data=data, keep="none", logits="none", averages=()

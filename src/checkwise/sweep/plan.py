@@ -15,8 +15,8 @@ from checkwise.store import layout
 from checkwise.store.atomic_write import write_text, writing
 from checkwise.store.cohort import CohortRecord, is_cohort, open_cohort, write_cohort
 from checkwise.store.safe_read import has_file
-from checkwise.sweep.datasets import open_spec
-from checkwise.sweep.study import DataSpec, Study
+from checkwise.sweep.datasets import targets_of
+from checkwise.sweep.study import Study
 from checkwise.train.build import TrainingData
 from checkwise.train.config import RunConfig
 from checkwise.train.hparams import hparams_for
@@ -24,20 +24,27 @@ from checkwise.train.hparams import hparams_for
 
 def plan(study: Study, roots: Mapping[str, str]) -> list[RunKey]:
     """Every run of a study; the data are opened only where the study says "each"."""
-    return [
-        RunKey(spec.name, algorithm, held_out, hparams_seed, trial_seed)
-        for spec in study.data
-        for hparams_seed in study.hparams_seeds
-        for trial_seed in study.trial_seeds
-        for algorithm in study.algorithms
-        for held_out in _held_out(spec, roots)
-    ]
+    keys = []
+    for spec in study.data:
+        held_out = spec.held_out or tuple((name,) for name in targets_of(spec, roots))
+        cells = [(algorithm, names) for algorithm in study.algorithms for names in held_out]
+        seeds = [study.seeds(spec.name, *cell) for cell in cells]
+        for number in range(len(seeds[0])):
+            keys += [
+                RunKey(spec.name, *cell, *of_cell[number])
+                for cell, of_cell in zip(cells, seeds, strict=True)
+            ]
+    _check_own_draws(study, keys)
+    return keys
 
 
-def _held_out(spec: DataSpec, roots: Mapping[str, str]) -> tuple[tuple[str, ...], ...]:
-    if spec.held_out is not None:
-        return spec.held_out
-    return tuple((domain,) for domain in open_spec(spec, roots).domains)
+def _check_own_draws(study: Study, keys: list[RunKey]) -> None:
+    """Refuse two runs with one trial seed where every run has its own draw."""
+    if study.draws and len({key.trial_seed for key in keys}) != len(keys):
+        raise InputError(
+            f"Expected a seed of its own for each of the {len(keys)} runs of {study.name}, but two "
+            "fall together: give the data set another `name`."
+        )
 
 
 def make_cohort(study: Study, out: Path, roots: Mapping[str, str]) -> CohortRecord:
@@ -127,7 +134,7 @@ def _differences(one: Study, other: Study) -> list[str]:
 
 def run_config(study: Study, key: RunKey, data: TrainingData) -> RunConfig:
     """The complete configuration of one run."""
-    held_out = [data.dataset.domain_index(name) for name in key.held_out]
+    held_out = [data.dataset.target_index(name) for name in key.held_out]
     return RunConfig(
         key=key,
         fingerprint=data.dataset.fingerprint,

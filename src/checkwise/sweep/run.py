@@ -46,7 +46,7 @@ def prepare_caches(
     for spec in study.data:
         dataset = open_spec(spec, roots, progress=progress)
         for name in (name for names in spec.held_out or () for name in names):
-            dataset.domain_index(name)
+            dataset.target_index(name)
         freeze(dataset, study.network, device=default_device(), progress=progress)
     # Compiles the kernels here, instead of in every worker at once.
     metrics.evaluate(logits=np.zeros((2, 2), np.float32), labels=np.array([0, 1]))

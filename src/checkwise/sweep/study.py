@@ -6,13 +6,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
+from checkwise.data.seeds import draw_seed
 from checkwise.errors import InputError
 from checkwise.metrics import METRICS
 from checkwise.plugins import Plugin
 from checkwise.store import layout
 from checkwise.train.config import NetworkConfig, RunSettings, plain_facts
-from checkwise.train.hparams import Value
+from checkwise.train.hparams import LogUniform, Value
 
+Fixed: TypeAlias = Value | tuple[Value, ...] | LogUniform
+Seeds: TypeAlias = tuple[int, int]
 Role: TypeAlias = Literal["development", "evaluation"]
 OWN = ("ImageFolder", "Features")  # readers of a user's own data, which have no name of their own
 
@@ -24,6 +27,11 @@ class DataSpec:
     ``name`` is its name in runs and results; ``dataset`` names the reader. ``held_out`` lists the
     sets of domains to hold out, one set per run; None means each domain in turn. ``root`` is where
     the data are, if the study file has it.
+
+    ``domain_by`` and ``groups`` are columns of a feature file. With ``places`` the groups of every
+    domain are dealt into so many places, which are held out instead of domains. ``classes`` are
+    the only ones that stay; ``class_subset`` (k of n) is such a choice by number, of a data set
+    that ``--data`` calls ``part_of``.
     """
 
     dataset: str
@@ -33,15 +41,37 @@ class DataSpec:
     size: int | None = None
     deduplicate: bool = False
     root: str | None = None
+    domain_by: str | None = None
+    groups: str | None = None
+    places: int | None = None
+    classes: tuple[str, ...] = ()
+    class_subset: tuple[int, int] | None = None
+    part_of: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for ``cohort.json``; where the data are is no part of a study."""
+        facts = asdict(self)
+        del facts["root"]
+        return {
+            name: value
+            for name, value in facts.items()
+            if name not in _COLUMNS or value not in (None, ())
+        }
+
+
+# Left out of the plan where they are not used, so that plans of older versions stay the same.
+_COLUMNS = ("domain_by", "groups", "places", "classes", "class_subset", "part_of")
 
 
 @dataclass(frozen=True)
 class Study(RunSettings):
     """What a sweep trains: every algorithm × held-out set × hparams seed × trial seed.
 
-    With ``shared_init`` runs that differ in their seeds alone begin from the same weights. A
-    hyperparameter in ``hparams`` has one value for all runs, or a tuple with one value per
-    hyperparameter seed.
+    With ``draws`` every algorithm and held-out set has so many runs instead, each with seeds that
+    no other run has; ``hparams_seeds`` then number them from 1 and ``trial_seeds`` are empty. With
+    ``shared_init`` runs that differ in their seeds alone begin from the same weights. A
+    hyperparameter in ``hparams`` has one value for all runs, a tuple with one value per
+    hyperparameter seed, or a range that every run draws from.
     """
 
     name: str
@@ -50,21 +80,25 @@ class Study(RunSettings):
     hparams_seeds: tuple[int, ...]
     trial_seeds: tuple[int, ...]
     shared_init: bool = False
-    hparams: Mapping[str, Value | tuple[Value, ...]] = field(default_factory=dict)
+    hparams: Mapping[str, Fixed] = field(default_factory=dict)
+    draws: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for ``cohort.json``; where the data are is no part of a study."""
-        facts = {**asdict(self), "hparams": dict(self.hparams)}
+        facts = asdict(self)
         facts["network"] = self.network.as_dict()
-        for spec in facts["data"]:
-            del spec["root"]
+        facts["data"] = tuple(spec.as_dict() for spec in self.data)
+        facts["hparams"] = {
+            name: asdict(value) if isinstance(value, LogUniform) else value
+            for name, value in self.hparams.items()
+        }
         runs = ("network", "algorithms", "hparams_seeds", "trial_seeds")
         schedule = ("steps", "record_every", "holdout", "augment")
         return plain_facts(
             facts,
             first=("name", "data", *runs, *schedule),
-            last=("averages", "shared_init", "hparams", "plugins", "metrics"),
-            optional=("shared_init",),
+            last=("averages", "shared_init", "hparams", "plugins", "metrics", "draws"),
+            optional=("shared_init", "draws"),
         )
 
     @classmethod
@@ -94,7 +128,13 @@ class Study(RunSettings):
         named = {plugin.name: plugin.sha256 for plugin in plugins}
         return replace(self, plugins=named, metrics=own if named else {})
 
-    def overrides(self, hparams_seed: int) -> dict[str, Value]:
+    def seeds(self, dataset: str, algorithm: str, held_out: tuple[str, ...]) -> list[Seeds]:
+        """The hparams seed and trial seed of every run of one algorithm on one held-out set."""
+        if not self.draws:
+            return [(h, t) for h in self.hparams_seeds for t in self.trial_seeds]
+        return [(i, draw_seed(dataset, algorithm, held_out, i)) for i in self.hparams_seeds]
+
+    def overrides(self, hparams_seed: int) -> dict[str, Value | LogUniform]:
         """The hyperparameters that the study fixes for runs with this seed."""
         listed = [name for name, value in self.hparams.items() if isinstance(value, tuple)]
         if listed and hparams_seed not in self.hparams_seeds:
@@ -112,6 +152,12 @@ class Study(RunSettings):
     def narrowed(self, **only: tuple[Any, ...]) -> Study:
         """The study with fewer ``algorithms``, ``hparams_seeds``, ``trial_seeds``, ``held_out``."""
         held_out = only.pop("held_out", ())
+        if self.draws and only.get("trial_seeds"):
+            raise InputError(
+                f"Expected no trial seed, because every run of the study {self.name} has its own, "
+                f"but got {only['trial_seeds'][0]}: choose runs by --hparams-seed, which numbers "
+                "the draws from 1."
+            )
         for key, values in only.items():
             known = getattr(self, key)
             for value in values:
@@ -131,9 +177,9 @@ class Study(RunSettings):
                 )
         fewer: dict[str, Any] = {key: values for key, values in only.items() if values}
         seeds = fewer.get("hparams_seeds", self.hparams_seeds)
-        by_seed = [self.overrides(seed) for seed in seeds]
+        at = [self.hparams_seeds.index(seed) for seed in seeds]
         hparams = {
-            name: tuple(values[name] for values in by_seed) if isinstance(value, tuple) else value
+            name: tuple(value[i] for i in at) if isinstance(value, tuple) else value
             for name, value in self.hparams.items()
         }
         return replace(self, data=data, hparams=hparams, **fewer)
@@ -147,13 +193,25 @@ def _only(spec: DataSpec, held_out: tuple[str, ...]) -> tuple[tuple[str, ...], .
 
 def _parsed(facts: dict[str, Any]) -> Study:
     facts["data"] = tuple(
-        DataSpec(**{**spec, "held_out": _tuples(spec["held_out"])}) for spec in facts["data"]
+        DataSpec(
+            **{
+                **spec,
+                "held_out": _tuples(spec["held_out"]),
+                "classes": tuple(spec.get("classes", ())),
+                "class_subset": tuple(spec["class_subset"]) if "class_subset" in spec else None,
+            }
+        )
+        for spec in facts["data"]
     )
     facts["network"] = NetworkConfig(**facts["network"])
     for name in ("algorithms", "hparams_seeds", "trial_seeds", "averages"):
         facts[name] = tuple(facts.get(name, ()))
     facts["hparams"] = {
-        name: tuple(value) if isinstance(value, list) else value
+        name: LogUniform(**value)
+        if isinstance(value, dict)
+        else tuple(value)
+        if isinstance(value, list)
+        else value
         for name, value in facts.get("hparams", {}).items()
     }
     return Study(**facts)

@@ -11,9 +11,10 @@ from typing import Any, Final, cast, get_args
 
 from checkwise.errors import InputError
 from checkwise.store.retention import KEEPS, Keep
+from checkwise.store.validation import SPLIT_BY, SplitBy
 from checkwise.sweep.executors import ExecutorSettings
 from checkwise.sweep.executors.table import parse_executor
-from checkwise.sweep.study import OWN, DataSpec, Role, Study
+from checkwise.sweep.study import OWN, DataSpec, Fixed, Role, Study
 from checkwise.sweep.toml_table import Key, TomlTable, near
 from checkwise.text import is_plain
 from checkwise.train.config import (
@@ -29,7 +30,7 @@ from checkwise.train.config import (
     RunSettings,
     Tune,
 )
-from checkwise.train.hparams import Value
+from checkwise.train.hparams import Hyperparameter, LogUniform
 
 LARGEST_FILE = 1 << 20  # bytes; a study file has a few thousand
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
@@ -113,29 +114,49 @@ def parse_study(
         means="one run for each",
         others="; add your own with --plugin FILE.py",
     )
-    seeds = runs.seeds(
-        "hparams_seeds",
-        (0,),
-        means="0 means the default hyperparameters; any other seed draws them at random",
-    )
-    trials = runs.seeds(
-        "trial_seeds", (0,), means="seeds of the splits, the initial weights and the sampling"
-    )
     study = Study(
         name=name,
         data=data,
         network=network,
         algorithms=names,
-        hparams_seeds=seeds,
-        trial_seeds=trials,
+        **_seeds(runs, hparams, file),
         **_schedule(training, network),
         **_records(records),
-        hparams=_hparams(hparams, len(seeds), file),
     )
     for section in (runs, training, records):
         section.finish()
     _check_together(study, file)
     return study
+
+
+def _seeds(table: TomlTable, hparams: Any, file: str) -> dict[str, Any]:
+    """The seeds of the runs, or how many draws of its own every cell has."""
+    draws = table.whole(
+        "draws",
+        0,
+        shown="none",
+        means="instead of seeds: so many runs of each algorithm and held-out set, each with a "
+        "split, initial weights and random hyperparameters that no other run has",
+    )
+    seeds = table.seeds(
+        "hparams_seeds",
+        (0,),
+        means="0 means the default hyperparameters; any other seed draws them at random",
+    )
+    trials = table.seeds(
+        "trial_seeds", (0,), means="seeds of the splits, the initial weights and the sampling"
+    )
+    if draws:
+        for key in ("hparams_seeds", "trial_seeds"):
+            if table.has(key):
+                raise table.refuse(key, "left out beside `draws`", table.raw(key), "remove one")
+        seeds, trials = tuple(range(1, draws + 1)), ()
+    return {
+        "hparams_seeds": seeds,
+        "trial_seeds": trials,
+        "draws": draws or None,
+        "hparams": _hparams(hparams, 0 if draws else len(seeds), file),
+    }
 
 
 def _schedule(table: TomlTable, network: NetworkConfig) -> dict[str, Any]:
@@ -156,6 +177,16 @@ def _schedule(table: TomlTable, network: NetworkConfig) -> dict[str, Any]:
             above=0,
             below=1,
             means="share of every domain used for validation",
+        ),
+        "split_by": cast(
+            SplitBy,
+            table.text(
+                "split_by",
+                RunSettings.split_by,
+                among=SPLIT_BY,
+                means="what validation holds out: examples, whole `groups` of [data], or both, "
+                "as two validation sets along one training",
+            ),
         ),
         "augment": table.flag(
             "augment",
@@ -225,7 +256,7 @@ def _data(
             f"Expected a table [data] with `dataset` and `held_out`, but got none in {file}: "
             "add it."
         )
-    specs = [_data_set(table("data", values), role, folder) for values in tables]
+    specs = [spec for values in tables for spec in _data_set(table("data", values), role, folder)]
     names = [spec.name for spec in specs]
     if len(set(names)) != len(names):
         raise InputError(
@@ -235,7 +266,7 @@ def _data(
     return tuple(specs)
 
 
-def _data_set(table: TomlTable, role: Role, folder: Path) -> DataSpec:
+def _data_set(table: TomlTable, role: Role, folder: Path) -> list[DataSpec]:
     from checkwise.data import dataset_names
 
     dataset = table.text(
@@ -271,9 +302,70 @@ def _data_set(table: TomlTable, role: Role, folder: Path) -> DataSpec:
             "deduplicate", False, means="leave out duplicate images, within and across domains"
         ),
         root=None if place is None else str(place),
+        **_columns(table, dataset),
+    )
+    subsets = table.whole(
+        "class_subsets",
+        0,
+        shown="none",
+        means="deals the classes into so many disjoint subsets (every n-th class), each a data set "
+        "of its own: NAME-1, NAME-2 …",
     )
     table.finish()
-    return spec
+    if subsets and spec.classes:
+        raise table.refuse("class_subsets", "left out beside `classes`", subsets, "remove one")
+    return _class_subsets(spec, subsets) if subsets else [spec]
+
+
+def _columns(table: TomlTable, dataset: str) -> dict[str, Any]:
+    """Which columns of a feature file say what, and which of its classes stay."""
+    columns: dict[str, Any] = {
+        "domain_by": table.optional_text(
+            "domain_by",
+            shown="`domain`",
+            means="the column of a feature file that says which domain an example is of",
+        ),
+        "groups": table.optional_text(
+            "groups",
+            means="the column of a feature file that says which examples belong together: a site, "
+            "a patient, a device",
+        ),
+        "places": table.whole(
+            "places",
+            0,
+            shown="none",
+            means="deals the `groups` of every domain into so many places, to be held out instead "
+            "of whole domains; the other groups of the domain are trained on",
+        )
+        or None,
+    }
+    for key, value in columns.items():
+        if value is not None and dataset != "Features":
+            raise table.refuse(key, "left out, for it is about feature files", value, "remove it")
+    if columns["places"] is not None and columns["groups"] is None:
+        wanted = "left out without `groups`"
+        raise table.refuse("places", wanted, columns["places"], "name the column of the groups")
+    wanted = "a list of different class names"
+    classes = table.described("classes", wanted, shown="all", means="the only classes that stay")
+    if classes is not None:
+        named = isinstance(classes, list) and all(isinstance(name, str) for name in classes)
+        if not named or not classes or len(set(classes)) != len(classes):
+            raise table.refuse("classes", wanted, classes)
+        columns["classes"] = tuple(classes)
+    return columns
+
+
+def _class_subsets(spec: DataSpec, count: int) -> list[DataSpec]:
+    width = len(str(count))
+    return [
+        replace(
+            spec,
+            name=f"{spec.name}-{number:0{width}d}",
+            class_subset=(number, count),
+            part_of=spec.name,
+        )
+        for number in range(1, count + 1)
+    ]
 
 
 def _own_name(place: Path | None) -> str | None:
@@ -360,30 +452,47 @@ def _network(table: TomlTable) -> NetworkConfig:
     return network
 
 
-def _hparams(values: Any, seeds: int, file: str) -> dict[str, Value | tuple[Value, ...]]:
+def _hparams(values: Any, seeds: int, file: str) -> dict[str, Fixed]:
     from checkwise.train.hparams import known_names
     from checkwise.train.hparams import table as hparam_rows
 
     table = TomlTable(values, "hparams", file)
     rows = {row.name: row for row in hparam_rows()}
-    hparams: dict[str, Value | tuple[Value, ...]] = {}
+    hparams: dict[str, Fixed] = {}
     for name in known_names():
         value = table.raw(name)
         if value is None:
             continue
         if isinstance(value, list) and len(value) != seeds:
-            wanted = f"one number, or one for each of the {seeds} hyperparameter seeds"
+            listed = f", one for each of the {seeds} hyperparameter seeds" if seeds else ""
+            wanted = f"one number{listed}, or a range {{low = …, high = …}}"
             raise table.refuse(name, wanted, value)
         try:
-            hparams[name] = (
-                tuple(rows[name].checked(entry) for entry in value)
-                if isinstance(value, list)
-                else rows[name].checked(value)
-            )
+            hparams[name] = _fixed(rows[name], value)
         except InputError as error:
             raise InputError(f"{error} ([hparams] of {file})") from None
     table.finish()
     return hparams
+
+
+def _fixed(row: Hyperparameter, value: Any) -> Fixed:
+    if isinstance(value, list):
+        return tuple(row.checked(entry) for entry in value)
+    if not isinstance(value, Mapping):
+        return row.checked(value)
+    ends = {name: value.get(name) for name in ("low", "high")}
+    if set(value) != set(ends) or not all(type(end) in (int, float) for end in ends.values()):
+        raise InputError(
+            f"Expected a range of `{row.name}` as {{low = …, high = …}}, but got "
+            f"{dict(value)!r:.80}: name both ends."
+        )
+    low, high = row.checked(ends["low"]), row.checked(ends["high"])
+    if not 0 < low < high:
+        raise InputError(
+            f"Expected 0 < low < high in the range of `{row.name}`, but got {low:g} and {high:g}: "
+            "correct them."
+        )
+    return LogUniform(low, high)
 
 
 def _check_together(study: Study, file: str) -> None:
@@ -397,6 +506,12 @@ def _check_together(study: Study, file: str) -> None:
             f"Expected more than {SMA_START} updates for the average 'sma', which starts at step "
             f"{SMA_START}, but got `steps` = {study.steps} in {file}: raise `steps`, or leave out "
             "'sma'."
+        )
+    ungrouped = [spec.name for spec in study.data if spec.groups is None]
+    if study.split_by != "examples" and ungrouped:
+        raise InputError(
+            f"Expected `groups` in [data] for split_by = {study.split_by!r}, but {ungrouped[0]} "
+            f"has none in {file}: name the column of the groups."
         )
     if study.record_every > study.steps:
         raise InputError(

@@ -171,6 +171,10 @@ class TomlTable:
                 raise self.refuse(key, f"names among {', '.join(among)}", name, advice)
         return tuple(value)
 
+    def has(self, key: str) -> bool:
+        """Whether the file has the key."""
+        return key in self._values
+
     def raw(self, key: str, default: Any = None) -> Any:
         """The value as it is, for a table that is read by itself."""
         self._known.append(key)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
-from checkwise.data import DomainDataset, MinibatchSampler, split
+from checkwise.data import DomainDataset, MinibatchSampler
 from checkwise.data.manifest import Progress
+from checkwise.data.run_splits import SourceSplit, source_domains, source_splits, target_rows
 from checkwise.errors import InputError
 from checkwise.train.algorithms import Algorithm, build_algorithm
 from checkwise.train.config import NetworkConfig, RunConfig
-from checkwise.train.evaluation import Part
+from checkwise.train.evaluation import Part, Role, validation_roles
 from checkwise.train.hparams import Kind
 from checkwise.train.inputs import Indices, Inputs, build_inputs
 from checkwise.train.networks import (
@@ -101,57 +101,50 @@ def build_run(config: RunConfig, data: TrainingData) -> tuple[Algorithm, Minibat
     return algorithm, MinibatchSampler(pools, batch_size=batch, seed=config.training_seed)
 
 
-def source_domains(config: RunConfig, dataset: DomainDataset) -> list[int]:
+def trained_domains(config: RunConfig, dataset: DomainDataset) -> list[int]:
     """Indices of the domains that are trained on."""
-    held_out = [dataset.domain_index(name) for name in config.key.held_out]
-    check_sources(config.key.held_out, dataset.domains, dataset.name)
-    return [d for d in range(len(dataset.domains)) if d not in held_out]
-
-
-def check_sources(held_out: Sequence[str], domains: Sequence[str], name: str) -> None:
-    """Refuse to hold out every domain of a data set."""
-    if set(domains) <= set(held_out):
-        raise InputError(
-            f"Expected at least one source domain, but all of {', '.join(domains)} are held out "
-            f"of {name}: hold out fewer domains."
-        )
+    return source_domains(dataset, config.key.held_out)
 
 
 def source_pools(config: RunConfig, dataset: DomainDataset) -> list[Indices]:
     """The rows of every source domain that are trained on: its `in` split."""
-    return [inside for _, inside, _ in _splits(config, dataset, source=True)]
+    return [part.train for part in splits_of(config, dataset)]
+
+
+def splits_of(config: RunConfig, dataset: DomainDataset) -> list[SourceSplit]:
+    """The splits of every source domain of a run."""
+    return source_splits(
+        dataset,
+        config.key.held_out,
+        split_by=config.split_by,
+        trial_seed=config.key.trial_seed,
+        holdout=config.holdout,
+    )
 
 
 def evaluated_parts(config: RunConfig, dataset: DomainDataset) -> list[Part]:
-    """Every source `out` split, every held-out domain's `in` split, with `source_in` also those."""
+    """Every validation set, with `source_in` also what is trained on, then what is held out."""
 
-    def part(role: str, domain: int, rows: Indices) -> Part:
-        labels = dataset.y[domain][rows]
-        return Part(role, dataset.domains[domain], domain, rows, labels)  # type: ignore[arg-type]
+    def part(role: Role, name: str, domain: int, rows: Indices) -> Part:
+        groups = dataset.groups[domain][rows] if dataset.groups else None
+        return Part(role, name, domain, rows, dataset.y[domain][rows], groups=groups)
 
-    sources = list(_splits(config, dataset, source=True))
-    parts = [part("source", domain, out) for domain, _, out in sources]
+    sources = [(dataset.domains[split.domain], split) for split in splits_of(config, dataset)]
+    parts = []
+    for number, role in enumerate(validation_roles(config)):
+        for name, split in sources:
+            rows = [*split.validation.values()][number]
+            parts.append(part(role, name, split.domain, rows))
     if config.source_in:
-        parts += [part("source_in", domain, inside) for domain, inside, _ in sources]
-    targets = _splits(config, dataset, source=False)
-    return parts + [part("heldout", domain, inside) for domain, inside, _ in targets]
-
-
-def _splits(
-    config: RunConfig, dataset: DomainDataset, *, source: bool
-) -> list[tuple[int, Indices, Indices]]:
-    sources = source_domains(config, dataset)
-    splits = []
-    for domain, size in enumerate(dataset.sizes):
-        if (domain in sources) == source:
-            inside, out = split(
-                size,
-                domain_index=domain,
-                trial_seed=config.key.trial_seed,
-                holdout=config.holdout,
-            )
-            splits.append((domain, inside, out))
-    return splits
+        parts += [part("source_in", name, split.domain, split.train) for name, split in sources]
+    # In the order of the data set: the last bits of logits depend on their place in a batch.
+    for name in sorted(config.key.held_out, key=dataset.target_index):
+        domain, rows = target_rows(
+            dataset, name, trial_seed=config.key.trial_seed, holdout=config.holdout
+        )
+        held_out = part("heldout", name, domain, rows)
+        parts.append(replace(held_out, split="all") if dataset.places else held_out)
+    return parts
 
 
 def _network(config: RunConfig, data: TrainingData) -> Network:

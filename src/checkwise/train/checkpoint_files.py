@@ -14,8 +14,8 @@ from torch import Tensor
 from checkwise.extras import naming_extras
 from checkwise.store import layout
 from checkwise.store.atomic_write import make_folders_in, write_bytes
-from checkwise.train.config import Logits
-from checkwise.train.evaluation import Outputs
+from checkwise.train.config import RunConfig
+from checkwise.train.evaluation import Outputs, Role, validation_roles
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
@@ -30,31 +30,38 @@ def write_weights(folder: Path, step: int, state: Mapping[str, Tensor]) -> None:
     write_bytes(path, save(tensors, metadata={"step": str(step)}))
 
 
-def write_predictions(folder: Path, step: int, outputs: Outputs, logits: Logits) -> None:
-    """Logits and labels by domain: ``<domain>.logits`` and ``<domain>.labels`` in an npz.
+def write_predictions(folder: Path, step: int, outputs: Outputs, config: RunConfig) -> None:
+    """Logits, labels and groups by domain: ``<domain>.logits`` and so on in an npz.
 
-    Source and held-out domains go to separate files.
+    Validation sets and held-out domains go to separate files.
     """
-    held_out = outputs.of("heldout")
-    parts = (outputs.of("source"), *({domain: held_out[domain]} for domain in held_out))
-    for name, part in zip(predictions_files(step, logits, tuple(held_out)), parts, strict=False):
-        _write(make_folders_in(folder, name), part)
+    held_out = tuple(outputs.of("heldout"))
+    parts: list[tuple[Role, Sequence[str]]] = [
+        *((role, tuple(outputs.of(role))) for role in validation_roles(config)),
+        *(("heldout", (domain,)) for domain in held_out),
+    ]
+    for name, part in zip(predictions_files(step, config, held_out), parts, strict=False):
+        _write(make_folders_in(folder, name), outputs, *part)
 
 
-def predictions_files(step: int, logits: Logits, held_out: Sequence[str]) -> list[str]:
+def predictions_files(step: int, config: RunConfig, held_out: Sequence[str]) -> list[str]:
     """The files of a step's predictions: the source domains' first, then each held-out domain's."""
-    if logits == "none":
+    if config.logits == "none":
         return []
-    source = layout.source_predictions_file(step)
-    if logits == "source":
-        return [source]
-    return [source, *(layout.heldout_predictions_file(domain, step) for domain in held_out)]
+    source = [layout.source_predictions_file(step), layout.groups_predictions_file(step)]
+    source = source[: len(validation_roles(config))]
+    if config.logits == "source":
+        return source
+    return [*source, *(layout.heldout_predictions_file(domain, step) for domain in held_out)]
 
 
-def _write(path: Path, parts: Mapping[str, tuple[NDArray[np.float32], NDArray[np.int64]]]) -> None:
+def _write(path: Path, outputs: Outputs, role: Role, domains: Sequence[str]) -> None:
     arrays: dict[str, NDArray[np.generic]] = {}
-    for domain, (z, y) in parts.items():
-        arrays[f"{domain}.logits"], arrays[f"{domain}.labels"] = z, y
+    logits, groups = outputs.of(role), outputs.groups(role)
+    for domain in domains:
+        arrays[f"{domain}.logits"], arrays[f"{domain}.labels"] = logits[domain]
+        if domain in groups:
+            arrays[f"{domain}.groups"] = groups[domain].astype(np.int32)
     write_bytes(path, _npz(arrays))
 
 

@@ -23,6 +23,7 @@ from checkwise.errors import InputError
 from checkwise.metrics.settings import BANDWIDTH, BINS
 from checkwise.records import RunKey
 from checkwise.store.retention import Keep
+from checkwise.store.validation import SplitBy
 from checkwise.text import shown
 from checkwise.train.hparams import Value
 
@@ -69,6 +70,7 @@ class RunSettings:
 
     ``steps`` counts updates; a record is written at every ``record_every``-th step and the last.
     ``keep_delta_pp`` is a decimal in percentage points, as text so that it means what was written.
+    ``split_by`` says whether validation holds out examples, whole groups, or both side by side.
     ``averages`` names averages of the weights that are taken during training. ``plugins`` maps the
     plugins in use to the SHA-256 of their files, ``metrics`` the metrics that they add to the
     journals to "lower" or "higher".
@@ -85,6 +87,7 @@ class RunSettings:
     logits: Logits = "none"
     source_in: bool = False
     augment: bool = False
+    split_by: SplitBy = "examples"
     averages: tuple[Average, ...] = ()
     plugins: Mapping[str, str] = field(default_factory=dict)
     metrics: Mapping[str, str] = field(default_factory=dict)
@@ -165,11 +168,12 @@ def plain_facts(
     return {name: facts[name] for name in (*first, *between, *last) if name not in unused}
 
 
-_OPTIONAL = ("averages", "plugins", "metrics")
+_OPTIONAL = ("averages", "plugins", "metrics", "split_by")
 
 
 def _is_unused(value: object) -> bool:
-    return value is None or value is False or (isinstance(value, Sized) and not len(value))
+    default = value is None or value is False or value == RunSettings.split_by
+    return default or (isinstance(value, Sized) and not len(value))
 
 
 def check_same(config: RunConfig, recorded: Mapping[str, Any], where: object) -> None:

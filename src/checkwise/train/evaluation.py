@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -13,23 +13,30 @@ from torch import Tensor
 
 from checkwise import metrics
 from checkwise.metrics.report import NAMES
+from checkwise.store import validation
 from checkwise.train.algorithms import Algorithm
 from checkwise.train.config import RunConfig
 from checkwise.train.inputs import Inputs
 
 Indices = NDArray[np.int64]
-Role: TypeAlias = Literal["source", "source_in", "heldout"]
+Role: TypeAlias = Literal["source", "source_groups", "source_in", "heldout"]
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Rows of one domain that are evaluated together: a split."""
+    """Rows of one domain that are evaluated together: a split, or ``all`` of a place.
+
+    ``domain`` is its name in results, ``index`` the domain that the rows belong to. ``groups`` says
+    which site or patient each example comes from, where the data set names them.
+    """
 
     role: Role
     domain: str
     index: int
     rows: Indices
     labels: NDArray[np.int64]
+    split: Literal["in", "all"] = "in"
+    groups: NDArray[np.int64] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +59,10 @@ class Outputs:
             for part, z in zip(self.parts, self.logits, strict=True)
             if part.role == role
         }
+
+    def groups(self, role: Role) -> dict[str, NDArray[np.int64]]:
+        """The groups of the same examples, where they are known."""
+        return {p.domain: p.groups for p in self.parts if p.role == role and p.groups is not None}
 
 
 class Evaluator:
@@ -93,22 +104,36 @@ class Evaluator:
         return torch.cat(logits)
 
 
+def validation_roles(config: RunConfig) -> tuple[Role, ...]:
+    """The validation sets of a run: its own, and whole groups where it has both."""
+    return ("source", "source_groups") if config.split_by == "both" else ("source",)
+
+
 def source_entry(outputs: Outputs, config: RunConfig) -> dict[str, Any]:
-    """The results of one model in a line of ``source.jsonl``: ``diverged``, ``domains``, ``in``."""
-    entry: dict[str, Any] = {"diverged": outputs.diverged("source")}
-    entry["domains"] = _measured(outputs, "source", entry["diverged"], config)
+    """The results of one model in a line of ``source.jsonl``: ``diverged``, ``domains``, ``in``.
+
+    Where a run has two validation sets, ``groups`` holds the results on whole groups.
+    """
+    roles = validation_roles(config)
+    diverged = any(outputs.diverged(role) for role in roles)
+    entry: dict[str, Any] = {"diverged": diverged}
+    for role in roles:
+        entry[_IN_JOURNAL[role]] = _measured(outputs, role, diverged, config)
     if config.source_in:
-        diverged = outputs.diverged("source_in")
-        entry["in"] = _measured(outputs, "source_in", diverged, config)
+        entry["in"] = _measured(outputs, "source_in", outputs.diverged("source_in"), config)
     return entry
+
+
+_IN_JOURNAL: Final = {"source": validation.OWN, "source_groups": validation.GROUPS}
 
 
 def heldout_entry(outputs: Outputs, domain: str, config: RunConfig) -> dict[str, Any]:
     """The results of one model in a line of ``heldout/<domain>.jsonl``."""
     diverged = outputs.diverged("heldout", domain)
+    part = next(p for p in outputs.parts if p.role == "heldout" and p.domain == domain)
     logits, labels = outputs.of("heldout")[domain]
     entry = _entry(logits, labels, diverged, config)
-    return {"diverged": diverged, "split": "in", **entry}
+    return {"diverged": diverged, "split": part.split, **entry}
 
 
 def _measured(

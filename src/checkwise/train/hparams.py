@@ -28,6 +28,18 @@ KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 
 
 @dataclass(frozen=True)
+class LogUniform:
+    """A range that every run draws its own value from; the logarithm is uniform."""
+
+    low: Value
+    high: Value
+
+    def draw(self, random: RandomState) -> float:
+        """One value."""
+        return float(math.exp(random.uniform(math.log(self.low), math.log(self.high))))
+
+
+@dataclass(frozen=True)
 class Hyperparameter:
     """One row of the table: which runs have it, its default, how it is drawn, what it may be.
 
@@ -45,6 +57,10 @@ class Hyperparameter:
     def applies_to(self, kind: Kind, algorithm: str) -> bool:
         """Whether a run of this algorithm on this kind of data reads the hyperparameter."""
         return kind in self.kinds and (self.algorithms is None or algorithm in self.algorithms)
+
+    def rounded(self, number: float) -> Value:
+        """A drawn number as a value: a count is rounded down, as the table's own draws are."""
+        return int(number) if isinstance(self.default, int) else number
 
     def checked(self, value: object) -> Value:
         """`value` as this hyperparameter's own type, or an InputError that says what it may be."""
@@ -175,14 +191,19 @@ def hparams_for(
     """The drawn hyperparameters with a study file's `overrides` in their place.
 
     A study fixes values for all its algorithms at once, so an override that another algorithm
-    or kind of data reads is ignored; a name that no row of the table has is an error.
+    or kind of data reads is ignored; a name that no row of the table has is an error. A
+    ``LogUniform`` is drawn from with the seed of the name, whatever the hparams seed.
     """
     hparams = draw_hparams(kind, algorithm, hparams_seed=hparams_seed, trial_seed=trial_seed)
     rows = {row.name: row for row in _rows(kind, algorithm)}
+    seed = seed_hash(hparams_seed, trial_seed)
     for name, value in (overrides or {}).items():
         if name not in known_names():
             raise InputError(unknown_name(name))
-        if name in rows:
+        if name in rows and isinstance(value, LogUniform):
+            drawn = value.draw(RandomState(seed_hash(seed, name)))
+            hparams[name] = rows[name].checked(rows[name].rounded(drawn))
+        elif name in rows:
             hparams[name] = rows[name].checked(value)
     return hparams
 

@@ -17,6 +17,8 @@ from typing import Any, Literal, TypeAlias
 import torch
 from torch import Tensor
 
+from checkwise.data import DomainDataset
+from checkwise.data.run_splits import described
 from checkwise.store import layout
 from checkwise.store.atomic_write import make_folders_in, writing
 from checkwise.store.done import (
@@ -34,7 +36,13 @@ from checkwise.store.run import read_run, write_continued_run, write_run
 from checkwise.store.safe_read import has_file
 from checkwise.train import resume
 from checkwise.train.averages import Averages
-from checkwise.train.build import TrainingData, build_run, evaluated_parts, source_domains
+from checkwise.train.build import (
+    TrainingData,
+    build_run,
+    evaluated_parts,
+    splits_of,
+    trained_domains,
+)
 from checkwise.train.checkpoint_files import predictions_files, write_predictions, write_weights
 from checkwise.train.config import RunConfig, check_same
 from checkwise.train.evaluation import Evaluator, Outputs, heldout_entry, source_entry
@@ -70,7 +78,7 @@ def train_run(
         return "finished"
     torch.set_num_threads(config.threads)
     with writing(folder), ExitStack() as stack:
-        start = _claim(folder, config)
+        start = _claim(folder, config, data.dataset)
         run = _Run(folder, config, data, lease, (*hooks, *_average_hooks(config)), start, stack)
         saved = time.monotonic()
         for step in range(run.updates, config.steps):
@@ -101,14 +109,16 @@ class _Start:
     text: str
 
 
-def _claim(folder: Path, config: RunConfig) -> _Start:
+def _claim(folder: Path, config: RunConfig, dataset: DomainDataset) -> _Start:
     """Check what the run left, and write ``run.json`` from what was checked."""
     if has_file(folder, layout.RUN):
         check_same(config, read_run(folder).config, folder)
     state = resume.load(folder)
     here = machine(config.device)
     if state is None:
-        return _Start(None, write_run(folder, config.key, config.as_dict(), machine=here))
+        split = described(dataset, config.key.held_out, splits_of(config, dataset))
+        text = write_run(folder, config.key, config.as_dict(), machine=here, split=split)
+        return _Start(None, text)
     resume.check(folder, state, config)
     text = write_continued_run(folder, state.run, updates=state.updates, machine=here)
     return _Start(state, text)
@@ -132,7 +142,7 @@ class _Run:
         self._lease = lease
         self._hooks = tuple(hooks)
         self._inputs = data.inputs
-        self._sources = source_domains(config, data.dataset)
+        self._sources = trained_domains(config, data.dataset)
         self._evaluate = Evaluator(data.inputs, evaluated_parts(config, data.dataset))
         self._algorithm, self._sampler = build_run(config, data)
         self._terms: dict[str, list[Tensor]] = {}
@@ -176,7 +186,7 @@ class _Run:
         for domain in self._config.key.held_out:
             entry = {"step": step, **heldout_entry(outputs, domain, self._config)}
             self._journals[layout.heldout_file(domain)].append(entry)
-        write_predictions(self._folder, step, outputs, self._config.logits)
+        write_predictions(self._folder, step, outputs, self._config)
         if step in keep:
             write_weights(self._folder, step, self._algorithm.deployable_state())
         self._lease.check()
@@ -229,7 +239,7 @@ class _Run:
             *(
                 name
                 for step in steps
-                for name in predictions_files(step, self._config.logits, self._config.key.held_out)
+                for name in predictions_files(step, self._config, self._config.key.held_out)
             ),
         ]
 

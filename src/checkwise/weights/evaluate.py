@@ -30,8 +30,8 @@ from checkwise.train.build import (
     build_run,
     evaluated_parts,
     prepare,
-    source_domains,
     source_pools,
+    trained_domains,
 )
 from checkwise.train.config import RunConfig, check_same
 from checkwise.train.evaluation import Evaluator, Outputs, Part, heldout_entry, source_entry
@@ -102,7 +102,7 @@ class OpenRun:
     def _batches(self, count: int) -> Iterator[Tensor]:
         """Minibatches like those of training, all domains together, from a seed of their own."""
         seed = seed_hash("batchnorm", self.config.training_seed)
-        domains = source_domains(self.config, self.data.dataset)
+        domains = trained_domains(self.config, self.data.dataset)
         pools = source_pools(self.config, self.data.dataset)
         batch = int(self.config.hparams["batch_size"])
         sampler = MinibatchSampler(pools, batch_size=batch, seed=seed)

@@ -1,0 +1,85 @@
+"""Places: whole groups put together inside each domain, to be held out one at a time.
+
+A file with four domains gives four held-out domains at most. Where its examples come from many
+sites or patients, several of these together make a place that a model has not seen, and every
+domain gives many of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from checkwise.data.dataset import DomainDataset, Place, fingerprint
+from checkwise.errors import InputError
+
+
+def with_places(dataset: DomainDataset, count: int) -> DomainDataset:
+    """Deal the groups of every domain into ``count`` places.
+
+    The largest group goes first, each into the place with the fewest examples so far; nothing is
+    random. Groups of one size go in the order of their names, and of equally small places the first
+    is taken.
+    """
+    if not dataset.groups:
+        raise InputError(
+            f"Expected groups to make places of, but {dataset.name} has none: set `groups` to the "
+            "column that names them."
+        )
+    names = iter(place_names(dataset.domains, count))
+    places = []
+    for domain, groups in enumerate(dataset.groups):
+        present = np.unique(groups)
+        if len(present) < count:
+            raise InputError(
+                f"Expected at least {count} groups in every domain for {count} places, but got "
+                f"{len(present)} in {dataset.domains[domain]!r} of {dataset.name}: lower `places`."
+            )
+        for members in deal(groups, count):
+            rows = np.flatnonzero(np.isin(groups, members))
+            places.append(Place(next(names), domain, rows))
+    parts = [place.rows for place in places]
+    return replace(
+        dataset,
+        places=tuple(places),
+        fingerprint=fingerprint("places", dataset.fingerprint, str(count), *parts),
+    )
+
+
+def place_names(domains: Sequence[str], count: int) -> tuple[str, ...]:
+    """What the places of some domains are called.
+
+    >>> place_names(["north", "south"], 2)
+    ('north-place-1', 'north-place-2', 'south-place-1', 'south-place-2')
+    """
+    width = len(str(count))
+    names = tuple(f"{name}-place-{i:0{width}d}" for name in domains for i in range(1, count + 1))
+    if len({*names, *domains}) != len(names) + len(domains):
+        raise InputError(
+            f"Expected domains whose places have names of their own, but got {', '.join(domains)}: "
+            "rename those that end in `-place-` and a number."
+        )
+    return names
+
+
+def deal(groups: NDArray[np.int64], count: int) -> list[list[int]]:
+    """The groups of every place: the largest group first, into the smallest place.
+
+    >>> deal(np.repeat([0, 1, 2, 3], [5, 1, 3, 2]), 2)
+    [[0, 1], [2, 3]]
+    """
+    present, sizes = np.unique(groups, return_counts=True)
+    largest_first = sorted(
+        zip(present.tolist(), sizes.tolist(), strict=True),
+        key=lambda entry: (-entry[1], entry[0]),
+    )
+    members: list[list[int]] = [[] for _ in range(count)]
+    filled = [0] * count
+    for group, size in largest_first:
+        smallest = filled.index(min(filled))
+        members[smallest].append(group)
+        filled[smallest] += size
+    return members
