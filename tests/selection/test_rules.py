@@ -250,7 +250,7 @@ def test_a_missing_metric_names_the_rules_that_work() -> None:
         ({"delta_pp": None}, "delta_pp as a number"),
         ({"delta_pp": "1e400"}, "delta_pp of a sensible size"),
         ({"q": 3}, "1, 2 or inf"),
-        ({"tolerance": 1}, "no parameter 'tolerance'; it takes: delta_pp, q, pareto, eta"),
+        ({"tol": 1}, "no parameter 'tol'; it takes: delta_pp, q, pareto, eta"),
         ({"eta": -1}, "Expected `eta` to be a number of at least 0 and below 1, but got -1"),
         (
             {"eta": float("nan")},

@@ -118,7 +118,7 @@ def _check(
 ) -> None:
     """What cannot be chosen or shown must not enter a log that nobody can correct."""
     rule = row.rule
-    for name, value in ({} if rule is None else rule.complete(row.params)).items():
+    for name, value in ({} if rule is None else rule.complete(row.own_params)).items():
         if value is None and rule in rules().values():  # elsewhere None stands for a choice
             raise InputError(
                 f"Expected --{name.replace('_', '-')}, which {row.name} needs, but got none: "

@@ -14,6 +14,7 @@ from checkwise.errors import InputError
 from checkwise.selection import DEFAULT_RULE
 from checkwise.selection.constrained import DELTA_PP
 from checkwise.selection.standing import Weights
+from checkwise.selection.tolerances import TOLERANCE_OPTIONS
 
 RuleName = Annotated[
     str | None,
@@ -56,6 +57,25 @@ class RuleOptions(OptionGroup):
     delta: Annotated[
         str | None,
         typer.Option(help="Tolerance of the constraint: 0.5% of the best, or 0.005 in its units."),
+    ] = None
+    tolerance: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="What counts as near the best: fixed (within --delta-pp), or by what every "
+            "validation example said: paired, mcs, certified, 1se. [default: fixed]",
+        ),
+    ] = None
+    alpha: Annotated[
+        float | None,
+        typer.Option(help="Level of --tolerance paired, mcs and certified. [default: 0.05]"),
+    ] = None
+    planned: Annotated[
+        int | None,
+        typer.Option(
+            metavar="RECORDS",
+            help="Share alpha equally over so many checkpoints (--tolerance paired).",
+        ),
     ] = None
     ties: Annotated[
         str | None,
@@ -101,7 +121,7 @@ class RuleOptions(OptionGroup):
             params["threshold_pp"] = _number_text(self.threshold_pp, "--threshold-pp")
         if self.pareto:
             params["pareto"] = True
-        for name in ("constraint", "delta", "ties"):
+        for name in ("constraint", "delta", "ties", *TOLERANCE_OPTIONS):
             if getattr(self, name) is not None:
                 params[name] = getattr(self, name)
         for assignment in self.param or ():

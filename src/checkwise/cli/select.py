@@ -23,6 +23,7 @@ from checkwise.selection import Guarantee, Selection, select, select_many
 from checkwise.selection.constraint import ACCURACY
 from checkwise.selection.default_rule import REFERENCE
 from checkwise.selection.explain import headline, remedy, validation, why
+from checkwise.selection.tolerances import ALPHA
 from checkwise.store.atomic_write import write_text
 from checkwise.text import printable
 
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     import pandas
 
 SHOWN = 12
-ALPHA = 0.05
 HEADER = ("step", "accuracy", "gap", "eligible", "source-acc step")
 JUDGED_HEADER = ("step", "judged by", "value", "gap", "eligible", "source-acc step")
 
@@ -48,12 +48,13 @@ def command(
     options: RunRuleOptions,
     inputs: InputOptions,
     guarantee: Annotated[
-        bool, typer.Option("--guarantee", help="Print the accuracy bound, with its conditions.")
+        bool,
+        typer.Option(
+            "--guarantee",
+            help="Print the accuracy bound at level --alpha, with its conditions; --alpha alone "
+            "prints it too.",
+        ),
     ] = False,
-    alpha: Annotated[
-        float | None,
-        typer.Option(help="Failure probability of the bound; prints it. [default: 0.05]"),
-    ] = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", "--output", "-o", help="Also write the result: .json or .csv."),
@@ -62,10 +63,10 @@ def command(
 ) -> None:
     """Choose a checkpoint of every run in PATH by its validation results, and say where it is."""
     printing.refuse_to_overwrite(path, out)
-    level = ALPHA if alpha is None else alpha
-    stated = guarantee or alpha is not None
+    level = ALPHA if options.alpha is None else options.alpha
+    stated = guarantee or (options.alpha is not None and options.tolerance is None)
     runs = inputs.load_runs(path, rule, options)
-    asked = {**options.weighting, **options.params}
+    asked = {**options.weighting, **_params(options)}
     if len(runs) == 1:  # a refusal need not name the run
         chosen = {key: select(run, rule, **asked) for key, run in runs.items()}
     else:
@@ -82,6 +83,14 @@ def command(
             printing.console().print(f"\n{bound.said_of_many(chosen.values(), level)}")
     if out is not None and not as_json:
         printing.console().print(f"Written to {out}.")
+
+
+def _params(options: RunRuleOptions) -> dict[str, Any]:
+    """The parameters of the rule; without a tolerance that has a level, alpha is the bound's."""
+    params = options.params
+    if params.get("tolerance") not in ("paired", "mcs", "certified"):
+        params.pop("alpha", None)
+    return params
 
 
 def _usual(

@@ -11,7 +11,7 @@ from typing import Any, Self
 from checkwise.errors import InputError
 from checkwise.metrics.settings import BANDWIDTH, BINS
 from checkwise.records import Trajectory
-from checkwise.records.checkpoint_record import CheckpointRecord
+from checkwise.records.checkpoint_record import CheckpointRecord, packed_numbers
 from checkwise.records.from_predictions import check_step
 from checkwise.selection.default_rule import DEFAULT_RULE
 from checkwise.selection.directions import Directions
@@ -43,6 +43,8 @@ class LiveSelector(LiveSelection):
         held_out, sources: domains that ``add`` skips unread, and domains that are validation
             although their names look held out (``test``, ``ood`` …).
         weights, worst_domain, directions, guard, params: as for :func:`select`.
+        tolerance, alpha, planned: as for :func:`select`; with another tolerance than "fixed" the
+            journal also holds one bit per validation example and checkpoint.
 
     Example:
         >>> import numpy as np
@@ -68,6 +70,9 @@ class LiveSelector(LiveSelection):
         worst_domain: bool = False,
         directions: Directions | None = None,
         guard: bool = False,
+        tolerance: str = "fixed",
+        alpha: float | None = None,
+        planned: int | None = None,
         **params: Any,
     ):
         super().__init__(
@@ -80,6 +85,9 @@ class LiveSelector(LiveSelection):
             worst_domain=worst_domain,
             directions=directions,
             guard=guard,
+            tolerance=tolerance,
+            alpha=alpha,
+            planned=planned,
             **params,
         )
         self._journal: LiveJournal | None = None
@@ -104,6 +112,9 @@ class LiveSelector(LiveSelection):
         return cls(journal=journal, read_only=read_only, **settings_of(header))
 
     def _put(self, record: CheckpointRecord) -> None:
+        named = {d: g for d, g in self._recorder.groups.items() if d not in self._history.groups}
+        if named and not self._kind.fixed:
+            self._note({"groups": {domain: packed_numbers(g) for domain, g in named.items()}})
         self._note(record.as_dict())
 
     def _note(self, line: Mapping[str, Any]) -> None:
@@ -115,6 +126,7 @@ class LiveSelector(LiveSelection):
 
     def _refresh(self) -> None:
         self._recorder.records = self._history.records
+        self._recorder.groups.update(self._history.groups)
         self._without_weights = frozenset(self._history.without_weights)
         self._selection = None
 

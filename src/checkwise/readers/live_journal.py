@@ -13,6 +13,7 @@ from checkwise.readers.json_lines import NoRecordsError
 from checkwise.readers.request import LoadedRun, Request, build
 from checkwise.records import Trajectory
 from checkwise.records.checkpoint_record import facts_of
+from checkwise.records.examples import examples_of
 from checkwise.store.live_history import LiveHistory
 from checkwise.store.live_journal import live_journals, read_live_journal, settings_of
 
@@ -42,6 +43,8 @@ def read(path: Path, request: Request) -> list[LoadedRun]:
         include_unsaved=request.include_unsaved,
     )
     facts = facts_of(history.records[step] for step in steps)
+    every = [history.records[step] for step in sorted(history.records)]
+    examples = examples_of(every, labels={}, groups=history.groups)
     request.expects_log(path, facts["domains"])
     run = build(
         Trajectory,
@@ -52,6 +55,7 @@ def read(path: Path, request: Request) -> list[LoadedRun]:
         logged=sorted(history.records),
         chosen_by=_choosing(header),
         paths=[saved.get(step) for step in steps] if saved else None,
+        examples=examples and examples.subset(steps),
     )
     return [LoadedRun(None, run, str(path), path)]
 

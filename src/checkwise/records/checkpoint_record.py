@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import zlib
+from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -13,6 +15,7 @@ from checkwise.errors import InputError
 
 BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]
+LARGEST_GROUPS: Final = 1 << 29  # bytes of the numbers of 134 million examples
 _FACTS: Final = {"n": "examples", "classes": "classes", "labels": "labels", "groups": "groups"}
 
 
@@ -45,7 +48,27 @@ class DomainRecord:
             for name in ("n", "correct", "classes", "labels", "groups")
             if (value := getattr(self, name)) is not None
         }
-        return {**known, "values": dict(self.values)}
+        bits = {} if self.hits is None else {"hits": packed_bits(self.hits)}
+        return {**known, "values": dict(self.values), **bits}
+
+    @classmethod
+    def from_dict(cls, entry: Mapping[str, Any]) -> DomainRecord:
+        """The record of an entry.
+
+        Raises:
+            TypeError, ValueError: the entry is none.
+        """
+        if "losses" in entry:
+            raise ValueError("losses in a line")
+        record = cls(**{name: value for name, value in entry.items() if name != "hits"})
+        if "hits" not in entry:
+            return record
+        if type(record.n) is not int:
+            raise ValueError("bits of an unknown number of examples")
+        hits = unpacked_bits(entry["hits"], record.n)
+        if int(hits.sum()) != record.correct:
+            raise ValueError("bits that do not add up")
+        return replace(record, hits=hits)
 
 
 @dataclass(frozen=True)
@@ -86,13 +109,62 @@ class CheckpointRecord:
             ValueError: the line is none.
         """
         try:
-            domains = {name: DomainRecord(**entry) for name, entry in line["domains"].items()}
+            entries = line["domains"].items()
+            domains = {name: DomainRecord.from_dict(entry) for name, entry in entries}
             record = cls(line["step"], domains, line["diverged"], tuple(line.get("notes", ())))
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"not a record: {error}") from None
         if not _is_whole(record):
             raise ValueError("not a record: a value of another kind than it has to be")
         return record
+
+
+def packed_bits(hits: BoolArray) -> str:
+    """One bit per example, as text.
+
+    >>> packed_bits(np.array([True, False, True]))
+    'oA=='
+    """
+    return b64encode(np.packbits(hits).tobytes()).decode()
+
+
+def unpacked_bits(text: object, n: int) -> BoolArray:
+    """The bits of n examples.
+
+    Raises:
+        ValueError: the text holds none, or not as many.
+    """
+    raw = _decoded(text)
+    if len(raw) != (n + 7) // 8:
+        raise ValueError(f"bits of another number of examples than {n}")
+    return np.unpackbits(np.frombuffer(raw, dtype=np.uint8), count=n).astype(np.bool_)
+
+
+def packed_numbers(numbers: NDArray[np.int64]) -> str:
+    """Whole numbers of 0 or more, as text."""
+    return b64encode(zlib.compress(numbers.astype("<u4").tobytes(), 9)).decode()
+
+
+def unpacked_numbers(text: object) -> NDArray[np.int64]:
+    """What ``packed_numbers`` was given.
+
+    Raises:
+        ValueError: the text holds none, or more than the examples of a large validation set.
+    """
+    unpacking = zlib.decompressobj()
+    try:
+        raw = unpacking.decompress(_decoded(text), LARGEST_GROUPS)
+    except zlib.error as error:
+        raise ValueError(str(error)) from None
+    if unpacking.unconsumed_tail or len(raw) % 4:
+        raise ValueError("no whole numbers")
+    return np.frombuffer(raw, dtype="<u4").astype(np.int64)
+
+
+def _decoded(text: object) -> bytes:
+    if not isinstance(text, str):
+        raise ValueError("no text")
+    return b64decode(text.encode("ascii"), validate=True)
 
 
 def _is_whole(record: CheckpointRecord) -> bool:

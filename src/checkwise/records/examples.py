@@ -33,6 +33,7 @@ class Outcomes:
     labels: tuple[IntArray, ...] | None = None
     nll: tuple[FloatArray, ...] | None = None
     groups: tuple[IntArray, ...] | None = None
+    diverged: BoolArray | None = None
 
     def at(self, rows: BoolArray) -> Outcomes:
         """Some of the checkpoints."""
@@ -40,6 +41,7 @@ class Outcomes:
             self,
             correct=tuple(one[rows] for one in self.correct),
             nll=None if self.nll is None else tuple(one[rows] for one in self.nll),
+            diverged=None if self.diverged is None else self.diverged[rows],
         )
 
 
@@ -52,6 +54,8 @@ class Examples:
         domains, steps: those of the trajectory, in its order.
         outcomes: the arrays, or a function that reads them when they are first asked for.
         logits: reads the logits and labels of a step by domain, where they were saved.
+        evaluated: the same at every checkpoint that was evaluated, where some of them cannot be
+            chosen any more.
 
     Attributes:
         correct: per domain [T, n], from full precision; False where a checkpoint diverged.
@@ -59,6 +63,7 @@ class Examples:
         nll: per domain [T, n] in full precision, where known; NaN where a checkpoint diverged.
         groups: per domain [n], the independent unit (site, patient, burst) of each example; None
             where every example is one by itself.
+        diverged: which checkpoints diverged, [T].
     """
 
     def __init__(
@@ -68,9 +73,11 @@ class Examples:
         steps: IntArray,
         outcomes: Outcomes | Callable[[], Outcomes],
         logits: LogitsAt | None = None,
+        evaluated: Examples | None = None,
     ) -> None:
         self.domains = tuple(domains)
         self.steps = steps
+        self.evaluated = evaluated or self
         self._outcomes = outcomes
         self._logits = logits
 
@@ -102,6 +109,12 @@ class Examples:
         return self._arrays.groups
 
     @property
+    def diverged(self) -> BoolArray:
+        """Which checkpoints diverged, [T]."""
+        lost = self._arrays.diverged
+        return np.zeros(len(self.steps), dtype=bool) if lost is None else lost
+
+    @property
     def has_logits(self) -> bool:
         """Whether logits can be read."""
         return self._logits is not None
@@ -126,6 +139,7 @@ class Examples:
             steps=self.steps[rows],
             outcomes=lambda: self._arrays.at(rows),
             logits=self._logits,
+            evaluated=self.evaluated,
         )
 
     def grouped(self, groups: Mapping[str, Any] | None) -> Examples:
@@ -141,12 +155,17 @@ class Examples:
             steps=self.steps,
             outcomes=outcomes if callable(self._outcomes) else outcomes(),
             logits=self._logits,
+            evaluated=None if self.evaluated is self else self.evaluated.grouped(groups),
         )
 
     def with_logits(self, logits: LogitsAt) -> Examples:
         """The same examples, with a way to read their logits."""
         return Examples(
-            domains=self.domains, steps=self.steps, outcomes=self._outcomes, logits=logits
+            domains=self.domains,
+            steps=self.steps,
+            outcomes=self._outcomes,
+            logits=logits,
+            evaluated=None if self.evaluated is self else self.evaluated.with_logits(logits),
         )
 
     def of(self, run: Trajectory) -> Examples:
@@ -165,7 +184,11 @@ class Examples:
             else measured.fitting(self._outcomes)
         )
         return Examples(
-            domains=self.domains, steps=self.steps, outcomes=outcomes, logits=self._logits
+            domains=self.domains,
+            steps=self.steps,
+            outcomes=outcomes,
+            logits=self._logits,
+            evaluated=None if self.evaluated is self else self.evaluated,
         )
 
     @cached_property
@@ -247,6 +270,7 @@ def examples_of(
         labels=tuple(labels[name] for name in domains) if with_labels else None,
         nll=tuple(stacked("losses", name, np.nan) for name in domains) if with_nll else None,
         groups=tuple(groups[name] for name in domains) if with_groups else None,
+        diverged=np.array([row.diverged for row in records]),
     )
     steps = np.array([row.step for row in records])
     return Examples(domains=domains, steps=steps, outcomes=outcomes)
@@ -269,7 +293,7 @@ class _Measured(NamedTuple):
             self._check_count(e, one)
             self._check_correct(e, one)
         nll = arrays.nll and tuple(_read_only(np.where(lost, np.nan, one)) for one in arrays.nll)
-        return replace(arrays, correct=correct, nll=nll)
+        return replace(arrays, correct=correct, nll=nll, diverged=self.diverged)
 
     def _check_count(self, e: int, correct: BoolArray) -> None:
         if self.counts is not None and correct.shape[1] != self.counts[e]:

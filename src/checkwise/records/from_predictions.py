@@ -66,6 +66,11 @@ class Recorder:
             raise InputError(f"Expected kind 'logits' or 'probs', but got {self.kind!r}.")
         self.bins, self.bandwidth = check_bins(self.bins, self.bandwidth)
 
+    def copy(self) -> Recorder:
+        """One that can go on by itself."""
+        own = {name: dict(getattr(self, name)) for name in ("records", "labels", "groups")}
+        return replace(self, **own)
+
     def measure(self, step: int, outputs: Mapping[str, Any]) -> CheckpointRecord:
         """One checkpoint: ``{domain: (outputs, labels)}``, a ``Report`` each, or plain metrics."""
         check_step(step)

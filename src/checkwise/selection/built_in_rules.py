@@ -26,7 +26,7 @@ RANDOM_SEED = 20260926
 
 def source_accuracy(table: Columns) -> Ranking:
     """The highest mean source accuracy; the earliest where several share it, unless ties say."""
-    best = table.within(0)
+    best = table.within_points(0)
     return Ranking(np.where(best, 0.0, table["gap_pp"]), best)
 
 

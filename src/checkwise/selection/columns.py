@@ -29,6 +29,7 @@ from checkwise.selection.standing import (
     tolerance,
     weighted_mean,
 )
+from checkwise.selection.tolerances import FIXED, ToleranceKind, check_kind, near_best
 
 
 class Columns(Mapping[str, NDArray[Any]]):
@@ -54,11 +55,15 @@ class Columns(Mapping[str, NDArray[Any]]):
         standings: Sequence[Standing | None],
         arrays: Mapping[str, NDArray[Any]],
         directions: Directions | None = None,
+        weights: Weights = "equal",
+        kind: ToleranceKind = FIXED,
     ):
         self._runs = runs
         self._standings = standings
         self._arrays = arrays
         self._directions = directions
+        self._weights = weights
+        self._kind = kind
 
     @classmethod
     def of(
@@ -68,10 +73,13 @@ class Columns(Mapping[str, NDArray[Any]]):
         weights: Weights = "equal",
         worst_domain: bool = False,
         directions: Directions | None = None,
+        tolerance: ToleranceKind = FIXED,
     ) -> Columns:
-        """The columns of one run."""
+        """The columns of one run; ``tolerance`` decides which checkpoints are near the best."""
+        check_kind(tolerance, worst_domain)
         weighted = _weighted(run, weights, worst_domain, directions)
-        return cls([run], [weighted.standing], weighted.arrays, directions)
+        standings = [weighted.standing]
+        return cls([run], standings, weighted.arrays, directions, weights, tolerance)
 
     @classmethod
     def stack(
@@ -81,13 +89,16 @@ class Columns(Mapping[str, NDArray[Any]]):
         weights: Weights = "equal",
         worst_domain: bool = False,
         directions: Directions | None = None,
+        tolerance: ToleranceKind = FIXED,
     ) -> Columns:
         """The columns of many runs that have equally many checkpoints and the same metrics."""
+        check_kind(tolerance, worst_domain)
         weighted = [_weighted(run, weights, worst_domain, directions) for run in runs]
         arrays = {
             name: np.stack([one.arrays[name] for one in weighted]) for name in weighted[0].arrays
         }
-        return cls(runs, [one.standing for one in weighted], arrays, directions)
+        standings = [one.standing for one in weighted]
+        return cls(runs, standings, arrays, directions, weights, tolerance)
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         if name not in self._arrays:
@@ -111,9 +122,30 @@ class Columns(Mapping[str, NDArray[Any]]):
         return -values if direction_of(metric, self._directions) == "higher" else values
 
     def within(self, delta_pp: Points) -> BoolArray:
-        """The feasible set: at most ``delta_pp`` points below the best accuracy, exactly."""
+        """The feasible set: at most ``delta_pp`` points below the best accuracy, exactly.
+
+        Under another tolerance than "fixed", the checkpoints that it keeps.
+        """
+        delta = tolerance(delta_pp)
+        return self._near_best_accuracy([delta] * len(self._accuracies()))
+
+    def within_points(self, delta_pp: Points) -> BoolArray:
+        """At most ``delta_pp`` points below the best accuracy, whatever the tolerance."""
         delta = tolerance(delta_pp)
         return self._shaped([one.within(delta) for one in self._accuracies()])
+
+    def _near_best_accuracy(self, deltas_pp: Sequence[Fraction]) -> BoolArray:
+        standings = self._accuracies()
+        if self._kind.fixed:
+            pairs = zip(standings, deltas_pp, strict=True)
+            return self._shaped([one.within(delta) for one, delta in pairs])
+        parts = zip(self._runs, standings, deltas_pp, strict=True)
+        return self._shaped(
+            [
+                near_best(run, self._kind, delta / 100, self._weights, one.order == 0)
+                for run, one, delta in parts
+            ]
+        )
 
     def at_least(self, threshold_pp: Points) -> BoolArray:
         """Checkpoints whose accuracy reaches an absolute number of points, exactly."""
@@ -123,8 +155,8 @@ class Columns(Mapping[str, NDArray[Any]]):
     def near_best(self, constraint: str, asked: Tolerance) -> BoolArray:
         """The feasible set: within a tolerance of the best value of any score."""
         if constraint == ACCURACY:
-            accuracies = self._accuracies()
-            return self._shaped([one.within(100 * asked.allowed(one.best)) for one in accuracies])
+            deltas = [100 * asked.allowed(one.best) for one in self._accuracies()]
+            return self._near_best_accuracy(deltas)
         return self._shaped([one.near_best(asked) for one in self.scores(constraint)])
 
     def order_by(self, score: str) -> IntArray:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from checkwise.errors import InputError
 from checkwise.metrics.settings import BANDWIDTH, BINS
 from checkwise.records import Trajectory
 from checkwise.records.checkpoint_record import CheckpointRecord
@@ -19,8 +20,9 @@ from checkwise.selection.directions import Directions, check_directions
 from checkwise.selection.members import MEMBERS_DELTA_PP, members
 from checkwise.selection.result import Selection
 from checkwise.selection.rules import find_metrics, get_rule
-from checkwise.selection.select import select
+from checkwise.selection.select import check_applies, select
 from checkwise.selection.standing import Points, Weights, check_weighting
+from checkwise.selection.tolerances import check_kind, check_tolerance
 from checkwise.text import listed
 
 
@@ -33,6 +35,9 @@ class LiveSelection:
         held_out, sources: domains that ``add`` skips unread, and domains that are validation
             although their names look held out (``test``, ``ood`` …).
         weights, worst_domain, directions, guard, params: as for :func:`select`.
+        tolerance, alpha, planned: as for :func:`select`. Every tolerance but "fixed" needs
+            ``(logits, labels)`` in ``add``, the same examples in the same order each time; their
+            independent units can follow, as ``(logits, labels, groups)``.
     """
 
     def __init__(
@@ -47,19 +52,29 @@ class LiveSelection:
         worst_domain: bool = False,
         directions: Directions | None = None,
         guard: bool = False,
+        tolerance: str = "fixed",
+        alpha: float | None = None,
+        planned: int | None = None,
         **params: Any,
     ):
         self._rule = get_rule(rule)
         self._params = self._rule.complete(params)
         find_metrics(self._rule, self._params)
         check_weighting(weights, worst_domain)
+        self._kind = check_tolerance(tolerance, alpha, planned)
+        check_applies(self._kind, self._rule, self._params)
+        check_kind(self._kind, worst_domain)
         self._weighting: dict[str, Any] = {
             "weights": weights,
             "worst_domain": worst_domain,
             "directions": check_directions(directions),
             **({"guard": True} if guard else {}),
+            **self._kind.as_dict(),
         }
-        self._recorder = Recorder("logits", bins, bandwidth, as_names(held_out), as_names(sources))
+        names = as_names(held_out), as_names(sources)
+        self._recorder = Recorder(
+            "logits", bins, bandwidth, *names, keeps_examples=not self._kind.fixed
+        )
         self._without_weights: frozenset[int] = frozenset()
         self._selection: Selection | None = None
 
@@ -71,13 +86,28 @@ class LiveSelection:
             outputs: domain → ``(logits, labels)``, a ``Report`` from an ``Accumulator``, or plain
                 metrics as ``{"accuracy": 0.9, "nll": 0.3, "n": 500}``.
         """
-        self._put(self._recorder.measure(step, outputs))
+        self._put(self._measured(step, outputs))
+
+    def _measured(self, step: int, outputs: Mapping[str, Any]) -> CheckpointRecord:
+        """A record; of its examples only what a tolerance needs, so that long runs stay small."""
+        record = self._recorder.measure(step, outputs)
+        if self._kind.fixed or record.diverged:
+            return record
+        for name, domain in record.domains.items():
+            if domain.hits is None:
+                raise InputError(
+                    f"Expected (logits, labels) of {name!r} at step {step} for tolerance "
+                    f"{self._kind.name!r}, but got metrics alone: it compares checkpoints example "
+                    'by example; add outputs, or use tolerance "fixed".'
+                )
+        slim = {name: replace(domain, losses=None) for name, domain in record.domains.items()}
+        return replace(record, domains=slim)
 
     def preview(self, step: int, outputs: Mapping[str, Any]) -> LiveSelection:
         """What ``add`` would lead to; this selection stays as it is."""
         ahead = copy(self)
         ahead.__class__ = LiveSelection  # whatever writes records down has no part in it
-        ahead._recorder = replace(self._recorder, records=dict(self._recorder.records))
+        ahead._recorder = self._recorder.copy()
         ahead._without_weights = self._without_weights - {step}
         ahead.add(step, outputs)
         return ahead
@@ -190,16 +220,17 @@ class LiveSelection:
         for s ≤ t. So if a_i < b_s − δ then a_i < b_t − δ for every later t, and i is never
         feasible again. Objectives are normalised over the feasible checkpoints alone, so those
         that fell out change neither the choice nor its score. With the guard, the choice is that
-        of the rule or the earliest feasible one, so it is feasible all the same.
+        of the rule or the earliest feasible one, so it is feasible all the same. With the
+        tolerance "paired" the same follows from ``ToleranceKind.prunable``.
 
         So it is with any other constraint and a tolerance in its own units. A relative one of p
         moves too: its edge b − p·|b| rises with b, by 1 − p above 0 and by 1 + p below, and p is
         at most 1. Where lower is better, all of this is mirrored.
 
-        Empty for rules to which this does not apply (``Rule.prunable``).
+        Empty for rules and tolerances to which this does not apply (``Rule.prunable``).
         """
         chosen = self.selection
-        if not self._rule.prunable or chosen is None:
+        if not self._rule.prunable or not self._kind.prunable or chosen is None:
             return ()
         stay = set(may_be_chosen(chosen))
         return tuple(step for step in self.steps if step not in stay)
@@ -226,7 +257,7 @@ class Chosen:
 def may_be_chosen(chosen: Selection) -> tuple[int, ...]:
     """Steps that the rule may choose when more checkpoints come."""
     run = chosen.trajectory
-    if not chosen.rule_used.prunable:
+    if not chosen.rule_used.prunable or not chosen.tolerance.prunable:
         return tuple(run.steps.tolist())
     eligible = chosen.ranking.eligible
     if chosen.params.get("pareto"):

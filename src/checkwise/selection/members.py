@@ -41,7 +41,7 @@ def members(
         ((20, 30, 40, 50), (20, 50), (30, 40))
     """
     by_accuracy = selection.constraint == ACCURACY
-    near = selection.columns.within(delta_pp) if by_accuracy else selection.feasible
+    near = selection.columns.within_points(delta_pp) if by_accuracy else selection.feasible
     steps = selection.trajectory.steps[np.flatnonzero(near)].tolist()
     return tuple(steps if k is None else spread(steps, k))
 

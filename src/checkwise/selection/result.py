@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -34,8 +35,9 @@ from checkwise.selection.standing import (
     IntArray,
     Weights,
     domain_weights,
-    tolerance,
 )
+from checkwise.selection.standing import tolerance as points_of
+from checkwise.selection.tolerances import FIXED, ToleranceKind
 
 if TYPE_CHECKING:
     import pandas
@@ -56,6 +58,7 @@ class Selection:
     ranking: Ranking
     reason: str = ""  # why not the default rule, where no rule was named
     directions: Directions = field(default_factory=dict)
+    tolerance: ToleranceKind = FIXED
 
     def __repr__(self) -> str:
         by_accuracy = (
@@ -101,6 +104,7 @@ class Selection:
             weights=self.weights,
             worst_domain=self.worst_domain,
             directions=self.directions,
+            tolerance=self.tolerance,
         )
 
     @property
@@ -188,7 +192,10 @@ class Selection:
     @property
     def digest(self) -> str:
         """SHA-256 of everything that could have influenced the choice."""
-        return self.trajectory.digest
+        if self.tolerance.fixed or self.trajectory.examples is None:
+            return self.trajectory.digest
+        both = self.trajectory.digest + self.trajectory.examples.evaluated.digest
+        return hashlib.sha256(both.encode()).hexdigest()
 
     @cached_property
     def rank(self) -> Any:
@@ -297,7 +304,7 @@ class Selection:
     def tolerance_pp(self) -> Fraction:
         """δ in points; 0 for rules that take the best accuracy, or constrain another score."""
         if self._asked is None or "delta_pp" in self.params:
-            return tolerance(self.params.get("delta_pp", 0))
+            return points_of(self.params.get("delta_pp", 0))
         if self.constraint != ACCURACY:
             return Fraction(0)
         return 100 * self._asked.allowed(self.columns.best(ACCURACY))

@@ -73,6 +73,11 @@ class Rule:
         }
 
     @property
+    def takes_tolerance(self) -> bool:
+        """Whether a tolerance decides what it may choose."""
+        return "delta_pp" in self.defaults or self.takes_any
+
+    @property
     def takes_any(self) -> bool:
         """Whether the rule accepts parameters it does not name (``**params``)."""
         parameters = inspect.signature(self.rank).parameters.values()

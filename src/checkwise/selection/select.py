@@ -25,6 +25,7 @@ from checkwise.selection.result import Selection, order_of
 from checkwise.selection.rules import Rule, get_rule
 from checkwise.selection.saturation import SAFER, distrusted
 from checkwise.selection.standing import Weights
+from checkwise.selection.tolerances import ToleranceKind, check_tolerance, examples_for
 from checkwise.text import counted
 
 Key = TypeVar("Key", bound=Hashable)
@@ -38,6 +39,9 @@ def select(
     worst_domain: bool = False,
     directions: Directions | None = None,
     guard: bool = False,
+    tolerance: str = "fixed",
+    alpha: float | None = None,
+    planned: int | None = None,
     **params: Any,
 ) -> Selection:
     """Choose one checkpoint of a run.
@@ -53,6 +57,13 @@ def select(
         guard: take the earliest feasible checkpoint where a rule ranks by probabilities and the
             best checkpoint has 5 validation errors or fewer. Exploratory: no study has confirmed
             it yet.
+        tolerance: which checkpoints are near the best: "fixed" (at most δ below the best measured
+            accuracy), or by what every validation example said: "paired" (not shown to be worse by
+            more than δ), "mcs" (not distinguishable from the best), "certified" (shown to be
+            within δ) and "1se" (within one standard error).
+        alpha: level of "paired", "mcs" and "certified"; 0.05 if not given.
+        planned: for "paired", over how many checkpoints alpha is shared equally; by default the
+            k-th one gets 6·alpha/(π²k²), as in live selection.
         params: parameters of the rule, such as ``delta_pp`` and ``q``, and ``ties``: which of
             exactly tied checkpoints is taken, the "earliest", the "latest", or that of the higher
             "accuracy" (or of the better constraint), then the earlier.
@@ -69,8 +80,10 @@ def select(
     """
     _check_trajectory(trajectory)
     if rule is None and trajectory.chosen_by:
-        return _as_trained(trajectory, weights, worst_domain, directions, guard, params)
+        asked_kind = {"tolerance": tolerance, "alpha": alpha, "planned": planned}
+        return _as_trained(trajectory, weights, worst_domain, directions, guard, asked_kind, params)
     known = check_directions(directions)
+    kind = check_tolerance(tolerance, alpha, planned)
     if rule is None:
         asked = default_rule(trajectory, params, weights=weights, worst_domain=worst_domain)
     else:
@@ -78,12 +91,24 @@ def select(
     used = asked.rule
     complete = used.complete({**asked.params, **_set(params, asked)})
     check_needs(trajectory, used, complete, weights, worst_domain, known)
-    table = Columns.of(trajectory, weights=weights, worst_domain=worst_domain, directions=known)
+    check_applies(kind, used, complete)
+    table = Columns.of(
+        trajectory, weights=weights, worst_domain=worst_domain, directions=known, tolerance=kind
+    )
     ranking = used.ranking(table, complete)
     order = order_of(table, used.constraint(complete))
     index = choose(ranking, order, ties=used.ties(complete))
     chosen = Selection(
-        trajectory, used, complete, weights, worst_domain, int(index), ranking, asked.reason, known
+        trajectory,
+        used,
+        complete,
+        weights,
+        worst_domain,
+        int(index),
+        ranking,
+        asked.reason,
+        known,
+        kind,
     )
     return guarded(chosen) if guard else chosen
 
@@ -96,6 +121,9 @@ def select_many(
     worst_domain: bool = False,
     directions: Directions | None = None,
     guard: bool = False,
+    tolerance: str = "fixed",
+    alpha: float | None = None,
+    planned: int | None = None,
     **params: Any,
 ) -> dict[Key, Selection]:
     """Choose one checkpoint of every run: :func:`select` for each, computed together.
@@ -113,8 +141,9 @@ def select_many(
     for run in runs.values():
         _check_trajectory(run)
     known = check_directions(directions)
+    kind = check_tolerance(tolerance, alpha, planned)
     domains: dict[str, Any] = {"weights": weights, "worst_domain": worst_domain}
-    options = {**domains, "directions": known}
+    options = {**domains, "directions": known, "tolerance": kind}
     if rule is not None:
         all_chosen = _select_all(runs, RuleWithReason(get_rule(rule)), params, options)
         return {key: guarded(one) for key, one in all_chosen.items()} if guard else all_chosen
@@ -122,7 +151,8 @@ def select_many(
     chosen: dict[Key, Selection] = {}
     for key, run in runs.items():
         if run.chosen_by:
-            chosen[key] = _named(key, select, run, None, **options, guard=guard, **params)
+            own = {**domains, "directions": known, **kind.as_dict(), **params}
+            chosen[key] = _named(key, select, run, None, **own, guard=guard)
             continue
         asked = _named(key, default_rule, run, params, **domains)
         _, alike = groups.setdefault((asked.rule.name, asked.reason), (asked, {}))
@@ -138,6 +168,7 @@ def _as_trained(
     worst_domain: bool,
     directions: Directions | None,
     guard: bool,
+    kind: Mapping[str, Any],
     params: Mapping[str, Any],
 ) -> Selection:
     """The choice under the rule and settings that the run was trained with.
@@ -151,13 +182,19 @@ def _as_trained(
         "worst_domain": False,
         "directions": {},
         "guard": False,
+        "tolerance": "fixed",
+        "alpha": None,
+        "planned": None,
     }
+    if kind["tolerance"] not in ("fixed", own.get("tolerance")):
+        own = {name: value for name, value in own.items() if name not in ("alpha", "planned")}
     trained = {name: own.pop(name, default) for name, default in usual.items()}
     asked: dict[str, Any] = {
         "weights": weights,
         "worst_domain": worst_domain,
         "directions": directions or {},
         "guard": guard,
+        **kind,
     }
     options = {name: trained[name] if asked[name] == usual[name] else asked[name] for name in usual}
     if "delta" in params:
@@ -208,15 +245,18 @@ def _select_all(
     """One rule on every run: runs that can be stacked are ranked together."""
     rule = asked.rule
     if not rule.stackable:
-        return {
-            key: _named(key, select, run, rule, **options, **params) for key, run in runs.items()
-        }
+        own = {**options, "tolerance": "fixed", **options["tolerance"].as_dict(), **params}
+        return {key: _named(key, select, run, rule, **own) for key, run in runs.items()}
     complete = rule.complete({**asked.params, **_set(params, asked)})
+    check_applies(options["tolerance"], rule, complete)
+    needed = {name: value for name, value in options.items() if name != "tolerance"}
     chosen: dict[Key, Selection] = {}
     for keys in _alike(runs):
         group = [runs[key] for key in keys]
         for key, run in zip(keys, group, strict=True):
-            _named(key, check_needs, run, rule, complete, **options)
+            _named(key, check_needs, run, rule, complete, **needed)
+            if not options["tolerance"].fixed:
+                _named(key, examples_for, run, options["tolerance"])
         table = Columns.stack(group, **options)
         ranking = rule.ranking(table, complete)
         order = order_of(table, rule.constraint(complete))
@@ -232,8 +272,27 @@ def _select_all(
                 ranking.row(r),
                 asked.reason,
                 options["directions"],
+                options["tolerance"],
             )
     return {key: chosen[key] for key in runs}
+
+
+def check_applies(kind: ToleranceKind, rule: Rule, params: Mapping[str, Any]) -> None:
+    """Refuse a tolerance where a rule has none, or keeps another score near its best."""
+    if kind.fixed:
+        return
+    if not rule.takes_tolerance:
+        raise InputError(
+            f"Expected a rule with a tolerance for {kind.name!r}, but {rule.name} has none: leave "
+            "the tolerance out, or name a rule such as ac-nc."
+        )
+    constraint = rule.constraint(params)
+    if constraint != ACCURACY:
+        raise InputError(
+            f"Expected accuracy as the constraint of tolerance {kind.name!r}, but got "
+            f"{constraint}: it compares correct answers example by example; use tolerance "
+            '"fixed".'
+        )
 
 
 def check_needs(

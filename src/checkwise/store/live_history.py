@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from checkwise.errors import InputError
-from checkwise.records.checkpoint_record import CheckpointRecord, check_alike
+from checkwise.records.checkpoint_record import CheckpointRecord, check_alike, unpacked_numbers
+from checkwise.records.examples import IntArray
 from checkwise.store.live_journal import damaged
 
 
@@ -22,12 +23,14 @@ class LiveHistory:
         records: step → record.
         checkpoints: step → file or folder of its weights, in the order of saving.
         without_weights: steps whose weights were deleted.
+        groups: domain → the independent unit of each example, where they were named.
     """
 
     folder: Path
     records: dict[int, CheckpointRecord] = field(default_factory=dict)
     checkpoints: dict[int, Path] = field(default_factory=dict)
     without_weights: set[int] = field(default_factory=set)
+    groups: dict[str, IntArray] = field(default_factory=dict)
 
     @classmethod
     def replay(cls, lines: Iterable[Mapping[str, Any]], path: Path) -> LiveHistory:
@@ -46,6 +49,9 @@ class LiveHistory:
             record = CheckpointRecord.from_dict(line)
             check_alike(record, islice(reversed(self.records.values()), 1))
             self.records[record.step] = record
+        elif "groups" in line:
+            named = dict(line["groups"])
+            self.groups |= {str(name): unpacked_numbers(text) for name, text in named.items()}
         elif "saved" in line:
             step, place = _whole(line["step"]), self.folder / str(line["saved"])
             self.checkpoints.pop(step, None)  # the one saved last comes last

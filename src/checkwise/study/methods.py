@@ -18,6 +18,12 @@ from checkwise.errors import InputError
 from checkwise.selection import Rule, get_rule, is_rule, rules
 from checkwise.selection.record import plain
 from checkwise.selection.rules import nearest
+from checkwise.selection.tolerances import (
+    TOLERANCE_OPTIONS,
+    TOLERANCES,
+    ToleranceKind,
+    check_tolerance,
+)
 from checkwise.study import protocols
 from checkwise.study.protocols import Validation
 from checkwise.study.scopes import Scope
@@ -111,7 +117,20 @@ class Method:
 
     def can_take(self, name: str) -> bool:
         """Whether a parameter may be set: the rule names it, or accepts any."""
+        if self.rule is not None and name in TOLERANCE_OPTIONS:
+            return self.rule.takes_tolerance and self.validation == "source"
         return self.rule is not None and self.rule.accepts(name)
+
+    @property
+    def own_params(self) -> dict[str, Any]:
+        """Those of ``params`` that the rule itself takes, without the kind of the tolerance."""
+        return {n: value for n, value in self.params.items() if n not in TOLERANCE_OPTIONS}
+
+    @property
+    def tolerance(self) -> ToleranceKind:
+        """How it decides what is near the best."""
+        set_ = {n: value for n, value in self.params.items() if n in TOLERANCE_OPTIONS}
+        return check_tolerance(set_.pop("tolerance", "fixed"), **set_)
 
     def check_is_rule(self) -> None:
         """Refuse what does not pick a step of every run from that run's source validation."""
@@ -183,6 +202,18 @@ def _over(rule: Rule, validation: Validation, needs: Needs) -> Method:
     return Method(rule.name, rule.summary, needs, rule, validation=validation)
 
 
+def _within(rule: Rule, tolerance: str) -> Method:
+    """A rule under another tolerance than the fixed one."""
+    return Method(
+        f"{rule.name}-{tolerance}",
+        f"{rule.name} among those {TOLERANCES[tolerance]}",
+        _LOGITS,
+        rule,
+        params={"tolerance": tolerance},
+        title=f"{rule.name}-{tolerance}",
+    )
+
+
 _SOURCE_ACC, _AC_NC = get_rule("source-acc"), get_rule("ac-nc")
 _BUILT_IN: Final = (
     _made("swad", swad.SWAD),
@@ -232,6 +263,7 @@ _BUILT_IN: Final = (
         _SOURCE_ACC,
         scope="hparams-acc",
     ),
+    *(_within(_AC_NC, name) for name in TOLERANCES if name != "fixed"),
     Method("hparams-ac", "ac-nc over all hyperparameter seeds", _LOGS, _AC_NC, scope="hparams-ac"),
     Method(
         "ac-mean",

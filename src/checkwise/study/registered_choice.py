@@ -74,8 +74,9 @@ def _comparable(part: str, value: Any) -> Any:
 def _params(row: Method) -> dict[str, Any]:
     if row.rule is None:
         return {name: _as_logged(name, value) for name, value in sorted(row.params.items())}
-    complete = row.rule.complete(row.params)
-    logged = {name: _as_logged(name, value) for name, value in sorted(complete.items())}
+    complete = row.rule.complete(row.own_params)
+    every = {**complete, **row.tolerance.as_dict()}
+    logged = {name: _as_logged(name, value) for name, value in sorted(every.items())}
     if row.rule.optional and "delta" in complete:
         delta = read_delta(complete["delta"])
         logged["delta"] = f"{100 * delta.amount}%" if delta.relative else str(delta.amount)

@@ -126,7 +126,8 @@ def not_shown_worse(
         delta: the tolerance, a fraction of 1.
         alpha: probability that any checkpoint is left out wrongly.
         planned: over how many checkpoints α is shared; as many as there are, unless more are to
-            come. What is left out then stays out when more checkpoints come.
+            come. What is left out then stays out when more checkpoints come. Those that come after
+            the planned ones all stay, and nothing is left out because of them.
         growing: share α as 6α/(π²k²) at the k-th record, for a number that is not known; what is
             left out stays out.
     """
@@ -148,8 +149,9 @@ def _pair_shares(T: int, planned: int | None, growing: bool) -> FloatArray:
         k = np.maximum.outer(np.arange(1, T + 1), np.arange(1, T + 1)).astype(np.float64)
         shares = np.asarray(6 / (pi**2 * k**2) / (2 * np.maximum(k - 1, 1)))
     else:
-        most = whole(T if planned is None else planned, "planned", least=T)
-        shares = np.full((T, T), 1 / (most * (most - 1)))
+        most = whole(T if planned is None else planned, "planned", least=1)
+        shares = np.full((T, T), 1 / (most * max(most - 1, 1)))
+        shares[most:, :] = shares[:, most:] = 1e-300  # beyond the plan there is nothing to spend
     np.fill_diagonal(shares, 1e-300)  # a wealth of 1 against itself, which never counts
     return shares
 

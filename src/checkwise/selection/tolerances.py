@@ -1,0 +1,190 @@
+"""Which checkpoints count as near the best: within a fixed δ, or as the validation examples tell.
+
+Checkpoints share their validation examples, so differences between them are far better known than
+any accuracy alone. Every tolerance keeps the best measured checkpoint, so none is ever empty.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from checkwise.errors import InputError
+from checkwise.metrics.settings import number, whole
+from checkwise.records import Trajectory
+from checkwise.records.examples import Examples
+from checkwise.selection.standing import BoolArray, domain_weights
+from checkwise.statistics import paired
+from checkwise.text import shown
+
+ALPHA: Final = 0.05
+# Name → what it keeps, as `checkwise rules` and help texts say it.
+TOLERANCES: Final = {
+    "fixed": "at most delta below the best measured accuracy",
+    "paired": "not shown to be worse than the best by more than delta",
+    "mcs": "not distinguishable from the best (a model confidence set)",
+    "certified": "shown to be within delta of the best; else the best measured one alone",
+    "1se": "at most one standard error of the best accuracy below it",
+}
+# Options of `select` that say which tolerance.
+TOLERANCE_OPTIONS: Final = ("tolerance", "alpha", "planned")
+_WITHOUT_DELTA: Final = ("mcs", "1se")
+_WITHOUT_ALPHA: Final = ("fixed", "1se")
+NEEDS_EXAMPLES: Final = (
+    "select from saved predictions (`checkwise predict` makes them), train with "
+    '`logits = "source"` in the study, or use tolerance "fixed"'
+)
+
+
+@dataclass(frozen=True)
+class ToleranceKind:
+    """How it is decided which checkpoints are near the best.
+
+    Args:
+        name: one of ``TOLERANCES``.
+        alpha: level of the statement; ``fixed`` and ``1se`` have none.
+        planned: for ``paired``, how many checkpoints share α equally. None: the k-th one that was
+            recorded gets 6α/(π²k²), so that their number need not be known.
+    """
+
+    name: str = "fixed"
+    alpha: float = ALPHA
+    planned: int | None = None
+
+    @property
+    def fixed(self) -> bool:
+        """Whether accuracies alone decide."""
+        return self.name == "fixed"
+
+    @property
+    def has_level(self) -> bool:
+        """Whether α plays a part."""
+        return self.name not in _WITHOUT_ALPHA
+
+    @property
+    def has_delta(self) -> bool:
+        """Whether δ plays a part."""
+        return self.name not in _WITHOUT_DELTA
+
+    @property
+    def prunable(self) -> bool:
+        """Whether a checkpoint that was left out stays out, whatever is recorded later.
+
+        ``paired``: evidence against a checkpoint is a sum with one part per other checkpoint. A
+        later record adds a part of 0 or more and changes none, so the sum never falls below the
+        edge again. The others compare with quantities that move both ways.
+        """
+        return self.name in ("fixed", "paired")
+
+    def as_dict(self) -> dict[str, Any]:
+        """As ``select`` takes it and as JSON and journals hold it; nothing where it is fixed."""
+        if self.fixed:
+            return {}
+        level = {"alpha": self.alpha} if self.has_level else {}
+        share = {} if self.planned is None else {"planned": self.planned}
+        return {"tolerance": self.name, **level, **share}
+
+
+FIXED: Final = ToleranceKind()
+
+
+def check_tolerance(
+    name: object = "fixed", alpha: float | None = None, planned: int | None = None
+) -> ToleranceKind:
+    """A way to decide what is near the best, if it is one.
+
+    >>> check_tolerance("paired", 0.1)
+    ToleranceKind(name='paired', alpha=0.1, planned=None)
+    """
+    if not isinstance(name, str) or name not in TOLERANCES:
+        raise InputError(
+            f"Expected the tolerance to be one of {', '.join(TOLERANCES)}, but got {shown(name)}."
+        )
+    if alpha is not None and name in _WITHOUT_ALPHA:
+        raise InputError(
+            f"Expected no alpha with tolerance {name!r}, which has no level, but got "
+            f"{shown(alpha)}: leave it out."
+        )
+    if planned is not None and name != "paired":
+        raise InputError(
+            f"Expected no planned number of records with tolerance {name!r}, but got "
+            f"{shown(planned)}: only 'paired' shares alpha over records; leave it out."
+        )
+    level = ALPHA if alpha is None else number(alpha, "alpha", above=0, below=1)
+    records = None if planned is None else whole(planned, "planned", least=1)
+    return ToleranceKind(name, level, records)
+
+
+def check_kind(kind: ToleranceKind, worst_domain: bool) -> None:
+    """Refuse the worst domain where means are compared."""
+    if worst_domain and not kind.fixed:
+        raise InputError(
+            f"Expected the mean over domains with tolerance {kind.name!r}, but got worst_domain: "
+            'it compares means; leave out one of the two, or use tolerance "fixed".'
+        )
+
+
+_MASKS: WeakKeyDictionary[Trajectory, dict[Any, BoolArray]] = WeakKeyDictionary()
+
+
+def near_best(
+    run: Trajectory, kind: ToleranceKind, delta: Fraction, weights: Any, best: BoolArray
+) -> BoolArray:
+    """Which checkpoints are near the best by what their examples say, [T].
+
+    Args:
+        run: has to carry examples.
+        kind: any but ``fixed``.
+        delta: the tolerance as a fraction of 1.
+        weights: how domains count.
+        best: the checkpoints with the best measured accuracy, compared exactly; they always stay.
+    """
+    shares = domain_weights(run, weights)
+    remembered = _MASKS.setdefault(run, {})
+    known = (kind, delta if kind.has_delta else None, shares)
+    if known not in remembered:
+        mask = _mask(run, kind, float(delta), np.array([float(share) for share in shares]))
+        remembered[known] = (mask | best) & ~run.diverged
+        remembered[known].setflags(write=False)
+    return remembered[known]
+
+
+def _mask(run: Trajectory, kind: ToleranceKind, delta: float, weights: Any) -> BoolArray:
+    examples = examples_for(run, kind)
+    if kind.name == "paired":
+        # Evidence against a checkpoint stays evidence when the weights of the other are gone.
+        examples = examples.evaluated
+    there = np.flatnonzero(~examples.diverged)
+    sample = paired.Stratified(
+        tuple(one[there] for one in examples.correct), weights, examples.groups
+    )
+    near = np.zeros(len(examples.steps), dtype=bool)
+    if kind.name == "paired":
+        near[there] = paired.not_shown_worse(
+            sample,
+            delta=delta,
+            alpha=kind.alpha,
+            planned=kind.planned,
+            growing=kind.planned is None,
+        )
+    elif kind.name == "mcs":
+        near[there] = paired.confidence_set(sample, alpha=kind.alpha)
+    elif kind.name == "certified":
+        near[there] = paired.certified(sample, delta=delta, alpha=kind.alpha)
+    else:
+        near[there] = paired.within_one_se(sample)
+    return near[np.isin(examples.steps, run.steps)]
+
+
+def examples_for(run: Trajectory, kind: ToleranceKind) -> Examples:
+    """The examples of a run, refused where it has none."""
+    if run.examples is None:
+        raise InputError(
+            f"Expected what every validation example said for tolerance {kind.name!r}, but this "
+            f"run carries metrics alone: {NEEDS_EXAMPLES}."
+        )
+    return run.examples
