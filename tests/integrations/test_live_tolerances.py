@@ -16,8 +16,8 @@ from checkwise.selection.tolerances import TOLERANCES
 from tests.selection.example_runs import outputs
 
 
-def offline(made: dict[int, dict[str, Any]], **options: Any) -> cw.Selection | None:
-    """The choice from the same predictions; None where all of them diverged."""
+def offline(made: dict[int, dict[str, Any]], **options: Any) -> cw.Selection:
+    """The choice from the same predictions."""
     run = cw.Trajectory.from_predictions(made)
     return cw.select(run, "ac-nc", **options)
 
@@ -40,7 +40,6 @@ def test_live_is_offline_at_every_record_and_after_every_kill(
             live.add(step, domains)
             expected = offline(so_far, tolerance=name, **options)
             assert live.selection is not None
-            assert expected is not None
             assert live.choice == expected.step
             assert live.selection.feasible_steps == expected.feasible_steps
             assert live.selection.digest == expected.digest
@@ -79,7 +78,7 @@ def test_a_journal_of_another_tolerance_is_refused(tmp_path: Path) -> None:
     cw.LiveSelector("ac-nc", journal=tmp_path / "j", tolerance="paired").close()
     for options in ({}, {"tolerance": "mcs"}, {"tolerance": "paired", "alpha": 0.2}):
         with pytest.raises(InputError, match="the settings with which"):
-            cw.LiveSelector("ac-nc", journal=tmp_path / "j", **options)  # type: ignore[arg-type]
+            cw.LiveSelector("ac-nc", journal=tmp_path / "j", **options)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +132,6 @@ def test_pruning_under_paired_never_deletes_what_could_be_chosen(
             live.saved(step, tmp_path / f"{step}.pt")
             live.prune()
             expected = offline(so_far, **options)
-            assert expected is not None
             assert live.choice == expected.step
             assert (tmp_path / f"{expected.step}.pt").exists()
             deleted |= {s for s in so_far if not (tmp_path / f"{s}.pt").exists()}
@@ -172,7 +170,7 @@ def test_what_cannot_be_is_refused_before_training() -> None:
         {"alpha": 0.1},
     ):
         with pytest.raises(InputError):
-            cw.LiveSelector(**options)  # type: ignore[arg-type]
+            cw.LiveSelector(**options)
 
 
 def test_a_preview_leaves_groups_and_records_alone(tmp_path: Path) -> None:
@@ -181,7 +179,6 @@ def test_a_preview_leaves_groups_and_records_alone(tmp_path: Path) -> None:
     live.add(0, made[0])
     ahead = live.preview(100, made[100])
     both = offline({s: made[s] for s in (0, 100)}, tolerance="paired")
-    assert both is not None
     assert ahead.choice == both.step
     assert live.steps == (0,)
 

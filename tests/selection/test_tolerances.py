@@ -68,7 +68,8 @@ def test_fixed_is_what_it_was(seed: int) -> None:
 
 def sample_of(run: cw.Trajectory) -> paired.Stratified:
     assert run.examples is not None
-    return paired.Stratified(run.examples.correct, np.full(len(run.domains), 1 / len(run.domains)))
+    correct = tuple(one.astype(np.float64) for one in run.examples.correct)
+    return paired.Stratified(correct, np.full(len(run.domains), 1 / len(run.domains)))
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -68,8 +68,9 @@ class Recorder:
 
     def copy(self) -> Recorder:
         """One that can go on by itself."""
-        own = {name: dict(getattr(self, name)) for name in ("records", "labels", "groups")}
-        return replace(self, **own)
+        return replace(
+            self, records=dict(self.records), labels=dict(self.labels), groups=dict(self.groups)
+        )
 
     def measure(self, step: int, outputs: Mapping[str, Any]) -> CheckpointRecord:
         """One checkpoint: ``{domain: (outputs, labels)}``, a ``Report`` each, or plain metrics."""

@@ -160,7 +160,7 @@ def _mask(run: Trajectory, kind: ToleranceKind, delta: float, weights: Any) -> B
         examples = examples.evaluated
     there = np.flatnonzero(~examples.diverged)
     sample = paired.Stratified(
-        tuple(one[there] for one in examples.correct), weights, examples.groups
+        tuple(one[there].astype(np.float64) for one in examples.correct), weights, examples.groups
     )
     near = np.zeros(len(examples.steps), dtype=bool)
     if kind.name == "paired":
