@@ -130,6 +130,9 @@ class DrawnColumns(Columns):
     def within(self, delta_pp: Points) -> BoolArray:
         return self._near(tolerance(delta_pp) * self._denominator / 100)
 
+    def within_points(self, delta_pp: Points) -> BoolArray:
+        return self.within(delta_pp)
+
     def at_least(self, threshold_pp: Points) -> BoolArray:
         edge = decimal(threshold_pp, "threshold_pp") * self._denominator / 100
         least = float(edge) - self._slack if self._slack else ceil(edge)
