@@ -1,93 +1,19 @@
-"""Kills a training again and again until it ends; a process that forks, since imports take long.
-
-``python -m tests.integrations.lightning_kills FOLDER SEED KILLS`` prints, for every kill, what was
-on disk: the step that the journal chooses, the step of the file that it names, the number of
-checkpoints, and how many the rule may choose, before and after the last record.
-"""
+"""``python -m tests.integrations.lightning_kills FOLDER SEED KILLS`` kills a training again."""
 
 from __future__ import annotations
 
-import json
-import os
-import random
-import signal
-import sys
-import time
-import traceback
 from pathlib import Path
-from typing import Any
 
 import torch
 
-import checkwise as cw
+from tests.integrations import kills
 from tests.integrations.lightning_models import train_in
 
-JOURNAL = "checkwise.jsonl"
 
-
-def main() -> None:
-    folder, draw, kills = Path(sys.argv[1]), random.Random(sys.argv[2]), int(sys.argv[3])
-    torch.set_num_threads(1)
-    cw.metrics.evaluate(logits=[[1.0, 0.0, 0.0]], labels=[0])  # compiled before the first fork
-    for kill in range(kills + 1):
-        child = os.fork()
-        if child == 0:
-            try:
-                train_in(folder)
-            except BaseException:
-                traceback.print_exc()
-            os._exit(not (folder / "done").exists())
-        if kill < kills:
-            wait(folder / "checkpoints", draw, within_a_save=kill % 3 != 2)
-            os.kill(child, signal.SIGKILL)
-        _, status = os.waitpid(child, 0)
-        print(json.dumps({"status": status, **state(folder / "checkpoints")}), flush=True)
-        if not os.WIFSIGNALED(status):
-            break
-
-
-def wait(checkpoints: Path, draw: random.Random, *, within_a_save: bool) -> None:
-    """Until a random instant, of the training or of one of its next saves."""
-    if not within_a_save:
-        time.sleep(draw.uniform(0, 3))
-        return
-    for _ in range(draw.randint(1, 3)):
-        wait_for(checkpoints, saving=False)
-        wait_for(checkpoints, saving=True)
-    time.sleep(draw.uniform(0, 0.03))
-
-
-def wait_for(checkpoints: Path, *, saving: bool) -> None:
-    end = time.monotonic() + 60
-    while time.monotonic() < end and any(checkpoints.glob(".*.saving")) is not saving:
-        time.sleep(0.0002)
-
-
-def state(checkpoints: Path) -> dict[str, Any]:
-    """What a reader finds."""
-    files = [*checkpoints.glob("*.ckpt"), *checkpoints.glob(".*.ckpt.part")]
-    there = len([path for path in files if not path.is_symlink()])
-    if not (checkpoints / JOURNAL).exists():
-        return {"there": there}
-    live = selector(checkpoints / JOURNAL)
-    lines = (checkpoints / JOURNAL).read_text().splitlines(keepends=True)
-    records = [number for number, line in enumerate(lines) if '"domains"' in line]
-    earlier = checkpoints / "earlier.jsonl"
-    earlier.write_text("".join(lines[: records[-1]] if records else lines))
-    feasible = [len(selector(path).keep) for path in (earlier, checkpoints / JOURNAL)]
-    earlier.unlink()
-    chosen = None if live.path is None else torch.load(live.path, weights_only=True)
-    return {
-        "there": there,
-        "feasible": max(feasible),
-        "choice": live.choice,
-        "loaded": None if chosen is None else chosen["global_step"],
-    }
-
-
-def selector(journal: Path) -> cw.LiveSelector:
-    return cw.LiveSelector("ac-nc", delta_pp=2, journal=journal, read_only=True)
+def step_of(path: Path) -> int:
+    """The step that a checkpoint holds; only plain data is unpickled."""
+    return int(torch.load(path, weights_only=True)["global_step"])
 
 
 if __name__ == "__main__":
-    main()
+    kills.main(train_in, ".ckpt", step_of)

@@ -16,7 +16,7 @@ available("lightning")
 
 import torch
 
-from tests.integrations.lightning_kills import selector
+from tests.integrations.kills import selector
 
 ROOT = Path(__file__).parents[2]
 KILLS = 12

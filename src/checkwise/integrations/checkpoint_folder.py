@@ -18,7 +18,7 @@ from typing import Any
 from checkwise.errors import InputError
 from checkwise.integrations.average_members import keeping, say_members
 from checkwise.integrations.live import LiveSelector
-from checkwise.integrations.saving import JOURNAL, Place, clean_up, last_link, point
+from checkwise.integrations.saving import JOURNAL, LAST, Place, clean_up, last_link, point
 from checkwise.integrations.tracked_metrics import measured
 from checkwise.selection.live import LiveSelection
 from checkwise.selection.result import Selection
@@ -101,6 +101,8 @@ class CheckpointFolder:
         options: those of ``LiveSelector``.
         average_within_pp: also keep the members of an average, all within this many points of the
             best accuracy.
+        last: the name of the link to the newest checkpoint.
+        go_on: how a user goes on with a training, in a few words.
     """
 
     def __init__(
@@ -110,7 +112,10 @@ class CheckpointFolder:
         options: Mapping[str, Any],
         *,
         average_within_pp: Points | None = None,
+        last: str = LAST,
+        go_on: str = 'use fit(…, ckpt_path="last")',
     ) -> None:
+        self._last, self._go_on = last, go_on
         LiveSelector(rule, **options)  # a wrong name or parameter is refused before any training
         self._rule, self._options = rule, dict(options)
         self._also = keeping(also or AnyOf(()), average_within_pp)
@@ -144,7 +149,7 @@ class CheckpointFolder:
         self._folder = folder
         source = None if resumed is None else place_of(Path(resumed))
         live = self._selector()
-        if clean_up(folder, {place_of(last_link(folder)), source}):
+        if clean_up(folder, {place_of(last_link(folder, self._last)), source}):
             live.close()
             live = self._selector()  # which notes what is gone
         self._live = live
@@ -170,8 +175,8 @@ class CheckpointFolder:
         if live.checkpoints or len(live.steps) > 1:
             raise InputError(
                 f"Expected a folder without records, but {self._folder / JOURNAL} has "
-                f"{counted(len(live.steps), 'checkpoint')} of an earlier training: go on from it "
-                'with fit(…, ckpt_path="last"), or choose another dirpath.'
+                f"{counted(len(live.steps), 'checkpoint')} of an earlier training: to go on from "
+                f"it, {self._go_on}, or choose another dirpath."
             )
         live.resume(0)
 
@@ -184,6 +189,11 @@ class CheckpointFolder:
         """Say at the end of a training which checkpoints are averaged, if they were kept."""
         if self._live is not None:
             say_members(self._live, self._within_pp, self._folder)
+
+    def newest_file(self, folder: Path) -> Path | None:
+        """The newest checkpoint in a folder, by its link; None if there is none."""
+        link = last_link(folder, self._last)
+        return link if link.is_symlink() and link.exists() else None
 
     def close(self) -> None:
         """Let another process write to the journal."""
@@ -263,7 +273,7 @@ class CheckpointFolder:
     def _link(self) -> None:
         """Let ``last.ckpt`` point to the newest checkpoint."""
         if paths := list(self._opened.checkpoints.values()):
-            point(last_link(self._folder), paths[-1])
+            point(last_link(self._folder, self._last), paths[-1])
 
     def _planned(
         self,
@@ -279,7 +289,7 @@ class CheckpointFolder:
             path=str(place.path) if place else "",
             part=str(place.part) if place else "",
             best=str(best or ""),
-            last=str(last_link(self._folder)) if files else "",
+            last=str(last_link(self._folder, self._last)) if files else "",
             scores={str(files[step]): score for step, score in scores.items() if step in files},
         )
 

@@ -19,6 +19,8 @@ from checkwise.store.deleting import delete_checkpoint, place_of, sync_checkpoin
 JOURNAL: Final = "checkwise.jsonl"
 _ANNOUNCED: Final = ".saving"
 _PART: Final = ".part"
+LAST: Final = "last.ckpt"
+_KERAS: Final = (".keras", ".weights.h5")  # it saves under no other names
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,9 @@ class Place:
     @property
     def part(self) -> Path:
         """The name under which it is written."""
-        return self.path.with_name(f".{self.path.name}{_PART}")
+        name = self.path.name
+        ending = next((ending for ending in _KERAS if name.endswith(ending)), "")
+        return self.path.with_name(f".{name}{_PART}{ending}")
 
     def announce(self) -> None:
         """Before the save."""
@@ -91,12 +95,13 @@ def _is_of_another(announcement: Path, folder: Path) -> bool:
     )
 
 
-def last_link(folder: Path) -> Path:
+def last_link(folder: Path, name: str = LAST) -> Path:
     """``last.ckpt``, or ``last-v1.ckpt`` … where that is a file of somebody else."""
-    link, version = folder / "last.ckpt", 0
+    link, version = folder / name, 0
+    stem, dot, ending = name.partition(".")
     while os.path.lexists(link) and not link.is_symlink():
         version += 1
-        link = folder / f"last-v{version}.ckpt"
+        link = folder / f"{stem}-v{version}{dot}{ending}"
     return link
 
 

@@ -26,6 +26,7 @@ class ValidationSums:
         name: the domain.
         bins, bandwidth: settings of the calibration errors.
         own_rows: rows of this process before the padding; None where nothing is padded.
+        kind: what ``update`` gets, "logits" or "probs".
     """
 
     name: str
@@ -36,9 +37,10 @@ class ValidationSums:
     counted: int = 0
     diverged: bool = False
     accumulator: Accumulator | None = None
+    kind: str = "logits"
 
     def update(self, logits: Any, labels: Any) -> None:
-        """Add a batch: logits [n, C] and labels [n]."""
+        """Add a batch: logits or probabilities [n, C] and labels [n]."""
         rows = _rows(logits, labels, self.name)
         room = rows if self.own_rows is None else max(0, self.own_rows - self.rows)
         self.rows += rows
@@ -52,7 +54,7 @@ class ValidationSums:
         if real == 0:
             return
         self.counted += real
-        values = to_numpy(logits[:real], "logits")
+        values = to_numpy(logits[:real], self.kind)
         if np.isnan(values).any() or np.isposinf(values).any():
             self.diverged = True
         if self.diverged:
@@ -62,7 +64,7 @@ class ValidationSums:
                 self.accumulator = Accumulator(
                     classes=values.shape[-1], bins=self.bins, bandwidth=self.bandwidth
                 )
-            self.accumulator.update(logits=values, labels=labels[:real])
+            self.accumulator.update(**{self.kind: values}, labels=labels[:real])
         except InputError as error:
             raise InputError(f"{error} (validation set {self.name!r})") from None
 
@@ -81,7 +83,7 @@ class ValidationSums:
 def merged(parts: Sequence[ValidationSums]) -> ValidationSums:
     """One set from its parts, added in this order so that every process gets the same numbers."""
     first = parts[0]
-    whole = ValidationSums(first.name, first.bins, first.bandwidth)
+    whole = ValidationSums(first.name, first.bins, first.bandwidth, kind=first.kind)
     for part in parts:
         whole.rows += part.rows
         whole.counted += part.counted

@@ -1,0 +1,5 @@
+"""Before anything imports Keras: it computes with torch."""
+
+import os
+
+os.environ.setdefault("KERAS_BACKEND", "torch")

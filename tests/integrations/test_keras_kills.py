@@ -1,0 +1,61 @@
+"""A Keras training that is killed at random instants ends with the choice of its records."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+import checkwise as cw
+from tests.requirements import available
+
+available("keras")
+
+from tests.integrations.keras_models import step_of
+from tests.integrations.kills import selector
+
+ROOT = Path(__file__).parents[2]
+KILLS = 8
+
+
+def test_the_choice_survives_every_kill(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.integrations.keras_models", tmp_path, "0", str(KILLS)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    states = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    assert states[-1]["status"] == 0, done.stderr[-3000:]
+    assert len(states) > 2  # how many kills meet a training depends on the machine
+    for state in states:
+        if state.get("choice") is not None:
+            assert state["loaded"] == state["choice"]
+            assert state["there"] <= state["feasible"] + 2
+    checkpoints = tmp_path / "checkpoints"
+    live = selector(checkpoints / "checkwise.jsonl")
+    seen = {int(path.stem): dict(np.load(path)) for path in (tmp_path / "seen").glob("*.npz")}
+    offline = cw.select(
+        cw.Trajectory.from_predictions(
+            {
+                step: {
+                    name: (seen[step][f"{name}_logits"], seen[step][f"{name}_labels"])
+                    for name in "ab"
+                }
+                for step in live.steps
+            }
+        ),
+        "ac-nc",
+        delta_pp=2,
+    )
+    assert live.steps == tuple(range(4, 65, 4))
+    assert live.choice == offline.step
+    assert step_of(Path((tmp_path / "done").read_text())) == offline.step
+    names = {path.name for path in checkpoints.iterdir()}
+    assert {name for name in names if name.startswith(".")} == set()
+    assert len([name for name in names if name.endswith(".keras")]) <= len(live.keep) + 1 + 1
