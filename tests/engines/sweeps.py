@@ -19,7 +19,7 @@ from checkwise.sweep.status import RunStatus, cohort_status
 from tests.runs import contents
 from tests.sweep.studies import write_tiny
 
-PATIENCE_SECONDS = 900.0
+PATIENCE_SECONDS = 3600.0
 PROGRESS = re.compile(r"^(?:preparing data|\d+/\d+ runs).*\n", re.MULTILINE)
 LONG = pytest.mark.skipif(
     "CHECKWISE_ENGINES" not in os.environ, reason="takes minutes: make test-engines"

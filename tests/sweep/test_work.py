@@ -274,7 +274,7 @@ def lose_two_and_stop_one(
         process for process in processes if process is not stopped and process.pid not in victims
     ]
     for process in rest:
-        process.wait(900)
+        process.wait(3600)
         assert process.returncode == 0
     assert all_contents(cohort) == unbroken, "the run of the stopped worker was not taken over"
     before = {p: p.stat().st_mtime_ns for p in (cohort / "runs").rglob("*")}
