@@ -16,6 +16,8 @@ import pytest
 from checkwise.store.cohort import is_cohort, open_cohort
 from checkwise.sweep.executors.shared_folder import WORKERS, Answer, read_answer
 from checkwise.sweep.status import RunStatus, cohort_status
+from tests.cli.predict_functions import checkpoints
+from tests.cli.test_predict import outputs_in
 from tests.runs import contents
 from tests.sweep.studies import write_tiny
 
@@ -105,3 +107,22 @@ def trained_locally(study: object, folder: Path) -> Contents:
     code, printed, errors = Sweep(study, folder / "local").end()
     assert code == 0, printed + errors
     return all_contents(folder / "local")
+
+
+def evaluated(
+    folder: Path, *words: object, environment: Mapping[str, str] | None = None
+) -> dict[str, bytes]:
+    """The outputs that ``checkwise predict`` writes of a few checkpoints."""
+    run, out = folder / "run", folder / f"predictions-{len(words)}"
+    if not run.exists():
+        checkpoints(run)
+    command = ["predict", run, "--function", f"{folder / 'plain.py'}:outputs", "--domains", "a,b"]
+    subprocess.run(
+        [sys.executable, "-m", "checkwise", *map(str, [*command, "-o", out, *words])],
+        env=dict(environment or os.environ),
+        check=True,
+    )
+    assert not list(out.glob(".*"))
+    outputs = outputs_in(out)
+    assert len(outputs) == 8
+    return outputs

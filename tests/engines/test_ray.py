@@ -22,6 +22,7 @@ from tests.engines.sweeps import (
     PATIENCE_SECONDS,
     Sweep,
     all_contents,
+    evaluated,
     write_long,
     write_small,
 )
@@ -85,6 +86,11 @@ def test_an_interrupted_sweep_cancels_its_tasks_after_they_saved(
     states = [run.state for run in sweep.statuses()]
     assert states.count("interrupted") >= 2
     assert set(states) == {"interrupted", "waiting"}
+
+
+def test_checkpoints_are_evaluated_on_the_cluster(cluster: Any, tmp_path: Path) -> None:
+    place = ("--executor", "ray", "--address", cluster.address, "--workers", 2)
+    assert evaluated(tmp_path, *place) == evaluated(tmp_path)
 
 
 def test_workers_that_no_node_can_take_are_refused(cluster: Any, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.engines.conftest import Reference
 from tests.engines.slurm_cluster import PRESENT, SlurmCluster
-from tests.engines.sweeps import LONG, Sweep, all_contents, write_long, write_small
+from tests.engines.sweeps import LONG, Sweep, all_contents, evaluated, write_long, write_small
 from tests.requirements import requires
 
 pytestmark = requires("slurm", PRESENT, "Slurm, munge, submitit or the rights of root are missing")
@@ -98,6 +98,12 @@ def test_an_interrupted_sweep_cancels_its_jobs_after_they_saved(
     states = [run.state for run in sweep.statuses()]
     assert states.count("interrupted") >= 2
     assert set(states) == {"interrupted", "waiting"}
+
+
+def test_checkpoints_are_evaluated_by_jobs(cluster: SlurmCluster, tmp_path: Path) -> None:
+    place = ("--executor", "slurm", "--workers", 2)
+    by_jobs = evaluated(tmp_path, *place, environment=cluster.environment)
+    assert by_jobs == evaluated(tmp_path)
 
 
 def test_what_slurm_refuses_is_one_line(cluster: SlurmCluster, tmp_path: Path) -> None:

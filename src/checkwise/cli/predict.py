@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import shlex
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from checkwise.cli import printing
+from checkwise.cli.executor_options import ExecutorOptions
+from checkwise.cli.option_groups import with_groups
 from checkwise.cli.options import AsJson
 from checkwise.cli.progress import counting
 from checkwise.errors import CheckwiseError, CheckwiseWarning, InputError
@@ -20,6 +23,16 @@ from checkwise.store.layout import is_record
 from checkwise.text import counted
 
 
+@dataclass(frozen=True)
+class PredictOptions(ExecutorOptions):
+    """One process is the default: an evaluation may need the whole memory of a GPU."""
+
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes, with one thread each. [default: 1]")
+    ] = None
+
+
+@with_groups
 def command(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of checkpoints.")],
     function: Annotated[
@@ -30,13 +43,14 @@ def command(
     output: Annotated[
         Path, typer.Option("--output", "--out", "-o", help="The predictions folder.")
     ],
+    *,
+    launching: PredictOptions,
     checkpoints: Annotated[
         str | None,
         typer.Option(
             metavar="PATTERN", help="Names of the checkpoints in DIR, as 'weights.{epoch}.keras'."
         ),
     ] = None,
-    workers: Annotated[int, typer.Option(min=1, help="Processes, with one thread each.")] = 1,
     force: Annotated[
         bool,
         typer.Option("--force", help="Discard outputs of another function or checkpoint."),
@@ -47,6 +61,13 @@ def command(
 
     FUNCTION(path, domain) returns logits and labels. `checkwise select` then reads the folder.
     """
+    from checkwise.sweep.executors import get_executor
+    from checkwise.sweep.predict_job import evaluate_with
+
+    settings = launching.over()
+    workers = settings.workers or 1
+    executor = get_executor(settings)
+    elsewhere = None if settings.kind == "local" else evaluate_with(executor, workers)
     printing.refuse_folder(output)
     if is_record(output):
         raise InputError(f"Expected another folder than {output}, which records a run.")
@@ -62,6 +83,7 @@ def command(
             workers=workers,
             force=force,
             progress=progress,
+            elsewhere=elsewhere,
         )
     if as_json:
         print(json.dumps(_facts(result, output), allow_nan=False))

@@ -5,15 +5,19 @@ Outputs of two functions, or of two states of one checkpoint, are never mixed.
 
 from __future__ import annotations
 
+import secrets
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from checkwise.errors import InputError
 from checkwise.predict.outputs import Facts, is_whole, saved_facts
 from checkwise.readers.predictions_folder import output_files, step_folders
 from checkwise.store.predictions_record import PredictionsRecord, RecordedCheckpoint
+
+JOBS: Final = ".jobs"  # what workers elsewhere share, in a predictions folder
 
 
 class Outdated(NamedTuple):
@@ -75,8 +79,16 @@ def discard(out: Path, steps: Iterable[int]) -> None:
 
 
 def remove_leftovers(out: Path) -> None:
-    """Remove what a killed process was writing; only the holder of the folder's lock may."""
-    for file in (*out.glob(".*.tmp"), *out.glob("step-*/.*.npz.*.tmp")):
+    """Remove what a killed process was writing; only the holder of the folder's lock may.
+
+    Workers elsewhere may outlive their command. They write below ``JOBS``; once that has another
+    name they find nothing there, and cannot add to the outputs.
+    """
+    if (out / JOBS).is_dir():
+        removed = out / f"{JOBS}.{secrets.token_hex(4)}.tmp"
+        (out / JOBS).rename(removed)
+        shutil.rmtree(removed, ignore_errors=True)
+    for file in (*(f for f in out.glob(".*.tmp") if f.is_file()), *out.glob("step-*/.*.npz.*.tmp")):
         file.unlink(missing_ok=True)
 
 

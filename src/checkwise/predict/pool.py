@@ -6,6 +6,7 @@ import threading
 import warnings
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -56,6 +57,7 @@ class Pool:
         out: the predictions folder.
         known: facts of domains that already have outputs.
         start: gives a worker, which need not have loaded the function.
+        claim: gives the task while nobody else works on it, or what is left of it, or None.
     """
 
     def __init__(
@@ -64,7 +66,9 @@ class Pool:
         out: Path,
         known: Mapping[str, Known],
         start: Callable[[], Worker],
+        claim: Callable[[Task], AbstractContextManager[Task | None]] = nullcontext,
     ) -> None:
+        self._claim = claim
         self._tasks = deque(tasks)
         self._out = out
         self._known = dict(known)
@@ -121,7 +125,9 @@ class Pool:
                     task = self._tasks.popleft()
                 except IndexError:  # another thread was faster
                     break
-                worker = self._evaluate(task, worker)
+                with self._claim(task) as mine:
+                    if mine is not None:
+                        worker = self._evaluate(mine, worker)
         except BaseException as error:
             self._events.put(error)
         finally:

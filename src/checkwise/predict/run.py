@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import TypeAlias
 
 from checkwise import __version__
 from checkwise.errors import InputError
@@ -59,6 +60,22 @@ class PredictResult:
         return len(self.steps) * len(self.domains)
 
 
+@dataclass(frozen=True)
+class Evaluated:
+    """What came of some tasks: outputs written, why others are missing, if it was interrupted."""
+
+    written: int
+    failures: tuple[Failure, ...]
+    interrupted: bool
+
+
+# Has a function evaluate tasks, elsewhere, into a predictions folder; the last argument is called
+# with the number of outputs written.
+Elsewhere: TypeAlias = Callable[
+    [FunctionName, str, Sequence[Task], Path, Callable[[int], None]], Evaluated
+]
+
+
 def predict(
     folder: Path,
     function: str,
@@ -69,6 +86,7 @@ def predict(
     workers: int = 1,
     force: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
+    elsewhere: Elsewhere | None = None,
 ) -> PredictResult:
     """Call the function once for every checkpoint and domain that has no outputs in ``out`` yet.
 
@@ -81,6 +99,7 @@ def predict(
         workers: processes.
         force: discard outputs that another function, or another state of a checkpoint, gave.
         progress: called with outputs written and to write.
+        elsewhere: evaluates instead of processes of this machine.
 
     Raises:
         InputError: the input is not valid, or would mix outputs.
@@ -103,29 +122,44 @@ def predict(
 
         try:
             first.load()
-            now = _record(name, first.sha256 or "", folder, paths, names, out)
+            sha256 = first.sha256 or ""
+            now = _record(name, sha256, folder, paths, names, out)
             _begin_or_continue(out, now, force=force)
             tasks = [
                 Task(step, folder.absolute() / paths[step], now.checkpoints[step].state, missing)
                 for step, missing in missing_domains(out, paths, names).items()
             ]
             total = sum(len(task.domains) for task in tasks)
+
+            def written(done: int) -> None:
+                progress(done, total)
+
             # A function may change the folder of its process.
-            pool = Pool(tasks, out.absolute(), known_facts(out), start)
-            interrupted = False
-            try:
-                pool.run(min(workers, len(tasks)), lambda done: progress(done, total))
-            except KeyboardInterrupt:
-                interrupted = True
+            place = out.absolute()
+            if elsewhere is not None and tasks:
+                ended = elsewhere(name, sha256, tasks, place, written)
+            else:
+                pool = Pool(tasks, place, known_facts(out), start)
+                ended = _evaluated(pool, min(workers, len(tasks)), written)
         finally:
             for worker in idle:
                 worker.kill()
                 worker.close()
             remove_leftovers(out)
-    failures = sorted(pool.failures, key=lambda failure: failure.step)
+    failures = sorted(ended.failures, key=lambda failure: failure.step)
+    missing = total - ended.written
     return PredictResult(
-        now, tuple(paths), names, pool.written, total - pool.written, tuple(failures), interrupted
+        now, tuple(paths), names, ended.written, missing, tuple(failures), ended.interrupted
     )
+
+
+def _evaluated(pool: Pool, workers: int, written: Callable[[int], None]) -> Evaluated:
+    interrupted = False
+    try:
+        pool.run(workers, written)
+    except KeyboardInterrupt:
+        interrupted = True
+    return Evaluated(pool.written, tuple(pool.failures), interrupted)
 
 
 def check_domains(domains: Sequence[str]) -> tuple[str, ...]:
