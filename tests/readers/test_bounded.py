@@ -43,8 +43,16 @@ def test_a_walk_over_many_folders_ends(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(folders, "MOST_FOLDERS", 50)
     for i in range(60):
         (tmp_path / f"{i}").mkdir()
-    with pytest.raises(cw.InputError, match="at most 50 folders below"):
+    with pytest.raises(cw.InputError, match="at most 50 folders without runs below"):
         cw.load_runs(tmp_path)
+
+
+def test_folders_with_runs_are_not_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folders, "MOST_FOLDERS", 5)
+    for i in range(10):
+        (tmp_path / f"{i}").mkdir()
+        log(tmp_path / f"{i}")
+    assert len(cw.load_runs(tmp_path)) == 10
 
 
 def test_links_in_circles_are_followed_once(tmp_path: Path) -> None:

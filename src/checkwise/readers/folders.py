@@ -190,6 +190,7 @@ def _run_folders(root: Path) -> Iterator[tuple[Path, Reader]]:
     """Folders with a reader for each; every folder once, down to a limited depth and number."""
     seen: set[tuple[int, int]] = set()
     waiting = [(root, 0, READERS)]
+    without_runs = 0
     too_deep: Path | None = None
     while waiting:
         folder, depth, readers = waiting.pop()
@@ -197,12 +198,13 @@ def _run_folders(root: Path) -> Iterator[tuple[Path, Reader]]:
         if (status.st_dev, status.st_ino) in seen:  # a link that leads back up
             continue
         seen.add((status.st_dev, status.st_ino))
-        if len(seen) > MOST_FOLDERS:
-            raise InputError(
-                f"Expected at most {MOST_FOLDERS:,} folders below {root}, but there are more: name "
-                "a folder nearer to the runs."
-            )
         reader = next((reader for reader in readers if reader.recognise(folder)), None)
+        without_runs += reader is None
+        if without_runs > MOST_FOLDERS:
+            raise InputError(
+                f"Expected at most {MOST_FOLDERS:,} folders without runs below {root}, but there "
+                "are more: name a folder nearer to the runs."
+            )
         if reader is not None:
             yield folder, reader
             # A log's folder may hold further runs' logs, but its predictions are the same run's.
