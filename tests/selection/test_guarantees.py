@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import log, sqrt
 
 import numpy as np
 import pytest
 
 import checkwise as cw
+from checkwise.statistics.paired import Stratified, regret
+from checkwise.statistics.paired.betting import regret_of_worst_domain
 
 
 def counted(counts: list[int] | None = None) -> cw.Trajectory:
@@ -101,3 +104,63 @@ def test_the_bound_holds_in_simulation() -> None:
         feasible = cw.select(run, "ac-early", delta_pp=delta).ranking.eligible
         failures += bool((truth[feasible] < truth.max() - bound).any())
     assert failures / 300 <= alpha
+
+
+def predicted(groups: bool = False) -> cw.Trajectory:
+    """Four checkpoints whose answers to 2 × 300 examples differ on a few of them."""
+    rng = np.random.default_rng(3)
+    labels = {name: rng.integers(0, 3, 300) for name in ("a", "b")}
+    base = {name: 2 * rng.normal(size=(300, 3)) + 3 * np.eye(3)[labels[name]] for name in labels}
+    predictions = {
+        step: {
+            name: (base[name] + 0.4 * rng.normal(size=(300, 3)), labels[name]) for name in labels
+        }
+        for step in (100, 200, 300, 400)
+    }
+    units = {name: np.repeat(np.arange(100), 3) for name in labels}
+    return cw.Trajectory.from_predictions(predictions, groups=units if groups else None)
+
+
+@pytest.mark.parametrize("groups", [False, True])
+@pytest.mark.parametrize("worst_domain", [False, True])
+def test_shared_examples_give_a_narrower_bound(groups: bool, worst_domain: bool) -> None:
+    run = predicted(groups)
+    assert run.examples is not None
+    selection = cw.select(run, "ac-nll", worst_domain=worst_domain)
+    bound = selection.guarantee(alpha=0.1)
+    assert bound.paired is not None
+    sample = Stratified(run.examples.correct, [0.5, 0.5], run.examples.groups)
+    bounds = regret_of_worst_domain if worst_domain else regret
+    expected = 100 * bounds(sample, alpha=0.1).upper[selection.index]
+    assert bound.paired.bound_pp == pytest.approx(expected, rel=1e-12)
+    assert bound.tightest_pp == bound.paired.bound_pp < bound.bound_pp
+    assert bound.paired.bound_pp < bound.bound_pp / 2 or groups
+    assert ("groups" in bound.paired.conditions[0]) == groups
+    text = str(bound)
+    assert f"at most {bound.paired.bound_pp:.2f} points" in text
+    assert f"at most {bound.bound_pp:.2f} points" in text
+    assert selection.guarantee(alpha=0.1, paired=False).paired is None
+
+
+def test_a_record_has_the_paired_bound_where_it_is_asked_for() -> None:
+    selection = cw.select(predicted())
+    assert "paired" not in selection.as_dict()["guarantee"]
+    stated = selection.as_dict(0.05, paired=True)["guarantee"]
+    assert stated["paired"]["bound_pp"] == selection.guarantee().tightest_pp
+    assert stated["bound_pp"] == selection.as_dict()["guarantee"]["bound_pp"]
+
+
+def test_checkpoints_whose_weights_are_gone_count_in_the_paired_bound() -> None:
+    run = predicted()
+    all_there = cw.select(run, "source-acc").guarantee().tightest_pp
+    gone = replace(run, logged=tuple(range(0, 1000, 100)))
+    assert gone.evaluated == 10
+    assert cw.select(gone, "source-acc").guarantee().tightest_pp > all_there
+
+
+def test_a_choice_further_from_the_best_than_delta_counts_its_own_gap() -> None:
+    run = predicted()
+    selection = cw.select(run, "ac-nll", delta_pp=0, tolerance="paired")
+    assert selection.gap_pp
+    bound = selection.guarantee()
+    assert bound.bound_pp == pytest.approx(selection.gap_pp + 2 * bound.radius_pp)

@@ -12,7 +12,7 @@ POINTER = "For the accuracy bound and its conditions add --guarantee (docs/guara
 
 def said(selection: Selection, alpha: float) -> str:
     """The bound of one choice in full, or why there is none."""
-    statement = bound_of(selection, alpha)
+    statement = bound_of(selection, alpha, paired=True)
     return str(statement) if isinstance(statement, Guarantee) else f"No accuracy bound: {statement}"
 
 
@@ -35,9 +35,9 @@ def said_of_many(selections: Iterable[Selection], alpha: float) -> str:
     )
 
 
-def bound_of(selection: Selection, alpha: float) -> Guarantee | str:
-    """The bound, or the reason why there is none."""
+def bound_of(selection: Selection, alpha: float, *, paired: bool = False) -> Guarantee | str:
+    """The bound, or the reason why there is none; ``paired`` may read saved predictions."""
     try:
-        return selection.guarantee(alpha)
+        return selection.guarantee(alpha, paired=paired)
     except NoGuaranteeError as error:
         return str(error)

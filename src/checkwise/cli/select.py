@@ -72,9 +72,9 @@ def command(
     else:
         chosen = select_many(runs, rule, **asked)
     if out is not None:
-        _write(out, chosen, level)
+        _write(out, chosen, level, stated)
     if as_json:
-        print(json.dumps(record(chosen, level), allow_nan=False))
+        print(json.dumps(record(chosen, level, stated), allow_nan=False))
     elif len(chosen) == 1:
         _show_one(next(iter(chosen.values())), level, stated)
     else:
@@ -101,10 +101,13 @@ def _usual(
     return select_many(with_accuracy, REFERENCE, **weighting)
 
 
-def record(chosen: Mapping[RunKey, Selection], alpha: float) -> dict[str, Any]:
-    """The stable JSON: an object for one run, a list for many."""
+def record(chosen: Mapping[RunKey, Selection], alpha: float, paired: bool) -> dict[str, Any]:
+    """The stable JSON: an object for one run, a list for many.
+
+    The paired bound of one run is added where it is asked for, as it may read saved predictions.
+    """
     if len(chosen) == 1:
-        return next(iter(chosen.values())).as_dict(alpha)
+        return next(iter(chosen.values())).as_dict(alpha, paired=paired)
     return {
         "schema": 1,
         "runs": [
@@ -258,9 +261,9 @@ def _disagreement(chosen: Mapping[RunKey, Selection], usual: Mapping[RunKey, Sel
     return f" {' or '.join(names)} differs from source-acc in {differ}."
 
 
-def _write(out: Path, chosen: Mapping[RunKey, Selection], alpha: float) -> None:
+def _write(out: Path, chosen: Mapping[RunKey, Selection], alpha: float, paired: bool) -> None:
     if out.suffix == ".json":
-        write_text(out, json.dumps(record(chosen, alpha), indent=2, allow_nan=False) + "\n")
+        write_text(out, json.dumps(record(chosen, alpha, paired), indent=2, allow_nan=False) + "\n")
     elif out.suffix == ".csv":
         write_text(out, csv_text(_frame(chosen)))
     else:

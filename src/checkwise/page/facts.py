@@ -236,7 +236,7 @@ def _source(
 
 def _bound(selections: Sequence[Selection]) -> tuple[BoundFacts | None, str]:
     try:
-        bounds: list[Guarantee] = [selection.guarantee() for selection in selections]
+        bounds: list[Guarantee] = [selection.guarantee(paired=False) for selection in selections]
     except NoGuaranteeError as error:
         return None, str(error)
     points = [bound.bound_pp for bound in bounds]

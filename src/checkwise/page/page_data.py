@@ -170,7 +170,7 @@ def _reported(selection: Selection) -> dict[str, Any]:
     """The eligible checkpoints best first, and what is said of the choice."""
     eligible = int(selection.ranking.eligible.sum())
     try:
-        guarantee = selection.guarantee()
+        guarantee = selection.guarantee(paired=False)
         bound: dict[str, Any] = {"bound_pp": guarantee.bound_pp, "radius_pp": guarantee.radius_pp}
     except NoGuaranteeError as error:
         bound = {"none": str(error)}

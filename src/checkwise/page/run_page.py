@@ -100,6 +100,13 @@ def _bound(selection: Selection) -> Markup:
         return document.bound_section("", (), (), str(error))
     sentence = (
         f"With probability at least {1 - bound.alpha:g}, the population {bound.quantity} of step "
-        f"{selection.step} is at most {bound.bound_pp:.2f} points below the best of this run."
+        f"{selection.step} is at most {bound.tightest_pp:.2f} points below the best of this run."
     )
-    return document.bound_section(sentence, bound.conditions, bound.not_promised, "")
+    conditions = bound.conditions
+    if bound.paired is not None:
+        conditions = bound.paired.conditions
+        sentence += (
+            " This compares checkpoints on the validation examples that they share; counts of "
+            f"correct answers alone give {bound.bound_pp:.2f} points."
+        )
+    return document.bound_section(sentence, conditions, bound.not_promised, "")

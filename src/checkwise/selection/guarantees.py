@@ -5,7 +5,8 @@ best *measured* accuracy has a *population* accuracy within δ + 2r of the best 
 
     r = 100·√( log(2T/α)/2 · Σ_e w_e²/n_e )
 
-by Hoeffding's inequality and a union bound over the T checkpoints.
+by Hoeffding's inequality and a union bound over the T checkpoints. Where a run tells what every
+example said, a bound on differences between checkpoints (``paired_bound.py``) stands beside it.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import numpy as np
 from checkwise.errors import InputError
 from checkwise.metrics.arrays import to_floats
 from checkwise.metrics.settings import number, whole
+from checkwise.selection.paired_bound import PairedBound
 from checkwise.text import shown
 
 LARGEST = 2**53
@@ -43,10 +45,13 @@ class Guarantee:
     Args:
         alpha: probability that the bound fails.
         radius_pp: r, how far any measured accuracy may be from its population value, in points.
-        bound_pp: δ + 2r: how far the chosen checkpoint may be below the best one, in points.
+        bound_pp: δ + 2r: how far the chosen checkpoint may be below the best one, in points. With a
+            tolerance that follows from the data, its measured gap stands for δ where it is larger.
         quantity: the accuracy that is bounded.
         conditions: what has to hold.
         not_promised: what the bound does not say.
+        paired: the bound by the examples that all checkpoints share, several times narrower; None
+            where the run does not tell what every example said.
     """
 
     alpha: float
@@ -55,13 +60,33 @@ class Guarantee:
     quantity: str
     conditions: tuple[str, ...] = CONDITIONS
     not_promised: tuple[str, ...] = NOT_PROMISED
+    paired: PairedBound | None = None
 
     def __str__(self) -> str:
-        return (
-            f"With probability at least {1 - self.alpha:g}, the population {self.quantity} of the "
-            f"chosen checkpoint is at most {self.bound_pp:.2f} points below the best of this run "
-            f"(radius {self.radius_pp:.2f}).\n{self.terms}"
+        probability = f"ith probability at least {1 - self.alpha:g}"
+        claim = f"the population {self.quantity} of the chosen checkpoint is at most"
+        below = "points below the best of this run"
+        by_counts = f"{claim} {self.bound_pp:.2f} {below} (radius {self.radius_pp:.2f})."
+        if self.paired is None:
+            return f"W{probability}, {by_counts}\n{self.terms}"
+        return "\n".join(
+            [
+                f"W{probability}, {claim} {self.paired.bound_pp:.2f} {below}, by the validation "
+                "examples that all checkpoints share.",
+                "This holds if:",
+                *(f"  - {condition}" for condition in self.paired.conditions),
+                f"By the counts of correct answers alone, w{probability}, {by_counts}",
+                self.terms,
+            ]
         )
+
+    @property
+    def tightest_pp(self) -> float:
+        """The bound to quote: the paired one where there is one, even if the other is smaller.
+
+        To take the smaller one would be to look at both, and both fail with probability α each.
+        """
+        return self.bound_pp if self.paired is None else self.paired.bound_pp
 
     @property
     def terms(self) -> str:
@@ -76,7 +101,12 @@ class Guarantee:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
-        return {name: list(v) if isinstance(v, tuple) else v for name, v in vars(self).items()}
+        plain = {name: list(v) if isinstance(v, tuple) else v for name, v in vars(self).items()}
+        del plain["paired"]
+        if self.paired is not None:
+            conditions = list(self.paired.conditions)
+            plain["paired"] = {"bound_pp": self.paired.bound_pp, "conditions": conditions}
+        return plain
 
 
 def source_accuracy_radius(

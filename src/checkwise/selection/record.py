@@ -20,7 +20,7 @@ SCHEMA = 1
 DECIMALS = ("delta_pp", "threshold_pp", "delta")
 
 
-def record(s: Selection, alpha: float) -> dict[str, Any]:
+def record(s: Selection, alpha: float, paired: bool) -> dict[str, Any]:
     """Everything about a selection, with the bound at level ``alpha``."""
     return {
         "schema": SCHEMA,
@@ -47,7 +47,7 @@ def record(s: Selection, alpha: float) -> dict[str, Any]:
         "notes": list(s.notes),
         "digest": s.digest,
         "saturation": _saturation(s),
-        "guarantee": _guarantee(s, alpha),
+        "guarantee": _guarantee(s, alpha, paired),
         **_offered_by(s),
     }
 
@@ -76,9 +76,9 @@ def _offered_by(s: Selection) -> dict[str, Any]:
     return {"offered_by": offered} if offered else {}
 
 
-def _guarantee(s: Selection, alpha: float) -> dict[str, Any]:
+def _guarantee(s: Selection, alpha: float, paired: bool) -> dict[str, Any]:
     try:
-        return s.guarantee(alpha).as_dict()
+        return s.guarantee(alpha, paired=paired).as_dict()
     except NoGuaranteeError as error:
         return {"alpha": alpha, "bound_pp": None, "reason": str(error)}
 

@@ -26,6 +26,7 @@ from checkwise.selection.guarantees import (
     source_accuracy_radius,
     worst_domain_radius,
 )
+from checkwise.selection.paired_bound import PairedBound, paired_bound
 from checkwise.selection.record import record
 from checkwise.selection.rules import Rule
 from checkwise.selection.saturation import Saturation, saturation
@@ -268,8 +269,13 @@ class Selection:
         """
         return stability(self, draws, seed, progress)
 
-    def guarantee(self, alpha: float = 0.05) -> Guarantee:
-        """The bound on population source accuracy, with its conditions.
+    def guarantee(self, alpha: float = 0.05, *, paired: bool = True) -> Guarantee:
+        """The bounds on population source accuracy, with their conditions.
+
+        Args:
+            alpha: probability that a bound fails.
+            paired: also compare the checkpoints example by example, where the run tells what every
+                example said; that may read its saved predictions.
 
         Raises:
             NoGuaranteeError: the rule does not constrain accuracy, or counts are not known.
@@ -289,7 +295,6 @@ class Selection:
                 "The bound needs the number of validation examples per domain, which this run "
                 "does not carry: add a column `n`, or --n to a log."
             )
-        delta = self.tolerance_pp
         counts = self.trajectory.counts.tolist()
         if self.worst_domain:
             radius = worst_domain_radius(self.trajectory.evaluated, counts, alpha)
@@ -298,7 +303,28 @@ class Selection:
             shares = [float(w) for w in domain_weights(self.trajectory, self.weights)]
             radius = source_accuracy_radius(self.trajectory.evaluated, counts, alpha, shares)
             quantity = "mean source accuracy"
-        return Guarantee(alpha, radius, float(delta) + 2 * radius, quantity)
+        return Guarantee(
+            alpha,
+            radius,
+            self._allowed_pp + 2 * radius,
+            quantity,
+            paired=self._paired_bound(alpha) if paired else None,
+        )
+
+    @property
+    def _allowed_pp(self) -> float:
+        """How far below the best measured accuracy the choice may be, or is."""
+        delta = float(self.tolerance_pp)
+        return delta if self.tolerance.fixed else max(delta, self.gap_pp or 0.0)
+
+    def _paired_bound(self, alpha: float) -> PairedBound | None:
+        return paired_bound(
+            self.trajectory,
+            self.index,
+            weights=self.weights,
+            worst_domain=self.worst_domain,
+            alpha=alpha,
+        )
 
     @property
     def tolerance_pp(self) -> Fraction:
@@ -323,9 +349,12 @@ class Selection:
             return self.columns.within(self.tolerance_pp)
         return self.columns.near_best(self.constraint, self._asked)
 
-    def as_dict(self, alpha: float = 0.05) -> dict[str, Any]:
-        """The stable record behind ``--json``, with the bound at level ``alpha``."""
-        return record(self, alpha)
+    def as_dict(self, alpha: float = 0.05, *, paired: bool = False) -> dict[str, Any]:
+        """The stable record behind ``--json``, with the bound at level ``alpha``.
+
+        ``paired`` adds the bound by shared examples, which may read saved predictions.
+        """
+        return record(self, alpha, paired)
 
     def to_json(self) -> str:
         """``as_dict`` as one line of strict JSON."""

@@ -155,8 +155,9 @@ def near_best(
 
 def _mask(run: Trajectory, kind: ToleranceKind, delta: float, weights: Any) -> BoolArray:
     examples = examples_for(run, kind)
-    if kind.name == "paired":
-        # Evidence against a checkpoint stays evidence when the weights of the other are gone.
+    if kind.name in ("paired", "certified"):
+        # Evidence against a checkpoint stays evidence when the weights of the other are gone, and
+        # which weights remain may depend on the examples.
         examples = examples.evaluated
     there = np.flatnonzero(~examples.diverged)
     sample = paired.Stratified(

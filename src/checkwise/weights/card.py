@@ -83,9 +83,10 @@ def _how_sure(model: DeployedModel, info: Mapping[str, Any]) -> str:
     lines.append(printable(warning(model.selection)))
     guarantee = info["guarantee"]
     if guarantee is not None and guarantee["bound_pp"] is not None:
+        bound = guarantee.get("paired", guarantee)["bound_pp"]
         lines.append(
             f"With probability at least {1 - guarantee['alpha']:g} its population accuracy on the "
-            f"source domains is at most {guarantee['bound_pp']:.2f} points below the best of the "
+            f"source domains is at most {bound:.2f} points below the best of the "
             "run, if validation examples are independent and the checkpoints do not depend on them."
         )
     return " ".join(line for line in lines if line) or "Not known: the run has no counts."
