@@ -116,7 +116,8 @@ class CheckpointFolder:
         go_on: str = 'use fit(…, ckpt_path="last")',
     ) -> None:
         self._last, self._go_on = last, go_on
-        LiveSelector(rule, **options)  # a wrong name or parameter is refused before any training
+        # A wrong name or parameter is refused before any training.
+        self.needs_examples = LiveSelector(rule, **options).needs_examples
         self._rule, self._options = rule, dict(options)
         self._also = keeping(also or AnyOf(()), average_within_pp)
         self._within_pp = average_within_pp

@@ -114,7 +114,6 @@ class ReliabilityCheckpoint(Callback):  # type: ignore[misc, unused-ignore]
         self._sets = {name: sets[name] for name in sources(self._names, params)}
         self._every = whole(every, "every", least=1)
         rows = whole(batch_size, "batch_size", least=1)
-        self._measure = Measure(kind or KINDS[0], rows, bins, bandwidth, outputs)
         self._folder = Path(os.path.abspath(dirpath))
         self._suffix, self._resume = WEIGHTS if weights_only else MODEL, resume
         self._tracker = tracker
@@ -125,6 +124,14 @@ class ReliabilityCheckpoint(Callback):  # type: ignore[misc, unused-ignore]
             average_within_pp=average_within_pp,
             last=f"last{self._suffix}",
             go_on="pass resume=True",
+        )
+        self._measure = Measure(
+            kind or KINDS[0],
+            rows,
+            bins,
+            bandwidth,
+            outputs,
+            examples=self._checkpoints.needs_examples,
         )
         self._newest: int | None = None  # how far training was at the newest checkpoint
         self._reached: tuple[Callable[[], Any], int] = (lambda: None, 0)  # which model, and how far

@@ -113,6 +113,7 @@ class Measure:
         batch_size: rows of arrays at a time.
         bins, bandwidth: settings of the calibration errors.
         outputs: ``outputs(returned) -> [n, C]``, where a model returns something else.
+        examples: whether to keep which examples were predicted correctly.
     """
 
     kind: Kind
@@ -120,10 +121,13 @@ class Measure:
     bins: int
     bandwidth: float
     outputs: Callable[[Any], Any] | None
+    examples: bool = False
 
     def __call__(self, model: Any, name: str, data: Any) -> Any:
         """What ``LiveSelector.add`` takes of one set."""
-        sums = ValidationSums(name, self.bins, self.bandwidth, kind=self.kind)
+        sums = ValidationSums(
+            name, self.bins, self.bandwidth, kind=self.kind, examples=self.examples
+        )
         for inputs, labels in batches(data, self.batch_size):
             sums.update(*self._said(model, inputs, labels, name))
         return sums.entry()

@@ -204,7 +204,13 @@ class ReliabilityCheckpoint(ModelCheckpoint):
         names = validation.names(trainer.val_dataloaders, self._domains)
         sources = validation.sources(names, self._params)
         self._sums = [
-            ValidationSums(name, self._bins, self._bandwidth, own_rows(part))
+            ValidationSums(
+                name,
+                self._bins,
+                self._bandwidth,
+                own_rows(part),
+                examples=self._checkpoints.needs_examples,
+            )
             if name in sources
             else None
             for name, part in zip(names, parts, strict=True)

@@ -27,6 +27,7 @@ class ValidationSums:
         bins, bandwidth: settings of the calibration errors.
         own_rows: rows of this process before the padding; None where nothing is padded.
         kind: what ``update`` gets, "logits" or "probs".
+        examples: whether to keep which examples were predicted correctly.
     """
 
     name: str
@@ -38,6 +39,7 @@ class ValidationSums:
     diverged: bool = False
     accumulator: Accumulator | None = None
     kind: str = "logits"
+    examples: bool = False
 
     def update(self, logits: Any, labels: Any) -> None:
         """Add a batch: logits or probabilities [n, C] and labels [n]."""
@@ -62,7 +64,10 @@ class ValidationSums:
         try:
             if self.accumulator is None:
                 self.accumulator = Accumulator(
-                    classes=values.shape[-1], bins=self.bins, bandwidth=self.bandwidth
+                    classes=values.shape[-1],
+                    bins=self.bins,
+                    bandwidth=self.bandwidth,
+                    examples=self.examples,
                 )
             self.accumulator.update(**{self.kind: values}, labels=labels[:real])
         except InputError as error:
@@ -83,7 +88,9 @@ class ValidationSums:
 def merged(parts: Sequence[ValidationSums]) -> ValidationSums:
     """One set from its parts, added in this order so that every process gets the same numbers."""
     first = parts[0]
-    whole = ValidationSums(first.name, first.bins, first.bandwidth, kind=first.kind)
+    whole = ValidationSums(
+        first.name, first.bins, first.bandwidth, kind=first.kind, examples=first.examples
+    )
     for part in parts:
         whole.rows += part.rows
         whole.counted += part.counted
@@ -92,10 +99,26 @@ def merged(parts: Sequence[ValidationSums]) -> ValidationSums:
             continue
         if whole.accumulator is None:
             whole.accumulator = Accumulator(
-                classes=part.accumulator.classes, bins=whole.bins, bandwidth=whole.bandwidth
+                classes=part.accumulator.classes,
+                bins=whole.bins,
+                bandwidth=whole.bandwidth,
+                examples=whole.examples,
             )
         whole.accumulator.merge(part.accumulator)
+    if whole.accumulator is not None and whole.examples and not whole.diverged:
+        whole.accumulator.put_in_order(_in_the_set(parts))
     return whole
+
+
+def _in_the_set(parts: Sequence[ValidationSums]) -> Any:
+    """The order of the examples in their set, so that another number of processes has the same.
+
+    Where no sampler spreads them, those of the first process come first.
+    """
+    if any(part.own_rows is None for part in parts):
+        return slice(None)
+    places = [rank + len(parts) * np.arange(part.counted) for rank, part in enumerate(parts)]
+    return np.argsort(np.concatenate(places))
 
 
 def own_rows(loader: Any) -> int | None:

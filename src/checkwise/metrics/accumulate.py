@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from checkwise.errors import InputError
 from checkwise.metrics import inputs
-from checkwise.metrics.examples import Outcomes
+from checkwise.metrics.examples import CountedExamples, Outcomes
 from checkwise.metrics.report import Report, summarise
 from checkwise.metrics.settings import BANDWIDTH, BINS, whole
 from checkwise.metrics.smooth import new_grid
@@ -30,6 +33,8 @@ class Accumulator:
         classes: number of classes C, at least 2.
         bins: number of bins B of the calibration errors, at least 2.
         bandwidth: bandwidth h of the soft bins.
+        examples: keep which examples were predicted correctly, in the order they come; memory then
+            grows by 9 bytes an example.
 
     Example:
         >>> acc = Accumulator(classes=2)
@@ -40,12 +45,20 @@ class Accumulator:
         (3, 2, 0.5845)
     """
 
-    def __init__(self, *, classes: int, bins: int = BINS, bandwidth: float = BANDWIDTH) -> None:
+    def __init__(
+        self,
+        *,
+        classes: int,
+        bins: int = BINS,
+        bandwidth: float = BANDWIDTH,
+        examples: bool = False,
+    ) -> None:
         self.classes = whole(classes, "classes", least=2, most=MOST_CLASSES)
         self.bins, self.bandwidth = inputs.check_bins(bins, bandwidth)
         self.n = 0
         self._sums: Sums | None = None
         self._block: Block | None = None
+        self._examples: list[CountedExamples] | None = [] if examples else None
 
     def update(self, *, logits: Any = None, probs: Any = None, labels: Any) -> None:
         """Add a batch: values [n, C] and labels [n]. A batch that is refused leaves no trace."""
@@ -69,7 +82,7 @@ class Accumulator:
         if self._sums is not None and rows > len(self._block.nll):
             sums = Sums(*(part.copy() for part in sums))
         grid = new_grid(self.bins, self.bandwidth)
-        outcomes = outcomes or Outcomes.of(0)
+        outcomes = outcomes or Outcomes.of(0 if self._examples is None else rows)
         for start, values, labels in predictions.blocks():
             out = outcomes.rows(start, start + len(labels))
             bad = kernel.accumulate(
@@ -79,6 +92,8 @@ class Accumulator:
                 predictions.refuse(start + bad, values[bad], int(labels[bad]))
         self._sums = sums
         self.n += rows
+        if self._examples is not None:
+            self._examples.append(CountedExamples(outcomes.correct, predictions.labels.copy()))
 
     def merge(self, other: Accumulator) -> None:
         """Add everything that `other` has seen; `other` is left as it is."""
@@ -96,6 +111,26 @@ class Accumulator:
         for mine, theirs in zip(self._sums, other._sums, strict=True):
             mine += theirs
         self.n += other.n
+        if self._examples is not None:
+            self._examples.append(other.examples)
+
+    @property
+    def examples(self) -> CountedExamples:
+        """Which examples were predicted correctly, in the order they came."""
+        if not self._examples:
+            raise InputError(
+                "Expected examples that were kept, but got none: make it with "
+                "Accumulator(…, examples=True), and call update()."
+            )
+        return CountedExamples(
+            *(np.concatenate(part) for part in zip(*self._examples, strict=True))
+        )
+
+    def put_in_order(self, order: Any) -> None:
+        """Put the examples that were kept into another order; sums do not depend on it."""
+        if self._examples:
+            correct, labels = self.examples
+            self._examples = [CountedExamples(correct[order], labels[order])]
 
     @property
     def sums(self) -> Sums:
@@ -106,7 +141,8 @@ class Accumulator:
 
     def result(self) -> Report:
         """Metrics of everything added so far."""
-        return summarise(self.sums, bins=self.bins, bandwidth=self.bandwidth)
+        report = summarise(self.sums, bins=self.bins, bandwidth=self.bandwidth)
+        return report if self._examples is None else replace(report, examples=self.examples)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_block": None}  # scratch need not travel

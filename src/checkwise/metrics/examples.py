@@ -47,6 +47,13 @@ class Outcomes(NamedTuple):
         return Outcomes(self.correct[start:end], self.nll[start:end])
 
 
+class CountedExamples(NamedTuple):
+    """Whether each example was predicted correctly, and its label, in the order they came."""
+
+    correct: Array
+    labels: Array
+
+
 def per_example(*, logits: Any = None, probs: Any = None, labels: Any) -> PerExample:
     """Negative log-likelihood, Brier score, confidence and correctness of every example.
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from checkwise.metrics.examples import CountedExamples
 from checkwise.metrics.smooth import CLAMP, middle, small_series
 from checkwise.metrics.sums import UNIT, Sums
 
@@ -42,6 +43,7 @@ class Report:
         worst_class_accuracy: smallest recall among the classes present.
         per_class: arrays [C]. `count` examples of the class; `recall` and mean `nll` of them
             (NaN where absent); `cwece` and `hard_cwece` are the parts that sum to the metrics.
+        examples: which examples were predicted correctly, where an accumulator kept that.
     """
 
     n: int
@@ -58,6 +60,7 @@ class Report:
     hard_cwece: float
     worst_class_accuracy: float
     per_class: Mapping[str, Array] = field(repr=False, compare=False)
+    examples: CountedExamples | None = field(default=None, repr=False, compare=False)
 
     def values(self) -> dict[str, float]:
         """The eight metrics by name."""

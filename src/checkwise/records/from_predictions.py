@@ -12,7 +12,7 @@ import numpy as np
 from checkwise import metrics
 from checkwise.errors import InputError
 from checkwise.metrics import Report
-from checkwise.metrics.examples import Outcomes
+from checkwise.metrics.examples import CountedExamples, Outcomes
 from checkwise.metrics.inputs import Predictions, check_bins, read
 from checkwise.metrics.settings import BANDWIDTH, BINS
 from checkwise.records.checkpoint_record import (
@@ -125,9 +125,13 @@ class Recorder:
         """Metrics and counts; no metrics where the outputs are not finite."""
         where = f"step {step}, domain {name!r}"
         if isinstance(entry, Report):
-            return DomainRecord(entry.values(), entry.n, entry.correct, entry.classes)
+            record = DomainRecord(entry.values(), entry.n, entry.correct, entry.classes)
+            return self._with_examples(record, entry.examples, where)
         if isinstance(entry, Mapping):
-            return plain_metrics(entry, where)
+            metrics_alone = {n: value for n, value in entry.items() if n != "examples"}
+            return self._with_examples(
+                plain_metrics(metrics_alone, where), entry.get("examples"), where
+            )
         if not isinstance(entry, tuple | list) or len(entry) not in (2, 3):
             raise InputError(
                 f"Expected (outputs, labels), a Report or plain metrics at {where}, but got "
@@ -137,6 +141,21 @@ class Recorder:
             return self._evaluate(name, *entry)
         except InputError as error:
             raise InputError(f"{error} ({where})") from None
+
+    def _with_examples(self, record: DomainRecord, examples: Any, where: str) -> DomainRecord:
+        """The record with what an accumulator kept of every example."""
+        if examples is None or not self.keeps_examples or not record.values:
+            return record
+        if not isinstance(examples, CountedExamples) or len(examples.correct) != record.n:
+            raise InputError(
+                f"Expected the examples of an Accumulator at {where}, but got {shown(examples)}."
+            )
+        return replace(
+            record,
+            correct=int(examples.correct.sum()),
+            hits=examples.correct,
+            labels=_sha256(examples.labels),
+        )
 
     def _evaluate(self, name: str, outputs: Any, labels: Any, groups: Any = None) -> DomainRecord:
         predictions = read(**{"logits": None, "probs": None, self.kind: outputs}, labels=labels)

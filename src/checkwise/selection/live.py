@@ -131,6 +131,11 @@ class LiveSelection:
         }
 
     @property
+    def needs_examples(self) -> bool:
+        """Whether a tolerance compares checkpoints example by example."""
+        return not self._kind.fixed
+
+    @property
     def steps(self) -> tuple[int, ...]:
         """The steps added so far, in order."""
         return tuple(sorted(self._recorder.records))

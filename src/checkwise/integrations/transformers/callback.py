@@ -110,14 +110,18 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         check_tracker(tracker)
         check_function(outputs, "outputs", "outputs=lambda prediction: (logits, labels)")
         self._options = {"rule": rule, "bins": bins, "bandwidth": bandwidth, **options}
+        self._live = LiveSelector(**self._options)
         self._metrics = ReliabilityMetrics(
-            compute_metrics, outputs=outputs, bins=bins, bandwidth=bandwidth
+            compute_metrics,
+            outputs=outputs,
+            bins=bins,
+            bandwidth=bandwidth,
+            examples=self._live.needs_examples,
         )
         self._any_model, self._tracker = outputs is not None, tracker
         self._within_pp = average_within_pp
         self._keep = KeepChoosable(keeping(keep or KeepFeasible(), average_within_pp))
         self._patience, self._journal = patience, journal
-        self._live = LiveSelector(**self._options)
         self._further = _metrics_beyond_ours(rule, self._live.settings["params"])
         self._decision = Decision()
         self._training = False
@@ -272,7 +276,8 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
             )
         if report is not None and not self._further:
             return report
-        return {metric: returned[metric] for metric in (*NAMES, *self._further, "n")}
+        kept = {} if report is None or report.examples is None else {"examples": report.examples}
+        return {metric: returned[metric] for metric in (*NAMES, *self._further, "n")} | kept
 
     def _sources(self) -> tuple[str, ...]:
         """The sets that arrived and are not held out."""

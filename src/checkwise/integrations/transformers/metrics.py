@@ -62,13 +62,18 @@ class ReliabilityMetrics:
         outputs: Outputs | None = None,
         bins: int = BINS,
         bandwidth: float = BANDWIDTH,
+        examples: bool = False,
     ) -> None:
         for name, function in (("compute_metrics", compute_metrics), ("outputs", outputs)):
             if function is not None and not callable(function):
                 raise InputError(f"Expected a function for {name}, but got {function!r}.")
         self._own = compute_metrics
         self._outputs = outputs or first_outputs
-        self._settings: dict[str, Any] = {"bins": bins, "bandwidth": bandwidth}
+        self._settings: dict[str, Any] = {
+            "bins": bins,
+            "bandwidth": bandwidth,
+            "examples": examples,
+        }
         self.report: Report | None = None
         self.returned: dict[str, Any] = {}
         self.reset()
