@@ -29,6 +29,8 @@ def command(
     predictions: dict[str, Any] = {kind: outputs, "labels": labels}
     report = metrics.evaluate(**predictions, bins=bins, bandwidth=bandwidth)
     values = {**report.values(), **metrics.evaluate_registered(**predictions)}
+    asked = [metric for metric in metrics.METRICS.values() if metric.on_demand]
+    values |= {metric.name: metric(**predictions) for metric in asked}
     if as_json:
         facts: dict[str, Any] = {
             "schema": 1,

@@ -23,6 +23,7 @@ from checkwise.metrics.functions import (
     nll,
     worst_class_accuracy,
 )
+from checkwise.metrics.on_demand import debiased_cwece, debiased_ece, smece
 from checkwise.metrics.registry import (
     METRICS,
     Metric,
@@ -42,6 +43,8 @@ __all__ = [
     "accuracy",
     "brier",
     "cwece",
+    "debiased_cwece",
+    "debiased_ece",
     "ece",
     "evaluate",
     "evaluate_registered",
@@ -52,6 +55,7 @@ __all__ = [
     "metric",
     "nll",
     "per_example",
+    "smece",
     "to_numpy",
     "worst_class_accuracy",
 ]

@@ -12,9 +12,11 @@ import numpy as np
 from checkwise.entry_points import Origin, register_offered
 from checkwise.errors import InputError
 from checkwise.metrics import inputs
+from checkwise.metrics.debiased import debiased_cwece, debiased_ece
 from checkwise.metrics.examples import per_example
 from checkwise.metrics.functions import evaluate
 from checkwise.metrics.probabilities import probabilities
+from checkwise.metrics.smooth_ece import smece
 from checkwise.text import shown
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -36,6 +38,7 @@ class Metric:
         title: what sentences and column heads call it; the name where empty.
         decimals: how many are printed, on the scale of display.
         largest: the largest value that it can have, as a fraction.
+        on_demand: whether it is computed only where it is asked for, and not of every checkpoint.
     """
 
     name: str
@@ -47,6 +50,7 @@ class Metric:
     title: str = ""
     decimals: int = 3
     largest: float = inf
+    on_demand: bool = False
 
     @property
     def in_percent(self) -> bool:
@@ -112,6 +116,36 @@ METRICS: dict[str, Metric] = {
             decimals=2,
             largest=1,
         ),
+        Metric(
+            "smece",
+            "lower",
+            100,
+            "Smooth absolute gap of the top label, without bins (smECE).",
+            smece,
+            title="smECE",
+            largest=1,
+            on_demand=True,
+        ),
+        Metric(
+            "debiased_ece",
+            "lower",
+            100,
+            "Hard-bin squared gap of the top label, less chance.",
+            debiased_ece,
+            title="debiased ECE",
+            largest=1,
+            on_demand=True,
+        ),
+        Metric(
+            "debiased_cwece",
+            "lower",
+            100,
+            "Hard-bin squared gap, class-wise, less chance.",
+            debiased_cwece,
+            title="debiased CwECE",
+            largest=1,
+            on_demand=True,
+        ),
     )
 }
 
@@ -172,7 +206,8 @@ def evaluate_registered(
     *, logits: Any = None, probs: Any = None, labels: Any, only: Metric | None = None
 ) -> dict[str, float]:
     """Values of the users' metrics (or of `only` one), each given the same probabilities."""
-    wanted = [m for m in METRICS.values() if m.function] if only is None else [only]
+    usual = [m for m in METRICS.values() if m.function and not m.on_demand]
+    wanted = usual if only is None else [only]
     if not wanted:
         return {}
     predictions = inputs.read(logits=logits, probs=probs, labels=labels)

@@ -21,6 +21,7 @@ from checkwise.selection.default_rule import (
     usable_rules,
 )
 from checkwise.selection.directions import Directions, check_directions
+from checkwise.selection.measured import with_measured
 from checkwise.selection.result import Selection, order_of
 from checkwise.selection.rules import Rule, get_rule
 from checkwise.selection.saturation import SAFER, distrusted
@@ -90,6 +91,7 @@ def select(
         asked = RuleWithReason(get_rule(rule))
     used = asked.rule
     complete = used.complete({**asked.params, **_set(params, asked)})
+    trajectory = with_measured(trajectory, used.looks_at(complete))
     check_needs(trajectory, used, complete, weights, worst_domain, known)
     check_applies(kind, used, complete)
     table = Columns.of(
@@ -250,6 +252,7 @@ def _select_all(
     complete = rule.complete({**asked.params, **_set(params, asked)})
     check_applies(options["tolerance"], rule, complete)
     needed = {name: value for name, value in options.items() if name != "tolerance"}
+    runs = {key: with_measured(run, rule.looks_at(complete)) for key, run in runs.items()}
     chosen: dict[Key, Selection] = {}
     for keys in _alike(runs):
         group = [runs[key] for key in keys]

@@ -124,7 +124,7 @@ class Study(RunSettings):
 
     def with_plugins(self, plugins: Iterable[Plugin]) -> Study:
         """The study as it is trained with plugins: their content, and the metrics they add."""
-        own = {m.name: m.direction for m in METRICS.values() if m.function is not None}
+        own = {m.name: m.direction for m in METRICS.values() if m.function and not m.on_demand}
         named = {plugin.name: plugin.sha256 for plugin in plugins}
         return replace(self, plugins=named, metrics=own if named else {})
 
