@@ -51,7 +51,7 @@ def test_the_smooth_error_agrees_with_relplot(case: str) -> None:
         assert ours == pytest.approx(golden[f"{case}|at"].tolist(), rel=0.01, abs=1e-4)
         found = smooth_ece(said, right - said)
         assert found == pytest.approx(float(golden[f"{case}|smece"]), rel=0.02, abs=1e-3)
-    assert error_at(waves, found) == pytest.approx(found, rel=1e-6)  # its own bandwidth
+    assert error_at(waves, found) == pytest.approx(found, rel=1e-3)  # its own bandwidth
 
 
 def test_a_small_smooth_error_is_found_too() -> None:
