@@ -20,7 +20,7 @@ DRAWS = 20
 SEED = 5
 
 
-def resampled_runs(saved: Any, counts: Any) -> list[cw.Trajectory]:
+def resampled_runs(saved: Any, counts: Any, groups: Any = None) -> list[cw.Trajectory]:
     """Every resample written out as predictions and measured afresh."""
     runs = []
     for d in range(len(counts[0])):
@@ -31,7 +31,8 @@ def resampled_runs(saved: Any, counts: Any) -> list[cw.Trajectory]:
             }
             for step, domains in saved.items()
         }
-        runs.append(cw.Trajectory.from_predictions(part))
+        units = groups and {name: groups[name][r] for name, r in zip(groups, rows, strict=True)}
+        runs.append(cw.Trajectory.from_predictions(part, groups=units))
     return runs
 
 
@@ -43,6 +44,8 @@ RULES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("pure-ece", {}, {}),
     ("wald", {"threshold_pp": 20}, {}),
     ("ac", {"constraint": "brier", "delta": "5%", "objectives": ["hard_ece"]}, {}),
+    ("ac-nc", {"delta_pp": 3}, {"tolerance": "paired", "alpha": 0.2}),
+    ("ac-nc", {}, {"tolerance": "1se"}),
     ("ac-nll", {"delta": "3%"}, {"weights": {"domain 0": 3, "domain 1": 1}}),
 ]
 
@@ -58,7 +61,8 @@ def test_equal_to_selecting_from_every_resample(
     chosen = cw.select(run, rule, **options, **params)
     (drawn,) = bootstrapped(run, DRAWS, SEED)
     literal = [
-        cw.select(one, rule, **options, **params) for one in resampled_runs(saved, drawn.counts)
+        cw.select(one, rule, **options, **params)
+        for one in resampled_runs(saved, drawn.counts, groups)
     ]
     result = chosen.stability(DRAWS, SEED)
     assert result.steps[result.chosen].tolist() == [one.step for one in literal]

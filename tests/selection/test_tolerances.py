@@ -233,10 +233,3 @@ def test_the_members_of_an_average_do_not_depend_on_the_tolerance() -> None:
     run = run_of(2, sizes=(50, 50))
     usual = members(cw.select(run, "ac-nc"))
     assert members(cw.select(run, "ac-nc", tolerance="paired")) == usual
-
-
-def test_stability_is_that_of_a_fixed_tolerance() -> None:
-    run = run_of(0)
-    assert cw.select(run, "source-acc").stability(50).draws == 50
-    with pytest.raises(InputError, match="within the tolerance 'fixed', but got 'mcs'"):
-        cw.select(run, tolerance="mcs").stability(50)

@@ -13,6 +13,7 @@ from checkwise.cli.options import AsJson, Plugins, load_plugins
 from checkwise.entry_points import Origin, offered
 from checkwise.selection import rules
 from checkwise.selection.record import plain
+from checkwise.selection.rules import variants
 from checkwise.study.methods import methods
 
 
@@ -44,12 +45,24 @@ def command(plugin: Plugins = None, as_json: AsJson = False) -> None:
     ]
     if as_json:
         listed = {"schema": 1, "rules": facts, "methods": others}
+        listed["variants"] = [
+            {"suffix": one.suffix, "summary": one.summary} for one in variants().values()
+        ]
         listed["offered"] = [{"name": n, **asdict(origin)} for n, origin in unused.items()]
         print(json.dumps(listed, allow_nan=False))
         return
     _show_rules(facts)
     _show_offered(unused)
+    _show_variants()
     _show_methods(others)
+
+
+def _show_variants() -> None:
+    out = printing.console()
+    rows = [(f"-{one.suffix}", one.summary) for one in variants().values()]
+    heads = ("behind any rule", "makes it choose")
+    out.print(printing.table(heads, rows, left=heads, whole=heads[:1]))
+    out.print("As in ac-nc-stable; abstain alone is ac-nc-abstain (docs/sure.md).\n")
 
 
 def _show_rules(facts: Sequence[Mapping[str, Any]]) -> None:

@@ -57,6 +57,7 @@ class Columns(Mapping[str, NDArray[Any]]):
         directions: Directions | None = None,
         weights: Weights = "equal",
         kind: ToleranceKind = FIXED,
+        worst_domain: bool = False,
     ):
         self._runs = runs
         self._standings = standings
@@ -64,6 +65,7 @@ class Columns(Mapping[str, NDArray[Any]]):
         self._directions = directions
         self._weights = weights
         self._kind = kind
+        self._worst_domain = worst_domain
 
     @classmethod
     def of(
@@ -79,7 +81,7 @@ class Columns(Mapping[str, NDArray[Any]]):
         check_kind(tolerance, worst_domain)
         weighted = _weighted(run, weights, worst_domain, directions)
         standings = [weighted.standing]
-        return cls([run], standings, weighted.arrays, directions, weights, tolerance)
+        return cls([run], standings, weighted.arrays, directions, weights, tolerance, worst_domain)
 
     @classmethod
     def stack(
@@ -98,7 +100,7 @@ class Columns(Mapping[str, NDArray[Any]]):
             name: np.stack([one.arrays[name] for one in weighted]) for name in weighted[0].arrays
         }
         standings = [one.standing for one in weighted]
-        return cls(runs, standings, arrays, directions, weights, tolerance)
+        return cls(runs, standings, arrays, directions, weights, tolerance, worst_domain)
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         if name not in self._arrays:
@@ -181,6 +183,22 @@ class Columns(Mapping[str, NDArray[Any]]):
         if not standings:
             self[ACCURACY]  # says that there is none
         return standings
+
+    @property
+    def run(self) -> Trajectory:
+        """The run, for rules that look at its examples; a stack has none."""
+        (only,) = self._runs
+        return only
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """How domains count, directions and the tolerance, as :meth:`of` takes them."""
+        return {
+            "weights": self._weights,
+            "worst_domain": self._worst_domain,
+            "directions": self._directions,
+            "tolerance": self._kind,
+        }
 
     @property
     def identities(self) -> list[str]:

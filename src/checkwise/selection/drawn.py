@@ -19,7 +19,7 @@ from checkwise.records import Trajectory
 from checkwise.records.examples import Examples
 from checkwise.selection.constraint import ACCURACY
 from checkwise.selection.standing import BoolArray, FloatArray, IntArray
-from checkwise.statistics.resampled_counts import TOGETHER, resampled_counts
+from checkwise.statistics.resampled_counts import TOGETHER, resampled_counts, stream_seed
 
 Counts = NDArray[Any]
 
@@ -140,6 +140,25 @@ def bootstrapped(
         )
         if progress is not None:
             progress(first + size)
+
+
+def halves(run: Trajectory, splits: int, seed: int) -> tuple[Drawn, Drawn]:
+    """Both halves of every one of many splits of a run's examples, within domains.
+
+    Whole groups go to one half. A domain with one example or group has it in both.
+    """
+    examples = examples_of(run)
+    first: list[Counts] = []
+    second: list[Counts] = []
+    for e, name in enumerate(run.domains):
+        n = examples.correct[e].shape[1]
+        groups = None if examples.groups is None else examples.groups[e]
+        units, member = (n, np.arange(n)) if groups is None else (groups.max() + 1, groups)
+        random = np.random.default_rng(stream_seed(seed, name))
+        place = random.permuted(np.tile(np.arange(units), (splits, 1)), axis=1)[:, member]
+        first.append((place < (units + 1) // 2).astype(np.uint8))
+        second.append((place >= units // 2).astype(np.uint8) if units == 1 else 1 - first[-1])
+    return Drawn(run, first), Drawn(run, second)
 
 
 def examples_of(run: Trajectory) -> Examples:

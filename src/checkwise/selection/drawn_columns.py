@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checkwise.records import Trajectory
+from checkwise.records.examples import Examples, Outcomes
 from checkwise.selection.columns import Columns
 from checkwise.selection.constraint import ACCURACY, Tolerance
 from checkwise.selection.directions import Directions, direction_of
@@ -23,8 +24,9 @@ from checkwise.selection.standing import (
     Weights,
     decimal,
     domain_weights,
-    tolerance,
 )
+from checkwise.selection.standing import tolerance as points_of
+from checkwise.selection.tolerances import FIXED, ToleranceKind, near_best
 
 _SLACK = 1e-13  # of accuracies that are not whole numbers over a common denominator
 _LARGEST = 2**52
@@ -41,6 +43,9 @@ class DrawnColumns(Columns):
             for; right for rules that look at no others.
         always: a checkpoint whose metrics are wanted in every sample.
         together: metrics that are computed together as soon as one of them is asked for.
+        tolerance: which checkpoints count as near the best. Other kinds than a fixed δ are decided
+            anew for every sample, one after the other.
+        feasible: [T], the same feasible set in every sample, whatever its accuracies.
     """
 
     def __init__(
@@ -54,14 +59,18 @@ class DrawnColumns(Columns):
         only_feasible: bool = False,
         always: int | None = None,
         together: Sequence[str] = (),
+        tolerance: ToleranceKind = FIXED,
+        feasible: BoolArray | None = None,
     ):
-        self._drawn = drawn
+        self._drawn, self._accuracy_of = drawn, accuracy_of or drawn
+        self._runs = [drawn.run]
         self._weights, self._worst_domain = weights, worst_domain
+        self._kind, self._feasible = tolerance, feasible
         self._directions = directions
         self._only_feasible, self._always = only_feasible, always
         self._together = tuple(name for name in together if name != ACCURACY)
         self._wanted: BoolArray | None = None
-        self._units, self._denominator, self._slack = self._accuracy_units(accuracy_of or drawn)
+        self._units, self._denominator, self._slack = self._accuracy_units(self._accuracy_of)
         lost = np.broadcast_to(drawn.run.diverged, self._units.shape)
         usable = np.where(lost, -1, self._units)
         best = usable.max(axis=1, keepdims=True)
@@ -128,10 +137,22 @@ class DrawnColumns(Columns):
         return [name for name in self._drawn.run.metrics if name != ACCURACY]
 
     def within(self, delta_pp: Points) -> BoolArray:
-        return self._near(tolerance(delta_pp) * self._denominator / 100)
+        delta = points_of(delta_pp)
+        if self._kind.fixed or self._feasible is not None:
+            return self._near(delta * self._denominator / 100)
+        return self._by_kind([delta / 100] * len(self._drawn))
 
     def within_points(self, delta_pp: Points) -> BoolArray:
-        return self.within(delta_pp)
+        return self._near(points_of(delta_pp) * self._denominator / 100)
+
+    def _by_kind(self, deltas: Sequence[Fraction]) -> BoolArray:
+        """The tolerance of every sample, from the examples that are in it."""
+        best = self["order"] == 0
+        masks = [
+            near_best(self.sample(d, ()), self._kind, delta, self._weights, best[d])
+            for d, delta in enumerate(deltas)
+        ]
+        return self._remember(np.stack(masks))
 
     def at_least(self, threshold_pp: Points) -> BoolArray:
         edge = decimal(threshold_pp, "threshold_pp") * self._denominator / 100
@@ -141,18 +162,23 @@ class DrawnColumns(Columns):
     def near_best(self, constraint: str, asked: Tolerance) -> BoolArray:
         if constraint != ACCURACY:
             return self._remember(np.stack([s.near_best(asked) for s in self.scores(constraint)]))
-        if not asked.relative:
+        if self._feasible is None and not self._kind.fixed:
+            best = np.nanmax(self[ACCURACY], axis=1)
+            return self._by_kind([asked.allowed(Fraction(float(one))) for one in best])
+        if self._feasible is not None or not asked.relative:
             return self._near(asked.amount * self._denominator)
-        best = np.where(self["diverged"], 0, self._units).max(axis=1, keepdims=True)
+        most = np.where(self["diverged"], 0, self._units).max(axis=1, keepdims=True)
         part, whole = asked.amount.as_integer_ratio()
         if not self._slack:  # whole numbers beyond 64 bits
-            near = self._gap.astype(object) * whole <= best.astype(object) * part
+            near = self._gap.astype(object) * whole <= most.astype(object) * part
         else:
-            near = self._gap * whole <= best * part + whole * self._slack
+            near = self._gap * whole <= most * part + whole * self._slack
         return self._remember(near.astype(bool) & ~self["diverged"])
 
     def _near(self, allowed: Fraction) -> BoolArray:
-        """At most so many units below the best."""
+        """At most so many units below the best, or the set that was given."""
+        if self._feasible is not None:
+            return self._remember(np.broadcast_to(self._feasible, self._units.shape))
         edge = float(allowed) + self._slack if self._slack else floor(allowed)
         return self._remember((self._gap <= edge) & ~self["diverged"])
 
@@ -160,13 +186,19 @@ class DrawnColumns(Columns):
         self._wanted = mask if self._wanted is None else self._wanted | mask
         return mask
 
-    def alone(self, d: int, metrics: Sequence[str]) -> Columns:
-        """The columns of one sample with the metrics named, for rules that take no stack."""
+    def sample(self, d: int, metrics: Sequence[str]) -> Trajectory:
+        """One sample as a run of its own, with the metrics named and what its examples said."""
         drawn, run = self._drawn, self._drawn.run
         everywhere = np.ones(self._units.shape, dtype=bool)
         values = drawn.values([name for name in metrics if name != ACCURACY], everywhere)
         correct, sizes = self._counted
-        sample = Trajectory(
+        rows = [np.repeat(np.arange(len(row[d])), row[d]) for row in self._accuracy_of.counts]
+        said, groups = drawn.examples.correct, drawn.examples.groups
+        outcomes = Outcomes(
+            correct=tuple(one[:, r] for one, r in zip(said, rows, strict=True)),
+            groups=groups and tuple(one[r] for one, r in zip(groups, rows, strict=True)),
+        )
+        return Trajectory(
             steps=run.steps,
             domains=run.domains,
             values={ACCURACY: correct[d] / sizes[d], **{n: v[d] for n, v in values.items()}},
@@ -174,13 +206,12 @@ class DrawnColumns(Columns):
             correct=correct[d],
             diverged=run.diverged,
             seeded_by=run.identity,
+            examples=Examples(domains=run.domains, steps=run.steps, outcomes=outcomes),
         )
-        return Columns.of(
-            sample,
-            weights=self._weights,
-            worst_domain=self._worst_domain,
-            directions=self._directions,
-        )
+
+    def alone(self, d: int, metrics: Sequence[str]) -> Columns:
+        """The columns of one sample, for rules that take no stack."""
+        return Columns.of(self.sample(d, metrics), **self.options)
 
     @property
     def identities(self) -> list[str]:

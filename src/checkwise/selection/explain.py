@@ -45,6 +45,7 @@ def why(selection: Selection) -> str:
     sentences = [
         warning(selection),
         _choice(selection),
+        selection.ranking.note,
         _eligible(selection),
         f"{coarseness}." if coarseness else "",
         _runner_up(selection),

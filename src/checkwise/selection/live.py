@@ -58,6 +58,12 @@ class LiveSelection:
         **params: Any,
     ):
         self._rule = get_rule(rule)
+        if self._rule.reads_examples:
+            raise InputError(
+                f"Expected a rule that chooses from metrics, but {rule} looks at every validation "
+                "example again: choose live with another rule, and with this one from saved "
+                "predictions after the training."
+            )
         self._params = self._rule.complete(params)
         find_metrics(self._rule, self._params)
         check_weighting(weights, worst_domain)

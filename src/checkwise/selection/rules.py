@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -45,6 +45,7 @@ class Rule:
         optional: the constraint's parameters, which ``params`` lists only where they are set.
         fixed: parameters that make this rule of a family (its objectives, its metric).
         origin: the installed package that offers it, if one does.
+        reads_examples: it looks at what every validation example said, so the run has to carry it.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Rule:
     optional: tuple[str, ...] = ()
     fixed: Mapping[str, Any] = field(default_factory=dict)
     origin: Origin | None = None
+    reads_examples: bool = False
 
     @property
     def defaults(self) -> dict[str, Any]:
@@ -149,7 +151,26 @@ class Rule:
         return f"Rule {self.name} has no parameter {name!r}; it takes: {takes}."
 
 
+@dataclass(frozen=True)
+class Variant:
+    """What a suffix behind the name of any rule makes of it: ``ac-nc-stable``.
+
+    Args:
+        suffix: what follows the hyphen.
+        summary: one line for ``checkwise rules``.
+        make: the rule that it makes of another one.
+    """
+
+    suffix: str
+    summary: str
+    make: Callable[[Rule], Rule]
+
+
 _RULES: dict[str, Rule] = {}
+_VARIANTS: dict[str, Variant] = {}
+_DERIVED: dict[str, Rule] = {}
+# A variant that is known by its own name, of this rule.
+_OWN_NAMES = {"abstain": "ac-nc"}
 
 
 def rules() -> Mapping[str, Rule]:
@@ -169,9 +190,38 @@ def get_rule(name: str | Rule) -> Rule:
     if not is_rule(name):
         raise InputError(
             f"Expected one of the rules {', '.join(_RULES)}, but got {name!r}"
-            f"{nearest(name, _RULES) or '.'}"
+            f"{nearest(name, _all_names()) or '.'}"
         )
-    return _RULES[name]
+    return _RULES[name] if name in _RULES else _DERIVED[name]
+
+
+def variants() -> Mapping[str, Variant]:
+    """What may stand behind the name of any rule and a hyphen, by suffix.
+
+    Example:
+        >>> get_rule("ac-nll-smooth").defaults["window"]
+        3
+    """
+    return MappingProxyType(_VARIANTS)
+
+
+def _all_names() -> list[str]:
+    """Every rule, by itself and with every suffix."""
+    return [*_RULES, *_OWN_NAMES, *(f"{name}-{suffix}" for name in _RULES for suffix in _VARIANTS)]
+
+
+def add_variant(variant: Variant) -> None:
+    """Let a suffix behind the name of any rule make another rule of it."""
+    _VARIANTS[variant.suffix] = variant
+
+
+def _is_derived(name: str) -> bool:
+    """Whether a name is that of a rule with a known suffix; the rule is then made."""
+    base, _, suffix = name.rpartition("-")
+    base = base or _OWN_NAMES.get(name, "")
+    if name not in _DERIVED and suffix in _VARIANTS and base and is_rule(base):
+        _DERIVED[name] = replace(_VARIANTS[suffix].make(get_rule(base)), name=name)
+    return name in _DERIVED
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -187,7 +237,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 def is_rule(name: str) -> bool:
     """Whether a rule of that name is registered, or an installed package offers it."""
-    return name in _RULES or register_offered("rules", name, _RULES)
+    return name in _RULES or _is_derived(name) or register_offered("rules", name, _RULES)
 
 
 def find_metrics(rule: Rule, params: Mapping[str, Any]) -> None:
@@ -207,6 +257,7 @@ def register(rule: Rule) -> Rule:
 def unregister(name: str) -> None:
     """Forget a rule (for tests and notebooks that define one again)."""
     _RULES.pop(name, None)
+    _DERIVED.clear()
 
 
 def rule(

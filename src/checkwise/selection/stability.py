@@ -110,12 +110,6 @@ def stability(
     """Run the rule of a selection on resamples of its run's validation examples."""
     whole(draws, "draws", least=1, most=MOST_DRAWS)
     whole(seed, "seed")
-    if not s.tolerance.fixed:
-        raise InputError(
-            f"Expected a choice within the tolerance 'fixed', but got {s.tolerance.name!r}: what "
-            "it keeps has a level of its own and is not worked out again for every draw; ask for "
-            "the stability of the same rule with a fixed tolerance."
-        )
     chosen: list[IntArray] = []
     losses: dict[str, list[FloatArray]] = {}
     by_accuracy = (ACCURACY,) if ACCURACY in s.trajectory.metrics else ()
@@ -135,9 +129,7 @@ def table_of(s: Selection, drawn: Drawn) -> DrawnColumns:
     """What the rule of a selection sees of samples of its run."""
     return DrawnColumns(
         drawn,
-        weights=s.weights,
-        worst_domain=s.worst_domain,
-        directions=s.directions,
+        **s.columns.options,
         only_feasible=s.rule_used.prunable,
         always=s.index,
         together=s.rule_used.looks_at(s.params),

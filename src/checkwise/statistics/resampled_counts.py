@@ -50,7 +50,7 @@ def resampled_counts(
     parts = []
     for start in range(first, first + resamples, TOGETHER):
         size = min(TOGETHER, first + resamples - start)
-        random = np.random.default_rng(_seed(seed, name, start))
+        random = np.random.default_rng(stream_seed(seed, name, start))
         rows = random.integers(0, units, (size, units), dtype=np.int32)
         flat = rows.astype(np.int64) + units * np.arange(size)[:, None]
         drawn = np.bincount(flat.ravel(), minlength=size * units).reshape(size, units)
@@ -72,6 +72,6 @@ def _units(n: int, groups: IntArray | None) -> tuple[IntArray | None, int]:
     return member.astype(np.int64), len(names)
 
 
-def _seed(seed: int, name: str, start: int) -> int:
+def stream_seed(seed: int, name: str, start: int = 0) -> int:
     """One stream per domain and block of resamples, whatever the order of domains."""
     return int.from_bytes(hashlib.sha256(f"{int(seed)}|{name}|{start}".encode()).digest()[:8])

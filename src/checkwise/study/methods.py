@@ -190,7 +190,7 @@ def _posthoc(calibrator: str) -> Method:
 
 
 def _of_rule(rule: Rule) -> Method:
-    return Method(rule.name, rule.summary, _LOGS, rule)
+    return Method(rule.name, rule.summary, _LOGITS if rule.reads_examples else _LOGS, rule)
 
 
 def _made(name: str, recipe: Recipe) -> Method:
