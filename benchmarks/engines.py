@@ -1,11 +1,11 @@
 """What executors cost beside the training itself, and whether many tiny runs are each done once.
 
-    python -m benchmarks.engines [--executors local ray slurm] [--runs 200] [--many 10000]
+    python -m benchmarks.engines [--executors local work ray slurm] [--runs 200] [--many 10000]
 
-Overhead: the same tiny runs (one update of a linear head on 60 rows) in this process and through
-an executor with one worker. The difference per run must stay below a second; what starting costs
-is measured with a sweep of one run and shown by itself. Slurm has to be on this machine; the tests
-show how to start one (tests/engines/slurm_cluster.py).
+Overhead: tiny runs (one update of a linear head on 60 rows) through an executor with one worker.
+What a run costs, its own training included, must stay below a second; what starting costs is
+measured with a sweep of one run and shown by itself. ``work`` is `checkwise plan` and then one
+`checkwise work`. For ``slurm`` a cluster is started on this machine, as the tests start one.
 
 Many: ``--many`` such runs through eight local workers. An algorithm that writes a line for each
 update shows that no run is lost and none is trained twice.
@@ -19,6 +19,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -74,16 +76,33 @@ def sweep(folder: Path, runs: int, *words: str) -> tuple[float, Path, int]:
     log, out = folder / f"updates-{time.time_ns()}", folder / f"cohort-{time.time_ns()}"
     (folder / "tiny.toml").write_text(STUDY.format(seeds=list(range(runs))))
     (folder / "counted.py").write_text(PLUGIN.format(log=str(log)))
-    command = ["sweep", "tiny.toml", "--out", str(out), "--plugin", "counted.py", *words]
+    study = ["tiny.toml", "--out", str(out), "--plugin", "counted.py"]
+    commands = [["sweep", *study, *words]]
+    if "work" in words:
+        commands = [["plan", *study], ["work", str(out), "--plugin", "counted.py"]]
     began = time.perf_counter()
-    subprocess.run(
-        [sys.executable, "-m", "checkwise", *command],
-        cwd=folder,
-        check=True,
-        stdout=subprocess.DEVNULL,
-    )
+    for command in commands:
+        subprocess.run(
+            [sys.executable, "-m", "checkwise", *command],
+            cwd=folder,
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
     seconds = time.perf_counter() - began
     return seconds, out, log.read_bytes().count(b"\n")
+
+
+@contextmanager
+def cluster_for(executor: str, folder: Path) -> Iterator[None]:
+    """A cluster of Slurm on this machine, if it is asked for."""
+    if executor != "slurm":
+        yield
+        return
+    from tests.engines.slurm_cluster import SlurmCluster
+
+    with SlurmCluster(folder / "slurm") as cluster:
+        os.environ["SLURM_CONF"] = cluster.environment["SLURM_CONF"]
+        yield
 
 
 def overhead(folder: Path, executor: str, runs: int) -> tuple[float, float]:
@@ -104,8 +123,12 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         for executor in asked.executors:
-            start, each = overhead(folder, executor, asked.runs)
-            print(f"{executor}: {start:.1f} s for one run; {each:.3f} s for each further run")
+            with cluster_for(executor, folder):
+                start, each = overhead(folder, executor, asked.runs)
+            print(
+                f"{executor}: {start:.1f} s for one run; {each:.3f} s for each further run",
+                flush=True,
+            )
             # A tiny run's own training is part of this and only makes it larger.
             missed |= each >= MOST_OVERHEAD
         if asked.many:
