@@ -14,7 +14,7 @@ import typer
 from checkwise.cli import printing
 from checkwise.cli.importing import ImportTo, cohort_at
 from checkwise.cli.option_groups import with_groups
-from checkwise.cli.options import AsJson
+from checkwise.cli.options import AsJson, ValidationSet
 from checkwise.cli.printing import csv_text
 from checkwise.cli.rule_options import RuleOptions
 from checkwise.errors import InputError
@@ -26,9 +26,11 @@ from checkwise.selection.default_rule import REFERENCE
 from checkwise.selection.record import plain
 from checkwise.statistics.bootstrap import LEVEL, RESAMPLES, SEED
 from checkwise.store.atomic_write import write_text
+from checkwise.store.validation import check_validation
 from checkwise.study import Cohort, Contrast, contrast_rows
 from checkwise.study.cohort import MAIN_METRICS
 from checkwise.study.imported import OUTSIDE_THE_SEAL
+from checkwise.study.methods import method
 from checkwise.study.registered import registrations
 
 CohortPath = Annotated[
@@ -67,6 +69,7 @@ def command(
         str | None, typer.Option(help="Split by dataset, algorithm, held_out or a seed.")
     ] = None,
     scope: Scope = "run",
+    validation: ValidationSet = None,
     role: Role = None,
     cohort: ImportTo = None,
     out: Annotated[
@@ -86,6 +89,8 @@ def command(
     require("scipy")  # before held-out results are opened
     study = Cohort.open(cohort_at(path, cohort), role=role)
     asked = [REFERENCE, study.usual_rule] if rules is None else names(rules)
+    asked = [validated(name, validation) for name in asked]
+    reference = validated(reference, validation)
     shown = study.main_metrics if metrics is None else names(metrics)
     rows = study.contrasts(
         asked,
@@ -132,6 +137,11 @@ def command(
         printing.console().print(OUTSIDE_THE_SEAL)
     if out is not None:
         printing.console().print(f"Written to {out}.")
+
+
+def validated(name: str, validation: str | None) -> str:
+    """The name of a rule that chooses by a validation set, unless it says which itself."""
+    return method(name).validated_by(check_validation(validation)).name
 
 
 def _besides(rules: Sequence[str], reference: str) -> list[str]:

@@ -12,6 +12,7 @@ import typer
 from checkwise.cli import printing
 from checkwise.cli.input_options import InputOptions
 from checkwise.cli.option_groups import with_groups
+from checkwise.cli.options import ValidationSet
 from checkwise.cli.progress import counting
 from checkwise.cli.rule_options import RuleName, RunRuleOptions
 from checkwise.errors import InputError
@@ -37,6 +38,7 @@ def command(
     *,
     options: RunRuleOptions,
     inputs: InputOptions,
+    validation: ValidationSet = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an earlier export.")] = False,
 ) -> None:
     """Copy the weights of the chosen checkpoint, a file or a folder; FILE.json says why.
@@ -48,7 +50,7 @@ def command(
         raise InputError(f"Expected a new name, but {output} is a folder: choose another.")
     why = output.with_name(output.name + ".json")
     _check_output(run, output, why, force=force)
-    runs = inputs.load_runs(run, rule, options)
+    runs = inputs.load_runs(run, rule, options, validation)
     if len(runs) > 1:
         raise InputError(f"Expected one run in {run}, but found {len(runs)}: name one with --run.")
     trajectory = next(iter(runs.values()))

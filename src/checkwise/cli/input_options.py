@@ -22,6 +22,7 @@ from checkwise.records import RunKey, Trajectory
 from checkwise.selection import DEFAULT_RULE, get_rule
 from checkwise.selection.default_rule import NAMED_SCORES
 from checkwise.selection.rules import find_metrics
+from checkwise.store.validation import check_validation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +67,11 @@ class InputOptions(OptionGroup):
         )
 
     def load_runs(
-        self, path: Path, rule: str | None, options: RuleOptions
+        self,
+        path: Path,
+        rule: str | None,
+        options: RuleOptions,
+        validation: str | None = None,
     ) -> dict[RunKey, Trajectory]:
         """Every run at a path, with a progress bar where outputs have to be evaluated."""
         options.load_plugins()
@@ -81,6 +86,7 @@ class InputOptions(OptionGroup):
                 n=examples_of(self.n),
                 checkpoints=self.checkpoints,
                 include_unsaved=self.include_unsaved,
+                validation=check_validation(validation),
                 metrics=metrics,
                 bins=self.bins,
                 bandwidth=self.bandwidth,

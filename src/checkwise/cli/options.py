@@ -99,3 +99,14 @@ Retries = Annotated[
     int, typer.Option("--retries", min=0, help="How often a run that fails is tried again.")
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan, train nothing.")]
+
+
+ValidationSet = Annotated[
+    str | None,
+    typer.Option(
+        "--validation",
+        metavar="NAME",
+        help="examples or groups: which validation set to read, of runs trained with "
+        'split_by = "both". [default: examples]',
+    ),
+]

@@ -13,7 +13,7 @@ import typer
 from checkwise.cli import bound, printing
 from checkwise.cli.input_options import InputOptions
 from checkwise.cli.option_groups import with_groups
-from checkwise.cli.options import AsJson
+from checkwise.cli.options import AsJson, ValidationSet
 from checkwise.cli.printing import csv_text
 from checkwise.cli.rule_options import RuleName, RunRuleOptions
 from checkwise.errors import InputError
@@ -47,6 +47,7 @@ def command(
     *,
     options: RunRuleOptions,
     inputs: InputOptions,
+    validation: ValidationSet = None,
     guarantee: Annotated[
         bool,
         typer.Option(
@@ -65,7 +66,7 @@ def command(
     printing.refuse_to_overwrite(path, out)
     level = ALPHA if options.alpha is None else options.alpha
     stated = guarantee or (options.alpha is not None and options.tolerance is None)
-    runs = inputs.load_runs(path, rule, options)
+    runs = inputs.load_runs(path, rule, options, validation)
     asked = {**options.weighting, **_params(options)}
     if len(runs) == 1:  # a refusal need not name the run
         chosen = {key: select(run, rule, **asked) for key, run in runs.items()}

@@ -13,10 +13,12 @@ from checkwise.readers import impossible_accuracies
 from checkwise.readers.files import ACCEPTED, file_reader, read_file
 from checkwise.readers.folders import domainbed_logs, read_below
 from checkwise.readers.request import LoadedRun, Progress, Request
+from checkwise.readers.run_folder import check_own
 from checkwise.readers.run_keys import by_key
 from checkwise.records import RunKey, Trajectory
 from checkwise.store.attempts import latest
 from checkwise.store.layout import is_held_out
+from checkwise.store.validation import Validation
 
 
 def load(
@@ -29,6 +31,7 @@ def load(
     n: int | Mapping[str, int] | None = None,
     checkpoints: str | None = None,
     include_unsaved: bool = False,
+    validation: Validation | None = None,
     bins: int = BINS,
     bandwidth: float = BANDWIDTH,
     progress: Progress | None = None,
@@ -49,6 +52,8 @@ def load(
         checkpoints: for trainers' logs, where the checkpoints are, as ``"weights.{epoch}.keras"``.
         include_unsaved: for trainers' logs, keep steps without a checkpoint on disk, where others
             have one.
+        validation: for runs of checkwise that held out examples and whole groups, which of the two
+            is read: "examples" or "groups".
         bins, bandwidth: settings of the calibration errors, where they are computed from outputs.
         progress: called with checkpoints done and in all, where outputs are evaluated.
 
@@ -59,6 +64,7 @@ def load(
         "n": n,
         "checkpoints": checkpoints,
         "include_unsaved": include_unsaved,
+        "validation": validation,
         "bins": bins,
         "bandwidth": bandwidth,
         "progress": progress,
@@ -86,6 +92,7 @@ def load_runs(
     n: int | Mapping[str, int] | None = None,
     checkpoints: str | None = None,
     include_unsaved: bool = False,
+    validation: Validation | None = None,
     bins: int = BINS,
     bandwidth: float = BANDWIDTH,
     progress: Progress | None = None,
@@ -104,6 +111,7 @@ def load_runs(
         "n": n,
         "checkpoints": checkpoints,
         "include_unsaved": include_unsaved,
+        "validation": validation,
         "bins": bins,
         "bandwidth": bandwidth,
         "progress": progress,
@@ -131,6 +139,7 @@ def input_files(root: Path) -> list[Path]:
 
 def _load_all(path: Path, request: Request) -> list[LoadedRun]:
     runs = _read(path, request)
+    check_own(runs, request)
     if not any(run.trajectory.columns for run in runs):
         is_journal = any(run.trajectory.chosen_by for run in runs)
         request.refuse_log_options(path, is_journal=is_journal)

@@ -13,6 +13,7 @@ from checkwise.metrics.settings import BANDWIDTH, BINS
 from checkwise.records import RunKey, Trajectory
 from checkwise.records.held_out import as_names, check_sources
 from checkwise.store.safe_read import open_regular
+from checkwise.store.validation import Validation, check_validation
 
 LARGEST_FILE = 1 << 30  # bytes of a table or log; real ones have a few million
 # Called with checkpoints done and checkpoints in all.
@@ -25,6 +26,7 @@ class Request:
 
     ``n``, ``checkpoints`` and ``include_unsaved`` are for trainers' logs: validation examples (per
     set), a pattern for the files of checkpoints, and whether steps without a file may be chosen.
+    ``validation`` is for runs of checkwise with two validation sets.
     """
 
     held_out: tuple[str, ...] = ()
@@ -34,6 +36,7 @@ class Request:
     n: int | Mapping[str, int] | None = None
     checkpoints: str | None = None
     include_unsaved: bool = False
+    validation: Validation | None = None
     bins: int = BINS
     bandwidth: float = BANDWIDTH
     progress: Progress | None = None
@@ -61,6 +64,7 @@ class Request:
                 f"Expected {both[0]!r} as held out or as a source, but it is both: leave out "
                 "--held-out or --source."
             )
+        check_validation(request.validation)
         for name in request.metrics:
             is_metric(name)  # an installed distribution may offer it
         return request

@@ -5,6 +5,7 @@ Source logits are read too where a metric is asked for that needs them.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
@@ -23,10 +24,20 @@ def recognises(path: Path) -> bool:
     return (path / layout.RUN).is_file() and (path / layout.SOURCE).is_file()
 
 
+def check_own(runs: Iterable[LoadedRun], request: Request) -> None:
+    """Refuse to ask other people's runs for one of two validation sets."""
+    for run in runs:
+        if request.validation is not None and not recognises(Path(run.where)):
+            raise InputError(
+                f"Expected a run of checkwise for --validation {request.validation}, but "
+                f"{run.where} is none: leave it out; --source and --held-out say what is read."
+            )
+
+
 def read(path: Path, request: Request) -> list[LoadedRun]:
     """The one run of the folder; its held-out results are in other files and stay closed."""
     path = still_there(path)
-    run = read_trajectory(path)
+    run = read_trajectory(path, request.validation)
     unknown = sorted(set(request.held_out) - set(run.key.held_out if run.key else ()))
     if unknown:
         raise InputError(
@@ -35,7 +46,7 @@ def read(path: Path, request: Request) -> list[LoadedRun]:
         )
     request.expects_log(path, run.domains)
     if set(request.metrics) & set(REFINED_METRICS):
-        run = with_refined(run, partial(source_logits, path))
+        run = with_refined(run, partial(source_logits, path, validation=request.validation))
     absent = [name for name in request.metrics if name not in run.metrics]
     recorded = read_run(path) if absent else None
     if recorded is not None and set(absent) & set(unknown_metrics(recorded)):

@@ -18,7 +18,7 @@ from checkwise.records import RunKey, Trajectory
 from checkwise.selection import Selection, get_rule, select, select_many
 from checkwise.store.cohort import open_cohort
 from checkwise.store.layout import inner_path
-from checkwise.store.logits import mean_metrics, source_logits
+from checkwise.store.logits import mean_metrics
 from checkwise.study.lodo import PseudoTargets, training_seconds
 from checkwise.study.methods import Method
 from checkwise.study.outcome import Outcome, outcome_at, timed
@@ -44,7 +44,7 @@ def choices(
     if method.calibrator is not None:
         _compile()
     began = time.perf_counter()
-    validation = validation_of(method, path, runs, options)
+    validation = validation_of(method, path, runs.validated_by(method.split), options)
     if scope == "run" and method.scope == "run":
         outcomes = _by_run(method, validation, runs.usable, options)
     else:
@@ -163,14 +163,20 @@ def _outcome(
 
 
 def _calibrated(outcome: Outcome, runs: Runs, method: Method) -> Outcome:
-    """The outcome with its logits calibrated: the source metrics are then in-sample."""
+    """The outcome with its logits calibrated on what the method looked at.
+
+    The source metrics are of the run's own validation set: in-sample, if that is what it was.
+    """
     assert method.calibrator is not None
     run = runs[outcome.deployed]
-    logits = source_logits(runs.folder(outcome.deployed), outcome.steps[0])
-    fitted = get_calibrator(method.calibrator).fit(logits, force=not method.guarded)
+    logits = runs.logits(outcome.deployed, outcome.steps[0])
+    seen = logits
+    if method.split is not None:
+        seen = runs.validated_by(method.split).logits(outcome.deployed, outcome.steps[0])
+    fitted = get_calibrator(method.calibrator).fit(seen, force=not method.guarded)
     calibrated = fitted.metrics(logits, **run.metric_settings)
     source = {**outcome.source, **mean_metrics(calibrated.values())}
-    return replace(outcome, source=source, calibration=fitted, in_sample=True)
+    return replace(outcome, source=source, calibration=fitted, in_sample=method.split != "groups")
 
 
 def _with_training(

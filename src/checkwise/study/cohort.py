@@ -15,6 +15,7 @@ from checkwise.selection.default_rule import PREFERRED, REFERENCE, usable_rules
 from checkwise.statistics.bootstrap import LEVEL, RESAMPLES, SEED, check_draws
 from checkwise.store import cohort as stored
 from checkwise.store.done import finished
+from checkwise.store.validation import Validation, check_validation
 from checkwise.study.choices import choices
 from checkwise.study.compare import Contrast, Differences, check_carried, pair_outcomes
 from checkwise.study.contrast_rows import check_columns, compared_frame, contrasts_by
@@ -195,20 +196,27 @@ class Cohort:
         """The role of every data set."""
         return self._record.roles
 
-    def select(self, rule: str = DEFAULT_RULE, **params: Any) -> pandas.DataFrame:
+    def select(
+        self, rule: str = DEFAULT_RULE, *, validation: Validation | None = None, **params: Any
+    ) -> pandas.DataFrame:
         """The chosen checkpoint of every run; held-out results are not opened.
+
+        ``validation`` says by which of two validation sets runs with both are chosen; the columns
+        ``source_<metric>`` and ``gap_pp`` are of their own, the first, whichever it is.
 
         Columns: the run, ``step``, ``source_<metric>`` (fractions), ``gap_pp``, ``eligible``,
         ``score``, ``deployed`` (the run the model comes from), ``temperature``, ``in_sample``
         (``source_<metric>`` is on the examples that the temperature was fitted on).
         """
-        (row,), options = _read([rule], params)
+        (row,), options = _read([_by(rule, validation)], params)
         row.check_chooses()
         return choice_frame(self.outcomes(row, held_out=False, **options))
 
-    def evaluate(self, rule: str = DEFAULT_RULE, **params: Any) -> pandas.DataFrame:
+    def evaluate(
+        self, rule: str = DEFAULT_RULE, *, validation: Validation | None = None, **params: Any
+    ) -> pandas.DataFrame:
         """The choices with ``target_<metric>`` (fractions), one row per run and held-out domain."""
-        (row,), options = _read([rule], params)
+        (row,), options = _read([_by(rule, validation)], params)
         return evaluated_frame(self.outcomes(row, held_out=True, **options))
 
     def differences(
@@ -217,11 +225,13 @@ class Cohort:
         reference: str | Method = REFERENCE,
         *,
         metrics: Sequence[str] = MAIN_METRICS,
+        validation: Validation | None = None,
         **params: Any,
     ) -> list[Differences]:
         """Rule − reference for every run that both have; one table per rule besides it."""
         if isinstance(rules, str):
             raise InputError(f"Expected a list of rules, but got {rules!r}: write [{rules!r}].")
+        rules, reference = [_by(rule, validation) for rule in rules], _by(reference, validation)
         against, named = method(reference).label, [method(rule) for rule in rules]
         labels = [row.label for row in named]
         rows, options = _read([*named, *([] if against in labels else [reference])], params)
@@ -280,6 +290,8 @@ class Cohort:
             asked: ``metrics`` (``target_nll``, ``source_accuracy``, ``gap_pp`` …), parameters that
                 every rule that takes them gets, ``weights`` or ``worst_domain``, and ``scope``
                 ("run", "hparams-acc" or "hparams-ac": whether hyperparameters are chosen too).
+                With ``validation="groups"`` every rule chooses by whole groups, of runs that have
+                both validation sets; ``source-acc@groups`` is one rule that does.
         """
         rows = self.contrasts(
             rules, reference, by=by, level=level, resamples=resamples, seed=seed, **asked
@@ -295,6 +307,10 @@ class Cohort:
         roles = dict(self._record.roles)
         table["role"] = table["dataset"].map(roles) if self.role not in ROLES else self.role
         return table
+
+
+def _by(rule: str | Method, validation: Validation | None) -> Method:
+    return method(rule).validated_by(check_validation(validation))
 
 
 def _read(

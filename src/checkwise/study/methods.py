@@ -5,6 +5,8 @@ A method either has a ``rule``, which chooses a checkpoint from validation resul
 it, one line in ``_BUILT_IN`` and a test. ``+<calibrator>`` behind any rule, such as ``+ts``,
 calibrates the chosen model, whatever the number of validation errors: it shows what the calibrator
 does. ``posthoc-<calibrator>`` chooses and deploys after a calibrator as ``calibrate`` fits it.
+``@groups`` behind a rule, as in ``source-acc@groups+ts``, chooses and calibrates by the second of
+two validation sets, whole groups; ``@examples`` by the first.
 """
 
 from __future__ import annotations
@@ -24,6 +26,8 @@ from checkwise.selection.tolerances import (
     ToleranceKind,
     check_tolerance,
 )
+from checkwise.store.validation import Validation as Split
+from checkwise.store.validation import check_validation
 from checkwise.study import protocols
 from checkwise.study.protocols import Validation
 from checkwise.study.scopes import Scope
@@ -53,6 +57,7 @@ class Method:
         rule: what chooses a saved step; None where results are read that a recipe made.
         recipe: how its models are made; None where a rule chooses.
         validation: what the rule looks at.
+        split: which of two validation sets that is, of runs that have both; None for their own.
         calibrator: what calibrates the chosen model, if anything.
         guarded: whether the calibrator is left out where validation has too few errors.
         oracle: whether it is fitted on the target itself: a limit, not a method.
@@ -68,6 +73,7 @@ class Method:
     rule: Rule | None = None
     recipe: Recipe | None = None
     validation: Validation = "source"
+    split: Split | None = None
     calibrator: str | None = None
     guarded: bool = False
     oracle: bool = False
@@ -92,7 +98,7 @@ class Method:
     @property
     def is_rule(self) -> bool:
         """Whether it just picks a step of every run from that run's source validation."""
-        alone = self.validation == "source" and self.scope == "run"
+        alone = self.validation == "source" and self.split is None and self.scope == "run"
         return self.rule is not None and alone and not self.expected and self.calibrator is None
 
     @property
@@ -105,6 +111,22 @@ class Method:
         """What has to be there, in words."""
         needs = ", ".join(sorted(self.needs))
         return f"{needs}, target labels (not deployable)" if self.oracle else needs
+
+    def validated_by(self, split: Split | None) -> Method:
+        """The same by one of two validation sets, unless it names one already.
+
+        Raises:
+            InputError: it makes models instead of choosing, or looks at other runs.
+        """
+        if split is None or self.split is not None:
+            return self
+        if self.rule is None or self.validation == "lodo":
+            raise InputError(
+                f"Expected a rule that chooses by the validation of each run for @{split}, but "
+                f"{self.name} does not: leave out @{split}."
+            )
+        base, plus, suffix = self.name.partition("+")
+        return replace(self, name=f"{base}@{split}{plus}{suffix}", split=split)
 
     def called(self, title: str) -> Method:
         """The same under another title."""
@@ -301,6 +323,9 @@ def _named(name: str) -> Method:
     base, plus, suffix = name.partition("+")
     if plus:
         return _composite(name, base, suffix)
+    rule, at, split = name.partition("@")
+    if at:
+        return _named(rule).validated_by(check_validation(split))
     if name in _METHODS:
         return _METHODS[name]
     if is_rule(name):  # registered, or offered by an installed distribution

@@ -45,7 +45,6 @@ from checkwise.selection.constrained import DELTA_PP, Ranking, accuracy_constrai
 from checkwise.selection.constraint import CONSTRAINT_PARAMS
 from checkwise.selection.standing import Points
 from checkwise.store import layout
-from checkwise.store.logits import source_logits
 from checkwise.store.run import read_records
 from checkwise.study.lodo import lodo_trajectories
 from checkwise.study.runs import Runs
@@ -217,7 +216,7 @@ def validation_of(
         return lodo_trajectories(path, runs.usable, runs.folder)
     if method.validation == "training terms":
         return _with_terms(path, runs, method.rule)
-    logits_of = {key: partial(source_logits, runs.folder(key)) for key in runs.usable}
+    logits_of = {key: partial(runs.logits, key) for key in runs.usable}
     if method.validation == "refined":
         assert method.calibrator is not None
         calibrator, force = get_calibrator(method.calibrator), not method.guarded

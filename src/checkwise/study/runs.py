@@ -8,22 +8,30 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from checkwise.calibrators.examples import Logits
 from checkwise.errors import InputError
 from checkwise.records import RunKey, Trajectory
 from checkwise.store import layout
+from checkwise.store.logits import source_logits
 from checkwise.store.run import all_diverged, read_trajectory
+from checkwise.store.validation import Validation
 
 
 class Runs(Mapping[RunKey, Trajectory]):
-    """Finished runs by key; each is read from disk when first asked for."""
+    """Finished runs by key; each is read from disk when first asked for.
 
-    def __init__(self, folders: Mapping[RunKey, Path]):
+    ``validation`` is one of two validation sets, for runs that have both; None is their own.
+    """
+
+    def __init__(self, folders: Mapping[RunKey, Path], validation: Validation | None = None):
         self._folders = folders
+        self._validation = validation
+        self._others: dict[Validation, Runs] = {}
         self._read: dict[RunKey, Trajectory] = {}
 
     def __getitem__(self, key: RunKey) -> Trajectory:
         if key not in self._read:
-            self._read[key] = read_trajectory(self._folders[key])
+            self._read[key] = read_trajectory(self._folders[key], self._validation)
         return self._read[key]
 
     def __iter__(self) -> Iterator[RunKey]:
@@ -35,6 +43,16 @@ class Runs(Mapping[RunKey, Trajectory]):
     def folder(self, key: RunKey) -> Path:
         """Where a run is."""
         return self._folders[key]
+
+    def logits(self, key: RunKey, step: int) -> Logits:
+        """Logits and labels of a run's validation set at one step."""
+        return source_logits(self._folders[key], step, self._validation)
+
+    def validated_by(self, validation: Validation | None) -> Runs:
+        """The same runs with one of their validation sets."""
+        if validation is None:
+            return self
+        return self._others.setdefault(validation, Runs(self._folders, validation))
 
     @cached_property
     def usable(self) -> dict[RunKey, Trajectory]:
