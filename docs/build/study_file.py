@@ -20,7 +20,7 @@ ABOUT = {
     "network": "`[network]`:",
     "runs": (
         "`[runs]`: one run for every combination of algorithm, held-out set, hparams seed and "
-        "trial seed."
+        "trial seed; or, with `draws`, independent runs of every algorithm and held-out set."
     ),
     "training": "`[training]`:",
     "records": "`[records]`:",
@@ -45,9 +45,12 @@ dataset = "ImageFolder"
 root = "animals"                # runs are called animals-…; or set `name`
 held_out = "each"
 ```
+
+[Sites, patients, devices](groups.md) explains `domain_by`, `groups`, `places`, `split_by` and `draws`.
 """
 HPARAMS = """\
-`[hparams]`: one value for all runs, or a list with one value for each of `hparams_seeds`. Without
+`[hparams]`: one value for all runs, a list with one value for each of `hparams_seeds`, or a range
+`{low = 5e-5, high = 5e-4}`, of which every run draws a value whose logarithm is uniform. Without
 it, seed 0 means the defaults and other seeds draw at random. A key that an algorithm does not read
 has no effect on its runs.
 """
