@@ -46,7 +46,8 @@ root = "animals"                # runs are called animals-…; or set `name`
 held_out = "each"
 ```
 
-[Sites, patients, devices](groups.md) explains `domain_by`, `groups`, `places`, `split_by` and `draws`.
+[Sites, patients, devices](groups.md) explains `domain_by`, `groups`, `places`, `split_by` and
+`draws`.
 """
 HPARAMS = """\
 `[hparams]`: one value for all runs, a list with one value for each of `hparams_seeds`, or a range

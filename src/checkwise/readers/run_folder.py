@@ -26,8 +26,10 @@ def recognises(path: Path) -> bool:
 
 def check_own(runs: Iterable[LoadedRun], request: Request) -> None:
     """Refuse to ask other people's runs for one of two validation sets."""
+    if request.validation is None:
+        return
     for run in runs:
-        if request.validation is not None and not recognises(Path(run.where)):
+        if not recognises(Path(run.where)):
             raise InputError(
                 f"Expected a run of checkwise for --validation {request.validation}, but "
                 f"{run.where} is none: leave it out; --source and --held-out say what is read."
