@@ -185,7 +185,7 @@ def test_loading_a_backbone_does_not_advance_the_generator(backbone: Backbone) -
 
 def test_unknown_names_are_refused(backbone: Backbone) -> None:
     with pytest.raises(InputError, match="timm:<model>"):
-        build_backbone("resnet50")
+        build_backbone("resnet51")
     with pytest.raises(InputError, match="head, last-stage, last-two-stages, all"):
         frozen_part(backbone, "stem")  # type: ignore[arg-type]
 

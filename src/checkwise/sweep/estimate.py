@@ -19,12 +19,12 @@ from checkwise.sweep.plan import run_config
 from checkwise.sweep.study import DataSpec, Study
 from checkwise.train.build import build_run, prepare
 from checkwise.train.networks import frozen_part
-from checkwise.train.networks.extract import backbone_named
+from checkwise.train.networks.extract import backbone_named, extractor
 
 FEASIBLE_SHARE = 0.4  # of the checkpoints, as measured on frozen features
-EXTRACTED_PER_SECOND = 40  # images a core takes through the frozen backbone
 _LINE_BYTES = 260  # of one domain in a journal
 _ROWS = 64
+_EXTRACTED = 4  # images of a timed extraction
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def _of_one(study: Study, spec: DataSpec, roots: Mapping[str, str]) -> Estimate:
     per_record = weights * saved_share + _LINE_BYTES * len(sizes) + logits_bytes
     preparing = 0.0
     if study.network.kind == "backbone" and study.network.tune != "all":
-        preparing = sum(sizes) / EXTRACTED_PER_SECOND
+        preparing = sum(sizes) * _extraction_seconds(study, spec)
     per_run = study.steps * update + records * (evaluated * evaluate + 0.03)
     return Estimate(per_run, per_run, preparing, records * per_record / 1e9)
 
@@ -103,6 +103,15 @@ def _shape(
         return sizes, len(folder.classes), (side, side, 3), "images"
     kind = "features" if study.network.tune == "head" else "activations"
     return sizes, len(folder.classes), part.shape, kind
+
+
+def _extraction_seconds(study: Study, spec: DataSpec) -> float:
+    """Time of one image in the frozen part of the backbone, on one core."""
+    network = study.network
+    side = spec.size or backbone_named(network.backbone).size
+    images = np.zeros((_EXTRACTED, side, side, 3), dtype=np.uint8)
+    extract = extractor(network.backbone, network.tune, "cpu")
+    return _seconds(lambda: extract(images)) / _EXTRACTED
 
 
 def _made_up(shape: tuple[int, ...], domains: int, classes: int, kind: str) -> DomainDataset:

@@ -421,7 +421,7 @@ def _network(table: TomlTable) -> NetworkConfig:
             backbone=table.text(
                 "backbone",
                 network.backbone,
-                means="`lite0`, or `timm:<model>` for any model of timm",
+                means="`lite0`, `resnet50`, or `timm:<model>` for any model of timm",
             ),
             tune=cast(
                 Tune,

