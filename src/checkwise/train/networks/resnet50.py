@@ -54,11 +54,16 @@ def resnet50() -> Backbone:
 def as_backbone(network: nn.Sequential, size: int = 224) -> Backbone:
     """A network of `resnet`, cut before its last two stages."""
     network.eval()
-    stem, last_stage = network[:7], network[7:]
-    width = int(network.layer4[-1].bn3.num_features)  # type: ignore[union-attr, index]
+    early, second_last, last_stage = (
+        nn.Sequential(OrderedDict([*network.named_children()][part]))
+        for part in (slice(6), slice(6, 7), slice(7, None))
+    )
+    stem = nn.Sequential(OrderedDict([*network.named_children()][:7]))
+    width = 32 * len(network.get_parameter("conv1.weight"))
     cut = (width // 2, size // 16, size // 16)
-    halves = (stem[:6], stem[6:])
-    return Backbone(stem, last_stage, cut, width, size, _RGB_MEAN, _ONE, halves)
+    return Backbone(
+        stem, last_stage, cut, width, size, _RGB_MEAN, _ONE, halves=(early, second_last)
+    )
 
 
 def resnet(width: int = 64) -> nn.Sequential:

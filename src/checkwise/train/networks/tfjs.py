@@ -61,11 +61,15 @@ def _shapes(weights: Any, package: Path) -> dict[str, tuple[int, ...]]:
     for entry in weights if isinstance(weights, Sequence) else [None]:
         facts = entry if isinstance(entry, Mapping) else {}
         name, shape = facts.get("name"), facts.get("shape")
-        sized = isinstance(shape, list) and all(type(n) is int and 0 < n < 1 << 20 for n in shape)
-        if not isinstance(name, str) or not sized or facts.get("dtype") != "float32":
+        fits = isinstance(name, str) and facts.get("dtype") == "float32"
+        if not fits or not isinstance(shape, list) or not all(map(_is_size, shape)):
             raise _unreadable(package, f"the weight {facts!r:.80}, which is not plain float32")
-        shapes[name] = tuple(shape)
+        shapes[str(name)] = tuple(shape)
     return shapes
+
+
+def _is_size(value: object) -> bool:
+    return type(value) is int and 0 < value < 1 << 20
 
 
 def _is_file_name(path: object) -> bool:
