@@ -77,6 +77,7 @@ bench: install
 
 # Rebuild the tables that pages show, then run the code on every page.
 docs: install
+	$(BIN)/python docs/build/advice.py
 	$(BIN)/python docs/build/column_words.py
 	$(BIN)/python docs/build/guarantees.py
 	$(BIN)/python docs/build/intervals.py

@@ -33,6 +33,7 @@ LAYERS = [
     "sweep",
     "weights",
     "deployed",
+    "advice",
     "study",
     "tables",
     "figures",

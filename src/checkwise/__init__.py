@@ -25,6 +25,7 @@ from checkwise.errors import (
 
 if TYPE_CHECKING:
     from checkwise import (
+        advice,
         calibrators,
         data,
         deployed,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
         train,
         weights,
     )
+    from checkwise.advice import advise
     from checkwise.integrations.live import LiveSelector
     from checkwise.metrics import metric
     from checkwise.readers import load, load_runs
@@ -64,6 +66,7 @@ __version__ = "0.1.0"
 
 # Loaded when first asked for, so that a command imports only what it uses.
 _NAMES = {
+    "checkwise.advice": ("advise",),
     "checkwise.integrations": ("LiveSelector",),
     "checkwise.metrics": ("metric",),
     "checkwise.readers": ("load", "load_runs"),
@@ -86,6 +89,7 @@ _NAMES = {
 }
 _LATER = {name: module for module, names in _NAMES.items() for name in names}
 _PARTS = (
+    "advice",
     "calibrators",
     "data",
     "deployed",
@@ -122,6 +126,8 @@ __all__ = [
     "RunKey",
     "Selection",
     "Trajectory",
+    "advice",
+    "advise",
     "calibrators",
     "data",
     "deploy",

@@ -333,7 +333,8 @@ def test_metrics_that_do_not_fit_are_named_and_no_number_is_cut(
     assert run("select", predictions(tmp_path / "run")) == 0
     shown, _, _ = capsys.readouterr().out.partition("\n\n")
     table, _, without = shown.partition("… and ")
-    assert max(len(line) for line in table.splitlines()) <= width
+    ranking = table[table.index("rank") :]
+    assert max(len(line) for line in ranking.splitlines()) <= width
     assert {"rank", "step", "accuracy", "gap", "score", "nll", "cwece"} <= set(table.split())
     assert ("worst_class_accuracy" in table) == (width == 200)
     assert ("worst_class_accuracy (--out FILE.csv" in without) == (width == 60)
@@ -414,3 +415,30 @@ def test_a_warning_is_one_line_without_python(
 def test_debug_shows_the_traceback(table: Path) -> None:
     with pytest.raises(cw.InputError):
         main(["select", "nowhere", "--debug"])
+
+
+def saturated_rows(seeds: int) -> str:
+    """Two errors in 258 at the best checkpoint, for one run or several."""
+    lines = ["trial_seed,step,accuracy,nll,cwece,n"]
+    lines += [
+        f"{seed},{step},{(258 - wrong) / 258!r},{nll},0.01,258"
+        for seed in range(seeds)
+        for step, wrong, nll in ((100, 2, 0.3), (200, 2, 0.2), (300, 2, 0.1))
+    ]
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_saturated_validation_is_said_before_the_table(
+    seeds: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "run.csv").write_text(saturated_rows(seeds))
+    with pytest.raises(SystemExit) as stop:
+        main(["select", str(tmp_path / "run.csv")])
+    assert stop.value.code == 0
+    lines = capsys.readouterr().out.splitlines()
+    first = " ".join(lines[:2])
+    assert "aturated" in first
+    assert "too few to rank checkpoints by their probabilities" in first
+    assert "the earliest feasible one" in first
+    assert sum("aturated" in line for line in lines) == 1

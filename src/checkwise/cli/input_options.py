@@ -18,6 +18,7 @@ from checkwise.errors import InputError
 from checkwise.metrics.settings import BANDWIDTH, BINS
 from checkwise.readers import load_runs
 from checkwise.readers.request import Request
+from checkwise.readers.run_keys import only
 from checkwise.records import RunKey, Trajectory
 from checkwise.selection import DEFAULT_RULE, get_rule
 from checkwise.selection.default_rule import NAMED_SCORES
@@ -120,18 +121,6 @@ def scores_read(rule: str | None, params: Mapping[str, Any]) -> tuple[str, ...]:
     if rule is not None:
         find_metrics(used, params)
     return used.looks_at(params) if named or not used.needs_accuracy else ()
-
-
-def only(name: str, runs: Mapping[RunKey, Trajectory], path: Path) -> dict[RunKey, Trajectory]:
-    """The run of a name, as the table of runs shows it."""
-    named = {key: run for key, run in runs.items() if name in (key.label, str(key))}
-    if not named:
-        shown = ", ".join(key.label for key in [*runs][:5])
-        raise InputError(
-            f"Expected a run called {name!r}, but {path} has {shown}{', …' * (len(runs) > 5)}: "
-            "check the name."
-        )
-    return named
 
 
 def columns_of(pairs: Iterable[str] | None) -> dict[str, str]:

@@ -105,7 +105,9 @@ def _show_methods(others: Sequence[Mapping[str, Any]]) -> None:
     lines = [(other["name"], " ".join(other["needs"]), other["summary"]) for other in others]
     heads = ("method of compare", "needs", "deploys")
     out.print(printing.table(heads, lines, left=heads, whole=heads[:2]))
-    out.print("Behind any rule: + and a calibrator, such as +ts-soften (docs/calibrate.md).")
+    out.print(
+        "Behind any rule: + and a calibrator, such as +ts-soften (docs/calibrate.md), or +guard."
+    )
 
 
 def _default(value: Any) -> Any:

@@ -22,7 +22,8 @@ from checkwise.records.source_rows import ONLY_DOMAIN
 from checkwise.selection import Guarantee, Selection, select, select_many
 from checkwise.selection.constraint import ACCURACY
 from checkwise.selection.default_rule import REFERENCE
-from checkwise.selection.explain import headline, remedy, validation, why
+from checkwise.selection.explain import headline, reasons, remedy, validation
+from checkwise.selection.saturation import FEW_ERRORS, SAFER, distrusted, warning
 from checkwise.selection.tolerances import ALPHA
 from checkwise.store.atomic_write import write_text
 from checkwise.text import printable
@@ -121,6 +122,8 @@ def record(chosen: Mapping[RunKey, Selection], alpha: float, paired: bool) -> di
 def _show_one(selection: Selection, alpha: float, stated: bool) -> None:
     out = printing.console()
     out.print(headline(selection))
+    if first := warning(selection):
+        out.print(first)
     for note in selection.trajectory.notes:
         out.print(f"note: {note}")
     judged = ACCURACY if selection.judged_by is None else selection.judged_by.metric
@@ -137,7 +140,7 @@ def _show_one(selection: Selection, alpha: float, stated: bool) -> None:
     if left_out:
         out.print(f"… and {', and '.join(left_out)} (--out FILE.csv writes all)")
     out.print()
-    out.print(why(selection))
+    out.print(reasons(selection))
     if advice := remedy(selection):
         out.print(advice)
     if stated:
@@ -185,6 +188,12 @@ def _show_many(chosen: Mapping[RunKey, Selection], usual: Mapping[RunKey, Select
     lines = Counter(headline(selection) for selection in chosen.values())
     for line, times in lines.items():
         out.print(line if len(lines) == 1 else f"{times} of {len(chosen)} runs: {line}")
+    if few := sum(map(distrusted, chosen.values())):
+        out.print(
+            f"{few} of {len(chosen)} runs: saturated, with {FEW_ERRORS} validation errors or fewer "
+            "at the best checkpoint, too few to rank checkpoints by their probabilities; the "
+            f"earliest feasible one is the safer choice (--rule {SAFER}, or --guard)."
+        )
     rules = {selection.rule for selection in chosen.values()}
     by_accuracy = all(_judged_by(selection) == ACCURACY for selection in chosen.values())
     names = HEADER if by_accuracy else JUDGED_HEADER

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from checkwise.errors import InputError
 from checkwise.readers.request import LoadedRun
 from checkwise.records import RunKey
 from checkwise.text import printable
+
+Loaded = TypeVar("Loaded")
 
 
 def by_key(root: Path, runs: Iterable[LoadedRun]) -> dict[RunKey, LoadedRun]:
@@ -64,3 +67,15 @@ def _refusal(key: RunKey, alike: Sequence[LoadedRun]) -> InputError:
         f"Expected one run per configuration, but {alike[0].where} and {alike[1].where} are both "
         f"{key}: keep one (move the other away), or read each by its own path."
     )
+
+
+def only(name: str, runs: Mapping[RunKey, Loaded], path: Path) -> dict[RunKey, Loaded]:
+    """The run of a name, as the table of runs shows it."""
+    named = {key: run for key, run in runs.items() if name in (key.label, str(key))}
+    if not named:
+        shown = ", ".join(key.label for key in [*runs][:5])
+        raise InputError(
+            f"Expected a run called {name!r}, but {path} has {shown}{', …' * (len(runs) > 5)}: "
+            "check the name."
+        )
+    return named

@@ -40,10 +40,14 @@ def account(selection: Selection) -> str:
 
 
 def why(selection: Selection) -> str:
+    """What to know first, why this checkpoint, and what to be careful about."""
+    return " ".join(part for part in (warning(selection), reasons(selection)) if part)
+
+
+def reasons(selection: Selection) -> str:
     """Why this checkpoint, what the runner-up lost by, and what to be careful about."""
     coarseness = coarse(selection)
     sentences = [
-        warning(selection),
         _choice(selection),
         selection.ranking.note,
         _eligible(selection),

@@ -73,7 +73,9 @@ def _by_run(
     options: Mapping[str, Any],
 ) -> tuple[Outcome, ...]:
     assert method.rule is not None
-    selections = select_many(validation, method.rule, **options, **method.params)
+    selections = select_many(
+        validation, method.rule, guard=method.guard, **options, **method.params
+    )
     return tuple(
         _outcome(key, usable[key], selection, method, options)
         for key, selection in selections.items()
@@ -113,7 +115,7 @@ def _best_run_first(
     together = pooled(family)
     most_accurate = select(together.trajectory, get_rule("source-acc"), **options)
     winner = together.run_of[most_accurate.index]
-    selection = select(family[winner], method.rule, **options, **method.params)
+    selection = select(family[winner], method.rule, guard=method.guard, **options, **method.params)
     return _outcome(key, usable[winner], selection, method, options)
 
 
@@ -127,7 +129,9 @@ def _best_pair(
     """The rule's choice among all (run, checkpoint) pairs."""
     assert method.rule is not None
     together = pooled(family)
-    selection = select(together.trajectory, method.rule, **options, **method.params)
+    selection = select(
+        together.trajectory, method.rule, guard=method.guard, **options, **method.params
+    )
     winner, step = together.run_of[selection.index], together.step_of[selection.index]
     outcome = outcome_at(key, usable[winner], (step,), options=options)
     return replace(

@@ -4,7 +4,8 @@ A method either has a ``rule``, which chooses a checkpoint from validation resul
 ``recipe``, which makes a new model that is kept beside the runs. A new method is a file that makes
 it, one line in ``_BUILT_IN`` and a test. ``+<calibrator>`` behind any rule, such as ``+ts``,
 calibrates the chosen model, whatever the number of validation errors: it shows what the calibrator
-does. ``posthoc-<calibrator>`` chooses and deploys after a calibrator as ``calibrate`` fits it.
+does. ``+guard`` takes the earliest feasible checkpoint where validation is saturated.
+``posthoc-<calibrator>`` chooses and deploys after a calibrator as ``calibrate`` fits it.
 ``@groups`` behind a rule, as in ``source-acc@groups+ts``, chooses and calibrates by the second of
 two validation sets, whole groups; ``@examples`` by the first.
 """
@@ -20,6 +21,7 @@ from checkwise.errors import InputError
 from checkwise.selection import Rule, get_rule, is_rule, rules
 from checkwise.selection.record import plain
 from checkwise.selection.rules import nearest
+from checkwise.selection.saturation import FEW_ERRORS, SAFER
 from checkwise.selection.tolerances import (
     TOLERANCE_OPTIONS,
     TOLERANCES,
@@ -32,6 +34,7 @@ from checkwise.study import protocols
 from checkwise.study.protocols import Validation
 from checkwise.study.scopes import Scope
 from checkwise.weights import (
+    deployed_rows,
     ensemble,
     feasible_mean,
     lawa,
@@ -60,6 +63,7 @@ class Method:
         split: which of two validation sets that is, of runs that have both; None for their own.
         calibrator: what calibrates the chosen model, if anything.
         guarded: whether the calibrator is left out where validation has too few errors.
+        guard: whether the earliest feasible checkpoint replaces the choice there; exploratory.
         oracle: whether it is fitted on the target itself: a limit, not a method.
         scope: whether every run counts by itself or hyperparameters are chosen too.
         expected: whether it is a mean over the feasible set instead of one checkpoint.
@@ -76,6 +80,7 @@ class Method:
     split: Split | None = None
     calibrator: str | None = None
     guarded: bool = False
+    guard: bool = False
     oracle: bool = False
     scope: Scope = "run"
     expected: bool = False
@@ -99,6 +104,7 @@ class Method:
     def is_rule(self) -> bool:
         """Whether it just picks a step of every run from that run's source validation."""
         alone = self.validation == "source" and self.split is None and self.scope == "run"
+        alone = alone and not self.guard
         return self.rule is not None and alone and not self.expected and self.calibrator is None
 
     @property
@@ -110,7 +116,8 @@ class Method:
     def needs_text(self) -> str:
         """What has to be there, in words."""
         needs = ", ".join(sorted(self.needs))
-        return f"{needs}, target labels (not deployable)" if self.oracle else needs
+        exploratory = " (exploratory)" if self.guard else ""
+        return (f"{needs}, target labels (not deployable)" if self.oracle else needs) + exploratory
 
     def validated_by(self, split: Split | None) -> Method:
         """The same by one of two validation sets, unless it names one already.
@@ -178,11 +185,20 @@ _LOGITS: Final[Needs] = frozenset({"logs", "logits"})
 _INNER: Final[Needs] = frozenset({"logs", "training"})
 
 ORACLE: Final = "ts-oracle"
+GUARD: Final = "guard"
 # What may stand behind a rule and a plus sign, and how `checkwise rules` puts it.
 SUFFIXES: Final[Mapping[str, str]] = {
     **{name: known.summary for name, known in calibrators().items()},
     ORACLE: "the temperature that is best on the target: not deployable",
+    GUARD: f"{SAFER} instead where the best checkpoint has {FEW_ERRORS} validation errors or "
+    "fewer: exploratory",
 }
+
+
+def _guarded(method: Method) -> Method:
+    """A method whose choice is replaced where validation is saturated."""
+    summary = f"{method.name}; {SUFFIXES[GUARD]}"
+    return replace(method, name=f"{method.name}+{GUARD}", summary=summary, guard=True)
 
 
 def _calibrated(method: Method, suffix: str) -> Method:
@@ -253,6 +269,8 @@ _BUILT_IN: Final = (
     _made("mean-probs-greedy", members_mean.MEAN_PROBS_GREEDY),
     _made("mean-weights", members_mean.MEAN_WEIGHTS),
     _made("mean-weights-greedy", members_mean.MEAN_WEIGHTS_GREEDY),
+    _made("deploy", deployed_rows.CHOICE),
+    _made("deploy-mean-probs-5", deployed_rows.MEAN_PROBS),
     _made("lawa-3", lawa.LAWA_3),
     _made("lawa-5", lawa.LAWA_5),
     _made("lawa-10", lawa.LAWA_10),
@@ -267,6 +285,7 @@ _BUILT_IN: Final = (
         for rule in (_SOURCE_ACC, _AC_NC)
         for suffix in ("ts", "ts-soften", "ts-multi", "ts-weighted")
     ),
+    _guarded(_of_rule(_AC_NC)),
     replace(_over(protocols.WALD_RECALIBRATED, "recalibrated", _LOGITS), calibrator="ts"),
     replace(_over(protocols.REFINE, "refined", _LOGITS), calibrator="ts"),
     replace(_over(protocols.AC_REFINE, "refined", _LOGITS), calibrator="ts"),
@@ -321,7 +340,7 @@ def method(name: str | Method, /, **params: Any) -> Method:
 
 
 def _named(name: str) -> Method:
-    base, plus, suffix = name.partition("+")
+    base, plus, suffix = name.rpartition("+")
     if plus:
         return _composite(name, base, suffix)
     rule, at, split = name.partition("@")
@@ -351,7 +370,14 @@ def _composite(name: str, base: str, suffix: str) -> Method:
             f"Expected a rule that chooses one checkpoint before +{suffix}, but {base} does not "
             "leave one to scale: name a rule."
         )
-    return _calibrated(alone, suffix)
+    if suffix != GUARD:
+        return _calibrated(alone, suffix)
+    if alone.guard or alone.validation != "source":
+        raise InputError(
+            f"Expected a rule over source validation before +{GUARD}, but got {base}: name one, "
+            f"such as ac-nc+{GUARD}."
+        )
+    return _guarded(alone)
 
 
 def recipe_of(name: str) -> Recipe:

@@ -1,0 +1,155 @@
+"""What there is to work with: logs, logits, weights, domains, validation examples and errors."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from checkwise.data.registry import EMBEDDED
+from checkwise.readers import predictions_folder
+from checkwise.readers.predictions_file import kind_of
+from checkwise.records import Trajectory
+from checkwise.selection import Selection, members, select
+from checkwise.selection.constraint import ACCURACY
+from checkwise.store import layout
+from checkwise.store.cohort import is_cohort
+from checkwise.store.done import finished
+from checkwise.store.logits import saved_at
+from checkwise.store.run import read_run
+from checkwise.store.safe_read import has_file
+from checkwise.text import counted
+
+Logits: TypeAlias = Literal["saved", "from weights", "from weights and data", "none"]
+Kind: TypeAlias = Literal["own run", "predictions", "log or table"]
+
+
+@dataclass(frozen=True)
+class Situation:
+    """One run as ``advise`` sees it.
+
+    Attributes:
+        kind: a run that checkwise trained, a predictions folder, or a log or table.
+        runs: how many runs the path holds.
+        steps: checkpoints with validation results.
+        domains: validation sets.
+        metrics: what is known of each checkpoint.
+        rule: what ``select`` uses.
+        step: what it chooses.
+        examples, errors: validation examples, and those that the best checkpoint gets wrong; None
+            where nobody knows.
+        near_best: checkpoints within 1 point of the best accuracy.
+        with_weights: those of them whose weights are on disk.
+        chosen_has_weights: whether the weights of the choice are on disk.
+        logits: whether logits of source validation are there, or can be made.
+        dataset: the data set of a run that checkwise trained.
+        checkpoints: the folder that holds the checkpoints, if they lie in one.
+        takes_n: whether it is a trainer's log, for which the number of examples can be given.
+    """
+
+    kind: Kind
+    runs: int
+    steps: int
+    domains: tuple[str, ...]
+    metrics: tuple[str, ...]
+    rule: str
+    step: int
+    examples: int | None
+    errors: int | None
+    saturated: bool
+    near_best: int
+    with_weights: int
+    chosen_has_weights: bool
+    logits: Logits
+    dataset: str | None
+    checkpoints: str | None
+    takes_n: bool
+
+    @property
+    def sentence(self) -> str:
+        """What is there, in a sentence."""
+        sets = counted(len(self.domains), "validation set")
+        known = (
+            "how many validation examples it gets wrong is not known"
+            if self.errors is None
+            else f"the best checkpoint gets {self.errors} of {self.examples} validation examples "
+            "wrong"
+        )
+        logits = {
+            "saved": "logits are saved",
+            "from weights": "logits can be made from the weights",
+            "from weights and data": "logits can be made from the weights and the data",
+            "none": "there are no logits",
+        }[self.logits]
+        near = (
+            f"{self.near_best} within 1 point of the best accuracy, {self.with_weights} of these "
+            "with weights on disk"
+            if ACCURACY in self.metrics
+            else "there is no accuracy"
+        )
+        return (
+            f"{counted(self.steps, 'checkpoint')} on {sets} ({', '.join(self.metrics)}); {known}; "
+            f"{near}; {logits}."
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        values = asdict(self)
+        return {**values, "domains": list(self.domains), "metrics": list(self.metrics)}
+
+
+def situation(path: Path, run: Trajectory, runs: int) -> Situation:
+    """What there is of a run that was read from ``path``, one of ``runs``."""
+    chosen = select(run)
+    places = dict(zip(run.steps.tolist(), run.paths or [None] * len(run), strict=True))
+    there = {step for step, place in places.items() if place and Path(place).exists()}
+    near = members(chosen) if ACCURACY in run.metrics else ()
+    kind = _kind(path)
+    saturated = chosen.saturation
+    return Situation(
+        kind=kind,
+        runs=runs,
+        steps=len(run),
+        domains=tuple(run.domains),
+        metrics=tuple(run.metrics),
+        rule=chosen.rule,
+        step=chosen.step,
+        examples=None if saturated is None else saturated.examples,
+        errors=None if saturated is None else saturated.errors,
+        saturated=saturated is not None and saturated.saturated,
+        near_best=len(near),
+        with_weights=len(there.intersection(near)),
+        chosen_has_weights=chosen.step in there,
+        logits=_logits(kind, path, chosen, bool(there)),
+        dataset=read_run(path).key.dataset if kind == "own run" else None,
+        checkpoints=_folder({str(Path(str(places[step])).parent) for step in there}),
+        takes_n=bool(run.columns),
+    )
+
+
+def _kind(path: Path) -> Kind:
+    if path.is_dir() and has_file(path, layout.RUN):
+        return "own run"
+    return "predictions" if predictions_folder.recognises(path) else "log or table"
+
+
+def _logits(kind: Kind, path: Path, chosen: Selection, weights: bool) -> Logits:
+    if kind == "predictions":
+        return "saved" if _holds_logits(path, chosen) else "none"
+    if kind == "log or table":
+        return "none"
+    if saved_at(path, [chosen.step]):
+        return "saved"
+    if not weights or not finished(path) or not is_cohort(path.absolute().parents[1]):
+        return "none"
+    return "from weights" if read_run(path).key.dataset in EMBEDDED else "from weights and data"
+
+
+def _holds_logits(path: Path, chosen: Selection) -> bool:
+    folder = predictions_folder.step_folders(path)[chosen.step]
+    files = predictions_folder.output_files(folder)
+    return all(kind_of(files[domain]) == "logits" for domain in chosen.trajectory.domains)
+
+
+def _folder(parents: set[str]) -> str | None:
+    return parents.pop() if len(parents) == 1 else None

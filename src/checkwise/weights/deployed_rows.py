@@ -1,0 +1,66 @@
+"""What ``deploy`` writes, evaluated like the runs' own checkpoints, as rows of a comparison.
+
+One checkpoint or a mean of probabilities, then a calibrator that is fitted to the source
+validation of that very model. With too few errors a calibrator refuses, as it does in ``deploy``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from checkwise.calibrators import fit
+from checkwise.calibrators.registry import DEFAULT
+from checkwise.selection import select
+from checkwise.selection.default_rule import DEFAULT_RULE
+from checkwise.selection.members import MEMBERS_DELTA_PP
+from checkwise.weights import members_mean
+from checkwise.weights.feasible_mean import make_probabilities
+from checkwise.weights.recipe import Model, Plan, Recipe, StoredRun
+
+if TYPE_CHECKING:
+    from checkwise.weights.evaluate import OpenRun
+
+FEW = 5  # members of an average that somebody has to run
+
+
+def plan_choice(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
+    """The step that a rule chooses."""
+    (run,) = runs
+    step = select(run.trajectory, params["rule"]).step
+    return Plan({"steps": [step], "source.jsonl": run.source_digest})
+
+
+def make(
+    runs: Sequence[OpenRun], inputs: Mapping[str, Any], params: Mapping[str, Any]
+) -> dict[Any, Model]:
+    """The mean of the members' probabilities, calibrated."""
+    models = make_probabilities(runs, inputs, params)
+    return {key: _calibrated(model, params["calibrator"]) for key, model in models.items()}
+
+
+def _calibrated(model: Model, calibrator: str) -> Model:
+    outputs = model.outputs
+    if outputs.diverged("source"):
+        return model
+    fitted = fit(outputs.of("source"), calibrator)
+    logits = tuple(fitted.apply(z).astype(np.float32) for z in outputs.logits)
+    notes = (*model.notes, f"{fitted.name}: {fitted.state}")
+    return Model(replace(outputs, logits=logits), model.weights, notes)
+
+
+CHOICE = Recipe(
+    f"what `deploy` writes: the choice of {DEFAULT_RULE}, then {DEFAULT}",
+    plan_choice,
+    make,
+    {"rule": DEFAULT_RULE, "calibrator": DEFAULT},
+)
+MEAN_PROBS = Recipe(
+    f"what `deploy --average probabilities --members {FEW}` writes, with {DEFAULT}",
+    members_mean.plan,
+    make,
+    {"delta_pp": MEMBERS_DELTA_PP, "k": FEW, "calibrator": DEFAULT},
+)
