@@ -70,7 +70,7 @@ def only_drawing(page: Path) -> str:
 
 def main(path: str) -> None:
     PICTURE.parent.mkdir(exist_ok=True)
-    write_report(Cohort.open(path), PAGE, budget=SMALL)
+    write_report(Cohort.open(path), PAGE, budget=SMALL, stages=True)
     photograph(PAGE, PICTURE, width=1000, height=1960)
     with tempfile.TemporaryDirectory() as folder:
         alone = Path(folder) / "trajectory.html"

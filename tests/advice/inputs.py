@@ -192,7 +192,8 @@ def _predictions(
             if probs:
                 e = np.exp(logits)
                 outputs = {"probs": e / e.sum(axis=1, keepdims=True)}
-            np.savez(place / f"{name}.npz", labels=labels, **outputs)
+            arrays: dict[str, Any] = {"labels": labels, **outputs}
+            np.savez(place / f"{name}.npz", **arrays)
     return folder / "predictions"
 
 

@@ -1,14 +1,41 @@
-"""``checkwise demo`` after training: table, meaning, page; and how it stops."""
+"""``checkwise demo`` after training: tables, meaning, a model, the page; and how it stops."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from checkwise.cli import demo, main, sweep
-from tests.study.cohorts import tiny_runs, write_cohort
+from checkwise.deployed import load
+from checkwise.page import sentences
+from checkwise.page.stages import STAGES
+from checkwise.study import Cohort
+from tests.weights.cohorts import train_cohort
+
+# The demo's own study, cut short.
+STUDY = """
+name = "short"
+role = "development"
+[data]
+dataset = "RotatedMNIST"
+held_out = ["0", "75"]
+[network]
+kind = "digits"
+[runs]
+algorithms = ["ERM"]
+hparams_seeds = [0]
+trial_seeds = [0]
+[training]
+steps = 40
+record_every = 4
+[records]
+keep = "feasible"
+[hparams]
+batch_size = 16
+"""
 
 
 def run(*arguments: object) -> int:
@@ -18,25 +45,38 @@ def run(*arguments: object) -> int:
     return stop.value.code
 
 
-def test_the_demo_compares_says_what_it_means_and_where_the_page_is(
+def test_the_demo_chooses_averages_calibrates_deploys_and_says_where_the_page_is(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[Any] = []
+    out = tmp_path / "cohort"
 
     def train(study: str, *, out: Path, workers: int | None) -> int:
         asked.append((study, workers))
-        write_cohort(out, tiny_runs()[:3])
+        if not out.exists():
+            assert train_cohort(tmp_path, STUDY) == out
         return 0
 
     monkeypatch.setattr(sweep, "command", train)
-    assert run("demo", "--out", tmp_path / "d", "--workers", 2) == 0
+    assert run("demo", "--out", out, "--workers", 2) == 0
     said = capsys.readouterr().out
     assert asked == [("demo", 2)]
     assert all(rule in said for rule in demo.RULES)
-    assert "On rotations that training never saw: Against source-acc, ac-nc changed" in said
-    assert "NLL was lower in 2, equal in 1 and higher in 0 of 3 runs" in said
-    assert said.rstrip().endswith(str(tmp_path / "d" / "report.html"))
-    assert (tmp_path / "d" / "report.html").is_file()
+    assert "On rotations that training never saw: Against source-acc, ac-nc" in said
+    assert all(re.search(rf"^{stage.title} +target NLL", said, re.MULTILINE) for stage in STAGES)
+    assert said.rstrip().endswith(str(out / "report.html"))
+    page = (out / "report.html").read_text()
+    assert all(stage.title in page and stage.what in page for stage in STAGES)
+    deployed = load(tmp_path / "cohort-model")
+    assert deployed.info["rule"] == "ac-early"
+    assert deployed.calibrator is not None
+    assert deployed.calibrator.name == "ts-soften"
+    # The page shows what compare shows.
+    table = Cohort.open(out).compare([stage.row for stage in STAGES], metrics=["target_nll"])
+    for mean in table["mean"]:
+        assert sentences.shown(mean, "target_nll", signed=True) in page
+    assert run("demo", "--out", out, "--workers", 2) == 0  # replaces its own model
+    assert (tmp_path / "cohort-model" / "card.md").is_file()
 
 
 def test_an_interrupted_demo_ends_with_the_sweeps_code(

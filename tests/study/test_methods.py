@@ -178,7 +178,8 @@ def test_every_method_has_a_rule_or_a_recipe_and_says_what_it_needs() -> None:
     for name, registered in methods().items():
         assert method(name) == registered
         assert registered.name == name
-        assert registered.needs_text == ", ".join(sorted(registered.needs))
+        mark = " (exploratory)" * registered.guard
+        assert registered.needs_text == ", ".join(sorted(registered.needs)) + mark
         assert (registered.rule is None) == (registered.recipe is not None)
         assert (registered.rule is None) == ("data" in registered.needs)
     by_rules = {name for name, one in methods().items() if one.is_rule and not one.params}
@@ -381,3 +382,31 @@ def test_rows_without_common_runs_are_refused(tmp_path: Path) -> None:
     derive(path, key("ERM", 0), 0.2)
     with pytest.raises(InputError, match="both have results for, but there are none"):
         Cohort.open(path).compare(["pair-last10"], "swad")
+
+
+def test_the_guard_is_a_row_that_replaces_a_choice_only_where_validation_is_saturated(
+    tmp_path: Path,
+) -> None:
+    plain, few = tiny_runs()[0], tiny_runs()[1]
+    few = replace(few, correct=(199, 198, 198))
+    cohort = Cohort.open(write_cohort(tmp_path / "c", [plain, few]))
+    chosen = {name: cohort.select(name)["step"].tolist() for name in ("ac-nc", "ac-early")}
+    for rule in ("ac-nc", "pure-nll"):
+        alone = cohort.select(rule)["step"].tolist()
+        guarded = cohort.select(f"{rule}+guard")["step"].tolist()
+        assert guarded == [alone[0], chosen["ac-early"][1]]
+    row = method("ac-nc+guard")
+    assert "exploratory" in row.needs_text
+    assert "exploratory" in row.summary
+    assert not row.is_rule
+    table = cohort.compare(["ac-nc+guard"])
+    assert set(table["needs"]) == {"logs (exploratory)"}
+    assert method("ac-nc+guard+ts-soften").guard
+
+
+@pytest.mark.parametrize(
+    "name", ["swad+guard", "ac-nc+ts+guard", "ac-nc+guard+guard", "refine+guard"]
+)
+def test_a_guard_stands_behind_a_rule_alone(name: str) -> None:
+    with pytest.raises(InputError, match=r"\+guard"):
+        method(name)

@@ -1,5 +1,5 @@
 """What to do with what there is: steps in order of expected gain, each with its evidence."""
 
-from checkwise.advice.advise import Advice, advise
+from checkwise.advice.answer import Advice, advise
 
 __all__ = ["Advice", "advise"]

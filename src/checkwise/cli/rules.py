@@ -105,9 +105,7 @@ def _show_methods(others: Sequence[Mapping[str, Any]]) -> None:
     lines = [(other["name"], " ".join(other["needs"]), other["summary"]) for other in others]
     heads = ("method of compare", "needs", "deploys")
     out.print(printing.table(heads, lines, left=heads, whole=heads[:2]))
-    out.print(
-        "Behind any rule: + and a calibrator, such as +ts-soften (docs/calibrate.md), or +guard."
-    )
+    out.print("Behind any rule: +guard, or + and a calibrator (docs/calibrate.md).")
 
 
 def _default(value: Any) -> Any:

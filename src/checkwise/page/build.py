@@ -12,6 +12,7 @@ from checkwise.page.facts import RULES, cohort_facts
 from checkwise.page.page_data import cohort_data, run_data
 from checkwise.page.payload import BUDGET
 from checkwise.page.run_page import run_page
+from checkwise.page.stages import stage_facts
 from checkwise.records import Trajectory
 from checkwise.selection import Selection, select
 from checkwise.selection.default_rule import REFERENCE
@@ -37,8 +38,9 @@ def write_report(
         out: the file to write; it appears whole or not at all.
         budget: bytes of numbers in the page; where metrics of every domain do not fit, the less
             used ones are kept as means over domains.
-        asked: for a cohort ``rules`` (the first leads) and ``reference``, for a run ``rule``; and
-            parameters of the rules such as ``delta_pp``.
+        asked: for a cohort ``rules`` (the first leads), ``reference`` and ``stages`` (True shows
+            choosing, averaging, calibrating and deploying side by side, if they were made with
+            ``checkwise derive``), for a run ``rule``; and parameters such as ``delta_pp``.
     """
     if isinstance(source, Selection) and asked:
         raise InputError(
@@ -65,6 +67,7 @@ def _cohort(
     rules: Sequence[str] = RULES,
     reference: str = REFERENCE,
     *,
+    stages: bool = False,
     budget: int,
     **params: Any,
 ) -> str:
@@ -77,7 +80,7 @@ def _cohort(
         first=facts.example_key,
         budget=budget,
     )
-    return cohort_page(facts, data)
+    return cohort_page(facts, data, stage_facts(cohort, reference=reference) if stages else ())
 
 
 def _selection(selection: Selection) -> str:

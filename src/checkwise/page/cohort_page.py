@@ -10,6 +10,7 @@ from checkwise.page.explorer import controls, live_details, live_run
 from checkwise.page.facts import CohortFacts
 from checkwise.page.forest_plot import forest_panel
 from checkwise.page.markup import Markup, el
+from checkwise.page.stages import StageFacts, stages_section
 from checkwise.page.tables import paired_table, source_table, split_table, unit_table
 from checkwise.statistics.bootstrap import RESAMPLES, SEED
 from checkwise.study import Contrast
@@ -32,12 +33,15 @@ WHY_SEALED = (
 )
 
 
-def cohort_page(facts: CohortFacts, data: Mapping[str, Any]) -> str:
+def cohort_page(
+    facts: CohortFacts, data: Mapping[str, Any], stages: Sequence[StageFacts] = ()
+) -> str:
     """The page as text; ``data`` is what its script computes with."""
     return document.whole_page(
         f"checkwise: {facts.name}",
         document.masthead(facts.name, f"{facts.role} data"),
         _top(facts),
+        stages_section(stages, facts.reference) if stages else None,
         _source(facts, data),
         _held_out(facts),
         _bound(facts),

@@ -146,7 +146,7 @@ def cohort_facts(
         datasets=tuple(sorted({key.dataset for key in keys})),
         algorithms=tuple(sorted({key.algorithm for key in keys})),
         levels=_levels(tables, reference),
-        spreads={table.rule: _spreads(table) for table in tables},
+        spreads={table.rule: spreads_of(table) for table in tables},
         by_algorithm=_split(tables[0], "algorithm"),
         by_dataset=_split(tables[0], "dataset"),
         source=tuple(_source(rule, chosen[rule], usual) for rule in chosen),
@@ -204,7 +204,8 @@ def _levels(tables: Sequence[Differences], reference: str) -> dict[str, dict[str
     }
 
 
-def _spreads(table: Differences) -> tuple[Spread, ...]:
+def spreads_of(table: Differences) -> tuple[Spread, ...]:
+    """The differences of one rule, one spread per metric."""
     values = table.values
     return tuple(
         Spread(contrast, tuple(values[np.isfinite(values[:, m]), m].tolist()))
