@@ -333,7 +333,7 @@ def test_metrics_that_do_not_fit_are_named_and_no_number_is_cut(
     assert run("select", predictions(tmp_path / "run")) == 0
     shown, _, _ = capsys.readouterr().out.partition("\n\n")
     table, _, without = shown.partition("… and ")
-    ranking = table[table.index("rank") :]
+    ranking = table[table.index("\nrank ") + 1 :]
     assert max(len(line) for line in ranking.splitlines()) <= width
     assert {"rank", "step", "accuracy", "gap", "score", "nll", "cwece"} <= set(table.split())
     assert ("worst_class_accuracy" in table) == (width == 200)

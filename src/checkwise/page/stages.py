@@ -9,7 +9,7 @@ from typing import Final
 from checkwise.page import document, sentences
 from checkwise.page.facts import Spread, spreads_of
 from checkwise.page.forest_plot import forest_panel
-from checkwise.page.markup import Markup, el
+from checkwise.page.markup import Markup, el, join
 from checkwise.selection.default_rule import REFERENCE
 from checkwise.study import Cohort, Contrast
 from checkwise.study.methods import method
@@ -108,18 +108,18 @@ def _tile(facts: StageFacts) -> Markup:
         el("strong", sentences.shown(contrast.mean, contrast.metric, signed=True)),
         el("span", sentences.interval(contrast), class_="ci"),
         el("em", sentences.badge(contrast), class_=verdict(contrast).direction),
-        [_beside(other.contrast) for other in others],
+        join(*(_beside(other.contrast) for other in others)),
         el("span", f"runs {counted(stage.models, 'network')}"),
         class_="tile",
     )
 
 
-def _beside(contrast: Contrast) -> list[Markup]:
+def _beside(contrast: Contrast) -> Markup:
     """A second metric, smaller."""
     metric = contrast.metric
     mean = sentences.shown(contrast.mean, metric, signed=True)
     unit = sentences.unit(metric, contrast.scale)
-    return [
+    return join(
         el("span", f"Δ {sentences.title(metric)}" + (f" ({unit})" if unit else "")),
         el("span", f"{mean} {sentences.interval(contrast)}", class_="ci"),
-    ]
+    )

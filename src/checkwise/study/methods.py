@@ -198,7 +198,8 @@ SUFFIXES: Final[Mapping[str, str]] = {
 def _guarded(method: Method) -> Method:
     """A method whose choice is replaced where validation is saturated."""
     summary = f"{method.name}; {SUFFIXES[GUARD]}"
-    return replace(method, name=f"{method.name}+{GUARD}", summary=summary, guard=True)
+    title = f"{method.title}+{GUARD}" if method.title else ""
+    return replace(method, name=f"{method.name}+{GUARD}", summary=summary, guard=True, title=title)
 
 
 def _calibrated(method: Method, suffix: str) -> Method:
