@@ -86,6 +86,8 @@ docs: install
 	$(BIN)/python docs/build/results.py
 	$(BIN)/python docs/build/rules.py
 	$(BIN)/python docs/build/study_file.py
+	$(BIN)/python docs/build/sure_coverage.py
+	$(BIN)/python docs/build/sure_widths.py
 	$(BIN)/python -m pytest -q tests/docs
 
 clean:

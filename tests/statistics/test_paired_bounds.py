@@ -17,6 +17,7 @@ from checkwise.statistics.paired import (
     certified,
     conditions_of,
     learn_then_test,
+    meaning_of,
     not_shown_worse,
     regret,
 )
@@ -261,3 +262,8 @@ def test_every_statement_says_what_has_to_hold() -> None:
     for statement in ("mcnemar", "regret", "max-t", "learn-then-test", "paired", "mcs"):
         assert any("independent" in line for line in conditions_of(statement))
         assert any("groups" in line for line in conditions_of(statement, groups=True))
+    assert "swapping" in meaning_of("mcnemar", groups=True).lower()
+    for finite in ("paired", "certified", "regret", "learn-then-test", "mcnemar"):
+        assert "at any number of examples" in meaning_of(finite)
+    for approximate in ("max-t", "mcs"):
+        assert "approximately" in meaning_of(approximate)

@@ -7,7 +7,7 @@ checkpoints get right or wrong together cancels.
 from __future__ import annotations
 
 from checkwise.statistics.paired.betting import certified, not_shown_worse, regret
-from checkwise.statistics.paired.conditions import conditions_of
+from checkwise.statistics.paired.conditions import conditions_of, meaning_of
 from checkwise.statistics.paired.confidence_set import confidence_set
 from checkwise.statistics.paired.exact import mcnemar
 from checkwise.statistics.paired.halves import learn_then_test
@@ -22,6 +22,7 @@ __all__ = [
     "learn_then_test",
     "max_t",
     "mcnemar",
+    "meaning_of",
     "not_shown_worse",
     "regret",
     "within_one_se",

@@ -1,4 +1,4 @@
-"""What has to hold for each statement about paired examples."""
+"""What each statement about paired examples says, and what has to hold for it."""
 
 from __future__ import annotations
 
@@ -20,51 +20,52 @@ _CHECKPOINTS = (
     "the checkpoints do not depend on the validation examples (tuning on them, or feedback that "
     "changes training, voids it; stopping early within the planned number of records does not)"
 )
-_FINITE = "holds at any number of examples, for any distribution"
-_ASYMPTOTIC = "holds approximately, for many examples"
+_MANY = "there are many independent examples or groups in every domain: it holds approximately"
+_FINITE = "It holds at any number of examples, for any distribution."
+_APPROXIMATE = "It holds approximately, for many examples."
 
-_OWN: dict[Statement, tuple[str, ...]] = {
-    "mcnemar": (
-        "tested: the two checkpoints are equally accurate in every domain",
-        _FINITE,
-    ),
-    "regret": (_FINITE,),
-    "max-t": (_ASYMPTOTIC,),
-    "learn-then-test": (
-        "the examples are split at random, by the seed alone",
-        _FINITE,
-    ),
-    "paired": (
-        "promised: every checkpoint that is left out is worse than the best by more than the "
-        "tolerance; nothing is promised about those that stay",
-        _FINITE,
-    ),
-    "mcs": (
-        "promised: the best checkpoint stays; nothing is promised about the others that stay",
-        _ASYMPTOTIC,
-    ),
-    "certified": (
-        "promised: every checkpoint that stays is within the tolerance of the best, except that "
-        "the one with the best measured accuracy always stays",
-        _FINITE,
-    ),
-    "1se": ("a rule of thumb: it has no level and promises nothing",),
+_ALSO: dict[Statement, tuple[str, ...]] = {
+    "max-t": (_MANY,),
+    "mcs": (_MANY,),
+    "learn-then-test": ("the examples were split at random, by the seed alone",),
+}
+_MEANING: dict[Statement, str] = {
+    "mcnemar": "The two checkpoints are not equally accurate in every domain. " + _FINITE,
+    "regret": "No checkpoint is further below the best one than its bound. " + _FINITE,
+    "max-t": "All differences are inside their intervals. " + _APPROXIMATE,
+    "learn-then-test": "Every checkpoint shown is within the tolerance of the best. " + _FINITE,
+    "paired": "Every checkpoint that is left out is worse than the best by more than the "
+    "tolerance; nothing is promised about those that stay. " + _FINITE,
+    "mcs": "The best checkpoint stays; nothing is promised about the others that stay. "
+    + _APPROXIMATE,
+    "certified": "Every checkpoint that stays is within the tolerance of the best, except that "
+    "the one with the best measured accuracy always stays. " + _FINITE,
+    "1se": "A rule of thumb: it has no level and promises nothing.",
 }
 
 
 def conditions_of(statement: Statement, *, groups: bool = False) -> tuple[str, ...]:
-    """What has to hold for a statement, and what kind of statement it is.
+    """What has to hold for a statement.
 
     Args:
         statement: the name of a tolerance or of a test.
         groups: whether independent units are groups of examples.
 
     Example:
-        >>> conditions_of("1se")[-1]
-        'a rule of thumb: it has no level and promises nothing'
+        >>> conditions_of("regret")[1]
+        'domain weights were fixed before looking at the validation results'
     """
     shared = (_GROUPS if groups else _EXAMPLES, _WEIGHTS, _CHECKPOINTS)
-    extra: tuple[str, ...] = ()
+    return (*shared, *_ALSO.get(statement, ()))
+
+
+def meaning_of(statement: Statement, *, groups: bool = False) -> str:
+    """What a statement promises, and whether it needs many examples.
+
+    Example:
+        >>> meaning_of("1se")
+        'A rule of thumb: it has no level and promises nothing.'
+    """
     if groups and statement == "mcnemar":
-        extra = ("tested with groups: swapping the two checkpoints in any group changes nothing",)
-    return (*shared, *extra, *_OWN[statement])
+        return "Swapping the two checkpoints in some group would change something. " + _FINITE
+    return _MEANING[statement]

@@ -30,7 +30,7 @@ class McNemar:
         corrected: [T] p-values after Holm's correction.
         different: [T] where the corrected p-value is at most α.
         alpha: probability that any checkpoint is wrongly called different.
-        conditions: what has to hold, and what is tested.
+        conditions: what has to hold.
     """
 
     reference: int

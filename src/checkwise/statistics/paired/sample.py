@@ -176,7 +176,7 @@ def within_one_se(sample: Stratified) -> BoolArray:
     """Checkpoints whose mean is at most one standard error of the best mean below it, [T].
 
     The standard error is that of the best mean by itself, stratified by domain and clustered by
-    group. It has no level and promises nothing; :func:`conditions_of` says so too.
+    group. It has no level and promises nothing.
     """
     first = int(np.flatnonzero(sample.best)[0])
     error = float(np.sqrt(sample.covariance[first, first]))
