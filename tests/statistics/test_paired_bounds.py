@@ -198,6 +198,14 @@ def test_the_shares_of_a_growing_run_add_up_to_less_than_alpha() -> None:
         assert _pair_shares(T, None, False).sum() == pytest.approx(1)
 
 
+def test_evidence_beyond_the_plan_does_not_count_however_strong() -> None:
+    values = np.stack([np.ones(4000), np.zeros(4000), np.zeros(4000)])
+    sample = Stratified((values,), [1.0])
+    found = not_shown_worse(sample, delta=0.0, alpha=0.05, planned=2)
+    assert found.tolist() == [True, False, True]
+    assert not_shown_worse(sample, delta=0.0, alpha=0.05).tolist() == [True, False, False]
+
+
 def test_halves_that_are_learned_and_tested_by_the_definition() -> None:
     sample = drawn(5, [0.9, 0.92, 0.6, 0.91], [300, 200], weights=[0.4, 0.6])
     tested = learn_then_test(sample, delta=0.15, alpha=0.1, seed=8)
@@ -244,8 +252,8 @@ def test_unbounded_values_and_bad_arguments_are_refused() -> None:
     good = drawn(6, [0.5, 0.6], [10])
     with pytest.raises(InputError, match="`alpha` to be a number above 0 and below 1"):
         regret(good, alpha=0.0)
-    with pytest.raises(InputError, match="`planned` to be an integer of at least 2"):
-        not_shown_worse(good, delta=0.0, alpha=0.1, planned=1)
+    with pytest.raises(InputError, match="`planned` to be an integer of at least 1"):
+        not_shown_worse(good, delta=0.0, alpha=0.1, planned=0)
     with pytest.raises(InputError, match="tolerance below 1"):
         not_shown_worse(good, delta=1.0, alpha=0.1)
     with pytest.raises(InputError, match="add up to 1"):
@@ -267,3 +275,11 @@ def test_every_statement_says_what_has_to_hold() -> None:
         assert "at any number of examples" in meaning_of(finite)
     for approximate in ("max-t", "mcs"):
         assert "approximately" in meaning_of(approximate)
+
+
+def test_a_certificate_counts_checkpoints_that_are_gone() -> None:
+    sample = drawn(9, [0.97, 0.98, 0.6], [400])
+    bounds = regret(sample, alpha=0.05).upper
+    delta = float(bounds[~sample.best].min()) + 1e-6
+    assert certified(sample, delta=delta, alpha=0.05).sum() == 2
+    assert certified(sample, delta=delta, alpha=0.05, evaluated=9).sum() == 1

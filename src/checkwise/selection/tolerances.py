@@ -175,7 +175,12 @@ def _mask(run: Trajectory, kind: ToleranceKind, delta: float, weights: Any) -> B
     elif kind.name == "mcs":
         near[there] = paired.confidence_set(sample, alpha=kind.alpha)
     elif kind.name == "certified":
-        near[there] = paired.certified(sample, delta=delta, alpha=kind.alpha)
+        near[there] = paired.certified(
+            sample,
+            delta=delta,
+            alpha=kind.alpha,
+            evaluated=len(there) + max(0, run.evaluated - len(examples.steps)),
+        )
     else:
         near[there] = paired.within_one_se(sample)
     return near[np.isin(examples.steps, run.steps)]

@@ -97,14 +97,17 @@ def _largest_bounds(
     )
 
 
-def certified(sample: Stratified, *, delta: float, alpha: float) -> BoolArray:
+def certified(
+    sample: Stratified, *, delta: float, alpha: float, evaluated: int | None = None
+) -> BoolArray:
     """Checkpoints whose :func:`regret` is bounded by ``delta``, and the best measured ones, [T].
 
     With probability at least 1 − α every member is within ``delta`` of the best population mean,
-    except that the best measured checkpoints always stay.
+    except that the best measured checkpoints always stay. ``evaluated`` is that of :func:`regret`.
     """
     delta = number(delta, "delta", least=0)
-    return np.asarray((regret(sample, alpha=alpha).upper <= delta) | sample.best)
+    bounds = regret(sample, alpha=alpha, evaluated=evaluated)
+    return np.asarray((bounds.upper <= delta) | sample.best)
 
 
 def not_shown_worse(
@@ -139,20 +142,22 @@ def not_shown_worse(
         return np.ones(1, dtype=bool)
     # The mean of wealths at level 1/α, each with its share: many similar checkpoints that are all
     # better than t add up, where a union bound would pay for every one of them.
-    wealth = _average_stakes(_log_wealth(sample, delta)) + np.log(_pair_shares(T, planned, growing))
+    shares = _pair_shares(T, planned, growing)
+    log_shares = np.log(shares, out=np.full((T, T), -np.inf), where=shares > 0)
+    wealth = _average_stakes(_log_wealth(sample, delta)) + log_shares
     return np.asarray(np.logaddexp.reduce(wealth, axis=0) < log(1 / alpha))
 
 
 def _pair_shares(T: int, planned: int | None, growing: bool) -> FloatArray:
-    """The share of α of every pair that is compared, [T, T]; 0 on the diagonal."""
+    """The share of α of every pair of checkpoints, [T, T]; 0 where none is compared."""
     if growing:
         k = np.maximum.outer(np.arange(1, T + 1), np.arange(1, T + 1)).astype(np.float64)
         shares = np.asarray(6 / (pi**2 * k**2) / (2 * np.maximum(k - 1, 1)))
     else:
         most = whole(T if planned is None else planned, "planned", least=1)
         shares = np.full((T, T), 1 / (most * max(most - 1, 1)))
-        shares[most:, :] = shares[:, most:] = 1e-300  # beyond the plan there is nothing to spend
-    np.fill_diagonal(shares, 1e-300)  # a wealth of 1 against itself, which never counts
+        shares[most:, :] = shares[:, most:] = 0.0  # beyond the plan there is nothing to spend
+    np.fill_diagonal(shares, 0.0)
     return shares
 
 
