@@ -7,6 +7,7 @@ from math import log, sqrt
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from checkwise.cli import main
@@ -101,3 +102,33 @@ def test_a_probability_has_to_be_one(table: Path, capsys: pytest.CaptureFixture[
         main(["select", str(table), "--alpha", "2", "--json"])
     assert stop.value.code == 2
     assert "`alpha` to be a number above 0 and below 1" in capsys.readouterr().err
+
+
+@pytest.fixture
+def predictions(tmp_path: Path) -> Path:
+    """A folder with what every example said at three checkpoints."""
+    rng = np.random.default_rng(5)
+    labels = rng.integers(0, 3, 200)
+    base = rng.normal(size=(200, 3)) + 3 * np.eye(3)[labels]
+    for step in (100, 200, 300):
+        folder = tmp_path / "predictions" / f"step-{step:06d}"
+        folder.mkdir(parents=True)
+        logits = base + 0.3 * rng.normal(size=base.shape)
+        np.savez(folder / "val.npz", logits=logits, labels=labels)
+    return tmp_path / "predictions"
+
+
+def test_saved_predictions_give_both_bounds_where_one_is_asked_for(
+    predictions: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stated = numbers(capsys, predictions, "--guarantee")["guarantee"]
+    paired, paper = stated["paired"]["bound_pp"], stated["bound_pp"]
+    assert 0 < paired < paper / 2
+    text = said(capsys, predictions, "--guarantee")
+    assert f"at most {paired:.2f} points below" in text
+    assert f"at most {paper:.2f} points below" in text
+    for condition in stated["paired"]["conditions"]:
+        assert f"  - {condition}\n" in text
+    without = numbers(capsys, predictions)["guarantee"]
+    assert "paired" not in without
+    assert without["bound_pp"] == paper

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq
+from scipy.stats import multinomial
 
 from checkwise.errors import InputError
 from checkwise.statistics.paired import (
@@ -103,6 +104,28 @@ def test_the_expected_wealth_is_at_most_one(chances: tuple[float, ...]) -> None:
             failing += chance * (-truth > regret(sample, alpha=0.8).upper[0])
     assert expected <= 1 + 1e-12
     assert failing <= 0.4
+
+
+def test_the_probability_that_a_bound_fails_by_exact_summation() -> None:
+    """All outcomes of 40 examples, for many chances of the two checkpoints to be right alone."""
+    n, alpha = 40, 0.2
+    outcomes, upper = [], []
+    for wins in range(n + 1):
+        for losses in range(n + 1 - wins):
+            same = n - wins - losses
+            first = [0] * wins + [1] * losses + [1] * same
+            second = [1] * wins + [0] * losses + [1] * same
+            outcomes.append((wins, losses, same))
+            # The bound on A(1) − A(0), at level α/2 of two checkpoints.
+            upper.append(regret(Stratified(([first, second],), [1.0]), alpha=alpha).upper[0])
+    worst = shrunk = 0.0
+    for win in np.linspace(0.01, 0.6, 25):
+        for lose in (0.001, 0.02, 0.1, 0.3):
+            chance = multinomial.pmf(outcomes, n, [win, lose, 1 - win - lose])
+            worst = max(worst, float(chance[np.array(upper) < win - lose].sum()))
+            shrunk = max(shrunk, float(chance[0.6 * np.array(upper) < win - lose].sum()))
+    assert 0.005 < worst <= alpha / 2
+    assert shrunk > alpha / 2  # a bound of 60% of the size would be found out
 
 
 def test_one_stake_by_hand() -> None:
