@@ -24,6 +24,7 @@ from checkwise.selection.constraint import ACCURACY
 from checkwise.selection.default_rule import REFERENCE
 from checkwise.selection.explain import headline, reasons, remedy, validation
 from checkwise.selection.saturation import FEW_ERRORS, SAFER, distrusted, warning
+from checkwise.selection.sureness import Sureness
 from checkwise.selection.tolerances import ALPHA
 from checkwise.store.atomic_write import write_text
 from checkwise.text import printable
@@ -57,6 +58,14 @@ def command(
             "prints it too.",
         ),
     ] = False,
+    sure: Annotated[
+        bool,
+        typer.Option(
+            "--sure",
+            help="Say how often the same checkpoint is chosen on other validation examples, and "
+            "how many more would help; needs saved logits.",
+        ),
+    ] = False,
     out: Annotated[
         Path | None,
         typer.Option("--out", "--output", "-o", help="Also write the result: .json or .csv."),
@@ -73,16 +82,19 @@ def command(
         chosen = {key: select(run, rule, **asked) for key, run in runs.items()}
     else:
         chosen = select_many(runs, rule, **asked)
+    sureness = {key: one.sureness for key, one in chosen.items()} if sure else {}
     if out is not None:
         _write(out, chosen, level, stated)
     if as_json:
-        print(json.dumps(record(chosen, level, stated), allow_nan=False))
+        print(json.dumps(record(chosen, level, stated, sureness), allow_nan=False))
     elif len(chosen) == 1:
         _show_one(next(iter(chosen.values())), level, stated)
     else:
         _show_many(chosen, _usual(runs, options.weighting))
         if stated:
             printing.console().print(f"\n{bound.said_of_many(chosen.values(), level)}")
+    for key, said in {} if as_json else sureness.items():
+        printing.console().print(f"{f'{key.label}: ' if len(chosen) > 1 else ''}{said}")
     if out is not None and not as_json:
         printing.console().print(f"Written to {out}.")
 
@@ -103,17 +115,27 @@ def _usual(
     return select_many(with_accuracy, REFERENCE, **weighting)
 
 
-def record(chosen: Mapping[RunKey, Selection], alpha: float, paired: bool) -> dict[str, Any]:
+def record(
+    chosen: Mapping[RunKey, Selection],
+    alpha: float,
+    paired: bool,
+    sureness: Mapping[RunKey, Sureness] | None = None,
+) -> dict[str, Any]:
     """The stable JSON: an object for one run, a list for many.
 
     The paired bound of one run is added where it is asked for, as it may read saved predictions.
     """
+
+    def sure(key: RunKey) -> dict[str, Any]:
+        return {"sureness": sureness[key].as_dict()} if sureness else {}
+
     if len(chosen) == 1:
-        return next(iter(chosen.values())).as_dict(alpha, paired=paired)
+        key, one = next(iter(chosen.items()))
+        return {**one.as_dict(alpha, paired=paired), **sure(key)}
     return {
         "schema": 1,
         "runs": [
-            {"run": key.as_dict(), "selection": selection.as_dict(alpha)}
+            {"run": key.as_dict(), "selection": {**selection.as_dict(alpha), **sure(key)}}
             for key, selection in chosen.items()
         ],
     }

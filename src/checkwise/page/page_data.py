@@ -21,8 +21,9 @@ from checkwise.selection import DEFAULT_RULE, Rule, Selection, built_in_rules, r
 from checkwise.selection.constrained import OBJECTIVES, accuracy_constrained
 from checkwise.selection.constraint import ACCURACY
 from checkwise.selection.default_rule import REFERENCE
-from checkwise.selection.explain import tolerance_in_words
+from checkwise.selection.explain import explain, tolerance_in_words
 from checkwise.selection.record import plain
+from checkwise.selection.tolerances import TOLERANCES
 from checkwise.statistics.bootstrap import LEVEL
 from checkwise.study import Cohort
 from checkwise.text import listed
@@ -141,7 +142,8 @@ def _rule_facts(
 def _recomputable(selection: Selection, computed: Iterable[Mapping[str, Any]]) -> bool:
     rule = selection.rule_used
     return (
-        any(entry["name"] == rule.name for entry in computed)
+        selection.tolerance.fixed
+        and any(entry["name"] == rule.name for entry in computed)
         and isinstance(selection.weights, str)
         and all(
             value == rule.defaults.get(name)
@@ -155,15 +157,24 @@ def _reported_rule(selection: Selection) -> dict[str, Any]:
     rule = selection.rule_used
     ranked_by = [name for name in selection.looked_at if name in selection.trajectory.metrics]
     facts = _rule_facts(rule, "reported", ranked_by, [])
-    if selection.constraint != ACCURACY:
+    if not selection.tolerance.fixed:
+        kept = TOLERANCES[selection.tolerance.name]
+        facts["summary"] = f"{kept}, nearest to the best {listed(ranked_by)}"
+    elif selection.constraint != ACCURACY:
         facts["summary"] = (
             f"within {tolerance_in_words(selection)}, nearest to the best {listed(ranked_by)}"
         )
     return {
         **facts,
-        "tolerance": float(selection.tolerance_pp) if selection.keeps_accuracy else 0.0,
+        "tolerance": _band(selection),
         "ownWeights": not isinstance(selection.weights, str),
     }
+
+
+def _band(selection: Selection) -> float:
+    """How far below the best accuracy the band is drawn; 0 where no such edge decided."""
+    by_points = selection.keeps_accuracy and selection.tolerance.fixed
+    return float(selection.tolerance_pp) if by_points else 0.0
 
 
 def _reported(selection: Selection) -> dict[str, Any]:
@@ -176,7 +187,7 @@ def _reported(selection: Selection) -> dict[str, Any]:
         bound = {"none": str(error)}
     return {
         "ranked": np.argsort(selection.rank)[:eligible].tolist(),
-        "words": selection.explain(),
+        "words": explain(selection),
         "bound": bound,
     }
 

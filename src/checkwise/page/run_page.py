@@ -8,9 +8,11 @@ from typing import Any
 from checkwise.errors import NoGuaranteeError
 from checkwise.page import document
 from checkwise.page.explorer import controls, live_run
+from checkwise.page.how_sure import sure_section
 from checkwise.page.markup import Markup, el, join
 from checkwise.page.tables import ranked_table
 from checkwise.selection import Selection
+from checkwise.selection.explain import explain
 
 FIRST = 10
 MAIN = ("rank", "step", "accuracy", "gap_pp", "score", "nll", "ece", "cwece")
@@ -26,12 +28,13 @@ def run_page(selection: Selection, title: str, data: Mapping[str, Any] | None) -
             "section",
             el("p", "Which checkpoint should be used?", class_="eyebrow"),
             el("h1", f"Step {selection.step}"),
-            el("p", selection.explain(), class_="answer"),
+            el("p", explain(selection), class_="answer"),
             el("p", "Checkpoint: ", el("code", selection.path)) if selection.path else None,
             _tiles(selection),
             [el("p", f"Note: {note}", class_="note") for note in selection.trajectory.notes],
             class_="top",
         ),
+        sure_section(selection),
         document.section(
             "source",
             "Source validation · all that the rule reads",

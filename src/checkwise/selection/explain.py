@@ -111,6 +111,8 @@ def _kind(s: Selection, score: str) -> str:
 
 def _eligible(s: Selection) -> str:
     eligible = len(s.eligible_steps)
+    if not s.tolerance.fixed:
+        return _by_examples(s, int(s.feasible.sum()))
     if s.params.get("pareto"):
         feasible = int(s.feasible.sum())
         if feasible > eligible:
@@ -136,8 +138,36 @@ def _eligible(s: Selection) -> str:
     return "Accuracy was not constrained."
 
 
+def _by_examples(s: Selection, feasible: int) -> str:
+    """What a tolerance that follows from the examples kept."""
+    kind, one = s.tolerance, feasible == 1
+    level = f"{100 * (1 - kind.alpha):g}%"
+    delta = _tolerance(s) if kind.has_delta else ""
+    if kind.name == "paired":
+        are = "1 is" if one else f"{feasible} are"
+        return (
+            f"{are} not shown to be worse than the best by more than {delta} (paired by "
+            f"validation example, {level}); that proves nothing about them."
+        )
+    if kind.name == "mcs":
+        if one:
+            return f"The best can be told from all others by its examples ({level})."
+        return f"{feasible} cannot be told from the best by their examples ({level})."
+    if kind.name == "1se":
+        verb = "is" if one else "are"
+        return f"{feasible} {verb} within one standard error of the best accuracy."
+    if one:
+        return (
+            f"No other is shown to be within {delta} of the best ({level}), so accuracy alone "
+            "decided."
+        )
+    return f"{feasible} are shown to be within {delta} of the best ({level}), or have its accuracy."
+
+
 def tolerance_in_words(s: Selection) -> str:
     """The tolerance of a rule, with the score where it is no accuracy."""
+    if not s.tolerance.fixed:
+        return f"the tolerance {s.tolerance.name}"
     if "delta_pp" in s.params or not (s.rule_used.optional and "delta" in s.params):
         return points(s.params.get("delta_pp", 0))
     return _tolerance(s) if s.constraint == ACCURACY else f"{_tolerance(s)} of {s.constraint}"
@@ -155,7 +185,7 @@ def coarse(s: Selection) -> str:
     """A sentence where one validation example weighs more than the tolerance; else nothing."""
     counts = s.trajectory.counts
     delta = s.tolerance_pp
-    if counts is None or delta == 0:
+    if counts is None or delta == 0 or not s.tolerance.fixed:
         return ""
     sizes = [int(n) for n in counts]
     shares = [Fraction(1)] * len(sizes)

@@ -38,6 +38,7 @@ from checkwise.selection.standing import (
     domain_weights,
 )
 from checkwise.selection.standing import tolerance as points_of
+from checkwise.selection.sureness import Sureness, how_sure, sureness
 from checkwise.selection.tolerances import FIXED, ToleranceKind
 
 if TYPE_CHECKING:
@@ -239,8 +240,18 @@ class Selection:
         return saturation(self) if ACCURACY in self.columns else None
 
     def explain(self) -> str:
-        """Why this checkpoint, in a few sentences."""
-        return explain(self)
+        """Why this checkpoint, in a few sentences, and how sure the choice is.
+
+        How sure is said where the run carries the logits of its validation examples; that takes a
+        second or two.
+        """
+        sure = how_sure(self)
+        return f"{explain(self)} {sure}" if sure else explain(self)
+
+    @cached_property
+    def sureness(self) -> Sureness:
+        """How often the rule comes to the same choice on other examples, and what would help."""
+        return sureness(self)
 
     @property
     def notes(self) -> tuple[str, ...]:

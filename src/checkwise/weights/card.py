@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from checkwise.metrics import METRICS
+from checkwise.selection.explain import explain
 from checkwise.selection.saturation import warning
 from checkwise.statistics.bootstrap import LEVEL
 from checkwise.text import counted, listed, number, printable
@@ -62,7 +63,7 @@ def _what(model: DeployedModel, info: Mapping[str, Any]) -> str:
 def _chosen(model: DeployedModel, info: Mapping[str, Any]) -> str:
     selection = model.selection
     if model.kind == "single" and model.steps == (selection.step,):
-        return printable(selection.explain())
+        return printable(explain(selection))
     tolerance = float(selection.tolerance_pp)
     sets = listed([printable(name) for name in info["domains"][:SHOWN]])
     return (

@@ -1,0 +1,134 @@
+"""How sure a choice is, in plain sentences, and how many more validation examples it would take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from checkwise.errors import CheckwiseError
+from checkwise.selection.drawn import Drawn, examples_of
+from checkwise.selection.stability import Stability, choices, table_of
+from checkwise.statistics.resampled_counts import resampled_counts
+
+if TYPE_CHECKING:
+    from checkwise.selection.result import Selection
+
+DRAWS: Final = 1000  # a share of a half is then known to 3 points
+ENOUGH: Final = 0.9
+TIMES: Final = (2, 4, 8, 16)
+_DRAWS_OF_MORE: Final = 200
+_TOGETHER: Final = 1 << 24  # counts that are held at a time
+
+
+@dataclass(frozen=True)
+class Sureness:
+    """How sure a choice is.
+
+    Args:
+        stability: how often each checkpoint is chosen on other examples of the same kind.
+        examples: validation examples that there are.
+        more: how many times as many there would have to be, with the share of the reported
+            checkpoint then; each was tried by drawing so many, up to the first that is enough.
+    """
+
+    stability: Stability
+    examples: int
+    more: tuple[tuple[int, float], ...]
+
+    def __str__(self) -> str:
+        return f"How sure: {self.said} {self.advice}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; shares by step are those above 0."""
+        now = self.stability
+        return {
+            "draws": now.draws,
+            "seed": now.seed,
+            "share": {str(step): share for step, share in now.share.items() if share},
+            "smallest_set": list(now.smallest_set()),
+            "expected_loss": dict(now.expected_loss),
+            "examples": self.examples,
+            "with_more": [{"times": times, "share": share} for times, share in self.more],
+        }
+
+    @property
+    def said(self) -> str:
+        """How often the rule comes to the same choice, and what it costs where it does not."""
+        words = {"nll": "NLL", "ece": "ECE", "cwece": "CwECE"}
+        losses = [
+            f"{100 * loss:.2f} points of accuracy"
+            if name == "accuracy"
+            else f"{loss:.2g} of {words.get(name, name)}"
+            for name, loss in self.stability.expected_loss.items()
+            if loss > 0
+        ]
+        if not losses:
+            return str(self.stability)
+        given_up = " and ".join(losses)
+        return f"{self.stability} Against the choice of each resample it gives up {given_up}."
+
+    @property
+    def advice(self) -> str:
+        """What would make it surer."""
+        step, share = self.stability.reported, self.stability.reported_share
+        if share >= ENOUGH:
+            return "More validation examples would change little."
+        times, then = self.more[-1]
+        total = f"{times} times as many validation examples ({times * self.examples:,})"
+        if then >= ENOUGH:
+            return f"With {total} step {step} would be chosen in {then:.0%}."
+        return f"Even with {total} step {step} would be chosen in {then:.0%} only."
+
+
+def sureness(s: Selection, draws: int = DRAWS, seed: int = 0) -> Sureness:
+    """Draw the validation examples again and again, as many as there are, and more of them."""
+    now = s.stability(draws, seed)
+    examples = sum(one.shape[1] for one in examples_of(s.trajectory).correct)
+    more: list[tuple[int, float]] = []
+    for times in TIMES:
+        if max([now.reported_share, *(share for _, share in more)]) >= ENOUGH:
+            break
+        more.append((times, share_with(s, times, seed)))
+    return Sureness(now, examples, tuple(more))
+
+
+def share_with(s: Selection, times: int, seed: int = 0) -> float:
+    """How often the same checkpoint is chosen with so many times as many examples like these."""
+    same = [
+        choices(s.rule_used, s.params, table_of(s, d)) == s.index for d in _drawn(s, times, seed)
+    ]
+    return float(np.concatenate(same).mean())
+
+
+def _drawn(s: Selection, times: int, seed: int) -> Iterator[Drawn]:
+    """Samples that are ``times`` as large: as many resamples, put together."""
+    examples = examples_of(s.trajectory)
+    groups = examples.groups or (None,) * len(examples.domains)
+    sizes = [one.shape[1] for one in examples.correct]
+    at_once = max(1, _TOGETHER // (times * sum(sizes)))
+    for first in range(0, _DRAWS_OF_MORE, at_once):
+        size = min(at_once, _DRAWS_OF_MORE - first)
+        yield Drawn(
+            s.trajectory,
+            [
+                resampled_counts(
+                    n, size * times, seed=seed, name=f"{name} {times} {first}", groups=units
+                )
+                .reshape(size, times, n)
+                .sum(axis=1, dtype=np.int64)
+                for n, name, units in zip(sizes, examples.domains, groups, strict=True)
+            ],
+        )
+
+
+def how_sure(s: Selection) -> str:
+    """The sentences about a choice; nothing where the run does not carry what they need."""
+    if s.trajectory.examples is None or not s.tolerance.fixed:
+        return ""
+    try:
+        return str(s.sureness)
+    except CheckwiseError:  # single examples without logits, or a metric that needs more
+        return ""
