@@ -26,6 +26,7 @@ def part_of(run: Trajectory, keep: NDArray[np.bool_], metrics: Collection[str]) 
         correct=None if run.correct is None else run.correct[keep],
         diverged=run.diverged[keep],
         paths=None,
+        examples=None if run.examples is None else run.examples.subset(run.steps[keep].tolist()),
     )
 
 
