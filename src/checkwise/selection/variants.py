@@ -83,7 +83,11 @@ def cross_fitted(base: Base, *, splits: int = SPLITS, seed: int = 0) -> Ranking:
     whole(splits, "splits", least=1, most=MOST_DRAWS // 2)
     first, second = halves(base.table.run, splits, seed)
     parts = [
-        choices(base.rule, base.params, base.drawn(ranks, accuracy_of=filters))
+        choices(
+            base.rule,
+            base.params,
+            base.drawn(ranks, accuracy_of=filters, only_feasible=base.rule.prunable),
+        )
         for filters, ranks in ((first, second), (second, first))
     ]
     return _by_share(base, np.concatenate(parts), "half")

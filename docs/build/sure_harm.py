@@ -1,0 +1,149 @@
+"""Small validation sets: how often each way to choose does harm, for docs/sure.md.
+
+``python docs/build/sure_harm.py --run COHORT …`` reads finished cohorts of development data that
+kept source logits, takes 30, 50 and 100 validation examples of every source domain, chooses by
+every method from these alone, and writes ``sure-harm.csv``: one row per run, size, draw and method
+with the held-out results of the choice less those of source-acc on the same examples. Without
+``--run`` the table of the page is written again from that file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import checkwise as cw
+from checkwise.statistics.clusters import cluster_means, numbered
+from checkwise.study.pool import Pool
+from page import fill
+
+PAGE = Path(__file__).parents[1] / "sure.md"
+DATA = PAGE.with_name("sure-harm.csv")
+PART = "harm"
+SIZES = (30, 50, 100)
+DRAWS = 3  # subsets of every size and run
+RESAMPLES = 300
+SEED = 20261117
+LOSS_PP = 1.0
+FEW = {"draws": RESAMPLES}
+METHODS: dict[str, tuple[str, dict[str, Any]]] = {
+    "source-acc": ("source-acc", {}),
+    "ac-nc, fixed δ = 0.5": ("ac-nc", {}),
+    "ac-nc, paired": ("ac-nc", {"tolerance": "paired"}),
+    "ac-nc, mcs": ("ac-nc", {"tolerance": "mcs"}),
+    "ac-nc, certified": ("ac-nc", {"tolerance": "certified"}),
+    "ac-nc, 1se": ("ac-nc", {"tolerance": "1se"}),
+    "abstain": ("abstain", FEW),
+    "ac-nc-stable": ("ac-nc-stable", FEW),
+    "ac-nc-1se": ("ac-nc-1se", FEW),
+    "ac-nc-crossfit": ("ac-nc-crossfit", {}),
+    "ac-nc-smooth": ("ac-nc-smooth", {}),
+}
+MEASURES = ("accuracy", "nll", "cwece")
+COLUMNS = ("dataset", "run", "block", "n", "draw", "method", "step", "differs", *MEASURES)
+
+
+def subsets(run: cw.Trajectory, key: str) -> Iterator[tuple[int, int, cw.Trajectory]]:
+    """Runs that saw few examples of every domain: the size, the number of the draw, the run."""
+    assert run.examples is not None
+    saved = {int(step): run.examples.logits(int(step)) for step in run.steps[~run.diverged]}
+    first = next(iter(saved.values()))
+    for n in SIZES:
+        for draw in range(DRAWS):
+            random = np.random.default_rng([SEED, n, draw, *key.encode()])
+            rows = {name: np.sort(random.permutation(len(y))[:n]) for name, (_, y) in first.items()}
+            part = {
+                step: {name: (z[rows[name]], y[rows[name]]) for name, (z, y) in domains.items()}
+                for step, domains in saved.items()
+            }
+            yield n, draw, cw.Trajectory.from_predictions(part)
+
+
+def outcomes(path: Path) -> Iterator[dict[str, Any]]:
+    """Every method's choice from every subset, and what it does on the held-out domain."""
+    pool = Pool.of(cw.Cohort.open(path))
+    for key in pool.keys:
+        target = {name: np.asarray(pool.target(key)[name]) for name in MEASURES}
+        place = {int(step): t for t, step in enumerate(pool.trajectory(key).steps)}
+        for n, draw, run in subsets(pool.trajectory(key), str(key)):
+            chosen = {
+                name: cw.select(run, rule, **params).step
+                for name, (rule, params) in METHODS.items()
+            }
+            usual = place[chosen["source-acc"]]
+            for name, step in chosen.items():
+                yield {
+                    "dataset": key.dataset,
+                    "run": str(key),
+                    "block": f"{key.hparams_seed}-{key.trial_seed}",
+                    "n": n,
+                    "draw": draw,
+                    "method": name,
+                    "step": step,
+                    "differs": int(step != chosen["source-acc"]),
+                    **{
+                        measure: f"{values[place[step]] - values[usual]:.6f}"
+                        for measure, values in target.items()
+                    },
+                }
+        print(key, flush=True)
+
+
+def cells(rows: list[dict[str, str]]) -> list[str]:
+    """One line of the table: means over runs and draws, with t intervals over blocks."""
+    accuracy, nll, cwece = (np.array([float(row[m]) for row in rows]) for m in MEASURES)
+    differs = np.array([float(row["differs"]) for row in rows])
+    lost = accuracy <= -LOSS_PP / 100 + 1e-9
+    columns = np.stack(
+        [100 * differs, 100 * accuracy, 100 * lost, nll, 100 * (nll > 0.01), 100 * cwece], axis=1
+    )
+    means = cluster_means(columns, numbered([row["block"] for row in rows], "block"))
+    low, high = means.interval()
+    decimals = (0, 2, 1, 3, 1, 3)
+    return [
+        f"{mean:.{d}f} [{a:.{d}f}, {b:.{d}f}]".replace("-", "−")
+        for mean, a, b, d in zip(means.mean, low, high, decimals, strict=True)
+    ]
+
+
+def table(rows: list[dict[str, str]]) -> str:
+    """The table of the page."""
+    lines = [
+        "| data | examples per domain | method | differs, % | Δ accuracy, points | loses ≥ 1 point, "
+        "% | Δ NLL | NLL worse by > 0.01, % | Δ CwECE ×100 |",
+        "|---|---:|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    for dataset in sorted({row["dataset"] for row in rows}):
+        for n in SIZES:
+            for name in list(METHODS)[1:]:
+                here = [
+                    row
+                    for row in rows
+                    if (row["dataset"], row["n"], row["method"]) == (dataset, str(n), name)
+                ]
+                if here:
+                    lines.append(f"| {dataset} | {n} | {name} | {' | '.join(cells(here))} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--run", nargs="+", type=Path, metavar="COHORT")
+    asked = parser.parse_args()
+    if asked.run:
+        with DATA.open("w", newline="") as file:
+            writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+            writer.writeheader()
+            for path in asked.run:
+                writer.writerows(outcomes(path))
+    with DATA.open(newline="") as file:
+        fill(PAGE, PART, table(list(csv.DictReader(file))))
+
+
+if __name__ == "__main__":
+    main()
