@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from checkwise.errors import MissingMetricError
+from checkwise.errors import InputError, MissingMetricError
 from checkwise.metrics import get_metric
 from checkwise.metrics.resampled import RESAMPLED, resampled
 from checkwise.records import Trajectory
@@ -147,18 +147,50 @@ def halves(run: Trajectory, splits: int, seed: int) -> tuple[Drawn, Drawn]:
 
     Whole groups go to one half. A domain with one example or group has it in both.
     """
-    examples = examples_of(run)
-    first: list[Counts] = []
-    second: list[Counts] = []
-    for e, name in enumerate(run.domains):
-        n = examples.correct[e].shape[1]
-        groups = None if examples.groups is None else examples.groups[e]
-        units, member = (n, np.arange(n)) if groups is None else (groups.max() + 1, groups)
-        random = np.random.default_rng(stream_seed(seed, name))
-        place = random.permuted(np.tile(np.arange(units), (splits, 1)), axis=1)[:, member]
-        first.append((place < (units + 1) // 2).astype(np.uint8))
-        second.append((place >= units // 2).astype(np.uint8) if units == 1 else 1 - first[-1])
+    first, second = zip(
+        *(_split(place, units) for place, units in _places(run, splits, seed)), strict=True
+    )
     return Drawn(run, first), Drawn(run, second)
+
+
+def _split(place: IntArray, units: int) -> tuple[Counts, Counts]:
+    first = place < (units + 1) // 2
+    second = ~first if units > 1 else first
+    return first.astype(np.uint8), second.astype(np.uint8)
+
+
+def folds_of(run: Trajectory, folds: int, repeats: int, seed: int) -> tuple[Drawn, Drawn]:
+    """All examples but those of a fold, and those of the fold, for every fold of every repeat.
+
+    Whole groups are in one fold. There are no more folds than the smallest domain has groups.
+    """
+    places = list(_places(run, repeats, seed))
+    fewest = min(units for _, units in places)
+    if fewest < 2:
+        raise InputError(
+            "Expected at least two independent validation examples or groups in every domain, but "
+            "got a domain with one: without the one there is nothing to choose by."
+        )
+    parts = min(folds, fewest)
+    inside = [
+        np.concatenate([place * parts // units == fold for fold in range(parts)])
+        for place, units in places
+    ]
+    rest, left_out = ([(mask == is_in).astype(np.uint8) for mask in inside] for is_in in (0, 1))
+    return Drawn(run, rest), Drawn(run, left_out)
+
+
+def _places(run: Trajectory, times: int, seed: int) -> Iterator[tuple[IntArray, int]]:
+    """Per domain the place of every example's unit in random orders, [times, n], and the units."""
+    examples = examples_of(run)
+    for e, name in enumerate(run.domains):
+        member = np.arange(examples.correct[e].shape[1])
+        if examples.groups is not None:
+            member = np.unique(examples.groups[e], return_inverse=True)[1].reshape(-1)
+        units = int(member.max()) + 1
+        random = np.random.default_rng(stream_seed(seed, name))
+        order = random.permuted(np.tile(np.arange(units), (times, 1)), axis=1)
+        yield order[:, member], units
 
 
 def examples_of(run: Trajectory) -> Examples:

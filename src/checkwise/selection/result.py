@@ -26,6 +26,7 @@ from checkwise.selection.guarantees import (
     source_accuracy_radius,
     worst_domain_radius,
 )
+from checkwise.selection.optimism import FOLDS, LEVEL, REPEATS, Corrected, optimism
 from checkwise.selection.paired_bound import PairedBound, paired_bound
 from checkwise.selection.record import record
 from checkwise.selection.rules import Rule
@@ -279,6 +280,21 @@ class Selection:
             MissingMetricError: the run does not carry what every validation example said.
         """
         return stability(self, draws, seed, progress)
+
+    def optimism(
+        self, *, folds: int = FOLDS, repeats: int = REPEATS, level: float = LEVEL, seed: int = 0
+    ) -> dict[str, Corrected]:
+        """Accuracy and NLL of the choice, corrected for having been chosen on the same examples.
+
+        The rule is run without a part of the examples, and its choice measured on that part. The
+        interval around the measured value holds after selection, asymptotically.
+
+        Args:
+            folds, repeats: the examples are split into so many parts, so many times.
+            level: of the interval.
+            seed: of splits and draws.
+        """
+        return optimism(self, folds=folds, repeats=repeats, level=level, seed=seed)
 
     def guarantee(self, alpha: float = 0.05, *, paired: bool = True) -> Guarantee:
         """The bounds on population source accuracy, with their conditions.

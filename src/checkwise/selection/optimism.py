@@ -1,0 +1,119 @@
+"""How much selection flatters the validation results of the checkpoint that it chose.
+
+A checkpoint that was chosen for its accuracy on some examples is partly lucky on them. The rule is
+run on all but a part of the examples, and its choice is measured on that part: on average the two
+differ by the optimism of the rule, because the part had no say in the choice.
+
+The interval is one around every checkpoint at once (max-t over bootstrap draws), so it covers the
+one that was chosen, however it was chosen. It is asymptotic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from checkwise.errors import MissingMetricError
+from checkwise.metrics.settings import number, whole
+from checkwise.selection.constraint import ACCURACY
+from checkwise.selection.drawn import bootstrapped, folds_of
+from checkwise.selection.drawn_columns import DrawnColumns
+from checkwise.selection.stability import MOST_DRAWS, choices, table_of
+from checkwise.selection.standing import FloatArray
+
+if TYPE_CHECKING:
+    from checkwise.selection.result import Selection
+
+FOLDS: Final = 10
+REPEATS: Final = 10
+DRAWS: Final = 2000
+LEVEL: Final = 0.95
+
+
+@dataclass(frozen=True)
+class Corrected:
+    """One metric of the chosen checkpoint, with what selection added to it.
+
+    Args:
+        measured: on the validation examples that it was chosen on.
+        optimism: how much better than on other examples that is, estimated; usually positive.
+        corrected: ``measured`` without the optimism.
+        low, high: an interval around ``measured`` that holds after selection.
+    """
+
+    measured: float
+    optimism: float
+    corrected: float
+    low: float
+    high: float
+
+
+def optimism(
+    s: Selection,
+    *,
+    folds: int = FOLDS,
+    repeats: int = REPEATS,
+    draws: int = DRAWS,
+    level: float = LEVEL,
+    seed: int = 0,
+) -> dict[str, Corrected]:
+    """Accuracy and NLL of the chosen checkpoint, corrected for having been chosen.
+
+    Args:
+        s: the choice.
+        folds, repeats: the examples of each domain are split into so many parts, so many times.
+        draws, level: bootstrap draws of the interval, and its level.
+        seed: of splits and draws.
+    """
+    whole(folds, "folds", least=2)
+    whole(repeats, "repeats", least=1, most=MOST_DRAWS)
+    whole(draws, "draws", least=2, most=MOST_DRAWS)
+    number(level, "level", above=0, below=1)
+    rest, left_out = folds_of(s.trajectory, folds, repeats, seed)
+    seen, unseen = table_of(s, rest), DrawnColumns(left_out, **s.columns.options)
+    chosen = choices(s.rule_used, s.params, seen)[:, None]
+    names = _measurable(s)
+    ends = _interval(s, names, draws, level, seed)
+    found: dict[str, Corrected] = {}
+    for name in names:
+        sign = 1 if name == ACCURACY else -1
+        here, there = (np.take_along_axis(table[name], chosen, axis=1) for table in (seen, unseen))
+        flattered = sign * float((here - there).mean())
+        measured = float(s.columns[name][s.index])
+        found[name] = Corrected(measured, flattered, measured - sign * flattered, *ends[name])
+    return found
+
+
+def _measurable(s: Selection) -> tuple[str, ...]:
+    """Accuracy, and NLL where every example's is known."""
+    examples = s.trajectory.examples
+    assert examples is not None  # the folds were made of them
+    if ACCURACY not in s.trajectory.metrics:
+        raise MissingMetricError("Expected accuracy to correct, but this run carries none.")
+    return (ACCURACY, "nll") if examples.nll is not None else (ACCURACY,)
+
+
+def _interval(
+    s: Selection, names: tuple[str, ...], draws: int, level: float, seed: int
+) -> Mapping[str, tuple[float, float]]:
+    """Ends around the chosen checkpoint that hold for every checkpoint at once."""
+    parts: dict[str, list[FloatArray]] = {name: [] for name in names}
+    for drawn in bootstrapped(s.trajectory, draws, seed):
+        table = DrawnColumns(drawn, **s.columns.options)
+        for name in names:
+            parts[name].append(table[name])
+    ends = {}
+    for name, values in parts.items():
+        moved = np.concatenate(values)[:, ~s.trajectory.diverged]
+        centre = s.columns[name][~s.trajectory.diverged]
+        spread = moved.std(axis=0, ddof=1)
+        sure = spread > 0
+        largest = (np.abs(moved - centre)[:, sure] / spread[sure]).max(axis=1, initial=0.0)
+        at = int(np.flatnonzero(np.flatnonzero(~s.trajectory.diverged) == s.index)[0])
+        half = float(np.quantile(largest, level)) * float(spread[at])
+        low, high = float(centre[at]) - half, float(centre[at]) + half
+        ends[name] = (max(low, 0.0), min(high, 1.0) if name == ACCURACY else high)
+    return ends
