@@ -30,7 +30,7 @@ def split_groups(
 
     >>> inside, out = split_groups(np.repeat(np.arange(10), 5), domain_index=0, trial_seed=0)
     >>> out.tolist()
-    [15, 16, 17, 18, 19, 40, 41, 42, 43, 44]
+    [25, 26, 27, 28, 29, 40, 41, 42, 43, 44]
     """
     check_holdout(holdout)
     names, sizes = np.unique(groups, return_counts=True)
