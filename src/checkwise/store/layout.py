@@ -103,6 +103,12 @@ def groups_predictions_file(step: int) -> str:
     return f"{PREDICTIONS}/source-groups/step-{step:06d}.npz"
 
 
+def outcomes_file(step: int, *, second: bool = False) -> str:
+    """Where it says which source examples were correct at a step, and their NLL."""
+    place = "outcomes-groups" if second else "outcomes"
+    return f"{PREDICTIONS}/{place}/step-{step:06d}.npz"
+
+
 def heldout_predictions_file(domain: str, step: int) -> str:
     """Where the logits of a held-out domain at a step are, inside a run's folder."""
     return f"{PREDICTIONS}/heldout/{file_name(domain)}/step-{step:06d}.npz"

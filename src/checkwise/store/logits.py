@@ -43,7 +43,7 @@ def source_logits(folder: Path, step: int, validation: Validation | None = None)
 def remedy(folder: Path, *, heldout: bool = False) -> str:
     """What to do about logits that a run lacks: save them, or name the cohort that has them."""
     saved = read_run(folder).config.get("logits")
-    if saved != "all" and (heldout or saved != "source"):
+    if saved != "all" and (heldout or saved not in ("source", "source-half")):
         return SAVE_ALL if heldout else SAVE_SOURCE
     unpacked = finished(folder) and not any(
         name.startswith(layout.PREDICTIONS) for name in read_mark(folder).files

@@ -1,12 +1,15 @@
-"""What every validation example said in a run that saved its source logits."""
+"""What every validation example said in a run that saved its source logits, or outcomes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from checkwise import metrics
 from checkwise.calibrators.examples import Logits
@@ -15,6 +18,7 @@ from checkwise.records import Trajectory
 from checkwise.records.examples import Examples, Outcomes
 from checkwise.store import layout
 from checkwise.store.saved_logits import Groups, read_groups, read_logits
+from checkwise.store.saved_outcomes import SavedOutcomes, read_outcomes
 
 
 def saved_examples(folder: Path, run: Trajectory, *, second: bool = False) -> Examples | None:
@@ -23,17 +27,22 @@ def saved_examples(folder: Path, run: Trajectory, *, second: bool = False) -> Ex
     ``second`` asks for those of the second validation set, whole groups.
     """
     name_at = layout.groups_predictions_file if second else layout.source_predictions_file
-    if not (folder / name_at(0)).parent.is_dir():
+    saved_at = partial(layout.outcomes_file, second=second)
+    has_logits = (folder / name_at(0)).parent.is_dir()
+    has_outcomes = (folder / saved_at(0)).parent.is_dir()
+    if not has_logits and not has_outcomes:
         return None
     held_out = run.key.held_out if run.key else ()
     read = partial(_logits, folder, name_at, held_out=held_out)
-    groups = partial(_groups, folder, name_at, int(run.steps[0]))
-    steps, diverged = run.steps.tolist(), run.diverged.tolist()
+    groups = partial(_groups, folder, saved_at if has_outcomes else name_at, int(run.steps[0]))
+    rows = run.domains, run.steps.tolist(), run.diverged.tolist()
+    computed = partial(_from_logits, read, *rows)
+    saved = partial(_saved, partial(read_outcomes, folder, saved_at), *rows)
     return Examples(
         domains=run.domains,
         steps=run.steps,
-        outcomes=partial(_outcomes, read, groups, run.domains, steps, diverged),
-        logits=read,
+        outcomes=partial(_with_groups, saved if has_outcomes else computed, groups, run.domains),
+        logits=read if has_logits else None,
     )
 
 
@@ -59,39 +68,79 @@ def _advice() -> str:
     return "`checkwise verify` says what happened to it"
 
 
-def _outcomes(
-    read: partial[Logits],
-    groups: partial[Groups],
-    domains: tuple[str, ...],
+Row = tuple[NDArray[np.bool_], NDArray[np.float64], NDArray[np.int64]]  # correct, NLL, labels
+
+
+def _from_logits(
+    read: Callable[[int], Logits], domains: Sequence[str], steps: list[int], diverged: list[bool]
+) -> Outcomes:
+    """Correctness and NLL of every checkpoint from its logits, one file at a time."""
+
+    def row(step: int, name: str, lost: bool, logits: Logits) -> Row:
+        z, y = _of_domain(logits, name, step)
+        if lost:
+            return np.zeros(len(y), bool), np.full(len(y), np.nan), y
+        rows = metrics.per_example(logits=z, labels=y)
+        return rows.correct, rows.nll, y
+
+    return _stacked(read, row, domains, steps, diverged)
+
+
+def _saved(
+    read: Callable[[int], SavedOutcomes],
+    domains: Sequence[str],
     steps: list[int],
     diverged: list[bool],
 ) -> Outcomes:
-    """Correctness and NLL of every checkpoint, one file at a time."""
-    correct: dict[str, list[np.ndarray]] = {name: [] for name in domains}
-    nll: dict[str, list[np.ndarray]] = {name: [] for name in domains}
-    labels: dict[str, np.ndarray] = {}
+    """The same as it was saved."""
+
+    def row(step: int, name: str, lost: bool, saved: SavedOutcomes) -> Row:
+        found: Row = _of_domain(saved, name, step)
+        return found
+
+    return _stacked(read, row, domains, steps, diverged)
+
+
+Saved = TypeVar("Saved")
+
+
+def _stacked(
+    read: Callable[[int], Saved],
+    row: Callable[[int, str, bool, Saved], Row],
+    domains: Sequence[str],
+    steps: list[int],
+    diverged: list[bool],
+) -> Outcomes:
+    rows: dict[str, list[Row]] = {name: [] for name in domains}
     for step, lost in zip(steps, diverged, strict=True):
-        logits = read(step)
+        saved = read(step)
         for name in domains:
-            if name not in logits:
-                raise InputError(
-                    f"Expected logits of {name!r} at step {step}, but its file has only "
-                    f"{', '.join(logits)}: `checkwise verify` says what happened to it."
-                )
-            z, y = logits[name]
-            if not np.array_equal(labels.setdefault(name, y), y):
+            rows[name].append(row(step, name, lost, saved))
+            if not np.array_equal(rows[name][0][2], rows[name][-1][2]):
                 raise InputError(
                     f"Expected the labels of {name!r} to be the same at every step, but they "
                     f"change at step {step}: `checkwise verify` says what happened to them."
                 )
-            rows = None if lost else metrics.per_example(logits=z, labels=y)
-            correct[name].append(np.zeros(len(y), bool) if rows is None else rows.correct)
-            nll[name].append(np.full(len(y), np.nan) if rows is None else rows.nll)
-    group_of = groups()
-    grouped = all(name in group_of for name in domains)
     return Outcomes(
-        correct=tuple(np.stack(correct[name]) for name in domains),
-        labels=tuple(labels[name] for name in domains),
-        nll=tuple(np.stack(nll[name]) for name in domains),
-        groups=tuple(group_of[name] for name in domains) if grouped else None,
+        correct=tuple(np.stack([correct for correct, _, _ in rows[name]]) for name in domains),
+        labels=tuple(rows[name][0][2] for name in domains),
+        nll=tuple(np.stack([nll for _, nll, _ in rows[name]]) for name in domains),
     )
+
+
+def _of_domain(saved: Mapping[str, Any], name: str, step: int) -> Any:
+    if name not in saved:
+        raise InputError(
+            f"Expected the examples of {name!r} at step {step}, but its file has only "
+            f"{', '.join(saved)}: `checkwise verify` says what happened to it."
+        )
+    return saved[name]
+
+
+def _with_groups(
+    outcomes: Callable[[], Outcomes], groups: Callable[[], Groups], domains: Sequence[str]
+) -> Outcomes:
+    group_of = groups()
+    if not all(name in group_of for name in domains):
+        return outcomes()
+    return replace(outcomes(), groups=tuple(group_of[name] for name in domains))

@@ -23,7 +23,7 @@ def read_logits(folder: Path, name: str, *, what: str, advice: Callable[[], str]
 
     ``advice`` says what to do where there is no such file.
     """
-    arrays = _read(folder, name, (".logits", ".labels"), what=what, advice=advice)
+    arrays = read_arrays(folder, name, (".logits", ".labels"), what=what, advice=advice)
     domains = sorted(n.removesuffix(".logits") for n in arrays if n.endswith(".logits"))
     return {d: (arrays[f"{d}.logits"], arrays[f"{d}.labels"]) for d in domains}
 
@@ -33,13 +33,14 @@ def read_groups(folder: Path, name: str, *, what: str, advice: Callable[[], str]
 
     Empty where the data set has no groups.
     """
-    arrays = _read(folder, name, (".groups",), what=what, advice=advice)
+    arrays = read_arrays(folder, name, (".groups",), what=what, advice=advice)
     return {n.removesuffix(".groups"): codes.astype(np.int64) for n, codes in arrays.items()}
 
 
-def _read(
+def read_arrays(
     folder: Path, name: str, endings: tuple[str, ...], *, what: str, advice: Callable[[], str]
 ) -> dict[str, NDArray[Any]]:
+    """The arrays of one of a run's files whose names end so."""
     path = folder / name
     try:
         with open_npz(io.BytesIO(read_recorded(folder, name))) as (headers, arrays):

@@ -22,6 +22,7 @@ from checkwise.train.networks import frozen_part
 from checkwise.train.networks.extract import backbone_named, extractor
 
 FEASIBLE_SHARE = 0.4  # of the checkpoints, as measured on frozen features
+_OUTCOME_BYTES = 16.2  # of an example: NLL and label, and a bit
 _LINE_BYTES = 260  # of one domain in a journal
 _ROWS = 64
 _EXTRACTED = 4  # images of a timed extraction
@@ -72,8 +73,14 @@ def _of_one(study: Study, spec: DataSpec, roots: Mapping[str, str]) -> Estimate:
     evaluated = validated + _held_out(study, spec, max(sizes))
     weights = sum(t.numel() * t.element_size() for t in algorithm.deployable_state().values())
     saved_share = {"all": 1.0, "feasible": FEASIBLE_SHARE, "none": 0.0}[study.keep]
-    logits_rows = {"none": 0.0, "source": validated, "all": evaluated}[study.logits]
-    logits_bytes = logits_rows * classes * 4
+    per_row = {
+        "none": 0.0,
+        "outcomes": validated * _OUTCOME_BYTES,
+        "source-half": validated * (2 * classes + _OUTCOME_BYTES),
+        "source": validated * 4 * classes,
+        "all": evaluated * 4 * classes,
+    }
+    logits_bytes = per_row[study.logits]
     per_record = weights * saved_share + _LINE_BYTES * len(sizes) + logits_bytes
     preparing = 0.0
     if study.network.kind == "backbone" and study.network.tune != "all":

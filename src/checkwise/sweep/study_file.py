@@ -236,7 +236,9 @@ def _records(table: TomlTable) -> dict[str, Any]:
                 "logits",
                 RunSettings.logits,
                 among=LOGITS,
-                means="save the logits of the validation sets, or also of the held-out domains",
+                means="save the logits of the validation sets, or also of the held-out domains; "
+                "`outcomes`: only which examples were correct, and their NLL; `source-half`: both, "
+                "with logits in half precision",
             ),
         ),
         "source_in": table.flag(

@@ -6,12 +6,14 @@ import io
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
 from checkwise.extras import naming_extras
+from checkwise.metrics import per_example
 from checkwise.store import layout
 from checkwise.store.atomic_write import make_folders_in, write_bytes
 from checkwise.train.config import RunConfig
@@ -31,38 +33,69 @@ def write_weights(folder: Path, step: int, state: Mapping[str, Tensor]) -> None:
 
 
 def write_predictions(folder: Path, step: int, outputs: Outputs, config: RunConfig) -> None:
-    """Logits, labels and groups by domain: ``<domain>.logits`` and so on in an npz.
+    """What the study asks to save of a step's outputs.
 
+    Logits, labels and groups are ``<domain>.logits`` and so on in an npz. Outcomes are
+    ``<domain>.correct``, a bit per example, and ``<domain>.nll``, both from full precision.
     Validation sets and held-out domains go to separate files.
     """
-    held_out = tuple(outputs.of("heldout"))
-    parts: list[tuple[Role, Sequence[str]]] = [
-        *((role, tuple(outputs.of(role))) for role in validation_roles(config)),
-        *(("heldout", (domain,)) for domain in held_out),
-    ]
-    for name, part in zip(predictions_files(step, config, held_out), parts, strict=False):
-        _write(make_folders_in(folder, name), outputs, *part)
+    for file in _files(step, config, tuple(outputs.of("heldout"))):
+        arrays: dict[str, NDArray[np.generic]] = {}
+        for domain in file.domains or tuple(outputs.of(file.role)):
+            arrays |= _arrays(outputs, file, domain)
+        write_bytes(make_folders_in(folder, file.name), _npz(arrays))
 
 
 def predictions_files(step: int, config: RunConfig, held_out: Sequence[str]) -> list[str]:
-    """The files of a step's predictions: the source domains' first, then each held-out domain's."""
-    if config.logits == "none":
-        return []
-    source = [layout.source_predictions_file(step), layout.groups_predictions_file(step)]
-    source = source[: len(validation_roles(config))]
-    if config.logits == "source":
-        return source
-    return [*source, *(layout.heldout_predictions_file(domain, step) for domain in held_out)]
+    """The files of a step's predictions."""
+    return [file.name for file in _files(step, config, held_out)]
 
 
-def _write(path: Path, outputs: Outputs, role: Role, domains: Sequence[str]) -> None:
+class _File(NamedTuple):
+    """A file of a step: whose outputs are in it (of all domains, if none is named), and how."""
+
+    name: str
+    role: Role
+    kind: Literal["logits", "half", "outcomes"]
+    domains: tuple[str, ...] = ()
+
+
+def _files(step: int, config: RunConfig, held_out: Sequence[str]) -> list[_File]:
+    roles = validation_roles(config)
+    logits = [layout.source_predictions_file(step), layout.groups_predictions_file(step)]
+    outcomes = [layout.outcomes_file(step, second=second) for second in (False, True)]
+    files: list[_File] = []
+    if config.logits in ("source-half", "source", "all"):
+        kind: Literal["logits", "half"] = "half" if config.logits == "source-half" else "logits"
+        files += [_File(name, role, kind) for name, role in zip(logits, roles, strict=False)]
+    if config.logits in ("source-half", "outcomes"):
+        files += [_File(n, role, "outcomes") for n, role in zip(outcomes, roles, strict=False)]
+    if config.logits == "all":
+        places = ((layout.heldout_predictions_file(domain, step), domain) for domain in held_out)
+        files += [_File(name, "heldout", "logits", (domain,)) for name, domain in places]
+    return files
+
+
+def _arrays(outputs: Outputs, file: _File, domain: str) -> dict[str, NDArray[np.generic]]:
+    """What a file holds of one domain."""
+    logits, labels = outputs.of(file.role)[domain]
+    groups = outputs.groups(file.role)
     arrays: dict[str, NDArray[np.generic]] = {}
-    logits, groups = outputs.of(role), outputs.groups(role)
-    for domain in domains:
-        arrays[f"{domain}.logits"], arrays[f"{domain}.labels"] = logits[domain]
-        if domain in groups:
-            arrays[f"{domain}.groups"] = groups[domain].astype(np.int32)
-    write_bytes(path, _npz(arrays))
+    if file.kind == "outcomes":
+        lost = outputs.diverged(file.role)
+        rows = None if lost else per_example(logits=logits, labels=labels)
+        correct = np.zeros(len(labels), bool) if rows is None else rows.correct
+        arrays[f"{domain}.correct"] = np.packbits(correct)
+        arrays[f"{domain}.nll"] = np.full(len(labels), np.nan) if rows is None else rows.nll
+    elif file.kind == "half":
+        with np.errstate(over="ignore"):  # beyond 65504; the outcomes are from full precision
+            arrays[f"{domain}.logits"] = logits.astype(np.float16)
+    else:
+        arrays[f"{domain}.logits"] = logits
+    arrays[f"{domain}.labels"] = labels
+    if domain in groups:
+        arrays[f"{domain}.groups"] = groups[domain].astype(np.int32)
+    return arrays
 
 
 def _npz(arrays: Mapping[str, NDArray[np.generic]]) -> bytes:

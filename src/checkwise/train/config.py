@@ -29,7 +29,7 @@ from checkwise.train.hparams import Value
 
 NetworkKind: TypeAlias = Literal["digits", "mlp", "linear", "backbone"]
 NETWORK_KINDS: Final[tuple[NetworkKind, ...]] = get_args(NetworkKind)
-Logits: TypeAlias = Literal["none", "source", "all"]
+Logits: TypeAlias = Literal["none", "outcomes", "source-half", "source", "all"]
 LOGITS: Final[tuple[Logits, ...]] = get_args(Logits)
 Tune: TypeAlias = Literal["head", "last-stage", "last-two-stages", "all"]
 TUNES: Final[tuple[Tune, ...]] = get_args(Tune)

@@ -1,0 +1,83 @@
+"""What a study saves of every validation example: outcomes, half logits, or whole ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import checkwise as cw
+from checkwise.errors import InputError
+from checkwise.store import layout
+from checkwise.store.logits import has_source_logits, source_logits
+from checkwise.store.run import read_trajectory
+from tests.runs import config, train
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    path = tmp_path_factory.mktemp("runs")
+    for logits in ("none", "outcomes", "source-half", "source"):
+        train(path / logits, config(logits=logits, keep="none"))
+    return {folder.name: folder for folder in path.iterdir()}
+
+
+def examples(folder: Path) -> Any:
+    return read_trajectory(folder).examples
+
+
+def test_every_way_says_the_same_of_every_example(folders: dict[str, Path]) -> None:
+    whole = examples(folders["source"])
+    for name in ("outcomes", "source-half"):
+        other = examples(folders[name])
+        assert other.digest == whole.digest
+        for e in range(len(whole.domains)):
+            assert np.array_equal(other.nll[e], whole.nll[e])
+            assert np.array_equal(other.labels[e], whole.labels[e])
+    assert examples(folders["none"]) is None
+
+
+def test_journals_do_not_depend_on_what_is_saved(folders: dict[str, Path]) -> None:
+    assert len({(f / layout.SOURCE).read_bytes() for f in folders.values()}) == 1
+
+
+def test_half_logits_are_the_logits_to_three_digits(folders: dict[str, Path]) -> None:
+    half, whole = (examples(folders[name]).logits(3) for name in ("source-half", "source"))
+    for domain, (z, y) in whole.items():
+        assert half[domain][0].dtype == np.float16
+        np.testing.assert_allclose(half[domain][0], z, rtol=1e-3, atol=1e-3)
+        assert np.array_equal(half[domain][1], y)
+        assert 2 * half[domain][0].nbytes == z.nbytes
+
+
+def test_outcomes_alone_serve_tolerances_and_no_calibrator(folders: dict[str, Path]) -> None:
+    run = cw.load(folders["outcomes"])
+    whole = cw.load(folders["source"])
+    for name in ("paired", "mcs", "certified", "1se"):
+        one, other = (cw.select(r, tolerance=name) for r in (run, whole))
+        assert one.step == other.step
+        assert one.feasible_steps == other.feasible_steps
+        assert one.digest == other.digest
+    assert not has_source_logits(folders["outcomes"])
+    with pytest.raises(InputError, match='logits = "source"'):
+        source_logits(folders["outcomes"], 3)
+    assert "How sure" not in cw.select(run).explain()
+
+
+def test_damage_is_refused(folders: dict[str, Path], tmp_path: Path) -> None:
+    train(tmp_path / "run", config(logits="outcomes", keep="none"))
+    file = tmp_path / "run" / layout.outcomes_file(3)
+    file.write_bytes(file.read_bytes()[:-5])
+    with pytest.raises(InputError, match=r"step-000003\.npz"):
+        _ = examples(tmp_path / "run").correct
+
+
+def test_held_out_results_may_be_unreadable(tmp_path: Path) -> None:
+    train(tmp_path / "run", config(logits="all", keep="none"))
+    before = cw.select(read_trajectory(tmp_path / "run"), tolerance="paired").to_json()
+    poisoned = tmp_path / "run" / "predictions" / "heldout"
+    for file in poisoned.rglob("*.npz"):
+        file.write_bytes(b"\xff")
+    assert cw.select(read_trajectory(tmp_path / "run"), tolerance="paired").to_json() == before
