@@ -53,7 +53,9 @@ def rows_of(cohort: Path, run: cw.Trajectory) -> list[dict[str, Any]]:
 
 
 def compute(cohorts: list[Path]) -> None:
-    rows = []
+    """Rows of other cohorts stay as they are in the file."""
+    known = pandas.read_csv(DATA).to_dict("records") if DATA.exists() else []
+    rows = [row for row in known if row["cohort"] not in {cohort.name for cohort in cohorts}]
     for cohort in cohorts:
         for folder in sorted(path.parent for path in (cohort / "runs").glob("*/done")):
             rows += rows_of(cohort, cw.load(folder))

@@ -92,6 +92,24 @@ def test_the_feasible_set_is_the_mask_of_the_statistic(seed: int) -> None:
     assert shared.feasible.tolist() == equal.tolist()
 
 
+def test_checkpoints_whose_answers_nobody_kept_take_their_share_of_alpha() -> None:
+    run = run_of(3, sizes=(20, 30))
+    gone = replace(run, logged=tuple(range(0, 100 * (len(run) + 30), 10)))
+    assert gone.evaluated > len(run)
+    sample = sample_of(run)
+    expected = {
+        "paired": paired.not_shown_worse(sample, delta=0, alpha=0.4, planned=gone.evaluated),
+        "certified": paired.certified(sample, delta=0.0, alpha=0.4, evaluated=gone.evaluated),
+    }
+    for name, mask in expected.items():
+        chosen = cw.select(gone, "ac-nc", tolerance=name, alpha=0.4, delta_pp="0")
+        assert chosen.feasible.tolist() == mask.tolist(), name
+    assert (
+        paired.not_shown_worse(sample, delta=0, alpha=0.4, planned=len(run)).sum()
+        < expected["paired"].sum()
+    )
+
+
 def test_tolerances_differ_where_examples_do() -> None:
     """The same accuracies with other errors: what is shared decides, so the sets differ."""
     run = run_of(3, sizes=(80, 80), gain=0.4)

@@ -164,13 +164,15 @@ def _mask(run: Trajectory, kind: ToleranceKind, delta: float, weights: Any) -> B
         tuple(one[there].astype(np.float64) for one in examples.correct), weights, examples.groups
     )
     near = np.zeros(len(examples.steps), dtype=bool)
+    unknown = max(0, run.evaluated - len(examples.steps))  # evaluated, but nobody kept the answers
     if kind.name == "paired":
+        planned = max(kind.planned or 0, run.evaluated) if unknown else kind.planned
         near[there] = paired.not_shown_worse(
             sample,
             delta=delta,
             alpha=kind.alpha,
-            planned=kind.planned,
-            growing=kind.planned is None,
+            planned=planned,
+            growing=planned is None,
         )
     elif kind.name == "mcs":
         near[there] = paired.confidence_set(sample, alpha=kind.alpha)
@@ -179,7 +181,7 @@ def _mask(run: Trajectory, kind: ToleranceKind, delta: float, weights: Any) -> B
             sample,
             delta=delta,
             alpha=kind.alpha,
-            evaluated=len(there) + max(0, run.evaluated - len(examples.steps)),
+            evaluated=len(there) + unknown,
         )
     else:
         near[there] = paired.within_one_se(sample)
