@@ -55,6 +55,13 @@ class Calibrated(nn.Module):
         members = [module] if isinstance(module, nn.Module) else list(module)
         if not members:
             raise InputError("Expected at least one module to calibrate, but got none.")
+        for member in members:
+            if not isinstance(member, nn.Module):
+                raise InputError(
+                    f"Expected a torch module, or a list of them, but got "
+                    f"{type(member).__name__}: pass the network itself."
+                )
+        self._classes = None if calibrator is None else calibrator.classes
         self.members = nn.ModuleList(members)
         self.transform = transform_of(calibrator)
         self.eval()
@@ -62,9 +69,20 @@ class Calibrated(nn.Module):
     def forward(self, *args: Any, **kwargs: Any) -> Tensor:
         """Calibrated logits, in float32 or wider."""
         logits = [_logits(member(*args, **kwargs)) for member in self.members]
+        self._check_classes([z.shape[-1] for z in logits])
         mean = logits[0] if len(logits) == 1 else _log_mean_probabilities(logits)
         calibrated: Tensor = self.transform(mean)
         return calibrated
+
+    def _check_classes(self, given: Sequence[int]) -> None:
+        expected = given[0] if self._classes is None else self._classes
+        other = [classes for classes in given if classes != expected]
+        if other:
+            raise InputError(
+                f"Expected logits of {expected} classes, as those that the calibrator was fitted "
+                f"on or of the first member, but got {other[0]}: use the networks that were "
+                "deployed together."
+            )
 
     def probabilities(self, *args: Any, **kwargs: Any) -> Tensor:
         """Calibrated probabilities."""

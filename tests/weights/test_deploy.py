@@ -21,6 +21,7 @@ from checkwise.deployed import Calibrated, load
 from checkwise.errors import InputError
 from checkwise.store.cohort import open_cohort
 from checkwise.weights.evaluate import open_data, open_run
+from tests.requirements import package
 from tests.weights.cohorts import complaint
 from tests.weights.deployments import CLASSES, DOMAINS, contents, examples, network, train
 
@@ -174,9 +175,9 @@ def test_an_exported_model_gives_the_same_probabilities(
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")  # of torch
 @pytest.mark.parametrize("way", ["single", "three"])
 def test_onnx_gives_the_same_probabilities(predictions: Path, way: str, tmp_path: Path) -> None:
-    pytest.importorskip("onnx")
-    pytest.importorskip("onnxscript")
-    runtime = pytest.importorskip("onnxruntime")
+    package("onnx")
+    package("onnxscript")
+    runtime = package("onnxruntime")
     cw.deploy(predictions, tmp_path / "model", **WAYS[way])
     model = load(tmp_path / "model").module(network())
     x = examples("photo")[0]
@@ -420,3 +421,46 @@ def test_saturated_validation_never_sharpens_and_the_card_says_so(tmp_path: Path
     assert fitted.temperature is not None
     assert fitted.temperature >= 1
     assert "Saturated: the best checkpoint has 2 errors" in done.card
+
+
+@pytest.mark.parametrize("content", [b"junk", b"", b"PK\x03\x04broken", b"\x80\x02}q\x00."])
+def test_a_damaged_checkpoint_is_refused_in_a_line(
+    predictions: Path, content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = Path(shutil.copytree(predictions, tmp_path / "predictions"))
+    for path in copy.rglob("*.pt"):
+        path.write_bytes(content)
+    said = complaint(["deploy", str(copy), "-o", str(tmp_path / "model")], capsys)
+    assert "Expected" in said
+    assert not (tmp_path / "model").exists()
+
+
+def test_saved_probabilities_are_deployed_without_a_calibrator(
+    predictions: Path, tmp_path: Path
+) -> None:
+    copy = Path(shutil.copytree(predictions, tmp_path / "predictions"))
+    for path in copy.rglob("*.npz"):
+        with np.load(path) as arrays:
+            p, y = torch.tensor(arrays["logits"]).softmax(1).numpy(), arrays["labels"]
+        np.savez(path, probs=p, labels=y)
+    for way in ({}, {"average": "probabilities", "delta_pp": 3}, {"calibrator": "none"}):
+        out = tmp_path / f"model-{len(way)}-{'calibrator' in way}"
+        done = cw.deploy(copy, out, **way)  # type: ignore[arg-type]
+        assert done.info["calibrator"] is None
+    assert any("there are no logits" in note for note in cw.deploy(copy, tmp_path / "m").notes)
+    advised = cw.advise(copy)
+    assert advised.situation.logits == "none"
+    assert any("--average" in command for command in advised.commands)
+
+
+def test_networks_of_other_classes_are_refused() -> None:
+    z, y = np.random.default_rng(0).normal(0, 2, (200, 4)), np.arange(200) % 4
+    calibrator = fit({"val": (z, y)})
+    x = torch.zeros(2, 3)
+    with pytest.raises(InputError, match="4 classes"):
+        Calibrated(torch.nn.Linear(3, 7), calibrator)(x)
+    with pytest.raises(InputError, match="4 classes"):
+        Calibrated([torch.nn.Linear(3, 4), torch.nn.Linear(3, 5)], None)(x)
+    for wrong in ("network", [None]):
+        with pytest.raises(InputError, match="Expected a torch module"):
+            Calibrated(wrong, None)  # type: ignore[arg-type]

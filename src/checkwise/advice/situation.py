@@ -8,7 +8,6 @@ from typing import Any, Literal, TypeAlias
 
 from checkwise.data.registry import EMBEDDED
 from checkwise.readers import predictions_folder
-from checkwise.readers.predictions_file import kind_of
 from checkwise.records import Trajectory
 from checkwise.selection import Selection, members, select
 from checkwise.selection.constraint import ACCURACY
@@ -135,7 +134,8 @@ def _kind(path: Path) -> Kind:
 
 def _logits(kind: Kind, path: Path, chosen: Selection, weights: bool) -> Logits:
     if kind == "predictions":
-        return "saved" if _holds_logits(path, chosen) else "none"
+        domains = chosen.trajectory.domains
+        return "saved" if predictions_folder.holds_logits(path, chosen.step, domains) else "none"
     if kind == "log or table":
         return "none"
     if saved_at(path, [chosen.step]):
@@ -143,12 +143,6 @@ def _logits(kind: Kind, path: Path, chosen: Selection, weights: bool) -> Logits:
     if not weights or not finished(path) or not is_cohort(path.absolute().parents[1]):
         return "none"
     return "from weights" if read_run(path).key.dataset in EMBEDDED else "from weights and data"
-
-
-def _holds_logits(path: Path, chosen: Selection) -> bool:
-    folder = predictions_folder.step_folders(path)[chosen.step]
-    files = predictions_folder.output_files(folder)
-    return all(kind_of(files[domain]) == "logits" for domain in chosen.trajectory.domains)
 
 
 def _folder(parents: set[str]) -> str | None:

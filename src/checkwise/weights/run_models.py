@@ -191,8 +191,10 @@ class TrainerModels:
         return StoredModel(name, [BundleFile(name, partial(_encoded, place))])
 
     def logits(self, step: int) -> Logits | None:
-        """Those of the predictions folder."""
-        if self.outputs is None:
+        """Those of the predictions folder; None where it holds probabilities."""
+        if self.outputs is None or not predictions_folder.holds_logits(
+            self.outputs, step, self.domains
+        ):
             return None
         return predictions_folder.logits_at(self.outputs, step, self.domains)
 

@@ -71,7 +71,7 @@ def _load(path: Path) -> Any:
             "not loaded because it could run code: save its state dict alone "
             "(`torch.save(model.state_dict(), …)`), or copy the file with `checkwise export`."
         ) from None
-    except (OSError, EOFError, RuntimeError, ValueError, KeyError, TypeError) as error:
+    except Exception as error:  # what a damaged file leads to inside torch has no common kind
         raise InputError(
             f"Expected a checkpoint of PyTorch, but got: {error!s:.200} in {path}: restore the "
             "file, or choose another checkpoint."
