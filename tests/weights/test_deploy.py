@@ -445,7 +445,7 @@ def test_saved_probabilities_are_deployed_without_a_calibrator(
         np.savez(path, probs=p, labels=y)
     for way in ({}, {"average": "probabilities", "delta_pp": 3}, {"calibrator": "none"}):
         out = tmp_path / f"model-{len(way)}-{'calibrator' in way}"
-        done = cw.deploy(copy, out, **way)  # type: ignore[arg-type]
+        done = cw.deploy(copy, out, **way)
         assert done.info["calibrator"] is None
     assert any("there are no logits" in note for note in cw.deploy(copy, tmp_path / "m").notes)
     advised = cw.advise(copy)
