@@ -1,0 +1,70 @@
+"""Tolerances in a study: saved by the study file, and rows of a comparison."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import checkwise as cw
+from checkwise.errors import InputError
+from checkwise.study import Cohort
+from tests.cli.test_select import answer, run
+from tests.sweep.studies import write_tiny
+
+ROWS = ("ac-nc-paired", "ac-nc-mcs", "ac-nc-certified", "ac-nc-1se")
+
+
+@pytest.fixture(scope="module")
+def cohort(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("study")
+    records = ("[hparams]", '[records]\nlogits = "outcomes"\nkeep = "none"\n\n[hparams]')
+    study = write_tiny(folder, ('["ERM", "VREx"]', '["ERM"]'), records)
+    assert run("sweep", study, "--out", folder / "out", "--workers", "1") == 0
+    return folder / "out"
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_a_row_is_the_choice_under_its_tolerance(cohort: Path, row: str) -> None:
+    study = Cohort.open(cohort)
+    tolerance = row.removeprefix("ac-nc-")
+    expected = cw.select_many(study.usable, "ac-nc", tolerance=tolerance)
+    assert study.select(row)["step"].tolist() == [one.step for one in expected.values()]
+    assert study.select("ac-nc", tolerance=tolerance)["step"].tolist() == (
+        study.select(row)["step"].tolist()
+    )
+
+
+def test_rows_stand_beside_each_other(cohort: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rules = ",".join(("source-acc", "ac-nc", *ROWS))
+    said = answer(capsys, "compare", cohort, "--rules", rules, "--metrics", "target_accuracy")
+    assert [row["rule"] for row in said["contrasts"]] == ["ac-nc", *ROWS]
+
+
+def test_the_option_goes_to_the_rules_that_take_it(
+    cohort: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ("compare", cohort, "--tolerance", "paired", "--alpha", "0.1")
+    said = answer(capsys, *asked, "--metrics", "source_accuracy")
+    assert said["settings"]["tolerance"] == "paired"
+    expected = Cohort.open(cohort).compare(
+        ["ac-nc"], metrics=["source_accuracy"], tolerance="paired", alpha=0.1
+    )
+    assert said["contrasts"][0]["mean"] == pytest.approx(expected["mean"][0])
+
+
+def test_an_unknown_tolerance_is_refused(cohort: Path) -> None:
+    with pytest.raises(InputError, match="one of fixed, paired"):
+        Cohort.open(cohort).select("ac-nc", tolerance="loose")
+
+
+def test_a_registered_choice_knows_its_tolerance(
+    cohort: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("preregister", cohort, "--rule", "ac-nc", "--tolerance", "paired") == 0
+    capsys.readouterr()
+    metrics = ("--metrics", "target_accuracy")
+    same = answer(capsys, "compare", cohort, *metrics, "--tolerance", "paired", "--alpha", "0.05")
+    other = answer(capsys, "compare", cohort, *metrics)
+    assert same["registered"]["ac-nc"]["state"] != "none"
+    assert other["registered"]["ac-nc"]["state"] == "none"
