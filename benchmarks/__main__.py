@@ -11,6 +11,7 @@ import sys
 NAMES = (
     "metrics",
     "selection",
+    "stability",
     "pruning",
     "loading",
     "event_files",

@@ -41,7 +41,7 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "ac-nc, 1se": ("ac-nc", {"tolerance": "1se"}),
     "abstain": ("abstain", FEW),
     "ac-nc-stable": ("ac-nc-stable", FEW),
-    "ac-nc-1se": ("ac-nc-1se", FEW),
+    "ac-nc-one-se": ("ac-nc-one-se", FEW),
     "ac-nc-crossfit": ("ac-nc-crossfit", {"splits": 10}),
     "ac-nc-smooth": ("ac-nc-smooth", {}),
 }
@@ -104,6 +104,8 @@ def cells(rows: list[dict[str, str]]) -> list[str]:
     )
     means = cluster_means(columns, numbered([row["block"] for row in rows], "block"))
     low, high = means.interval()
+    share = np.array([True, False, True, False, True, False])
+    low, high = (np.where(share, np.clip(ends, 0, 100), ends) for ends in (low, high))
     decimals = (0, 2, 1, 3, 1, 3)
     return [
         f"{mean:.{d}f} [{a:.{d}f}, {b:.{d}f}]".replace("-", "−")

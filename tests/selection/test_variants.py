@@ -16,7 +16,7 @@ from checkwise.study.methods import method
 from tests.selection.test_stability import resampled_runs
 from tests.selection.validated import predictions, validated_run
 
-FEW: dict[str, Any] = {"stable": {"draws": 50}, "1se": {"draws": 50}, "abstain": {"draws": 50}}
+FEW: dict[str, Any] = {"stable": {"draws": 50}, "one-se": {"draws": 50}, "abstain": {"draws": 50}}
 FEW |= {"crossfit": {"splits": 5}, "smooth": {}}
 
 
@@ -93,12 +93,12 @@ def test_one_standard_error_takes_the_earliest_near_the_best() -> None:
     best = int(means.argmin())
     # The textbook standard error of a mean over domains of means.
     error = np.sqrt(sum(losses[best].var() / 60 for losses in run.examples.nll)) / 2
-    chosen = cw.select(run, "pure-nll-1se", draws=4000)
+    chosen = cw.select(run, "pure-nll-one-se", draws=4000)
     at = float(chosen.ranking.note.split("(")[1].split(")")[0])
     assert at == pytest.approx(error, rel=0.05)
     assert chosen.step == run.steps[np.flatnonzero(means <= means[best] + error)[0]]
     within = cw.select(run, "ac-early", tolerance="1se")
-    by_accuracy = cw.select(run, "source-acc-1se", draws=4000)
+    by_accuracy = cw.select(run, "source-acc-one-se", draws=4000)
     assert by_accuracy.step == within.step
     assert not by_accuracy.rule_used.constrained
 

@@ -217,10 +217,11 @@ def add_variant(variant: Variant) -> None:
 
 def _is_derived(name: str) -> bool:
     """Whether a name is that of a rule with a known suffix; the rule is then made."""
-    base, _, suffix = name.rpartition("-")
-    base = base or _OWN_NAMES.get(name, "")
-    if name not in _DERIVED and suffix in _VARIANTS and base and is_rule(base):
-        _DERIVED[name] = replace(_VARIANTS[suffix].make(get_rule(base)), name=name)
+    full = f"{_OWN_NAMES[name]}-{name}" if name in _OWN_NAMES else name
+    for suffix, variant in _VARIANTS.items():
+        base = full.removesuffix(f"-{suffix}")
+        if name not in _DERIVED and base not in ("", full) and is_rule(base):
+            _DERIVED[name] = replace(variant.make(get_rule(base)), name=name)
     return name in _DERIVED
 
 

@@ -2,7 +2,7 @@
 
 - ``-stable``: the eligible checkpoint that the rule chooses most often when the validation
   examples are drawn again.
-- ``-1se``: the earliest eligible checkpoint whose score is within one standard error of the best.
+- ``-one-se``: the earliest eligible checkpoint whose score is within one standard error of the best.
 - ``-crossfit``: one half of the examples decides what is near the best, the other ranks; the
   eligible checkpoint that is chosen most often over many halves.
 - ``-smooth``: the rule's choice after every metric is averaged over neighbouring checkpoints.
@@ -290,12 +290,14 @@ def _variant(
 
 def _leaves_tolerance(base: Rule, suffix: str) -> bool:
     """Whether a variant may choose outside the tolerance of its base."""
-    return suffix == "smooth" or (suffix == "1se" and base.name == "source-acc")
+    return suffix == "smooth" or (suffix == "one-se" and base.name == "source-acc")
 
 
 for _one in (
     _variant("stable", "what it chooses most often on resampled examples", most_often),
-    _variant("1se", "the earliest within one standard error of its best score", one_standard_error),
+    _variant(
+        "one-se", "the earliest within one standard error of its best score", one_standard_error
+    ),
     _variant("crossfit", "one half of the examples filters, the other ranks", cross_fitted),
     _variant("smooth", "after averaging over neighbouring checkpoints", smoothed, examples=False),
     _variant("abstain", "its choice where shown to be better, else source-acc's", abstaining),
