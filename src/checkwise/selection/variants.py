@@ -2,7 +2,8 @@
 
 - ``-stable``: the eligible checkpoint that the rule chooses most often when the validation
   examples are drawn again.
-- ``-one-se``: the earliest eligible checkpoint whose score is within one standard error of the best.
+- ``-one-se``: the earliest eligible checkpoint whose score is within one standard error of the
+  best.
 - ``-crossfit``: one half of the examples decides what is near the best, the other ranks; the
   eligible checkpoint that is chosen most often over many halves.
 - ``-smooth``: the rule's choice after every metric is averaged over neighbouring checkpoints.
