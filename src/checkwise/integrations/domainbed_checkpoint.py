@@ -1,0 +1,124 @@
+"""DomainBed's checkpoints, ``model_step100.pkl``: opened without running what is inside.
+
+They are pickles. Only tensors, plain values and NumPy scalars, which DomainBed's random
+hyperparameters are, are let through; anything else is refused by its name.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from checkwise.errors import InputError
+from checkwise.extras import naming_extras
+from checkwise.text import listed, shown
+
+# The module in which NumPy keeps its scalars had another name before version 2.
+_SCALAR: Final = np.float64(0).__reduce__()[0]
+_SCALAR_NAMES: Final = ("numpy.core.multiarray.scalar", "numpy._core.multiarray.scalar")
+_NUMPY: Final = [
+    *((_SCALAR, name) for name in _SCALAR_NAMES),
+    np.dtype,
+    *(type(np.dtype(kind)) for kind in ("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "U1")),
+    type(np.dtype("?")),
+]
+_KEYS: Final = {
+    "args": Mapping,
+    "model_input_shape": tuple,
+    "model_num_classes": int,
+    "model_num_domains": int,
+    "model_hparams": Mapping,
+    "model_dict": Mapping,
+}
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What DomainBed saved of a training.
+
+    Attributes:
+        args: the arguments of ``domainbed.scripts.train``.
+        hparams: the hyperparameters.
+        input_shape, classes, domains: what the algorithm is built for.
+        state: its ``state_dict``.
+    """
+
+    args: dict[str, Any]
+    hparams: dict[str, Any]
+    input_shape: tuple[int, ...]
+    classes: int
+    domains: int
+    state: dict[str, Any]
+
+    @property
+    def targets(self) -> tuple[int, ...]:
+        """The environments that are held out."""
+        return tuple(self.args["test_envs"])
+
+
+def read_checkpoint(path: str | Path) -> Checkpoint:
+    """Open a checkpoint of DomainBed.
+
+    Raises:
+        InputError: it holds something else than tensors, plain values and NumPy scalars, or is no
+            checkpoint of DomainBed.
+    """
+    with naming_extras():
+        import torch
+    path = Path(path)
+    if not path.is_file():
+        raise InputError(f"Expected a checkpoint of DomainBed, but there is no file at {path}.")
+    try:
+        with torch.serialization.safe_globals(_NUMPY):
+            content = torch.load(path, map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, ValueError, EOFError, KeyError) as error:
+        raise _refused(path, error) from None
+    return _checked(content, path)
+
+
+def _refused(path: Path, error: Exception) -> InputError:
+    import torch
+
+    try:
+        with torch.serialization.safe_globals(_NUMPY):
+            unsafe = torch.serialization.get_unsafe_globals_in_checkpoint(path)
+    except Exception:
+        unsafe = []
+    if unsafe:
+        return InputError(
+            f"Expected tensors, plain values and NumPy scalars, but {path} holds "
+            f"{listed(sorted(unsafe))}: loading that could run code of a stranger, so the "
+            "file was not opened."
+        )
+    reason = " ".join(str(error).split())
+    return InputError(f"Expected a checkpoint of DomainBed, but {path} is none: {reason:.120}")
+
+
+def _checked(content: Any, path: Path) -> Checkpoint:
+    for key, kind in _KEYS.items():
+        value = content.get(key) if isinstance(content, Mapping) else None
+        if not isinstance(value, kind):
+            raise InputError(
+                f"Expected {key} in a checkpoint of DomainBed, but {path} has {shown(value)}: name "
+                "a file that `domainbed.scripts.train --save_model_every_checkpoint` wrote."
+            )
+    args = dict(content["args"])
+    for name in ("dataset", "algorithm", "test_envs", "trial_seed", "holdout_fraction", "seed"):
+        if name not in args:
+            raise InputError(
+                f"Expected args.{name} in a checkpoint of DomainBed, but {path} lacks it: it was "
+                "written by another version."
+            )
+    return Checkpoint(
+        args=args,
+        hparams=dict(content["model_hparams"]),
+        input_shape=tuple(content["model_input_shape"]),
+        classes=content["model_num_classes"],
+        domains=content["model_num_domains"],
+        state=dict(content["model_dict"]),
+    )
