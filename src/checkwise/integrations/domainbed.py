@@ -183,7 +183,7 @@ def _choose(
     if predictions is not None:
         below = Path(args["output_dir"])
         folder = predictions(args) if callable(predictions) else below / predictions
-        return select(load(folder, held_out=None), rule, **options)
+        return select(load(Path(folder)), rule, **options)
     targets = {str(index) for index in args["test_envs"]}
     lines = [
         json.dumps({k: v for k, v in record.items() if not _is_of(k, targets)})

@@ -21,7 +21,7 @@ from checkwise.text import listed, shown
 # The module in which NumPy keeps its scalars had another name before version 2.
 _SCALAR: Final = np.float64(0).__reduce__()[0]
 _SCALAR_NAMES: Final = ("numpy.core.multiarray.scalar", "numpy._core.multiarray.scalar")
-_NUMPY: Final = [
+_NUMPY: Final[list[Any]] = [
     *((_SCALAR, name) for name in _SCALAR_NAMES),
     np.dtype,
     *(type(np.dtype(kind)) for kind in ("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "U1")),

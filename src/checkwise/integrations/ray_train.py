@@ -114,7 +114,8 @@ def choose(result: Any, rule: str = DEFAULT_RULE, **options: Any) -> Selection:
             f"Expected a Result with checkpoints, but got {shown(result)}: report each one with "
             "Validation.report(step, checkpoint=checkpoint)."
         )
-    live, paths = LiveSelector(rule, **options), {}
+    live = LiveSelector(rule, **options)
+    paths: dict[int, str] = {}
     for checkpoint, metrics in pairs:
         step = _step(metrics, checkpoint)
         if step in paths:
