@@ -42,6 +42,8 @@ def test_the_lease_of_a_killed_process_is_free_at_once(tmp_path: Path) -> None:
         assert found is not None
         assert found.pid == process.pid
         process.send_signal(signal.SIGKILL)
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # it has ended, unheard
+        assert holder(tmp_path) is None
         process.wait()
     assert holder(tmp_path) is None
     mine = take(tmp_path)

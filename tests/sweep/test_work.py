@@ -207,6 +207,19 @@ def test_an_unfinished_run_of_an_older_version_is_continued(
     assert not (run / layout.ERROR).exists()
 
 
+def test_a_worker_first_continues_what_was_interrupted(study: Path, tmp_path: Path) -> None:
+    cohort = planned(study, tmp_path / "cohort")
+
+    def work_a_little() -> list[str]:
+        calls = iter(range(1, 1000))
+        work(Job(str(cohort), "a", wait=False), stop=lambda: next(calls) > 20)
+        return [folder.name for folder in (cohort / "attempts").iterdir()]
+
+    begun = work_a_little()
+    assert len(begun) == 1
+    assert work_a_little() == begun
+
+
 def test_commands_read_the_furthest_attempt_of_a_run_that_is_not_finished(
     study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

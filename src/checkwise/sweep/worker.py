@@ -11,6 +11,7 @@ from pathlib import Path
 
 from checkwise.plugins import check_loaded, load_plugin
 from checkwise.records import RunKey
+from checkwise.store import disk, layout
 from checkwise.store.cohort import open_cohort
 from checkwise.store.failures import RETRIES
 from checkwise.store.lease import STALE_SECONDS
@@ -67,7 +68,8 @@ def work(job: Job, *, stop: Callable[[], bool] = lambda: False) -> Worked:
     data = _Data(study, job.roots)
     limits = Limits(job.round, job.takeover, job.retries, job.resume_seconds)
     trained = failed = 0
-    open_runs = _in_own_order(cohort.runs)
+    begun = disk.names(cohort.path / layout.ATTEMPTS) or ()
+    open_runs = _in_own_order(cohort.runs, frozenset(begun))
     while open_runs and not stop():
         again = []
         idle = True
@@ -88,13 +90,17 @@ def work(job: Job, *, stop: Callable[[], bool] = lambda: False) -> Worked:
     return Worked(trained, failed)
 
 
-def _in_own_order(runs: Mapping[RunKey, Path]) -> list[tuple[RunKey, Path]]:
-    """Runs by data set; within a data set, every worker starts at a random run."""
+def _in_own_order(runs: Mapping[RunKey, Path], begun: frozenset[str]) -> list[tuple[RunKey, Path]]:
+    """Runs by data set; within a data set those that were begun, and a random one first.
+
+    Workers with a short time limit would otherwise begin every run before they finish any.
+    """
     order = list(runs.items())
     start = random.randrange(len(order)) if order else 0
     turned = order[start:] + order[:start]
     datasets = list(dict.fromkeys(key.dataset for key in runs))
-    return sorted(turned, key=lambda entry: datasets.index(entry[0].dataset))
+    places = {name: place for place, name in enumerate(datasets)}
+    return sorted(turned, key=lambda entry: (places[entry[0].dataset], entry[1].name not in begun))
 
 
 class _Data:
