@@ -89,6 +89,17 @@ def test_the_choice_is_that_of_select_on_the_same_predictions(
     assert cw.select(cw.load(tmp_path)).step == offline.step
 
 
+def test_a_tolerance_that_compares_examples_chooses_as_select_does(tmp_path: Path) -> None:
+    watch = Watch(SETS)
+    choosing = ReliabilityCheckpoint(SETS, dirpath=tmp_path, kind="logits", tolerance="paired")
+    fit(network(), watch, choosing, epochs=3)
+    run = cw.Trajectory.from_predictions(watch.seen)
+    offline = cw.select(run, "ac-nc", tolerance="paired")
+    assert choosing.selection is not None
+    assert choosing.selection.step == offline.step
+    assert choosing.selection.feasible_steps == offline.feasible_steps
+
+
 def test_the_callback_does_not_change_the_training(tmp_path: Path) -> None:
     alone, beside = network(), network()
     fit(alone)
