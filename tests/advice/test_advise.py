@@ -209,3 +209,29 @@ def test_nothing_held_out_is_opened(cohorts: dict[str, Path], here: Path) -> Non
     before = {path: path.read_bytes() for path in cohort.rglob("*") if path.is_file()}
     cw.advise(cohort)
     assert before == {path: path.read_bytes() for path in cohort.rglob("*") if path.is_file()}
+
+
+def _live(root: Path, suffix: str, **settings: Any) -> Path:
+    with cw.LiveSelector(journal=root / "checkwise.jsonl", **settings) as live:
+        for k, (accuracy, nll) in enumerate(((0.900, 0.5), (0.880, 0.3), (0.899, 0.6)), 1):
+            live.add(
+                k, {"validation": {"accuracy": accuracy, "nll": nll, "cwece": 0.01, "n": 1000}}
+            )
+            (root / f"step-{k}{suffix}").write_bytes(b"weights")
+            live.saved(k, root / f"step-{k}{suffix}")
+    return root
+
+
+def test_only_weights_that_deploy_reads_are_deployed(here: Path) -> None:
+    advice = cw.advise(_live(here / "run", ".keras"))
+    assert not any(command.startswith("checkwise deploy") for command in advice.commands)
+    assert any(
+        "no weights of PyTorch" in sentence for step in advice.steps for sentence in step.why
+    )
+
+
+def test_predictions_are_deployed_by_the_rule_that_the_run_was_trained_with(here: Path) -> None:
+    advice = cw.advise(_live(here / "run", ".pt", delta_pp=3))
+    assert advice.situation.step == 2
+    deploys = [step.commands[-1] for step in advice.steps if len(step.commands) == 2]
+    assert any("--rule ac-nc --delta-pp 3" in command for command in deploys)

@@ -18,6 +18,7 @@ from checkwise.store.logits import saved_at
 from checkwise.store.run import read_run
 from checkwise.store.safe_read import has_file
 from checkwise.text import counted
+from checkwise.weights.trainer_checkpoint import readable
 
 Logits: TypeAlias = Literal["saved", "from weights", "from weights and data", "none"]
 Kind: TypeAlias = Literal["own run", "predictions", "log or table"]
@@ -38,12 +39,13 @@ class Situation:
         examples, errors: validation examples, and those that the best checkpoint gets wrong; None
             where nobody knows.
         near_best: checkpoints within 1 point of the best accuracy.
-        with_weights: those of them whose weights are on disk.
-        chosen_has_weights: whether the weights of the choice are on disk.
+        with_weights: those of them whose weights are on disk and can be deployed (PyTorch).
+        chosen_has_weights: whether that holds for the choice.
         logits: whether logits of source validation are there, or can be made.
         dataset: the data set of a run that checkwise trained.
         checkpoints: the folder that holds the checkpoints, if they lie in one.
         takes_n: whether it is a trainer's log, for which the number of examples can be given.
+        trained_with: options of the rule that the run chose by while it trained, where it did.
     """
 
     kind: Kind
@@ -63,6 +65,7 @@ class Situation:
     dataset: str | None
     checkpoints: str | None
     takes_n: bool
+    trained_with: tuple[str, ...]
 
     @property
     def sentence(self) -> str:
@@ -82,7 +85,7 @@ class Situation:
         }[self.logits]
         near = (
             f"{self.near_best} within 1 point of the best accuracy, {self.with_weights} of these "
-            "with weights on disk"
+            "with weights of PyTorch on disk"
             if ACCURACY in self.metrics
             else "there is no accuracy"
         )
@@ -94,7 +97,8 @@ class Situation:
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         values = asdict(self)
-        return {**values, "domains": list(self.domains), "metrics": list(self.metrics)}
+        lists = ("domains", "metrics", "trained_with")
+        return {**values, **{name: list(values[name]) for name in lists}}
 
 
 def situation(path: Path, run: Trajectory, runs: int) -> Situation:
@@ -102,6 +106,7 @@ def situation(path: Path, run: Trajectory, runs: int) -> Situation:
     chosen = select(run)
     places = dict(zip(run.steps.tolist(), run.paths or [None] * len(run), strict=True))
     there = {step for step, place in places.items() if place and Path(place).exists()}
+    deployable = {step for step in there if readable(Path(str(places[step])))}
     near = members(chosen) if ACCURACY in run.metrics else ()
     kind = _kind(path)
     saturated = chosen.saturation
@@ -117,13 +122,22 @@ def situation(path: Path, run: Trajectory, runs: int) -> Situation:
         errors=None if saturated is None else saturated.errors,
         saturated=saturated is not None and saturated.saturated,
         near_best=len(near),
-        with_weights=len(there.intersection(near)),
-        chosen_has_weights=chosen.step in there,
+        with_weights=len(deployable.intersection(near)),
+        chosen_has_weights=chosen.step in deployable,
         logits=_logits(kind, path, chosen, bool(there)),
         dataset=read_run(path).key.dataset if kind == "own run" else None,
         checkpoints=_folder({str(Path(str(places[step])).parent) for step in there}),
         takes_n=bool(run.columns),
+        trained_with=_trained_with(run, chosen),
     )
+
+
+def _trained_with(run: Trajectory, chosen: Selection) -> tuple[str, ...]:
+    """The rule of a run that chose live, for predictions that no longer know it."""
+    if not run.chosen_by:
+        return ()
+    delta = chosen.params.get("delta_pp")
+    return ("--rule", chosen.rule, *(() if delta is None else ("--delta-pp", str(delta))))
 
 
 def _kind(path: Path) -> Kind:

@@ -124,7 +124,7 @@ def _softened(facts: Situation, evidence: Evidence, run: Commands) -> Iterator[S
             SOFTENED,
             evidence,
             why,
-            (predicted[0], run.deploy(*rule, path=predicted[1])),
+            (predicted[0], run.deploy(*(rule or facts.trained_with), path=predicted[1])),
         )
 
 
@@ -143,7 +143,7 @@ def _choices(facts: Situation, evidence: Evidence, run: Commands) -> Iterator[St
     if facts.rule == REFERENCE:
         why.append("The other steps are compared with this one.")
     if not facts.chosen_has_weights:
-        why.append("Its weights are not on disk, so it cannot be deployed.")
+        why.append("There are no weights of PyTorch of it on disk, so it cannot be deployed.")
     yield _step(f"Choose with {facts.rule}", named, evidence, tuple(why), (run.select(),))
     safer = CHOSEN.format(rule=SAFER)
     if facts.rule not in (SAFER, REFERENCE) and "accuracy" in facts.metrics:

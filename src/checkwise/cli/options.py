@@ -66,7 +66,7 @@ Data = Annotated[
     list[str] | None,
     typer.Option("--data", help="NAME=PATH of a data set; repeatable. Or set CHECKWISE_DATA."),
 ]
-CohortFolder = Annotated[Path, typer.Argument(metavar="DIR", help="A cohort, or one run of it.")]
+CohortFolder = Annotated[Path, typer.Argument(metavar="DIR", help="A cohort.")]
 Workers = Annotated[
     int | None, typer.Option("--workers", min=1, help="Processes. [default: one per core]")
 ]

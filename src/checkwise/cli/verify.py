@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from checkwise.cli import printing
-from checkwise.cli.options import AsJson, CohortFolder
+from checkwise.cli.options import AsJson
 from checkwise.cli.progress import counting
 from checkwise.text import counted
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def command(
-    path: CohortFolder,
+    path: Annotated[Path, typer.Argument(metavar="DIR", help="A cohort, or one run of it.")],
     registered: Annotated[
         str | None,
         typer.Option(

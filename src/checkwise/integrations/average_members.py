@@ -24,24 +24,29 @@ def keeping(keep: Policy, average_within_pp: Points | None) -> Policy:
     return keep if average_within_pp is None else keep | KeepMembers(average_within_pp)
 
 
-def say_members(live: LiveSelection, average_within_pp: Points | None, folder: Path) -> None:
+def say_members(live: LiveSelection, average_within_pp: Points | None, folder: Path | None) -> None:
     """Say at the end of a training which checkpoints are averaged, and how to deploy that."""
     if average_within_pp is not None and (sentence := described(live, average_within_pp, folder)):
         print(sentence, file=sys.stderr)
 
 
-def described(live: LiveSelection, within_pp: Points, folder: Path) -> str:
-    """The members of the average, and the command that deploys it; "" if there are none."""
+def described(live: LiveSelection, within_pp: Points, folder: Path | None) -> str:
+    """The members of the average, and the command that deploys it; "" if there are none.
+
+    Without a folder there is no command: ``deploy`` reads weights of PyTorch alone.
+    """
     steps = live.members(delta_pp=within_pp)
     if not steps:
         return ""
+    named = (
+        f"checkwise: {counted(len(steps), 'checkpoint')} for an average: "
+        f"{'step' if len(steps) == 1 else 'steps'} {listed([str(step) for step in steps])}."
+    )
+    if folder is None:
+        return named
     delta = "" if tolerance(within_pp) == tolerance(MEMBERS_DELTA_PP) else _delta(within_pp)
     command = f"checkwise deploy {shlex.quote(str(folder))} --average probabilities{delta} -o MODEL"
-    return (
-        f"checkwise: {counted(len(steps), 'checkpoint')} for an average: "
-        f"{'step' if len(steps) == 1 else 'steps'} {listed([str(step) for step in steps])}. "
-        f"Deploy it with `{command}`, or with `--average weights`."
-    )
+    return f"{named} Deploy it with `{command}`, or with `--average weights`."
 
 
 def _delta(within_pp: Points) -> str:

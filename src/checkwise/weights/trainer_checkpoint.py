@@ -41,6 +41,11 @@ _OF_TRAINING: Final = (
 _SHARDED: Final = ("global_step*/*", "optimizer_*/*", "pytorch_model_fsdp*/*")
 
 
+def readable(path: Path) -> bool:
+    """Whether a checkpoint, by its name, may hold weights of PyTorch: a file, or a folder."""
+    return path.is_dir() or path.suffix in (SAFETENSORS, *_TORCH)
+
+
 def read_state(path: Path) -> dict[str, Tensor]:
     """The state dict in a file, with every tensor in memory of its own."""
     if path.suffix == SAFETENSORS:
