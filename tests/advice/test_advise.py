@@ -235,3 +235,18 @@ def test_predictions_are_deployed_by_the_rule_that_the_run_was_trained_with(here
     assert advice.situation.step == 2
     deploys = [step.commands[-1] for step in advice.steps if len(step.commands) == 2]
     assert any("--rule ac-nc --delta-pp 3" in command for command in deploys)
+
+
+def test_settings_of_calibration_errors_stand_in_the_commands(here: Path) -> None:
+    path = INPUTS["predictions_with_weights"](here)
+    with_bins = cw.advise(path, bins=2, bandwidth=0.5)
+    assert with_bins.situation.step == cw.select(cw.load(path, bins=2, bandwidth=0.5)).step
+    assert all("--bins 2 --bandwidth 0.5" in command for command in with_bins.commands)
+
+
+def test_paths_that_look_like_options_or_words_to_fill_in_are_paths(here: Path) -> None:
+    path = INPUTS["predictions_with_weights"](here)
+    path.rename("-FOLDERx")
+    advice = cw.advise("-FOLDERx")
+    assert all("./-FOLDERx" in command for command in advice.commands)
+    assert not any(step.fill_in for step in advice.steps)

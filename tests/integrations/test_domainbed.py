@@ -194,3 +194,10 @@ def test_wrong_arguments_of_the_method_are_refused(checkout: Path) -> None:
         domainbed.selection_method("ac-ncc")
     with pytest.raises(cw.InputError, match="a folder or a function as predictions"):
         domainbed.selection_method(predictions=3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("content", [b"junk", b"root:x:0:0:root:/root:/bin/bash\n", b""])
+def test_what_is_no_pickle_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "model.pkl").write_bytes(content)
+    with pytest.raises(cw.CheckwiseError, match="checkpoint of DomainBed"):
+        domainbed.read_checkpoint(tmp_path / "model.pkl")

@@ -160,3 +160,18 @@ def test_variants_are_rows_of_comparisons_and_say_what_they_need() -> None:
         cw.select(validated_run(), "ac-nc-stabel")
     with pytest.raises(InputError, match="looks at every validation example"):
         cw.LiveSelector("ac-nc-stable")
+
+
+@pytest.mark.parametrize(
+    ("rule", "params"),
+    [
+        ("ac-random-stable", {}),
+        ("ac-nc-stable-stable", {}),
+        ("ac-nc-abstain", {"fallback": 3}),
+        ("ac-nc-stable", {"seed": "x"}),
+        ("ac-nc-stable", {"seed": 1.5}),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(rule: str, params: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="Expected"):
+        cw.select(validated_run(), rule, **params)

@@ -11,6 +11,7 @@ from checkwise.advice import evidence as shipped
 from checkwise.advice.commands import Commands
 from checkwise.advice.situation import Situation, situation
 from checkwise.advice.steps import CHOSEN, Step, steps
+from checkwise.metrics.settings import BANDWIDTH, BINS
 from checkwise.readers.loading import find_runs
 from checkwise.readers.request import LoadedRun, Request
 from checkwise.readers.run_keys import only
@@ -73,6 +74,8 @@ def advise(
     n: int | Mapping[str, int] | None = None,
     checkpoints: str | None = None,
     include_unsaved: bool = False,
+    bins: int = BINS,
+    bandwidth: float = BANDWIDTH,
 ) -> Advice:
     """What to do with a run, given what there is of it.
 
@@ -82,7 +85,8 @@ def advise(
     Args:
         path: what :func:`load` reads.
         run: which run, where the path holds several; by default the first.
-        held_out, sources, columns, n, checkpoints, include_unsaved: as for :func:`load`.
+        held_out, sources, columns, n, checkpoints, include_unsaved, bins, bandwidth: as for
+            :func:`load`.
     """
     request = Request.of(
         held_out,
@@ -92,6 +96,8 @@ def advise(
         n=n,
         checkpoints=checkpoints,
         include_unsaved=include_unsaved,
+        bins=bins,
+        bandwidth=bandwidth,
     )
     runs = find_runs(Path(path), request)
     named = runs if run is None else only(run, runs, Path(path))
@@ -99,6 +105,7 @@ def advise(
     several = len(runs) > 1
     alone = several and _is_alone(loaded, runs.values())
     place = loaded.where if alone else str(path)
+    place = f"./{place}" if place.startswith("-") else place  # or commands take it for an option
     facts = situation(Path(place), loaded.trajectory, len(runs))
     known = shipped.read()
     which = ("--run", key.label) if several and not alone else ()
@@ -131,6 +138,10 @@ def _options(request: Request) -> tuple[str, ...]:
         named.append(("--n", str(request.n)))
     if request.checkpoints is not None:
         named.append(("--checkpoints", request.checkpoints))
+    if request.bins != BINS:
+        named.append(("--bins", str(request.bins)))
+    if request.bandwidth != BANDWIDTH:
+        named.append(("--bandwidth", str(request.bandwidth)))
     words = [word for pair in named for word in pair]
     return (*words, *(("--include-unsaved",) if request.include_unsaved else ()))
 

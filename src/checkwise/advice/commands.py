@@ -68,4 +68,7 @@ def _joined(*words: str) -> str:
 
 def to_fill_in(commands: Sequence[str]) -> tuple[str, ...]:
     """What the reader has to put into the commands; empty where they run as they are."""
-    return tuple(what for word, what in FILL_IN.items() if any(word in each for each in commands))
+    words = {word for command in commands for word in shlex.split(command)}
+    return tuple(
+        what for name, what in FILL_IN.items() if any(word.split("=")[-1] == name for word in words)
+    )

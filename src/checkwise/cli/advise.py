@@ -41,6 +41,8 @@ def command(
         n=examples_of(inputs.n),
         checkpoints=inputs.checkpoints,
         include_unsaved=inputs.include_unsaved,
+        bins=inputs.bins,
+        bandwidth=inputs.bandwidth,
     )
     if as_json:
         print(json.dumps(advice.to_json(), allow_nan=False))

@@ -38,7 +38,7 @@ def read_columns(path: Path, *columns: str) -> dict[str, NDArray[Any]]:
                     f"{str(path)!r}: add {', '.join(absent)}."
                 )
             raw.seek(0)
-            per_row = (*required[1:], "filename")
+            per_row = tuple(dict.fromkeys([LABEL, *columns, "filename"]))
             _check_sizes(read_headers(raw), per_row, path)
             keys = {*per_row, *_NAMES.values()} & set(file.files)
             return {key: file[key] for key in sorted(keys)}

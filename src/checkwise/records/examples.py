@@ -265,6 +265,12 @@ def examples_of(
     with_nll = all(domain.losses is not None for domain in every)
     with_labels = all(name in labels for name in domains)
     with_groups = all(name in groups for name in domains)
+    if any(name in groups for name in domains) and not with_groups:
+        absent = next(name for name in domains if name not in groups)
+        raise InputError(
+            f"Expected groups of every validation set or of none, but {absent!r} has none: save "
+            "`groups` with each, or with none."
+        )
     outcomes = Outcomes(
         correct=tuple(stacked("hits", name, False) for name in domains),
         labels=tuple(labels[name] for name in domains) if with_labels else None,

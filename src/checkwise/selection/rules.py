@@ -187,7 +187,8 @@ def get_rule(name: str | Rule) -> Rule:
     """A rule by name, from an installed package if checkwise has none of that name."""
     if isinstance(name, Rule):
         return name
-    if not is_rule(name):
+    if not isinstance(name, str) or not is_rule(name):
+        name = str(name)
         raise InputError(
             f"Expected one of the rules {', '.join(_RULES)}, but got {name!r}"
             f"{nearest(name, _all_names()) or '.'}"

@@ -262,6 +262,12 @@ def _variant(
 
     def make(base: Rule) -> Rule:
         theirs = inspect.signature(base.rank).parameters.values()
+        shared = {p.name for p in own} & {p.name for p in theirs}
+        if shared:
+            raise InputError(
+                f"Expected a rule without a parameter {min(shared)!r} of its own before "
+                f"-{suffix}, but got {base.name}: name another rule."
+            )
 
         def ranked(table: Columns, **params: Any) -> Ranking:
             mine = {p.name: params.pop(p.name) for p in own if p.name in params}

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checkwise.errors import InputError
+from checkwise.metrics.settings import whole
 
 Counts = NDArray[np.uint8]
 IntArray = NDArray[np.int64]
@@ -74,4 +75,5 @@ def _units(n: int, groups: IntArray | None) -> tuple[IntArray | None, int]:
 
 def stream_seed(seed: int, name: str, start: int = 0) -> int:
     """One stream per domain and block of resamples, whatever the order of domains."""
+    whole(seed, "seed", least=0)
     return int.from_bytes(hashlib.sha256(f"{int(seed)}|{name}|{start}".encode()).digest()[:8])

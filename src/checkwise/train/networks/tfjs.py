@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import tarfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import prod
@@ -32,6 +34,8 @@ def read_tfjs(package: Path, folder: str) -> dict[str, NDArray[np.float32]]:
         try:
             model = json.loads(read("model.json", LARGEST_MODEL))
             groups = [(group["paths"], group["weights"]) for group in model["weightsManifest"]]
+        except InputError:
+            raise
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise _unreadable(package, f"no manifest of weights ({error!r:.80})") from None
         tensors: dict[str, NDArray[np.float32]] = {}
@@ -73,7 +77,7 @@ def _is_size(value: object) -> bool:
 
 
 def _is_file_name(path: object) -> bool:
-    return isinstance(path, str) and path not in ("", ".", "..") and not {"/", "\\"} & {*path}
+    return isinstance(path, str) and re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*", path) is not None
 
 
 @contextmanager
@@ -104,7 +108,7 @@ def _opened(package: Path, folder: str) -> Iterator[Read]:
                 return _limited(file.read(most + 1), name, most, package)
 
             yield unpack
-    except (OSError, EOFError, tarfile.TarError) as error:
+    except (OSError, EOFError, tarfile.TarError, zlib.error) as error:
         raise _unreadable(package, str(error) or type(error).__name__) from None
 
 
