@@ -75,7 +75,7 @@ def main(folder: Path, workers: int) -> None:
 
     from checkwise.integrations.ray_train import choose
 
-    ray.init(num_cpus=workers, include_dashboard=False, log_to_driver=False)
+    ray.init("local", num_cpus=workers, include_dashboard=False, log_to_driver=False)
     trainer = TorchTrainer(
         train,
         scaling_config=ScalingConfig(num_workers=workers),

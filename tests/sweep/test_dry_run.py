@@ -80,7 +80,7 @@ REFUSALS: dict[str, tuple[list[tuple[str, str]], tuple[str, ...], str]] = {
     "unknown backbone": (
         [ZOO, EACH, (NETWORK, 'kind = "backbone"\nbackbone = "lite1"')],
         ("--data", "Zoo=ZOO"),
-        "Expected the backbone `lite0` or `timm:<model>`, but got 'lite1'",
+        "Expected the backbone `lite0`, `resnet50` or `timm:<model>`, but got 'lite1'",
     ),
     "extra that is not installed": (
         [ZOO, EACH, (NETWORK, 'kind = "backbone"\nbackbone = "timm:resnet18"')],

@@ -87,7 +87,7 @@ def test_a_timm_backbone_is_extracted_by_children_too(
     ("backbone", "channels", "match"),
     [
         ("lite0", 2, "RuntimeError: .* \\(exit code 1\\)"),
-        ("resnet50", 3, "Expected the backbone `lite0` or `timm:<model>`.* \\(exit code 1\\)"),
+        ("resnet51", 3, "Expected the backbone `lite0`, .* or `timm:<model>`.* \\(exit code 1\\)"),
         ("timm:broken", 3, "no such layer \\(exit code 1\\)"),
         ("timm:leaves", 3, "'timm:leaves', but its process ended with: bye \\(exit code 3\\)"),
     ],

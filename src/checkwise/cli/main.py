@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -166,14 +166,22 @@ def _never_stop_at_a_character() -> None:
 
 def _run(arguments: list[str]) -> int:
     with warnings.catch_warnings():
-        warnings.simplefilter("once", CheckwiseWarning)
-        warnings.showwarning = _warn
+        warnings.simplefilter("always", CheckwiseWarning)
+        warnings.showwarning = _warn_once()
         result: Any = app(args=arguments, standalone_mode=False)
     return result if isinstance(result, int) else 0
 
 
-def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
-    _complain(f"warning: {message}")
+def _warn_once() -> Callable[..., None]:
+    """Prints a warning; Python's own filter repeats one for every module that it comes from."""
+    said: set[str] = set()
+
+    def warn(message: Warning | str, *_: Any, **__: Any) -> None:
+        if str(message) not in said:
+            said.add(str(message))
+            _complain(f"warning: {message}")
+
+    return warn
 
 
 def _explain(error: Exception) -> int:
