@@ -15,7 +15,7 @@ from checkwise.store.cohort import open_cohort
 from checkwise.study import Cohort
 from checkwise.weights.derived import folder_of
 from checkwise.weights.evaluate import OpenRun, open_data, open_run
-from tests.weights.cohorts import derive
+from tests.weights.cohorts import copied, derive
 
 WAYS: dict[str, dict[str, Any]] = {
     "deploy": {},
@@ -52,6 +52,7 @@ def deployed_outputs(run: OpenRun, folder: Path, domain: str) -> tuple[Any, Any]
 
 @pytest.mark.parametrize("name", WAYS)
 def test_a_row_is_what_deploy_writes(name: str, cohort: Path, tmp_path: Path) -> None:
+    cohort = copied(cohort, tmp_path)  # evaluating marks it as opened
     options = {"delta_pp": "30"} if "delta_pp" in WAYS[name] else {}
     records = derive(cohort, name, **options).records
     rows = Cohort.open(cohort).evaluate(name)
