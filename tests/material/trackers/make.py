@@ -185,7 +185,7 @@ def make_ray(work: Path) -> None:
     import ray
     from ray import tune
 
-    ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False)
+    ray.init("local", num_cpus=1, include_dashboard=False, log_to_driver=False)
     tuner = tune.Tuner(
         train,
         param_space={"rate": tune.grid_search([0.5, 0.3])},
@@ -221,7 +221,7 @@ def make_ray_train(work: Path) -> None:
     from ray.train import CheckpointConfig, RunConfig, ScalingConfig
     from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
 
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False)
     # A score puts the results into its own order.
     order = CheckpointConfig(checkpoint_score_attribute="val/loss", checkpoint_score_order="max")
     trainer = DataParallelTrainer(
