@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 import checkwise as cw
-from checkwise.calibrators import calibrators, from_dict
+from checkwise.calibrators import calibrators, change_of, fit, from_dict
 from checkwise.calibrators.temperature import fit_temperature
 from checkwise.cli import main
-from tests.study.cohorts import tiny_runs, write_cohort
+from checkwise.records.examples import group_numbers
+from tests.study.cohorts import mark_again, tiny_runs, write_cohort
 from tests.study.test_methods import pair, save_logits
 
 
@@ -333,3 +334,41 @@ def test_held_out_is_for_predictions_folders(
 ) -> None:
     assert run("calibrate", path, "--held-out", "sketch") == 2
     assert "Expected --held-out with a predictions folder" in capsys.readouterr().err
+
+
+def test_groups_of_a_predictions_folder_stay_in_one_fold(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, 200)
+    groups = group_numbers(rng.integers(0, 20, 200), 200)
+    for step in (100, 200):
+        folder = tmp_path / f"step-{step:06d}"
+        folder.mkdir()
+        logits = 5 * (np.eye(3)[labels] + 0.8 * rng.normal(size=(200, 3)))
+        np.savez(folder / "val.npz", logits=logits, labels=labels, groups=groups)
+    assert run("calibrate", tmp_path, "--calibrator", "ts", "--json") == 0
+    found = strict(capsys.readouterr().out)["runs"][0]
+    with np.load(tmp_path / f"step-{found['step']:06d}" / "val.npz") as saved:
+        chosen: Any = {"val": (saved["logits"], saved["labels"])}
+    expected = change_of(chosen, fit(chosen, "ts"), {"val": groups})
+    assert found["cross_fitted_change"] == pytest.approx(expected.as_dict())
+    assert found["cross_fitted_change"]["groups"] == 20
+    assert run("calibrate", tmp_path, "--calibrator", "ts") == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "(5 folds of whole groups)" in said
+    assert "95% interval over 20 groups." in said
+
+
+def test_groups_of_a_run_stay_in_one_fold(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one = next((path / "runs").iterdir())
+    assert run("calibrate", one, "--force", "--json") == 0
+    assert "groups" not in strict(capsys.readouterr().out)["runs"][0]["cross_fitted_change"]
+    for file in (one / "predictions" / "source").glob("*.npz"):
+        with np.load(file) as saved:
+            arrays: dict[str, Any] = dict(saved)
+        arrays |= {f"{domain}.groups": np.arange(8) // 2 for domain in ("art", "photo")}
+        np.savez(file, **arrays)
+    mark_again(one)
+    assert run("calibrate", one, "--force", "--json") == 0
+    assert strict(capsys.readouterr().out)["runs"][0]["cross_fitted_change"]["groups"] == 8

@@ -236,7 +236,8 @@ WRONG = {
     "None": "but got NoneType",
     "LOGITS": "but got ndarray",
     "[LOGITS, LABELS]": "but got list of 2",
-    "(LOGITS, LABELS, 1)": "but got tuple of 3",
+    "(LOGITS, LABELS, 1)": "groups, one per example",
+    "(LOGITS, LABELS, LABELS, 1)": "but got tuple of 4",
     "{'logits': LOGITS}": "but got a dict with 'logits'",
     "{'logit': LOGITS, 'labels': LABELS}": "but got a dict with 'logit, labels'",
     "{'logits': LOGITS, 'probs': LOGITS, 'labels': LABELS}": "but got both",
@@ -589,3 +590,53 @@ def test_a_damaged_record_is_an_error(
         )
         assert code == 2
         assert "predictions.json" in said(capsys)
+
+
+GROUPED = """\
+import numpy as np
+
+
+def outputs(path, domain):
+    random = np.random.default_rng(len(path) + ord(path[-4]))
+    labels = np.arange(30) % 3
+    return random.normal(size=(30, 3)), labels, [f"site {i // 5}" for i in range(30)]
+
+
+def in_a_dict(path, domain):
+    logits, labels, groups = outputs(path, domain)
+    return {"logits": logits, "labels": labels, "groups": np.array(groups, dtype=object)}
+
+
+def sometimes(path, domain):
+    return outputs(path, domain)[: 2 if path.endswith("2.pt") else 3]
+
+
+def too_few(path, domain):
+    logits, labels, groups = outputs(path, domain)
+    return logits, labels, groups[:-1]
+"""
+
+
+@pytest.mark.parametrize("name", ["outputs", "in_a_dict"])
+def test_groups_that_the_function_returns_are_written_and_read(name: str, tmp_path: Path) -> None:
+    folder = checkpoints(tmp_path / "weights", {1: 1.0, 2: 2.0})
+    (tmp_path / "grouped.py").write_text(GROUPED)
+    out = tmp_path / "predictions"
+    assert predict(folder, f"{tmp_path / 'grouped.py'}:{name}", out) == 0
+    with np.load(out / "step-000001" / "a.npz") as saved:  # allow_pickle is False
+        assert saved["groups"].tolist() == [f"site {i // 5}" for i in range(30)]
+    examples = cw.load(out).examples
+    assert examples is not None
+    assert examples.groups is not None
+    assert examples.groups[0].tolist() == [i // 5 for i in range(30)]
+
+
+def test_groups_at_some_checkpoints_alone_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = checkpoints(tmp_path / "weights", {1: 1.0, 2: 2.0})
+    (tmp_path / "grouped.py").write_text(GROUPED)
+    assert predict(folder, f"{tmp_path / 'grouped.py'}:sometimes", tmp_path / "one") == 2
+    assert "groups of domain 'a' at step 2 differ from those at step 1" in capsys.readouterr().err
+    assert predict(folder, f"{tmp_path / 'grouped.py'}:too_few", tmp_path / "two") == 2
+    assert "Expected 30 groups, one per example" in capsys.readouterr().err

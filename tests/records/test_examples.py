@@ -115,6 +115,23 @@ def test_groups_that_change_between_steps_are_refused() -> None:
         cw.Trajectory.from_predictions(outputs)
 
 
+@pytest.mark.parametrize("lacking", [0, 100, 300])
+def test_groups_at_some_steps_alone_are_refused(lacking: int, tmp_path: Path) -> None:
+    outputs = saved(grouped=True)
+    outputs[lacking]["art"] = outputs[lacking]["art"][:2]
+    said = f"groups of the examples of domain 'art' at every step.*step {lacking} has none"
+    with pytest.raises(InputError, match=said):
+        cw.Trajectory.from_predictions(outputs)
+    for step, domains in outputs.items():
+        folder = tmp_path / f"step-{step:06d}"
+        folder.mkdir()
+        for name, arrays in domains.items():
+            named = dict(zip(("logits", "labels", "groups"), arrays, strict=False))
+            np.savez(folder / f"{name}.npz", **named)
+    with pytest.raises(InputError, match=said):
+        cw.load(tmp_path)
+
+
 def test_a_diverged_checkpoint_has_nothing_correct() -> None:
     outputs = saved()
     outputs[100]["art"][0][3, 2] = np.nan

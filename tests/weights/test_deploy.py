@@ -464,3 +464,40 @@ def test_networks_of_other_classes_are_refused() -> None:
     for wrong in ("network", [None]):
         with pytest.raises(InputError, match="Expected a torch module"):
             Calibrated(wrong, None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("way", ["single", "three"])
+def test_groups_are_resampled_whole_and_the_card_says_so(
+    way: str, predictions: Path, tmp_path: Path
+) -> None:
+    """Ten rows a group, the hardest rows together: they are right or wrong as one."""
+    grouped = tmp_path / "predictions"
+    shutil.copytree(predictions, grouped)
+    for domain in DOMAINS:
+        of_label = saved_logits(predictions, 100, domain).log_softmax(1)
+        hardest = of_label[torch.arange(300), examples(domain)[1]].argsort().numpy()
+        groups = np.empty(300, dtype="U4")
+        groups[hardest] = [f"s{i // 10}" for i in range(300)]
+        for file in grouped.glob(f"step-*/{domain}.npz"):
+            with np.load(file) as saved:
+                arrays = dict(saved)
+            np.savez(file, **arrays, groups=groups)
+    cards = {}
+    for place in (predictions, grouped):
+        out = tmp_path / f"{place.parent.name}-{way}"
+        cw.deploy(place, out, calibrator="ts", **WAYS[way])
+        cards[place] = (out / "card.md").read_text(), contents(out)
+    plain, (card, files) = cards[predictions], cards[grouped]
+    assert "intervals over validation examples, where" in plain[0]
+    assert "95% intervals over 60 groups of validation examples, drawn whole" in card
+    assert "(five folds of whole groups)" in card
+    assert ("if groups of validation examples are independent" in card) == (way == "single")
+    change = json.loads(files["calibration.json"])["cross_fitted_change_of_nll"]
+    assert change["groups"] == 60
+    assert "groups" not in json.loads(plain[1]["calibration.json"])["cross_fitted_change_of_nll"]
+
+    def width(of: Any) -> float:
+        accuracy = json.loads(of["deployed.json"])["metrics"]["plain"]["accuracy"]
+        return float(accuracy["high"] - accuracy["low"])
+
+    assert width(files) > 1.5 * width(plain[1])

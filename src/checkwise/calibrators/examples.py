@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,6 +17,8 @@ from checkwise.errors import InputError
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 Logits: TypeAlias = dict[str, tuple[NDArray[np.floating[Any]], NDArray[np.int64]]]
+# Domain → the independent unit (site, patient, burst) of every example.
+Groups: TypeAlias = Mapping[str, NDArray[np.int64]]
 
 
 def together(logits: Logits) -> tuple[FloatArray, IntArray]:
@@ -32,6 +35,16 @@ def together(logits: Logits) -> tuple[FloatArray, IntArray]:
     names = sorted(logits)
     z = np.concatenate([np.asarray(logits[name][0], dtype=np.float64) for name in names])
     return z, np.concatenate([np.asarray(logits[name][1], dtype=np.int64) for name in names])
+
+
+def units_together(groups: Groups) -> IntArray:
+    """The groups of the examples of all domains, in the order of :func:`together`.
+
+    A group lies in one domain: equal numbers of two domains are two groups.
+    """
+    names = sorted(groups)
+    pairs = [np.stack([np.full(len(groups[d]), k), groups[d]]) for k, d in enumerate(names)]
+    return np.unique(np.concatenate(pairs, axis=1), axis=1, return_inverse=True)[1].reshape(-1)
 
 
 def count_errors(logits: Any, labels: Any) -> int:

@@ -2,7 +2,7 @@
 
 ``refined_nll`` is the NLL after the checkpoint's own temperature, and ``calibration_nll`` the rest,
 nll − refined_nll (Berta et al. 2025). Below 1,000 validation examples the temperature is
-cross-fitted, which can make the rest negative.
+cross-fitted (with whole groups in one fold), which can make the rest negative.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from checkwise.calibrators.calibrator import Calibrator
 from checkwise.calibrators.cross_fit import cross_fitted
-from checkwise.calibrators.examples import Logits, nll_of
+from checkwise.calibrators.examples import Groups, Logits, nll_of
 from checkwise.calibrators.ts import TS
 
 REFINED, CALIBRATION = "refined_nll", "calibration_nll"
@@ -20,7 +20,11 @@ SMALL = 1_000  # validation examples below which the transform is cross-fitted
 
 
 def nll_after(
-    logits: Logits, calibrator: Calibrator = TS, *, force: bool = False
+    logits: Logits,
+    calibrator: Calibrator = TS,
+    *,
+    force: bool = False,
+    groups: Groups | None = None,
 ) -> dict[str, float]:
     """Mean NLL of every domain after the calibrator, which is fitted on all domains together.
 
@@ -31,7 +35,7 @@ def nll_after(
         {'val': 0.562335}
     """
     if sum(len(y) for _, y in logits.values()) < SMALL:
-        after: Any = cross_fitted(logits, calibrator, force=force)
+        after: Any = cross_fitted(logits, calibrator, force=force, groups=groups)
     else:
         fitted = calibrator.fit(logits, force=force)
         after = {domain: (fitted.apply(z), y) for domain, (z, y) in logits.items()}

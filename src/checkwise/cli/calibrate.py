@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +12,7 @@ import typer
 
 from checkwise import __version__
 from checkwise.calibrators.calibrator import SCHEMA, Fitted
+from checkwise.calibrators.cross_fit import Change
 from checkwise.calibrators.registry import DEFAULT, calibrators, get_calibrator
 from checkwise.cli import printing
 from checkwise.cli.input_options import InputOptions
@@ -22,6 +22,7 @@ from checkwise.cli.rule_options import RuleName, RuleOptions
 from checkwise.errors import InputError
 from checkwise.metrics import METRICS
 from checkwise.readers import predictions_folder
+from checkwise.records.examples import groups_of
 from checkwise.selection import select
 from checkwise.selection.record import plain
 from checkwise.store.atomic_write import write_text
@@ -94,6 +95,7 @@ def command(
         (run,) = inputs.load_runs(path, rule, options).values()
         selection = select(run, rule, **choosing)
         source = predictions_folder.logits_at(path, selection.step, run.domains)
+        how["groups"] = groups_of(run)
         calibrated = (calibrate_selection(selection, source, name=str(path), **how),)
     else:
         inputs.expect_run(path)
@@ -123,7 +125,7 @@ def _fitted(run: Calibrated) -> dict[str, Any]:
         **calibration.to_dict(),
         "checkwise": __version__,
         "temperature": calibration.temperature,
-        "cross_fitted_change": asdict(run.change),
+        "cross_fitted_change": run.change.as_dict(),
         "run": run.name,
         "key": selection.run and selection.run.as_dict(),
         "step": selection.step,
@@ -155,7 +157,7 @@ def record(calibrated: Sequence[Calibrated]) -> dict[str, Any]:
                 "n": run.calibration.n,
                 "errors": run.calibration.errors,
                 "forced": run.calibration.forced,
-                "cross_fitted_change": asdict(run.change),
+                "cross_fitted_change": run.change.as_dict(),
                 "from_weights": run.again,
                 "notes": [run.closed] if run.closed else [],
                 "places": {
@@ -211,10 +213,18 @@ def _one(run: Calibrated) -> list[str]:
         f"State: {calibration.state} ({counted(calibration.errors, 'error')} among "
         f"{counted(calibration.n, 'validation example')}).",
         *calibration.conditions,
-        f"On examples it was not fitted on (5 folds), {calibration.name} changes the NLL by "
-        f"{number(change.mean, 4, signed=True)} {interval}: the mean over "
-        f"{counted(change.n, 'example')} with its {change.level:.0%} interval.",
+        f"On examples it was not fitted on ({_folds(change)}), {calibration.name} changes the NLL "
+        f"by {number(change.mean, 4, signed=True)} {interval}: the mean over "
+        f"{counted(change.n, 'example')} with its {change.level:.0%} interval{_over(change)}.",
     ]
+
+
+def _folds(change: Change) -> str:
+    return "5 folds" if change.groups is None else "5 folds of whole groups"
+
+
+def _over(change: Change) -> str:
+    return "" if change.groups is None else f" over {counted(change.groups, 'group')}"
 
 
 def _done(calibration: Fitted) -> str:
@@ -243,7 +253,7 @@ def _many(calibrated: Sequence[Calibrated], rule: str) -> list[str]:
     return [
         f"{len(calibrated)} runs, {rule}, {name}{span}.",
         f"States: {', '.join(f'{count} {state}' for state, count in states.items())}.",
-        f"On examples it was not fitted on (5 folds), the NLL changes by "
+        f"On examples it was not fitted on ({_folds(calibrated[0].change)}), the NLL changes by "
         f"{number(mean, 4, signed=True)} in the mean; it falls in {falls} of {len(calibrated)} "
         "runs (--json has an interval for each).",
         *notes[:SHOWN],

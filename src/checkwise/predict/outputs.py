@@ -13,12 +13,16 @@ import numpy as np
 from checkwise.errors import InputError
 from checkwise.metrics.arrays import Array, to_numpy
 from checkwise.metrics.inputs import Predictions, read
-from checkwise.readers.predictions_file import ARRAYS, OUTPUTS, read_outputs
+from checkwise.readers.predictions_file import OUTPUTS, read_outputs
+from checkwise.records.examples import group_numbers
 from checkwise.store.atomic_write import write_with
 from checkwise.store.npz import open_npz
 from checkwise.text import shown
 
-EXPECTED = "(logits, labels), or a dict with `logits` (or `probs`) and `labels`"
+EXPECTED = (
+    "(logits, labels), (logits, labels, groups), or a dict with `logits` (or `probs`) and `labels`"
+)
+_MEASURED = (*OUTPUTS, "labels")
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,7 @@ class Facts:
     examples: int
     classes: int
     labels: str
+    groups: str | None = None
 
     def difference(self, other: Facts) -> str | None:
         """The first of these that differs, in words."""
@@ -38,28 +43,35 @@ class Facts:
 
 @dataclass(frozen=True)
 class Outputs:
-    """Logits or probabilities [n, C] and labels [n], as they are written."""
+    """Logits or probabilities [n, C] and labels [n], as they are written.
+
+    ``groups`` [n] names the independent unit (site, patient, burst) of every example, if given.
+    """
 
     kind: str
     values: Array
     labels: Array
+    groups: Array | None = None
 
     @property
     def facts(self) -> Facts:
-        """Kind, number of examples and classes, and a hash of the labels."""
+        """Kind, number of examples and classes, and hashes of the labels and groups."""
         examples, classes = self.values.shape
         digest = hashlib.sha256(self.labels.astype(np.int64).tobytes()).hexdigest()
-        return Facts(self.kind, examples, classes, digest)
+        if self.groups is None:
+            return Facts(self.kind, examples, classes, digest)
+        units = hashlib.sha256(group_numbers(self.groups, examples).tobytes()).hexdigest()
+        return Facts(self.kind, examples, classes, digest, units)
 
     def write(self, path: Path) -> None:
         """Write ``<domain>.npz``, whole; equal outputs give equal files."""
 
         def save(temporary: Path) -> None:
+            arrays = {self.kind: self.values, "labels": self.labels}
+            if self.groups is not None:
+                arrays["groups"] = self.groups
             with temporary.open("wb") as file:
-                if self.kind == "logits":
-                    np.savez(file, logits=self.values, labels=self.labels)
-                else:
-                    np.savez(file, probs=self.values, labels=self.labels)
+                np.savez(file, **arrays)  # type: ignore[arg-type]
 
         write_with(path, save)
 
@@ -78,7 +90,7 @@ def check_outputs(returned: Any) -> Outputs:
         'logits'
     """
     arrays = _arrays(returned)
-    present = {name: to_numpy(arrays[name], name) for name in ARRAYS if name in arrays}
+    present = {name: to_numpy(arrays[name], name) for name in _MEASURED if name in arrays}
     for kind in present.keys() & {*OUTPUTS}:
         present[kind] = _storable(present[kind])
     # What is written is checked: in bfloat16 rows may sum to 1 less exactly than in float32.
@@ -86,12 +98,13 @@ def check_outputs(returned: Any) -> Outputs:
         logits=present.get("logits"), probs=present.get("probs"), labels=present["labels"]
     )
     _refuse_unmeasurable(predictions)
-    return Outputs(predictions.kind, predictions.values, predictions.labels)
+    groups = _groups(arrays.get("groups"), len(predictions.labels))
+    return Outputs(predictions.kind, predictions.values, predictions.labels, groups)
 
 
 def saved_facts(path: Path) -> Facts:
     """The facts of a file that was written earlier."""
-    return Outputs(*read_outputs(path)[:3]).facts
+    return Outputs(*read_outputs(path)).facts
 
 
 def is_whole(path: Path) -> bool:
@@ -104,13 +117,13 @@ def is_whole(path: Path) -> bool:
 
 
 def _arrays(returned: Any) -> Mapping[str, Any]:
-    if isinstance(returned, tuple) and len(returned) == 2:
-        return {"logits": returned[0], "labels": returned[1]}
+    if isinstance(returned, tuple) and len(returned) in (2, 3):
+        return dict(zip(("logits", "labels", "groups"), returned, strict=False))
     if not isinstance(returned, Mapping):
         length = f" of {len(returned)}" if isinstance(returned, tuple | list) else ""
         raise InputError(
             f"Expected the function to return {EXPECTED}, but got "
-            f"{type(returned).__name__}{length}: return these two."
+            f"{type(returned).__name__}{length}: return one of these."
         )
     names = [str(name) for name in returned]
     if "labels" not in names or not any(kind in names for kind in OUTPUTS):
@@ -119,6 +132,17 @@ def _arrays(returned: Any) -> Mapping[str, Any]:
             f"{shown(', '.join(names)) if names else 'nothing'}: rename or add what is missing."
         )
     return returned
+
+
+def _groups(given: Any, n: int) -> Array | None:
+    """The groups as plain names or whole numbers, one per example."""
+    if given is None:
+        return None
+    raw = np.asarray(given) if isinstance(given, list | tuple) else to_numpy(given, "groups")
+    if raw.dtype.kind in "OT" and all(isinstance(name, str) for name in raw.ravel().tolist()):
+        raw = raw.astype(np.str_)  # a column of a data frame
+    group_numbers(raw, n)
+    return np.ascontiguousarray(raw)
 
 
 def _storable(values: Array) -> Array:

@@ -14,6 +14,7 @@ from checkwise.errors import InputError
 from checkwise.readers.predictions_file import kind_of, read_outputs
 from checkwise.readers.request import LoadedRun, Request, build
 from checkwise.records import Trajectory
+from checkwise.records.examples import groups_of
 from checkwise.records.held_out import Sides, check_held_out, divide
 from checkwise.records.refined import with_refined
 from checkwise.store.predictions_record import locate, read_record
@@ -71,7 +72,9 @@ def read(path: Path, request: Request) -> list[LoadedRun]:
     trajectory = replace(trajectory, notes=(*trajectory.notes, *sides.notes, *notes))
     if set(request.metrics) & set(REFINED_METRICS):
         trajectory = with_refined(
-            trajectory, lambda step: logits_at(path, step, trajectory.domains)
+            trajectory,
+            lambda step: logits_at(path, step, trajectory.domains),
+            groups=groups_of(trajectory),
         )
     return [LoadedRun(None, trajectory, str(path))]
 

@@ -15,7 +15,7 @@ from checkwise.readers.request import LoadedRun, Request
 from checkwise.records.refined import with_refined
 from checkwise.store import layout
 from checkwise.store.attempts import still_there
-from checkwise.store.logits import source_logits
+from checkwise.store.logits import source_groups, source_logits
 from checkwise.store.run import plugin_hint, read_run, read_trajectory, unknown_metrics
 
 
@@ -48,7 +48,11 @@ def read(path: Path, request: Request) -> list[LoadedRun]:
         )
     request.expects_log(path, run.domains)
     if set(request.metrics) & set(REFINED_METRICS):
-        run = with_refined(run, partial(source_logits, path, validation=request.validation))
+        run = with_refined(
+            run,
+            partial(source_logits, path, validation=request.validation),
+            groups=source_groups(path, int(run.steps[0]), request.validation),
+        )
     absent = [name for name in request.metrics if name not in run.metrics]
     recorded = read_run(path) if absent else None
     if recorded is not None and set(absent) & set(unknown_metrics(recorded)):

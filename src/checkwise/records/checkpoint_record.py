@@ -212,6 +212,13 @@ def check_alike(record: CheckpointRecord, others: Iterable[CheckpointRecord]) ->
 def _check_same_examples(
     step: int, name: str, domain: DomainRecord, before: int, earlier: DomainRecord
 ) -> None:
+    if (domain.groups is None) != (earlier.groups is None):
+        have, lack = (before, step) if domain.groups is None else (step, before)
+        raise InputError(
+            f"Expected groups of the examples of domain {name!r} at every step or at none, but "
+            f"step {have} has them and step {lack} has none: save the same `groups` with every "
+            "checkpoint, or leave them out."
+        )
     for fact, what in _FACTS.items():
         one, other = getattr(domain, fact), getattr(earlier, fact)
         if one is not None and other is not None and one != other:

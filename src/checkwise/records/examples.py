@@ -205,6 +205,12 @@ class Examples:
         return sha.hexdigest()
 
 
+def groups_of(run: Trajectory) -> dict[str, IntArray] | None:
+    """The independent unit of every example by domain; None where every example is its own."""
+    groups = None if run.examples is None else run.examples.groups
+    return None if groups is None else dict(zip(run.domains, groups, strict=True))
+
+
 def group_numbers(raw: Any, n: int) -> IntArray:
     """The groups of n examples, by any names, as numbers from 0 in the order of first examples.
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from checkwise.calibrators.examples import Logits
+from checkwise.calibrators.examples import Groups, Logits
 from checkwise.errors import InputError
 from checkwise.store import layout
 from checkwise.store.done import finished, read_mark
 from checkwise.store.run import read_run
-from checkwise.store.saved_logits import read_logits
+from checkwise.store.saved_logits import read_groups, read_logits
 from checkwise.store.validation import Validation, is_second
 
 SAVE_SOURCE = 'train with `logits = "source"` (or "all") under [records] of the study'
@@ -28,8 +28,7 @@ def source_logits(folder: Path, step: int, validation: Validation | None = None)
     other files, which are not opened.
     """
     folder = Path(folder)
-    second = validation is not None and is_second(read_run(folder).config, validation, folder)
-    name = (layout.groups_predictions_file if second else layout.source_predictions_file)(step)
+    name = _source_file(folder, step, validation)
     what = f"source logits of step {step}"
     logits = read_logits(folder, name, what=what, advice=lambda: remedy(folder))
     if set(logits) & set(read_run(folder).key.held_out):
@@ -38,6 +37,19 @@ def source_logits(folder: Path, step: int, validation: Validation | None = None)
             "does not belong to this run."
         )
     return logits
+
+
+def source_groups(folder: Path, step: int, validation: Validation | None = None) -> Groups | None:
+    """The independent unit of every example of the same files; None where the data have none."""
+    folder = Path(folder)
+    name = _source_file(folder, step, validation)
+    what = f"groups of the examples of step {step}"
+    return read_groups(folder, name, what=what, advice=lambda: remedy(folder)) or None
+
+
+def _source_file(folder: Path, step: int, validation: Validation | None) -> str:
+    second = validation is not None and is_second(read_run(folder).config, validation, folder)
+    return (layout.groups_predictions_file if second else layout.source_predictions_file)(step)
 
 
 def remedy(folder: Path, *, heldout: bool = False) -> str:

@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checkwise import metrics
-from checkwise.calibrators.examples import Logits
+from checkwise.calibrators.examples import Groups, Logits
 from checkwise.errors import InputError
 from checkwise.records import Trajectory
 from checkwise.records.examples import Examples, Outcomes
 from checkwise.store import layout
-from checkwise.store.saved_logits import Groups, read_groups, read_logits
+from checkwise.store.saved_logits import read_groups, read_logits
 from checkwise.store.saved_outcomes import SavedOutcomes, read_outcomes
 
 

@@ -5,17 +5,15 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from checkwise.calibrators.examples import Logits
+from checkwise.calibrators.examples import Groups, Logits
 from checkwise.errors import InputError
 from checkwise.store.done import read_recorded
 from checkwise.store.npz import open_npz
-
-Groups: TypeAlias = dict[str, NDArray[np.int64]]
 
 
 def read_logits(folder: Path, name: str, *, what: str, advice: Callable[[], str]) -> Logits:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checkwise.calibrators.calibrator import Fitted
-from checkwise.calibrators.examples import Logits
+from checkwise.calibrators.examples import Groups, Logits
 from checkwise.calibrators.ts import TS
 from checkwise.errors import InputError
 from checkwise.metrics import METRICS
@@ -20,7 +20,7 @@ from checkwise.metrics.probabilities import probabilities
 from checkwise.records import RunKey
 from checkwise.store import heldout, layout
 from checkwise.store.cohort import is_cohort, open_cohort
-from checkwise.store.logits import has_source_logits, remedy, source_logits
+from checkwise.store.logits import has_source_logits, remedy, source_groups, source_logits
 from checkwise.store.run import read_run
 from checkwise.store.saved_logits import read_logits
 from checkwise.study.outcome import FloatArray, Outcome, RunColumns, entry_metrics, mean_of
@@ -158,11 +158,12 @@ class CheckpointOutputs:
 
     Calling ``held_out`` opens the latter, which marks the cohort. ``again`` says that both were
     computed from the weights because none were saved. ``closed`` says why there are none on
-    held-out domains.
+    held-out domains. ``groups`` are the independent units of the source examples, where known.
     """
 
     source: Logits
     held_out: Callable[[], Logits]
+    groups: Groups | None = None
     again: bool = False
     closed: str = ""
 
@@ -205,16 +206,17 @@ class OutputsOf:
             logits: Logits = outputs.of("heldout")
             return logits
 
-        return CheckpointOutputs(outputs.of("source"), held_out, again=True)
+        groups = outputs.groups("source") or None
+        return CheckpointOutputs(outputs.of("source"), held_out, groups, again=True)
 
 
 def _saved(folder: Path, key: RunKey, step: int) -> CheckpointOutputs:
-    source = source_logits(folder, step)
+    source, groups = source_logits(folder, step), source_groups(folder, step)
     if not (folder / layout.PREDICTIONS / "heldout").is_dir():
-        return CheckpointOutputs(source, dict, closed=NOT_SAVED)
+        return CheckpointOutputs(source, dict, groups, closed=NOT_SAVED)
     if not heldout.in_cohort(folder):
-        return CheckpointOutputs(source, dict, closed=OUTSIDE)
+        return CheckpointOutputs(source, dict, groups, closed=OUTSIDE)
     targets = Targets(folder, key.held_out)
     return CheckpointOutputs(
-        source, lambda: {name: targets.logits(name, step)[name] for name in key.held_out}
+        source, lambda: {name: targets.logits(name, step)[name] for name in key.held_out}, groups
     )

@@ -221,7 +221,7 @@ def validation_of(
         assert method.calibrator is not None
         calibrator, force = get_calibrator(method.calibrator), not method.guarded
         return {
-            key: with_refined(run, logits_of[key], calibrator, force=force)
+            key: with_refined(run, logits_of[key], calibrator, force=force, groups=runs.groups(key))
             for key, run in runs.usable.items()
         }
     return {

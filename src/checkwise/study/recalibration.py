@@ -19,7 +19,14 @@ import numpy as np
 
 from checkwise.calibrators.calibrator import Calibrator, Fitted, entries_after
 from checkwise.calibrators.cross_fit import Change, cross_fitted, mean_change
-from checkwise.calibrators.examples import Logits, count_errors, entries, nll_of, together
+from checkwise.calibrators.examples import (
+    Groups,
+    Logits,
+    count_errors,
+    entries,
+    nll_of,
+    together,
+)
 from checkwise.calibrators.refined import REFINED_METRICS
 from checkwise.calibrators.registry import DEFAULT, get_calibrator
 from checkwise.calibrators.ts import TS
@@ -29,7 +36,7 @@ from checkwise.selection import Selection, select
 from checkwise.store import layout
 from checkwise.store.attempts import latest
 from checkwise.store.done import finished
-from checkwise.store.logits import mean_metrics, source_logits
+from checkwise.store.logits import mean_metrics, source_groups, source_logits
 from checkwise.store.run import read_trajectory
 from checkwise.study.cohort import Cohort
 from checkwise.study.heldout import OutputsOf
@@ -66,6 +73,7 @@ def calibrate_selection(
     source: Logits,
     *,
     name: str,
+    groups: Groups | None = None,
     calibrator: str | Calibrator = DEFAULT,
     force: bool = False,
     oracle: bool = False,
@@ -75,13 +83,14 @@ def calibrate_selection(
 ) -> Calibrated:
     """Fit a calibrator for a chosen checkpoint on its source-validation logits, and compare.
 
-    ``held_out`` is called once, to see what the calibrator does elsewhere.
+    ``groups`` are the independent units of the examples: whole groups are in one fold, and the
+    interval resamples them. ``held_out`` is called once, to see what the calibrator does elsewhere.
     """
     settings = selection.trajectory.metric_settings
     known = get_calibrator(calibrator)
     fitted = known.fit(source, force=force)
     before = _plain(source, settings)
-    crossed: Any = cross_fitted(source, known, force=force)
+    crossed: Any = cross_fitted(source, known, force=force, groups=groups)
     places = {
         "source": (before, _after(fitted, source, settings)),
         "source, cross-fitted": (
@@ -104,7 +113,7 @@ def calibrate_selection(
         name=name,
         selection=selection,
         calibration=fitted,
-        change=mean_change(nll_of(together(crossed)[0], y) - nll_of(z, y)),
+        change=mean_change(nll_of(together(crossed)[0], y) - nll_of(z, y), groups),
         places=places,
         oracle=best,
         sizes={domain: (len(y), count_errors(z, y)) for domain, (z, y) in source.items()},
@@ -128,7 +137,8 @@ def calibrate_run(
     """
     run = read_trajectory(folder)
     if set(params.get("objectives", ())) & set(REFINED_METRICS):
-        run = with_refined(run, partial(source_logits, folder))
+        groups = source_groups(folder, int(run.steps[0]))
+        run = with_refined(run, partial(source_logits, folder), groups=groups)
     assert run.key is not None
     selection = select(run, rule, **params)
     checkpoint = (outputs or OutputsOf())(folder, run.key, selection.step)
@@ -136,6 +146,7 @@ def calibrate_run(
         selection,
         checkpoint.source,
         name=str(run.key),
+        groups=checkpoint.groups,
         held_out=checkpoint.held_out,
         again=checkpoint.again,
         closed=checkpoint.closed,

@@ -8,11 +8,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from checkwise.calibrators.examples import Logits
+from checkwise.calibrators.examples import Groups, Logits
 from checkwise.errors import InputError
 from checkwise.records import RunKey, Trajectory
 from checkwise.store import layout
-from checkwise.store.logits import source_logits
+from checkwise.store.logits import source_groups, source_logits
 from checkwise.store.run import all_diverged, read_trajectory
 from checkwise.store.validation import Validation
 
@@ -47,6 +47,11 @@ class Runs(Mapping[RunKey, Trajectory]):
     def logits(self, key: RunKey, step: int) -> Logits:
         """Logits and labels of a run's validation set at one step."""
         return source_logits(self._folders[key], step, self._validation)
+
+    def groups(self, key: RunKey) -> Groups | None:
+        """The independent units of the examples of that validation set, where they are known."""
+        first = int(self[key].steps[0])
+        return source_groups(self._folders[key], first, self._validation)
 
     def validated_by(self, validation: Validation | None) -> Runs:
         """The same runs with one of their validation sets."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from checkwise.metrics import METRICS
+from checkwise.records.examples import groups_of
 from checkwise.selection.explain import explain
 from checkwise.selection.saturation import warning
 from checkwise.statistics.bootstrap import LEVEL
@@ -88,9 +89,16 @@ def _how_sure(model: DeployedModel, info: Mapping[str, Any]) -> str:
         lines.append(
             f"With probability at least {1 - guarantee['alpha']:g} its population accuracy on the "
             f"source domains is at most {bound:.2f} points below the best of the "
-            "run, if validation examples are independent and the checkpoints do not depend on them."
+            f"run, if {_independent(model)} are independent and the checkpoints do not depend on "
+            "them."
         )
     return " ".join(line for line in lines if line) or "Not known: the run has no counts."
+
+
+def _independent(model: DeployedModel) -> str:
+    """What the bound that compares examples takes for independent."""
+    grouped = groups_of(model.selection.trajectory) is not None
+    return "groups of validation examples" if grouped else "validation examples"
 
 
 def _metrics(calibration: Calibration) -> str:
@@ -106,11 +114,18 @@ def _metrics(calibration: Calibration) -> str:
             *rows,
             "",
             "Means over the source domains; accuracy and calibration errors are ×100. In brackets "
-            f"{100 * LEVEL:g}% intervals over validation examples, where the metric is a mean over "
-            "examples and these are known. The calibrated column is on the examples that the "
-            "calibrator was fitted on.",
+            f"{100 * LEVEL:g}% intervals over {_resampled(calibration)}, where the metric is a "
+            "mean over examples and these are known. The calibrated column is on the examples "
+            "that the calibrator was fitted on.",
         ]
     )
+
+
+def _resampled(calibration: Calibration) -> str:
+    """What intervals draw again."""
+    if calibration.groups is None:
+        return "validation examples"
+    return f"{counted(calibration.groups, 'group')} of validation examples, drawn whole"
 
 
 def _calibration(calibration: Calibration) -> str:
@@ -129,7 +144,8 @@ def _calibration(calibration: Calibration) -> str:
         lines.append(
             f"On examples that it was not fitted on the NLL changes by "
             f"{number(change.mean, 4, signed=True)} [{number(change.low, 4, signed=True)}, "
-            f"{number(change.high, 4, signed=True)}] (five folds)."
+            f"{number(change.high, 4, signed=True)}] "
+            f"({'five folds' if change.groups is None else 'five folds of whole groups'})."
         )
     return " ".join(lines)
 

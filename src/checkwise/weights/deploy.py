@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
+from checkwise.calibrators.examples import Groups
 from checkwise.calibrators.registry import DEFAULT, get_calibrator
 from checkwise.errors import InputError
 from checkwise.extras import naming_extras, require
@@ -210,29 +211,39 @@ def _model(models: RunModels, selection: Selection, asked: Asked) -> DeployedMod
         return DeployedModel(
             "weights-mean", selection, tuple(steps), (stored,), models.format, stored.logits,
             notes=stored.notes, unmeasured=_unmeasured("weights-mean"),
+            groups=_groups(models, stored.logits),
         )  # fmt: skip
+    logits = _ensemble_logits([models.logits(step) for step in steps])
     return DeployedModel(
         "ensemble",
         selection,
         tuple(steps),
         tuple(models.checkpoint(step, alone=False) for step in steps),
         models.format,
-        _ensemble_logits([models.logits(step) for step in steps]),
+        logits,
         unmeasured=_unmeasured("ensemble"),
+        groups=_groups(models, logits),
     )
 
 
 def _single(models: RunModels, selection: Selection, step: int) -> DeployedModel:
     stored: StoredModel = models.checkpoint(step, alone=True)
+    logits = models.logits(step)
     return DeployedModel(
         "single",
         selection,
         (step,),
         (stored,),
         models.format,
-        models.logits(step),
+        logits,
         unmeasured=_unmeasured("single"),
+        groups=_groups(models, logits),
     )
+
+
+def _groups(models: RunModels, logits: Logits | None) -> Groups | None:
+    """The independent units of the examples of some logits."""
+    return None if logits is None else models.groups
 
 
 def _unmeasured(kind: Kind) -> str:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib import metadata
 from typing import Any, Literal, TypeAlias
 
 from checkwise import __version__
 from checkwise.calibrators import Change, Fitted, change_of, fit
 from checkwise.calibrators.calibrator import SCHEMA
+from checkwise.calibrators.examples import Groups, units_together
+from checkwise.records.examples import groups_of
 from checkwise.selection import Selection
 from checkwise.text import printable
 from checkwise.weights.run_models import Format, Logits, StoredModel
@@ -31,6 +33,7 @@ class DeployedModel:
         logits: on source validation; None where nobody evaluated it.
         notes: what to know about it.
         unmeasured: what to do where there are no logits.
+        groups: the independent units of the examples of these logits, where they are known.
     """
 
     kind: Kind
@@ -41,6 +44,7 @@ class DeployedModel:
     logits: Logits | None
     notes: tuple[str, ...] = ()
     unmeasured: str = ""
+    groups: Groups | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +52,8 @@ class Calibration:
     """How a model is calibrated, and what is known of it on source validation.
 
     ``plain`` and ``after`` are metrics before and after; ``change`` is the cross-fitted change of
-    the NLL. Without a calibrator ``reason`` says why.
+    the NLL. Without a calibrator ``reason`` says why. ``groups`` is the number of groups that
+    intervals resample; None where they resample examples.
     """
 
     fitted: Fitted | None
@@ -56,6 +61,7 @@ class Calibration:
     after: Mapping[str, Measured]
     change: Change | None = None
     reason: str = ""
+    groups: int | None = None
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -68,7 +74,7 @@ class Calibration:
         """The content of ``calibration.json``."""
         if self.fitted is None:
             return {"schema": SCHEMA, "calibrator": None, "reason": self.reason}
-        change = None if self.change is None else asdict(self.change)
+        change = None if self.change is None else self.change.as_dict()
         return {**self.fitted.to_dict(), "cross_fitted_change_of_nll": change}
 
 
@@ -77,14 +83,21 @@ def calibrated(model: DeployedModel, calibrator: str | None) -> Calibration:
     settings = model.selection.trajectory.metric_settings
     if model.logits is None:
         known = recorded(model.selection, model.steps[0]) if model.kind == "single" else {}
-        return Calibration(None, known, {}, reason=model.unmeasured)
-    plain = measure(model.logits, **settings)
+        count = _count(groups_of(model.selection.trajectory))
+        return Calibration(None, known, {}, reason=model.unmeasured, groups=count)
+    how: dict[str, Any] = {**settings, "groups": model.groups}
+    plain, count = measure(model.logits, **how), _count(model.groups)
     if calibrator is None:
-        return Calibration(None, plain, {}, reason="none was asked for")
+        return Calibration(None, plain, {}, reason="none was asked for", groups=count)
     logits = dict(model.logits)
     fitted = fit(logits, calibrator)
-    after = measure({d: (fitted.apply(z), y) for d, (z, y) in logits.items()}, **settings)
-    return Calibration(fitted, plain, after, change_of(logits, fitted))
+    after = measure({d: (fitted.apply(z), y) for d, (z, y) in logits.items()}, **how)
+    return Calibration(fitted, plain, after, change_of(logits, fitted, model.groups), groups=count)
+
+
+def _count(groups: Groups | None) -> int | None:
+    """How many groups there are."""
+    return None if groups is None else int(units_together(groups).max()) + 1
 
 
 def record_of(

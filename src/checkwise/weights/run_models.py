@@ -14,14 +14,16 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
+from checkwise.calibrators.examples import Groups
 from checkwise.errors import InputError
 from checkwise.extras import naming_extras
 from checkwise.readers import predictions_folder
 from checkwise.records import Trajectory
+from checkwise.records.examples import groups_of
 from checkwise.store import layout
 from checkwise.store.cohort import is_cohort, open_cohort
 from checkwise.store.done import finished, read_recorded
-from checkwise.store.logits import saved_at, source_logits
+from checkwise.store.logits import saved_at, source_groups, source_logits
 from checkwise.store.run import read_run
 from checkwise.store.safe_read import has_file
 from checkwise.weights.averaging import average
@@ -79,6 +81,10 @@ class RunModels(Protocol):
     def logits(self, step: int) -> Logits | None:
         """Its logits on source validation, if they can be had."""
 
+    @property
+    def groups(self) -> Groups | None:
+        """The independent units of the source-validation examples, where they are known."""
+
     def mean(self, steps: Sequence[int]) -> StoredModel:
         """One model whose parameters are the mean over some steps."""
 
@@ -92,9 +98,9 @@ def models_of(path: Path, run: Trajectory, roots: Mapping[str, str]) -> RunModel
     }
     folders = {place.parent.parent for place in places.values() if _is_own(place)}
     if len(folders) == 1:
-        return OwnModels(folders.pop(), dict(roots))
+        return OwnModels(folders.pop(), dict(roots), int(run.steps[0]))
     outputs = path if predictions_folder.recognises(path) else None
-    return TrainerModels(places, run.domains, outputs)
+    return TrainerModels(places, run.domains, outputs, groups_of(run))
 
 
 def _is_own(place: Path) -> bool:
@@ -103,10 +109,11 @@ def _is_own(place: Path) -> bool:
 
 @dataclass(frozen=True)
 class OwnModels:
-    """A run that checkwise trained."""
+    """A run that checkwise trained; ``first`` is its first step."""
 
     folder: Path
     roots: Mapping[str, str]
+    first: int
     format: Format = "safetensors"
 
     @property
@@ -145,6 +152,16 @@ class OwnModels:
         weights = decode(content, self.folder / layout.checkpoint_file(step))
         return self._open.outputs(weights).of("source")
 
+    @property
+    @naming_extras()
+    def groups(self) -> Groups | None:
+        """As saved with the logits, or those of the data."""
+        if saved_at(self.folder, [self.first]):
+            return source_groups(self.folder, self.first)
+        parts = self._open.source_parts
+        known = {part.domain: part.groups for part in parts if part.groups is not None}
+        return known or None
+
     @naming_extras()
     def mean(self, steps: Sequence[int]) -> StoredModel:
         """With BatchNorm statistics re-estimated on source training data."""
@@ -163,11 +180,13 @@ class TrainerModels:
         places: step → file or folder.
         domains: the source domains.
         outputs: the predictions folder, if there is one.
+        groups: the independent units of its examples, where they are known.
     """
 
     places: Mapping[int, Path]
     domains: Sequence[str]
     outputs: Path | None
+    groups: Groups | None = None
 
     @property
     def format(self) -> Format:

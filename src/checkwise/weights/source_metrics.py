@@ -1,8 +1,8 @@
-"""Metrics of one model on source validation, with intervals over its examples."""
+"""Metrics of one model on source validation, with intervals over its examples or groups."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum
 from typing import Any, Final
@@ -10,9 +10,11 @@ from typing import Any, Final
 import numpy as np
 
 from checkwise import metrics
+from checkwise.calibrators.examples import Groups
 from checkwise.metrics.examples import per_example
 from checkwise.selection import Selection
 from checkwise.statistics.bootstrap import LEVEL, SEED, resampled_means
+from checkwise.statistics.grouped_means import resampled_group_means
 
 RESAMPLES: Final = 2_000
 PER_EXAMPLE: Final = ("accuracy", "nll", "brier")
@@ -33,12 +35,16 @@ class Measured:
 
 
 def measure(
-    logits: Mapping[str, tuple[Any, Any]], *, bins: int, bandwidth: float
+    logits: Mapping[str, tuple[Any, Any]],
+    *,
+    bins: int,
+    bandwidth: float,
+    groups: Groups | None = None,
 ) -> dict[str, Measured]:
     """Accuracy, NLL, Brier score and calibration errors of some logits.
 
-    Examples are resampled within their domain. Calibration errors are no means over examples and
-    have no interval here.
+    Examples are resampled within their domain, or whole groups of them where these are known.
+    Calibration errors are no means over examples and have no interval here.
     """
     reports = [
         metrics.evaluate(logits=z, labels=y, bins=bins, bandwidth=bandwidth).values()
@@ -49,7 +55,10 @@ def measure(
         for name in (*PER_EXAMPLE, *BINNED)
     }
     rows = [per_example(logits=z, labels=y) for z, y in logits.values()]
-    low, high = _interval([np.stack([r.correct, r.nll, r.brier], axis=1) for r in rows])
+    low, high = _interval(
+        [np.stack([r.correct, r.nll, r.brier], axis=1) for r in rows],
+        None if groups is None else [groups[domain] for domain in logits],
+    )
     ends = dict(zip(PER_EXAMPLE, zip(low, high, strict=True), strict=True))
     return {name: Measured(value, *ends.get(name, ())) for name, value in means.items()}
 
@@ -65,23 +74,30 @@ def recorded(selection: Selection, step: int) -> dict[str, Measured]:
     names = [name for name in (*PER_EXAMPLE, *BINNED) if name in columns]
     values = {name: Measured(float(columns[name][row])) for name in names}
     if run.correct is not None and run.counts is not None and not selection.worst_domain:
-        right = run.correct[row]
+        right, groups = run.correct[row], run.examples.groups if run.examples else None
         answers = [
             (np.arange(n) < c)[:, None].astype(np.float64)
             for c, n in zip(right.tolist(), run.counts.tolist(), strict=True)
         ]
-        low, high = _interval(answers)
+        if run.examples is not None and groups is not None:
+            answers = [one[row][:, None].astype(np.float64) for one in run.examples.correct]
+        low, high = _interval(answers, groups)
         mean = fsum(part.mean() for part in answers) / len(answers)
         values["accuracy"] = Measured(mean, low[0], high[0])
     return values
 
 
-def _interval(domains: list[Any]) -> tuple[list[float], list[float]]:
+def _interval(domains: list[Any], groups: Sequence[Any] | None) -> tuple[list[float], list[float]]:
     """Ends of the interval of the equal mean over domains, for every column."""
-    drawn = [
-        resampled_means(np.asarray(rows, dtype=np.float64), resamples=RESAMPLES, seed=SEED + number)
-        for number, rows in enumerate(domains)
-    ]
+    drawn = []
+    for number, rows in enumerate(domains):
+        values = np.asarray(rows, dtype=np.float64)
+        how = {"resamples": RESAMPLES, "seed": SEED + number}
+        drawn.append(
+            resampled_means(values, **how)
+            if groups is None
+            else resampled_group_means(values, groups[number], **how)
+        )
     tail = 100 * (1 - LEVEL) / 2
     low, high = np.percentile(np.mean(drawn, axis=0), [tail, 100 - tail], axis=0)
     return low.tolist(), high.tolist()
