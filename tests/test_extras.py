@@ -36,6 +36,7 @@ COMMANDS = {
     "deploy": ["deploy", "trained/runs/RUN", "-o", "model"],
     "prune": ["prune", "live"],
     "rules": ["rules"],
+    "doctor": ["doctor"],
     "metrics": ["metrics", "one.npz"],
     "predict": [
         *("predict", "trained/runs/RUN", "--function", "evaluate.py:outputs"),

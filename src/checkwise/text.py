@@ -109,3 +109,16 @@ def _is_unsafe(letter: str) -> bool:
 
 def _escape(letter: str) -> str:
     return letter.encode("unicode_escape").decode()
+
+
+def bytes_shown(size: int) -> str:
+    """Bytes for people, in powers of 1000 as disks are sold.
+
+    Example:
+        >>> bytes_shown(1), bytes_shown(4_200), bytes_shown(94_273_408)
+        ('1 byte', '4.2 kB', '94.3 MB')
+    """
+    for power, unit in ((9, "GB"), (6, "MB"), (3, "kB")):
+        if size >= 10**power:
+            return f"{size / 10**power:.1f} {unit}"
+    return counted(size, "byte")

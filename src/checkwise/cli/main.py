@@ -26,7 +26,6 @@ _UsageError: Any = next(
 )
 
 _SETTINGS: dict[str, Any] = {
-    "add_completion": False,
     "pretty_exceptions_enable": False,
     "rich_markup_mode": None,
 }
@@ -68,6 +67,7 @@ COMMANDS: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("pack", "pack.pack", "Put a study into one file."),
         ("unpack", "pack.unpack", "Make a study's folder from that file."),
     ),
+    "Help": (("doctor", "doctor.command", "Show what is installed, and what is missing."),),
 }
 
 
@@ -82,7 +82,7 @@ class _Commands(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         if name not in self._loaded:
             module, _, function = self._places[name].partition(".")
-            single = typer.Typer(**_SETTINGS)
+            single = typer.Typer(add_completion=False, **_SETTINGS)
             single.command(name)(getattr(import_module(f"checkwise.cli.{module}"), function))
             self._loaded[name] = typer.main.get_command(single)
         return self._loaded[name]

@@ -27,7 +27,7 @@ from checkwise.store.live_journal import is_live_journal, live_journals
 from checkwise.store.pruning import Pruning, plan_pruning
 from checkwise.store.retention import KeepEvery, KeepFeasible, KeepLast, Policy
 from checkwise.store.safe_read import has_file
-from checkwise.text import counted
+from checkwise.text import bytes_shown, counted
 
 
 @with_groups
@@ -194,7 +194,7 @@ def _show(chosen: Selection | None, plan: Pruning, run: Path, *, applied: bool) 
         (
             str(saved.step),
             *((accuracy.get(saved.step, "-"),) * bool(accuracy)),
-            _size(saved.bytes),
+            bytes_shown(saved.bytes),
             f"stays: {saved.why}" if saved.why else "deleted" if applied else "can go",
             _below(saved.path, run),
         )
@@ -210,11 +210,13 @@ def _show(chosen: Selection | None, plan: Pruning, run: Path, *, applied: bool) 
         stay = "The only checkpoint stays" if there == 1 else f"All {there} checkpoints stay"
         out.print(f"{stay}: nothing to delete.")
     elif applied:
-        out.print(f"Deleted {gone} of {counted(there, 'checkpoint')}: {_size(plan.bytes)} freed.")
+        out.print(
+            f"Deleted {gone} of {counted(there, 'checkpoint')}: {bytes_shown(plan.bytes)} freed."
+        )
     else:
         out.print(
-            f"{gone} of {counted(there, 'checkpoint')} can go, which frees {_size(plan.bytes)}. "
-            "Nothing was deleted: add --apply."
+            f"{gone} of {counted(there, 'checkpoint')} can go, which frees "
+            f"{bytes_shown(plan.bytes)}. Nothing was deleted: add --apply."
         )
 
 
@@ -224,14 +226,6 @@ def _accuracies(chosen: Selection | None) -> dict[int, str]:
     steps = chosen.trajectory.steps.tolist()
     values = chosen.columns["accuracy"].tolist()
     return {step: f"{100 * value:.2f}" for step, value in zip(steps, values, strict=True)}
-
-
-def _size(size: int) -> str:
-    """Bytes for people, in powers of 1000 as disks are sold."""
-    for power, unit in ((9, "GB"), (6, "MB"), (3, "kB")):
-        if size >= 10**power:
-            return f"{size / 10**power:.1f} {unit}"
-    return counted(size, "byte")
 
 
 def _below(path: Path, run: Path) -> str:

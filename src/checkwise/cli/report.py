@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from checkwise.cli import printing
+from checkwise.cli import browser, printing
 from checkwise.cli.compare import Reference, Role, names
 from checkwise.cli.imported_beside import cohort_beside
 from checkwise.cli.importing import ImportTo, cohort_at
@@ -40,6 +40,7 @@ def command(
     inputs: InputOptions,
     role: Role = None,
     cohort: ImportTo = None,
+    show: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
 ) -> None:
     """Write one HTML file that opens offline: the answer first, then what it rests on."""
     printing.refuse_to_overwrite(path, output, make_folder=True)
@@ -58,6 +59,8 @@ def command(
     else:
         write_report(run, output, rule=rule, **choosing)
     printing.console().print(f"The page is {output.resolve()}")
+    if show:
+        browser.show(output)
 
 
 def _was_imported(path: Path) -> bool:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from checkwise.cli import bound, printing
+from checkwise.cli import bound, browser, printing
 from checkwise.cli.input_options import InputOptions
 from checkwise.cli.option_groups import with_groups
 from checkwise.cli.options import AsJson, ValidationSet
+from checkwise.cli.picture import picture
 from checkwise.cli.printing import csv_text
 from checkwise.cli.rule_options import RuleName, RunRuleOptions
 from checkwise.errors import InputError
@@ -70,6 +71,17 @@ def command(
         Path | None,
         typer.Option("--out", "--output", "-o", help="Also write the result: .json or .csv."),
     ] = None,
+    plot: Annotated[
+        bool | None,
+        typer.Option(
+            "--plot/--no-plot",
+            help="Draw the scores of one run, the tolerance and the choice. [default: in a "
+            "terminal]",
+        ),
+    ] = None,
+    show: Annotated[
+        bool, typer.Option("--open", help="Open the page of one run in the browser.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Choose a checkpoint of every run in PATH by its validation results, and say where it is."""
@@ -88,7 +100,7 @@ def command(
     if as_json:
         print(json.dumps(record(chosen, level, stated, sureness), allow_nan=False))
     elif len(chosen) == 1:
-        _show_one(next(iter(chosen.values())), level, stated)
+        _show_one(next(iter(chosen.values())), level, stated, plot=plot)
     else:
         _show_many(chosen, _usual(runs, options.weighting))
         if stated:
@@ -97,6 +109,8 @@ def command(
         printing.console().print(f"{f'{key.label}: ' if len(chosen) > 1 else ''}{said}")
     if out is not None and not as_json:
         printing.console().print(f"Written to {out}.")
+    if show:
+        browser.show_run(chosen, rule, asked)
 
 
 def _params(options: RunRuleOptions) -> dict[str, Any]:
@@ -141,9 +155,13 @@ def record(
     }
 
 
-def _show_one(selection: Selection, alpha: float, stated: bool) -> None:
+def _show_one(
+    selection: Selection, alpha: float, stated: bool, *, plot: bool | None = None
+) -> None:
     out = printing.console()
     out.print(headline(selection))
+    if plot or (plot is None and out.is_terminal):
+        out.print(picture(selection, out.width, encoding=out.encoding))
     if first := warning(selection):
         out.print(first)
     for note in selection.trajectory.notes:

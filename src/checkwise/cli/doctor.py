@@ -1,0 +1,166 @@
+"""``checkwise doctor``: what is installed, what is missing, and what would be used."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+from typing import Any
+
+import typer
+
+import checkwise
+from checkwise.cli import printing
+from checkwise.cli.options import AsJson
+from checkwise.data.cache import cache_dir
+from checkwise.entry_points import offered
+from checkwise.errors import CheckwiseError, InputError
+from checkwise.sweep.executors import ExecutorSettings, worker_count
+from checkwise.text import bytes_shown
+
+REQUIREMENT = re.compile(
+    r"(?P<name>[A-Za-z0-9._-]+)(?P<bounds>[^;]*)(?:;.*extra == ['\"](?P<extra>[^'\"]+))?"
+)
+AT_LEAST = re.compile(r">=\s*([0-9.]+)")
+
+
+@dataclass(frozen=True)
+class Package:
+    """One requirement: the version that is there, if any, and the oldest that will do."""
+
+    name: str
+    extra: str
+    installed: str | None
+    least: str
+
+    @property
+    def too_old(self) -> bool:
+        """Whether it is there, but older than what is asked for."""
+        return self.installed is not None and _numbers(self.installed) < _numbers(self.least)
+
+    @property
+    def fine(self) -> bool:
+        """Whether it can be used."""
+        return self.installed is not None and not self.too_old
+
+    def __str__(self) -> str:
+        if self.installed is None:
+            return f"{self.name} missing"
+        return f"{self.name} {self.installed}" + f" (needs {self.least})" * self.too_old
+
+
+def command(as_json: AsJson = False) -> None:
+    """Show versions, extras, caches and cores. Exit code 1 if something that is needed is wrong."""
+    packages = list(_packages())
+    facts = _machine()
+    wrong = [package for package in packages if not package.extra and not package.fine]
+    if as_json:
+        extras = [asdict(package) | {"fine": package.fine} for package in packages]
+        print(json.dumps({"schema": 1, **facts, "packages": extras, "fine": not wrong}))
+    else:
+        _show(facts, packages, wrong)
+    if wrong:
+        raise typer.Exit(1)
+
+
+def _packages() -> Iterator[Package]:
+    """What the installed distribution asks for."""
+    for text in _requirements():
+        found = REQUIREMENT.match(text)
+        if found is None or found["name"] == "checkwise":
+            continue
+        least = AT_LEAST.search(found["bounds"])
+        yield Package(
+            found["name"],
+            found["extra"] or "",
+            _installed(found["name"]),
+            least[1] if least else "",
+        )
+
+
+def _requirements() -> list[str]:
+    try:
+        return requires("checkwise") or []
+    except PackageNotFoundError as error:
+        raise InputError(
+            "Expected an installed checkwise, but it runs from its source code alone: "
+            "pip install -e . in that folder."
+        ) from error
+
+
+def _installed(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", text.partition("+")[0])[:3])
+
+
+def _machine() -> dict[str, Any]:
+    return {
+        "checkwise": checkwise.__version__,
+        "from": str(Path(checkwise.__file__).parent),
+        "python": platform.python_version(),
+        "executable": sys.executable,
+        "system": f"{platform.system()} {platform.release()}, {platform.machine()}",
+        "workers": worker_count(ExecutorSettings()),
+        "cache": _cache(),
+        "settings": {n: v for n, v in sorted(os.environ.items()) if n.startswith("CHECKWISE_")},
+        "offered": {"rules": sorted(offered("rules")), "metrics": sorted(offered("metrics"))},
+    }
+
+
+def _cache() -> dict[str, Any]:
+    try:
+        folder = cache_dir()
+    except CheckwiseError as error:
+        return {"folder": None, "fault": str(error)}
+    sizes = [file.stat().st_size for file in folder.rglob("*") if file.is_file()]
+    return {"folder": str(folder), "files": len(sizes), "bytes": sum(sizes)}
+
+
+def _show(facts: dict[str, Any], packages: list[Package], wrong: list[Package]) -> None:
+    out = printing.console()
+    out.print(f"checkwise {facts['checkwise']} in {facts['from']}")
+    out.print(f"Python {facts['python']} ({facts['executable']}), {facts['system']}")
+    core = [package for package in packages if not package.extra]
+    out.print(f"needs: {', '.join(map(str, core))}")
+    out.print()
+    out.print(printing.table(("extra", "state", "packages"), list(_extras(packages)), left=_LEFT))
+    out.print()
+    cache = facts["cache"]
+    if cache["folder"] is None:
+        out.print(f"cache: {cache['fault']}")
+    else:
+        size = bytes_shown(cache["bytes"])
+        out.print(f"cache: {cache['folder']}, {size} in {cache['files']} files")
+    out.print(f"sweep would use {facts['workers']} workers, one per core")
+    for name, value in facts["settings"].items():
+        out.print(f"set: {name}={value}")
+    for kind, names in facts["offered"].items():
+        if names:
+            out.print(f"{kind} of installed packages: {', '.join(names)}")
+    for package in wrong:
+        out.print(f"wrong: {package}: pip install --upgrade checkwise")
+    if not wrong:
+        out.print("Everything that checkwise needs is there.")
+
+
+_LEFT = ("extra", "state", "packages")
+
+
+def _extras(packages: list[Package]) -> Iterator[tuple[str, str, str]]:
+    for extra in dict.fromkeys(package.extra for package in packages if package.extra):
+        own = [package for package in packages if package.extra == extra]
+        fine = all(package.fine for package in own)
+        state = "ready" if fine else f"pip install 'checkwise[{extra}]'"
+        yield extra, state, ", ".join(map(str, own))

@@ -1,0 +1,75 @@
+"""``checkwise doctor`` names what is missing or too old, and says where things are."""
+
+from __future__ import annotations
+
+import json
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from checkwise.cli import doctor
+from tests.cli.test_select import run
+
+NEEDS = ["numpy>=1.26", "scipy>=1.11.1; extra == 'study'", 'absent>=2; extra == "timm"']
+
+
+@pytest.fixture(autouse=True)
+def requirements(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    asked = [*NEEDS]
+    monkeypatch.setattr(doctor, "requires", lambda name: asked)
+    monkeypatch.setenv("CHECKWISE_CACHE", str(tmp_path / "cache"))
+    return asked
+
+
+def test_what_is_there_and_what_is_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "x").write_bytes(b"12345")
+    assert run("doctor") == 0
+    said = capsys.readouterr().out
+    assert f"numpy {metadata.version('numpy')}" in said
+    assert "study  ready" in said
+    assert "pip install 'checkwise[timm]'  absent missing" in said
+    assert "5 bytes in 1 files" in said
+    assert f"set: CHECKWISE_CACHE={tmp_path / 'cache'}" in said
+    assert said.splitlines()[-1] == "Everything that checkwise needs is there."
+
+
+def test_json_says_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("doctor", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["fine"] is True
+    states = {package["name"]: (package["extra"], package["fine"]) for package in found["packages"]}
+    assert states == {"numpy": ("", True), "scipy": ("study", True), "absent": ("timm", False)}
+
+
+def test_a_package_that_is_too_old_is_wrong(
+    requirements: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    requirements[0] = "numpy>=99"
+    assert run("doctor") == 1
+    assert f"wrong: numpy {metadata.version('numpy')} (needs 99)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("installed", "least", "too_old"),
+    [
+        ("1.9.0", "1.10", True),
+        ("2.13.0+cpu", "2.4", False),
+        ("3", "3.0.1", True),
+        (None, "1", False),
+    ],
+)
+def test_versions_are_compared_as_numbers(installed: str, least: str, too_old: bool) -> None:
+    assert doctor.Package("x", "", installed, least).too_old is too_old
+
+
+def test_a_cache_that_cannot_be_written_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("CHECKWISE_CACHE", str(tmp_path / "file" / "cache"))
+    assert run("doctor") == 0
+    assert "cache: Expected a cache folder that can be written" in capsys.readouterr().out
