@@ -49,7 +49,7 @@ def test_columns_of_accuracy_are_absent() -> None:
 
 
 def test_what_works_is_listed() -> None:
-    assert usable_rules(["nll", "ece"]) == ["pure-ece", "pure-nll"]
+    assert usable_rules(["nll", "ece"]) == ["pure-ece", "pure-nll", "last"]
     run = run_of(nll=[0.5, 0.3, 0.4])
     with pytest.raises(cw.MissingMetricError, match=r"needs accuracy.*Rules that work: pure-nll"):
         cw.select(run, "ac-nll")

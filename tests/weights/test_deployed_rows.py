@@ -11,14 +11,19 @@ import torch
 
 import checkwise as cw
 from checkwise.deployed import load
+from checkwise.records import RunKey
 from checkwise.store.cohort import open_cohort
 from checkwise.study import Cohort
+from checkwise.weights.deployed_rows import ADVISED
 from checkwise.weights.derived import folder_of
 from checkwise.weights.evaluate import OpenRun, open_data, open_run
+from checkwise.weights.recipe import StoredRun
+from tests.study.cohorts import WrittenRun, write_cohort
 from tests.weights.cohorts import copied, derive
 
 WAYS: dict[str, dict[str, Any]] = {
     "deploy": {},
+    "deploy-mean-probs": {"average": "probabilities", "members": "all", "delta_pp": 30},
     "deploy-mean-probs-5": {"average": "probabilities", "members": 5, "delta_pp": 30},
 }
 
@@ -70,3 +75,32 @@ def test_a_row_is_what_deploy_writes(name: str, cohort: Path, tmp_path: Path) ->
         assert row["target_accuracy"] == pytest.approx(report.accuracy)
         assert folder_of(cohort, name, made.run).is_dir()
         assert any("ts-soften" in note for note in made.notes)
+
+
+def stored(tmp_path: Path, correct: list[int], n: int = 200) -> list[StoredRun]:
+    run = WrittenRun(
+        RunKey("PACS", "ERM", ("sketch",), 0, 0),
+        (100, 200, 300),
+        correct,
+        {"nll": (0.9, 0.5, 0.4), "cwece": (0.5, 0.2, 0.1)},
+        (40, 50, 50),
+        {},
+        n=n,
+    )
+    cohort = write_cohort(tmp_path / "c", [run])
+    return [StoredRun(cohort, run.key, cohort / "runs" / str(run.key))]
+
+
+@pytest.mark.parametrize(
+    ("correct", "steps", "why"),
+    [
+        ([150, 190, 190], [200, 300], "two are near the best: their average"),
+        ([150, 170, 190], [300], "one is near the best: the choice"),
+        ([150, 199, 199], [200], "two errors are left: the earliest near the best"),
+    ],
+)
+def test_advised_takes_what_the_run_allows(
+    tmp_path: Path, correct: list[int], steps: list[int], why: str
+) -> None:
+    plan = ADVISED.plan(stored(tmp_path, correct), ADVISED.params)
+    assert plan.inputs["steps"] == steps, why

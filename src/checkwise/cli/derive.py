@@ -219,9 +219,10 @@ def _what(record: Derived) -> str:
         return f"some of {len(inputs['offered'])} steps"
     if "steps" not in inputs:
         return "every update"
+    times_taken = inputs.get("multiplicities", [1] * len(inputs["steps"]))
     steps = [
         f"{step}×{times}" if times > 1 else str(step)
-        for step, times in zip(inputs["steps"], inputs["multiplicities"], strict=True)
+        for step, times in zip(inputs["steps"], times_taken, strict=True)
     ]
     shown = steps if len(steps) <= 8 else [*steps[:6], "…", steps[-1]]
     return f"{len(steps)} {'step' if len(steps) == 1 else 'steps'}: {', '.join(shown)}"

@@ -60,6 +60,7 @@ COMMANDS: dict[str, tuple[tuple[str, str, str], ...]] = {
     "Study": (
         ("import", "importing.command", "Make a study of logs or a table you have."),
         ("preregister", "preregister.command", "Register a choice before looking."),
+        ("registered", "registered.command", "Show the contrasts that were registered."),
         ("compare", "compare.command", "Compare rules on held-out domains."),
         ("tables", "tables.command", "Write the tables of a study."),
         ("figures", "figures.command", "Draw the figures of a study."),

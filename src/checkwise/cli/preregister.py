@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -21,6 +21,7 @@ from checkwise.cli.compare import (
 from checkwise.cli.importing import ImportTo, cohort_at
 from checkwise.cli.option_groups import with_groups
 from checkwise.cli.options import AsJson
+from checkwise.cli.registered import code_line
 from checkwise.cli.rule_options import RuleOptions
 from checkwise.errors import InputError
 from checkwise.metrics import METRICS
@@ -32,11 +33,20 @@ from checkwise.store.hash_chain import Line
 from checkwise.store.registration import LOG, register
 from checkwise.study import Cohort
 from checkwise.study.cohort import MAIN_METRICS
+from checkwise.study.contrast_set import ContrastSet, read_contrasts
 from checkwise.study.imported import OUTSIDE_THE_SEAL
 from checkwise.study.methods import Method, with_shared
 from checkwise.study.registered import Registered, registered_last
 from checkwise.study.registered_choice import SCOPE, choice_of
+from checkwise.study.registered_contrasts import register_set
 from checkwise.tables import TABLES
+from checkwise.text import counted, listed
+
+EQUALLY: Final = {"weights": "equal", "worst_domain": False}
+LATE: Final = (
+    "Held-out results of this cohort had been opened before: a registration now does not make them "
+    "independent evidence."
+)
 
 
 @with_groups
@@ -63,17 +73,33 @@ def command(
     tables: Annotated[
         str, typer.Option(help="Tables that will be shown, comma separated.")
     ] = "main",
+    contrasts: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.toml",
+            help="Register the contrasts of this file instead; `checkwise registered` shows them.",
+        ),
+    ] = None,
     cohort: ImportTo = None,
     as_json: AsJson = False,
 ) -> None:
     """Record a rule, its parameters and the source journals before held-out results are opened.
 
     The record goes to registrations.jsonl in the cohort and is never changed; `compare` and the
-    page say whether what they show was registered before.
+    page say whether what they show was registered before. A file of contrasts registers several
+    tests at once, with the direction that is hoped for.
     """
     options.load_plugins()
     params = options.params
     study = Cohort.open(cohort_at(path, cohort))
+    if contrasts is not None:
+        if rule or metrics or params or options.weighting != EQUALLY or scope != SCOPE:
+            raise InputError(
+                "Expected --contrasts alone, because its file names rules, metrics and parameters, "
+                "but got other options of a choice as well: leave them out."
+            )
+        _register_contrasts(study, read_contrasts(contrasts), as_json)
+        return
     named = study.usual_rule if rule is None else rule
     if reference == named:
         raise InputError(
@@ -111,6 +137,45 @@ def command(
         printing.console().print(OUTSIDE_THE_SEAL)
 
 
+def _register_contrasts(study: Cohort, fixed: ContrastSet, as_json: bool) -> None:
+    found = register_set(study, fixed)
+    if as_json:
+        print(
+            json.dumps(
+                {
+                    **fixed.as_dict(),
+                    "digest": found.digest,
+                    "state": found.standing.state,
+                    "runs": found.runs,
+                    "planned": found.planned,
+                    "places": found.places,
+                    "code": found.code,
+                }
+            )
+        )
+        return
+    out = printing.console()
+    tested = [f"{name} ({len(family)})" for name, family in fixed.families.items()]
+    estimates = sum(not one.family for one in fixed.contrasts)
+    out.print(
+        f"{counted(len(fixed.contrasts), 'contrast')} on {counted(len(found.places), 'place')}: "
+        f"tested in {listed(tested) or 'no family'}, {counted(estimates, 'estimate')} only; "
+        f"{found.standing}"
+    )
+    out.print(
+        f"{found.runs} of {counted(found.planned, 'planned run')} are finished; their source "
+        f"journals are part of the record in {study.path}/{LOG}."
+    )
+    out.print(code_line(found.code))
+    _say_digest(study.path, found.digest)
+    if found.to_make:
+        made = ",".join(found.to_make)
+        out.print(f"Still to be made: checkwise derive {study.path} --method {made}")
+    out.print(f"Once every run is finished: checkwise registered {study.path}")
+    if found.standing.state == "late":
+        out.print(LATE)
+
+
 def _check(
     row: Method,
     metrics: Sequence[str],
@@ -139,16 +204,18 @@ def _say(path: Path, rule: str, line: Line, registration: Registered) -> None:
     out.print(f"{rule}: {registration}")
     journals = len(line.content["journals"])
     out.print(f"{journals} source journals are part of the record in {path}/{LOG}.")
-    out.print(f"Digest: {line.digest}")
+    _say_digest(path, line.digest)
+    if registration.earlier:
+        out.print("The first registration of a choice is the one that `compare` goes by.")
+    if registration.state == "late":
+        out.print(LATE)
+
+
+def _say_digest(path: Path, digest: str) -> None:
+    out = printing.console()
+    out.print(f"Digest: {digest}")
     out.print(
         "The log alone proves no date: keep the digest in a commit message, a signed tag or a "
         "timestamp elsewhere."
     )
-    out.print(f"To check it later: checkwise verify {path} --registered {line.digest}")
-    if registration.earlier:
-        out.print("The first registration of a choice is the one that `compare` goes by.")
-    if registration.state == "late":
-        out.print(
-            "Held-out results of this cohort had been opened before: a registration now does not "
-            "make them independent evidence."
-        )
+    out.print(f"To check it later: checkwise verify {path} --registered {digest}")

@@ -1,7 +1,7 @@
 """The rules that come with checkwise: the family of AC, and baselines to compare it with.
 
 ``source-acc`` looks at accuracy alone. ``ac-early`` and ``ac-random`` share AC's feasible set and
-ignore its objectives. ``pure-…`` and ``wald`` have no tolerance.
+ignore its objectives. ``pure-…`` and ``wald`` have no tolerance. ``last`` looks at nothing.
 """
 
 from __future__ import annotations
@@ -60,6 +60,11 @@ def pure(table: Columns, *, metric: str) -> Ranking:
     Uniform predictions are perfectly calibrated, so ECE and CwECE alone tend to choose step 0.
     """
     return Ranking(table.error(metric), ~table["diverged"])
+
+
+def last(table: Columns) -> Ranking:
+    """The last checkpoint that did not diverge: what one has without choosing."""
+    return Ranking(-table["step"].astype(np.float64), ~table["diverged"])
 
 
 def wald(table: Columns, *, threshold_pp: Points | None = None) -> Ranking:
@@ -162,6 +167,15 @@ def _register_built_in() -> None:
             "smallest ece among checkpoints with at least threshold_pp accuracy",
             wald,
             needs=("ece",),
+        )
+    )
+    register(
+        Rule(
+            "last",
+            "the last checkpoint, whatever its metrics",
+            last,
+            needs_accuracy=False,
+            leaves_ties=False,
         )
     )
 

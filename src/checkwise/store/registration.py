@@ -1,8 +1,9 @@
 """The log of a cohort's registrations and of the first opening of its held-out results.
 
 It lies beside ``cohort.json`` and only grows. A line is a registration (a rule, its parameters, the
-tables that will be shown, the hashes of the source journals) or the mark of the first opening. Each
-line names the digest of the one before it (see :mod:`checkwise.store.hash_chain`).
+tables that will be shown, the hashes of the source journals), a set of contrasts that was fixed
+together, or the mark of the first opening. Each line names the digest of the one before it (see
+:mod:`checkwise.store.hash_chain`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from checkwise.store import layout
 from checkwise.store.atomic_write import StoreError, disk_remedy, writing
 from checkwise.store.attempts import latest
 from checkwise.store.cohort import is_cohort, open_cohort
-from checkwise.store.done import fingerprint
+from checkwise.store.done import fingerprint, finished
 from checkwise.store.hash_chain import (
     Line,
     append_line,
@@ -32,6 +33,7 @@ from checkwise.store.safe_read import has_file
 
 LOG: Final = layout.REGISTRATIONS
 REGISTRATION: Final = "registration"
+CONTRASTS: Final = "contrasts"
 OPENED: Final = "opened"
 _MARKED: dict[Path, tuple[int, ...]] = {}  # logs with the mark, as this process last saw them
 
@@ -69,6 +71,24 @@ def register(cohort: Path, choice: Mapping[str, Any]) -> Line:
     content = {"choice": dict(choice), "journals": source_hashes(cohort)}
     with writing(Path(cohort)):
         line = append_line(Path(cohort) / LOG, _entry(REGISTRATION, content))
+    assert line is not None
+    return line
+
+
+def register_contrasts(
+    cohort: Path, contrasts: Mapping[str, Any], facts: Mapping[str, Any]
+) -> Line:
+    """Add a registration of several contrasts at once, with ``facts`` that its digest covers too.
+
+    The hashes are of the source journals of runs that are finished; others still grow.
+    """
+    _checked(Path(cohort) / LOG)
+    record = open_cohort(cohort)
+    done = {folder.name for folder in record.runs.values() if finished(folder)}
+    journals = {run: digest for run, digest in source_hashes(cohort).items() if run in done}
+    content = {"contrasts": dict(contrasts), **facts, "journals": journals}
+    with writing(Path(cohort)):
+        line = append_line(Path(cohort) / LOG, _entry(CONTRASTS, content))
     assert line is not None
     return line
 
@@ -145,18 +165,31 @@ def _state(path: Path) -> tuple[int, ...] | None:
 
 def _fault(entry: Mapping[str, Any]) -> str:
     """What is wrong with an entry that has its place in the chain; empty if nothing is."""
-    if entry.get("kind") not in (REGISTRATION, OPENED):
+    if entry.get("kind") not in (REGISTRATION, CONTRASTS, OPENED):
         return f"is neither a {REGISTRATION} nor the mark of an opening"
     if not _is_date(entry.get("at")):
         return "has no date"
     if entry["kind"] == OPENED:
         return ""
+    if entry["kind"] == CONTRASTS:
+        return _contrasts_fault(entry)
     choice = entry.get("choice")
     if not isinstance(choice, dict) or not isinstance(choice.get("rule"), str):
         return "registers no choice"
     for name in ("metrics", "tables"):
         if not _texts(choice.get(name, [])):
             return f"has {name} that are not a list of names"
+    return _journals_fault(entry)
+
+
+def _contrasts_fault(entry: Mapping[str, Any]) -> str:
+    contrasts = entry.get("contrasts")
+    if not isinstance(contrasts, dict) or not isinstance(contrasts.get("contrast"), list):
+        return "registers no contrasts"
+    return _journals_fault(entry)
+
+
+def _journals_fault(entry: Mapping[str, Any]) -> str:
     journals = entry.get("journals")
     if not isinstance(journals, dict) or not _texts(list(journals.values())):
         return "has no hashes of source journals"

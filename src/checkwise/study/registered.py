@@ -12,7 +12,14 @@ from typing import Any, Literal
 from checkwise.errors import InputError
 from checkwise.selection.default_rule import REFERENCE
 from checkwise.store.cohort import is_cohort
-from checkwise.store.registration import OPENED, REGISTRATION, read_lines, source_hashes
+from checkwise.store.registration import (
+    CONTRASTS,
+    OPENED,
+    REGISTRATION,
+    read_lines,
+    source_hashes,
+)
+from checkwise.study.contrast_set import PlannedContrast, parse_contrasts
 from checkwise.study.methods import Method, method
 from checkwise.study.registered_choice import choice_of, same_choice
 from checkwise.text import counted, listed
@@ -124,6 +131,9 @@ def registered_as(path: Path, digest: str) -> tuple[str, Registered]:
         return "", _unknown(path, error)
     entries = [line.content for line in lines]
     for place, line in enumerate(lines):
+        if line.digest == wanted and line.content["kind"] == CONTRASTS:
+            title = str(line.content["contrasts"].get("title", "")) or "a set of contrasts"
+            return title, standing_at(path, entries, place)
         if line.digest == wanted and line.content["kind"] == REGISTRATION:
             alike = _same_choices(entries, line.content["choice"])
             return str(line.content["choice"]["rule"]), _standing(path, entries, alike, place)
@@ -134,13 +144,60 @@ def _look_up(
     path: Path, choice: Mapping[str, Any], metrics: Sequence[str], *, which: int
 ) -> Registered:
     try:
-        entries = [line.content for line in read_lines(path)]
+        entries = _with_contrasts([line.content for line in read_lines(path)])
     except InputError as error:
         return _unknown(path, error)
     alike = _same_choices(entries, choice)
     if not alike:
         return Registered("none", opened=_opening(entries)[1])
     return _standing(path, entries, alike, alike[which], metrics=metrics)
+
+
+def standing_at(path: Path, entries: Sequence[Mapping[str, Any]], place: int) -> Registered:
+    """What the log says about the set of contrasts at ``place``: when, and what changed since."""
+    first, opened = _opening(entries)
+    entry = entries[place]
+    same = [
+        i
+        for i, other in enumerate(entries)
+        if other["kind"] == CONTRASTS and other["contrasts"] == entry["contrasts"]
+    ]
+    others = [e for e in entries[:first] if e["kind"] in (REGISTRATION, CONTRASTS)]
+    changed, added = _since(path, entry)
+    return Registered(
+        state="before" if place < first else "late",
+        at=entry["at"],
+        opened=opened,
+        changed=changed,
+        added=added,
+        others=sum(e.get("contrasts") != entry["contrasts"] for e in others),
+        earlier=entries[same[0]]["at"] if place > same[0] else "",
+    )
+
+
+def _since(path: Path, entry: Mapping[str, Any]) -> tuple[int, int]:
+    """Source journals that changed or are gone since a registration, and those added."""
+    now, then = source_hashes(path), entry["journals"]
+    changed = sum(now.get(run) != digest for run, digest in then.items())
+    return changed, sum(run not in then for run in now)
+
+
+def _with_contrasts(entries: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The log with every contrast of a set as a registration of its own."""
+    every: list[Mapping[str, Any]] = []
+    for entry in entries:
+        if entry["kind"] != CONTRASTS:
+            every.append(entry)
+            continue
+        fixed = parse_contrasts(entry["contrasts"], "the log")
+        every += [
+            {**entry, "kind": REGISTRATION, "choice": _choice(one)} for one in fixed.contrasts
+        ]
+    return every
+
+
+def _choice(one: PlannedContrast) -> dict[str, Any]:
+    return {**choice_of(one.row, reference=one.against), "metrics": list(one.metrics)}
 
 
 def _unknown(path: Path, error: InputError) -> Registered:
@@ -176,13 +233,13 @@ def _standing(
     choice = entry["choice"]
     same_side = [entries[i]["choice"] for i in alike if (i < first) == (place < first)]
     before = [e["choice"] for e in entries[:first] if e["kind"] == REGISTRATION]
-    now, then = source_hashes(path), entry["journals"]
+    changed, added = _since(path, entry)
     return Registered(
         state="before" if place < first else "late",
         at=entry["at"],
         opened=opened,
-        changed=sum(now.get(run) != digest for run, digest in then.items()),
-        added=sum(run not in then for run in now),
+        changed=changed,
+        added=added,
         others=len(_distinct(other for other in before if not same_choice(other, choice))),
         tables=tuple(entry["choice"].get("tables", ())),
         earlier=entries[alike[0]]["at"] if place > alike[0] else "",

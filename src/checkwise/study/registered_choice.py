@@ -41,8 +41,8 @@ def choice_of(
     """
     check_weighting(weights, worst_domain)
     chosen, against = method(row), method(reference)
-    params = _params(chosen)
-    differing = {k: v for k, v in _params(against).items() if k not in params or params[k] != v}
+    params = params_of(chosen)
+    differing = {k: v for k, v in params_of(against).items() if k not in params or params[k] != v}
     return {
         "rule": chosen.name,
         "params": params,
@@ -71,7 +71,8 @@ def _comparable(part: str, value: Any) -> Any:
     return value
 
 
-def _params(row: Method) -> dict[str, Any]:
+def params_of(row: Method) -> dict[str, Any]:
+    """Every parameter of a row as the log keeps it."""
     if row.rule is None:
         return {name: _as_logged(name, value) for name, value in sorted(row.params.items())}
     complete = row.rule.complete(row.own_params)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from importlib import resources
@@ -15,7 +14,7 @@ from checkwise.store.validation import SPLIT_BY, SplitBy
 from checkwise.sweep.executors import ExecutorSettings
 from checkwise.sweep.executors.table import parse_executor
 from checkwise.sweep.study import OWN, DataSpec, Fixed, Role, Study
-from checkwise.sweep.toml_table import Key, TomlTable, near
+from checkwise.sweep.toml_table import Key, TomlTable, near, read_toml
 from checkwise.text import is_plain
 from checkwise.train.config import (
     AVERAGES,
@@ -32,7 +31,6 @@ from checkwise.train.config import (
 )
 from checkwise.train.hparams import Hyperparameter, LogUniform
 
-LARGEST_FILE = 1 << 20  # bytes; a study file has a few thousand
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
 
 
@@ -64,19 +62,7 @@ def _read(source: Path | str) -> tuple[Path, dict[str, Any]]:
                 f"{str(source)!r}: {near(source, known)}."
             )
         path = known[str(source)]
-    try:
-        with path.open("rb") as opened:
-            content = opened.read(LARGEST_FILE + 1)
-        if len(content) > LARGEST_FILE:
-            raise ValueError(f"more than {LARGEST_FILE >> 20} MiB")
-        values = tomllib.loads(content.decode())
-    # Also an integer of thousands of digits, or brackets that are nested too deep.
-    except (OSError, ValueError, RecursionError) as error:
-        reason = getattr(error, "strerror", None) or " ".join(str(error).split())[:120]
-        raise InputError(
-            f"Expected a study file in TOML, but got: {reason} in {path}: correct it."
-        ) from None
-    return path, values
+    return path, read_toml(path)
 
 
 def parse_study(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import difflib
 import json
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from checkwise.errors import InputError
@@ -13,6 +15,7 @@ from checkwise.text import is_plain
 from checkwise.text import shown as value_shown
 
 LONGEST_NAME = 100
+LARGEST_FILE = 1 << 20  # bytes; a study file has a few thousand
 LARGEST = 100_000_000  # a larger schedule, width or seed is a typing error
 
 
@@ -213,6 +216,22 @@ class TomlTable:
         self._keys.append(Key(self._name, key, wanted, shown, means))
         self._known.append(key)
         return self._values.get(key, default)
+
+
+def read_toml(path: Path, what: str = "a study file") -> dict[str, Any]:
+    """The values of a file in TOML; ``what`` it should be, for the error where it is not."""
+    try:
+        with path.open("rb") as opened:
+            content = opened.read(LARGEST_FILE + 1)
+        if len(content) > LARGEST_FILE:
+            raise ValueError(f"more than {LARGEST_FILE >> 20} MiB")
+        return tomllib.loads(content.decode())
+    # Also an integer of thousands of digits, or brackets that are nested too deep.
+    except (OSError, ValueError, RecursionError) as error:
+        reason = getattr(error, "strerror", None) or " ".join(str(error).split())[:120]
+        raise InputError(
+            f"Expected {what} in TOML, but got: {reason} in {path}: correct it."
+        ) from None
 
 
 def near(name: object, known: Iterable[str]) -> str:

@@ -17,6 +17,7 @@ from checkwise.calibrators.registry import DEFAULT
 from checkwise.selection import select
 from checkwise.selection.default_rule import DEFAULT_RULE
 from checkwise.selection.members import MEMBERS_DELTA_PP
+from checkwise.selection.saturation import FEW_ERRORS, SAFER
 from checkwise.weights import members_mean
 from checkwise.weights.feasible_mean import make_probabilities
 from checkwise.weights.recipe import Model, Plan, Recipe, StoredRun
@@ -32,6 +33,25 @@ def plan_choice(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
     (run,) = runs
     step = select(run.trajectory, params["rule"]).step
     return Plan({"steps": [step], "source.jsonl": run.source_digest})
+
+
+def plan_advised(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
+    """What `advise` puts first for a run with weights and logits.
+
+    The average; the choice of a rule where no other checkpoint is near the best; and the earliest
+    one near the best where validation is saturated.
+    """
+    (run,) = runs
+    chosen = select(run.trajectory, params["rule"])
+    validation = chosen.saturation
+    if validation is not None and validation.errors <= params["few_errors"]:
+        step = select(run.trajectory, params["safer"]).step
+        notes = ("validation is saturated: the earliest near the best",)
+        return Plan({"steps": [step], "source.jsonl": run.source_digest}, notes)
+    average = members_mean.plan(runs, params)
+    if len(average.inputs["steps"]) > 1:
+        return average
+    return plan_choice(runs, params)
 
 
 def make(
@@ -63,4 +83,18 @@ MEAN_PROBS = Recipe(
     members_mean.plan,
     make,
     {"delta_pp": MEMBERS_DELTA_PP, "k": FEW, "calibrator": DEFAULT},
+)
+ALL_PROBS = MEAN_PROBS.variant(
+    f"what `deploy --average probabilities` writes with all members, with {DEFAULT}", k=None
+)
+ADVISED = Recipe(
+    "what `advise` puts first: deploy-mean-probs-5, or ac-early where validation is saturated",
+    plan_advised,
+    make,
+    {
+        **MEAN_PROBS.params,
+        "rule": DEFAULT_RULE,
+        "few_errors": FEW_ERRORS,
+        "safer": SAFER,
+    },
 )

@@ -1,0 +1,317 @@
+"""Contrasts that were fixed beforehand, computed: means by place, t over places, Holm, a verdict.
+
+A contrast of a family is *found* if its p-value, after Holm's correction over the family, is below
+0.05 in the hoped direction and its side condition holds; *contradicted* if it is below 0.05 in the
+other direction; otherwise *not found*, with the change that this design could have detected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import isnan
+from typing import Any, Literal
+
+import numpy as np
+
+from checkwise.errors import InputError
+from checkwise.records import RunKey
+from checkwise.statistics.bootstrap import LEVEL
+from checkwise.statistics.clusters import numbered
+from checkwise.statistics.equivalence import ALPHA, POWER, minimum_detectable_effect
+from checkwise.statistics.multiplicity import holm
+from checkwise.statistics.places import PlaceMeans, over_places
+from checkwise.study.cohort import Cohort
+from checkwise.study.compare import Differences, check_carried, higher_is_better, marked, scale
+from checkwise.study.contrast_set import ContrastSet, NotWorse, PlannedContrast
+from checkwise.study.methods import method
+from checkwise.study.outcome import FloatArray
+from checkwise.study.units import clusters
+from checkwise.text import listed
+from checkwise.weights.derived import read_record
+
+Verdict = Literal["found", "contradicted", "not found", "estimate only"]
+FEWEST_PLACES = 3  # fewer decide nothing
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A side condition: whether the interval over places stays clear of the margin."""
+
+    metric: str
+    margin: float
+    mean: float
+    low: float
+    high: float
+    holds: bool
+
+
+@dataclass(frozen=True)
+class ContrastResult:
+    """One contrast by place, on the reported scale.
+
+    Args:
+        planned: what was fixed beforehand.
+        by_place: the mean difference of each place's runs; of a contrast at the worst place, the
+            values of the two worst places, each under what it is of.
+        runs: pairs of runs; ``missing`` are finished runs without one, or not finite there.
+        mean, low, high: the mean over places, and its 95% t interval.
+        p, holm: two-sided p-value, and after Holm's correction; nan for an estimate only.
+        detectable: the change that would be found with 80% probability, at the strictest level of
+            Holm's method; nan for an estimate only.
+        new_low, new_high: where one new place of the same kind is expected, with 95%.
+        condition: the side condition, if there is one.
+        verdict: what it comes to.
+    """
+
+    planned: PlannedContrast
+    by_place: Mapping[str, float]
+    runs: int
+    missing: int
+    mean: float
+    low: float
+    high: float
+    p: float
+    holm: float
+    detectable: float
+    new_low: float
+    new_high: float
+    condition: Condition | None
+    verdict: Verdict
+
+    @property
+    def places(self) -> int:
+        """How many places have results."""
+        return 0 if self.planned.at != "mean" else len(self.by_place)
+
+    @property
+    def worst(self) -> tuple[str, float] | None:
+        """The place with the least favourable mean difference, and that difference."""
+        if not self.places:
+            return None
+        towards = -1 if self.planned.hoped == "higher" else 1
+        return max(self.by_place.items(), key=lambda item: towards * item[1])
+
+
+def check_contrasts(cohort: Cohort, fixed: ContrastSet) -> tuple[str, ...]:
+    """Refuse what the finished runs cannot give; held-out results stay closed.
+
+    Returns:
+        the methods that `checkwise derive` still has to make for some of these runs.
+    """
+    if not cohort.usable:
+        return tuple(row.name for row in fixed.rows if row.recipe is not None)
+    metrics = tuple(dict.fromkeys(m for one in fixed.contrasts for m in one.metrics))
+    made = [row.name for row in fixed.rows if row.recipe is not None]
+    to_make = tuple(name for name in made if not _made_for_all(cohort, name))
+    ready = [row for row in fixed.rows if row.name not in to_make]
+    check_carried(metrics, [cohort.outcomes(row, held_out=False) for row in ready])
+    return to_make
+
+
+def _made_for_all(cohort: Cohort, name: str) -> bool:
+    return all(read_record(cohort.path, name, key) is not None for key in cohort.usable)
+
+
+def contrast_results(cohort: Cohort, fixed: ContrastSet) -> tuple[ContrastResult, ...]:
+    """Every contrast of a set, in order; this opens held-out results.
+
+    Raises:
+        InputError: the runs cannot give one of them; then nothing is opened.
+    """
+    cohort.check_one_role()
+    to_make = check_contrasts(cohort, fixed)
+    if to_make:
+        raise InputError(
+            f"Expected results of {listed(to_make)} for all {len(cohort.usable)} runs of "
+            f"{cohort.path}, but some are missing: make them with `checkwise derive {cohort.path} "
+            f"--method {','.join(to_make)}`. Nothing was opened."
+        )
+    estimates = [_estimate(cohort, one) for one in fixed.contrasts]
+    for family in fixed.families.values():
+        places = [i for i, one in enumerate(fixed.contrasts) if one in family]
+        for i, result in zip(places, decided([estimates[i] for i in places]), strict=True):
+            estimates[i] = result
+    return tuple(estimates)
+
+
+def decided(family: Sequence[ContrastResult]) -> list[ContrastResult]:
+    """The contrasts of one family with corrected p-values, detectable changes and verdicts."""
+    # A contrast without a p-value still counts as one that was tested.
+    corrected = holm(np.array([1.0 if isnan(one.p) else one.p for one in family]))
+    return [
+        replace(
+            one,
+            holm=float(p),
+            detectable=_detectable(one, len(family)),
+            verdict=_verdict(one, float(p)),
+        )
+        for one, p in zip(family, corrected, strict=True)
+    ]
+
+
+def _verdict(one: ContrastResult, p: float) -> Verdict:
+    if one.places < FEWEST_PLACES or not p < ALPHA:
+        return "not found"
+    if (one.mean > 0) != (one.planned.hoped == "higher"):
+        return "contradicted"
+    return "found" if one.condition is None or one.condition.holds else "not found"
+
+
+def _estimate(cohort: Cohort, one: PlannedContrast) -> ContrastResult:
+    (changes,) = cohort.differences([one.row], one.against, metrics=one.metrics)
+    expected = set(cohort.usable)
+    if one.where is not None:
+        kept = _runs_where(cohort, one)
+        expected &= kept
+        changes = changes.among(np.array([key in kept for key in changes.keys], dtype=np.bool_))
+    if one.at == "worst place":
+        return _at_worst_place(one, changes, len(expected))
+    by_place, runs = _by_place(changes, one.metric)
+    condition = None if one.not_worse is None else _condition(changes, one.not_worse)
+    return from_places(one, by_place, runs, len(expected) - runs, condition)
+
+
+def from_places(
+    planned: PlannedContrast,
+    by_place: Mapping[str, float],
+    runs: int,
+    missing: int = 0,
+    condition: Condition | None = None,
+) -> ContrastResult:
+    """A contrast from the mean difference of each place alone; :func:`decided` tests it."""
+    found = _over(by_place)
+    low, high = found.interval()
+    new_low, new_high = found.new_place()
+    return ContrastResult(
+        planned=planned,
+        by_place=dict(by_place),
+        runs=runs,
+        missing=missing,
+        mean=found.mean,
+        low=low,
+        high=high,
+        p=found.p if planned.family else float("nan"),
+        holm=float("nan"),
+        detectable=float("nan"),
+        new_low=new_low,
+        new_high=new_high,
+        condition=condition,
+        verdict="estimate only",
+    )
+
+
+def _detectable(one: ContrastResult, tested: int) -> float:
+    """The change found with 80% probability where ``tested`` contrasts share 5%."""
+    means = _over(one.by_place).means
+    return float(minimum_detectable_effect(means, alpha=ALPHA / tested, power=POWER)[0])
+
+
+def _over(by_place: Mapping[str, float]) -> PlaceMeans:
+    return over_places(np.array(list(by_place.values())), numbered(list(by_place), "place"))
+
+
+def _by_place(changes: Differences, metric: str) -> tuple[dict[str, float], int]:
+    """The mean difference of each place, and the pairs of runs behind them."""
+    keys, values = _finite(changes, metric)
+    means = over_places(values, clusters(keys, "domain")).by_place
+    return dict(zip(_places(keys), means.tolist(), strict=True)), len(values)
+
+
+def _condition(changes: Differences, asked: NotWorse) -> Condition:
+    found = _over(_by_place(changes, asked.metric)[0])
+    low, high = found.interval()
+    holds = low > -asked.by if higher_is_better(asked.metric) else high < asked.by
+    return Condition(asked.metric, asked.by, found.mean, low, high, holds)
+
+
+def _at_worst_place(one: PlannedContrast, changes: Differences, expected: int) -> ContrastResult:
+    """The worst place under the rule minus the worst place under the reference: no interval."""
+    column = changes.metrics.index(one.metric)
+    keys, values = _finite(changes, one.metric)
+    finite = np.isfinite(changes.values[:, column])
+    groups, factor = clusters(keys, "domain"), scale(one.metric)
+    labels = _places(keys)
+    worst = {}
+    for name, side in ((one.rule, changes.of_rule), (one.reference, changes.of_reference)):
+        by_place = factor * over_places(side[finite, column], groups).by_place
+        at = int(by_place.argmin() if higher_is_better(one.metric) else by_place.argmax())
+        worst[f"{name}: {labels[at]}"] = float(by_place[at])
+    nan = float("nan")
+    of_rule, of_reference = worst.values()
+    return ContrastResult(
+        planned=one,
+        by_place=worst,
+        runs=len(values),
+        missing=expected - len(values),
+        mean=of_rule - of_reference,
+        low=nan,
+        high=nan,
+        p=nan,
+        holm=nan,
+        detectable=nan,
+        new_low=nan,
+        new_high=nan,
+        condition=None,
+        verdict="estimate only",
+    )
+
+
+def _runs_where(cohort: Cohort, one: PlannedContrast) -> set[RunKey]:
+    assert one.where is not None
+    chosen = cohort.outcomes(method(one.where.rule), held_out=False)
+    fitted = {o.key: o.calibration.temperature for o in chosen if o.calibration is not None}
+    below = one.where.temperature_below
+    return {key for key, value in fitted.items() if value is not None and value < below}
+
+
+def _finite(changes: Differences, metric: str) -> tuple[tuple[RunKey, ...], FloatArray]:
+    values = changes.values[:, changes.metrics.index(metric)]
+    finite = np.isfinite(values)
+    return marked(changes.keys, finite), values[finite]
+
+
+def _places(keys: Sequence[RunKey]) -> list[str]:
+    """What places are called, in order of appearance."""
+    several = len({key.dataset for key in keys}) > 1
+    places = dict.fromkeys((key.dataset, key.held_out) for key in keys)
+    return [f"{name}: {'+'.join(p)}" if several else "+".join(p) for name, p in places]
+
+
+def as_record(result: ContrastResult) -> dict[str, Any]:
+    """Plain values; a number that does not exist is None."""
+    one = result.planned
+    numbers = ("mean", "low", "high", "p", "holm", "detectable", "new_low", "new_high")
+    condition = result.condition
+    return {
+        "name": one.name,
+        "rule": one.row.label,
+        "reference": one.against.label,
+        "metric": one.metric,
+        "scale": scale(one.metric),
+        "hoped": one.hoped,
+        "family": one.family or None,
+        "at": one.at,
+        "verdict": result.verdict,
+        "unit": "place",
+        "places": result.places,
+        "runs": result.runs,
+        "missing": result.missing,
+        "level": LEVEL,
+        **{name: _or_none(getattr(result, name)) for name in numbers},
+        "condition": None
+        if condition is None
+        else {
+            "metric": condition.metric,
+            "margin": condition.margin,
+            "mean": _or_none(condition.mean),
+            "low": _or_none(condition.low),
+            "high": _or_none(condition.high),
+            "holds": condition.holds,
+        },
+        "by_place": dict(result.by_place),
+    }
+
+
+def _or_none(value: float) -> float | None:
+    return None if isnan(value) else value

@@ -1,0 +1,223 @@
+"""Contrasts that are fixed before held-out results are opened, as a file says them.
+
+A contrast in a ``family`` is tested: together with the others of its family, by Holm's method. One
+without a family is an estimate only. The file is TOML, read key by key; the log of registrations
+keeps the same values with every default filled in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal, cast, get_args
+
+from checkwise.errors import InputError
+from checkwise.metrics import METRICS
+from checkwise.study.compare import higher_is_better
+from checkwise.study.methods import Method, method
+from checkwise.sweep.toml_table import TomlTable, read_toml
+
+Hoped = Literal["higher", "lower"]
+At = Literal["mean", "worst place"]
+KNOWN_METRICS: Final = ("gap_pp", *(f"{s}_{m}" for s in ("source", "target") for m in METRICS))
+
+
+@dataclass(frozen=True)
+class NotWorse:
+    """A side condition: the interval of ``metric`` stays on the good side of a loss of ``by``."""
+
+    metric: str
+    by: float
+
+
+@dataclass(frozen=True)
+class Where:
+    """Only runs for which the temperature that ``rule`` fits is below a number."""
+
+    rule: str
+    temperature_below: float
+
+
+@dataclass(frozen=True)
+class PlannedContrast:
+    """One difference, rule − reference in one metric, by held-out place.
+
+    Args:
+        name: what the table calls it, such as ``a``.
+        rule, reference, metric: what is compared.
+        hoped: the direction that was hoped for.
+        family: contrasts that are tested together; "" for an estimate only.
+        not_worse: what has to hold as well before it counts as found.
+        where: which runs it is about; None for all.
+        at: the mean over places, or the difference of the two worst places.
+        params, reference_params: parameters of the two, besides their defaults.
+    """
+
+    name: str
+    rule: str
+    reference: str
+    metric: str
+    hoped: Hoped
+    family: str = ""
+    not_worse: NotWorse | None = None
+    where: Where | None = None
+    at: At = "mean"
+    params: Mapping[str, Any] = field(default_factory=dict)
+    reference_params: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def row(self) -> Method:
+        """The rule with its parameters."""
+        return method(self.rule, **self.params)
+
+    @property
+    def against(self) -> Method:
+        """The reference with its parameters."""
+        return method(self.reference, **self.reference_params)
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Every metric that it looks at."""
+        return (self.metric, *((self.not_worse.metric,) if self.not_worse else ()))
+
+
+@dataclass(frozen=True)
+class ContrastSet:
+    """All contrasts that were fixed together."""
+
+    title: str
+    contrasts: tuple[PlannedContrast, ...]
+    note: str = ""
+
+    @property
+    def families(self) -> dict[str, tuple[PlannedContrast, ...]]:
+        """The contrasts that are tested, by family."""
+        named = dict.fromkeys(one.family for one in self.contrasts if one.family)
+        return {f: tuple(one for one in self.contrasts if one.family == f) for f in named}
+
+    @property
+    def rows(self) -> tuple[Method, ...]:
+        """Every rule and method that has to be evaluated, once."""
+        sides = [side for one in self.contrasts for side in (one.row, one.against)]
+        conditions = [method(one.where.rule) for one in self.contrasts if one.where]
+        return tuple({row.identity: row for row in (*sides, *conditions)}.values())
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values that :func:`parse_contrasts` reads back."""
+        contrasts = [_plain(one) for one in self.contrasts]
+        return {"title": self.title, "note": self.note, "contrast": contrasts}
+
+
+def read_contrasts(path: Path) -> ContrastSet:
+    """Read a file of contrasts."""
+    return parse_contrasts(read_toml(path, "a file of contrasts"), str(path))
+
+
+def parse_contrasts(values: Mapping[str, Any], file: str) -> ContrastSet:
+    """Check the values of a file of contrasts.
+
+    Raises:
+        InputError: a key is missing, misspelt or has a value that it cannot have.
+    """
+    top = TomlTable(values, "", file)
+    title = top.text("title", "", means="what the contrasts are about")
+    note = top.text("note", "", means="what a reader has to know; it is printed with the results")
+    listed = top.raw("contrast", [])
+    top.finish()
+    if not isinstance(listed, list) or not listed:
+        raise InputError(
+            f"Expected at least one table [[contrast]] in {file}, but got none: add one."
+        )
+    contrasts = tuple(_contrast(TomlTable(one, "contrast", file)) for one in listed)
+    names = [one.name for one in contrasts]
+    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    if twice:
+        raise InputError(
+            f"Expected every contrast to have its own name, but {twice[0]!r} is there "
+            f"{names.count(twice[0])} times in {file}: rename one."
+        )
+    return ContrastSet(title, contrasts, note)
+
+
+def _contrast(table: TomlTable) -> PlannedContrast:
+    name = table.name("name", means="what the table calls it")
+    rule = table.text("rule", means="the rule or method that is compared")
+    reference = table.text("reference", means="what is subtracted")
+    metric = table.text("metric", among=KNOWN_METRICS, means="what is compared")
+    better: Hoped = "higher" if higher_is_better(metric) else "lower"
+    hoped = table.text("hoped", better, among=get_args(Hoped), means="the direction")
+    family = table.text("family", "", means="contrasts tested together; without it, no test")
+    at = table.text("at", "mean", among=get_args(At), means="the mean, or the worst place")
+    condition, where = table.raw("not_worse"), table.raw("where")
+    params = {side: table.raw(side) or {} for side in ("params", "reference_params")}
+    table.finish()
+    one = PlannedContrast(
+        name=name,
+        rule=rule,
+        reference=reference,
+        metric=metric,
+        hoped=cast(Hoped, hoped),
+        family=family,
+        not_worse=None if condition is None else _not_worse(condition, table),
+        where=None if where is None else _where(where, table),
+        at=cast(At, at),
+        **{side: _params(side, given, table) for side, given in params.items()},
+    )
+    _check(one, table)
+    return one
+
+
+def _check(one: PlannedContrast, table: TomlTable) -> None:
+    """Refuse what could not be computed, or would not mean what it seems to."""
+    for row in (one.row, one.against):  # an unknown name is refused
+        if row.oracle:
+            raise table.refuse("rule", "a method that does not look at the target", row.name)
+        if row.rule is not None:
+            row.rule.complete(row.own_params)
+        elif row.params:
+            raise table.refuse("params", f"empty for {row.name}, which takes none", row.params)
+    if one.row.identity == one.against.identity:
+        raise table.refuse("reference", f"another one than the rule of {one.name}", one.reference)
+    tested = one.family or one.not_worse
+    if one.at != "mean" and tested:
+        raise table.refuse("at", "the mean where a contrast is tested", one.at)
+    if one.not_worse and not one.family:
+        raise table.refuse("family", f"a name, because {one.name} has a side condition", "")
+
+
+def _not_worse(values: Any, table: TomlTable) -> NotWorse:
+    inner = _inner(values, "not_worse", ("metric", "by"), table)
+    metric, by = inner["metric"], inner["by"]
+    if metric not in KNOWN_METRICS:
+        raise table.refuse("not_worse.metric", f"one of {', '.join(KNOWN_METRICS)}", metric)
+    if isinstance(by, bool) or not isinstance(by, int | float) or not 0 < by < 1e6:
+        raise table.refuse("not_worse.by", "a margin above 0, as results are shown", by)
+    return NotWorse(metric, float(by))
+
+
+def _where(values: Any, table: TomlTable) -> Where:
+    inner = _inner(values, "where", ("rule", "temperature_below"), table)
+    name, below = inner["rule"], inner["temperature_below"]
+    if not isinstance(name, str) or method(name).calibrator is None:
+        raise table.refuse("where.rule", "a rule with a temperature, such as source-acc+ts", name)
+    if isinstance(below, bool) or not isinstance(below, int | float) or not 0 < below < 1e6:
+        raise table.refuse("where.temperature_below", "a number above 0", below)
+    return Where(name, float(below))
+
+
+def _inner(values: Any, key: str, keys: tuple[str, ...], table: TomlTable) -> dict[str, Any]:
+    if not isinstance(values, Mapping) or set(values) != set(keys):
+        raise table.refuse(key, f"a table with {' and '.join(keys)}", values)
+    return dict(values)
+
+
+def _params(side: str, values: Any, table: TomlTable) -> dict[str, Any]:
+    if not isinstance(values, Mapping):
+        raise table.refuse(side, 'a table, such as {delta_pp = "1"}', values)
+    return dict(values)
+
+
+def _plain(one: PlannedContrast) -> dict[str, Any]:
+    """Without what is absent, which TOML cannot say."""
+    return {name: value for name, value in asdict(one).items() if value is not None}

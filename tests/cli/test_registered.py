@@ -1,0 +1,182 @@
+"""Register contrasts on a cohort with places, open it, and read the table: a rehearsal."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import checkwise as cw
+from checkwise.advice.steps import AVERAGE_SOFTENED, CHOSEN, SOFTENED
+from checkwise.cli import main
+from checkwise.selection.saturation import SAFER
+from checkwise.store.registration import LOG, OPENED, read_log
+from checkwise.study import Cohort
+from checkwise.study.contrast_set import read_contrasts
+from checkwise.study.registered_contrasts import registered_sets
+from checkwise.sweep.plan import make_cohort
+from checkwise.sweep.study_file import parse_study
+from checkwise.sweep.worker import Job, work
+from checkwise.weights.derived import read_record
+from tests.weights.cohorts import derive
+
+DOCS = Path(__file__).parents[2] / "docs" / "study" / "registered"
+SITES = DOCS / "taicam-sites.toml"
+STUDY: dict[str, Any] = {
+    "name": "traps",
+    "role": "evaluation",
+    "data": {
+        "dataset": "Features",
+        "root": "traps.npz",
+        "domain_by": "region",
+        "groups": "site",
+        "places": 3,
+        "held_out": "each",
+    },
+    "network": {"kind": "mlp", "hidden": 8},
+    "runs": {"algorithms": ["ERM"], "draws": 1},
+    "training": {"steps": 41, "record_every": 5, "split_by": "both"},
+    "records": {"logits": "all"},
+    "hparams": {"lr": {"low": 1e-2, "high": 1e-1}, "batch_size": 8},
+}
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("traps")
+    random = np.random.default_rng(1)
+    site = np.repeat(np.arange(18), random.integers(20, 40, 18))
+    label = random.integers(0, 3, len(site))
+    shift = random.normal(size=(18, 6))
+    x = np.eye(3, 6)[label] * 1.5 + 0.5 * shift[site] + random.normal(size=(len(site), 6))
+    region = np.where(site < 9, "north", "south")
+    np.savez(folder / "traps.npz", features=x.astype("f4"), label=label, region=region, site=site)
+    study = parse_study(STUDY, file="traps.toml", folder=folder)
+    roots = {"traps": str(folder / "traps.npz")}
+    cohort = make_cohort(study, folder / "out", roots)
+    work(Job(cohort=str(cohort.path), round="test", roots=roots))
+    return cohort.path
+
+
+def run(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as stop:
+        main([str(argument) for argument in arguments])
+    assert isinstance(stop.value.code, int)
+    return stop.value.code
+
+
+def test_the_registration_of_the_camera_traps(
+    trained: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One file and one command before, one command after; nothing opens in between."""
+    assert run("preregister", trained, "--contrasts", SITES, "--json") == 0
+    registered = json.loads(capsys.readouterr().out)
+    assert registered["state"] == "before"
+    assert len(registered["places"]) == 6
+    assert all(place["groups"] for place in registered["places"].values())
+    assert run("verify", trained, "--registered", registered["digest"]) == 0
+    assert "before held-out results were opened" in capsys.readouterr().out
+
+    assert run("registered", trained) == 2  # averages are still to be made
+    assert "checkwise derive" in capsys.readouterr().err
+    assert OPENED not in [entry["kind"] for entry in read_log(trained)]
+    data = {"traps": str(trained.parent / "traps.npz")}
+    for name in ("deploy-mean-probs", "advised"):
+        derive(trained, name, roots=data)
+
+    out = trained.parent / "results.json"
+    assert run("registered", trained, "-o", out) == 0
+    said = capsys.readouterr().out
+    assert "before held-out results were opened" in said
+    assert "not worse by 0.50" in said
+    assert registered["digest"] in said
+    (one,) = json.loads(out.read_text())["sets"]
+    assert one["same_code"]
+    assert one["digest"] == registered["digest"]
+    families = {c["name"]: c["family"] for c in one["contrasts"]}
+    assert [name for name, family in families.items() if family == "main"] == list("abcd")
+    for contrast in one["contrasts"]:
+        tested = contrast["family"] is not None
+        assert tested == (contrast["verdict"] != "estimate only"), contrast["name"]
+        assert tested == (contrast["holm"] is not None)
+        assert contrast["missing"] == 0
+    worst = one["contrasts"][-1]
+    assert (worst["at"], worst["low"], len(worst["by_place"])) == ("worst place", None, 2)
+
+    rows = Cohort.open(trained).compare(["ac-nc"], "source-acc", metrics=["target_nll"])
+    c = next(c for c in one["contrasts"] if c["name"] == "c")
+    assert c["mean"] == pytest.approx(rows["mean"][0], abs=1e-12)  # one run a place
+    assert (c["low"], c["high"]) == pytest.approx((rows["domain_low"][0], rows["domain_high"][0]))
+
+
+def test_advised_is_what_advise_puts_first(trained: Path) -> None:
+    cohort = Cohort.open(trained)
+    derive(trained, "advised", roots={"traps": str(trained.parent / "traps.npz")})
+    seen = set()
+    for key in cohort.usable:
+        folder = cohort.runs.folder(key)
+        first = cw.advise(str(folder)).steps[0].recipe
+        record = read_record(trained, "advised", key)
+        assert record is not None
+        steps = record.inputs["steps"]
+        chosen = cw.select(cw.load(folder))
+        if first == AVERAGE_SOFTENED:
+            assert steps == list(cw.selection.members(chosen, 5))
+        elif first == SOFTENED:
+            assert steps == [chosen.step]
+        else:
+            assert first == CHOSEN.format(rule=SAFER)
+            assert steps == [cw.select(cw.load(folder), SAFER).step]
+        seen.add(first)
+    assert AVERAGE_SOFTENED in seen
+
+
+def test_files_of_the_study_can_be_registered() -> None:
+    for file in DOCS.glob("*.toml"):
+        assert read_contrasts(file).title
+    assert {name: len(f) for name, f in read_contrasts(SITES).families.items()} == {
+        "main": 4,
+        "advice": 3,
+    }
+    assert not read_contrasts(DOCS / "taicam-frozen.toml").families
+
+
+def test_refusals(trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("preregister", trained, "--contrasts", SITES, "--rule", "ac-nc") == 2
+    assert "--contrasts alone" in capsys.readouterr().err
+    assert run("preregister", trained, "--contrasts", tmp_path / "none.toml") == 2
+    assert "file of contrasts" in capsys.readouterr().err
+    assert run("registered", trained, "--digest", "0" * 64) == 2
+    assert "Expected the set of contrasts" in capsys.readouterr().err
+    assert run("registered", trained, "-o", tmp_path / "results.txt") == 2
+    assert ".json" in capsys.readouterr().err
+
+
+def test_an_unfinished_cohort_is_not_opened_unasked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from tests.study.cohorts import tiny_runs, write_cohort
+
+    folder = write_cohort(tmp_path / "tiny", tiny_runs())
+    file = tmp_path / "mine.toml"
+    file.write_text(
+        '[[contrast]]\nname = "one"\nrule = "ac-nc"\nreference = "source-acc"\n'
+        'metric = "target_nll"\nfamily = "main"\n'
+    )
+    assert run("preregister", folder, "--contrasts", file) == 0
+    capsys.readouterr()
+    assert run("registered", folder) == 2
+    assert "Nothing was opened" in capsys.readouterr().err
+    assert [entry["kind"] for entry in read_log(folder)] == ["contrasts"]
+    assert run("registered", folder, "--unfinished", "--json") == 0
+    (one,) = json.loads(capsys.readouterr().out)["sets"]
+    assert one["contrasts"][0]["verdict"] == "not found"
+    (found,) = registered_sets(folder)
+    line = (folder / LOG).read_text().replace("ac-nc", "ac-ne", 1)
+    (folder / LOG).write_text(line)
+    assert run("registered", folder, "--unfinished") == 2
+    assert "changed by hand" in capsys.readouterr().err
+    assert run("verify", folder, "--registered", found.digest) == 1
