@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -180,3 +181,20 @@ def test_an_unfinished_cohort_is_not_opened_unasked(
     assert run("registered", folder, "--unfinished") == 2
     assert "changed by hand" in capsys.readouterr().err
     assert run("verify", folder, "--registered", found.digest) == 1
+
+
+def test_estimates_alone_can_be_registered(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cohort = tmp_path / "copy"
+    shutil.copytree(trained, cohort)
+    (cohort / "registrations.jsonl").unlink(missing_ok=True)
+    data = {"traps": str(trained.parent / "traps.npz")}
+    for name in ("deploy-mean-probs", "advised"):
+        derive(cohort, name, roots=data)
+    assert run("preregister", cohort, "--contrasts", DOCS / "taicam-frozen.toml") == 0
+    assert "tested in no family, 7 estimates only" in capsys.readouterr().out
+    assert run("registered", cohort) == 0
+    said = capsys.readouterr().out
+    assert "estimate only" in said
+    assert "contradicted" not in said
