@@ -159,7 +159,8 @@ def _register_contrasts(study: Cohort, fixed: ContrastSet, as_json: bool) -> Non
     estimates = sum(not one.family for one in fixed.contrasts)
     out.print(
         f"{counted(len(fixed.contrasts), 'contrast')} on {counted(len(found.places), 'place')}: "
-        f"tested in {listed(tested) if tested else 'no family'}, {counted(estimates, 'estimate')} only; "
+        f"tested in {listed(tested) if tested else 'no family'}, "
+        f"{counted(estimates, 'estimate')} only; "
         f"{found.standing}"
     )
     out.print(
