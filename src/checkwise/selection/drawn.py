@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, Final
 
 import numpy as np
@@ -26,6 +27,7 @@ Counts = NDArray[Any]
 _THREADS: Final = 2
 _COUNTS_AT_ONCE: Final = 1 << 27  # bytes of counts that are held together
 _ROWS_AT_ONCE: Final = 512
+_KEPT_LOGITS: Final = 1 << 28  # bytes
 
 
 class Drawn:
@@ -41,9 +43,20 @@ class Drawn:
         self.sizes: FloatArray = np.stack([c.sum(axis=1, dtype=np.float64) for c in counts], axis=1)
         self._values: dict[str, FloatArray] = {}
         self._known: dict[str, BoolArray] = {}
+        self._logits: dict[int, dict[str, tuple[Any, Any]]] = {}
 
     def __len__(self) -> int:
         return len(self.sizes)
+
+    def logits(self, step: int) -> dict[str, tuple[Any, Any]]:
+        """The logits of the run's own examples at a step; kept where those of all steps are few."""
+        if step not in self._logits:
+            saved = self.examples.logits(step)
+            size = sum(np.asarray(z).nbytes for z, _ in saved.values())
+            if size * len(self.run) > _KEPT_LOGITS:
+                return saved
+            self._logits[step] = saved
+        return self._logits[step]
 
     @property
     def equal_sizes(self) -> bool:
@@ -80,8 +93,6 @@ class Drawn:
 
     def _measure(self, names: Sequence[str], where: BoolArray) -> None:
         """Compute metrics from logits: a checkpoint at a time, two of them at once."""
-        from threadpoolctl import threadpool_limits
-
         check_logits(self.run, names)
         where = where & ~self.run.diverged
         for name in names:
@@ -90,8 +101,7 @@ class Drawn:
                 self._values[name] = np.full(shape, np.nan)
                 self._known[name] = np.zeros(where.shape, dtype=bool)
         steps = np.flatnonzero(where.any(axis=0)).tolist()
-        # Each thread multiplies by itself: threads inside a product would wait for each other.
-        with threadpool_limits(1), ThreadPoolExecutor(_THREADS) as pool:
+        with two_threads() as pool:
             for _ in pool.map(lambda t: self._measure_step(names, t, where[:, t]), steps):
                 pass
         for name in names:
@@ -109,6 +119,15 @@ class Drawn:
             found |= {n: _one_by_one(n, counts, logits, labels) for n in names if n not in fast}
             for name, values in found.items():
                 self._values[name][rows, t, e] = values
+
+
+@contextmanager
+def two_threads() -> Iterator[ThreadPoolExecutor]:
+    """Two threads, each of which multiplies by itself: those of a product wait for each other."""
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1), ThreadPoolExecutor(_THREADS) as pool:
+        yield pool
 
 
 def _one_by_one(name: str, counts: Counts, logits: Any, labels: Any) -> FloatArray:
@@ -181,12 +200,16 @@ def folds_of(run: Trajectory, folds: int, repeats: int, seed: int) -> tuple[Draw
 
 
 def _places(run: Trajectory, times: int, seed: int) -> Iterator[tuple[IntArray, int]]:
-    """Per domain the place of every example's unit in random orders, [times, n], and the units."""
+    """Per domain the place of every example's unit in random orders, [times, n], and the units.
+
+    Copies of an example or a group, in a resample, are one unit.
+    """
     examples = examples_of(run)
+    together = examples.groups if examples.origins is None else examples.origins
     for e, name in enumerate(run.domains):
         member = np.arange(examples.correct[e].shape[1])
-        if examples.groups is not None:
-            member = np.unique(examples.groups[e], return_inverse=True)[1].reshape(-1)
+        if together is not None:
+            member = np.unique(together[e], return_inverse=True)[1].reshape(-1)
         units = int(member.max()) + 1
         random = np.random.default_rng(stream_seed(seed, name))
         order = random.permuted(np.tile(np.arange(units), (times, 1)), axis=1)

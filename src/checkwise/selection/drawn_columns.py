@@ -15,7 +15,7 @@ from checkwise.records.examples import Examples, Outcomes
 from checkwise.selection.columns import Columns
 from checkwise.selection.constraint import ACCURACY, Tolerance
 from checkwise.selection.directions import Directions, direction_of
-from checkwise.selection.drawn import Drawn
+from checkwise.selection.drawn import Drawn, two_threads
 from checkwise.selection.standing import (
     BoolArray,
     FloatArray,
@@ -26,7 +26,7 @@ from checkwise.selection.standing import (
     domain_weights,
 )
 from checkwise.selection.standing import tolerance as points_of
-from checkwise.selection.tolerances import FIXED, ToleranceKind, near_best
+from checkwise.selection.tolerances import FIXED, Comparison, ToleranceKind
 
 _SLACK = 1e-13  # of accuracies that are not whole numbers over a common denominator
 _LARGEST = 2**52
@@ -147,12 +147,19 @@ class DrawnColumns(Columns):
 
     def _by_kind(self, deltas: Sequence[Fraction]) -> BoolArray:
         """The tolerance of every sample, from the examples that are in it."""
+        shares = domain_weights(self._drawn.run, self._weights)
+        comparison = Comparison.of(
+            self._drawn.run, self._kind, np.array([float(share) for share in shares])
+        )
+        counts = self._accuracy_of.counts
+
+        def near(d: int) -> BoolArray:
+            return comparison.near(float(deltas[d]), [of_domain[d] for of_domain in counts])
+
+        with two_threads() as pool:
+            masks = list(pool.map(near, range(len(deltas))))
         best = self["order"] == 0
-        masks = [
-            near_best(self.sample(d, ()), self._kind, delta, self._weights, best[d])
-            for d, delta in enumerate(deltas)
-        ]
-        return self._remember(np.stack(masks))
+        return self._remember((np.stack(masks) | best) & ~self["diverged"])
 
     def at_least(self, threshold_pp: Points) -> BoolArray:
         edge = decimal(threshold_pp, "threshold_pp") * self._denominator / 100
@@ -187,17 +194,29 @@ class DrawnColumns(Columns):
         return mask
 
     def sample(self, d: int, metrics: Sequence[str]) -> Trajectory:
-        """One sample as a run of its own, with the metrics named and what its examples said."""
+        """One sample as a run of its own, with the metrics named and what its examples said.
+
+        Copies of a group are groups of their own, as they are in other examples of the same kind.
+        """
         drawn, run = self._drawn, self._drawn.run
         everywhere = np.ones(self._units.shape, dtype=bool)
         values = drawn.values([name for name in metrics if name != ACCURACY], everywhere)
         correct, sizes = self._counted
-        rows = [np.repeat(np.arange(len(row[d])), row[d]) for row in self._accuracy_of.counts]
-        said, groups = drawn.examples.correct, drawn.examples.groups
+        said, times = drawn.examples, [row[d] for row in self._accuracy_of.counts]
+        rows = [np.repeat(np.arange(len(row)), row) for row in times]
+        units = said.groups
         outcomes = Outcomes(
-            correct=tuple(one[:, r] for one, r in zip(said, rows, strict=True)),
-            groups=groups and tuple(one[r] for one, r in zip(groups, rows, strict=True)),
+            correct=_taken(said.correct, rows),
+            nll=said.nll and _taken(said.nll, rows),
+            groups=units and tuple(_copies(*one) for one in zip(units, times, rows, strict=True)),
+            origins=tuple(rows) if units is None else tuple(map(np.take, units, rows)),
         )
+
+        def logits(step: int) -> dict[str, tuple[Any, Any]]:
+            saved = drawn.logits(step)
+            every = zip(run.domains, rows, strict=True)
+            return {name: (saved[name][0][r], saved[name][1][r]) for name, r in every}
+
         return Trajectory(
             steps=run.steps,
             domains=run.domains,
@@ -206,7 +225,12 @@ class DrawnColumns(Columns):
             correct=correct[d],
             diverged=run.diverged,
             seeded_by=run.identity,
-            examples=Examples(domains=run.domains, steps=run.steps, outcomes=outcomes),
+            examples=Examples(
+                domains=run.domains,
+                steps=run.steps,
+                outcomes=outcomes,
+                logits=logits if said.has_logits else None,
+            ),
         )
 
     def alone(self, d: int, metrics: Sequence[str]) -> Columns:
@@ -216,6 +240,18 @@ class DrawnColumns(Columns):
     @property
     def identities(self) -> list[str]:
         return [self._drawn.run.identity] * len(self._drawn)
+
+
+def _taken(arrays: Sequence[NDArray[Any]], rows: Sequence[IntArray]) -> Any:
+    """The examples in those rows, of arrays [T, n] by domain."""
+    return tuple(one[:, r] for one, r in zip(arrays, rows, strict=True))
+
+
+def _copies(groups: IntArray, times: NDArray[Any], rows: IntArray) -> IntArray:
+    """A number for every copy of every group, by the examples that were taken."""
+    first = np.repeat(np.cumsum(times, dtype=np.int64) - times, times)
+    copy = np.arange(len(rows)) - first
+    return np.asarray(groups[rows] * (int(times.max()) + 1) + copy)
 
 
 def _dense(gap: NDArray[Any], slack: float) -> IntArray:

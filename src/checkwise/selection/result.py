@@ -31,7 +31,7 @@ from checkwise.selection.paired_bound import PairedBound, paired_bound
 from checkwise.selection.record import record
 from checkwise.selection.rules import Rule
 from checkwise.selection.saturation import Saturation, saturation
-from checkwise.selection.stability import DRAWS, Stability, stability
+from checkwise.selection.stability import Stability, stability
 from checkwise.selection.standing import (
     BoolArray,
     IntArray,
@@ -243,8 +243,8 @@ class Selection:
     def explain(self) -> str:
         """Why this checkpoint, in a few sentences, and how sure the choice is.
 
-        How sure is said where the run carries the logits of its validation examples; that takes a
-        second or two.
+        How sure is said where the run carries the logits of its validation examples; that takes
+        some seconds.
         """
         sure = how_sure(self)
         return f"{explain(self)} {sure}" if sure else explain(self)
@@ -262,7 +262,7 @@ class Selection:
 
     def stability(
         self,
-        draws: int = DRAWS,
+        draws: int | None = None,
         seed: int = 0,
         *,
         progress: Callable[[int], None] | None = None,
@@ -273,7 +273,9 @@ class Selection:
         whole rule is run on every draw.
 
         Args:
-            draws, seed: how many times, and the seed of the draws.
+            draws, seed: how many times, and the seed of the draws. 10,000 unless named; 100 for a
+                rule that draws examples itself, such as ac-nc-stable. Inside a draw such a rule
+                draws at most 200 times from the examples of that draw.
             progress: called with the number of draws that are done.
 
         Raises:

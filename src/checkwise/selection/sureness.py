@@ -10,7 +10,7 @@ import numpy as np
 
 from checkwise.errors import CheckwiseError
 from checkwise.selection.drawn import Drawn, examples_of
-from checkwise.selection.stability import Stability, choices, table_of
+from checkwise.selection.stability import NESTED_DRAWS, Stability, choices, table_of
 from checkwise.statistics.resampled_counts import resampled_counts
 
 if TYPE_CHECKING:
@@ -32,11 +32,13 @@ class Sureness:
         examples: validation examples that there are.
         more: how many times as many there would have to be, with the share of the reported
             checkpoint then; each was tried by drawing so many, up to the first that is enough.
+        rule: its name, where ``more`` was not tried because the rule draws examples itself.
     """
 
     stability: Stability
     examples: int
     more: tuple[tuple[int, float], ...]
+    rule: str = ""
 
     def __str__(self) -> str:
         return f"How sure: {self.said} {self.advice}"
@@ -76,6 +78,11 @@ class Sureness:
         step, share = self.stability.reported, self.stability.reported_share
         if share >= ENOUGH:
             return "More validation examples would change little."
+        if self.rule:
+            return (
+                f"How many more validation examples it would take is not worked out for "
+                f"{self.rule}, which draws examples itself."
+            )
         times, then = self.more[-1]
         total = f"{times} times as many validation examples ({times * self.examples:,})"
         if then >= ENOUGH:
@@ -83,10 +90,13 @@ class Sureness:
         return f"Even with {total} step {step} would be chosen in {then:.0%} only."
 
 
-def sureness(s: Selection, draws: int = DRAWS, seed: int = 0) -> Sureness:
+def sureness(s: Selection, draws: int | None = None, seed: int = 0) -> Sureness:
     """Draw the validation examples again and again, as many as there are, and more of them."""
-    now = s.stability(draws, seed)
+    nested = s.rule_used.reads_examples
+    now = s.stability(draws or (NESTED_DRAWS if nested else DRAWS), seed)
     examples = sum(one.shape[1] for one in examples_of(s.trajectory).correct)
+    if nested:
+        return Sureness(now, examples, (), s.rule)
     more: list[tuple[int, float]] = []
     for times in TIMES:
         if max([now.reported_share, *(share for _, share in more)]) >= ENOUGH:
@@ -126,8 +136,13 @@ def _drawn(s: Selection, times: int, seed: int) -> Iterator[Drawn]:
 
 def how_sure(s: Selection) -> str:
     """The sentences about a choice; nothing where the run does not carry what they need."""
-    if s.trajectory.examples is None or not s.tolerance.fixed:
+    if s.trajectory.examples is None:
         return ""
+    if s.rule_used.reads_examples:
+        return (
+            f"How sure: {s.rule} draws examples itself, so that drawing them again takes about a "
+            "minute; ask for it with stability(), or --sure."
+        )
     try:
         return str(s.sureness)
     except CheckwiseError:  # single examples without logits, or a metric that needs more

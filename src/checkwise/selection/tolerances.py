@@ -6,18 +6,20 @@ any accuracy alone. Every tolerance keeps the best measured checkpoint, so none 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from numpy.typing import NDArray
 
 from checkwise.errors import InputError
 from checkwise.metrics.settings import number, whole
 from checkwise.records import Trajectory
 from checkwise.records.examples import Examples
-from checkwise.selection.standing import BoolArray, domain_weights
+from checkwise.selection.standing import BoolArray, IntArray, domain_weights
 from checkwise.statistics import paired
 from checkwise.text import shown
 
@@ -154,38 +156,77 @@ def near_best(
 
 
 def _mask(run: Trajectory, kind: ToleranceKind, delta: float, weights: Any) -> BoolArray:
-    examples = examples_for(run, kind)
-    if kind.name in ("paired", "certified"):
-        # Evidence against a checkpoint stays evidence when the weights of the other are gone, and
-        # which weights remain may depend on the examples.
-        examples = examples.evaluated
-    there = np.flatnonzero(~examples.diverged)
-    sample = paired.Stratified(
-        tuple(one[there].astype(np.float64) for one in examples.correct), weights, examples.groups
-    )
-    near = np.zeros(len(examples.steps), dtype=bool)
-    unknown = max(0, run.evaluated - len(examples.steps))  # evaluated, but nobody kept the answers
-    if kind.name == "paired":
-        planned = max(kind.planned or 0, run.evaluated) if unknown else kind.planned
-        near[there] = paired.not_shown_worse(
-            sample,
-            delta=delta,
-            alpha=kind.alpha,
-            planned=planned,
-            growing=planned is None,
+    return Comparison.of(run, kind, weights).near(delta)
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """The checkpoints of a run on their examples, as a tolerance compares them.
+
+    Args:
+        kind: any but ``fixed``.
+        sample: the answers of the checkpoints that did not diverge.
+        there: their places among those that are compared.
+        chosen_from: [.], which of those that are compared belong to the run.
+        unknown: how many were evaluated, but nobody kept the answers.
+        evaluated: how many the run says were evaluated.
+    """
+
+    kind: ToleranceKind
+    sample: paired.Stratified
+    there: IntArray
+    chosen_from: BoolArray
+    unknown: int
+    evaluated: int
+
+    @classmethod
+    def of(cls, run: Trajectory, kind: ToleranceKind, weights: Any) -> Comparison:
+        """The comparison of a run; ``weights`` [E] say how domains count."""
+        examples = examples_for(run, kind)
+        if kind.name in ("paired", "certified"):
+            # Evidence against a checkpoint stays evidence when the weights of the other are gone,
+            # and which weights remain may depend on the examples.
+            examples = examples.evaluated
+        there = np.flatnonzero(~examples.diverged)
+        answers = tuple(one[there].astype(np.float64) for one in examples.correct)
+        return cls(
+            kind,
+            paired.Stratified(answers, weights, examples.groups),
+            there,
+            np.isin(examples.steps, run.steps),
+            max(0, run.evaluated - len(examples.steps)),
+            run.evaluated,
         )
-    elif kind.name == "mcs":
-        near[there] = paired.confidence_set(sample, alpha=kind.alpha)
-    elif kind.name == "certified":
-        near[there] = paired.certified(
-            sample,
-            delta=delta,
-            alpha=kind.alpha,
-            evaluated=len(there) + unknown,
-        )
-    else:
-        near[there] = paired.within_one_se(sample)
-    return near[np.isin(examples.steps, run.steps)]
+
+    def near(self, delta: float, times: Sequence[NDArray[Any]] | None = None) -> BoolArray:
+        """Which checkpoints of the run are near the best, [T].
+
+        ``times`` is for a resample: how often each example of every domain occurs in it. ``mcs``
+        then takes its deviations from a normal distribution instead of resampling the resample.
+        """
+        kind = self.kind
+        sample = self.sample if times is None else paired.Resample(self.sample, times)
+        near = np.zeros(len(self.chosen_from), dtype=bool)
+        if kind.name == "paired":
+            planned = max(kind.planned or 0, self.evaluated) if self.unknown else kind.planned
+            near[self.there] = paired.not_shown_worse(
+                sample,
+                delta=delta,
+                alpha=kind.alpha,
+                planned=planned,
+                growing=planned is None,
+            )
+        elif kind.name == "mcs":
+            compared = paired.confidence_set if times is None else paired.quick_confidence_set
+            near[self.there] = compared(sample, alpha=kind.alpha)
+        elif kind.name == "certified":
+            evaluated = len(self.there) + self.unknown
+            near[self.there] = paired.certified(
+                sample, delta=delta, alpha=kind.alpha, evaluated=evaluated
+            )
+        else:
+            near[self.there] = paired.within_one_se(sample)
+        return near[self.chosen_from]
 
 
 def examples_for(run: Trajectory, kind: ToleranceKind) -> Examples:

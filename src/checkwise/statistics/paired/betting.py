@@ -106,8 +106,11 @@ def certified(
     except that the best measured checkpoints always stay. ``evaluated`` is that of :func:`regret`.
     """
     delta = number(delta, "delta", least=0)
-    bounds = regret(sample, alpha=alpha, evaluated=evaluated)
-    return np.asarray((bounds.upper <= delta) | sample.best)
+    alpha = number(alpha, "alpha", above=0, below=1)
+    sample.check_range()
+    within = _bounded_by(sample, delta, alpha / _shares(len(sample), evaluated))
+    np.fill_diagonal(within, True)
+    return np.asarray(within.all(axis=0) | sample.best)
 
 
 def not_shown_worse(
@@ -177,12 +180,12 @@ def _only(sample: Stratified, e: int) -> Stratified:
 
 def stakes(sample: Stratified, offset: float = 0.0) -> FloatArray:
     """The stakes η that are averaged, [K]; they depend on sizes and weights alone."""
-    size = [units.sizes.max() * (1 + offset) for units in sample.units]
+    size = [sizes.max() * (1 + offset) for sizes in sample.unit_sizes]
     per_example = sample.weights / sample.counts
     largest = LARGEST / float((per_example * size).max())
     spread = sum(
-        float(share**2 * (units.sizes**2).sum())
-        for share, units in zip(per_example, sample.units, strict=True)
+        float(share**2 * (sizes**2).sum())
+        for share, sizes in zip(per_example, sample.unit_sizes, strict=True)
     )
     smallest = np.sqrt(2 * _EXPONENT / spread)
     if smallest >= largest:
@@ -218,6 +221,17 @@ def _upper_bounds(sample: Stratified, alpha: float) -> FloatArray:
     return np.asarray(np.minimum(bound + 1e-12, 1.0))
 
 
+def _bounded_by(sample: Stratified, delta: float, alpha: float) -> BoolArray:
+    """Which of :func:`_upper_bounds` are at most ``delta``, without solving for them, [s, t].
+
+    What they solve is increasing in Δ, so that one look at ``delta`` decides.
+    """
+    eta = stakes(sample)[:, None, None]
+    against = np.swapaxes(_log_wealth(sample, 0.0), 1, 2) - log(len(eta))
+    value = np.logaddexp.reduce(against + eta * (delta - 1e-12), axis=0)
+    return np.asarray((value >= log(1 / alpha)) | (delta >= 1))
+
+
 def _log_wealth(sample: Stratified, offset: float) -> FloatArray:
     """Σ_e Σ_g log(1 + λ_e·(D_eg − offset·m_g)) with D of s minus t, by stake, [K, s, t]."""
     if offset >= 1:
@@ -229,7 +243,7 @@ def _log_wealth(sample: Stratified, offset: float) -> FloatArray:
             continue
         rate = eta * weight / sample.counts[e]
         if sample.binary and sample.groups is None:
-            total += _binary(sample.values[e], rate, offset)
+            total += _binary(sample.joint(e), int(sample.counts[e]), rate, offset)
         else:
             units = sample.units[e]
             for t, mine in enumerate(units.sums):
@@ -239,11 +253,10 @@ def _log_wealth(sample: Stratified, offset: float) -> FloatArray:
     return total
 
 
-def _binary(correct: FloatArray, rate: FloatArray, offset: float) -> FloatArray:
-    """The same from counts: examples that only s, only t, or both or neither gets right."""
-    both = correct @ correct.T
-    right = correct.sum(axis=1)
+def _binary(both: FloatArray, n: int, rate: FloatArray, offset: float) -> FloatArray:
+    """The same from how many of n examples both s and t get right, [s, t]."""
+    right = np.diag(both)
     only_s, only_t = right[:, None] - both, right[None, :] - both
-    same = correct.shape[1] - only_s - only_t
+    same = n - only_s - only_t
     won, lost, kept = (np.log1p(rate * (d - offset))[:, None, None] for d in (1.0, -1.0, 0.0))
     return np.asarray(won * only_s + lost * only_t + kept * same)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from checkwise.metrics.settings import number, whole
 from checkwise.statistics.bootstrap import RESAMPLES, SEED
 from checkwise.statistics.paired.sample import BoolArray, FloatArray, Stratified, pair_errors
 from checkwise.statistics.paired.simultaneous import deviations
+
+QUICK_DRAWS: Final = 1000
 
 
 def confidence_set(
@@ -28,6 +32,23 @@ def confidence_set(
     if len(sample) == 1:
         return np.ones(1, dtype=bool)
     moved = np.concatenate(list(deviations(sample, draws=draws, seed=seed)))
+    return np.asarray((elimination_p_values(sample.mean, moved) > alpha) | sample.best)
+
+
+def quick_confidence_set(
+    sample: Stratified, *, alpha: float, draws: int = QUICK_DRAWS, seed: int = SEED
+) -> BoolArray:
+    """:func:`confidence_set` with deviations from the normal distribution of the same covariance.
+
+    Resampled means are close to that distribution, and drawing from it takes a thousandth of the
+    time. It serves where the set of many samples is asked for.
+    """
+    alpha = number(alpha, "alpha", above=0, below=1)
+    if len(sample) == 1:
+        return np.ones(1, dtype=bool)
+    values, vectors = np.linalg.eigh(sample.covariance)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    moved = np.random.default_rng(seed).standard_normal((draws, len(sample))) @ root.T
     return np.asarray((elimination_p_values(sample.mean, moved) > alpha) | sample.best)
 
 

@@ -99,6 +99,18 @@ class Stratified:
         return tuple(_summed(table, of) for table, of in zip(self.values, self.groups, strict=True))
 
     @property
+    def unit_sizes(self) -> tuple[FloatArray, ...]:
+        """Examples per independent unit, by domain [G]."""
+        return tuple(units.sizes for units in self.units)
+
+    def joint(self, e: int) -> FloatArray:
+        """Sums of products of all pairs of checkpoints over the examples of a domain, [T, T].
+
+        For right and wrong answers: how many examples both of them get right.
+        """
+        return np.asarray(self.values[e] @ self.values[e].T)
+
+    @property
     def counts(self) -> IntArray:
         """Examples per domain, [E]."""
         return np.array([table.shape[1] for table in self.values], dtype=np.int64)
@@ -131,7 +143,8 @@ class Stratified:
 
     def check_spread(self) -> None:
         """Refuse domains with one independent unit: their spread cannot be estimated."""
-        few = [e for e, units in enumerate(self.units) if units.count < 2 and self.weights[e] > 0]
+        sizes = self.unit_sizes
+        few = [e for e, units in enumerate(sizes) if len(units) < 2 and self.weights[e] > 0]
         if few:
             raise InputError(
                 "Expected at least two independent validation examples or groups in every domain, "
