@@ -3,8 +3,8 @@
 ``python docs/build/sure_harm.py --run COHORT …`` reads finished cohorts of development data that
 kept source logits, takes 30, 50 and 100 validation examples of every source domain, chooses by
 every method from these alone, and writes ``sure-harm.csv``: one row per run, size, draw and method
-with the held-out results of the choice less those of source-acc on the same examples. Without
-``--run`` the table of the page is written again from that file.
+with the held-out results of the choice less those of source-acc on the same examples. Rows of
+other data sets stay. Without ``--run`` the table of the page is written again from that file.
 """
 
 from __future__ import annotations
@@ -133,18 +133,28 @@ def table(rows: list[dict[str, str]]) -> str:
     return "\n".join(lines)
 
 
+def read() -> list[dict[str, str]]:
+    with DATA.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def add(rows: list[dict[str, Any]]) -> None:
+    """Put rows into the file, in the place of what it had of the same data set."""
+    fresh = {row["dataset"] for row in rows}
+    known = read() if DATA.exists() else []
+    with DATA.open("w", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows([row for row in known if row["dataset"] not in fresh] + rows)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--run", nargs="+", type=Path, metavar="COHORT")
     asked = parser.parse_args()
-    if asked.run:
-        with DATA.open("w", newline="") as file:
-            writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-            writer.writeheader()
-            for path in asked.run:
-                writer.writerows(outcomes(path))
-    with DATA.open(newline="") as file:
-        fill(PAGE, PART, table(list(csv.DictReader(file))))
+    for path in asked.run or ():
+        add(list(outcomes(path)))
+    fill(PAGE, PART, table(read()))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 
+import pandas
 import pytest
+from scipy.stats import t
 
 from tests.docs.test_pages import builder
 
@@ -15,6 +17,67 @@ def test_the_page_shows_what_the_file_holds(script: str) -> None:
     with module.DATA.open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert builder("page").part(module.PAGE, module.PART) == module.table(rows)
+
+
+@pytest.mark.parametrize("reference", ["source-acc", "ac-nc"])
+def test_the_tables_of_rules_show_what_the_file_holds(reference: str) -> None:
+    module = builder("sure_rules")
+    shown = builder("page").part(module.PAGE, module.REFERENCES[reference])
+    assert shown == module.table(module.read(), reference)
+
+
+def test_the_tables_of_rules_are_those_of_a_literal_calculation() -> None:
+    """Mean changes, t intervals over four held-out domains, and the least domain of every block."""
+    module = builder("sure_rules")
+    data = pandas.read_csv(module.DATA)
+    assert data.groupby(["dataset", "method"]).size().eq(36).all()
+    assert set(data.method) == set(module.METHODS)
+    lines = module.table(module.read(), "ac-nc").splitlines()
+    for dataset, method in (("OfficeHome", "ac-nc, paired"), ("PACS", "source-acc")):
+        here = data[data.dataset == dataset].set_index(["method", "run"]).sort_index()
+        one, other = here.loc[method], here.loc["ac-nc"]
+        assert one.index.tolist() == other.index.tolist()
+        (row,) = (line for line in lines if line.startswith(f"| {dataset} | {method} |"))
+        cells = [cell.strip().replace("−", "-") for cell in row.strip("|").split("|")]
+        assert cells[2] == f"{(one.step != other.step).sum()} of 36"
+        for cell, measure, scale, decimals in ((3, "accuracy", 100, 2), (5, "nll", 1, 3)):
+            of_domains = (scale * (one[measure] - other[measure])).groupby(one.domain).mean()
+            half = t.ppf(0.975, 3) * of_domains.std(ddof=1) / 2
+            ends = (of_domains.mean(), of_domains.mean() - half, of_domains.mean() + half)
+            mean, low, high = (f"{round(end, decimals) + 0.0:.{decimals}f}" for end in ends)
+            assert cells[cell] == f"{mean} [{low}, {high}]"
+        assert cells[4] == str((one.accuracy - other.accuracy <= -0.01 + 1e-9).sum())
+        worst = one.groupby("block").accuracy.min() - other.groupby("block").accuracy.min()
+        assert cells[8].startswith(f"{100 * worst.mean():.2f} [")
+
+
+def test_the_sentences_about_rules_are_borne_out() -> None:
+    module = builder("sure_rules")
+    text = " ".join(module.PAGE.read_text().split())
+    rows = module.read()
+
+    def cells(dataset: str, name: str, reference: str) -> list[str]:
+        of = {
+            one: [row for row in rows if (row["dataset"], row["method"]) == (dataset, one)]
+            for one in (name, reference)
+        }
+        return list(module.line(of[name], of[reference])[1])
+
+    every = [
+        cells(data, name, "source-acc")
+        for data in ("OfficeHome", "PACS")
+        for name in module.METHODS
+        if name != "source-acc"
+    ]
+    for one in every:
+        low, high = one[3].replace("−", "-").split("[")[1].strip("]").split(", ")
+        assert float(low) <= 0 <= float(high)
+    assert "every interval includes 0" in text
+    lost = [cells(data, "ac-nc", "source-acc")[2] for data in ("OfficeHome", "PACS")]
+    assert f"in {lost[0]} of 36 runs on OfficeHome and in {lost[1]} of 36 on PACS" in text
+    differs = [cells(data, "ac-nc-abstain", "source-acc")[0] for data in ("OfficeHome", "PACS")]
+    assert f"in {sum(int(one.split()[0]) for one in differs)} of 72 runs" in text
+    assert cells("PACS", "source-acc-smooth", "ac-nc")[1] == "−0.55 [−0.89, −0.21]"
 
 
 def test_every_method_saw_every_subset() -> None:

@@ -1,0 +1,167 @@
+"""The rules and tolerances of docs/sure.md on whole cohorts, beside source-acc and ac-nc.
+
+``python docs/build/sure_rules.py --run COHORT …`` reads finished cohorts of development data that
+kept source logits, chooses by every method from all validation examples of a run, and writes
+``sure-rules.csv``: one row per run and method with the held-out results of the choice. Rows of
+other cohorts stay. Without ``--run`` the tables of the page are written again from that file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import checkwise as cw
+from checkwise.statistics.clusters import cluster_means, numbered
+from checkwise.study.pool import Pool
+from page import fill
+
+PAGE = Path(__file__).parents[1] / "sure.md"
+DATA = PAGE.with_name("sure-rules.csv")
+REFERENCES = {"source-acc": "rules beside source-acc", "ac-nc": "rules beside ac-nc"}
+LOSS_PP = 1.0
+LOSS_NLL = 0.01
+METHODS: dict[str, tuple[str, dict[str, Any]]] = {
+    "source-acc": ("source-acc", {}),
+    "ac-nc": ("ac-nc", {}),
+    "ac-nc, paired": ("ac-nc", {"tolerance": "paired"}),
+    "ac-nc, mcs": ("ac-nc", {"tolerance": "mcs"}),
+    "ac-nc, certified": ("ac-nc", {"tolerance": "certified"}),
+    "ac-nc, 1se": ("ac-nc", {"tolerance": "1se"}),
+    "ac-nc-stable": ("ac-nc-stable", {}),
+    "ac-nc-one-se": ("ac-nc-one-se", {}),
+    "ac-nc-crossfit": ("ac-nc-crossfit", {}),
+    "ac-nc-smooth": ("ac-nc-smooth", {}),
+    "ac-nc-abstain": ("ac-nc-abstain", {}),
+    "ac, NLL and smECE": ("ac", {"objectives": ["nll", "smece"]}),
+    "ac, NLL and debiased CwECE": ("ac", {"objectives": ["nll", "debiased_cwece"]}),
+    "ac, smECE": ("ac", {"objectives": ["smece"]}),
+    "ac, debiased ECE": ("ac", {"objectives": ["debiased_ece"]}),
+    "source-acc-stable": ("source-acc-stable", {}),
+    "source-acc-one-se": ("source-acc-one-se", {}),
+    "source-acc-smooth": ("source-acc-smooth", {}),
+}
+MEASURES = ("accuracy", "nll", "cwece")
+COLUMNS = ("dataset", "run", "domain", "block", "method", "step", *MEASURES)
+Rows = list[dict[str, str]]
+
+
+def outcomes(path: Path) -> Iterator[dict[str, Any]]:
+    """Every method's choice from every run, and its results on the held-out domain."""
+    pool = Pool.of(cw.Cohort.open(path))
+    for key in pool.keys:
+        run = pool.trajectory(key)
+        target = {name: np.asarray(pool.target(key)[name]) for name in MEASURES}
+        place = {int(step): t for t, step in enumerate(run.steps)}
+        for name, (rule, params) in METHODS.items():
+            step = cw.select(run, rule, **params).step
+            yield {
+                "dataset": key.dataset,
+                "run": str(key),
+                "domain": ", ".join(key.held_out),
+                "block": f"{key.hparams_seed}-{key.trial_seed}",
+                "method": name,
+                "step": str(step),
+                **{name: f"{values[place[step]]:.6f}" for name, values in target.items()},
+            }
+        print(key, flush=True)
+
+
+def compute(cohorts: list[Path]) -> None:
+    """The file with these cohorts added, or put in the place of what it had of them."""
+    known = read() if DATA.exists() else []
+    for path in cohorts:
+        rows = list(outcomes(path))
+        fresh = {row["dataset"] for row in rows}
+        known = [row for row in known if row["dataset"] not in fresh] + rows
+        with DATA.open("w", newline="") as file:
+            writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(known)
+
+
+def read() -> Rows:
+    with DATA.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def line(rows: Rows, reference: Rows) -> tuple[float, list[str]]:
+    """Δ NLL, to sort by, and the cells of one method: it less the reference, run by run."""
+    numbers = [
+        np.array([[float(row[m]) for m in MEASURES] for row in of]) for of in (rows, reference)
+    ]
+    change = numbers[0] - numbers[1]
+    accuracy, nll = 100 * change[:, 0], change[:, 1]
+    domains = numbered([(row["dataset"], row["domain"]) for row in rows], "domain")
+    means = cluster_means(np.stack([accuracy, nll, 100 * change[:, 2]], axis=1), domains)
+    intervals = zip(means.mean, *means.interval(), (2, 3, 2), strict=True)
+    differs = sum(a["step"] != b["step"] for a, b in zip(rows, reference, strict=True))
+    cells = [
+        f"{differs} of {len(rows)}",
+        *(_cell(*one) for one in intervals),
+        str(int((accuracy <= -LOSS_PP + 1e-9).sum())),
+        str(int((nll > LOSS_NLL).sum())),
+        _worst(rows, reference),
+    ]
+    accuracy_cell, nll_cell, cwece_cell = cells[1:4]
+    ordered = [cells[0], accuracy_cell, cells[4], nll_cell, cells[5], cwece_cell, cells[6]]
+    return float(means.mean[1]), ordered
+
+
+def _worst(rows: Rows, reference: Rows) -> str:
+    """The change of the least accuracy of any held-out domain, over blocks of the same seeds."""
+    least: dict[tuple[str, str], list[float]] = {}
+    for place, of in enumerate((rows, reference)):
+        for row in of:
+            ends = least.setdefault((row["dataset"], row["block"]), [1.0, 1.0])
+            ends[place] = min(ends[place], float(row["accuracy"]))
+    points = np.array([[100 * (one - other)] for one, other in least.values()])
+    means = cluster_means(points, numbered(list(least), "block"))
+    low, high = means.interval()
+    return _cell(means.mean[0], low[0], high[0], 2)
+
+
+def _cell(mean: float, low: float, high: float, decimals: int) -> str:
+    mean, low, high = (round(float(end), decimals) + 0.0 for end in (mean, low, high))
+    return f"{mean:.{decimals}f} [{low:.{decimals}f}, {high:.{decimals}f}]".replace("-", "−")
+
+
+def table(rows: Rows, reference: str) -> str:
+    """One table of the page: the largest rise of NLL first."""
+    lines = [
+        f"| data | method | chooses otherwise than {reference} | Δ accuracy, points | runs that "
+        "lose ≥ 1 point | Δ NLL | runs whose NLL rises by > 0.01 | Δ CwECE ×100 | Δ worst domain, "
+        "points |",
+        "|---|---|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for dataset in sorted({row["dataset"] for row in rows}):
+        of = {
+            name: [row for row in rows if (row["dataset"], row["method"]) == (dataset, name)]
+            for name in METHODS
+        }
+        found = {name: line(here, of[reference]) for name, here in of.items() if name != reference}
+        unfavourable_first = sorted(found.items(), key=lambda one: -one[1][0])
+        lines += [
+            f"| {dataset} | {name} | {' | '.join(cells)} |"
+            for name, (_, cells) in unfavourable_first
+        ]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--run", nargs="+", type=Path, metavar="COHORT")
+    asked = parser.parse_args()
+    if asked.run:
+        compute(asked.run)
+    for reference, part in REFERENCES.items():
+        fill(PAGE, part, table(read(), reference))
+
+
+if __name__ == "__main__":
+    main()
