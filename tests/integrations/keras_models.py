@@ -73,7 +73,13 @@ def train_in(folder: Path) -> None:
     (folder / "seen").mkdir(exist_ok=True)
     sets = validation_sets("a", "b")
     callback = ReliabilityCheckpoint(
-        sets, "ac-nc", delta_pp=2, dirpath=folder / "checkpoints", kind="logits", resume=True
+        sets,
+        "ac-nc",
+        delta_pp=2,
+        dirpath=folder / "checkpoints",
+        kind="logits",
+        resume=True,
+        predictions=True,
     )
     fit(network(rate=2.0), Watch(sets, folder / "seen"), callback, epochs=16)
     (folder / "done").write_text(callback.best_model_path)

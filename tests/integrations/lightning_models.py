@@ -113,7 +113,11 @@ def train_in(folder: Path) -> None:
     torch.manual_seed(0)
     (folder / "seen").mkdir(exist_ok=True)
     callback = ReliabilityCheckpoint(
-        "ac-nc", delta_pp=2, domains=["a", "b"], dirpath=folder / "checkpoints"
+        "ac-nc",
+        delta_pp=2,
+        domains=["a", "b"],
+        dirpath=folder / "checkpoints",
+        predictions=True,
     )
     running = trainer(folder, callback, max_epochs=8, val_check_interval=2)
     module = Classifier(seen=folder / "seen", rate=2.0)

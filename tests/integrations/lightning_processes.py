@@ -42,7 +42,11 @@ class Scripted(pl.LightningModule):
 def train(folder: Path, processes: int) -> None:
     """Four epochs; every process writes what it saw."""
     choosing: Any = ReliabilityCheckpoint(
-        "ac-nc", delta_pp=5, domains=["a", "b"], dirpath=folder / "checkpoints"
+        "ac-nc",
+        delta_pp=5,
+        domains=["a", "b"],
+        dirpath=folder / "checkpoints",
+        predictions=True,
     )
     module = Scripted()
     trainer = pl.Trainer(

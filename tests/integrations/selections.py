@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,3 +41,18 @@ def selection(folder: Path | None = None, **options: Any) -> cw.Selection:
     chosen = live.selection
     assert chosen is not None
     return chosen
+
+
+def check_predictions(folder: Path, outputs: Mapping[int, Mapping[str, Any]]) -> None:
+    """The folder holds these outputs, in half precision, and nothing else."""
+    assert {place.name for place in folder.iterdir()} == {f"step-{step:06d}" for step in outputs}
+    for step, domains in outputs.items():
+        place = folder / f"step-{step:06d}"
+        assert {file.stem for file in place.iterdir()} == set(domains)
+        for name, (logits, labels) in domains.items():
+            saved = np.load(place / f"{name}.npz")
+            full = cw.metrics.per_example(logits=logits, labels=labels)
+            assert np.array_equal(saved["logits"], np.asarray(logits).astype(np.float16))
+            assert np.array_equal(saved["labels"], labels)
+            assert np.array_equal(saved["correct"], full.correct)
+            assert np.array_equal(saved["nll"], full.nll)

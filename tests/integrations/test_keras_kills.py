@@ -16,6 +16,7 @@ available("keras")
 
 from tests.integrations.keras_models import step_of
 from tests.integrations.kills import selector
+from tests.integrations.selections import check_predictions
 
 ROOT = Path(__file__).parents[2]
 KILLS = 8
@@ -40,19 +41,12 @@ def test_the_choice_survives_every_kill(tmp_path: Path) -> None:
     checkpoints = tmp_path / "checkpoints"
     live = selector(checkpoints / "checkwise.jsonl")
     seen = {int(path.stem): dict(np.load(path)) for path in (tmp_path / "seen").glob("*.npz")}
-    offline = cw.select(
-        cw.Trajectory.from_predictions(
-            {
-                step: {
-                    name: (seen[step][f"{name}_logits"], seen[step][f"{name}_labels"])
-                    for name in "ab"
-                }
-                for step in live.steps
-            }
-        ),
-        "ac-nc",
-        delta_pp=2,
-    )
+    outputs = {
+        step: {name: (seen[step][f"{name}_logits"], seen[step][f"{name}_labels"]) for name in "ab"}
+        for step in live.steps
+    }
+    offline = cw.select(cw.Trajectory.from_predictions(outputs), "ac-nc", delta_pp=2)
+    check_predictions(checkpoints / "predictions", outputs)
     assert live.steps == tuple(range(4, 65, 4))
     assert live.choice == offline.step
     assert step_of(Path((tmp_path / "done").read_text())) == offline.step

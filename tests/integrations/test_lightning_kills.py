@@ -17,6 +17,7 @@ available("lightning")
 import torch
 
 from tests.integrations.kills import selector
+from tests.integrations.selections import check_predictions
 
 ROOT = Path(__file__).parents[2]
 KILLS = 12
@@ -41,19 +42,12 @@ def test_the_choice_survives_every_kill(tmp_path: Path) -> None:
     checkpoints = tmp_path / "checkpoints"
     live = selector(checkpoints / "checkwise.jsonl")
     seen = {int(path.stem): dict(np.load(path)) for path in (tmp_path / "seen").glob("*.npz")}
-    offline = cw.select(
-        cw.Trajectory.from_predictions(
-            {
-                step: {
-                    name: (seen[step][f"{name}_logits"], seen[step][f"{name}_labels"])
-                    for name in "ab"
-                }
-                for step in live.steps
-            }
-        ),
-        "ac-nc",
-        delta_pp=2,
-    )
+    outputs = {
+        step: {name: (seen[step][f"{name}_logits"], seen[step][f"{name}_labels"]) for name in "ab"}
+        for step in live.steps
+    }
+    offline = cw.select(cw.Trajectory.from_predictions(outputs), "ac-nc", delta_pp=2)
+    check_predictions(checkpoints / "predictions", outputs)
     assert len(live.steps) == 16
     assert live.choice == offline.step
     best = Path((tmp_path / "done").read_text())

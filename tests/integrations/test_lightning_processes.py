@@ -70,3 +70,8 @@ def test_two_processes_decide_as_one(tmp_path: Path) -> None:
         for name in ("one", "two")
     ]
     assert files[0] == files[1]
+    kept = sorted((tmp_path / "one/checkpoints/predictions").glob("*/*.npz"))
+    assert len(kept) == 2 * len(alone)
+    for file in kept:  # in the order of the set, without its padding
+        other = tmp_path / "two" / file.relative_to(tmp_path / "one")
+        assert other.read_bytes() == file.read_bytes()

@@ -22,6 +22,7 @@ from transformers import TrainerCallback
 
 from checkwise.integrations.transformers import ReliabilityCallback
 from tests.integrations import transformers_ranks
+from tests.integrations.selections import check_predictions
 from tests.integrations.transformers_kills import DELTA_PP, SETS
 from tests.integrations.transformers_runs import (
     arguments,
@@ -65,11 +66,13 @@ def test_killed_at_random_instants(tmp_path: Path) -> None:
         assert ended["feasible"] == list(chosen.feasible_steps)
         assert ended["best"] == str(folder / f"checkpoint-{chosen.step}")
         assert set(steps_on_disk(folder)) == {*chosen.feasible_steps, 20}
+        check_predictions(folder / "predictions", outputs)
 
 
 def test_two_processes_choose_as_one(tmp_path: Path) -> None:
     """The second half of the distributed training is resumed by a new pair of processes."""
     pair, lone = tmp_path / "2", tmp_path / "1"
+    table, labels = known_script()
     lone.mkdir()
     pair.mkdir()
     run(transformers_ranks.__name__, str(pair))
@@ -81,6 +84,10 @@ def test_two_processes_choose_as_one(tmp_path: Path) -> None:
         assert ranks[0] == ranks[1]
         assert [ranks[0][name] for name in ("choice", "best", "loaded")] == [alone["choice"]] * 3
         assert steps_on_disk(pair / mode) == steps_on_disk(lone / mode)
+        for folder in (pair, lone):
+            sets = outputs_of(table, labels, every=1, sets=transformers_ranks.TWO)
+            done = {step: outputs for step, outputs in sets.items() if step <= 10}
+            check_predictions(folder / mode / "predictions", done)
         assert len(alone["metrics"]) == 20
         # Sums of other batches are rounded differently.
         tolerance = 1e-12 if mode == "streamed" else 0

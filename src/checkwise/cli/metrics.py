@@ -25,7 +25,7 @@ def command(
 ) -> None:
     """Accuracy, NLL, Brier and calibration errors of saved outputs."""
     load_plugins(plugin)
-    kind, outputs, labels, _ = read_outputs(file)
+    kind, outputs, labels = read_outputs(file)[:3]
     predictions: dict[str, Any] = {kind: outputs, "labels": labels}
     report = metrics.evaluate(**predictions, bins=bins, bandwidth=bandwidth)
     values = {**report.values(), **metrics.evaluate_registered(**predictions)}

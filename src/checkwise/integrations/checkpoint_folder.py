@@ -17,7 +17,7 @@ from typing import Any
 
 from checkwise.errors import InputError
 from checkwise.integrations.average_members import keeping, say_members
-from checkwise.integrations.live import LiveSelector
+from checkwise.integrations.live import LiveSelector, predictions_folder
 from checkwise.integrations.saving import JOURNAL, LAST, Place, clean_up, last_link, point
 from checkwise.integrations.tracked_metrics import measured
 from checkwise.selection.live import LiveSelection
@@ -47,6 +47,9 @@ class Outcome:
     choice: int | None
     scores: Mapping[int, float]
     logged: Mapping[str, float]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "entries": {}}  # only the process that decides writes them
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,7 @@ class CheckpointFolder:
         options: those of ``LiveSelector``.
         average_within_pp: also keep the members of an average, all within this many points of the
             best accuracy.
+        predictions: as for ``LiveSelector``.
         last: the name of the link to the newest checkpoint.
         go_on: how a user goes on with a training, in a few words.
     """
@@ -112,12 +116,15 @@ class CheckpointFolder:
         options: Mapping[str, Any],
         *,
         average_within_pp: Points | None = None,
+        predictions: bool | str | os.PathLike[str] = False,
         last: str = LAST,
         go_on: str = 'use fit(…, ckpt_path="last")',
     ) -> None:
         self._last, self._go_on = last, go_on
         # A wrong name or parameter is refused before any training.
         self.needs_examples = LiveSelector(rule, **options).needs_examples
+        self.needs_logits = predictions_folder(predictions, JOURNAL) is not None
+        self._predictions = predictions
         self._rule, self._options = rule, dict(options)
         self._also = keeping(also or AnyOf(()), average_within_pp)
         self._within_pp = average_within_pp
@@ -263,7 +270,12 @@ class CheckpointFolder:
         return next(number for number in itertools.count(step) if number not in taken)
 
     def _selector(self) -> LiveSelector:
-        return LiveSelector(self._rule, journal=self._folder / JOURNAL, **self._options)
+        return LiveSelector(
+            self._rule,
+            journal=self._folder / JOURNAL,
+            predictions=self._predictions,
+            **self._options,
+        )
 
     @property
     def _opened(self) -> LiveSelector:

@@ -78,6 +78,9 @@ class ReliabilityCheckpoint(Callback):  # type: ignore[misc, unused-ignore]
             and the newest always stay.
         average_within_pp: also keep every checkpoint within this many points of the best accuracy,
             as ``1``, for an average: ``members()`` has their steps.
+        predictions: keep the logits of validation (of probabilities their logarithms), so that how
+            sure the choice is can be said, and a calibrator fitted: True for a folder
+            ``predictions`` beside the checkpoints, or name one. ``checkwise select`` reads it.
         tracker: where the selection is logged when training ends, as ``MlflowLog``.
         bins, bandwidth: settings of the calibration errors.
         params: the rule's parameters and options of ``LiveSelector``: ``delta_pp``, ``q``,
@@ -98,6 +101,7 @@ class ReliabilityCheckpoint(Callback):  # type: ignore[misc, unused-ignore]
         batch_size: int = BATCH,
         keep: Policy | None = None,
         average_within_pp: Points | None = None,
+        predictions: bool | str | os.PathLike[str] = False,
         tracker: Tracker | None = None,
         bins: int = BINS,
         bandwidth: float = BANDWIDTH,
@@ -122,6 +126,7 @@ class ReliabilityCheckpoint(Callback):  # type: ignore[misc, unused-ignore]
             keep,
             {"bins": bins, "bandwidth": bandwidth, **params},
             average_within_pp=average_within_pp,
+            predictions=predictions,
             last=f"last{self._suffix}",
             go_on="pass resume=True",
         )
@@ -132,6 +137,7 @@ class ReliabilityCheckpoint(Callback):  # type: ignore[misc, unused-ignore]
             bandwidth,
             outputs,
             examples=self._checkpoints.needs_examples,
+            logits=self._checkpoints.needs_logits,
         )
         self._newest: int | None = None  # how far training was at the newest checkpoint
         self._reached: tuple[Callable[[], Any], int] = (lambda: None, 0)  # which model, and how far

@@ -114,6 +114,7 @@ class Measure:
         bins, bandwidth: settings of the calibration errors.
         outputs: ``outputs(returned) -> [n, C]``, where a model returns something else.
         examples: whether to keep which examples were predicted correctly.
+        logits: whether to keep what the model said of them.
     """
 
     kind: Kind
@@ -122,11 +123,17 @@ class Measure:
     bandwidth: float
     outputs: Callable[[Any], Any] | None
     examples: bool = False
+    logits: bool = False
 
     def __call__(self, model: Any, name: str, data: Any) -> Any:
         """What ``LiveSelector.add`` takes of one set."""
         sums = ValidationSums(
-            name, self.bins, self.bandwidth, kind=self.kind, examples=self.examples
+            name,
+            self.bins,
+            self.bandwidth,
+            kind=self.kind,
+            examples=self.examples,
+            logits=self.logits,
         )
         for inputs, labels in batches(data, self.batch_size):
             sums.update(*self._said(model, inputs, labels, name))

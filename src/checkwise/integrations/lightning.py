@@ -62,6 +62,9 @@ class ReliabilityCheckpoint(ModelCheckpoint):
         average_within_pp: also keep every checkpoint within this many points of the best accuracy,
             as ``1``, for an average: ``members()`` has their steps, and ``checkwise deploy DIRPATH
             --average probabilities`` makes it. A line on stderr says so when training ends.
+        predictions: keep the logits of validation, so that how sure the choice is can be said, and
+            a calibrator fitted: True for a folder ``predictions`` beside the checkpoints, or name
+            one. ``checkwise select`` reads it.
         partial: record validations that ``limit_val_batches`` cuts short too. They have to see the
             same examples each time.
         tracker: where the selection is logged when training ends, as ``MlflowLog``.
@@ -92,6 +95,7 @@ class ReliabilityCheckpoint(ModelCheckpoint):
         outputs: validation.Outputs | None = None,
         keep: Policy | None = None,
         average_within_pp: Points | None = None,
+        predictions: bool | str | os.PathLike[str] = False,
         partial: bool = False,
         tracker: Tracker | None = None,
         save_weights_only: bool = False,
@@ -131,6 +135,7 @@ class ReliabilityCheckpoint(ModelCheckpoint):
             keep,
             {"bins": bins, "bandwidth": bandwidth, **params},
             average_within_pp=average_within_pp,
+            predictions=predictions,
         )
         self._sums: list[ValidationSums | None] = []  # None for a set that is held out
         self._outcome: Outcome | None = None
@@ -210,6 +215,7 @@ class ReliabilityCheckpoint(ModelCheckpoint):
                 self._bandwidth,
                 own_rows(part),
                 examples=self._checkpoints.needs_examples,
+                logits=self._checkpoints.needs_logits,
             )
             if name in sources
             else None

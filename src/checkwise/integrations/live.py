@@ -6,18 +6,22 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from checkwise.errors import InputError
 from checkwise.metrics.settings import BANDWIDTH, BINS
+from checkwise.readers.kept_predictions import with_kept
 from checkwise.records import Trajectory
 from checkwise.records.checkpoint_record import CheckpointRecord, packed_numbers
 from checkwise.records.from_predictions import check_step
 from checkwise.selection.default_rule import DEFAULT_RULE
 from checkwise.selection.directions import Directions
 from checkwise.selection.live import LiveSelection
+from checkwise.selection.result import Selection
 from checkwise.selection.standing import Weights
-from checkwise.store.deleting import delete_others
+from checkwise.store.deleting import delete_others, place_of
+from checkwise.store.kept_predictions import KeptPredictions
+from checkwise.store.layout import PREDICTIONS
 from checkwise.store.live_history import LiveHistory
 from checkwise.store.live_journal import (
     LiveJournal,
@@ -27,6 +31,8 @@ from checkwise.store.live_journal import (
 from checkwise.store.pruning import Pruning, plan_pruning
 from checkwise.store.retention import KeepFeasible, Policy
 from checkwise.text import shown
+
+OWN_STEM: Final = "checkwise"  # of the journals that callbacks write
 
 
 class LiveSelector(LiveSelection):
@@ -45,6 +51,10 @@ class LiveSelector(LiveSelection):
         weights, worst_domain, directions, guard, params: as for :func:`select`.
         tolerance, alpha, planned: as for :func:`select`; with another tolerance than "fixed" the
             journal also holds one bit per validation example and checkpoint.
+        predictions: keep the logits of validation, in half precision, with their labels, and with
+            correctness and NLL from full precision: a predictions folder that ``select`` reads.
+            True is the folder ``predictions`` beside the journal; or name one. ``add`` then needs
+            ``(logits, labels)``, or the result of an ``Accumulator(…, logits=True)``.
 
     Example:
         >>> import numpy as np
@@ -62,6 +72,7 @@ class LiveSelector(LiveSelection):
         *,
         journal: str | os.PathLike[str] | None = None,
         read_only: bool = False,
+        predictions: bool | str | os.PathLike[str] = False,
         bins: int = BINS,
         bandwidth: float = BANDWIDTH,
         held_out: str | Iterable[str] | None = None,
@@ -92,6 +103,9 @@ class LiveSelector(LiveSelection):
         )
         self._journal: LiveJournal | None = None
         self._history = LiveHistory(Path())
+        folder = predictions_folder(predictions, journal)
+        self._recorder.keeps_logits = folder is not None and not read_only
+        self._recorder.keeps_examples |= self._recorder.keeps_logits
         if journal is not None:
             path = Path(os.path.abspath(journal))
             if not read_only:
@@ -104,6 +118,33 @@ class LiveSelector(LiveSelection):
         there = self._history.checkpoints
         self._history.forget_weights([s for s, place in there.items() if not place.exists()])
         self._refresh()
+        if self._journal is not None:
+            self._open_predictions(folder)
+
+    def _open_predictions(self, folder: Path | None) -> None:
+        """Finish what a killed process left undone, or begin a folder."""
+        before = self._history.predictions
+        if before is not None:
+            if folder is not None and place_of(folder) != place_of(before):
+                self.close()
+                raise InputError(
+                    f"Expected the folder in which predictions were begun, {before}, but got "
+                    f"{folder}: name that one, or predictions=True."
+                )
+            KeptPredictions(before).tidy(self._history.records)
+        elif folder is not None:
+            try:
+                KeptPredictions(folder).check_unused()
+            except InputError:
+                self.close()
+                raise
+            self._note({"predictions": _relative(folder, self._history.folder)})
+
+    @property
+    def _kept(self) -> KeptPredictions | None:
+        """The predictions folder, if there is one."""
+        folder = self._history.predictions
+        return None if folder is None else KeptPredictions(folder)
 
     @classmethod
     def from_journal(cls, journal: str | os.PathLike[str], *, read_only: bool = True) -> Self:
@@ -115,7 +156,15 @@ class LiveSelector(LiveSelection):
         named = {d: g for d, g in self._recorder.groups.items() if d not in self._history.groups}
         if named and not self._kind.fixed:
             self._note({"groups": {domain: packed_numbers(g) for domain, g in named.items()}})
-        self._note(record.as_dict())
+        slim = self._slim(record)
+        kept = self._kept if self._recorder.keeps_logits else None
+        if kept is None:
+            self._note(slim.as_dict())
+            return
+        if not record.diverged:
+            kept.write(slim, record, self._recorder.groups)
+        self._note(slim.as_dict())
+        kept.place(slim)
 
     def _note(self, line: Mapping[str, Any]) -> None:
         """Write a line, then take it into account: what is not in the journal did not happen."""
@@ -156,6 +205,8 @@ class LiveSelector(LiveSelection):
         known = (*self.steps, *self._history.checkpoints, *self._without_weights)
         if any(later > number for later in known):
             self._note({"resumed": number})
+            if self._journal is not None and self._kept is not None:
+                self._kept.tidy(self._history.records)
 
     @property
     def checkpoints(self) -> Mapping[int, Path]:
@@ -200,6 +251,14 @@ class LiveSelector(LiveSelection):
             self._note({"deleted": list(deleted.steps)})
         return plan
 
+    def _select(self) -> Selection | None:
+        """The selection, with the kept predictions of its checkpoints."""
+        chosen, kept = super()._select(), self._kept
+        if chosen is None or kept is None:
+            return chosen
+        run = with_kept(chosen.trajectory, kept, self._history.records)
+        return replace(chosen, trajectory=run)
+
     @property
     def trajectory(self) -> Trajectory:
         """Everything added so far, with the paths of the weights that are there."""
@@ -219,6 +278,30 @@ class LiveSelector(LiveSelection):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def predictions_folder(
+    predictions: bool | str | os.PathLike[str], journal: str | os.PathLike[str] | None
+) -> Path | None:
+    """Where predictions are kept: in a folder that was named, or beside the journal.
+
+    >>> predictions_folder(True, "run/checkwise.jsonl"), predictions_folder(True, "run/b.jsonl")
+    (PosixPath('run/predictions'), PosixPath('run/b-predictions'))
+    """
+    if not isinstance(predictions, bool | str | os.PathLike) or predictions == "":
+        raise InputError(
+            f"Expected True, False or a folder as predictions, but got {shown(predictions)}."
+        )
+    if predictions is False:
+        return None
+    if journal is None:
+        raise InputError(
+            "Expected a journal beside kept predictions, but there is none: pass journal=."
+        )
+    if predictions is not True:
+        return Path(predictions)
+    stem = Path(journal).stem
+    return Path(journal).with_name(PREDICTIONS if stem == OWN_STEM else f"{stem}-{PREDICTIONS}")
 
 
 def _relative(path: Path, folder: Path) -> str:

@@ -43,4 +43,4 @@ def decided_once(trainer: Any, decide: Callable[[], Result]) -> Result:
     if failed is not None:
         raise CheckwiseError(failed)
     result: Result = trainer.strategy.broadcast(answer[0])
-    return result
+    return answer[0] if trainer.is_global_zero else result  # type: ignore[return-value]

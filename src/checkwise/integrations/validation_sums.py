@@ -7,7 +7,7 @@ repeats some. The repeats are the last rows of a process and are not counted.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ class ValidationSums:
         own_rows: rows of this process before the padding; None where nothing is padded.
         kind: what ``update`` gets, "logits" or "probs".
         examples: whether to keep which examples were predicted correctly.
+        logits: whether to keep their logits too.
     """
 
     name: str
@@ -40,6 +41,7 @@ class ValidationSums:
     accumulator: Accumulator | None = None
     kind: str = "logits"
     examples: bool = False
+    logits: bool = False
 
     def update(self, logits: Any, labels: Any) -> None:
         """Add a batch: logits or probabilities [n, C] and labels [n]."""
@@ -63,15 +65,19 @@ class ValidationSums:
             return
         try:
             if self.accumulator is None:
-                self.accumulator = Accumulator(
-                    classes=values.shape[-1],
-                    bins=self.bins,
-                    bandwidth=self.bandwidth,
-                    examples=self.examples,
-                )
+                self.accumulator = self._empty(values.shape[-1])
             self.accumulator.update(**{self.kind: values}, labels=labels[:real])
         except InputError as error:
             raise InputError(f"{error} (validation set {self.name!r})") from None
+
+    def _empty(self, classes: int) -> Accumulator:
+        return Accumulator(
+            classes=classes,
+            bins=self.bins,
+            bandwidth=self.bandwidth,
+            examples=self.examples,
+            logits=self.logits,
+        )
 
     def entry(self) -> Report | dict[str, float]:
         """What ``LiveSelector.add`` takes; a checkpoint that diverged has no accuracy."""
@@ -87,10 +93,7 @@ class ValidationSums:
 
 def merged(parts: Sequence[ValidationSums]) -> ValidationSums:
     """One set from its parts, added in this order so that every process gets the same numbers."""
-    first = parts[0]
-    whole = ValidationSums(
-        first.name, first.bins, first.bandwidth, kind=first.kind, examples=first.examples
-    )
+    whole = replace(parts[0], own_rows=None, rows=0, counted=0, diverged=False, accumulator=None)
     for part in parts:
         whole.rows += part.rows
         whole.counted += part.counted
@@ -98,14 +101,9 @@ def merged(parts: Sequence[ValidationSums]) -> ValidationSums:
         if part.accumulator is None:
             continue
         if whole.accumulator is None:
-            whole.accumulator = Accumulator(
-                classes=part.accumulator.classes,
-                bins=whole.bins,
-                bandwidth=whole.bandwidth,
-                examples=whole.examples,
-            )
+            whole.accumulator = whole._empty(part.accumulator.classes)
         whole.accumulator.merge(part.accumulator)
-    if whole.accumulator is not None and whole.examples and not whole.diverged:
+    if whole.accumulator is not None and not whole.diverged:
         whole.accumulator.put_in_order(_in_the_set(parts))
     return whole
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from checkwise.errors import InputError
 from checkwise.metrics import inputs
-from checkwise.metrics.examples import CountedExamples, Outcomes
+from checkwise.metrics.examples import CountedExamples, Outcomes, half_logits
 from checkwise.metrics.report import Report, summarise
 from checkwise.metrics.settings import BANDWIDTH, BINS, whole
 from checkwise.metrics.smooth import new_grid
@@ -35,6 +33,8 @@ class Accumulator:
         bandwidth: bandwidth h of the soft bins.
         examples: keep which examples were predicted correctly, in the order they come; memory then
             grows by 9 bytes an example.
+        logits: also keep their NLL, and their logits in half precision; memory then grows by 17
+            bytes and 2 more per class.
 
     Example:
         >>> acc = Accumulator(classes=2)
@@ -52,13 +52,15 @@ class Accumulator:
         bins: int = BINS,
         bandwidth: float = BANDWIDTH,
         examples: bool = False,
+        logits: bool = False,
     ) -> None:
         self.classes = whole(classes, "classes", least=2, most=MOST_CLASSES)
         self.bins, self.bandwidth = inputs.check_bins(bins, bandwidth)
         self.n = 0
         self._sums: Sums | None = None
         self._block: Block | None = None
-        self._examples: list[CountedExamples] | None = [] if examples else None
+        self._examples: list[CountedExamples] | None = [] if examples or logits else None
+        self._logits = logits
 
     def update(self, *, logits: Any = None, probs: Any = None, labels: Any) -> None:
         """Add a batch: values [n, C] and labels [n]. A batch that is refused leaves no trace."""
@@ -93,7 +95,9 @@ class Accumulator:
         self._sums = sums
         self.n += rows
         if self._examples is not None:
-            self._examples.append(CountedExamples(outcomes.correct, predictions.labels.copy()))
+            further = (outcomes.nll, half_logits(predictions)) if self._logits else ()
+            kept = CountedExamples(outcomes.correct, predictions.labels.copy(), *further)
+            self._examples.append(kept)
 
     def merge(self, other: Accumulator) -> None:
         """Add everything that `other` has seen; `other` is left as it is."""
@@ -122,15 +126,12 @@ class Accumulator:
                 "Expected examples that were kept, but got none: make it with "
                 "Accumulator(…, examples=True), and call update()."
             )
-        return CountedExamples(
-            *(np.concatenate(part) for part in zip(*self._examples, strict=True))
-        )
+        return CountedExamples.joined(self._examples)
 
     def put_in_order(self, order: Any) -> None:
         """Put the examples that were kept into another order; sums do not depend on it."""
         if self._examples:
-            correct, labels = self.examples
-            self._examples = [CountedExamples(correct[order], labels[order])]
+            self._examples = [self.examples.at(order)]
 
     @property
     def sums(self) -> Sums:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -10,6 +11,7 @@ import numpy as np
 from checkwise.metrics import inputs
 
 Array = np.ndarray[Any, np.dtype[Any]]
+_LEAST = float(np.finfo(np.float32).smallest_subnormal)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,10 +50,45 @@ class Outcomes(NamedTuple):
 
 
 class CountedExamples(NamedTuple):
-    """Whether each example was predicted correctly, and its label, in the order they came."""
+    """Whether each example was predicted correctly, and its label, in the order they came.
+
+    Where they were asked for, also −log p of the label from full precision, and the logits in half
+    precision; of probabilities their logarithms.
+    """
 
     correct: Array
     labels: Array
+    nll: Array | None = None
+    logits: Array | None = None
+
+    @classmethod
+    def joined(cls, parts: Sequence[CountedExamples]) -> CountedExamples:
+        """Those of several parts, one after the other."""
+        fields: Any = zip(*parts, strict=True)
+        joined: Any = [None if part[0] is None else np.concatenate(part) for part in fields]
+        return cls(*joined)
+
+    def at(self, rows: Any) -> CountedExamples:
+        """Some of them, or all in another order."""
+        chosen: Any = [None if part is None else part[rows] for part in self]
+        return CountedExamples(*chosen)
+
+
+def half_logits(predictions: inputs.Predictions) -> Array:
+    """Logits, or logarithms of probabilities, in half precision.
+
+    In single precision where a value is beyond 65504, the largest half one. A probability of 0
+    counts as the smallest positive single-precision number, so that it can be scaled.
+    """
+    parts = []
+    for _, rows, _ in predictions.blocks():
+        if predictions.kind == "probs":
+            rows = np.log(np.maximum(rows, _LEAST))
+        with np.errstate(over="ignore"):
+            small = rows.astype(np.float16)
+        fits = np.array_equal(np.isfinite(small), np.isfinite(rows))
+        parts.append(small if fits else rows.astype(np.float32))
+    return np.concatenate(parts)
 
 
 def per_example(*, logits: Any = None, probs: Any = None, labels: Any) -> PerExample:

@@ -16,7 +16,7 @@ from checkwise.metrics.inputs import Predictions, read
 from checkwise.readers.predictions_file import OUTPUTS, read_outputs
 from checkwise.records.examples import group_numbers
 from checkwise.store.atomic_write import write_with
-from checkwise.store.npz import open_npz
+from checkwise.store.npz import open_npz, write_npz
 from checkwise.text import shown
 
 EXPECTED = (
@@ -71,7 +71,7 @@ class Outputs:
             if self.groups is not None:
                 arrays["groups"] = self.groups
             with temporary.open("wb") as file:
-                np.savez(file, **arrays)  # type: ignore[arg-type]
+                write_npz(file, arrays)
 
         write_with(path, save)
 

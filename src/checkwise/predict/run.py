@@ -25,8 +25,6 @@ from checkwise.predict.continuation import (
 from checkwise.predict.function import FunctionName
 from checkwise.predict.pool import Failure, Pool, Task
 from checkwise.predict.worker_process import Worker
-from checkwise.records.checks import domains as domain_names
-from checkwise.records.held_out import same_name
 from checkwise.store import layout
 from checkwise.store.atomic_write import writing
 from checkwise.store.new_folder import locked
@@ -107,7 +105,7 @@ def predict(
         StoreError: the folder cannot be written.
     """
     name = FunctionName.parse(function)
-    names = check_domains(domains)
+    names = layout.check_domains(domains)
     paths = find_checkpoints(folder, checkpoints)
     _check_place(folder, paths.values(), out)
     with _alone(out) as lock:
@@ -160,25 +158,6 @@ def _evaluated(pool: Pool, workers: int, written: Callable[[int], None]) -> Eval
     except KeyboardInterrupt:
         interrupted = True
     return Evaluated(pool.written, tuple(pool.failures), interrupted)
-
-
-def check_domains(domains: Sequence[str]) -> tuple[str, ...]:
-    """Names that can be file names as they are, and stay apart on any file system."""
-    names = domain_names(domains)
-    for name in names:
-        if layout.file_name(name) != name:
-            raise InputError(
-                f"Expected domains that can name a file, but got {name!r}: leave out /, \\, a "
-                "leading dot and percent signs, and keep it short."
-            )
-    for index, name in enumerate(names):
-        alike = [other for other in names[:index] if same_name(name, other)]
-        if alike:
-            raise InputError(
-                f"Expected domains with different names, but got {alike[0]!r} and {name!r}: "
-                "rename one."
-            )
-    return names
 
 
 def _check_place(folder: Path, checkpoints: Iterable[str], out: Path) -> None:

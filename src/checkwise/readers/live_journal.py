@@ -10,10 +10,12 @@ from typing import Any
 from checkwise.readers.checkpoints.names import Checkpoints
 from checkwise.readers.checkpoints.unsaved import steps_to_choose_from
 from checkwise.readers.json_lines import NoRecordsError
+from checkwise.readers.kept_predictions import with_kept
 from checkwise.readers.request import LoadedRun, Request, build
 from checkwise.records import Trajectory
 from checkwise.records.checkpoint_record import facts_of
 from checkwise.records.examples import examples_of
+from checkwise.store.kept_predictions import KeptPredictions
 from checkwise.store.live_history import LiveHistory
 from checkwise.store.live_journal import live_journals, read_live_journal, settings_of
 
@@ -57,6 +59,8 @@ def read(path: Path, request: Request) -> list[LoadedRun]:
         paths=[saved.get(step) for step in steps] if saved else None,
         examples=examples and examples.subset(steps),
     )
+    if history.predictions is not None:
+        run = with_kept(run, KeptPredictions(history.predictions), history.records)
     return [LoadedRun(None, run, str(path), path)]
 
 

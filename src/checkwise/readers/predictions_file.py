@@ -7,7 +7,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from checkwise.errors import InputError
+from checkwise.metrics.examples import Outcomes
 from checkwise.store.npz import ArrayHeader, open_npz
 from checkwise.store.safe_read import open_regular
 
@@ -25,16 +28,23 @@ ARRAYS = {
     "probs": _Needs("f", 2),
     "labels": _Needs("iuf", 1),
     "groups": _Needs("iuUSb", 1),
+    "correct": _Needs("b", 1),
+    "nll": _Needs("f", 1),
 }
 
 
 class SavedOutputs(NamedTuple):
-    """What a file holds; ``groups`` are the independent units of the examples, if named."""
+    """What a file holds.
+
+    ``groups`` are the independent units of the examples, if named. ``outcomes`` are correctness and
+    NLL from a higher precision than that of the outputs, if saved.
+    """
 
     kind: str
     outputs: Any
     labels: Any
     groups: Any | None
+    outcomes: Outcomes | None = None
 
 
 def read_outputs(file: Path, kind: str | None = None) -> SavedOutputs:
@@ -42,7 +52,22 @@ def read_outputs(file: Path, kind: str | None = None) -> SavedOutputs:
     with _opened(file) as saved:
         kind = kind or _kind(saved, file)
         groups = saved["groups"] if "groups" in saved.files else None
-        return SavedOutputs(kind, _array(saved, kind, file), _array(saved, "labels", file), groups)
+        outputs, labels = _array(saved, kind, file), _array(saved, "labels", file)
+        return SavedOutputs(kind, outputs, labels, groups, _outcomes(saved))
+
+
+def read_outcomes(file: Path) -> SavedOutputs:
+    """The same without the outputs, which are most of a file and are not read."""
+    with _opened(file) as saved:
+        groups = saved["groups"] if "groups" in saved.files else None
+        labels = _array(saved, "labels", file)
+        return SavedOutputs(_kind(saved, file), None, labels, groups, _outcomes(saved))
+
+
+def _outcomes(saved: Any) -> Outcomes | None:
+    if not {"correct", "nll"} <= {*saved.files}:
+        return None
+    return Outcomes(saved["correct"], np.asarray(saved["nll"], dtype=np.float64))
 
 
 def kind_of(file: Path) -> str:

@@ -90,7 +90,7 @@ def logits_at(path: Path, step: int, domains: Sequence[str]) -> dict[str, tuple[
     files = output_files(step_folders(path)[step])
     logits: dict[str, tuple[Any, Any]] = {}
     for domain in domains:
-        kind, outputs, labels, _ = read_outputs(files[domain])
+        kind, outputs, labels = read_outputs(files[domain])[:3]
         if kind != "logits":
             raise InputError(
                 f"Expected logits, but {files[domain]} holds {kind}: a temperature needs logits; "
@@ -124,8 +124,10 @@ class _Outputs(Mapping[str, tuple[Any, ...]]):
         self._kind = kind
 
     def __getitem__(self, domain: str) -> tuple[Any, ...]:
-        _, outputs, labels, groups = read_outputs(self._files[domain], self._kind)
-        return (outputs, labels) if groups is None else (outputs, labels, groups)
+        _, *said = read_outputs(self._files[domain], self._kind)
+        while said[-1] is None:
+            said.pop()
+        return tuple(said)
 
     def __contains__(self, domain: object) -> bool:
         return domain in self._files  # the inherited one would open the file

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checkwise.errors import InputError
+from checkwise.metrics.examples import CountedExamples
 
 BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]
@@ -30,6 +31,7 @@ class DomainRecord:
         groups: SHA-256 of the groups of the examples, where they were named.
         hits: whether each example was predicted correctly, where that was kept.
         losses: −log p of each example's label, likewise.
+        said: labels and logits too, on their way to a file.
     """
 
     values: Mapping[str, float]
@@ -40,6 +42,7 @@ class DomainRecord:
     groups: str | None = field(default=None, repr=False)
     hits: BoolArray | None = field(default=None, compare=False, repr=False)
     losses: FloatArray | None = field(default=None, compare=False, repr=False)
+    said: CountedExamples | None = field(default=None, compare=False, repr=False)
 
     def as_dict(self) -> dict[str, Any]:
         """The entry of a JSON line; what is not known is left out."""
@@ -58,8 +61,8 @@ class DomainRecord:
         Raises:
             TypeError, ValueError: the entry is none.
         """
-        if "losses" in entry:
-            raise ValueError("losses in a line")
+        if "losses" in entry or "said" in entry:
+            raise ValueError("what every example said, in a line")
         record = cls(**{name: value for name, value in entry.items() if name != "hits"})
         if "hits" not in entry:
             return record

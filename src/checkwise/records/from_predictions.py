@@ -12,7 +12,7 @@ import numpy as np
 from checkwise import metrics
 from checkwise.errors import InputError
 from checkwise.metrics import Report
-from checkwise.metrics.examples import CountedExamples, Outcomes
+from checkwise.metrics.examples import CountedExamples, Outcomes, half_logits
 from checkwise.metrics.inputs import Predictions, check_bins, read
 from checkwise.metrics.settings import BANDWIDTH, BINS
 from checkwise.records.checkpoint_record import (
@@ -25,6 +25,7 @@ from checkwise.records.checks import domains as domain_names
 from checkwise.records.examples import Examples, IntArray, examples_of, group_numbers
 from checkwise.records.held_out import Sides, as_names, check_held_out, divide
 from checkwise.records.plain_metrics import plain_metrics
+from checkwise.records.saved_outcomes import check_same, metrics_of
 from checkwise.text import shown
 
 LARGEST_STEP = 2**53
@@ -48,7 +49,8 @@ class Recorder:
         bins, bandwidth: settings of the calibration errors.
         held_out: domains that are skipped unread, as are those whose names look held out.
         sources: domains that are validation although their names look held out.
-        keeps_examples: whether to keep what every example said.
+        keeps_examples: whether to keep which examples were correct, and their NLL.
+        keeps_logits: whether to keep their logits too, in half precision.
     """
 
     kind: str = "logits"
@@ -60,6 +62,7 @@ class Recorder:
     keeps_examples: bool = False
     labels: dict[str, IntArray] = field(default_factory=dict)
     groups: dict[str, IntArray] = field(default_factory=dict)
+    keeps_logits: bool = False
 
     def __post_init__(self) -> None:
         if self.kind not in ("logits", "probs"):
@@ -87,7 +90,7 @@ class Recorder:
         if lost:
             notes.append(f"step {step} diverged: outputs of {lost[0]!r} are not finite")
             measured = {
-                name: replace(domain, values={}, correct=None, hits=None, losses=None)
+                name: replace(domain, values={}, correct=None, hits=None, losses=None, said=None)
                 for name, domain in measured.items()
             }
         record = CheckpointRecord(int(step), measured, bool(lost), tuple(notes))
@@ -132,7 +135,7 @@ class Recorder:
             return self._with_examples(
                 plain_metrics(metrics_alone, where), entry.get("examples"), where
             )
-        if not isinstance(entry, tuple | list) or len(entry) not in (2, 3):
+        if not isinstance(entry, tuple | list) or not _is_outputs(*entry):
             raise InputError(
                 f"Expected (outputs, labels), a Report or plain metrics at {where}, but got "
                 f"{type(entry).__name__}."
@@ -155,9 +158,18 @@ class Recorder:
             correct=int(examples.correct.sum()),
             hits=examples.correct,
             labels=_sha256(examples.labels),
+            said=examples if self.keeps_logits and examples.logits is not None else None,
         )
 
-    def _evaluate(self, name: str, outputs: Any, labels: Any, groups: Any = None) -> DomainRecord:
+    def _evaluate(
+        self,
+        name: str,
+        outputs: Any,
+        labels: Any,
+        groups: Any = None,
+        saved: Outcomes | None = None,
+    ) -> DomainRecord:
+        """Metrics of outputs; ``saved`` are their outcomes from a higher precision."""
         predictions = read(**{"logits": None, "probs": None, self.kind: outputs}, labels=labels)
         facts: dict[str, Any] = {
             "n": len(predictions.labels),
@@ -180,9 +192,18 @@ class Recorder:
             **{self.kind: predictions.values}, labels=predictions.labels
         )
         report = accumulator.result()
+        values, correct = {**report.values(), **own}, report.correct
+        if saved is not None and outcomes is not None:
+            check_same(saved, outcomes, predictions)
+            outcomes, correct = saved, int(saved.correct.sum())
+            values |= metrics_of(saved, predictions.labels)
         if outcomes is not None:
             facts |= {"hits": outcomes.correct, "losses": outcomes.nll}
-        return DomainRecord({**report.values(), **own}, correct=report.correct, **facts)
+            if self.keeps_logits:
+                facts["said"] = CountedExamples(
+                    outcomes.correct, predictions.labels, outcomes.nll, half_logits(predictions)
+                )
+        return DomainRecord(values, correct=correct, **facts)
 
 
 def _check_domains_alike(record: CheckpointRecord) -> None:
@@ -193,6 +214,11 @@ def _check_domains_alike(record: CheckpointRecord) -> None:
                 f"Expected the same metrics of every domain, but {name!r} differs in "
                 f"{', '.join(odd)} at step {record.step}: measure every domain alike."
             )
+
+
+def _is_outputs(*entry: Any) -> bool:
+    """Outputs and labels; groups and saved outcomes may follow."""
+    return len(entry) in (2, 3) or (len(entry) == 4 and isinstance(entry[3], Outcomes | None))
 
 
 def _blown_up(predictions: Predictions) -> bool:

@@ -95,19 +95,36 @@ class LiveSelection:
         self._put(self._measured(step, outputs))
 
     def _measured(self, step: int, outputs: Mapping[str, Any]) -> CheckpointRecord:
-        """A record; of its examples only what a tolerance needs, so that long runs stay small."""
+        """A record, with what every example said where that is kept."""
         record = self._recorder.measure(step, outputs)
-        if self._kind.fixed or record.diverged:
+        if record.diverged:
             return record
         for name, domain in record.domains.items():
-            if domain.hits is None:
+            if domain.hits is None and not self._kind.fixed:
                 raise InputError(
                     f"Expected (logits, labels) of {name!r} at step {step} for tolerance "
                     f"{self._kind.name!r}, but got metrics alone: it compares checkpoints example "
                     'by example; add outputs, or use tolerance "fixed".'
                 )
-        slim = {name: replace(domain, losses=None) for name, domain in record.domains.items()}
-        return replace(record, domains=slim)
+            if domain.said is None and self._recorder.keeps_logits:
+                raise InputError(
+                    f"Expected (logits, labels) of {name!r} at step {step} to keep its "
+                    "predictions, but got metrics alone: add outputs, or the result of an "
+                    "Accumulator(…, logits=True), or leave out predictions and calibrator."
+                )
+        return record
+
+    def _slim(self, record: CheckpointRecord) -> CheckpointRecord:
+        """A record with only what a tolerance needs of its examples: long runs stay small."""
+        return replace(
+            record,
+            domains={
+                name: replace(
+                    one, losses=None, said=None, hits=None if self._kind.fixed else one.hits
+                )
+                for name, one in record.domains.items()
+            },
+        )
 
     def preview(self, step: int, outputs: Mapping[str, Any]) -> LiveSelection:
         """What ``add`` would lead to; this selection stays as it is."""
@@ -119,7 +136,7 @@ class LiveSelection:
         return ahead
 
     def _put(self, record: CheckpointRecord) -> None:
-        self._recorder.put(record)
+        self._recorder.put(self._slim(record))
         self._selection = None
 
     @property

@@ -7,13 +7,15 @@ import json
 import os
 import re
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from checkwise.errors import InputError
+from checkwise.records.checks import domains as domain_names
+from checkwise.records.held_out import same_name
 from checkwise.store import safe_read, strict_json
 
 SCHEMA: Final = 1
@@ -76,6 +78,25 @@ def file_name(domain: str) -> str:
         return name
     start = name.encode()[:_LONGEST_START].decode(errors="ignore")
     return f"{start}%{hashlib.sha256(domain.encode()).hexdigest()}"
+
+
+def check_domains(domains: Sequence[str]) -> tuple[str, ...]:
+    """Names that can be file names as they are, and stay apart on any file system."""
+    names = domain_names(domains)
+    for name in names:
+        if file_name(name) != name:
+            raise InputError(
+                f"Expected domains that can name a file, but got {name!r}: leave out /, \\, a "
+                "leading dot and percent signs, and keep it short."
+            )
+    for index, name in enumerate(names):
+        alike = [other for other in names[:index] if same_name(name, other)]
+        if alike:
+            raise InputError(
+                f"Expected domains with different names, but got {alike[0]!r} and {name!r}: "
+                "rename one."
+            )
+    return names
 
 
 def heldout_file(domain: str) -> str:

@@ -24,6 +24,7 @@ class LiveHistory:
         checkpoints: step → file or folder of its weights, in the order of saving.
         without_weights: steps whose weights were deleted.
         groups: domain → the independent unit of each example, where they were named.
+        predictions: the folder with the predictions of every record, if they are kept.
     """
 
     folder: Path
@@ -31,6 +32,7 @@ class LiveHistory:
     checkpoints: dict[int, Path] = field(default_factory=dict)
     without_weights: set[int] = field(default_factory=set)
     groups: dict[str, IntArray] = field(default_factory=dict)
+    predictions: Path | None = None
 
     @classmethod
     def replay(cls, lines: Iterable[Mapping[str, Any]], path: Path) -> LiveHistory:
@@ -52,6 +54,8 @@ class LiveHistory:
         elif "groups" in line:
             named = dict(line["groups"])
             self.groups |= {str(name): unpacked_numbers(text) for name, text in named.items()}
+        elif "predictions" in line:
+            self.predictions = self.folder / str(line["predictions"])
         elif "saved" in line:
             step, place = _whole(line["step"]), self.folder / str(line["saved"])
             self.checkpoints.pop(step, None)  # the one saved last comes last

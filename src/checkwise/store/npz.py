@@ -15,10 +15,12 @@ from typing import IO, Any, Final, NamedTuple
 
 import numpy as np
 from numpy.lib import format as npy
+from numpy.typing import NDArray
 
 # Saved outputs and features shrink a few times; zeros shrink a thousand times.
 MOST_EXPANDED: Final = 250
 SMALL: Final = 256 << 20  # bytes that may be anything
+_EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 _READERS: Final = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
 
@@ -42,6 +44,16 @@ def open_npz(file: IO[bytes]) -> Iterator[tuple[Mapping[str, ArrayHeader], Any]]
             yield headers, arrays
     except (EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
         raise ValueError(str(error) or type(error).__name__) from None
+
+
+def write_npz(file: IO[bytes], arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write an archive without the time of writing, so that equal arrays give equal files."""
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, array in arrays.items():
+            info = zipfile.ZipInfo(f"{name}.npy", _EPOCH)
+            info.file_size = array.nbytes + 4096  # for what is beyond the 2 GB of a plain archive
+            with archive.open(info, "w") as member:
+                npy.write_array(member, np.ascontiguousarray(array), allow_pickle=False)
 
 
 def read_headers(file: IO[bytes]) -> dict[str, ArrayHeader]:

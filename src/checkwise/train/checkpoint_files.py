@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -16,10 +15,9 @@ from checkwise.extras import naming_extras
 from checkwise.metrics import per_example
 from checkwise.store import layout
 from checkwise.store.atomic_write import make_folders_in, write_bytes
+from checkwise.store.npz import write_npz
 from checkwise.train.config import RunConfig
 from checkwise.train.evaluation import Outputs, Role, validation_roles
-
-_EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 @naming_extras()
@@ -43,7 +41,9 @@ def write_predictions(folder: Path, step: int, outputs: Outputs, config: RunConf
         arrays: dict[str, NDArray[np.generic]] = {}
         for domain in file.domains or tuple(outputs.of(file.role)):
             arrays |= _arrays(outputs, file, domain)
-        write_bytes(make_folders_in(folder, file.name), _npz(arrays))
+        content = io.BytesIO()
+        write_npz(content, arrays)
+        write_bytes(make_folders_in(folder, file.name), content.getvalue())
 
 
 def predictions_files(step: int, config: RunConfig, held_out: Sequence[str]) -> list[str]:
@@ -96,14 +96,3 @@ def _arrays(outputs: Outputs, file: _File, domain: str) -> dict[str, NDArray[np.
     if domain in groups:
         arrays[f"{domain}.groups"] = groups[domain].astype(np.int32)
     return arrays
-
-
-def _npz(arrays: Mapping[str, NDArray[np.generic]]) -> bytes:
-    """An npz without the time of writing, so that equal arrays give equal files."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        for name, array in arrays.items():
-            content = io.BytesIO()
-            np.lib.format.write_array(content, np.ascontiguousarray(array), allow_pickle=False)
-            archive.writestr(zipfile.ZipInfo(f"{name}.npy", _EPOCH), content.getvalue())
-    return buffer.getvalue()

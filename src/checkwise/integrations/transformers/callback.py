@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from checkwise.errors import InputError
 from checkwise.extras import naming_extras
 from checkwise.integrations.arguments import check_function, check_keep, check_tracker
 from checkwise.integrations.average_members import keeping, say_members
-from checkwise.integrations.live import LiveSelector
+from checkwise.integrations.live import LiveSelector, predictions_folder
 from checkwise.integrations.tracker import Tracker, report_to
 from checkwise.integrations.transformers import folders, refusals, saved_names
 from checkwise.integrations.transformers.metrics import (
@@ -82,6 +83,9 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         average_within_pp: also keep every checkpoint within this many points of the best accuracy,
             as ``1``, for an average: ``members()`` has their steps, and ``checkwise deploy
             OUTPUT_DIR --average probabilities`` makes it. A line on stderr says so at the end.
+        predictions: keep the logits of validation, so that how sure the choice is can be said, and
+            a calibrator fitted: True for a folder ``predictions`` beside the journal, or name one.
+            ``checkwise select`` reads it.
         journal: the file with every record, from which a resumed training goes on; by default
             ``checkwise.jsonl`` in the output folder.
         tracker: where the selection is logged when training ends, as ``MlflowLog``.
@@ -98,6 +102,7 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         patience: int | None = None,
         keep: Policy | None = None,
         average_within_pp: Points | None = None,
+        predictions: bool | str | os.PathLike[str] = False,
         journal: str | Path | None = None,
         tracker: Tracker | None = None,
         bins: int = BINS,
@@ -117,9 +122,10 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
             bins=bins,
             bandwidth=bandwidth,
             examples=self._live.needs_examples,
+            logits=predictions_folder(predictions, JOURNAL) is not None,
         )
         self._any_model, self._tracker = outputs is not None, tracker
-        self._within_pp = average_within_pp
+        self._within_pp, self._predictions = average_within_pp, predictions
         self._keep = KeepChoosable(keeping(keep or KeepFeasible(), average_within_pp))
         self._patience, self._journal = patience, journal
         self._further = _metrics_beyond_ours(rule, self._live.settings["params"])
@@ -260,7 +266,9 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         path = self._path(args).resolve()
         if (before := _OPEN.get(path)) is not None:
             before.close()
-        live = LiveSelector(journal=self._path(args), **self._options)
+        live = LiveSelector(
+            journal=self._path(args), predictions=self._predictions, **self._options
+        )
         _OPEN[path] = live
         return live
 

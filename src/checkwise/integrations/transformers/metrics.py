@@ -63,6 +63,7 @@ class ReliabilityMetrics:
         bins: int = BINS,
         bandwidth: float = BANDWIDTH,
         examples: bool = False,
+        logits: bool = False,
     ) -> None:
         for name, function in (("compute_metrics", compute_metrics), ("outputs", outputs)):
             if function is not None and not callable(function):
@@ -73,6 +74,7 @@ class ReliabilityMetrics:
             "bins": bins,
             "bandwidth": bandwidth,
             "examples": examples,
+            "logits": logits,
         }
         self.report: Report | None = None
         self.returned: dict[str, Any] = {}
