@@ -35,6 +35,7 @@ def new_folder(out: Path, *, replace: bool = False) -> Iterator[Path]:
         InputError: something is there already.
         StoreError: the folder around it cannot be written.
     """
+    _clear_killed(Path(os.path.abspath(out)))
     replace = replace and out.is_dir() and not out.is_symlink()
     _check_movable(out) if replace else check_new(out)
     out = Path(os.path.abspath(out))
@@ -61,16 +62,18 @@ def _check_movable(out: Path) -> None:
         )
 
 
-@contextmanager
-def _workplace(out: Path) -> Iterator[Path]:
-    """A folder beside ``out`` to build it in. Those of attempts that were killed are removed.
-
-    A living attempt holds a lock on its folder.
-    """
-    out.parent.mkdir(parents=True, exist_ok=True)
+def _clear_killed(out: Path) -> None:
+    """Remove what attempts left that were killed; a living one holds a lock on its folder."""
     for place in out.parent.glob(f".{glob.escape(out.name)}.*{_BUILDING}"):
         with suppress(OSError), locked(place):
+            _bring_back(_aside(place / out.name), out)
             shutil.rmtree(place)
+
+
+@contextmanager
+def _workplace(out: Path) -> Iterator[Path]:
+    """A folder beside ``out`` to build it in, locked for as long as the attempt lives."""
+    out.parent.mkdir(parents=True, exist_ok=True)
     around = Path(mkdtemp(prefix=f".{out.name}.", suffix=_BUILDING, dir=out.parent))
     try:
         with locked(around):
@@ -115,9 +118,32 @@ def _put_in_place(place: Path, out: Path, *, replace: bool) -> None:
 
 
 def _exchange(place: Path, out: Path) -> None:
-    """Let two folders swap their names: in one step where the system can, otherwise in two."""
+    """Put ``place`` where ``out`` is: in one step where the system can, otherwise in two.
+
+    Between the two steps the old folder has another name; the next attempt brings it back.
+    """
+    if _swapped(place, out):
+        return
+    aside = _aside(place)
+    try:
+        out.rename(aside)
+        place.rename(out)
+    except BaseException:
+        _bring_back(aside, out)
+        raise
+
+
+def _swapped(place: Path, out: Path) -> bool:
     rename = getattr(ctypes.CDLL(None), "renameat2", None)
     names = (_HERE, os.fsencode(place), _HERE, os.fsencode(out), _SWAP)
-    if rename is None or rename(*names) != 0:
-        out.rename(place.with_name("replaced"))
-        place.rename(out)
+    return rename is not None and rename(*names) == 0
+
+
+def _aside(place: Path) -> Path:
+    """Where the old folder waits while the new one takes its name."""
+    return place.with_name(f"{place.name}.replaced")
+
+
+def _bring_back(aside: Path, out: Path) -> None:
+    if aside.is_dir() and not out.exists():
+        aside.rename(out)
