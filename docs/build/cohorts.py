@@ -1,0 +1,46 @@
+"""The cohorts of the study: what they are, in the order of every table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from outcomes import FOLDER, Outcomes, read
+
+
+@dataclass(frozen=True)
+class Described:
+    """What readers have to know of a cohort.
+
+    Args:
+        name: of the study file.
+        data: what tables call it.
+        role: whether its held-out results were unseen when the recipes were fixed.
+        network: what was trained.
+    """
+
+    name: str
+    data: str
+    role: str
+    network: str
+
+
+HEAD = "head on features of EfficientNet-Lite0"
+COHORTS = (
+    Described("taicam-sites", "camera traps, 24 places", "evaluation", HEAD),
+    Described("taicam-frozen", "camera traps, 4 regions", "evaluation", HEAD),
+    Described("officehome-erm", "OfficeHome", "development", HEAD),
+    Described("pacs-erm", "PACS", "development", HEAD),
+    Described("pacs-resnet50", "PACS, ResNet-50", "development", "head on features of ResNet-50"),
+    Described("pacs-finetuned", "PACS, fine-tuned", "development", "last two stages of Lite0"),
+    Described("pacs-full", "PACS, all layers", "development", "all of Lite0, 112 px, augmented"),
+    Described("digits", "digits", "development", "small network from pixels"),
+    Described("officehome-small", "OfficeHome, 5 classes", "development", HEAD),
+)
+
+
+def there(only: Sequence[str] = ()) -> Iterator[tuple[Described, Outcomes]]:
+    """The cohorts whose outcomes are kept, with them."""
+    for each in COHORTS:
+        if (FOLDER / f"{each.name}.json.xz").exists() and (not only or each.name in only):
+            yield each, read(each.name)

@@ -1,0 +1,57 @@
+"""Every held-out domain as one dot per recipe, with the mean of each cohort and its interval."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cohorts import there
+from effects import FEW, effect
+
+from checkwise.figures import style
+
+FILE = Path(__file__).parents[1] / "study" / "images" / "places.png"
+RECIPES = {
+    "ac-nc": ("ac-nc", "source-acc"),
+    "ac-early": ("ac-early", "source-acc"),
+    "source-acc, T ≥ 1": ("source-acc+ts-soften", "source-acc"),
+    "mean of probabilities": ("mean-probs", "source-acc"),
+    "mean of probabilities, T ≥ 1": ("deploy-mean-probs", "source-acc"),
+}
+LIMIT = 1.0  # changes beyond are drawn at the edge
+
+
+def draw() -> None:
+    """Write the figure."""
+    cohorts = list(there())
+    figure = style.new(columns=2.1, height=0.62 * len(RECIPES) + 0.1 * len(cohorts) + 0.6)
+    axes = style.plain(
+        figure.subplots(),
+        xlabel="change of target NLL against source-acc: one dot per held-out domain, "
+        "its runs averaged",
+    )
+    step = 0.8 / len(cohorts)
+    for row, (recipe, reference) in enumerate(RECIPES.values()):
+        for number, (described, kept) in enumerate(cohorts):
+            if recipe not in kept.values:
+                continue
+            found = effect(kept, recipe, reference)
+            height = row - 0.4 + step * (number + 0.5)
+            colour = style.COLOURS[number % 7]
+            marker = style.MARKERS[number % 8]
+            inside = found.values.clip(-LIMIT, LIMIT)
+            axes.plot(inside, [height] * len(inside), marker, color=colour, ms=2.6, alpha=0.55)
+            if len(inside) >= FEW:
+                low, high = (max(-LIMIT, min(LIMIT, end)) for end in found.over.interval())
+                axes.plot([low, high], [height] * 2, color=colour, lw=1.3)
+            label = described.data if row == 0 else None
+            axes.plot(found.mean, height, marker, color=colour, ms=5.5, mec="black", label=label)
+    axes.axvline(0, color=style.GREY, lw=0.8, zorder=0)
+    axes.set_yticks(range(len(RECIPES)), list(RECIPES))
+    axes.invert_yaxis()
+    axes.set_xlim(-LIMIT * 1.03, LIMIT * 1.03)
+    axes.legend(fontsize=6, loc="lower right", frameon=False)
+    figure.savefig(FILE, dpi=150)
+
+
+if __name__ == "__main__":
+    draw()

@@ -1,0 +1,219 @@
+"""The tables of the study's pages, one page per question, from the kept outcomes.
+
+Rows are cohorts, columns recipes. Every cell is the mean over held-out domains of recipe −
+reference, with a t interval over these domains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from beside import grid
+from cohorts import there
+from effects import Effect, effect, signed
+from outcomes import Outcomes
+
+from page import fill
+
+STUDY = Path(__file__).parents[1] / "study"
+NLL, ACCURACY = "target_nll", "target_accuracy"
+SOFT = "+ts-soften"
+CHOOSING = ("ac-nc", "ac-early", "ac-nll", "pure-nll", "last")
+AVERAGING = ("mean-probs", "mean-probs-5", "mean-weights", "ac-nc-mean-probs")
+SCALING = ("ts", "ts-soften", "ts-max", "ts-mix", "ts-oracle")
+NOT_YET = "These runs are not complete yet."
+BY_GROUPS = ("source-acc", "ac-nc", "ac-early", "pure-nll")
+
+
+def table(
+    recipes: Mapping[str, str],
+    reference: str,
+    metric: str,
+    only: Sequence[str] = (),
+) -> str:
+    """Recipes (title → name) against one reference."""
+    rows = []
+    for described, kept in there(only):
+        if reference not in kept.values:
+            continue
+        found = {
+            title: effect(kept, name, reference, metric) if name in kept.values else None
+            for title, name in recipes.items()
+        }
+        if not any(found.values()):
+            continue
+        cells = [str(each) if each is not None else "" for each in found.values()]
+        rows.append((described.data, described.role, _counts(found.values()), *cells))
+    return grid(("data", "role", "domains, runs", *recipes), rows, 3)
+
+
+def _counts(found: object) -> str:
+    some = next(each for each in found if isinstance(each, Effect))  # type: ignore[attr-defined]
+    return f"{len(some.names)}, {some.runs}"
+
+
+def same(names: Sequence[str]) -> dict[str, str]:
+    """Recipes under their own names."""
+    return {f"`{name}`": name for name in names}
+
+
+def softened(names: Sequence[str]) -> dict[str, str]:
+    """Recipes with T ≥ 1 under the names of their rules."""
+    return {f"`{name}`": f"{name}{SOFT}" for name in names}
+
+
+def choosing() -> dict[str, str]:
+    """Does choosing by reliability help?"""
+    return {
+        "nll": table(same(CHOOSING), "source-acc", NLL),
+        "nll-soft": table(
+            softened([r for r in CHOOSING if r != "ac-nll"]), f"source-acc{SOFT}", NLL
+        ),
+        "accuracy": table(same(CHOOSING), "source-acc", ACCURACY),
+        "early": table({"`ac-nc` − `ac-early`": "ac-nc"}, "ac-early", NLL),
+    }
+
+
+def averaging() -> dict[str, str]:
+    """Does averaging checkpoints help?"""
+    return {
+        "nll": table(same(AVERAGING), "source-acc", NLL),
+        "accuracy": table(same(AVERAGING), "source-acc", ACCURACY),
+        "nll-soft": table(
+            {"`mean-probs` with T ≥ 1": "deploy-mean-probs"}, f"source-acc{SOFT}", NLL
+        ),
+    }
+
+
+def calibrating() -> dict[str, str]:
+    """Which calibrator, and what does it cost?"""
+    scaled = {f"`{name}`": f"source-acc+{name}" for name in SCALING}
+    return {
+        "nll": table(scaled, "source-acc", NLL),
+        "sharpened": sharpened(),
+    }
+
+
+def sharpened() -> str:
+    """Where plain temperature scaling sharpens, and what that does."""
+    rows = []
+    for described, kept in there():
+        temperature = kept.temperature("source-acc+ts")
+        sharper = temperature < 1
+        oracle = kept.temperature("source-acc+ts-oracle")
+        cells = (
+            f"{int(sharper.sum())} of {int(np.isfinite(temperature).sum())}",
+            _among(kept, "source-acc+ts", sharper),
+            _among(kept, "source-acc+ts-soften", sharper),
+            f"{100 * float((oracle > temperature).mean()):.0f}%",
+        )
+        rows.append((described.data, described.role, *cells))
+    header = (
+        "data",
+        "role",
+        "runs with T < 1",
+        "`ts` there",
+        "`ts-soften` there",
+        "target T larger",
+    )
+    return grid(header, rows, 2)
+
+
+def _among(kept: Outcomes, recipe: str, keep: np.ndarray) -> str:
+    """The mean change over some runs; too few share a domain for an interval."""
+    if not keep.any():
+        return ""
+    table = kept.differences(recipe, "source-acc", [NLL], keep)
+    return signed(float(table.values[:, 0].mean()), 3)
+
+
+def validating() -> dict[str, str]:
+    """Does validating on unseen groups choose better?"""
+    only = ("taicam-sites",)
+    return {
+        "nll": _across(only, NLL),
+        "accuracy": _across(only, ACCURACY),
+    }
+
+
+def _across(only: Sequence[str], metric: str) -> str:
+    rows = []
+    for _, kept in there(only):
+        for rule in BY_GROUPS:
+            cells = [
+                str(effect(kept, f"{rule}@groups{plus}", f"{rule}{plus}", metric))
+                for plus in ("", SOFT)
+            ]
+            rows.append((f"`{rule}`", *cells))
+    header = ("rule", "by sites − by images", "the same, both with T ≥ 1")
+    return grid(header, rows, 1) if rows else NOT_YET
+
+
+HARMS = {
+    "`ac-nc`": "ac-nc",
+    "`ac-early`": "ac-early",
+    "`pure-nll`": "pure-nll",
+    "`ts`": "source-acc+ts",
+    "`ts-soften`": "source-acc+ts-soften",
+    "`mean-probs`": "mean-probs",
+    "`mean-probs`, T ≥ 1": "deploy-mean-probs",
+}
+
+
+def harms() -> dict[str, str]:
+    """Where does it harm?"""
+    rows = [
+        (described.data, title, *_harm(effect(kept, name)))
+        for described, kept in there()
+        for title, name in HARMS.items()
+        if name in kept.values
+    ]
+    header = ("data", "recipe", "runs worse", "domains worse", "worst domain", "at a new one, 95%")
+    return {"worst": grid(header, rows, 2), "saturated": saturated()}
+
+
+def _harm(found: Effect) -> tuple[str, ...]:
+    place, value = found.worst
+    low, high = found.over.new_place()
+    return (
+        f"{found.worse} of {found.runs}",
+        f"{int((found.values > 0).sum())} of {len(found.names)}",
+        f"{place}: {found.text(value)}",
+        f"[{found.text(low)}, {found.text(high)}]",
+    )
+
+
+def saturated() -> str:
+    """The five-class problems, by the number of validation errors at the best checkpoint."""
+    rows = []
+    for _, kept in there(("officehome-small",)):
+        errors = kept.values["source-acc"]["errors"]
+        for title, keep in (
+            ("at most 5", errors <= 5),
+            ("6 to 20", (errors > 5) & (errors <= 20)),
+            ("more", errors > 20),
+        ):
+            cells = [_among(kept, name, keep) for name in HARMS.values()]
+            rows.append((title, str(int(keep.sum())), *cells))
+    return grid(("validation errors", "runs", *HARMS), rows, 1) if rows else NOT_YET
+
+
+PAGES = {
+    "choosing": choosing,
+    "averaging": averaging,
+    "calibrating": calibrating,
+    "validating": validating,
+    "harms": harms,
+}
+
+
+def main() -> None:
+    for name, parts in PAGES.items():
+        for part, content in parts().items():
+            fill(STUDY / f"{name}.md", part, content)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""The recipes that the study compares: what to choose, what to average, how to calibrate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from checkwise.study.methods import Method, method
+
+RULES = ("last", "source-acc", "pure-nll", "ac-nc", "ac-nll", "ac-cwece", "ac-early")
+SOFTENED = ("last", "source-acc", "pure-nll", "ac-nc", "ac-early")
+SCALED = ("source-acc", "ac-nc")
+CALIBRATORS = ("ts", "ts-max", "ts-mix", "ts-oracle")
+AVERAGES = (
+    *("mean-probs", "mean-probs-5", "mean-weights", "ac-nc-mean-probs"),
+    *("deploy-mean-probs", "advised"),
+)
+EVERYWHERE: Mapping[str, Method] = {
+    **{name: method(name) for name in (*RULES, "ac-mean", "ac-nc+guard")},
+    "ac-nc, 1 point": method("ac-nc", delta_pp="1.0"),
+    "ac-early, 1 point": method("ac-early", delta_pp="1.0"),
+    **{f"{rule}+ts-soften": method(f"{rule}+ts-soften") for rule in SOFTENED},
+    **{f"{rule}+{c}": method(f"{rule}+{c}") for rule in SCALED for c in CALIBRATORS},
+    **{name: method(name) for name in AVERAGES},
+}
+# Beside @examples, the same by whole groups, of runs that have both validations.
+BY_GROUPS: Mapping[str, Method] = {
+    f"{rule}@groups{plus}": method(f"{rule}@groups{plus}")
+    for rule in ("source-acc", "ac-nc", "ac-early", "pure-nll")
+    for plus in ("", "+ts-soften")
+}
+WHOLE_RUNS = (  # keep = "all" and averages of every update
+    *("swad", "swad-nobn", "swad-as-described", "source-acc-bn", "sma"),
+    *("dense-swad", "dense-swad-nobn", "lawa-5"),
+)
+OTHER_METHODS = (
+    *("wald-recalibrated", "refine", "ac-refine", "posthoc-ts-soften"),
+    *("pair-last10", "pair-valfilter", "lyu-mmd", "lyu-coral", "mixup-acc", "mixup-loss"),
+    *("eoa", "diwa-uniform", "diwa-greedy", "hparams-acc", "hparams-ac"),
+)
+FURTHER: Mapping[str, Mapping[str, Method]] = {
+    "taicam-sites": BY_GROUPS,
+    "pacs-resnet50": {name: method(name) for name in (*WHOLE_RUNS, *OTHER_METHODS)},
+    "pacs-finetuned": {name: method(name) for name in WHOLE_RUNS},
+    "pacs-full": {name: method(name) for name in WHOLE_RUNS},
+}
+
+
+def of_cohort(name: str) -> Mapping[str, Method]:
+    """The rows of one cohort's tables by their title."""
+    return {**EVERYWHERE, **FURTHER.get(name, {})}

@@ -1,0 +1,75 @@
+"""The study's pages, one per question, show what the kept outcomes and packed journals give."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from checkwise.store.unpack import unpack
+from checkwise.study import Cohort
+from checkwise.study.methods import method
+from tests.docs.test_pages import ROOT, builder
+
+STUDY = ROOT / "docs" / "study"
+PAGES = builder("questions").PAGES
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_part_of_a_page_is_rebuilt(name: str) -> None:
+    page = STUDY / f"{name}.md"
+    rebuilt = PAGES[name]()
+    assert sorted(re.findall(r"<!-- ([a-z-]+) -->", page.read_text())) == sorted(rebuilt)
+    for part, content in rebuilt.items():
+        assert builder("page").part(page, part) == content, part
+
+
+def kept() -> list[str]:
+    return sorted(file.name.partition(".")[0] for file in builder("outcomes").FOLDER.iterdir())
+
+
+@pytest.mark.parametrize("name", kept())
+def test_outcomes_belong_to_the_packed_journals(name: str, tmp_path: Any) -> None:
+    outcomes = builder("outcomes").read(name)
+    unpack(STUDY / "data" / f"{name}.tar.xz", tmp_path / name)
+    cohort = Cohort.open(tmp_path / name)
+    assert builder("logit_tables").fingerprint(cohort.path) == outcomes.journals
+    assert cohort.role == outcomes.role
+    assert tuple(sorted(cohort.usable)) == outcomes.keys
+    for rule in ("source-acc", "ac-nc", "ac-early"):
+        found = {one.key: one for one in cohort.outcomes(method(rule), held_out=True)}
+        for metric in ("target_nll", "target_accuracy"):
+            expected = [found[key].row[metric] for key in outcomes.keys]
+            assert outcomes.values[rule][metric] == pytest.approx(np.array(expected), abs=1e-6)
+
+
+def test_an_effect_is_a_t_test_over_the_means_of_the_places() -> None:
+    outcomes = builder("outcomes").read("officehome-erm")
+    found = builder("effects").effect(outcomes, "ac-nc", "source-acc", "target_nll")
+    values = outcomes.values["ac-nc"]["target_nll"] - outcomes.values["source-acc"]["target_nll"]
+    places = [key.held_out for key in outcomes.keys]
+    means = [values[[p == place for p in places]].mean() for place in sorted(set(places))]
+    test = scipy.stats.ttest_1samp(means, 0)
+    assert found.mean == pytest.approx(np.mean(means))
+    assert found.over.p == pytest.approx(test.pvalue)
+    assert found.over.interval() == pytest.approx(tuple(test.confidence_interval(0.95)))
+    low, high = found.over.new_place()
+    half = (high - low) / 2
+    spread = np.std(means, ddof=1) * np.sqrt(1 + 1 / 4) * scipy.stats.t.ppf(0.975, 3)
+    assert half == pytest.approx(spread)
+
+
+def test_a_temperature_changes_no_prediction() -> None:
+    for name in kept():
+        outcomes = builder("outcomes").read(name)
+        plain = outcomes.values["source-acc"]["target_accuracy"]
+        for suffix in ("ts", "ts-soften", "ts-max"):
+            scaled = outcomes.values[f"source-acc+{suffix}"]["target_accuracy"]
+            assert scaled == pytest.approx(plain, abs=1e-9)
+        assert (outcomes.temperature("source-acc+ts-soften") >= 1).all()
+        best = outcomes.values["source-acc+ts-oracle"]["target_nll"]
+        for suffix in ("ts", "ts-soften", "ts-max"):  # ts-mix is more than a temperature
+            assert (best <= outcomes.values[f"source-acc+{suffix}"]["target_nll"] + 1e-6).all()
