@@ -1,6 +1,6 @@
 """A training in one or two processes whose outputs are the same in both, bit by bit.
 
-``python -m tests.integrations.lightning_processes FOLDER`` trains in two.
+``python -m tests.integrations.lightning_processes FOLDER TOLERANCE`` trains in two.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Scripted(pl.LightningModule):
         return torch.optim.SGD(self.parameters(), lr=0.1)
 
 
-def train(folder: Path, processes: int) -> None:
+def train(folder: Path, processes: int, tolerance: str = "fixed") -> None:
     """Four epochs; every process writes what it saw."""
     choosing: Any = ReliabilityCheckpoint(
         "ac-nc",
@@ -47,6 +47,7 @@ def train(folder: Path, processes: int) -> None:
         domains=["a", "b"],
         dirpath=folder / "checkpoints",
         predictions=True,
+        tolerance=tolerance,
     )
     module = Scripted()
     trainer = pl.Trainer(
@@ -73,4 +74,4 @@ def train(folder: Path, processes: int) -> None:
 
 
 if __name__ == "__main__":
-    train(Path(sys.argv[1]), 2)
+    train(Path(sys.argv[1]), 2, sys.argv[2])

@@ -83,6 +83,9 @@ def test_two_processes_choose_as_one(tmp_path: Path) -> None:
         assert [facts["processes"] for facts in (alone, *ranks)] == [1, 2, 2]
         assert ranks[0] == ranks[1]
         assert [ranks[0][name] for name in ("choice", "best", "loaded")] == [alone["choice"]] * 3
+        one, two = (json.loads((at / f"{mode}-chosen.json").read_text()) for at in (lone, pair))
+        assert two == one
+        assert one["examples"] is not None or not mode.endswith("-paired")
         assert steps_on_disk(pair / mode) == steps_on_disk(lone / mode)
         for folder in (pair, lone):
             sets = outputs_of(table, labels, every=1, sets=transformers_ranks.TWO)
@@ -90,7 +93,7 @@ def test_two_processes_choose_as_one(tmp_path: Path) -> None:
             check_predictions(folder / mode / "predictions", done)
         assert len(alone["metrics"]) == 20
         # Sums of other batches are rounded differently.
-        tolerance = 1e-12 if mode == "streamed" else 0
+        tolerance = 1e-12 if mode.startswith("streamed") else 0
         for one, two in zip(alone["metrics"], ranks[0]["metrics"], strict=True):
             assert two == pytest.approx(one, rel=tolerance, abs=0)
             for name in one:

@@ -1,8 +1,9 @@
 """A training in one process or in two; every process writes what it saw.
 
 ``python -m tests.integrations.transformers_ranks FOLDER`` trains in two processes that meet by
-gloo, and then resumes in two others: with all logits at once, and streamed. The processes are
-forked, so that what takes seconds to import is imported once.
+gloo, and then resumes in two others: with all logits at once, and streamed, and both under a
+tolerance that compares examples. The processes are forked, so that what takes seconds to import is
+imported once.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ import socket
 import sys
 import traceback
 from pathlib import Path
+from typing import Any
 
 from checkwise.integrations.transformers import ReliabilityCallback
 from tests.integrations.transformers_runs import arguments, known_script, scripted_trainer
 
-MODES = ("whole", "streamed")
+MODES = ("whole", "streamed", "whole-paired", "streamed-paired")
 UNLIKE = ("per_second", "time", "epoch")  # of two processes
 TWO = {"art": slice(0, 17), "photo": slice(17, 41)}
 
@@ -25,12 +27,18 @@ TWO = {"art": slice(0, 17), "photo": slice(17, 41)}
 def train(folder: Path, mode: str, steps: int, *, resume: bool = False) -> None:
     """Train on 17 and 24 examples, of which two processes with batches of 4 have uneven shares."""
     table, labels = known_script()
-    callback = ReliabilityCallback(delta_pp=4, predictions=True)
+    paired: Any = {"tolerance": "paired", "alpha": 0.5} if mode.endswith("-paired") else {}
+    callback = ReliabilityCallback(delta_pp=4, predictions=True, **paired)
     backend = "gloo" if "RANK" in os.environ else None
-    changes = {"batch_eval_metrics": mode == "streamed", "ddp_backend": backend}
+    changes = {"batch_eval_metrics": mode.startswith("streamed"), "ddp_backend": backend}
     args = arguments(folder / mode, steps=steps, every=1, **changes)
     trainer = scripted_trainer(args, table, labels, callback, every=1, sets=TWO)
     trainer.train(resume_from_checkpoint=resume or None)
+    chosen = callback.selection
+    if chosen is not None:  # the main process has the records
+        said = chosen.trajectory.examples
+        seen = {"feasible": list(chosen.feasible_steps), "examples": said and said.digest}
+        (folder / f"{mode}-chosen.json").write_text(json.dumps(seen))
     facts = {
         "processes": trainer.args.world_size,
         "choice": callback.choice,
