@@ -51,7 +51,7 @@ def test_the_rule_of_the_training_is_the_default(
     assert cw.select_many(cw.load_runs(tmp_path)).popitem()[1].step == 3
     told = json_of(capsys, "select", tmp_path)
     assert (told["step"], told["params"]["delta_pp"]) == (3, 2.0)
-    assert told["rule_reason"] == "the run was trained with it"
+    assert told["rule_reason"] == "as the callback was set: delta_pp 2.0"
     assert ended("export", tmp_path, "-o", tmp_path / "best") == 0
     assert (tmp_path / "best").read_bytes() == b"xxx"
 

@@ -19,9 +19,10 @@ from checkwise.errors import InputError
 from checkwise.integrations.average_members import keeping, say_members
 from checkwise.integrations.live import LiveSelector, predictions_folder
 from checkwise.integrations.saving import JOURNAL, LAST, Place, clean_up, last_link, point
-from checkwise.integrations.tracked_metrics import measured
+from checkwise.integrations.tracked_metrics import PREFIX, measured
 from checkwise.selection.live import LiveSelection
 from checkwise.selection.result import Selection
+from checkwise.selection.set_as import settings_name
 from checkwise.selection.standing import Points
 from checkwise.store.deleting import place_of
 from checkwise.store.retention import AnyOf, KeepFeasible, Policy, RunSoFar, parts
@@ -324,10 +325,14 @@ def _scores(live: LiveSelection) -> dict[int, float]:
 
 
 def _logged(live: LiveSelection, step: int) -> dict[str, float]:
-    """Metrics of a step per domain, and the choice; nothing that is not finite."""
+    """Metrics of a step per domain, the choice and the settings; nothing that is not finite.
+
+    Some loggers take their columns from the first epoch, so the settings are in every one.
+    """
+    settings = {settings_name(live.chosen_by, live.domains).removeprefix(f"{PREFIX}/"): 1.0}
     selection = live.selection
     if selection is None:
-        return {}
+        return settings
     run = live.trajectory
     logged = measured(run, run.steps.tolist().index(step))
-    return {**logged, "choice": float(selection.step), "score": selection.score}
+    return {**logged, "choice": float(selection.step), "score": selection.score, **settings}

@@ -21,6 +21,7 @@ from checkwise.integrations.mlflow_models import (
 )
 from checkwise.integrations.tracked_metrics import PREFIX
 from checkwise.selection.result import Selection
+from checkwise.selection.set_as import settings_name
 from checkwise.text import shown
 
 SELECTION: Final = f"{PREFIX}/selection.json"
@@ -101,7 +102,7 @@ class MlflowLog:
             client.log_artifact(self.run_id, str(page), PREFIX)
 
     def _log_metrics(self, client: Any, run: Any, selection: Selection) -> None:
-        """Give the run the metrics of the choice.
+        """Give the run the metrics of the choice, and the settings.
 
         MLflow shows the value of the largest step, and of these the one logged last. The step is
         always 0, so that a choice that returns to an earlier checkpoint replaces the one before.
@@ -109,10 +110,13 @@ class MlflowLog:
         from mlflow.entities import Metric
 
         now, there = int(1000 * time.time()), run.data.metrics
+        at_choice = metrics_at(selection, selection.index)
+        values = {f"{PREFIX}/{name}": value for name, value in at_choice.items()}
+        values[settings_name(selection.settings, selection.trajectory.domains)] = 1.0
         metrics = [
-            Metric(f"{PREFIX}/{name}", value, now, 0)
-            for name, value in metrics_at(selection, selection.index).items()
-            if there.get(f"{PREFIX}/{name}") != value
+            Metric(name, value, now, 0)
+            for name, value in values.items()
+            if there.get(name) != value
         ]
         if metrics:
             client.log_batch(self.run_id, metrics=metrics)

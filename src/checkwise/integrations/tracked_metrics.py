@@ -1,6 +1,7 @@
 """What trackers are told of a selection: the metrics of every checkpoint, and the choice.
 
-`checkwise select` reads ``checkwise/<domain>/<metric>`` again from what a tracker kept.
+`checkwise select` reads ``checkwise/<domain>/<metric>`` again from what a tracker kept, and chooses
+by the settings in the name of ``checkwise/settings/…``.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from typing import Any, Final
 
 from checkwise.records import Trajectory
 from checkwise.selection.result import Selection
+from checkwise.selection.set_as import settings_name
 
 PREFIX: Final = "checkwise"
 STEP: Final = f"{PREFIX}/step"  # where a tracker counts its own calls
@@ -28,10 +30,12 @@ def measured(run: Trajectory, row: int) -> dict[str, float]:
 
 
 def history(selection: Selection) -> dict[int, dict[str, float]]:
-    """Step → its metrics, and whether it is feasible and chosen, as 1 or 0."""
+    """Step → its metrics, and whether it is feasible and chosen, as 1 or 0; and the settings."""
     run = selection.trajectory
+    settings = settings_name(selection.settings, run.domains)
     return {
         step: {
+            settings: 1.0,
             **{f"{PREFIX}/{name}": value for name, value in measured(run, row).items()},
             f"{PREFIX}/feasible": float(selection.ranking.eligible[row]),
             f"{PREFIX}/chosen": float(row == selection.index),

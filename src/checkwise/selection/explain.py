@@ -13,6 +13,7 @@ from checkwise.records.source_rows import ONLY_DOMAIN
 from checkwise.selection.constraint import ACCURACY
 from checkwise.selection.default_rule import DEFAULT_RULE, PREFERRED, REMEDY
 from checkwise.selection.saturation import warning
+from checkwise.selection.set_as import AS_SET
 from checkwise.selection.standing import domain_weights
 from checkwise.text import counted, listed, points
 
@@ -31,7 +32,8 @@ def headline(selection: Selection) -> str:
     """The rule, and why it is not the default one where the user named none."""
     if not selection.reason:
         return f"Rule: {selection.rule}."
-    return f"Rule: {selection.rule}, because {selection.reason}."
+    because = "" if selection.reason.startswith(AS_SET) else "because "
+    return f"Rule: {selection.rule}, {because}{selection.reason}."
 
 
 def account(selection: Selection) -> str:

@@ -154,6 +154,11 @@ class LiveSelection:
         }
 
     @property
+    def chosen_by(self) -> dict[str, Any]:
+        """The rule, its parameters and the options of ``select``, side by side."""
+        return {"rule": self._rule.name, **self._params, **self._weighting}
+
+    @property
     def needs_examples(self) -> bool:
         """Whether a tolerance compares checkpoints example by example."""
         return not self._kind.fixed

@@ -62,6 +62,8 @@ class Selection:
     reason: str = ""  # why not the default rule, where no rule was named
     directions: Directions = field(default_factory=dict)
     tolerance: ToleranceKind = FIXED
+    guard: bool = False
+    replaced: Selection | None = None  # what the guard put this in place of
 
     def __repr__(self) -> str:
         by_accuracy = (
@@ -78,6 +80,21 @@ class Selection:
     def rule(self) -> str:
         """Name of the rule."""
         return self.rule_used.name
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The rule, its parameters and the options of ``select``, side by side."""
+        if self.replaced is not None:
+            return {**self.replaced.settings, "guard": True}
+        return {
+            "rule": self.rule,
+            **self.params,
+            "weights": self.weights,
+            "worst_domain": self.worst_domain,
+            "directions": self.directions,
+            **({"guard": True} if self.guard else {}),
+            **self.tolerance.as_dict(),
+        }
 
     @property
     def run(self) -> RunKey | None:

@@ -25,9 +25,10 @@ from checkwise.selection.measured import with_measured
 from checkwise.selection.result import Selection, order_of
 from checkwise.selection.rules import Rule, get_rule
 from checkwise.selection.saturation import SAFER, distrusted
+from checkwise.selection.set_as import AS_SET, USUAL, in_words, not_usual
 from checkwise.selection.standing import Weights
-from checkwise.selection.tolerances import ToleranceKind, check_tolerance, examples_for
-from checkwise.text import counted
+from checkwise.selection.tolerances import FIXED, ToleranceKind, check_tolerance, examples_for
+from checkwise.text import counted, listed
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -40,7 +41,7 @@ def select(
     worst_domain: bool = False,
     directions: Directions | None = None,
     guard: bool = False,
-    tolerance: str = "fixed",
+    tolerance: str | None = None,
     alpha: float | None = None,
     planned: int | None = None,
     **params: Any,
@@ -58,10 +59,10 @@ def select(
         guard: take the earliest feasible checkpoint where a rule ranks by probabilities and the
             best checkpoint has 5 validation errors or fewer. Exploratory: no study has confirmed
             it yet.
-        tolerance: which checkpoints are near the best: "fixed" (at most δ below the best measured
-            accuracy), or by what every validation example said: "paired" (not shown to be worse by
-            more than δ), "mcs" (not distinguishable from the best), "certified" (shown to be
-            within δ) and "1se" (within one standard error).
+        tolerance: which checkpoints are near the best: "fixed", the default (at most δ below the
+            best measured accuracy), or by what every validation example said: "paired" (not shown
+            to be worse by more than δ), "mcs" (not distinguishable from the best), "certified"
+            (shown to be within δ) and "1se" (within one standard error).
         alpha: level of "paired", "mcs" and "certified"; 0.05 if not given.
         planned: for "paired", over how many checkpoints alpha is shared equally; by default the
             k-th one gets 6·alpha/(π²k²), as in live selection.
@@ -84,7 +85,7 @@ def select(
         asked_kind = {"tolerance": tolerance, "alpha": alpha, "planned": planned}
         return _as_trained(trajectory, weights, worst_domain, directions, guard, asked_kind, params)
     known = check_directions(directions)
-    kind = check_tolerance(tolerance, alpha, planned)
+    kind = check_tolerance(tolerance or FIXED.name, alpha, planned)
     if rule is None:
         asked = default_rule(trajectory, params, weights=weights, worst_domain=worst_domain)
     else:
@@ -123,7 +124,7 @@ def select_many(
     worst_domain: bool = False,
     directions: Directions | None = None,
     guard: bool = False,
-    tolerance: str = "fixed",
+    tolerance: str | None = None,
     alpha: float | None = None,
     planned: int | None = None,
     **params: Any,
@@ -143,7 +144,7 @@ def select_many(
     for run in runs.values():
         _check_trajectory(run)
     known = check_directions(directions)
-    kind = check_tolerance(tolerance, alpha, planned)
+    kind = check_tolerance(tolerance or FIXED.name, alpha, planned)
     domains: dict[str, Any] = {"weights": weights, "worst_domain": worst_domain}
     options = {**domains, "directions": known, "tolerance": kind}
     if rule is not None:
@@ -153,7 +154,8 @@ def select_many(
     chosen: dict[Key, Selection] = {}
     for key, run in runs.items():
         if run.chosen_by:
-            own = {**domains, "directions": known, **kind.as_dict(), **params}
+            asked_kind = {"tolerance": tolerance, "alpha": alpha, "planned": planned}
+            own = {**domains, "directions": known, **asked_kind, **params}
             chosen[key] = _named(key, select, run, None, **own, guard=guard)
             continue
         asked = _named(key, default_rule, run, params, **domains)
@@ -178,39 +180,47 @@ def _as_trained(
     What the caller sets goes before them.
     """
     own = dict(run.chosen_by)
-    rule = own.pop("rule", None) or DEFAULT_RULE
-    usual: dict[str, Any] = {
-        "weights": "equal",
-        "worst_domain": False,
-        "directions": {},
-        "guard": False,
-        "tolerance": "fixed",
-        "alpha": None,
-        "planned": None,
-    }
-    if kind["tolerance"] not in ("fixed", own.get("tolerance")):
+    rule = str(own.pop("rule", None) or DEFAULT_RULE)
+    if kind["tolerance"] not in (None, own.get("tolerance")):
         own = {name: value for name, value in own.items() if name not in ("alpha", "planned")}
-    trained = {name: own.pop(name, default) for name, default in usual.items()}
+    trained = {name: own.pop(name, default) for name, default in USUAL.items()}
     asked: dict[str, Any] = {
         "weights": weights,
         "worst_domain": worst_domain,
         "directions": directions or {},
         "guard": guard,
-        **kind,
     }
-    options = {name: trained[name] if asked[name] == usual[name] else asked[name] for name in usual}
+    told = {name: value for name, value in asked.items() if value != USUAL[name]}
+    told |= {name: value for name, value in kind.items() if value is not None}
     if "delta" in params:
         own.pop("delta_pp", None)
     if "delta_pp" in params:
         own.pop("delta", None)
-    chosen = select(run, rule, **options, **{**own, **params})
-    return replace(chosen, reason=chosen.reason or "the run was trained with it")
+    try:
+        chosen = select(run, rule, **{**trained, **told, **own, **params})
+    except CheckwiseError as error:
+        raise type(error)(
+            f"{error} (Rule {rule}, {AS_SET}: {in_words(run.chosen_by)}; name another with --rule.)"
+        ) from None
+    return replace(chosen, reason=chosen.reason or _as_set(run, chosen))
+
+
+def _as_set(run: Trajectory, chosen: Selection) -> str:
+    """``as the callback was set: delta_pp 1``, and what the caller set otherwise."""
+    before, now = not_usual(run.chosen_by), not_usual(chosen.settings)
+    changed = {
+        name: now.get(name) for name in {**before, **now} if before.get(name) != now.get(name)
+    }
+    kept = {name: value for name, value in before.items() if name not in changed}
+    words = in_words({"rule": chosen.rule, **kept})
+    said = f"{AS_SET}: {words}" if words else AS_SET
+    return f"{said}, but for {listed(sorted(changed))}" if changed else said
 
 
 def guarded(chosen: Selection) -> Selection:
     """The choice, or the earliest feasible checkpoint where validation is saturated."""
     if not distrusted(chosen) or chosen.saturation is None:
-        return chosen
+        return replace(chosen, guard=True)
     safer = get_rule(SAFER)
     params = safer.complete(
         {"delta_pp": chosen.tolerance_pp} if chosen.rule_used.constrained else {}
@@ -224,7 +234,14 @@ def guarded(chosen: Selection) -> Selection:
         f"{chosen.saturation.examples} examples"
     )
     return replace(
-        chosen, rule_used=safer, params=params, index=int(index), ranking=ranking, reason=reason
+        chosen,
+        rule_used=safer,
+        params=params,
+        index=int(index),
+        ranking=ranking,
+        reason=reason,
+        guard=True,
+        replaced=chosen,
     )
 
 

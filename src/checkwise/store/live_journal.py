@@ -14,13 +14,11 @@ import weakref
 from collections.abc import Mapping
 from contextlib import suppress
 from decimal import Decimal
-from math import isinf
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-
 from checkwise.errors import InputError
+from checkwise.selection.set_as import plain
 from checkwise.store import strict_json
 from checkwise.store.atomic_write import sync_folder, writing
 from checkwise.store.journal import append_whole, encode_line
@@ -203,7 +201,7 @@ def damaged(path: Path, number: int, line: object) -> InputError:
 
 
 def _header(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {"checkwise": "live selection", "schema": SCHEMA, **_plain(settings)}
+    return {"checkwise": "live selection", "schema": SCHEMA, **plain(settings)}
 
 
 def _check_same(there: Mapping[str, Any], here: Mapping[str, Any], path: Path) -> None:
@@ -234,19 +232,6 @@ def _pairs(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[tuple[str,
         else:
             pairs.append((name, before, now))
     return pairs
-
-
-def _plain(value: Any) -> Any:
-    """A setting as JSON."""
-    if isinstance(value, Mapping):
-        return {str(name): _plain(inner) for name, inner in value.items()}
-    if isinstance(value, tuple | list):
-        return [_plain(inner) for inner in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and isinf(value):
-        return "inf"
-    return value if value is None or isinstance(value, bool | int | float) else str(value)
 
 
 def _same(one: Any, other: Any) -> bool:

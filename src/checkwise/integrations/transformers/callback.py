@@ -29,6 +29,7 @@ from checkwise.records.held_out import as_names, looks_held_out
 from checkwise.selection.default_rule import DEFAULT_RULE
 from checkwise.selection.result import Selection
 from checkwise.selection.rules import get_rule
+from checkwise.selection.set_as import settings_name
 from checkwise.selection.standing import Points
 from checkwise.store.retention import KeepFeasible, Policy
 
@@ -123,6 +124,7 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
             bandwidth=bandwidth,
             examples=self._live.needs_examples,
             logits=predictions_folder(predictions, JOURNAL) is not None,
+            settings=lambda: settings_name(self._live.chosen_by, as_names(options.get("sources"))),
         )
         self._any_model, self._tracker = outputs is not None, tracker
         self._within_pp, self._predictions = average_within_pp, predictions

@@ -50,6 +50,11 @@ class ReliabilityMetrics:
     Memory of the second way depends on the number of classes, not of examples. Classes are the
     last axis of the logits; labels of −100 are left out. Non-finite logits make every metric NaN.
 
+    Args:
+        compute_metrics, outputs, bins, bandwidth: as for :func:`reliability_metrics`.
+        examples: keep which examples were predicted correctly.
+        settings: the name under which the settings of a selection are logged.
+
     Attributes:
         report: of the evaluation that ended last; None where its logits were not finite.
         returned: all that was returned for it.
@@ -64,11 +69,12 @@ class ReliabilityMetrics:
         bandwidth: float = BANDWIDTH,
         examples: bool = False,
         logits: bool = False,
+        settings: Callable[[], str] | None = None,
     ) -> None:
         for name, function in (("compute_metrics", compute_metrics), ("outputs", outputs)):
             if function is not None and not callable(function):
                 raise InputError(f"Expected a function for {name}, but got {function!r}.")
-        self._own = compute_metrics
+        self._own, self._named_settings = compute_metrics, settings
         self._outputs = outputs or first_outputs
         self._settings: dict[str, Any] = {
             "bins": bins,
@@ -119,7 +125,8 @@ class ReliabilityMetrics:
             )
         self.report = self._sums.result() if self._sums and self._finite else None
         values = self.report.values() if self.report else dict.fromkeys(NAMES, float("nan"))
-        self.returned = {**own, **values, "n": self._count}
+        settings = {} if self._named_settings is None else {self._named_settings(): 1.0}
+        self.returned = {**own, **values, "n": self._count, **settings}
         self.reset()
         return self.returned
 

@@ -12,14 +12,16 @@ The rules, in order:
 5. Where a model has several outputs with an accuracy and a loss each, the caller is asked which.
 6. ``loss`` is read as NLL, as a cross-entropy that is assumed and said to be.
 7. Where there are columns of checkwise's own callbacks and trackers, ``checkwise/<set>/<metric>``,
-   only these are read: they are measured on whole sets, and hold the number of examples.
+   only these are read: they are measured on whole sets, and hold the number of examples. The name
+   of ``checkwise/settings/…`` says how the callback was set.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from checkwise.errors import InputError
 from checkwise.metrics.report import NAMES
@@ -39,7 +41,8 @@ from checkwise.readers.request import Request
 from checkwise.records.column_names import is_validation_of
 from checkwise.records.held_out import check_held_out, divide
 from checkwise.records.source_rows import ONLY_DOMAIN
-from checkwise.text import listed
+from checkwise.selection.set_as import SOURCES, in_words, is_settings, settings_in
+from checkwise.text import listed, printable
 
 AXES = ("step", "epoch")
 SHOWN = 10
@@ -70,6 +73,7 @@ class Reading:
         beside: validation columns that are not read.
         notes: what to say about the sets.
         counts: validation set → column with the number of its examples.
+        chosen_by: the rule and settings of the callback that logged.
     """
 
     columns: Mapping[str, Mapping[str, str]]
@@ -80,6 +84,7 @@ class Reading:
     beside: tuple[str, ...]
     notes: tuple[str, ...]
     counts: Mapping[str, str] = field(default_factory=dict)
+    chosen_by: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -105,13 +110,17 @@ def read_header(log: Log, request: Request) -> Reading:
         InputError: nothing can be read as validation, or several columns could be meant.
     """
     where = str(log.path)
-    named = _named([c for c in log.header if c not in log.axes.values()], log.trainer)
+    others = [c for c in log.header if c not in log.axes.values() and not is_settings(c)]
+    named = _named(others, log.trainer)
+    settings, said = _settings(log.header)
     told = _told(log, request, where)
     own = [one for one in named if one.is_own and not told]
-    wanted = dict.fromkeys(("accuracy", "nll", *told, *request.metrics, *_metrics_of(own)))
+    ours = own or (named if settings and not told else [])  # a Trainer gives its own names to them
+    wanted = dict.fromkeys(("accuracy", "nll", *told, *request.metrics, *_metrics_of(ours)))
     by_set = _sets(own or named, request)
     candidates = [one for one in own or named if (one.domain is not None) == by_set]
-    domains, notes = _domains(candidates, told, request, where, by_set=by_set)
+    sources = () if told else settings.pop(SOURCES, ())
+    domains, notes = _domains(candidates, told, request, where, by_set=by_set, sources=sources)
     columns: dict[str, Mapping[str, str]] = {}
     for metric in wanted:
         found = told.get(metric) or _of_metric(metric, candidates, domains, where)
@@ -130,7 +139,7 @@ def read_header(log: Log, request: Request) -> Reading:
         raise _nothing(absent, log, named, where)
     _check_sets(columns, domains, where)
     read = {column for per_set in columns.values() for column in per_set.values()}
-    counts = _of_metric(COUNT, own, domains, where)
+    counts = _of_metric(COUNT, own or (candidates if ours else ()), domains, where)
     beside = tuple(
         one.column
         for one in named
@@ -138,7 +147,22 @@ def read_header(log: Log, request: Request) -> Reading:
     )
     if "accuracy" not in columns:
         notes = (*notes, *_likely_accuracy(beside))
-    return Reading(columns, domains, assumed, inverted, tuple(told), beside, notes, counts)
+    notes = (*notes, *said)
+    return Reading(
+        columns, domains, assumed, inverted, tuple(told), beside, notes, counts, settings
+    )
+
+
+def _settings(header: Iterable[str]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """How the callback was set that wrote a log, or what to say where several were."""
+    found: list[dict[str, Any]] = []
+    for settings in filter(None, map(settings_in, header)):
+        if settings not in found:
+            found.append(settings)
+    if len(found) < 2:
+        return (dict(found[0]) if found else {}), ()
+    each = "; ".join(f"{one['rule']}, {in_words(one)}" for one in found)
+    return {}, (f"callbacks wrote here that were set otherwise ({printable(each)}): none counts",)
 
 
 def _metrics_of(own: Sequence[_Named]) -> list[str]:
@@ -235,8 +259,12 @@ def _domains(
     where: str,
     *,
     by_set: bool,
+    sources: Collection[str] = (),
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The validation sets to choose by, and notes on those that are held out by name."""
+    """The validation sets to choose by, and notes on those that are held out by name.
+
+    ``sources`` are names that look held out and were called validation when the run trained.
+    """
     if not by_set:
         check_held_out(request.held_out, (ONLY_DOMAIN,), where)
         return (ONLY_DOMAIN,), ()
@@ -246,7 +274,7 @@ def _domains(
     left = names - set(request.held_out)
     if not left:
         raise InputError(f"No validation set of {where} is left after --held-out: hold out fewer.")
-    sides = divide(left, sources=request.sources, where=where)
+    sides = divide(left, sources=request.sources, declared=sources, where=where)
     return sides.sources, sides.notes
 
 

@@ -108,6 +108,7 @@ def _trajectory(
         paths=[checkpoints.files.get(step) for step in steps] if checkpoints.files else None,
         columns=_columns(reading, values),
         logged=run.steps,
+        chosen_by=reading.chosen_by,
         notes=(
             _mapping(log, reading, values),
             *([BREAKS_IT] if reading.assumed and "nll" in values else []),
