@@ -24,6 +24,15 @@ import torch
 
 from checkwise.integrations import domainbed
 
+ARGS: dict[str, Any] = {
+    "dataset": "Debug28",
+    "algorithm": "ERM",
+    "test_envs": [0],
+    "trial_seed": 0,
+    "holdout_fraction": 0.2,
+    "seed": 0,
+    "data_dir": None,
+}
 CHECKOUT = os.environ.get("CHECKWISE_DOMAINBED", "")
 
 
@@ -41,15 +50,7 @@ def save(path: Path, **changed: Any) -> Path:
     """A checkpoint as DomainBed's train.py saves it, with hyperparameters that NumPy drew."""
     draw = np.random.RandomState(0)
     content: dict[str, Any] = {
-        "args": {
-            "dataset": "Debug28",
-            "algorithm": "ERM",
-            "test_envs": [0],
-            "trial_seed": 0,
-            "holdout_fraction": 0.2,
-            "seed": 0,
-            "data_dir": None,
-        },
+        "args": ARGS,
         "model_input_shape": (3, 28, 28),
         "model_num_classes": 2,
         "model_num_domains": 2,
@@ -100,6 +101,11 @@ def test_anything_else_is_refused_by_name(
     [
         ({"model_dict": None}, "Expected model_dict in a checkpoint"),
         ({"args": {}}, "Expected args.dataset"),
+        ({"args": {**ARGS, "test_envs": 3}}, "Expected a list of numbers as args.test_envs"),
+        ({"args": {**ARGS, "test_envs": ["1"]}}, "Expected a list of numbers as args.test_envs"),
+        ({"args": {**ARGS, "dataset": 5}}, "Expected a name as args.dataset"),
+        ({"args": {**ARGS, "holdout_fraction": 1.2}}, "Expected a fraction as args.holdout"),
+        ({"args": {**ARGS, "seed": None}}, "Expected a number as args.seed"),
     ],
 )
 def test_other_files_are_refused(tmp_path: Path, changed: dict[str, Any], message: str) -> None:

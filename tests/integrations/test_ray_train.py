@@ -1,11 +1,11 @@
-"""Ray Train: real workers report, and the choice is that of `select` on the same predictions."""
+"""Ray Train without a cluster: what a worker reports, and what is chosen from reports.
+
+Real workers train in tests/engines/test_ray_train.py, and on the page docs/ray-train.md.
+"""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,51 +14,70 @@ import numpy as np
 import pytest
 
 import checkwise as cw
-from tests.integrations.ray_training import SIZES, examples, weights
+from tests.integrations.selections import predictions
 from tests.requirements import available
 
 available("ray", "torch")
 
 from checkwise.integrations.ray_train import Validation, choose
 
-ROOT = Path(__file__).parents[2]
 
-
-def test_two_workers_report_what_one_would_and_the_choice_is_that_of_select(
-    tmp_path: Path,
-) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.integrations.ray_training", tmp_path, "2"],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "RAY_USAGE_STATS_ENABLED": "0"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    facts = json.loads(done.stdout.splitlines()[-1])
-    outputs = {
-        step: {
-            name: (x @ weight, y)
-            for name, (x, y) in ((s, examples(n, ord(s))) for s, n in SIZES.items())
-        }
-        for step, weight in weights()
-    }
-    offline = cw.select(cw.Trajectory.from_predictions(outputs), "ac-nc", delta_pp=2)
-    assert facts["counts"] == [21, 34]  # the repeated example is counted once
-    assert facts["diverged"] == [False, False, False, True, False]
-    assert facts["step"] == offline.step
-    assert facts["feasible"] == list(offline.feasible_steps)
-    saved = np.load(Path(facts["path"], "weight.npy"))
-    np.testing.assert_array_equal(saved, dict(weights())[offline.step])
-    again = cw.select(cw.load(tmp_path / "run"), "ac-nc", delta_pp=2)
-    assert again.path == facts["path"]
-
-
-def result(*metrics: dict[str, Any]) -> Any:
+def result(*metrics: dict[str, Any], name: str = "c{}") -> Any:
     """What `choose` reads of a Result."""
-    pairs = [(SimpleNamespace(path=f"c{i}"), one) for i, one in enumerate(metrics)]
+    pairs = [(SimpleNamespace(path=name.format(i)), one) for i, one in enumerate(metrics)]
     return SimpleNamespace(best_checkpoints=pairs)
+
+
+def reports() -> list[dict[str, Any]]:
+    """What one worker reports of the steps, in batches of seven."""
+    reported = []
+    for step, sets in predictions(diverging=300).items():
+        validation = Validation(dict.fromkeys(sets))
+        for name, (logits, labels) in sets.items():
+            for first in range(0, len(labels), 7):
+                part = slice(first, first + 7)
+                validation.update(name, logits[part], labels[part])
+        reported.append(validation.metrics(step))
+    return reported
+
+
+def test_the_choice_is_that_of_select_on_the_same_predictions() -> None:
+    run = cw.Trajectory.from_predictions(predictions(diverging=300))
+    offline = cw.select(run, "ac-nc", delta_pp=2)
+    chosen = choose(result(*reports()), "ac-nc", delta_pp=2)
+    assert (chosen.step, chosen.feasible_steps) == (offline.step, offline.feasible_steps)
+    np.testing.assert_allclose(chosen.trajectory.values["nll"], run.values["nll"])
+    assert chosen.trajectory.n_diverged == 1
+
+
+@pytest.mark.parametrize("by_score", [False, True])
+def test_a_step_that_was_reported_again_counts_once_and_the_last_counts(
+    tmp_path: Path, by_score: bool
+) -> None:
+    first = reports()
+    wrong = {**first[1], "checkwise/a/accuracy": 0.0, "checkwise/a/correct": 0.0}
+    told = [first[0], wrong, *first[1:]]
+    together = result(*told, name=f"{tmp_path}/checkpoint_2026-11-17_03-00-0{{}}.5")
+    if by_score:  # as with a checkpoint_score_attribute
+        together.best_checkpoints.reverse()
+    chosen = choose(together, "ac-nc", delta_pp=2)
+    once = choose(result(*first), "ac-nc", delta_pp=2)
+    assert chosen.trajectory.digest == once.trajectory.digest
+    assert chosen.path == f"{tmp_path}/checkpoint_2026-11-17_03-00-02.5"
+    pairs = [(Path(c.path).name, metrics) for c, metrics in together.best_checkpoints]
+    order = range(len(pairs))
+    snapshot = {
+        "checkpoint_results": [{"checkpoint_dir_name": c, "metrics": m} for c, m in pairs],
+        "checkpoint_report_indices": [*(reversed(order) if by_score else order)],
+    }
+    (tmp_path / "checkpoint_manager_snapshot.json").write_text(json.dumps(snapshot))
+    for name, _ in pairs:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "model.pt").write_bytes(b"x")
+    read = cw.select(cw.load(tmp_path), "ac-nc", delta_pp=2)
+    run = chosen.trajectory
+    assert read.trajectory.steps.tolist() == run.steps[~run.diverged].tolist()
+    assert (read.step, read.path) == (chosen.step, chosen.path)
 
 
 @pytest.mark.parametrize(
@@ -67,10 +86,6 @@ def result(*metrics: dict[str, Any]) -> Any:
         (None, "a Result with checkpoints"),
         (result(), "a Result with checkpoints"),
         (result({"val_acc": 0.5}), "Expected checkwise/step in the metrics of c0, but got val_acc"),
-        (
-            result(*[{"checkwise/step": 1.0, "checkwise/a/n": 4, "checkwise/a/accuracy": 0.5}] * 2),
-            "one checkpoint of step 1, but got c0 and c1",
-        ),
         (result({"checkwise/step": 1.0, "checkwise/a/n": 4}), "all 1 diverged"),
     ],
 )

@@ -49,7 +49,7 @@ def test_a_name_says_the_tolerance_and_what_is_not_usual() -> None:
 
 def test_a_selection_and_the_live_one_that_led_to_it_have_the_same_name() -> None:
     for options in ({}, {"guard": True}, {"tolerance": "fixed", "q": 2, "ties": "latest"}):
-        live = cw.LiveSelector("ac-nc", delta_pp=1, **options)  # type: ignore[arg-type]
+        live = cw.LiveSelector("ac-nc", delta_pp=1, **options)
         for step, nll in ((1, 0.4), (2, 0.3)):
             live.add(step, {"val": {"accuracy": 0.999, "nll": nll, "cwece": nll / 9, "n": 1000}})
         assert live.selection is not None

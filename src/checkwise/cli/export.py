@@ -20,7 +20,7 @@ from checkwise.records import Trajectory
 from checkwise.selection import Selection, select
 from checkwise.store import layout
 from checkwise.store.atomic_write import write_text
-from checkwise.store.copying import copy_checkpoint
+from checkwise.store.copying import KERAS, copy_checkpoint
 from checkwise.store.done import read_recorded
 from checkwise.store.safe_read import has_file
 
@@ -58,6 +58,8 @@ def command(
         _refuse_weights(trajectory, place)
     selection = select(trajectory, rule, **options.weighting, **options.params)
     weights = _weights(selection, run)
+    output = _named_for_keras(output, weights)
+    why = output.with_name(output.name + ".json")
     for place in (output, why):
         if place.exists() and not force:
             raise InputError(f"{place} exists already: choose another name or add --force.")
@@ -73,6 +75,12 @@ def command(
     write_text(why, json.dumps(reasons, indent=2, allow_nan=False) + "\n")
     printing.console().print(selection.explain())
     printing.console().print(f"Checkpoint copied to {output}; {why.name} says why.")
+
+
+def _named_for_keras(output: Path, weights: Path) -> Path:
+    """The name with the ending without which Keras loads no file."""
+    ending = next((ending for ending in KERAS if weights.name.endswith(ending)), "")
+    return output if output.name.endswith(ending) else output.with_name(output.name + ending)
 
 
 def _check_output(run: Path, output: Path, why: Path, *, force: bool) -> None:

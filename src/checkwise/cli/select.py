@@ -189,6 +189,11 @@ def _show_one(
         out.print(bound.POINTER)
     if selection.path is not None:
         out.print(f"Checkpoint: {selection.path}")
+    elif selection.trajectory.columns:
+        out.print(
+            f"No checkpoint was found near the log: restore that of step {selection.step} "
+            "(--checkpoints says where they are)."
+        )
 
 
 def _ranking(

@@ -6,7 +6,7 @@ hyperparameters are, are let through; anything else is refused by its name.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -33,6 +33,32 @@ _KEYS: Final = {
     "model_num_domains": int,
     "model_hparams": Mapping,
     "model_dict": Mapping,
+}
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) is int
+
+
+def _are_environments(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(type(i) is int and i >= 0 for i in value)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_fraction(value: Any) -> bool:
+    return type(value) in (int, float) and 0 <= value < 1
+
+
+_ARGS: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
+    "dataset": (_is_text, "a name"),
+    "algorithm": (_is_text, "a name"),
+    "test_envs": (_are_environments, "a list of numbers"),
+    "trial_seed": (_is_number, "a number"),
+    "holdout_fraction": (_is_fraction, "a fraction"),
+    "seed": (_is_number, "a number"),
 }
 
 
@@ -107,11 +133,17 @@ def _checked(content: Any, path: Path) -> Checkpoint:
                 "a file that `domainbed.scripts.train --save_model_every_checkpoint` wrote."
             )
     args = dict(content["args"])
-    for name in ("dataset", "algorithm", "test_envs", "trial_seed", "holdout_fraction", "seed"):
+    for name, (is_right, form) in _ARGS.items():
         if name not in args:
             raise InputError(
                 f"Expected args.{name} in a checkpoint of DomainBed, but {path} lacks it: it was "
                 "written by another version."
+            )
+        if not is_right(args[name]):
+            raise InputError(
+                f"Expected {form} as args.{name} in a checkpoint of DomainBed, but {path} has "
+                f"{shown(args[name])}: it was changed after the training, or written by another "
+                "version."
             )
     return Checkpoint(
         args=args,

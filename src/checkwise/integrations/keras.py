@@ -47,6 +47,10 @@ except ModuleNotFoundError as error:  # Keras looks for tensorflow unless told o
         "KERAS_BACKEND=torch, or the backend that you have, before Keras is imported."
     ) from error
 
+from checkwise.integrations.keras_chosen import load_chosen
+
+__all__ = ["ReliabilityCheckpoint", "load_chosen"]
+
 MODEL: Final = ".keras"
 WEIGHTS: Final = ".weights.h5"
 _NAME: Final = re.compile(r"epoch-(\d+)-step-(\d+)")

@@ -127,12 +127,13 @@ class Measure:
 
     def __call__(self, model: Any, name: str, data: Any) -> Any:
         """What ``LiveSelector.add`` takes of one set."""
+        in_order = isinstance(data, tuple | list)  # batches of others may be shuffled
         sums = ValidationSums(
             name,
             self.bins,
             self.bandwidth,
             kind=self.kind,
-            examples=self.examples,
+            examples=self.examples or in_order,
             logits=self.logits,
         )
         for inputs, labels in batches(data, self.batch_size):

@@ -26,7 +26,7 @@ from checkwise.integrations.lightning_package import (
 from checkwise.integrations.processes import decided_once, gathered
 from checkwise.integrations.tracked_metrics import PREFIX
 from checkwise.integrations.tracker import Tracker, report_to
-from checkwise.integrations.validation_sums import ValidationSums, merged, own_rows
+from checkwise.integrations.validation_sums import ValidationSums, in_order, merged, own_rows
 from checkwise.metrics.settings import BANDWIDTH, BINS
 from checkwise.records.held_out import as_names
 from checkwise.selection.default_rule import DEFAULT_RULE
@@ -214,7 +214,7 @@ class ReliabilityCheckpoint(ModelCheckpoint):
                 self._bins,
                 self._bandwidth,
                 own_rows(part),
-                examples=self._checkpoints.needs_examples,
+                examples=self._checkpoints.needs_examples or in_order(part),
                 logits=self._checkpoints.needs_logits,
             )
             if name in sources

@@ -6,8 +6,10 @@ In a worker ``Validation`` adds up batches and reports; on the driver ``choose``
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import PurePosixPath
 from typing import Any, Final
 
 from checkwise.errors import InputError
@@ -25,6 +27,7 @@ from checkwise.text import shown
 
 _COUNT: Final = "n"
 _CORRECT: Final = "correct"
+_OF_RAY: Final = re.compile(r"checkpoint_[\d_.-]+")
 
 
 class Validation:
@@ -103,6 +106,8 @@ class Validation:
 def choose(result: Any, rule: str = DEFAULT_RULE, **options: Any) -> Selection:
     """Choose among the checkpoints that a run of Ray Train reported and kept.
 
+    A training that goes on after a failure may report a step again: the last report counts.
+
     Args:
         result: what ``trainer.fit()`` returned.
         rule: a name from ``cw.rules()``.
@@ -115,22 +120,27 @@ def choose(result: Any, rule: str = DEFAULT_RULE, **options: Any) -> Selection:
             "Validation.report(step, checkpoint=checkpoint)."
         )
     live = LiveSelector(rule, **options)
-    paths: dict[int, str] = {}
-    for checkpoint, metrics in pairs:
-        step = _step(metrics, checkpoint)
-        if step in paths:
-            raise InputError(
-                f"Expected one checkpoint of step {step}, but got {paths[step]} and "
-                f"{checkpoint.path}: report every step once."
-            )
+    latest: dict[int, tuple[Any, Mapping[str, Any]]] = {}
+    for checkpoint, metrics in sorted(pairs, key=_reported):
+        latest[_step(metrics, checkpoint)] = checkpoint, metrics
+    for step, (checkpoint, metrics) in latest.items():
         live.add(step, _entries(metrics, checkpoint))
-        paths[step] = str(checkpoint.path)
+    paths = {step: str(checkpoint.path) for step, (checkpoint, _) in latest.items()}
     chosen = live.selection
     if chosen is None:
         raise InputError(f"Expected a checkpoint to choose, but all {len(paths)} diverged.")
     run = chosen.trajectory
     placed = replace(run, paths=tuple(paths[step] for step in run.steps.tolist()))
     return replace(chosen, trajectory=placed)
+
+
+def _reported(pair: tuple[Any, Mapping[str, Any]]) -> str:
+    """Ray names checkpoints by the time or the number of their report; their order may be a score.
+
+    The sort is stable, so that other names stay in the order in which Ray has them.
+    """
+    name = PurePosixPath(str(pair[0].path)).name
+    return name if _OF_RAY.fullmatch(name) else ""
 
 
 def _step(metrics: Mapping[str, Any], checkpoint: Any) -> int:

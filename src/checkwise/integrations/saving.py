@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Final
 
 from checkwise.store.atomic_write import sync_folder
+from checkwise.store.copying import KERAS
 from checkwise.store.deleting import delete_checkpoint, place_of, sync_checkpoint
 
 JOURNAL: Final = "checkwise.jsonl"
 _ANNOUNCED: Final = ".saving"
 _PART: Final = ".part"
 LAST: Final = "last.ckpt"
-_KERAS: Final = (".keras", ".weights.h5")  # it saves under no other names
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Place:
     def part(self) -> Path:
         """The name under which it is written."""
         name = self.path.name
-        ending = next((ending for ending in _KERAS if name.endswith(ending)), "")
+        ending = next((ending for ending in KERAS if name.endswith(ending)), "")
         return self.path.with_name(f".{name}{_PART}{ending}")
 
     def announce(self) -> None:

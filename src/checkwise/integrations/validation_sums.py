@@ -6,7 +6,7 @@ repeats some. The repeats are the last rows of a process and are not counted.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,7 +27,8 @@ class ValidationSums:
         bins, bandwidth: settings of the calibration errors.
         own_rows: rows of this process before the padding; None where nothing is padded.
         kind: what ``update`` gets, "logits" or "probs".
-        examples: whether to keep which examples were predicted correctly.
+        examples: whether to keep which examples were predicted correctly, and the labels. A set
+            whose examples always come in the same order is known again by them.
         logits: whether to keep their logits too.
     """
 
@@ -127,12 +128,33 @@ def own_rows(loader: Any) -> int | None:
     """
     from torch.utils.data.distributed import DistributedSampler
 
-    samplers = (getattr(loader, "sampler", None), getattr(loader, "batch_sampler", None))
-    for sampler in (*samplers, getattr(samplers[1], "sampler", None)):
+    for sampler in _samplers(loader):
         if isinstance(sampler, DistributedSampler):
             examples = len(sampler.dataset)  # type: ignore[arg-type]
             return len(range(sampler.rank, examples, sampler.num_replicas))
     return None
+
+
+def in_order(loader: Any) -> bool:
+    """Whether a loader is known to give its examples in the order of their set, every time."""
+    from torch.utils.data import SequentialSampler
+    from torch.utils.data.distributed import DistributedSampler
+
+    return any(
+        isinstance(sampler, SequentialSampler)
+        or (isinstance(sampler, DistributedSampler) and not sampler.shuffle)
+        for sampler in _samplers(loader)
+    )
+
+
+def _samplers(loader: Any) -> Iterator[Any]:
+    """The samplers of a loader, also behind batches that are spread over processes."""
+    yield getattr(loader, "sampler", None)
+    batches = getattr(loader, "batch_sampler", None)
+    while batches is not None:
+        yield batches
+        yield getattr(batches, "sampler", None)
+        batches = getattr(batches, "batch_sampler", None)
 
 
 def _rows(logits: Any, labels: Any, name: str) -> int:

@@ -17,7 +17,13 @@ from checkwise.metrics.examples import CountedExamples
 BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]
 LARGEST_GROUPS: Final = 1 << 29  # bytes of the numbers of 134 million examples
-_FACTS: Final = {"n": "examples", "classes": "classes", "labels": "labels", "groups": "groups"}
+_FACTS: Final = {
+    "n": "examples",
+    "classes": "classes",
+    "label_counts": "labels",
+    "labels": "labels",
+    "groups": "groups",
+}
 
 
 @dataclass(frozen=True)
@@ -27,7 +33,8 @@ class DomainRecord:
     Attributes:
         values: metric → value as a fraction; empty where the checkpoint diverged.
         n, correct, classes: as far as they are known.
-        labels: SHA-256 of the labels, where they were seen.
+        labels: SHA-256 of the labels in their order, where they were seen and have one.
+        label_counts: SHA-256 of how many examples each class has, whatever their order.
         groups: SHA-256 of the groups of the examples, where they were named.
         hits: whether each example was predicted correctly, where that was kept.
         losses: −log p of each example's label, likewise.
@@ -40,6 +47,7 @@ class DomainRecord:
     classes: int | None = None
     labels: str | None = None
     groups: str | None = field(default=None, repr=False)
+    label_counts: str | None = field(default=None, repr=False)
     hits: BoolArray | None = field(default=None, compare=False, repr=False)
     losses: FloatArray | None = field(default=None, compare=False, repr=False)
     said: CountedExamples | None = field(default=None, compare=False, repr=False)
@@ -48,7 +56,7 @@ class DomainRecord:
         """The entry of a JSON line; what is not known is left out."""
         known = {
             name: value
-            for name in ("n", "correct", "classes", "labels", "groups")
+            for name in ("n", "correct", "classes", "labels", "label_counts", "groups")
             if (value := getattr(self, name)) is not None
         }
         bits = {} if self.hits is None else {"hits": packed_bits(self.hits)}
@@ -179,7 +187,11 @@ def _is_whole(record: CheckpointRecord) -> bool:
         and bool(record.domains)
         and all(isinstance(note, str) for note in record.notes)
         and all(count is None or type(count) is int for count in counts)
-        and all(d.labels is None or isinstance(d.labels, str) for d in record.domains.values())
+        and all(
+            digest is None or isinstance(digest, str)
+            for d in record.domains.values()
+            for digest in (d.labels, d.label_counts, d.groups)
+        )
         and all(
             isinstance(d.values, Mapping)
             and all(type(value) in (int, float) for value in d.values.values())
@@ -227,7 +239,8 @@ def _check_same_examples(
         if one is not None and other is not None and one != other:
             raise InputError(
                 f"The {what} of domain {name!r} at step {step} differ from those at step "
-                f"{before}: evaluate every checkpoint on the same examples, in the same order."
+                f"{before}: evaluate every checkpoint on the same examples, in the same order, "
+                "also after a resume."
             )
 
 

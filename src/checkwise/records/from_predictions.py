@@ -128,7 +128,13 @@ class Recorder:
         """Metrics and counts; no metrics where the outputs are not finite."""
         where = f"step {step}, domain {name!r}"
         if isinstance(entry, Report):
-            record = DomainRecord(entry.values(), entry.n, entry.correct, entry.classes)
+            record = DomainRecord(
+                entry.values(),
+                entry.n,
+                entry.correct,
+                entry.classes,
+                label_counts=_sha256(np.asarray(entry.per_class["count"], np.int64)),
+            )
             return self._with_examples(record, entry.examples, where)
         if isinstance(entry, Mapping):
             metrics_alone = {n: value for n, value in entry.items() if n != "examples"}
@@ -146,20 +152,21 @@ class Recorder:
             raise InputError(f"{error} ({where})") from None
 
     def _with_examples(self, record: DomainRecord, examples: Any, where: str) -> DomainRecord:
-        """The record with what an accumulator kept of every example."""
-        if examples is None or not self.keeps_examples or not record.values:
+        """The record with what an accumulator kept of every example, in the order of the set."""
+        if examples is None or not record.values:
             return record
         if not isinstance(examples, CountedExamples) or len(examples.correct) != record.n:
             raise InputError(
                 f"Expected the examples of an Accumulator at {where}, but got {shown(examples)}."
             )
-        return replace(
+        record = replace(
             record,
-            correct=int(examples.correct.sum()),
-            hits=examples.correct,
             labels=_sha256(examples.labels),
             said=examples if self.keeps_logits and examples.logits is not None else None,
         )
+        if not self.keeps_examples:
+            return record
+        return replace(record, correct=int(examples.correct.sum()), hits=examples.correct)
 
     def _evaluate(
         self,

@@ -15,6 +15,7 @@ from checkwise.store.atomic_write import write_with
 from checkwise.store.new_folder import new_folder
 
 MOST_FILES: Final = 100_000
+KERAS: Final = (".keras", ".weights.h5")  # endings without which Keras neither saves nor loads
 _CHUNK: Final = 1 << 24  # bytes
 # Called with bytes copied and bytes in all.
 Progress = Callable[[int, int], None]

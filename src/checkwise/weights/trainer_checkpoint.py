@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from checkwise.errors import InputError
 from checkwise.extras import naming_extras
-from checkwise.store.copying import Source, tree_of
+from checkwise.store.copying import KERAS, Source, tree_of
 from checkwise.store.safe_read import open_regular
 from checkwise.text import shown
 from checkwise.weights.checkpoints import decode
@@ -51,6 +51,12 @@ def read_state(path: Path) -> dict[str, Tensor]:
     if path.suffix == SAFETENSORS:
         with open_regular(path) as file:
             return decode(file.read(), path)
+    if path.name.endswith(KERAS):
+        raise InputError(
+            f"Expected weights of PyTorch, but {path} is a checkpoint of Keras: load it, or the "
+            "mean of several, with checkwise.integrations.keras.load_chosen, and calibrate it as "
+            "docs/keras.md says."
+        )
     if path.suffix not in _TORCH:
         raise InputError(
             f"Expected weights of PyTorch ({SAFETENSORS}, {', '.join(_TORCH)}), but got {path}: "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 from weakref import WeakValueDictionary, ref
@@ -23,6 +23,7 @@ from checkwise.integrations.transformers.metrics import (
     ReliabilityMetrics,
 )
 from checkwise.integrations.transformers.retention import KeepChoosable
+from checkwise.integrations.validation_sums import in_order
 from checkwise.metrics.report import NAMES
 from checkwise.metrics.settings import BANDWIDTH, BINS
 from checkwise.records.held_out import as_names, looks_held_out
@@ -117,13 +118,14 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         check_function(outputs, "outputs", "outputs=lambda prediction: (logits, labels)")
         self._options = {"rule": rule, "bins": bins, "bandwidth": bandwidth, **options}
         self._live = LiveSelector(**self._options)
+        self._saves_logits = predictions_folder(predictions, JOURNAL) is not None
         self._metrics = ReliabilityMetrics(
             compute_metrics,
             outputs=outputs,
             bins=bins,
             bandwidth=bandwidth,
             examples=self._live.needs_examples,
-            logits=predictions_folder(predictions, JOURNAL) is not None,
+            logits=self._saves_logits,
             settings=lambda: settings_name(self._live.chosen_by, as_names(options.get("sources"))),
         )
         self._any_model, self._tracker = outputs is not None, tracker
@@ -284,6 +286,9 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
                 f"{', '.join(returned)} of {name!r}: return it from compute_metrics= of the "
                 "callback."
             )
+        examples = self._live.needs_examples or self._saves_logits
+        if report is not None and not (examples or in_order(self._evaluated())):
+            report = replace(report, examples=None)  # another order would be no other set
         if report is not None and not self._further:
             return report
         kept = {} if report is None or report.examples is None else {"examples": report.examples}

@@ -76,12 +76,8 @@ class ReliabilityMetrics:
                 raise InputError(f"Expected a function for {name}, but got {function!r}.")
         self._own, self._named_settings = compute_metrics, settings
         self._outputs = outputs or first_outputs
-        self._settings: dict[str, Any] = {
-            "bins": bins,
-            "bandwidth": bandwidth,
-            "examples": examples,
-            "logits": logits,
-        }
+        self._settings: dict[str, Any] = {"bins": bins, "bandwidth": bandwidth, "logits": logits}
+        self._examples = examples
         self.report: Report | None = None
         self.returned: dict[str, Any] = {}
         self.reset()
@@ -100,7 +96,7 @@ class ReliabilityMetrics:
         if compute_result is None:
             self.reset()
         try:
-            self._add(*self._outputs(prediction))
+            self._add(*self._outputs(prediction), whole=compute_result is None)
             keywords = {} if compute_result is None else {"compute_result": compute_result}
             own = self._own(prediction, **keywords) if self._own else {}
             return {} if compute_result is False else self._result(own or {})
@@ -108,13 +104,17 @@ class ReliabilityMetrics:
             self.reset()
             raise
 
-    def _add(self, logits: Any, labels: Any) -> None:
+    def _add(self, logits: Any, labels: Any, *, whole: bool) -> None:
         for rows, truth in labelled(logits, labels):
             self._count += len(truth)
             self._finite = self._finite and _is_finite(rows)
             if self._finite:
                 if self._sums is None:
-                    self._sums = Accumulator(classes=rows.shape[-1], **self._settings)
+                    # Streamed examples are not kept: there may be more than fit.
+                    examples = self._examples or whole
+                    self._sums = Accumulator(
+                        classes=rows.shape[-1], examples=examples, **self._settings
+                    )
                 self._sums.update(logits=rows, labels=truth)
 
     def _result(self, own: Mapping[str, Any]) -> dict[str, Any]:

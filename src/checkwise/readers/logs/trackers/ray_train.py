@@ -6,6 +6,8 @@ Version 2 of Ray Train writes no ``result.json``, and keeps no report without a 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,7 @@ from checkwise.text import shown
 SNAPSHOT = "checkpoint_manager_snapshot.json"
 RESULTS = "checkpoint_results"
 REPORTS = "checkpoint_report_indices"
+STEP = "checkwise/step"  # of the callbacks of checkwise
 START = 4096  # bytes in which a snapshot names its first results
 
 
@@ -40,7 +43,7 @@ def recognises(path: Path) -> bool:
 
 
 def open_logs(path: Path) -> list[Log]:
-    """The log of one training; its steps count reports, from 0."""
+    """The log of one training; its steps count reports, from 0, unless checkwise reported them."""
     file = _file(path)
     document = _document(file)
     if document is None:
@@ -49,18 +52,34 @@ def open_logs(path: Path) -> list[Log]:
             "from where it was written."
         )
     log = _records(document, file)
+    trained = _by_training_step(log)
+    log = trained or log
     columns = records.numeric(record.fields for record in log)
+    steps = f"steps are {STEP}" if trained else "steps count reports"
     return [
         Log(
             path=file,
             trainer=RAY,
-            header=tuple(name for name in columns if name != EPOCH),
+            header=tuple(name for name in columns if name not in (EPOCH, STEP)),
             points=partial(records.points, log),
             files=checkpoint_folders(file.parent, log),
-            axes={"step": REPORTS} | ({"epoch": EPOCH} if EPOCH in columns else {}),
-            notes=("Ray Train keeps the metrics of saved checkpoints only: steps count reports",),
+            axes={"step": STEP if trained else REPORTS}
+            | ({"epoch": EPOCH} if EPOCH in columns else {}),
+            notes=(f"Ray Train keeps the metrics of saved checkpoints only: {steps}",),
         )
     ]
+
+
+def _by_training_step(log: Sequence[Record]) -> list[Record]:
+    """Every step once, where all reports name it: a training that was resumed may report one again.
+
+    The report that came last counts.
+    """
+    steps = [records.axis(record.fields.get(STEP)) for record in log]
+    if not all(step.is_integer() for step in steps):  # nan is none
+        return []
+    latest = {step: replace(record, step=step) for step, record in zip(steps, log, strict=True)}
+    return [latest[step] for step in sorted(latest)]
 
 
 def _records(document: dict[str, Any], file: Path) -> list[Record]:
