@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -179,6 +181,88 @@ def test_predictions_below_each_run_are_used(checkout: Path, tmp_path: Path) -> 
     assert method.sweep_acc(query.Q(made)) == 0.2  # step 200, the best temperature
     offline = cw.select(cw.load(tmp_path / "run0" / "predictions"), "ac-nll", delta_pp=1)
     assert offline.step == 200
+
+
+COLLECTED = re.compile(r"Dataset: .+, model selection method: (?P<method>.+)\n.*\n(?P<row>.+)")
+ADDED = """
+    from checkwise.integrations.domainbed import selection_method
+    SELECTION_METHODS.append(selection_method("source-acc"))
+    for delta_pp in DELTAS:
+        SELECTION_METHODS.append(selection_method("ac-early", delta_pp=delta_pp))
+        SELECTION_METHODS[-1].name = f"early {delta_pp}"
+        if PREDICTIONS:
+            SELECTION_METHODS.append(
+                selection_method("ac-nc", delta_pp=delta_pp, predictions="predictions"))
+            SELECTION_METHODS[-1].name = f"nc {delta_pp}"
+
+    for selection_method in SELECTION_METHODS:"""
+DELTAS = ("0.5", "10")
+
+
+def collected(checkout: Path, sweep: Path, folder: Path, *, predictions: bool) -> dict[str, str]:
+    """Method → its row for a data set, as the whole of DomainBed's collect_results.py prints it.
+
+    The only change is that methods are added to its list, as docs/domainbed.md says.
+    """
+    script = (checkout / "domainbed" / "scripts" / "collect_results.py").read_text()
+    loop = "\n    for selection_method in SELECTION_METHODS:"
+    assert script.count(loop) == 1
+    settings = f"DELTAS, PREDICTIONS = {DELTAS!r}, {predictions}\n"
+    (folder / "collect.py").write_text(settings + script.replace(loop, ADDED))
+    runs = folder / "sweep"  # it writes beside the runs
+    runs.mkdir()
+    for run in sweep.iterdir():
+        if run.is_dir():
+            (runs / run.name).symlink_to(run.resolve())
+    done = subprocess.run(
+        [sys.executable, folder / "collect.py", "--input_dir", runs],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(checkout), *sys.path])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return {match["method"]: match["row"] for match in COLLECTED.finditer(done.stdout)}
+
+
+def by_hand(sweep: Path, rule: str, below: str = "", **options: Any) -> dict[int, str]:
+    """Target → the accuracy there of the run whose choice has the best source accuracy."""
+    best: dict[int, tuple[float, float]] = {}
+    for run in sorted(sweep.iterdir()):
+        if not (run / "results.jsonl").is_file():
+            continue
+        lines = [json.loads(line) for line in (run / "results.jsonl").read_text().splitlines()]
+        (target,) = lines[0]["args"]["test_envs"]
+        chosen = cw.select(cw.load(run / below), rule, **options)
+        (tested,) = [r[f"env{target}_in_acc"] for r in lines if r["step"] == chosen.step]
+        assert chosen.accuracy is not None
+        best[target] = max(best.get(target, (-1.0, 0.0)), (chosen.accuracy, tested))
+    return {target: f"{100 * tested:.1f} +/- 0.0" for target, (_, tested) in best.items()}
+
+
+def test_the_whole_of_domainbeds_collection_prints_what_select_chooses(
+    checkout: Path, tmp_path: Path
+) -> None:
+    """`CHECKWISE_DOMAINBED_SWEEP` holds outputs of domainbed.scripts.train, one trial seed each.
+
+    With `predictions` in each of them, as `checkwise predict` writes them, ac-nc is compared too.
+    """
+    sweep = Path(os.environ.get("CHECKWISE_DOMAINBED_SWEEP", ""))
+    logs = sorted(sweep.glob("*/results.jsonl")) if sweep.name else []
+    if not logs:
+        pytest.skip("CHECKWISE_DOMAINBED_SWEEP names no folder of DomainBed's runs")
+    predictions = all((log.parent / "predictions").is_dir() for log in logs)
+    rows = collected(checkout, sweep, tmp_path, predictions=predictions)
+    own = rows["training-domain validation set"]
+    assert rows["checkwise source-acc"] == own
+    expected = {f"early {d}": by_hand(sweep, "ac-early", delta_pp=d) for d in DELTAS}
+    if predictions:
+        for d in DELTAS:
+            expected[f"nc {d}"] = by_hand(sweep, "ac-nc", "predictions", delta_pp=d)
+    for method, cells in expected.items():
+        row = re.split(r"\s{2,}", rows[method].strip())[1:]
+        assert {target: row[target] for target in cells} == cells
+    assert len({str(cells) for cells in expected.values()}) > 1  # the methods differ
 
 
 def test_logits_of_a_real_run_give_the_accuracies_that_it_logged(checkout: Path) -> None:
