@@ -10,6 +10,7 @@ import pandas
 from checkwise.study.pool import BOTH
 from checkwise.tables import Cell, Table
 from checkwise.tables.titles_and_decimals import shown, title
+from checkwise.text import listed
 
 PAPER = Path(__file__).parents[1] / "study" / "data" / "paper.csv"
 DATA_OF = {"development": "PACS", "evaluation": "OfficeHome", BOTH: "both"}
@@ -104,7 +105,22 @@ def beside(
             lines += _paper_row(paper, table, named, row, measures, published or _own)
     header = ("data", *labels, *(title(measure) for measure in measures), "runs")
     shown_table = grid(header, lines, 1 + len(labels))
-    return f"{shown_table}\n\n{table.note}" if note and table.note else shown_table
+    below = [_units(grouped, measures), table.note if note else ""]
+    return "\n\n".join([shown_table, *([" ".join(filter(None, below))] if any(below) else [])])
+
+
+def _units(grouped: Mapping[tuple[str, Row], Mapping[str, Cell]], measures: Sequence[str]) -> str:
+    """What the intervals of a table count, in a sentence; empty without intervals."""
+    rows: dict[str, dict[str, None]] = {}
+    for (data, _), cells in grouped.items():
+        for cell in (cells[m] for m in measures if m in cells):
+            if cell.counted_by and not cell.measure.startswith("whd"):
+                rows.setdefault(cell.counted_by, {})[data] = None
+    if not rows:
+        return ""
+    (first, _), *others = rows.items()
+    further = "".join(f"; {listed(list(data))}: over {over}" for over, data in others)
+    return f"Intervals are over {first}{further}."
 
 
 def _count(cells: Collection[Cell]) -> str:

@@ -97,7 +97,7 @@ def influence(results: Results) -> str:
 
 
 def inference(results: Results) -> str:
-    """Cluster-t alone: with blocks, draws, trials and held-out domains as the clusters."""
+    """Cluster-t alone: with blocks, draws, trials, held-out domains, and blocks × domains."""
     return beside(
         results.table("inference"),
         ("change", "detectable", "p"),
@@ -202,9 +202,9 @@ def composition(results: Results) -> str:
 def ranks(results: Results) -> str:
     return beside(
         results.table("rank-correlation"),
-        ("rho", "tau", "valid"),
+        ("rho", "tau", "rho_given_step", "rho_by_step", "valid"),
         paper=results.paper,
-        published=lambda row: ("", PROXIES[row["source proxy"]], ""),
+        published=lambda row: ("", PROXIES.get(row["source proxy"], ""), ""),
         note=False,
     )
 

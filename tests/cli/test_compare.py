@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pandas
 import pytest
 
 from checkwise.cli import compare, main, printing
+from checkwise.records import RunKey
 from checkwise.store.atomic_write import write_text
 from checkwise.study import Cohort
 from tests.study.cohorts import tiny_runs, write_cohort
@@ -311,3 +313,45 @@ def test_report_of_many_loose_runs_asks_for_one(
 def test_names_are_split_at_commas() -> None:
     assert compare.names(" a, b ,") == ["a", "b"]
     assert compare.names(None) == []
+
+
+def places(path: Path, count: int) -> Path:
+    """A run for each of so many held-out places, with a change of its own."""
+    runs = [
+        replace(
+            tiny_runs()[0],
+            key=RunKey("traps", "ERM", (f"place{i}",), 1, i),
+            target={"nll": (2.0, 2.0 + 0.1 * i, 1.0), "cwece": (0.1, 0.1, 0.1)},
+        )
+        for i in range(count)
+    ]
+    return write_cohort(path, runs)
+
+
+def test_many_places_are_the_unit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = places(tmp_path / "places", 7)
+    assert run("compare", folder, "--metrics", "target_nll", "--json") == 0
+    (row,) = json.loads(capsys.readouterr().out)["contrasts"]
+    assert (row["over"], row["places"]["places"]) == ("places", 7)
+    assert (row["low"], row["high"]) == (row["places"]["low"], row["places"]["high"])
+    assert row["places"]["new_low"] < row["low"] < row["mean"] < row["high"]
+    assert len(row["over_runs"]) == 2
+    assert run("compare", folder) == 0
+    said = capsys.readouterr().out
+    assert "7 places" in said
+    assert "95%, a new place" in said
+    assert "At a new place of the same kind, expect target NLL" in said
+    out = tmp_path / "rows.csv"
+    assert run("compare", folder, "-o", out) == 0
+    assert {"place_low", "place_new_high", "run_low", "over"} <= {*pandas.read_csv(out)}
+
+
+def test_few_places_stand_beside_the_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("compare", places(tmp_path / "places", 4)) == 0
+    said = capsys.readouterr().out
+    assert "95% over runs" in said
+    assert "95% over domains (how many)" in said
+    assert "There are only 4 held-out domains" in said
+    assert "a new place" not in said

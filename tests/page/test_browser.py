@@ -208,7 +208,7 @@ def test_the_answer_at_the_settings_of_the_report_is_the_answer_above(
 ) -> None:
     open_held_out(page)
     rows = [
-        replace(row, low=row.units["block"].low, high=row.units["block"].high)
+        replace(row, low=row.units["block"].low, high=row.units["block"].high, over="blocks")
         for row in cohort.contrasts(["ac-nc"])
     ]
     live = page.text("#live-answer").replace("ac-nc (δ 0.5, L∞)", "ac-nc")

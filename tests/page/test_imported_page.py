@@ -38,7 +38,8 @@ def test_it_answers_about_accuracy_and_says_where_the_values_lay(
 def test_its_script_gives_the_same_answer(cohort: Cohort, tmp_path: Path) -> None:
     report = write_report(cohort, tmp_path / "report.html", rules=RULES)
     (row,) = cohort.contrasts(["ac-early"], metrics=["target_accuracy"])
-    by_block = replace(row, low=row.units["block"].low, high=row.units["block"].high)
+    block = row.units["block"]
+    by_block = replace(row, low=block.low, high=block.high, over="blocks")
     with browser(tmp_path / "profile") as tab:
         tab.open(report)
         tab.run("document.querySelector('#heldout > summary').click()")

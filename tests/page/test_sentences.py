@@ -8,7 +8,8 @@ import pytest
 
 from checkwise.page import sentences
 from checkwise.study import Contrast
-from checkwise.study.units import UnitInterval
+from checkwise.study.compare import over_many_places
+from checkwise.study.units import PlaceInterval, UnitInterval
 
 NAN = float("nan")
 GROUPS = {"block": 9, "draw": 7, "trial": 3, "domain": 4, "block_domain": 4}
@@ -56,7 +57,7 @@ DROP = contrast("target_accuracy", -0.9, -1.5, -0.3)
 
 def test_a_gain_is_told_with_its_interval_and_what_accuracy_did() -> None:
     assert sentences.answer([EVEN, GAIN]) == (
-        "Against source-acc, ac-nc lowered target NLL by 0.021 [0.004, 0.040] on 30 runs; it "
+        "Against source-acc, ac-nc lowered target NLL by 0.021 [0.004, 0.040] over 30 runs; it "
         "changed target accuracy by −0.10 points [−0.50, 0.30], an interval that includes zero."
     )
     assert sentences.headline([EVEN, GAIN]) == "ac-nc: lower NLL, no clear change in accuracy"
@@ -64,7 +65,7 @@ def test_a_gain_is_told_with_its_interval_and_what_accuracy_did() -> None:
 
 def test_bad_news_is_told_as_plainly() -> None:
     assert sentences.answer([DROP, HARM]) == (
-        "Against source-acc, ac-nc raised target NLL by 0.021 [0.004, 0.040] on 30 runs; it "
+        "Against source-acc, ac-nc raised target NLL by 0.021 [0.004, 0.040] over 30 runs; it "
         "lowered target accuracy by 0.90 points [0.30, 1.50]."
     )
     assert sentences.headline([DROP, HARM]) == "ac-nc: higher NLL and lower accuracy"
@@ -87,8 +88,8 @@ def test_what_some_unit_does_not_bear_out_is_not_claimed(
     shaky = but(GAIN, *units)
     assert sentences.headline([EVEN, shaky]) == "ac-nc: no clear difference in NLL or accuracy"
     assert sentences.answer([EVEN, shaky]).startswith(
-        "Against source-acc, ac-nc changed target NLL by −0.021 [−0.040, −0.004] on 30 runs, which "
-        f"{named} do not bear out; it changed"
+        "Against source-acc, ac-nc changed target NLL by −0.021 [−0.040, −0.004] over 30 runs, "
+        f"which {named} do not bear out; it changed"
     )
     assert sentences.badge(shaky) == f"not borne out by {named.replace(' and ', ' or ')}"
 
@@ -99,7 +100,7 @@ def test_what_some_unit_does_not_bear_out_is_not_claimed(
 def test_what_only_domains_do_not_bear_out_is_said_of_these_domains(row: Contrast) -> None:
     expected = "ac-nc on these domains: lower NLL, no clear change in accuracy"
     assert sentences.headline([EVEN, row]) == expected
-    assert "on 30 runs (shown for these domains, not for new ones); it" in sentences.answer(
+    assert "over 30 runs (shown for these domains, not for new ones); it" in sentences.answer(
         [EVEN, row]
     )
     assert sentences.badge(row) == "better on these domains"
@@ -134,7 +135,7 @@ def test_units_with_too_few_groups_are_named_and_decide_nothing() -> None:
     seeds = few(but(GAIN, "block", "draw", "trial"), block=2, draw=1, trial=2, block_domain=2)
     said = "ac-nc on these 30 runs: lower NLL, no clear change in accuracy"
     assert sentences.headline([EVEN, seeds]) == said
-    assert "on 30 runs (shown for these runs, not for new seeds); it" in sentences.answer(
+    assert "over 30 runs (shown for these runs, not for new seeds); it" in sentences.answer(
         [EVEN, seeds]
     )
     lines = sentences.by_unit([EVEN, seeds])
@@ -153,3 +154,38 @@ def test_one_run_has_no_interval_and_says_so() -> None:
     )
     assert sentences.headline(rows) == "ac-nc: too few runs to tell"
     assert sentences.by_unit(rows) == []
+
+
+def at_places(row: Contrast, places: int, low: float, high: float) -> Contrast:
+    """The same, with its mean and interval over so many places."""
+    found = PlaceInterval(places, row.mean, low, high, 0.5, low - 1, high + 1)
+    domain = replace(row.units["domain"], groups=places, low=low, high=high)
+    with_places = replace(row, places=found, units={**row.units, "domain": domain})
+    return over_many_places(with_places)
+
+
+def test_many_places_are_named_and_the_next_one_is_expected_wider() -> None:
+    row = at_places(GAIN, 24, -0.035, -0.007)
+    said = sentences.answer([row])
+    assert "lowered target NLL by 0.021 [0.007, 0.035] over 24 places" in said
+    expected = (
+        "At a new place of the same kind, expect target NLL to change by −0.021 [−1.035, 0.993] "
+        "(95%, from 24 places; mean ± t·s·√(1 + 1/G))."
+    )
+    assert expected in sentences.by_unit([row])
+
+
+def test_many_places_that_do_not_agree_decide() -> None:
+    row = at_places(GAIN, 24, -0.05, 0.008)
+    assert sentences.headline([EVEN, row]) == "ac-nc: no clear difference in NLL or accuracy"
+    assert sentences.badge(row) == "includes zero"
+    assert ", an interval that includes zero" in sentences.answer([row])
+
+
+def test_few_places_are_said_to_be_few() -> None:
+    row = at_places(GAIN, 4, -0.05, 0.008)
+    assert "by 0.021 [0.004, 0.040] over 30 runs (shown for these domains" in sentences.answer(
+        [row]
+    )
+    (few,) = [line for line in sentences.by_unit([EVEN, row]) if line.startswith("There are only")]
+    assert few.startswith("There are only 4 held-out domains: intervals over so few are wide")

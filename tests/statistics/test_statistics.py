@@ -8,7 +8,13 @@ import scipy.stats
 from sklearn.isotonic import IsotonicRegression
 
 from checkwise.errors import InputError
-from checkwise.statistics.ranks import isotonic, kendall, spearman, transfer
+from checkwise.statistics.ranks import (
+    isotonic,
+    kendall,
+    partial_spearman,
+    spearman,
+    transfer,
+)
 from checkwise.statistics.risk_coverage import risk_coverage
 from checkwise.statistics.spread import spread
 
@@ -71,3 +77,29 @@ def test_risk_is_the_error_rate_among_the_surest() -> None:
     assert found.risk.tolist() == pytest.approx([0.5, 1 / 3, 0.5])
     assert found.area == pytest.approx((0.5 * 2 + 1 / 3 + 0.5) / 4)
     assert found.at(1.0) == 0.5
+
+
+def test_partial_rank_correlation_is_that_of_residuals_of_ranks() -> None:
+    random = np.random.default_rng(7)
+    for n in (4, 9, 40):
+        z = random.integers(0, max(3, n // 2), n).astype(float)  # with ties
+        x, y = z + random.normal(0, 2, n), np.round(z + random.normal(0, 2, n))
+        ranks = [scipy.stats.rankdata(v) for v in (x, y, z)]
+        left = [r - np.polyval(np.polyfit(ranks[2], r, 1), ranks[2]) for r in ranks[:2]]
+        expected = scipy.stats.pearsonr(*left)[0]
+        assert partial_spearman(x, y, z) == pytest.approx(expected)
+    assert np.isnan(partial_spearman(z, y, z))  # nothing of x is left
+    assert np.isnan(partial_spearman(np.ones(n), y, z))
+
+
+def test_partial_rank_correlation_takes_away_what_time_explains() -> None:
+    """Two sides that only follow the step agree, and do not once the step is given."""
+    random = np.random.default_rng(8)
+    step = np.arange(30.0)
+    plain, given = [], []
+    for _ in range(300):
+        x, y = step + random.normal(0, 8, 30), step + random.normal(0, 8, 30)
+        plain.append(spearman(x, y))
+        given.append(partial_spearman(x, y, step))
+    assert np.mean(plain) > 0.4
+    assert abs(np.mean(given)) < 0.05

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,8 @@ import pytest
 import scipy.stats
 
 from checkwise.records import RunKey
-from checkwise.statistics.clusters import numbered, two_way_means
+from checkwise.statistics.clusters import cluster_means, numbered, two_way_means
+from checkwise.study import contrast_rows
 from checkwise.study.compare import Contrast, Differences, by_units, contrasts
 from checkwise.study.units import UnitInterval, unit_intervals
 from checkwise.study.verdict import verdict
@@ -129,6 +132,7 @@ GAIN = Contrast(
 )
 CLEAR, ZERO = UnitInterval(9, -0.14, -0.01, 0.03), UnitInterval(9, -0.16, 0.01, 0.08)
 FEW = UnitInterval(2, -0.9, 0.7, 0.5)
+FOUR_ZERO = replace(ZERO, groups=4)
 ALL = dict.fromkeys(("block", "draw", "trial", "domain", "block_domain"), CLEAR)
 
 
@@ -139,7 +143,8 @@ ALL = dict.fromkeys(("block", "draw", "trial", "domain", "block_domain"), CLEAR)
         (ALL | {"block": ZERO}, "unclear", "new domains", ("block",)),
         (ALL | {"draw": ZERO}, "unclear", "new domains", ("draw",)),
         (ALL | {"trial": ZERO}, "unclear", "new domains", ("trial",)),
-        (ALL | {"domain": ZERO}, "better", "these domains", ("domain",)),
+        (ALL | {"domain": FOUR_ZERO}, "better", "these domains", ("domain",)),
+        (ALL | {"domain": ZERO}, "unclear", "these domains", ("domain",)),  # nine places decide
         (ALL | {"block_domain": ZERO}, "better", "these domains", ("block_domain",)),
         (ALL | {"domain": FEW, "block_domain": FEW}, "better", "these domains", ()),
         (ALL | {"trial": FEW}, "better", "new domains", ()),
@@ -160,3 +165,64 @@ def test_an_interval_that_touches_zero_does_not_exclude_it() -> None:
     assert verdict(replace(GAIN, units=ALL | {"draw": touching})).direction == "unclear"
     assert verdict(replace(GAIN, high=0.0, units=ALL)).against == ("run",)
     assert verdict(replace(GAIN, mean=0.075, low=0.05, high=0.1, units=ALL)).direction == "worse"
+
+
+def of_places(places: int, values: np.ndarray) -> Differences:
+    """A change of NLL at so many held-out places, two runs each."""
+    keys = [
+        RunKey("traps", "ERM", (f"p{i}",), 1, 10 * i + j) for i in range(places) for j in (0, 1)
+    ]
+    column = values.reshape(-1, 1)
+    return Differences(
+        "rule", "reference", tuple(keys), ("target_nll",), column, np.zeros_like(column)
+    )
+
+
+def test_many_places_are_the_unit_of_the_interval() -> None:
+    values = np.random.default_rng(4).normal(-0.2, 1, 12)
+    values[3] = np.nan  # its place counts as much with one run
+    found = of_places(6, values)
+    (row,) = by_units(found, contrasts(found))
+    means = np.nanmean(values.reshape(6, 2), axis=1)
+    interval = scipy.stats.ttest_1samp(means, 0).confidence_interval(0.95)
+    assert (row.over, row.n, row.missing) == ("places", 11, 1)
+    assert (row.mean, row.low, row.high) == pytest.approx((means.mean(), *interval))
+    (over_runs,) = contrasts(found)
+    assert row.over_runs == (over_runs.low, over_runs.high)
+    assert row.places is not None
+    half = scipy.stats.t(5).ppf(0.975) * means.std(ddof=1) * np.sqrt(1 + 1 / 6)
+    assert (row.places.new_low, row.places.new_high) == pytest.approx(
+        (means.mean() - half, means.mean() + half)
+    )
+    flat = contrast_rows.flat(contrast_rows.record(row))
+    assert (flat["places"], flat["place_new_low"]) == (6, row.places.new_low)
+    assert (flat["run_low"], flat["run_high"]) == row.over_runs
+
+
+def test_few_places_stand_beside_the_runs() -> None:
+    values = np.random.default_rng(5).normal(-0.2, 1, 10)
+    found = of_places(5, values)
+    (row,) = by_units(found, contrasts(found))
+    assert (row.over, row.over_runs) == ("runs", None)
+    assert row.mean == pytest.approx(values.mean())
+    assert row.places is not None
+    interval = scipy.stats.ttest_1samp(values.reshape(5, 2).mean(axis=1), 0).confidence_interval()
+    assert (row.places.low, row.places.high) == pytest.approx(tuple(interval))
+    assert (row.places.low, row.places.high) == pytest.approx(
+        (row.units["domain"].low, row.units["domain"].high)
+    )
+
+
+def test_two_way_errors_are_those_of_statsmodels() -> None:
+    """Made by golden/two_way.py: a mean with two-way clustered errors, unequal clusters."""
+    golden = json.loads((Path(__file__).parents[1] / "statistics/golden/two_way.json").read_text())
+    assert len(golden["cases"]) >= 3
+    for case in golden["cases"]:
+        values = np.array(case["values"])[:, None]
+        first, second = numbered(case["first"], "block"), numbered(case["second"], "domain")
+        found = two_way_means(values, first, second)
+        assert found.mean == pytest.approx([case["mean"]])
+        one_way = [cluster_means(values, groups).error[0] for groups in (first, second)]
+        assert one_way == pytest.approx(case["one_way"])
+        assert found.error == pytest.approx([max(case["two_way"], *one_way)])
+        assert found.df == min(first.count, second.count) - 1

@@ -7,13 +7,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.stats
 
 from checkwise.errors import InputError
 from checkwise.records import RunKey
+from checkwise.selection import Columns, select_many
 from checkwise.study import Cohort
 from checkwise.study.cohort import MAIN_METRICS
 from checkwise.study.pool import BOTH, Pool
+from checkwise.study.units import place_interval, unit_intervals
 from checkwise.tables import SLOW, TABLES, build, build_all
+from checkwise.tables.rank_agreement import inside_feasible
+from checkwise.tables.typeset import caption
 from checkwise.tables.worst_domain import worst_domains
 from tests.study.cohorts import WrittenRun, demo_like, tiny_runs, write_cohort
 
@@ -87,8 +92,11 @@ def test_paired_changes_with_both_units_of_whd(pair: Pool) -> None:
     table = build("by-algorithm", pair)
     accuracy = table.cell("Tiny", "ERM", measure="target_accuracy")  # +6 and −1
     assert accuracy.value == pytest.approx(2.5)
-    assert [accuracy.low, accuracy.high] == pytest.approx([-1, 6])
-    assert (accuracy.n, accuracy.scale, accuracy.seed) == (2, 100, 20260908)
+    assert np.isnan([accuracy.low, accuracy.high]).all()  # one block, two domains: too few
+    assert (accuracy.n, accuracy.scale, accuracy.seed) == (2, 100, None)
+    over_runs = build("main-changes", pair).cell(measure="target_accuracy")
+    assert [over_runs.low, over_runs.high] == pytest.approx([-1, 6])
+    assert (over_runs.seed, over_runs.counted_by) == (20260908, "runs")
     nll = table.cell("Tiny", "ERM", measure="target_nll")  # −0.2 and −0.8
     assert nll.value == pytest.approx(-0.5)
     assert table.value("Tiny", "ERM", measure="target_nll_median") == pytest.approx(-0.5)
@@ -203,7 +211,17 @@ def test_inference_prints_the_number_of_clusters(tmp_path: Path) -> None:
     pool = Pool([Cohort.open(demo_like(tmp_path / "demo"))])
     table = build("inference", pool)
     rows = {(c.row[1], c.row[2]) for c in table.cells}
-    assert rows == {("run", "30"), ("block", "6"), ("draw", "1"), ("trial", "6"), ("domain", "3")}
+    assert rows == {
+        *(("run", "30"), ("block", "6"), ("draw", "1"), ("trial", "6"), ("domain", "3")),
+        ("block × domain", "6 × 3"),
+    }
+    two_way = table.cell("target_nll", "block × domain", "6 × 3", "t", measure="change")
+    changes = pool.differences("ac-nc", "source-acc", ["target_nll"])
+    found = unit_intervals(changes.values[:, 0], changes.keys)["block_domain"]
+    assert (two_way.low, two_way.high) == (found.low, found.high)
+    elsewhere = table.cell("target_nll", "domain", "3", "new place", measure="change")
+    places = place_interval(changes.values[:, 0], changes.keys)
+    assert (elsewhere.low, elsewhere.high) == (places.new_low, places.new_high)
     run_t = table.cell("target_nll", "run", "30", "t", measure="change")
     percentile = build("main-changes", pool).cell(measure="target_nll")
     assert run_t.value == pytest.approx(percentile.value)
@@ -277,3 +295,76 @@ def test_a_rule_is_not_compared_with_itself(tmp_path: Path) -> None:
     tiny = Cohort.open(write_cohort(tmp_path / "tiny", tiny_runs()))
     with pytest.raises(InputError, match="but got ac-nc as both"):
         Pool([tiny], reference="ac-nc")
+
+
+def test_by_algorithm_counts_blocks_and_domains_at_once(tmp_path: Path) -> None:
+    pool = Pool([Cohort.open(demo_like(tmp_path / "demo"))])
+    table = build("by-algorithm", pool)
+    for group in pool.groups(["dataset", "algorithm"]):
+        changes = pool.differences("ac-nc", "source-acc", ["target_nll"], group.keep)
+        found = unit_intervals(changes.values[:, 0], changes.keys)
+        cell = table.cell(*group.labels, measure="target_nll")
+        assert (cell.low, cell.high) == (found["block_domain"].low, found["block_domain"].high)
+        assert (cell.counted_by, cell.n, cell.seed) == ("6 blocks × 3 domains", 6, None)
+        beside = table.cell(*group.labels, measure="target_nll_by_domain")
+        assert (beside.low, beside.high) == pytest.approx(
+            (found["domain"].low, found["domain"].high)
+        )
+        assert (beside.n, beside.unit) == (3, "domains")
+    assert "Intervals over 6 blocks × 3 domains: " in caption(table)
+
+
+def test_many_places_are_the_unit_of_every_change(tmp_path: Path) -> None:
+    runs = [
+        replace(run, key=replace(run.key, held_out=(f"p{place}",), trial_seed=place))
+        for place in range(6)
+        for run in two_domains()[place % 2 : place % 2 + 1]
+    ]
+    pool = Pool([Cohort.open(write_cohort(tmp_path / "places", runs))])
+    nll = build("main-changes", pool).cell(measure="target_nll")
+    changes = pool.differences("ac-nc", "source-acc", ["target_nll"])
+    found = place_interval(changes.values[:, 0], changes.keys)
+    assert (nll.low, nll.high, nll.counted_by) == (found.low, found.high, "6 places")
+    new = build("main-changes", pool).cell(measure="target_nll_new_place")
+    assert (new.low, new.high, new.counted_by) == (
+        *(found.new_low, found.new_high),
+        "a new place, from 6",
+    )
+    frame = build("main-changes", pool).frame()
+    assert frame.set_index("measure")["interval_over"]["target_nll"] == "6 places"
+
+
+def test_rank_correlation_given_the_step(tmp_path: Path) -> None:
+    """Residuals of ranks on the ranks of the step, correlated: what a regression gives."""
+    pool = Pool([Cohort.open(demo_like(tmp_path / "demo"))])
+    table = build("rank-correlation", pool)
+    by_hand, by_step, nll = [], [], []
+    for key, chosen in select_many({k: pool.trajectory(k) for k in pool.keys}, "ac-nc").items():
+        if not inside_feasible(pool)[key].valid:
+            continue
+        inside = chosen.ranking.eligible
+        errors = [
+            np.stack([side[name][inside] for name in ("nll", "cwece")])
+            for side in (Columns.of(pool.trajectory(key)), pool.target(key))
+        ]
+        low = [e.min(axis=1, keepdims=True) for e in errors]
+        high = [e.max(axis=1, keepdims=True) for e in errors]
+        utility = [
+            -((e - a) / (b - a + 1e-12)).max(axis=0)
+            for e, a, b in zip(errors, low, high, strict=True)
+        ]
+        step = scipy.stats.rankdata(pool.trajectory(key).steps[inside])
+        ranks = [scipy.stats.rankdata(u) for u in utility]
+        left = [r - np.polyval(np.polyfit(step, r, 1), step) for r in ranks]
+        by_hand.append(scipy.stats.pearsonr(*left)[0])
+        by_step.append(scipy.stats.spearmanr(-step, utility[1])[0])
+        nll.append(scipy.stats.spearmanr(utility[0], -errors[1][0])[0])
+    cell = table.cell("RotatedMNIST", "AC utility", measure="rho_given_step")
+    assert cell.n == len(by_hand) > 5
+    assert cell.value == pytest.approx(np.mean(by_hand), abs=1e-9)
+    assert table.value("RotatedMNIST", "AC utility", measure="rho_by_step") == pytest.approx(
+        np.mean(by_step)
+    )
+    assert table.value("RotatedMNIST", "AC utility, target NLL", measure="rho") == pytest.approx(
+        np.mean(nll)
+    )

@@ -33,6 +33,9 @@ from checkwise.study.imported import OUTSIDE_THE_SEAL
 from checkwise.study.methods import method
 from checkwise.study.registered import registrations
 
+OVER = "over"
+BY_DOMAIN = "95% over domains (how many)"
+NEW_PLACE = "95%, a new place"
 CohortPath = Annotated[
     Path, typer.Argument(metavar="COHORT", help="A cohort; or a log or table, which is imported.")
 ]
@@ -78,7 +81,11 @@ def command(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare rules on held-out domains: paired differences with 95% intervals over runs."""
+    """Compare rules on held-out domains: paired differences with 95% intervals.
+
+    With six held-out places or more, intervals are over places; with fewer, over runs and beside
+    them over domains.
+    """
     printing.refuse_to_overwrite(path, out)
     _check_suffix(out)
     options.load_plugins()
@@ -186,8 +193,9 @@ def check_metrics(metrics: Sequence[str]) -> None:
 def present(cohort: Cohort, rows: Sequence[Contrast], by: Sequence[str] = ()) -> None:
     """The table, and what was left out of it."""
     out = printing.console()
-    header = (*by, "rule", "metric", "n", "mean", "95% interval", "median", "better/equal/worse")
-    header = (*header, "lose ≥ 1 point")
+    shown = "95% over runs" if all(row.over == "runs" for row in rows) else "95% interval"
+    header = (*by, "rule", "metric", "runs", "mean", shown, OVER, BY_DOMAIN, NEW_PLACE)
+    header = (*header, "median", "better/equal/worse", "lose ≥ 1 point")
     lines = [
         (
             *row.group,
@@ -196,12 +204,16 @@ def present(cohort: Cohort, rows: Sequence[Contrast], by: Sequence[str] = ()) ->
             str(row.n),
             sentences.shown(row.mean, row.metric, signed=True),
             sentences.interval(row),
+            "" if shown == "95% over runs" else sentences.over(row),
+            _by_domain(row),
+            _new_place(row),
             sentences.shown(row.median, row.metric, signed=True),
             f"{row.wins}/{row.ties}/{row.losses}",
             "" if isnan(row.lose_1pp) else f"{100 * row.lose_1pp:.0f}%",
         )
         for row in rows
     ]
+    header, lines = _without_empty(header, lines, (OVER, BY_DOMAIN, NEW_PLACE))
     if printing.width(header, lines) > out.width:
         header = (*header[:-2], "better/\nequal/\nworse", "lose ≥\n1 point")
     out.print(printing.table(header, lines, left=(*by, "rule", "metric")))
@@ -216,6 +228,30 @@ def present(cohort: Cohort, rows: Sequence[Contrast], by: Sequence[str] = ()) ->
     )
     for sentence in () if by else _coverage(rows):
         out.print(sentence)
+
+
+def _by_domain(row: Contrast) -> str:
+    """The interval over few held-out domains, beside the one over runs."""
+    places = row.places
+    if places is None or places.many or not places.decides:
+        return ""
+    return f"{sentences.ends(places.low, places.high, row.metric)} ({places.places})"
+
+
+def _new_place(row: Contrast) -> str:
+    places = row.places
+    if places is None or not places.many:
+        return ""
+    return sentences.ends(places.new_low, places.new_high, row.metric)
+
+
+def _without_empty(
+    header: tuple[str, ...], lines: list[tuple[str, ...]], may_go: Sequence[str]
+) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Without those columns that no row has anything in."""
+    empty = [name for name in may_go if not any(line[header.index(name)] for line in lines)]
+    stay = [i for i, name in enumerate(header) if name not in empty]
+    return tuple(header[i] for i in stay), [tuple(line[i] for i in stay) for line in lines]
 
 
 def _costs(rows: Sequence[Contrast]) -> None:
@@ -289,14 +325,16 @@ def _contrast(row: Contrast, by: Sequence[str]) -> dict[str, Any]:
 
 
 def _plain(facts: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: _plain(value)
-        if isinstance(value, dict)
-        else None
-        if isinstance(value, float) and isnan(value)
-        else value
-        for name, value in facts.items()
-    }
+    return {name: _or_null(value) for name, value in facts.items()}
+
+
+def _or_null(value: Any) -> Any:
+    """A number that does not exist is null."""
+    if isinstance(value, dict):
+        return _plain(value)
+    if isinstance(value, tuple):
+        return [_or_null(one) for one in value]
+    return None if isinstance(value, float) and isnan(value) else value
 
 
 def _check_suffix(out: Path | None) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from checkwise.figures import style
 from checkwise.selection import DEFAULT_RULE
-from checkwise.study.compare import contrasts
+from checkwise.study.compare import by_units, contrasts
 from checkwise.study.methods import method
 from checkwise.study.pool import Pool
 
@@ -26,7 +26,7 @@ METRICS = ("target_accuracy", "target_nll")
 
 @dataclass(frozen=True)
 class Change:
-    """One rule − the reference on one algorithm's runs, with its 95% interval over runs.
+    """One rule − the reference on one algorithm's runs; its 95% interval is over runs or places.
 
     ``data`` and ``role`` are those of the figure.
     """
@@ -41,6 +41,7 @@ class Change:
     data: str
     role: str
     reference: str
+    over: str
 
 
 def facts(pool: Pool) -> tuple[Change, ...]:
@@ -63,8 +64,9 @@ def facts(pool: Pool) -> tuple[Change, ...]:
                     data=data,
                     role=role,
                     reference=pool.reference.label,
+                    over=c.over,
                 )
-                for c in contrasts(table)
+                for c in by_units(table, contrasts(table))
             ]
     return tuple(all_changes)
 
@@ -101,7 +103,8 @@ def draw(all_changes: Sequence[Change]) -> Figure:
     runs = "–".join(str(n) for n in dict.fromkeys((sizes[0], sizes[-1])))
     first = all_changes[0]
     figure.suptitle(
-        f"Rule − {first.reference}, {first.data}, {runs} runs per algorithm, {first.role}",
+        f"Rule − {first.reference}, {first.data}, {runs} runs per algorithm, {first.role}, "
+        f"95% over {first.over}",
         fontsize=8,
     )
     return figure

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from checkwise.errors import InputError
 from checkwise.figures import style
-from checkwise.study.compare import contrasts
+from checkwise.study.compare import by_units, contrasts
 from checkwise.study.methods import method
 from checkwise.study.pool import Group, Pool
 
@@ -37,6 +37,7 @@ class AtTolerance:
     data: str
     role: str
     contrast: str
+    over: str
 
 
 def facts(pool: Pool, group: Group | None = None) -> tuple[AtTolerance, ...]:
@@ -50,7 +51,8 @@ def facts(pool: Pool, group: Group | None = None) -> tuple[AtTolerance, ...]:
     by_tolerance = []
     for delta in DELTAS:
         rule = method(pool.rule, delta_pp=delta)
-        rows = contrasts(pool.differences(rule, pool.reference, METRICS, group.keep))
+        table = pool.differences(rule, pool.reference, METRICS, group.keep)
+        rows = by_units(table, contrasts(table))
         columns = pool.columns(rule)
         by_tolerance.append(
             AtTolerance(
@@ -62,6 +64,7 @@ def facts(pool: Pool, group: Group | None = None) -> tuple[AtTolerance, ...]:
                 pool.datasets(group.keep),
                 group.role,
                 pool.contrast,
+                rows[0].over,
             )
         )
     return tuple(by_tolerance)
@@ -90,5 +93,6 @@ def draw(by_tolerance: Sequence[AtTolerance]) -> Figure:
     gaps = [at.gap_pp for at in by_tolerance]
     axes.plot(deltas, gaps, color=style.COLOURS[1], marker="^", ms=3, lw=1.2)
     first = by_tolerance[0]
-    figure.suptitle(f"{first.contrast}, {first.data}, {first.n} runs, {first.role}", fontsize=8)
+    about = f"{first.contrast}, {first.data}, {first.n} runs, {first.role}"
+    figure.suptitle(f"{about}, 95% over {first.over}", fontsize=8)
     return figure

@@ -82,11 +82,14 @@ def _by_unit(rows: Sequence[Contrast]) -> Markup | None:
     if rows[0].n < 2:
         return None
     shown = [sentences.pick(rows, metric) for metric in _tiles(rows)]
+    said = dict.fromkeys(sentences.expected_elsewhere(row) for row in shown)
+    elsewhere = [sentence for sentence in said if sentence]
     return el(
         "details",
         el("summary", "Would other seeds, splits or domains give the same?"),
         el("p", sentences.WHY_GROUPS, class_="note"),
         unit_table(shown),
+        document.paragraphs(*elsewhere) if elsewhere else None,
     )
 
 
@@ -166,7 +169,8 @@ def _held_out(facts: CohortFacts) -> Markup:
         el("h3", "As reported"),
         el(
             "p",
-            f"Differences to {facts.reference} on the same run, with 95% intervals over runs.",
+            f"Differences to {facts.reference} on the same run, with "
+            f"{sentences.intervals_over(facts.contrasts(facts.rules[0]))}.",
             mean,
         ),
         paired_table(facts),
@@ -287,10 +291,22 @@ def _method(facts: CohortFacts) -> Markup:
             f"Tolerance {facts.tolerance}.{f' {count}' * bool(count)} Accuracy and "
             "calibration errors are ×100, NLL is unscaled. ECE and CwECE are soft-bin squared gaps "
             "and not comparable with hard-bin values. Every run weighs the same.",
-            f"Intervals as reported: 95% percentile bootstrap over run pairs, {RESAMPLES:,} "
-            f"resamples, seed {SEED}. Runs that share seeds and splits are not independent, so the "
-            "true uncertainty is larger than these intervals.",
+            _about_intervals(facts.contrasts(facts.rules[0])[0]),
             "Intervals at the settings that you choose: 95% cluster-t over blocks. The runs of a "
             "block share both seeds.",
         ),
+    )
+
+
+def _about_intervals(first: Contrast) -> str:
+    """What the reported intervals are, and what they leave out."""
+    if first.over == "places":
+        return (
+            "Intervals as reported: 95% t intervals over held-out places, each counting once, "
+            "however many runs it has."
+        )
+    return (
+        f"Intervals as reported: 95% percentile bootstrap over run pairs, {RESAMPLES:,} "
+        f"resamples, seed {SEED}. Runs that share seeds and splits are not independent, so the "
+        "true uncertainty is larger than these intervals."
     )

@@ -23,7 +23,9 @@ LEADING = ("target_nll", "target_accuracy")  # what answers and headlines are ab
 WHY_GROUPS = (
     "Runs that share both seeds (a block), hyperparameters (a draw), data splits or the held-out "
     "domain are not independent. A difference counts as found only if the intervals over blocks, "
-    "draws and splits all exclude zero, and for new domains only if those over domains do too."
+    "draws and splits all exclude zero, and for new domains only if those over domains do too. "
+    "With six held-out places or more, the interval over places is the one that is shown, and has "
+    "to exclude zero as well."
 )
 
 
@@ -57,6 +59,21 @@ def shown(value: float, metric: str, *, signed: bool = False) -> str:
 def ends(low: float, high: float, metric: str) -> str:
     """An interval with the decimals of its metric."""
     return f"[{shown(low, metric)}, {shown(high, metric)}]"
+
+
+def over(contrast: Contrast) -> str:
+    """What the interval counts: ``180 runs``, or ``24 places``."""
+    if contrast.over == "places" and contrast.places is not None:
+        return counted(contrast.places.places, "place")
+    if contrast.over == "blocks":
+        return counted(contrast.units["block"].groups, "block")
+    return counted(contrast.n, "run")
+
+
+def intervals_over(rows: Sequence[Contrast]) -> str:
+    """What the intervals of some rows count: ``95% intervals over runs``."""
+    kinds = dict.fromkeys("held-out places" if row.over == "places" else "runs" for row in rows)
+    return f"95% intervals over {listed(list(kinds), 'or')}"
 
 
 def interval(contrast: Contrast) -> str:
@@ -102,9 +119,10 @@ def answer(rows: Sequence[Contrast]) -> str:
     """The main result of one rule: NLL first where it was measured, then what accuracy did."""
     first, *rest = _leading(rows)
     few = ", too few for an interval" if isnan(first.low) else ""
+    counts = "on" if isnan(first.low) else "over"
     then = "".join(f"; it {effect(row)}{caution(row)}" for row in rest)
     return (
-        f"Against {first.reference}, {first.rule} {effect(first)} on {counted(first.n, 'run')}"
+        f"Against {first.reference}, {first.rule} {effect(first)} {counts} {over(first)}"
         f"{few}{caution(first)}{then}."
     )
 
@@ -119,7 +137,7 @@ def caution(contrast: Contrast) -> str:
     if isnan(contrast.low):
         return ""
     said = verdict(contrast)
-    if "run" in said.against:
+    if "run" in said.against or contrast.low <= 0 <= contrast.high:
         return ", an interval that includes zero"
     if said.direction == "unclear":
         return f", which {listed(group_names(said.against))} do not bear out"
@@ -133,7 +151,7 @@ def caution(contrast: Contrast) -> str:
 def badge(contrast: Contrast) -> str:
     """The verdict in a few words: ``better on these domains``, ``not borne out by draws``."""
     said = verdict(contrast)
-    if "run" in said.against:
+    if "run" in said.against or contrast.low <= 0 <= contrast.high:
         return "includes zero"
     if said.direction == "unclear":
         return f"not borne out by {listed(group_names(said.against), 'or')}"
@@ -191,7 +209,26 @@ def by_unit(rows: Sequence[Contrast]) -> list[str]:
     few = [f"{GROUPS[name]} ({first.units[name].groups})" for name in _own(verdict(first).too_few)]
     if few:
         lines.append(f"There are too few {listed(few)} to say whether others would give the same.")
+    lines += dict.fromkeys(expected_elsewhere(row) for row in leading)
     return [line for line in lines if line]
+
+
+def expected_elsewhere(row: Contrast) -> str:
+    """What to expect at one new place; where places are few, that they are."""
+    places = row.places
+    if places is None or not places.decides:
+        return ""
+    if not places.many:
+        domains = counted(places.places, "held-out domain")
+        only = f"There are only {domains}: intervals over so few are wide, and other places may"
+        return f"{only} differ more than these."
+    points = " points" if unit(row.metric, row.scale) == "points" else ""
+    return (
+        f"At a new place of the same kind, expect {title(row.metric)} to change by "
+        f"{shown(places.mean, row.metric, signed=True)}{points} "
+        f"{ends(places.new_low, places.new_high, row.metric)} (95%, from "
+        f"{counted(places.places, 'place')}; mean ± t·s·√(1 + 1/G))."
+    )
 
 
 def _unit_line(row: Contrast) -> str:

@@ -67,6 +67,7 @@ def stage_facts(
 
 def stages_section(facts: Sequence[StageFacts], reference: str = REFERENCE) -> Markup:
     """The part of the page."""
+    over = sentences.intervals_over([spread.contrast for one in facts for spread in one.spreads])
     return document.section(
         "heldout",
         "Unseen domains · as reported",
@@ -74,8 +75,7 @@ def stages_section(facts: Sequence[StageFacts], reference: str = REFERENCE) -> M
         el(
             "p",
             f"Four stages on the same runs, each as a difference to {reference} on domains that "
-            "training never saw, with 95% intervals over runs. Each stage was made from source "
-            "validation alone.",
+            f"training never saw, with {over}. Each stage was made from source validation alone.",
         ),
         el("div", [_tile(one) for one in facts], class_="tiles"),
         el(

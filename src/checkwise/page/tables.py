@@ -13,6 +13,7 @@ from checkwise.page.sentences import (
     POINTS,
     ends,
     interval,
+    intervals_over,
     metric_title,
     named_groups,
     shown,
@@ -55,7 +56,8 @@ def paired_table(facts: CohortFacts) -> Markup:
     ]
     rows += [_paired_row(rule, facts.contrasts(rule)) for rule in facts.rules]
     caption = (
-        f"Differences to {facts.reference}, paired by run, with 95% intervals over runs; {COUNTS}"
+        f"Differences to {facts.reference}, paired by run, with "
+        f"{intervals_over(facts.contrasts(facts.rules[0]))}; {COUNTS}"
     )
     return _table(head, rows, caption)
 
@@ -67,7 +69,8 @@ def split_table(rule: str, by: str, groups: Mapping[str, Sequence[Contrast]]) ->
     rows = [_paired_row(name, contrasts) for name, contrasts in groups.items()]
     few = min(row[0].n for row in groups.values()) < FEW
     caution = f". Intervals from fewer than {FEW} runs are too narrow: hints, not results" * few
-    return _table(head, rows, f"{rule} by {by}; {COUNTS}{caution}")
+    over = intervals_over([row for contrasts in groups.values() for row in contrasts])
+    return _table(head, rows, f"{rule} by {by}, with {over}; {COUNTS}{caution}")
 
 
 def unit_table(contrasts: Sequence[Contrast]) -> Markup:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from checkwise.errors import InputError
 
 FloatArray = NDArray[np.float64]
+_ROUNDING = 1e-12  # below this a variable follows the one that is partialled out
 
 
 def kendall(x: FloatArray, y: FloatArray) -> FloatArray:
@@ -38,6 +39,21 @@ def spearman(x: FloatArray, y: FloatArray) -> float:
     rx, ry = rx - rx.mean(), ry - ry.mean()
     scale = np.sqrt((rx**2).sum() * (ry**2).sum())
     return float((rx * ry).sum() / scale) if scale > 0 else float("nan")
+
+
+def partial_spearman(x: FloatArray, y: FloatArray, given: FloatArray) -> float:
+    """Spearman's ρ of x and y with the ranks of ``given`` partialled out of both.
+
+    (ρ_xy − ρ_xz ρ_yz) / √((1 − ρ_xz²)(1 − ρ_yz²)): how far x and y agree beyond what both owe to
+    z. nan where a side is constant or follows z alone.
+
+    >>> x, y = np.array([2.0, 1.0, 4.0, 3.0]), np.array([1.0, 2.0, 4.0, 3.0])
+    >>> partial_spearman(x, y, np.arange(4.0)).__round__(3), spearman(x, y).__round__(3)
+    (0.667, 0.8)
+    """
+    xy, xz, yz = spearman(x, y), spearman(x, given), spearman(y, given)
+    free = (1 - xz**2) * (1 - yz**2)
+    return float((xy - xz * yz) / np.sqrt(free)) if free > _ROUNDING else float("nan")
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +19,12 @@ from checkwise.records import RunKey
 from checkwise.statistics.bootstrap import LEVEL, RESAMPLES, SEED, percentile_interval
 from checkwise.statistics.spread import spread, trimmed_mean
 from checkwise.study.outcome import FloatArray, Outcome, RunColumns, columns_over
-from checkwise.study.units import UnitInterval, unit_intervals
+from checkwise.study.units import PlaceInterval, UnitInterval, place_interval, unit_intervals
 
 BoolArray = NDArray[np.bool_]
 
 ACCURACY = "target_accuracy"
+Over = Literal["runs", "places", "blocks"]
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,7 @@ class Contrast:
         scale: factor from stored fractions to the numbers here (100 or 1).
         n: run pairs.
         mean, low, high: mean difference (rule − reference) and its interval; nan ends for n < 2.
+            With six held-out places or more it is the mean over places and its t interval.
         median, trimmed: the median, and the mean without the lowest and highest 5% of runs.
         wins, ties, losses: runs where the rule is better, equal, worse.
         lose_1pp: share of runs that lose at least 1 point; for target accuracy, else nan.
@@ -44,6 +47,9 @@ class Contrast:
         in_sample: whether the rule's values are on examples that something of it was fitted on.
         units: cluster-t intervals by block, draw, trial, domain and block × domain; see
             :func:`by_units`.
+        over: what the interval counts: "runs" or "places"; "blocks" where the page computes it.
+        over_runs: the interval over runs, where the one that is shown counts places.
+        places: the mean over held-out places, each counting once.
     """
 
     rule: str
@@ -66,6 +72,9 @@ class Contrast:
     seconds: float = float("nan")
     in_sample: bool = False
     units: Mapping[str, UnitInterval] = field(default_factory=dict)
+    over: Over = "runs"
+    over_runs: tuple[float, float] | None = None
+    places: PlaceInterval | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,10 +244,30 @@ def _contrast(
 
 
 def by_units(table: Differences, rows: Sequence[Contrast], level: float = LEVEL) -> list[Contrast]:
-    """The contrasts of ``table`` with an interval by each unit that runs share."""
+    """The contrasts of ``table`` with an interval by each unit that runs share.
+
+    Where there are many held-out places, the mean and interval are over places.
+    """
     with_units = []
     for row, values in zip(rows, table.values.T, strict=True):
         finite = np.isfinite(values)
         keys = marked(table.keys, finite)
-        with_units.append(replace(row, units=unit_intervals(values[finite], keys, level)))
+        places = place_interval(values[finite], keys, level)
+        units = unit_intervals(values[finite], keys, level)
+        with_units.append(over_many_places(replace(row, units=units, places=places)))
     return with_units
+
+
+def over_many_places(row: Contrast) -> Contrast:
+    """The contrast with its mean and interval over places, where there are many."""
+    places = row.places
+    if places is None or not places.many:
+        return row
+    return replace(
+        row,
+        mean=places.mean,
+        low=places.low,
+        high=places.high,
+        over="places",
+        over_runs=(row.low, row.high),
+    )

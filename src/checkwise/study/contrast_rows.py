@@ -64,10 +64,20 @@ def record(row: Contrast) -> dict[str, Any]:
 
 
 def flat(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """A record for one row of a table: ``draw_low`` for the lower end by draw, and so on."""
+    """A record for one row of a table: ``draw_low`` for the lower end by draw, and so on.
+
+    ``place_low`` and ``place_high`` are of the mean over places.
+    """
     units = {
         f"{unit}_{name}": value
         for unit, interval in facts["units"].items()
         for name, value in interval.items()
     }
-    return {**{name: value for name, value in facts.items() if name != "units"}, **units}
+    places = {
+        name if name == "places" else f"place_{name}": value
+        for name, value in (facts.get("places") or {}).items()
+    }
+    nested = ("units", "places", "over_runs")
+    plain = {name: value for name, value in facts.items() if name not in nested}
+    runs = facts.get("over_runs") or (facts["low"], facts["high"])
+    return {**plain, **units, **places, "run_low": runs[0], "run_high": runs[1]}

@@ -23,6 +23,7 @@ from checkwise.statistics.clusters import (
     numbered,
     two_way_means,
 )
+from checkwise.statistics.places import over_places
 from checkwise.study.outcome import KEY_COLUMNS, key_columns
 
 FloatArray = NDArray[np.float64]
@@ -81,6 +82,7 @@ def _label(key: RunKey, by: str) -> Hashable:
 SEED_UNITS: Final = ("block", "draw", "trial")
 DOMAIN_UNITS: Final = ("domain", "block_domain")
 ENOUGH_GROUPS: Final = 3  # an interval over fewer groups says nothing
+MANY_PLACES: Final = 6  # from here on the held-out place is the unit of the interval
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,55 @@ class UnitInterval:
     def includes_zero(self) -> bool:
         """Whether no difference is within the interval."""
         return not (self.low > 0 or self.high < 0)
+
+
+@dataclass(frozen=True)
+class PlaceInterval:
+    """A mean difference in which every held-out place counts once.
+
+    Args:
+        places: how many there are.
+        mean: the mean over places of the mean of each place's runs.
+        low, high: ends of its t interval over places; nan below two.
+        p: two-sided p-value of no difference.
+        new_low, new_high: where the difference at one new place of the same kind is expected.
+    """
+
+    places: int
+    mean: float
+    low: float
+    high: float
+    p: float
+    new_low: float
+    new_high: float
+
+    @property
+    def many(self) -> bool:
+        """Whether there are enough places for this to be the interval that is shown."""
+        return self.places >= MANY_PLACES
+
+    @property
+    def decides(self) -> bool:
+        """Whether there are enough places to say anything."""
+        return self.places >= ENOUGH_GROUPS
+
+
+def place_interval(
+    values: FloatArray, keys: Sequence[RunKey], level: float = LEVEL
+) -> PlaceInterval:
+    """The mean of ``values`` [n] over held-out places.
+
+    Example:
+        >>> keys = [RunKey("PACS", "ERM", (d,), 0, t) for d in "abc" for t in range(2)]
+        >>> found = place_interval(np.array([1.0, 3.0, 2.0, 4.0, 3.0, 5.0]), keys)
+        >>> found.places, found.mean, found.many
+        (3, 3.0, False)
+    """
+    if not len(values):
+        return PlaceInterval(0, *[float("nan")] * 6)
+    found = over_places(values, clusters(keys, "domain"))
+    low, high = found.interval(level)
+    return PlaceInterval(found.places, found.mean, low, high, found.p, *found.new_place(level))
 
 
 def unit_means(values: FloatArray, keys: Sequence[RunKey]) -> dict[str, ClusterMeans]:

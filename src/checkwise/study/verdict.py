@@ -7,7 +7,7 @@ from math import isnan
 from typing import Literal
 
 from checkwise.study.compare import Contrast, higher_is_better
-from checkwise.study.units import DOMAIN_UNITS, SEED_UNITS
+from checkwise.study.units import DOMAIN_UNITS, MANY_PLACES, SEED_UNITS
 
 Direction = Literal["better", "worse", "unclear"]
 Reach = Literal["new domains", "these domains", "these runs"]
@@ -19,7 +19,8 @@ class Verdict:
 
     Args:
         direction: "unclear" unless the interval over runs and those by block, draw and trial all
-            exclude zero; of the last three those with enough groups.
+            exclude zero; of the last three those with enough groups. Where there are many held-out
+            places, the interval over places has to exclude zero as well.
         reach: how far a difference reaches. "these runs" where no unit of seeds has enough groups,
             "these domains" where the intervals with held-out domains do not exclude zero as well.
         against: units that can decide and whose interval includes zero, "run" among them.
@@ -37,7 +38,8 @@ def verdict(contrast: Contrast) -> Verdict:
     units = contrast.units
     deciding = [unit for unit in units if units[unit].decides]
     against = [unit for unit in deciding if units[unit].includes_zero]
-    if isnan(contrast.low) or contrast.low <= 0 <= contrast.high:
+    low, high = contrast.over_runs or (contrast.low, contrast.high)
+    if isnan(low) or low <= 0 <= high:
         against.insert(0, "run")
     return Verdict(
         _direction(contrast, against),
@@ -48,7 +50,9 @@ def verdict(contrast: Contrast) -> Verdict:
 
 
 def _direction(contrast: Contrast, against: list[str]) -> Direction:
-    if any(unit in against for unit in ("run", *SEED_UNITS)):
+    domains = contrast.units.get("domain")
+    by_place = ("domain",) if domains is not None and domains.groups >= MANY_PLACES else ()
+    if any(unit in against for unit in ("run", *SEED_UNITS, *by_place)):
         return "unclear"
     return "better" if (contrast.mean > 0) == higher_is_better(contrast.metric) else "worse"
 

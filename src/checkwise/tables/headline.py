@@ -44,7 +44,11 @@ def by_algorithm(pool: Pool) -> Table:
         "by-algorithm",
         f"{pool.contrast} per data set and algorithm",
         ("dataset", "algorithm"),
-        changes(pool, [Pair((), pool.rule, pool.reference)], (*_LEVELS, WHD), groups),
+        changes(
+            pool, [Pair((), pool.rule, pool.reference)], (*_LEVELS, WHD), groups, clustered=True
+        ),
+        note="Blocks of seeds and held-out domains are few: cluster-t intervals by both at once. "
+        "Those of WHD resample blocks.",
         signed=True,
     )
 

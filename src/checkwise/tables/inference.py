@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from checkwise.records import RunKey
 from checkwise.statistics.bootstrap import RESAMPLES, SEED, bootstrap_interval
-from checkwise.statistics.clusters import Clusters, cluster_means
+from checkwise.statistics.clusters import ClusterMeans, Clusters, cluster_means, two_way_means
 from checkwise.statistics.equivalence import equivalence, minimum_detectable_effect
 from checkwise.statistics.wild import sign_patterns, wild_interval
 from checkwise.study.compare import Differences, higher_is_better, marked, scale
 from checkwise.study.pool import Pool
-from checkwise.study.units import UNITS, By, clusters
+from checkwise.study.units import UNITS, By, clusters, place_interval
 from checkwise.tables.means_and_changes import MAIN
 from checkwise.tables.table import Cell, Table, table
 
 FloatArray = NDArray[np.float64]
 Ends = tuple[FloatArray, FloatArray]
+BOTH_WAYS = "block × domain"
 
 
 def inference(pool: Pool) -> Table:
@@ -31,6 +32,8 @@ def inference(pool: Pool) -> Table:
             keys, values = finite(changes, measure)
             for unit in UNITS:
                 cells += _intervals(measure, unit, values, clusters(keys, unit), group.role)
+            cells += _two_way(measure, values, keys, group.role)
+            cells += _new_place(measure, values, keys, group.role)
     return table(
         "inference",
         f"{pool.contrast} under several assumptions about which runs are independent",
@@ -39,8 +42,10 @@ def inference(pool: Pool) -> Table:
         note=(
             "Runs share hyperparameter draws and splits. "
             + "".join(f"{name}: {what}. " for name, what in UNITS.items())
-            + "The wild bootstrap is unbounded with five clusters or fewer. Detectable: a true "
-            "change that would be found with 80% probability."
+            + "block × domain: both at once, with the degrees of freedom of the fewer. The wild "
+            "bootstrap is unbounded with five clusters or fewer. Detectable: a true change that "
+            "would be found with 80% probability. New place: where the mean change of one new "
+            "held-out domain of the same kind is expected, mean ± t·s·√(1 + 1/G)."
         ),
         signed=True,
     )
@@ -62,12 +67,46 @@ def _intervals(
     for method, (low, high), seed, resamples in intervals:
         row = (measure, unit, str(groups.count), method)
         mean, ends = float(means.mean[0]), (float(low[0]), float(high[0]))
-        cells.append(Cell(row, "change", mean, n, role, factor, *ends, seed, resamples=resamples))
+        over = f"clusters of {unit}"
+        cells.append(
+            Cell(
+                *(row, "change", mean, n, role, factor, *ends, seed),
+                resamples=resamples,
+                over=over,
+            )
+        )
         if method == "t":
-            least, p = minimum_detectable_effect(means), means.p_value()
-            cells.append(Cell(row, "detectable", float(least[0]), n, role, factor))
-            cells.append(Cell(row, "p", float(p[0]), n, role))
+            cells += _tested(row, means, role, factor)
     return cells
+
+
+def _tested(row: tuple[str, ...], means: ClusterMeans, role: str, factor: int) -> list[Cell]:
+    least, p = minimum_detectable_effect(means), means.p_value()
+    return [
+        Cell(row, "detectable", float(least[0]), means.n, role, factor),
+        Cell(row, "p", float(p[0]), means.n, role),
+    ]
+
+
+def _two_way(measure: str, values: FloatArray, keys: Sequence[RunKey], role: str) -> list[Cell]:
+    """The t interval that allows for shared seeds and shared held-out domains at once."""
+    block, domain = clusters(keys, "block"), clusters(keys, "domain")
+    means, factor = two_way_means(values, block, domain), scale(measure)
+    row = (measure, BOTH_WAYS, f"{block.count} × {domain.count}", "t")
+    (low,), (high,) = means.interval()
+    ends = (float(low), float(high))
+    over = f"clusters of {BOTH_WAYS}"
+    change = Cell(row, "change", float(means.mean[0]), means.n, role, factor, *ends, over=over)
+    return [change, *_tested(row, means, role, factor)]
+
+
+def _new_place(measure: str, values: FloatArray, keys: Sequence[RunKey], role: str) -> list[Cell]:
+    """Where one new held-out domain is expected."""
+    found, factor = place_interval(values[:, 0], keys), scale(measure)
+    if not found.decides:
+        return []
+    row, ends = (measure, "domain", str(found.places), "new place"), (found.new_low, found.new_high)
+    return [Cell(row, "change", found.mean, len(values), role, factor, *ends, over="a new place")]
 
 
 def equivalences(pool: Pool, margins: Mapping[str, float], by: By = "block") -> Table:

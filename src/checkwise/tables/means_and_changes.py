@@ -9,11 +9,12 @@ import numpy as np
 
 from checkwise.statistics.bootstrap import SEED
 from checkwise.statistics.spread import trimmed_mean
-from checkwise.study.compare import Differences, contrasts, scale
+from checkwise.study.compare import Contrast, Differences, by_units, contrasts, scale
 from checkwise.study.methods import Method
 from checkwise.study.outcome import FloatArray, RunColumns
 from checkwise.study.pool import Group, Pool, Row, label
 from checkwise.tables.table import Cell
+from checkwise.tables.titles_and_decimals import BY_DOMAIN, NEW_PLACE
 from checkwise.tables.worst_domain import WHD, worst_changes, worst_level
 
 MAIN = ("target_accuracy", "target_ece", "target_cwece", "target_nll")
@@ -75,27 +76,74 @@ def changes(
     groups: Sequence[Group],
     *,
     seed: int = SEED,
+    clustered: bool = False,
 ) -> Iterator[Cell]:
-    """Paired differences with 95% percentile intervals over runs; ``whd`` in both units."""
+    """Paired differences with 95% intervals over runs and beside them over held-out domains.
+
+    With many held-out places the interval is over places. ``clustered`` puts the cluster-t interval
+    by block × domain in place of that over runs. ``whd`` is in both of its units.
+    """
     over_runs = [measure for measure in pool.measured(measures) if measure != WHD]
     for group in groups:
         for pair in pairs:
             row = (*group.labels, *pair.row)
             table = pool.differences(pair.rule, pair.reference, over_runs, group.keep)
-            yield from paired_cells(table, row, group.role, seed=seed)
+            yield from paired_cells(table, row, group.role, seed=seed, clustered=clustered)
             if WHD in measures:
                 yield from worst_changes(pool, pair.rule, pair.reference, group, row, seed=seed)
 
 
 def paired_cells(
-    table: Differences, row: tuple[str, ...], role: str, *, seed: int = SEED
+    table: Differences,
+    row: tuple[str, ...],
+    role: str,
+    *,
+    seed: int = SEED,
+    clustered: bool = False,
 ) -> Iterator[Cell]:
     """The mean difference of every metric with its interval, and what stands beside a mean NLL."""
-    for c in contrasts(table, seed=seed):
-        yield Cell(row, c.metric, c.mean, c.n, role, c.scale, c.low, c.high, seed)
+    for c in by_units(table, contrasts(table, seed=seed)):
+        yield _with_interval(c, row, role, seed, clustered=clustered)
+        yield from _by_place(c, row, role)
         if c.metric in ROBUST:
             yield Cell(row, f"{c.metric}_median", c.median, c.n, role, c.scale)
             yield Cell(row, f"{c.metric}_trimmed", c.trimmed, c.n, role, c.scale)
+
+
+def _with_interval(
+    c: Contrast, row: tuple[str, ...], role: str, seed: int, *, clustered: bool
+) -> Cell:
+    """The difference with the interval over runs, over places, or by block × domain."""
+    if c.places is not None and c.over == "places":
+        over = f"{c.places.places} places"
+        return Cell(row, c.metric, c.mean, c.n, role, c.scale, c.low, c.high, over=over)
+    if not clustered:
+        return Cell(row, c.metric, c.mean, c.n, role, c.scale, c.low, c.high, seed)
+    blocks, domains = (c.units[unit].groups for unit in ("block", "domain"))
+    for unit, over in (
+        ("block_domain", f"{blocks} blocks × {domains} domains"),
+        ("domain", f"{domains} domains"),
+        ("block", f"{blocks} blocks"),
+    ):
+        found = c.units[unit]
+        if found.decides:
+            return Cell(
+                *(row, c.metric, c.mean, c.n, role, c.scale, found.low, found.high), over=over
+            )
+    return Cell(row, c.metric, c.mean, c.n, role, c.scale)
+
+
+def _by_place(c: Contrast, row: tuple[str, ...], role: str) -> Iterator[Cell]:
+    """Of a target metric: the mean over few held-out domains, or what a new place may bring."""
+    places = c.places
+    if places is None or not places.decides or not c.metric.startswith("target_"):
+        return
+    many = places.many
+    name = c.metric + (NEW_PLACE if many else BY_DOMAIN)
+    ends = (places.new_low, places.new_high) if many else (places.low, places.high)
+    n, unit = places.places, "places" if many else "domains"
+    over = f"a new place, from {n}" if many else f"{n} domains"
+    yield Cell(row, name, places.mean, n, role, c.scale, *ends, unit=unit, over=over)
 
 
 def choice_cells(

@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 
 from checkwise.errors import InputError
 from checkwise.records import RunKey
-from checkwise.statistics.bootstrap import SEED, percentile_interval
-from checkwise.study.compare import pair, scale
+from checkwise.statistics.clusters import cluster_means, numbered
+from checkwise.study.compare import marked, pair, scale
 from checkwise.study.outcome import Outcome, columns_over
 from checkwise.study.pool import Pool
+from checkwise.study.units import place_interval
 from checkwise.tables.means_and_changes import MAIN, Pair, changes, mean_or_nan, means
 from checkwise.tables.table import Cell, Table, table
+from checkwise.tables.titles_and_decimals import BY_DOMAIN
 from checkwise.tables.worst_domain import WHD
 
 FloatArray = NDArray[np.float64]
@@ -130,28 +132,54 @@ def lodo(pool: Pool) -> Table:
 
 
 def lodo_changes(pool: Pool) -> Table:
-    """Contrasts in both scopes; seed blocks are resampled jointly over cells, which weigh alike."""
+    """Contrasts in both scopes: t over seed blocks, each a mean over cells, which weigh alike.
+
+    Beside them the same by held-out domain, where that is averaged over seeds first.
+    """
     cells: list[Cell] = []
     for scope, name in (("run", "fixed"), ("hparams-acc", "selected")):
         outcomes = {rule: pool.outcomes(rule, scope=scope) for rule in LODO}
         for rule, reference in (("ac-nc", "lodo-acc"), ("ac-lodo", "lodo-acc")):
             blocks = seed_blocks(outcomes[rule], outcomes[reference], HARD, by_trial=scope != "run")
-            low, high = percentile_interval(blocks)
+            means = cluster_means(blocks, numbered(range(len(blocks)), "block"))
+            low, high = means.interval()
+            row, role = (name, f"{rule} − {reference}"), pool.everything().role
+            over = "trials" if scope != "run" else "blocks"
             for k, measure in enumerate(HARD):
-                factor = scale(measure)
-                value = factor * float(blocks[:, k].mean()) if len(blocks) else float("nan")
+                factor, n = scale(measure), len(blocks)
+                value = factor * float(means.mean[k])
                 ends = (factor * float(low[k]), factor * float(high[k]))
-                role = pool.everything().role
-                row, n = (name, f"{rule} − {reference}"), len(blocks)
-                cells.append(Cell(row, measure, value, n, role, factor, *ends, SEED, "blocks"))
+                cells.append(Cell(row, measure, value, n, role, factor, *ends, unit=over))
+            cells += _by_domain(outcomes[rule], outcomes[reference], row, role)
     return table(
         "lodo-changes",
         "Leave-one-domain-out contrasts",
         ("hyperparameters", "contrast"),
         cells,
-        note="Over seed blocks; with three trial blocks intervals only describe these trials.",
+        note="t intervals over seed blocks, with one degree of freedom fewer than blocks; with "
+        "three trials they are wide. By held-out domain: every domain counts once.",
         signed=True,
     )
+
+
+def _by_domain(
+    of_rule: Mapping[RunKey, Outcome],
+    of_reference: Mapping[RunKey, Outcome],
+    row: tuple[str, ...],
+    role: str,
+) -> list[Cell]:
+    keys = sorted(of_rule.keys() & of_reference.keys())
+    sides = (columns_over(of_rule, keys), columns_over(of_reference, keys))
+    table = pair("rule", "reference", keys, HARD, *sides)
+    cells = []
+    for measure, values in zip(HARD, table.values.T, strict=True):
+        finite = np.isfinite(values)
+        found = place_interval(values[finite], marked(keys, finite))
+        if found.decides:
+            ends, n = (found.low, found.high), found.places
+            name, factor = measure + BY_DOMAIN, scale(measure)
+            cells.append(Cell(row, name, found.mean, n, role, factor, *ends, unit="domains"))
+    return cells
 
 
 def seed_blocks(

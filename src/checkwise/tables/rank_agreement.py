@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from checkwise.selection import select_many
 from checkwise.selection.columns import Columns
 from checkwise.selection.constrained import distance, normalise
 from checkwise.statistics.bootstrap import SEED, percentile_interval
-from checkwise.statistics.ranks import Transfer, kendall, spearman, transfer
+from checkwise.statistics.ranks import Transfer, kendall, partial_spearman, spearman, transfer
 from checkwise.study.compare import marked
 from checkwise.study.pool import Group, Pool
 from checkwise.tables.table import Cell, Table, table
@@ -32,7 +33,11 @@ class LocalRanks:
 
     A run is valid with at least three feasible checkpoints and none of the four vectors constant:
     source and target accuracy, source and target utility (−D∞ of NLL and CwECE normalised inside Θ
-    on its own side).
+    on its own side). ``nll_…`` are of source utility and target NLL, the lower the better.
+
+    ``given_step`` is the correlation with the step number partialled out, because reliability on
+    both sides changes with time; ``by_step`` is what the step number alone gives: its correlation
+    with target accuracy or utility, later being ranked worse.
     """
 
     checkpoints: int
@@ -41,6 +46,24 @@ class LocalRanks:
     accuracy_tau: float
     utility_rho: float
     utility_tau: float
+    nll_rho: float
+    nll_tau: float
+    accuracy_given_step: float
+    utility_given_step: float
+    nll_given_step: float
+    accuracy_by_step: float
+    utility_by_step: float
+    nll_by_step: float
+
+
+CORRELATIONS = tuple(f.name for f in fields(LocalRanks) if f.name not in ("checkpoints", "valid"))
+# What correlations are called in the table.
+NAMES = {"rho": "rho", "tau": "tau", "given_step": "rho_given_step", "by_step": "rho_by_step"}
+PROXIES = {
+    "source accuracy": "accuracy",
+    "AC utility": "utility",
+    "AC utility, target NLL": "nll",
+}
 
 
 def all_checkpoints(pool: Pool) -> dict[str, FloatArray]:
@@ -72,17 +95,19 @@ def _local(pool: Pool, key: RunKey, feasible: BoolArray) -> LocalRanks:
     vectors = [sides[0]["accuracy"], sides[1]["accuracy"], *(_utility(side) for side in sides)]
     usable = all(np.isfinite(v).all() and np.ptp(v) > 0 for v in vectors)
     if size < SMALLEST or not usable:
-        nan = float("nan")
-        return LocalRanks(size, False, nan, nan, nan, nan)
-    accuracy, utility = vectors[:2], vectors[2:]
-    return LocalRanks(
-        size,
-        True,
-        spearman(*accuracy),
-        float(kendall(*accuracy)),
-        spearman(*utility),
-        float(kendall(*utility)),
-    )
+        return LocalRanks(size, False, **dict.fromkeys(CORRELATIONS, float("nan")))
+    step = np.asarray(source["step"][feasible], dtype=np.float64)
+    found = {}
+    for side, (x, y) in (
+        ("accuracy", (vectors[0], vectors[1])),
+        ("utility", (vectors[2], vectors[3])),
+        ("nll", (vectors[2], -sides[1]["nll"])),
+    ):
+        found[f"{side}_rho"] = spearman(x, y)
+        found[f"{side}_tau"] = float(kendall(x, y))
+        found[f"{side}_given_step"] = partial_spearman(x, y, step)
+        found[f"{side}_by_step"] = spearman(-step, y)
+    return LocalRanks(size, True, **found)
 
 
 def _utility(side: dict[str, FloatArray]) -> FloatArray:
@@ -113,12 +138,9 @@ def rank_correlation(pool: Pool) -> Table:
     for group in pool.groups(["dataset"]):
         of_group = [by_run[key] for key in marked(pool.keys, group.keep)]
         valid = [ranks for ranks in of_group if ranks.valid]
-        for proxy, side in (("source accuracy", "accuracy"), ("AC utility", "utility")):
+        for proxy, side in PROXIES.items():
             row = (*group.labels, proxy)
-            for name in ("rho", "tau"):
-                values = [getattr(ranks, f"{side}_{name}") for ranks in valid]
-                mean = float(np.mean(values)) if values else float("nan")
-                cells.append(Cell(row, name, mean, len(values), group.role))
+            cells += [_mean(row, name, side, valid, group.role) for name in NAMES]
             counts = {
                 "checkpoints": sum(ranks.checkpoints for ranks in of_group),
                 "valid": len(valid),
@@ -135,10 +157,22 @@ def rank_correlation(pool: Pool) -> Table:
         cells,
         note=(
             "Source accuracy against target accuracy, source utility (−D∞ of NLL and CwECE) "
-            "against target utility; runs with three or more feasible checkpoints and no constant "
-            "side. Checkpoints are counted over all runs."
+            "against target utility, or against target NLL; runs with three or more feasible "
+            "checkpoints and no constant side. Given the step: with the step number partialled "
+            "out of both sides, over runs where neither follows it exactly. Earlier first: the "
+            "correlation of the target side with the order of steps alone. Checkpoints are counted "
+            "over all runs."
         ),
     )
+
+
+def _mean(
+    row: tuple[str, ...], name: str, side: str, ranks: Sequence[LocalRanks], role: str
+) -> Cell:
+    values = np.array([getattr(one, f"{side}_{name}") for one in ranks])
+    values = values[np.isfinite(values)]
+    mean = float(values.mean()) if len(values) else float("nan")
+    return Cell(row, NAMES[name], mean, len(values), role)
 
 
 def kendall_tau(pool: Pool) -> Table:

@@ -30,6 +30,7 @@ class Cell:
         seed, resamples: of the draws behind it; None without draws.
         unit: what ``n`` counts.
         level: of the interval.
+        over: what the interval counts, where that is something else than ``unit``.
     """
 
     row: tuple[str, ...]
@@ -44,6 +45,12 @@ class Cell:
     unit: str = "runs"
     resamples: int = RESAMPLES
     level: float = LEVEL
+    over: str = ""
+
+    @property
+    def counted_by(self) -> str:
+        """The unit of inference of its interval; "" without one."""
+        return "" if isnan(self.low) else self.over or self.unit
 
 
 @dataclass(frozen=True)
@@ -79,6 +86,7 @@ class Table:
                 "high": cell.high,
                 "n": cell.n,
                 "unit": cell.unit,
+                "interval_over": cell.counted_by,
                 "scale": cell.scale,
                 "role": cell.role,
                 "level": NAN if isnan(cell.low) else cell.level,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import isnan
 
 from checkwise.metrics import METRICS
-from checkwise.tables import Cell
+from checkwise.tables.table import Cell
 from checkwise.text import number
 
 COUNTS = frozenset(
@@ -16,6 +16,8 @@ COUNTS = frozenset(
         *("sign_changes", "nll_above_100", "cells_improved", "cells"),
     )
 )
+BY_DOMAIN = "_by_domain"  # behind a measure: the mean over held-out domains, each counting once
+NEW_PLACE = "_new_place"  # and where it is expected at one new place
 TITLES = {
     "gap_pp": "Gap (pp)",
     "eligible": "Candidates",
@@ -34,6 +36,8 @@ TITLES = {
     "pairs_opposed": "Opposed pairs",
     "rho": "Spearman ρ",
     "tau": "Kendall τ",
+    "rho_given_step": "ρ given the step",
+    "rho_by_step": "ρ of earlier first",
     "omega": "Mean ω",
     "kept_share": "Order kept (%)",
     "certain_share": "Certain (%)",
@@ -85,6 +89,7 @@ def is_count(measure: str) -> bool:
 
 
 def _places(measure: str) -> int:
+    measure = measure.removesuffix(BY_DOMAIN).removesuffix(NEW_PLACE)
     if measure.endswith("_share"):
         return 1
     if measure.startswith("tau_"):
@@ -101,7 +106,12 @@ def title(measure: str) -> str:
     """A measure as a column head."""
     if measure in TITLES:
         return TITLES[measure]
-    for end, words in (("_median", " median"), ("_trimmed", " 5%-trimmed")):
+    for end, words in (
+        ("_median", " median"),
+        ("_trimmed", " 5%-trimmed"),
+        (BY_DOMAIN, " by held-out domain"),
+        (NEW_PLACE, " at a new place"),
+    ):
         if measure.endswith(end):
             return title(measure.removesuffix(end)) + words
     for start, words in (

@@ -83,6 +83,8 @@ def caption(table: Table) -> str:
     parts += [f"Draws: {resamples:,} with seed {seed}." for seed, resamples in drawn if resamples]
     levels = {cell.level for cell in table.cells if not isnan(cell.low)}
     parts += [f"Intervals: {100 * level:.0f}%." for level in sorted(levels)]
+    for over in dict.fromkeys(cell.counted_by for cell in table.cells if cell.counted_by):
+        parts.append(f"Intervals over {over}: {_counted_by(table, over)}.")
     for unit in dict.fromkeys(cell.unit for cell in table.cells if cell.unit != "runs"):
         parts.append(f"Over {unit} (up to {_most(table, unit)}): {_of(table, unit)}.")
     return " ".join([*parts, table.note]).strip()
@@ -90,6 +92,11 @@ def caption(table: Table) -> str:
 
 def _most(table: Table, unit: str) -> int:
     return max(cell.n for cell in table.cells if cell.unit == unit)
+
+
+def _counted_by(table: Table, over: str) -> str:
+    named = dict.fromkeys(title(cell.measure) for cell in table.cells if cell.counted_by == over)
+    return ", ".join(named)
 
 
 def _of(table: Table, unit: str) -> str:

@@ -184,8 +184,8 @@ function renderTargets(page, setting, chosen, usual) {
   const [leading, ...others] = [pick('nll'), pick('accuracy')].filter(Boolean);
   byId('live-answer').textContent = setting.rule.name === first.reference
     ? `${first.reference} is what the others are compared with.`
-    : `Against ${first.reference}, ${settingText(setting)} ${effect(leading)} on ` +
-      `${counted(leading.n, 'run')}` +
+    : `Against ${first.reference}, ${settingText(setting)} ${effect(leading)} ` +
+      overOf(leading) +
       `${Number.isNaN(leading.low) ? `, ${shownInterval(leading)}` : cautionOf(leading)}` +
       `${others.map((c) => `; it ${effect(c)}${cautionOf(c)}`).join('')}.`;
   const asReported = isStart(page, setting);

@@ -3,6 +3,7 @@
 
 const SHOWN_UNIT = 'block'; // the interval in sentences and tables
 const ENOUGH_GROUPS = 3; // an interval over fewer decides nothing
+const MANY_PLACES = 6; // from here on the held-out domain decides too
 const SEED_UNITS = ['block', 'draw', 'trial'];
 const DOMAIN_UNITS = ['domain', 'block_domain'];
 const GROUPS = {
@@ -71,8 +72,9 @@ function verdictOf({ units, mean, metric }) {
   const names = Object.keys(units);
   const deciding = names.filter((unit) => units[unit].groups >= ENOUGH_GROUPS);
   const against = deciding.filter((unit) => includesZero(units[unit]));
+  const byPlace = (units.domain?.groups ?? 0) >= MANY_PLACES ? ['domain'] : [];
   const unclear = !deciding.includes(SHOWN_UNIT) ||
-    ['run', ...SEED_UNITS].some((unit) => against.includes(unit));
+    ['run', ...SEED_UNITS, ...byPlace].some((unit) => against.includes(unit));
   const everywhere = deciding.includes('domain') &&
     !DOMAIN_UNITS.some((unit) => against.includes(unit));
   return {
@@ -99,12 +101,18 @@ function cautionOf(one) {
   return ` (shown for ${domains}, not for new ones)`;
 }
 
+/** What the interval counts, as a clause; without an interval, the runs. */
+function overOf(one) {
+  if (Number.isNaN(one.low)) return `on ${counted(one.n, 'run')}`;
+  return `over ${counted(one.units[SHOWN_UNIT].groups, SHOWN_UNIT)}`;
+}
+
 /** Which intervals the page computes here, and over how many clusters; or why there are none. */
 function aboutIntervals({ units, n }) {
   if (n < 2) return 'One run gives no interval.';
   const { groups } = units[SHOWN_UNIT];
   if (groups < 2) return 'All runs share both seeds and form one block, which gives no interval.';
   return `Intervals here are 95% cluster-t intervals over ${groups} blocks; the runs of a block ` +
-    'share both seeds. The answer at the top resamples single runs, so its intervals differ.' +
+    'share both seeds. The answer at the top counts single runs or held-out places, so its intervals differ.' +
     (groups < ENOUGH_GROUPS ? ` Nothing is called better or worse from ${groups} blocks.` : '');
 }
