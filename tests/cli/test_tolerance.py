@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -55,6 +56,30 @@ def test_sure_says_how_often_and_what_would_help(
     assert sure.advice in said
     assert answer(capsys, "select", predictions, "--sure")["sureness"] == sure.as_dict()
     assert "sureness" not in answer(capsys, "select", predictions)
+
+
+@pytest.mark.parametrize(
+    ("asked", "options"),
+    [
+        (("--tolerance", "mcs"), {"tolerance": "mcs"}),
+        (
+            ("--tolerance", "certified", "--delta-pp", "5"),
+            {"tolerance": "certified", "delta_pp": 5},
+        ),
+        (("--rule", "ac-nc-crossfit"), {"rule": "ac-nc-crossfit"}),
+    ],
+)
+def test_sure_is_the_whole_rule_with_its_tolerance(
+    predictions: Path,
+    capsys: pytest.CaptureFixture[str],
+    asked: tuple[str, ...],
+    options: dict[str, Any],
+) -> None:
+    sure = cw.select(cw.load(predictions), **options).sureness
+    said = answer(capsys, "select", predictions, *asked, "--sure")
+    assert said["sureness"] == sure.as_dict()
+    assert run("select", predictions, *asked, "--sure") == 0
+    assert sure.advice in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,7 @@ RULES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("ac", {"constraint": "brier", "delta": "5%", "objectives": ["hard_ece"]}, {}),
     ("ac-nc", {"delta_pp": 3}, {"tolerance": "paired", "alpha": 0.2}),
     ("ac-nc", {}, {"tolerance": "1se"}),
+    ("ac-nll", {}, {"tolerance": "1se", "weights": "sample"}),
     ("ac-nc", {"delta_pp": 12}, {"tolerance": "certified", "alpha": 0.5}),
     ("ac-nc-smooth", {"delta_pp": 3}, {}),
     ("ac-nc-stable", {"delta_pp": 3, "draws": 30}, {}),

@@ -154,7 +154,9 @@ class DrawnColumns(Columns):
         counts = self._accuracy_of.counts
 
         def near(d: int) -> BoolArray:
-            return comparison.near(float(deltas[d]), [of_domain[d] for of_domain in counts])
+            sizes = self._accuracy_of.sizes[d]
+            own = sizes / sizes.sum() if self._weights == "sample" else None
+            return comparison.near(float(deltas[d]), [of_domain[d] for of_domain in counts], own)
 
         with two_threads() as pool:
             masks = list(pool.map(near, range(len(deltas))))

@@ -19,7 +19,7 @@ from checkwise.errors import InputError
 from checkwise.metrics.settings import number, whole
 from checkwise.records import Trajectory
 from checkwise.records.examples import Examples
-from checkwise.selection.standing import BoolArray, IntArray, domain_weights
+from checkwise.selection.standing import BoolArray, FloatArray, IntArray, domain_weights
 from checkwise.statistics import paired
 from checkwise.text import shown
 
@@ -198,14 +198,20 @@ class Comparison:
             run.evaluated,
         )
 
-    def near(self, delta: float, times: Sequence[NDArray[Any]] | None = None) -> BoolArray:
+    def near(
+        self,
+        delta: float,
+        times: Sequence[NDArray[Any]] | None = None,
+        weights: FloatArray | None = None,
+    ) -> BoolArray:
         """Which checkpoints of the run are near the best, [T].
 
-        ``times`` is for a resample: how often each example of every domain occurs in it. ``mcs``
-        then takes its deviations from a normal distribution instead of resampling the resample.
+        ``times`` is for a resample: how often each example of every domain occurs in it, and
+        ``weights`` how domains count there if not as in the run. ``mcs`` then takes its deviations
+        from a normal distribution instead of resampling the resample.
         """
         kind = self.kind
-        sample = self.sample if times is None else paired.Resample(self.sample, times)
+        sample = self.sample if times is None else paired.Resample(self.sample, times, weights)
         near = np.zeros(len(self.chosen_from), dtype=bool)
         if kind.name == "paired":
             planned = max(kind.planned or 0, self.evaluated) if self.unknown else kind.planned

@@ -67,11 +67,12 @@ def elimination_p_values(mean: FloatArray, moved: FloatArray) -> FloatArray:
     # The draws' range statistic of those left is a running maximum if they come back in reverse.
     p = np.ones(T)
     largest = np.zeros(draws)
+    ordered, apart = np.ascontiguousarray(moved.T[order]), scale[np.ix_(order, order)]
     for left in range(T - 2, -1, -1):
-        t, others = order[left], order[left + 1 :]
-        scores = np.abs(moved[:, others] - moved[:, [t]]) / scale[t, others]
-        np.maximum(largest, scores.max(axis=1), out=largest)
-        p[t] = (largest >= observed[left]).mean()
+        scores = np.abs(ordered[left + 1 :] - ordered[left])
+        scores /= apart[left, left + 1 :, None]
+        np.maximum(largest, scores.max(axis=0), out=largest)
+        p[order[left]] = (largest >= observed[left]).mean()
     p[order] = np.maximum.accumulate(p[order])
     return p
 

@@ -19,6 +19,7 @@ class Resample(Stratified):
         sample: where the values come from.
         times: for each domain how often every example occurs, [n_e]; the examples of a group occur
             equally often, and every copy of a group is a group of its own.
+        weights: one per domain; those of the sample unless given.
 
     Example:
         >>> sample = Stratified(([[1, 1, 0], [1, 0, 0]],), [1.0])
@@ -29,9 +30,14 @@ class Resample(Stratified):
     times: tuple[FloatArray, ...]
     _sample: Stratified
 
-    def __init__(self, sample: Stratified, times: Sequence[NDArray[Any]]) -> None:
+    def __init__(
+        self,
+        sample: Stratified,
+        times: Sequence[NDArray[Any]],
+        weights: FloatArray | None = None,
+    ) -> None:
         object.__setattr__(self, "values", sample.values)
-        object.__setattr__(self, "weights", sample.weights)
+        object.__setattr__(self, "weights", sample.weights if weights is None else weights)
         object.__setattr__(self, "groups", sample.groups)
         object.__setattr__(self, "binary", sample.binary)
         object.__setattr__(self, "times", tuple(np.asarray(t, dtype=np.float64) for t in times))
