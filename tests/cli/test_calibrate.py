@@ -372,3 +372,13 @@ def test_groups_of_a_run_stay_in_one_fold(path: Path, capsys: pytest.CaptureFixt
     mark_again(one)
     assert run("calibrate", one, "--force", "--json") == 0
     assert strict(capsys.readouterr().out)["runs"][0]["cross_fitted_change"]["groups"] == 8
+
+
+def test_a_log_without_logits_says_how_to_get_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "run.csv").write_text("step,accuracy,nll\n1,0.9,0.3\n2,0.91,0.2\n")
+    with pytest.raises(SystemExit) as end:
+        main(["calibrate", str(tmp_path / "run.csv")])
+    assert end.value.code == 2
+    assert "save the logits of the checkpoints with `checkwise predict`" in capsys.readouterr().err

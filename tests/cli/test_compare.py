@@ -141,7 +141,8 @@ def test_the_tolerance_reaches_the_rule(folder: Path, capsys: pytest.CaptureFixt
     ("arguments", "said"),
     [
         (("--rules", "source-acc"), "Expected a rule besides the reference source-acc"),
-        (("--rules", "best"), "Expected one of the rules source-acc"),
+        (("--rules", "best"), "Expected a rule or a method, but got 'best': `checkwise rules`"),
+        (("--rules", "source-ac"), "got 'source-ac': did you mean source-acc"),
         (("--delta-pp", "wide"), "Expected a number for --delta-pp, but got 'wide'"),
         (("--role", "evaluation"), "its role is development"),
         (("--metrics", ""), "Expected --metrics to name at least one"),

@@ -138,6 +138,10 @@ def test_units_with_too_few_groups_are_named_and_decide_nothing() -> None:
     assert "over 30 runs (shown for these runs, not for new seeds); it" in sentences.answer(
         [EVEN, seeds]
     )
+    two = replace(seeds, n=2)
+    assert "on 2 runs (seen, not shown: fewer than 6 runs show nothing); it" in sentences.answer(
+        [replace(EVEN, n=2), two]
+    )
     lines = sentences.by_unit([EVEN, seeds])
     assert lines[0] == "target NLL −0.021, by unit: 4 domains [−0.040, −0.004]."
     assert lines[-1] == (

@@ -266,3 +266,13 @@ def test_explain_says_what_a_tolerance_kept() -> None:
     single = next(r for r in map(run_of, range(20)) if len(cw.select(r, delta_pp=0).ties) == 0)
     certified = cw.select(single, tolerance="certified").explain()
     assert "No other is shown to be within 0.5 points of the best (95%)" in certified
+
+
+@pytest.mark.parametrize("name", ["mcs", "1se"])
+def test_a_domain_with_one_example_is_named(name: str) -> None:
+    z = 3 * np.eye(2)
+    run = cw.Trajectory.from_predictions(
+        {step: {"photo": (z, [0, 1]), "art": (z[:1], [0])} for step in (1, 2)}
+    )
+    with pytest.raises(cw.InputError, match="but domain 'art' has one"):
+        cw.select(run, tolerance=name)

@@ -258,3 +258,16 @@ def test_inner_runs_are_planned_without_decoding(
     inner = inner_study(study, {"Zoo": str(zoo)})
     assert inner.data[0].held_out == (("Art", "Clipart"), ("Art", "Photo"), ("Clipart", "Photo"))
     assert not own_cache.exists()
+
+
+def test_domains_whose_runs_would_share_a_folder_are_refused_by_both(
+    zoo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (zoo / "Art").rename(zoo / "a b")
+    (zoo / "Photo").rename(zoo / "a_b")
+    study = write_tiny(tmp_path, ZOO, EACH, BACKBONE)
+    words = ("sweep", study, "--data", f"Zoo={zoo}", "--out", tmp_path / "out")
+    dry = call(capsys, *words, "--dry-run")
+    assert dry[0] == 2
+    assert "would share the folder" in dry[2]
+    assert call(capsys, *words) == dry

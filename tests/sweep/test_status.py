@@ -212,6 +212,16 @@ def test_a_watched_cohort_follows_its_runs(cohort: Path) -> None:
     assert [run.state for run in watched.look()] == ["finished"] * 4
 
 
+def test_without_a_worker_the_next_step_is_named(
+    cohort: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = f"or start a worker with `checkwise work {cohort}`"
+    _, printed, _ = call(capsys, "status", cohort)
+    assert said in printed.replace("\n", " ")
+    with held(places(cohort)[0]):
+        assert "No worker" not in call(capsys, "status", cohort)[1]
+
+
 def test_watching_ends_when_every_run_is_finished(
     cohort: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -91,6 +91,17 @@ def test_a_study_comes_back_from_its_plain_values(tmp_path: Path) -> None:
         ('held_out = ["0", "75"]', "held_out = []", "held_out"),
         ('held_out = ["0", "75"]', 'held_out = ["0", "0"]', "different domain names"),
         ("[runs]", "[runs]\nhparams_seeds = [0, 0]", "different whole numbers"),
+        ("[runs]", "[runs]\ndraws = 0", "at least 1, but got 0"),
+        (
+            'dataset = "RotatedMNIST"',
+            'dataset = "RotatedMNIST"\nplaces = 0',
+            "at least 1, but got 0",
+        ),
+        (
+            'dataset = "RotatedMNIST"',
+            'dataset = "RotatedMNIST"\nclass_subsets = 0',
+            "at least 1, but got",
+        ),
         ("[training]", "[training", "in TOML"),
         ('name = "tiny"', "", "`name`"),
     ],

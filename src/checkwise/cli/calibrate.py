@@ -24,7 +24,7 @@ from checkwise.metrics import METRICS
 from checkwise.readers import predictions_folder
 from checkwise.records.examples import groups_of
 from checkwise.selection import select
-from checkwise.selection.record import plain
+from checkwise.selection.set_as import plain
 from checkwise.store.atomic_write import write_text
 from checkwise.text import counted, number
 
@@ -75,6 +75,7 @@ def command(
     the weights of the chosen checkpoint and the data, from which logits are then made again. Of a
     predictions folder only the validation sets are read.
     """
+    from checkwise.study.imported import importable
     from checkwise.study.recalibration import calibrate_all, calibrate_selection
     from checkwise.sweep.datasets import read_roots
 
@@ -99,6 +100,11 @@ def command(
         calibrated = (calibrate_selection(selection, source, name=str(path), **how),)
     else:
         inputs.expect_run(path)
+        if importable(path):
+            raise InputError(
+                f"Expected logits to fit a calibrator to, but {path} holds metrics alone: save the "
+                "logits of the checkpoints with `checkwise predict`, and calibrate that folder."
+            )
         roots = read_roots(data or ())
         how["oracle"] = oracle
         calibrated = calibrate_all(path, rule, roots=roots, how=how, **choosing)

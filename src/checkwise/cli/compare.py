@@ -23,7 +23,7 @@ from checkwise.metrics import METRICS
 from checkwise.page import sentences
 from checkwise.selection import DEFAULT_RULE
 from checkwise.selection.default_rule import REFERENCE
-from checkwise.selection.record import plain
+from checkwise.selection.set_as import plain
 from checkwise.statistics.bootstrap import LEVEL, RESAMPLES, SEED
 from checkwise.store.atomic_write import write_text
 from checkwise.store.validation import check_validation

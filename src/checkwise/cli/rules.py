@@ -12,8 +12,8 @@ from checkwise.cli import printing
 from checkwise.cli.options import AsJson, Plugins, load_plugins
 from checkwise.entry_points import Origin, offered
 from checkwise.selection import rules
-from checkwise.selection.record import plain
 from checkwise.selection.rules import variants
+from checkwise.selection.set_as import plain
 from checkwise.study.methods import methods
 
 

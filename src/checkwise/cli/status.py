@@ -116,6 +116,12 @@ def _lines(cohort: CohortRecord, runs: Sequence[RunStatus]) -> list[RenderableTy
         places = ", ".join(f"{counted(n, 'run')} on {host}" for host, n in facts.hosts.items())
         lines.append(f"Running: {places}.")
     lines += [_silent(run) for run in runs if run.silent is not None][:MOST_ROWS]
+    states = {run.state for run in runs}
+    if "running" not in states and states & {"waiting", "interrupted"}:
+        lines.append(
+            "No worker is at work on the runs that are left: run the sweep again, which goes on "
+            f"where they stopped, or start a worker with `checkwise work {cohort.path}`."
+        )
     return [*map(_safe, lines), *_table([run for run in runs if run.state in OPEN])]
 
 

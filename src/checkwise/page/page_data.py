@@ -22,7 +22,7 @@ from checkwise.selection.constrained import OBJECTIVES, accuracy_constrained
 from checkwise.selection.constraint import ACCURACY
 from checkwise.selection.default_rule import REFERENCE
 from checkwise.selection.explain import explain, tolerance_in_words
-from checkwise.selection.record import plain
+from checkwise.selection.set_as import plain
 from checkwise.selection.tolerances import TOLERANCES
 from checkwise.statistics.bootstrap import LEVEL
 from checkwise.study import Cohort

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import isnan
+from typing import Final
 
 from checkwise.metrics import METRICS
 from checkwise.study import Contrast
@@ -27,6 +28,8 @@ WHY_GROUPS = (
     "With six held-out places or more, the interval over places is the one that is shown, and has "
     "to exclude zero as well."
 )
+# With fewer pairs not even a difference of one sign in all of them is significant at 5%.
+FEW_RUNS: Final = 6
 
 
 def metric_title(name: str) -> str:
@@ -141,6 +144,8 @@ def caution(contrast: Contrast) -> str:
         return ", an interval that includes zero"
     if said.direction == "unclear":
         return f", which {listed(group_names(said.against))} do not bear out"
+    if said.reach == "these runs" and contrast.n < FEW_RUNS:
+        return f" (seen, not shown: fewer than {FEW_RUNS} runs show nothing)"
     if said.reach == "these runs":
         return " (shown for these runs, not for new seeds)"
     if said.reach == "these domains":

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from checkwise.errors import InputError, NoGuaranteeError
 from checkwise.metrics import METRICS, Metric
 from checkwise.selection.rules import Rule
+from checkwise.selection.set_as import plain
 from checkwise.selection.standing import decimal
 
 if TYPE_CHECKING:
@@ -93,12 +92,3 @@ def _logged(name: str, value: Any) -> Any:
     except InputError:  # a share, or a rule of the user's own that takes words
         return value
     return int(exact) if exact.denominator == 1 else float(exact)
-
-
-def plain(value: Any) -> Any:
-    """A parameter as strict JSON can hold it."""
-    if isinstance(value, float) and value == np.inf:
-        return "inf"
-    if isinstance(value, tuple | list):
-        return [plain(item) for item in value]
-    return value if isinstance(value, str | int | float | bool | None) else str(value)

@@ -189,9 +189,12 @@ class Comparison:
             examples = examples.evaluated
         there = np.flatnonzero(~examples.diverged)
         answers = tuple(one[there].astype(np.float64) for one in examples.correct)
+        sample = paired.Stratified(answers, weights, examples.groups)
+        if kind.name in _WITHOUT_DELTA:
+            sample.check_spread(examples.domains)
         return cls(
             kind,
-            paired.Stratified(answers, weights, examples.groups),
+            sample,
             there,
             np.isin(examples.steps, run.steps),
             max(0, run.evaluated - len(examples.steps)),

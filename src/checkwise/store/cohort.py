@@ -46,7 +46,7 @@ def write_cohort(
     keys: Sequence[RunKey],
 ) -> None:
     """Write ``cohort.json``; ``roles`` gives the role of every data set."""
-    _check_folders(keys)
+    check_folders(keys)
     content = {
         "schema": layout.SCHEMA,
         "name": name,
@@ -121,7 +121,7 @@ def _common(roles: Mapping[str, str]) -> str:
     return distinct.pop() if len(distinct) == 1 else "mixed"
 
 
-def _check_folders(keys: Sequence[RunKey]) -> None:
+def check_folders(keys: Sequence[RunKey]) -> None:
     """Refuse runs that would share a folder, also on a disk that ignores case."""
     slugs: dict[str, RunKey] = {}
     for key in keys:

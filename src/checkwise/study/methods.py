@@ -12,6 +12,7 @@ two validation sets, whole groups; ``@examples`` by the first.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -19,9 +20,8 @@ from typing import Any, Final
 from checkwise.calibrators import calibrators
 from checkwise.errors import InputError
 from checkwise.selection import Rule, get_rule, is_rule, rules
-from checkwise.selection.record import plain
-from checkwise.selection.rules import nearest
 from checkwise.selection.saturation import FEW_ERRORS, SAFER
+from checkwise.selection.set_as import plain
 from checkwise.selection.tolerances import (
     TOLERANCE_OPTIONS,
     TOLERANCES,
@@ -33,6 +33,7 @@ from checkwise.store.validation import check_validation
 from checkwise.study import protocols
 from checkwise.study.protocols import Validation
 from checkwise.study.scopes import Scope
+from checkwise.text import listed
 from checkwise.weights import (
     deployed_rows,
     ensemble,
@@ -45,6 +46,8 @@ from checkwise.weights import (
     training_mean,
 )
 from checkwise.weights.recipe import Needs, Recipe
+
+SUGGESTED: Final = 5  # names that somebody may have meant
 
 
 @dataclass(frozen=True)
@@ -353,11 +356,11 @@ def _named(name: str) -> Method:
         return _METHODS[name]
     if is_rule(name):  # registered, or offered by an installed distribution
         return _of_rule(get_rule(name))
-    expected = [known for known, one in _METHODS.items() if one.expected]
-    others = [known for known, one in _METHODS.items() if not one.expected]
+    alike = difflib.get_close_matches(name, [*rules(), *_METHODS], n=SUGGESTED)
+    meant = f"did you mean {listed(alike, 'or')}? " if alike else ""
     raise InputError(
-        f"Expected one of the rules {', '.join([*rules(), *expected])} or of the methods "
-        f"{', '.join(others)}, but got {name!r}{nearest(name, [*rules(), *_METHODS]) or '.'}"
+        f"Expected a rule or a method, but got {name!r}: {meant}`checkwise rules` lists the rules, "
+        "and docs/compare.md the methods."
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from checkwise.selection.constraint import read_delta
 from checkwise.selection.default_rule import REFERENCE
-from checkwise.selection.record import plain
+from checkwise.selection.set_as import plain
 from checkwise.selection.standing import Weights, check_weighting, decimal
 from checkwise.study.methods import Method, method
 from checkwise.study.scopes import Scope, check_scope

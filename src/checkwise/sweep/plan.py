@@ -13,7 +13,13 @@ from checkwise.plugins import check_loaded
 from checkwise.records import RunKey
 from checkwise.store import layout
 from checkwise.store.atomic_write import write_text, writing
-from checkwise.store.cohort import CohortRecord, is_cohort, open_cohort, write_cohort
+from checkwise.store.cohort import (
+    CohortRecord,
+    check_folders,
+    is_cohort,
+    open_cohort,
+    write_cohort,
+)
 from checkwise.store.safe_read import has_file
 from checkwise.sweep.datasets import targets_of
 from checkwise.sweep.study import Study
@@ -35,6 +41,7 @@ def plan(study: Study, roots: Mapping[str, str]) -> list[RunKey]:
                 for cell, of_cell in zip(cells, seeds, strict=True)
             ]
     _check_own_draws(study, keys)
+    check_folders(keys)
     return keys
 
 

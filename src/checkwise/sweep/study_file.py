@@ -120,6 +120,7 @@ def _seeds(table: TomlTable, hparams: Any, file: str) -> dict[str, Any]:
     draws = table.whole(
         "draws",
         0,
+        least=1,
         shown="none",
         means="instead of seeds: so many runs of each algorithm and held-out set, each with a "
         "split, initial weights and random hyperparameters that no other run has",
@@ -295,6 +296,7 @@ def _data_set(table: TomlTable, role: Role, folder: Path) -> list[DataSpec]:
     subsets = table.whole(
         "class_subsets",
         0,
+        least=1,
         shown="none",
         means="deals the classes into so many disjoint subsets (every n-th class), each a data set "
         "of its own: NAME-1, NAME-2 …",
@@ -321,6 +323,7 @@ def _columns(table: TomlTable, dataset: str) -> dict[str, Any]:
         "places": table.whole(
             "places",
             0,
+            least=1,
             shown="none",
             means="deals the `groups` of every domain into so many places, to be held out instead "
             "of whole domains; the other groups of the domain are trained on",

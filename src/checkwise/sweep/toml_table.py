@@ -91,10 +91,12 @@ class TomlTable:
         least: int = 0,
         shown: str | None = None,
     ) -> int:
-        """An integer of at least ``least``."""
+        """An integer of at least ``least``; the default may be smaller, and stands for none."""
         wanted = f"a whole number of at least {least}"
         value = self._get(key, default, wanted, means, shown)
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise self.refuse(key, wanted, value)
+        if value < least and self.has(key):
             raise self.refuse(key, wanted, value)
         if value > LARGEST:
             raise self.refuse(key, f"a whole number of at most {LARGEST:,}", value)

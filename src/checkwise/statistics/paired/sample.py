@@ -141,14 +141,15 @@ class Stratified:
                 "bounded values; for a loss without a bound, such as NLL, use max_t."
             )
 
-    def check_spread(self) -> None:
+    def check_spread(self, names: Sequence[str] = ()) -> None:
         """Refuse domains with one independent unit: their spread cannot be estimated."""
         sizes = self.unit_sizes
         few = [e for e, units in enumerate(sizes) if len(units) < 2 and self.weights[e] > 0]
         if few:
+            domain = repr(names[few[0]]) if names else f"{few[0]} (counted from 0)"
             raise InputError(
                 "Expected at least two independent validation examples or groups in every domain, "
-                f"but domain {few[0]} (counted from 0) has one: its spread cannot be estimated; "
+                f"but domain {domain} has one: its spread cannot be estimated; "
                 "use the tolerance 'fixed' or 'paired'."
             )
 
