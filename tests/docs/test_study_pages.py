@@ -27,6 +27,13 @@ def test_every_part_of_a_page_is_rebuilt(name: str) -> None:
         assert builder("page").part(page, part) == content, part
 
 
+def test_the_tables_of_the_paper_are_rebuilt() -> None:
+    module = builder("paper_tables")
+    with module.pooled() as pool:
+        assert len(pool.keys) == 540
+        assert builder("page").part(module.PAGE, module.PART) == module.tables(pool)
+
+
 def kept() -> list[str]:
     return sorted(file.name.partition(".")[0] for file in builder("outcomes").FOLDER.iterdir())
 
