@@ -6,21 +6,26 @@ Run by ``make docs``; ``tests/docs`` checks that the pages show what this comput
 from __future__ import annotations
 
 import places_figure
+import question_tables
+import registered_table
 from contrast import Claim
 from effects import Effect, effect
 
-import questions
 from page import fill
 
-PAGE = questions.STUDY / "results.md"
-NLL, ACCURACY = questions.NLL, questions.ACCURACY
-SOFT = questions.SOFT
+PAGE = question_tables.STUDY / "results.md"
+NLL, ACCURACY = question_tables.NLL, question_tables.ACCURACY
+SOFT = question_tables.SOFT
 DEVELOPMENT = {"OfficeHome": "officehome-erm", "PACS": "pacs-erm"}
 
 
 def parts() -> dict[str, str]:
     """Every generated part of the page by name."""
-    return {"found": "\n".join(f"- {_checked(claim)}" for claim in found())}
+    return {
+        "found": "\n".join(f"- {_checked(claim)}" for claim in found()),
+        "registered": registered_table.table("taicam-sites"),
+        "estimates": registered_table.table("taicam-frozen"),
+    }
 
 
 def found() -> list[Claim]:
@@ -78,7 +83,7 @@ def _checked(claim: Claim) -> str:
 def main() -> None:
     for name, content in parts().items():
         fill(PAGE, name, content)
-    questions.main()
+    question_tables.main()
     places_figure.draw()
 
 

@@ -15,7 +15,7 @@ from checkwise.study.methods import method
 from tests.docs.test_pages import ROOT, builder
 
 STUDY = ROOT / "docs" / "study"
-PAGES = builder("questions").PAGES
+PAGES = {**builder("question_tables").PAGES, "results": builder("results").parts}
 
 
 @pytest.mark.parametrize("name", PAGES)

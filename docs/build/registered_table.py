@@ -1,0 +1,80 @@
+"""What was registered on the camera traps, and what came of it, from what `registered` printed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from beside import grid
+from effects import DECIMALS, signed
+from packed import DATA
+
+WORDS = {
+    "a": "averaging: accuracy",
+    "b": "averaging: NLL",
+    "c": "choosing: NLL",
+    "d": "validating by sites: NLL",
+    "advice: source-acc": "the product's advice: NLL",
+    "advice: last": "the same against the last checkpoint",
+    "advice: pure-nll": "the same against the lowest source NLL",
+}
+ORDER = ("contradicted", "not found", "found", "estimate only")  # the unfavourable first
+
+
+def read(cohort: str) -> dict[str, Any] | None:
+    """The one set of contrasts that was registered; None before the cohort was opened."""
+    file = DATA / f"registered-{cohort}.json"
+    if not file.exists():
+        return None
+    (one,) = json.loads(file.read_text())["sets"]
+    return dict(one)
+
+
+def table(cohort: str) -> str:
+    """Every contrast in the order of its verdict."""
+    one = read(cohort)
+    if one is None:
+        return "Registered, not opened yet."
+    contrasts = sorted(one["contrasts"], key=lambda each: ORDER.index(each["verdict"]))
+    header = (
+        *("contrast", "rule − reference", "change [95%, places]", "p, Holm", "verdict"),
+        *("detectable", "at a new place, 95%"),
+    )
+    return grid(header, [_row(each) for each in contrasts], 2)
+
+
+def _row(each: dict[str, Any]) -> tuple[str, ...]:
+    metric = each["metric"].partition("_")[2]
+    compared = f"`{each['rule']}` − `{each['reference']}`: {metric.replace('nll', 'NLL')}"
+    return (
+        WORDS.get(each["name"], each["name"]),
+        compared,
+        change(each),
+        "" if each["holm"] is None else f"{each['holm']:.4f}",
+        verdict(each),
+        "" if each["detectable"] is None else f"{each['detectable']:.{_decimals(each)}f}",
+        "" if each["new_low"] is None else _interval(each, "new_low", "new_high"),
+    )
+
+
+def change(each: dict[str, Any]) -> str:
+    """The mean change with its interval."""
+    mean = signed(each["mean"], _decimals(each))
+    return mean if each["low"] is None else f"{mean} {_interval(each, 'low', 'high')}"
+
+
+def verdict(each: dict[str, Any]) -> str:
+    """The verdict; what fails where the side condition does."""
+    condition = each["condition"]
+    if each["verdict"] == "not found" and condition is not None and not condition["holds"]:
+        return "not found (accuracy)"
+    return str(each["verdict"])
+
+
+def _interval(each: dict[str, Any], low: str, high: str) -> str:
+    ends = (signed(each[end], _decimals(each)) for end in (low, high))
+    return f"[{', '.join(ends)}]"
+
+
+def _decimals(each: dict[str, Any]) -> int:
+    return DECIMALS.get(each["metric"], 2)
