@@ -56,17 +56,6 @@ def favourable(results: Results) -> Iterator[Claim]:
         f"of {theirs[NLL].n} on PACS.",
         (max(harmless.values()) < 0.05, accuracy.block.low > -MARGIN, min(lost.values()) > 0),
     )
-    ranks = results.table("rank-correlation")
-    utility, plain = (
-        [ranks.value(data, proxy, measure="rho") for data in ("OfficeHome", "PACS")]
-        for proxy in ("AC utility", "source accuracy")
-    )
-    yield Claim(
-        "**Order.** Inside the feasible set, the order of source reliability carries over to the "
-        f"target (mean ρ {utility[0]:.2f} on OfficeHome, {utility[1]:.2f} on PACS). The order of "
-        f"source accuracy does not ({plain[0]:.2f} and {plain[1]:.2f}).",
-        (min(utility) > 0.4, max(map(abs, plain)) < 0.1),
-    )
 
 
 def _equivalence(results: Results) -> dict[str, float]:
