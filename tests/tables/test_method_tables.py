@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
+import scipy.stats
 
 from checkwise.errors import InputError
 from checkwise.records import RunKey
 from checkwise.study import Cohort
 from checkwise.study.outcome import Outcome
-from checkwise.study.pool import Pool
+from checkwise.study.pool import Group, Pool
 from checkwise.tables import build
-from checkwise.tables.other_methods import seed_blocks
+from checkwise.tables.other_methods import lodo_changes, seed_blocks
 from checkwise.weights.derived import Derived, write
 from tests.figures.saved_logits import save_logits
 from tests.study.cohorts import METRICS, key, tiny_runs, write_cohort
@@ -87,3 +89,51 @@ def test_seed_blocks_weigh_cells_alike() -> None:
     theirs = {k: replace(o, targets=dict.fromkeys(o.targets, half)) for k, o in mine.items()}
     found = seed_blocks(mine, theirs, ["target_accuracy"], by_trial=False)
     np.testing.assert_allclose(found, [[(0.2 + -0.4) / 2]])
+
+
+class InnerResults:
+    """What the table of contrasts asks a pool for: differences to lodo-acc, run by run."""
+
+    def __init__(self, changes: dict[RunKey, float]):
+        self._changes = changes
+
+    def outcomes(self, rule: str, scope: str) -> dict[RunKey, Outcome]:
+        sign = {"ac-nc": 1.0, "ac-lodo": -1.0}.get(rule, 0.0)
+        metrics = ("accuracy", "nll", "hard_ece", "hard_cwece")
+        return {
+            key: Outcome(
+                *(key, (0,), {}, 0.0, 1, 0.0),
+                {key.held_out[0]: dict.fromkeys(metrics, 0.5 + sign * change)},
+            )
+            for key, change in self._changes.items()
+        }
+
+    def everything(self) -> Group:
+        return Group((), "development", np.ones(len(self._changes), dtype=bool))
+
+
+def test_lodo_contrasts_have_t_intervals_over_blocks_and_over_domains() -> None:
+    random = np.random.default_rng(3)
+    changes = {
+        RunKey("A", "ERM", (domain,), h, t): float(random.normal(0.05, 0.1))
+        for domain in "abcd"
+        for h in range(3)
+        for t in range(3)
+    }
+    table = lodo_changes(cast(Pool, InnerResults(changes)))
+    cell = table.cell("fixed", "ac-nc − lodo-acc", measure="target_nll")
+    blocks = [
+        np.mean([c for k, c in changes.items() if (k.hparams_seed, k.trial_seed) == (h, t)])
+        for h in range(3)
+        for t in range(3)
+    ]
+    expected = scipy.stats.ttest_1samp(blocks, 0).confidence_interval(0.95)
+    assert (cell.low, cell.high) == pytest.approx(tuple(expected))
+    assert (cell.n, cell.counted_by, cell.seed) == (9, "blocks", None)
+    trials = table.cell("selected", "ac-nc − lodo-acc", measure="target_nll")
+    assert (trials.n, trials.counted_by) == (3, "trials")
+    by_domain = table.cell("fixed", "ac-nc − lodo-acc", measure="target_accuracy_by_domain")
+    domains = [100 * np.mean([c for k, c in changes.items() if k.held_out == (d,)]) for d in "abcd"]
+    expected = scipy.stats.ttest_1samp(domains, 0).confidence_interval(0.95)
+    assert (by_domain.low, by_domain.high) == pytest.approx(tuple(expected))
+    assert (by_domain.n, by_domain.counted_by) == (4, "domains")

@@ -368,3 +368,38 @@ def test_rank_correlation_given_the_step(tmp_path: Path) -> None:
     assert table.value("RotatedMNIST", "AC utility, target NLL", measure="rho") == pytest.approx(
         np.mean(nll)
     )
+
+
+def test_tests_and_rank_agreement_count_many_places_too(tmp_path: Path) -> None:
+    runs = [
+        replace(
+            two_domains()[1],
+            key=RunKey("Tiny", "ERM", (f"p{place}",), 1, 10 * place + draw),
+            target={
+                "nll": (2.3, 2.0, 1.5, 1.2 + 0.2 * place + 0.1 * draw),
+                "ece": (0.1, 0.1, 0.1, 0.1),
+                "cwece": (0.1, 0.1, 0.1, 0.1),
+            },
+        )
+        for place in range(6)
+        for draw in range(2)
+    ]
+    pool = Pool([Cohort.open(write_cohort(tmp_path / "places", runs))])
+    changes = pool.differences("ac-nc", "source-acc", ["target_nll"])
+    found = place_interval(changes.values[:, 0], changes.keys)
+    assert build("multiplicity", pool).value(
+        "target_nll", "ac-nc", "6", measure="p"
+    ) == pytest.approx(found.p)
+    table = build("equivalence", pool, margins={"target_nll": 0.5})
+    assert table.cells[0].row[2] == "6"
+    assert table.cells[0].counted_by == "clusters of domain"
+    tau = build("kendall", pool).cell("Tiny", "ERM", measure="tau_nll")
+    per_run = [
+        scipy.stats.kendalltau(Columns.of(pool.trajectory(k))["nll"], pool.target(k)["nll"])[0]
+        for k in pool.keys
+    ]
+    by_place = place_interval(np.array(per_run), pool.keys)
+    assert (tau.value, tau.low, tau.high) == pytest.approx(
+        (by_place.mean, by_place.low, by_place.high)
+    )
+    assert tau.counted_by == "6 places"

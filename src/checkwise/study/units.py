@@ -160,6 +160,11 @@ def place_interval(
     return PlaceInterval(found.places, found.mean, low, high, found.p, *found.new_place(level))
 
 
+def usual_unit(keys: Sequence[RunKey]) -> str:
+    """The unit of a test where none is named: held-out places where they are many, else blocks."""
+    return "domain" if clusters(keys, "domain").count >= MANY_PLACES else "block"
+
+
 def unit_means(values: FloatArray, keys: Sequence[RunKey]) -> dict[str, ClusterMeans]:
     """Means of the columns of ``values`` [n, K] with standard errors by each unit.
 

@@ -14,7 +14,7 @@ from checkwise.statistics.equivalence import equivalence, minimum_detectable_eff
 from checkwise.statistics.wild import sign_patterns, wild_interval
 from checkwise.study.compare import Differences, higher_is_better, marked, scale
 from checkwise.study.pool import Pool
-from checkwise.study.units import UNITS, By, clusters, place_interval
+from checkwise.study.units import UNITS, By, clusters, place_interval, usual_unit
 from checkwise.tables.means_and_changes import MAIN
 from checkwise.tables.table import Cell, Table, table
 
@@ -109,14 +109,17 @@ def _new_place(measure: str, values: FloatArray, keys: Sequence[RunKey], role: s
     return [Cell(row, "change", found.mean, len(values), role, factor, *ends, over="a new place")]
 
 
-def equivalences(pool: Pool, margins: Mapping[str, float], by: By = "block") -> Table:
-    """Is the change smaller than the margin you name? One row per metric with a margin."""
+def equivalences(pool: Pool, margins: Mapping[str, float], by: By | None = None) -> Table:
+    """Is the change smaller than the margin you name? One row per metric with a margin.
+
+    Without ``by``, clusters are held-out places where they are many, else blocks of seeds.
+    """
     cells = []
     for group in pool.by_role():
         for measure, margin in margins.items():
             changes = pool.differences(pool.rule, pool.reference, [measure], group.keep)
             keys, values = finite(changes, measure)
-            groups = clusters(keys, by)
+            groups = clusters(keys, usual_unit(keys) if by is None else by)
             tested = equivalence(
                 values[:, 0], groups, margin, higher_is_better=higher_is_better(measure)
             )
@@ -124,7 +127,11 @@ def equivalences(pool: Pool, margins: Mapping[str, float], by: By = "block") -> 
             factor = scale(measure)
             ends = (tested.low, tested.high)
             cells.append(
-                Cell(row, "change_90", tested.mean, n, group.role, factor, *ends, level=0.9)
+                Cell(
+                    *(row, "change_90", tested.mean, n, group.role, factor, *ends),
+                    level=0.9,
+                    over=f"clusters of {groups.name}",
+                )
             )
             for name, value in (
                 ("p_equivalent", tested.p_equivalent),
@@ -136,7 +143,8 @@ def equivalences(pool: Pool, margins: Mapping[str, float], by: By = "block") -> 
         f"Is {pool.contrast} smaller than a margin? Two one-sided t tests",
         ("metric", "margin", "clusters"),
         cells,
-        note="The interval is the 90% t interval over clusters of runs with the same seeds.",
+        note="The interval is the 90% t interval over clusters: runs with the same held-out place "
+        "where there are six places or more, else runs with the same seeds.",
         signed=True,
     )
 

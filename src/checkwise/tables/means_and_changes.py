@@ -7,12 +7,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkwise.statistics.bootstrap import SEED
+from checkwise.records import RunKey
+from checkwise.statistics.bootstrap import SEED, percentile_interval
 from checkwise.statistics.spread import trimmed_mean
-from checkwise.study.compare import Contrast, Differences, by_units, contrasts, scale
+from checkwise.study.compare import (
+    Contrast,
+    Differences,
+    by_units,
+    contrasts,
+    marked,
+    scale,
+)
 from checkwise.study.methods import Method
 from checkwise.study.outcome import FloatArray, RunColumns
 from checkwise.study.pool import Group, Pool, Row, label
+from checkwise.study.units import place_interval
 from checkwise.tables.table import Cell
 from checkwise.tables.titles_and_decimals import BY_DOMAIN, NEW_PLACE
 from checkwise.tables.worst_domain import WHD, worst_changes, worst_level
@@ -144,6 +153,26 @@ def _by_place(c: Contrast, row: tuple[str, ...], role: str) -> Iterator[Cell]:
     n, unit = places.places, "places" if many else "domains"
     over = f"a new place, from {n}" if many else f"{n} domains"
     yield Cell(row, name, places.mean, n, role, c.scale, *ends, unit=unit, over=over)
+
+
+def mean_cell(
+    row: tuple[str, ...],
+    measure: str,
+    values: FloatArray,
+    keys: Sequence[RunKey],
+    role: str,
+    factor: int = 1,
+) -> Cell:
+    """The mean of ``values`` [n] with a percentile interval over runs, or t over many places."""
+    finite = np.isfinite(values)
+    kept, n = values[finite], int(finite.sum())
+    places = place_interval(kept, marked(keys, finite))
+    if places.many:
+        over, ends = f"{places.places} places", (places.low, places.high)
+        return Cell(row, measure, places.mean, n, role, factor, *ends, over=over)
+    low, high = percentile_interval(kept[:, None])
+    ends = (float(low[0]), float(high[0]))
+    return Cell(row, measure, mean_or_nan(kept), n, role, factor, *ends, SEED)
 
 
 def choice_cells(

@@ -13,10 +13,10 @@ from checkwise.records import RunKey
 from checkwise.selection import select_many
 from checkwise.selection.columns import Columns
 from checkwise.selection.constrained import distance, normalise
-from checkwise.statistics.bootstrap import SEED, percentile_interval
 from checkwise.statistics.ranks import Transfer, kendall, partial_spearman, spearman, transfer
 from checkwise.study.compare import marked
 from checkwise.study.pool import Group, Pool
+from checkwise.tables.means_and_changes import mean_cell
 from checkwise.tables.table import Cell, Table, table
 
 FloatArray = NDArray[np.float64]
@@ -181,15 +181,11 @@ def kendall_tau(pool: Pool) -> Table:
     everything = [Group(("all", "all"), group.role, group.keep) for group in pool.by_role()]
     cells = []
     for group in [*pool.groups(["dataset", "algorithm"]), *everything]:
-        for metric in METRICS:
-            values = tau[metric][group.keep]
-            values = values[np.isfinite(values)].reshape(-1, 1)
-            low, high = percentile_interval(values)
-            mean = float(values.mean()) if len(values) else float("nan")
-            ends = (float(low[0]), float(high[0]))
-            cells.append(
-                Cell(group.labels, f"tau_{metric}", mean, len(values), group.role, 1, *ends, SEED)
-            )
+        keys = marked(pool.keys, group.keep)
+        cells += [
+            mean_cell(group.labels, f"tau_{metric}", tau[metric][group.keep], keys, group.role)
+            for metric in METRICS
+        ]
     return table(
         "kendall",
         "Kendall's τ_b of source and target over all checkpoints, means over runs",

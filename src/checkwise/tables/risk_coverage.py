@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from checkwise.statistics.bootstrap import SEED, percentile_interval
+from checkwise.records import RunKey
 from checkwise.statistics.risk_coverage import risk_coverage
 from checkwise.study.heldout import has_heldout, read_heldout
 from checkwise.study.methods import Method
 from checkwise.study.pool import Group, Pool
+from checkwise.tables.means_and_changes import mean_cell
 from checkwise.tables.table import Cell, Table, table
 
 COVERAGES = (1.0, 0.8, 0.5)
@@ -34,7 +35,8 @@ def risk_coverages(pool: Pool) -> Table:
                 row = (*group.labels, rule)
                 cells.append(Cell(row, measure, mean, len(rows), group.role, 100))
         if at:
-            cells += _changes(curves, at, group, pool.contrast)
+            keys = [pool.keys[i] for i in at]
+            cells += _changes(curves, at, keys, group, pool.contrast)
     return table(
         "risk-coverage",
         "Target error rate among the most confident predictions, means over runs",
@@ -63,7 +65,11 @@ def _curve(pool: Pool, rule: Method, i: int) -> dict[str, float] | None:
 
 
 def _changes(
-    curves: Mapping[str, list[dict[str, float] | None]], at: list[int], group: Group, contrast: str
+    curves: Mapping[str, list[dict[str, float] | None]],
+    at: list[int],
+    keys: Sequence[RunKey],
+    group: Group,
+    contrast: str,
 ) -> list[Cell]:
     reference, rule = ([curve[i] or {} for i in at] for curve in curves.values())
     names = list(rule[0])
@@ -73,19 +79,7 @@ def _changes(
             for before, after in zip(reference, rule, strict=True)
         ]
     )
-    low, high = percentile_interval(values)
     row = (*group.labels, contrast)
     return [
-        Cell(
-            row,
-            name,
-            float(values[:, k].mean()),
-            len(at),
-            group.role,
-            100,
-            float(low[k]),
-            float(high[k]),
-            SEED,
-        )
-        for k, name in enumerate(names)
+        mean_cell(row, name, values[:, k], keys, group.role, 100) for k, name in enumerate(names)
     ]

@@ -15,7 +15,7 @@ from checkwise.statistics.multiplicity import holm, max_t
 from checkwise.statistics.wild import sign_patterns
 from checkwise.study.compare import marked, scale
 from checkwise.study.pool import Pool
-from checkwise.study.units import By, clusters
+from checkwise.study.units import By, clusters, usual_unit
 from checkwise.tables.inference import finite
 from checkwise.tables.means_and_changes import MAIN
 from checkwise.tables.table import Cell, Table, table
@@ -87,24 +87,29 @@ RULES = ("ac-nc", "ac-ne", "ac-nec", "ac-nll", "ac-cwece", "ac-ece", "ac-early",
 NAMED = 3  # runs per metric in the influence table, besides the notable ones
 
 
-def multiplicity(pool: Pool, by: By = "block") -> Table:
-    """Many rules against the reference, with p-values corrected for their number."""
+def multiplicity(pool: Pool, by: By | None = None) -> Table:
+    """Many rules against the reference, with p-values corrected for their number.
+
+    Without ``by``, clusters are held-out places where they are many, else blocks of seeds.
+    """
     cells = []
     for group in pool.by_role():
         for measure in MAIN:
             tables = [pool.differences(r, "source-acc", [measure], group.keep) for r in RULES]
             values = np.concatenate([changes.values for changes in tables], axis=1)
             finite_rows = np.isfinite(values).all(axis=1)
-            groups = clusters(marked(tables[0].keys, finite_rows), by)
+            keys = marked(tables[0].keys, finite_rows)
+            groups = clusters(keys, usual_unit(keys) if by is None else by)
             cells += _corrected(measure, values[finite_rows], groups, group.role)
     return table(
         "multiplicity",
         f"{len(RULES)} rules − source-acc: p-values corrected for comparing that many",
         ("metric", "rule", "clusters"),
         cells,
-        note="p and Holm: t tests over clusters, which are runs with the same seeds unless said "
-        "otherwise. max-t: the largest |t| of any rule when the signs of whole clusters are "
-        "flipped; that is another test, and its p can be smaller than the t test's.",
+        note="p and Holm: t tests over clusters, which are runs with the same held-out place where "
+        "there are six places or more, else runs with the same seeds. max-t: the largest |t| of "
+        "any rule when the signs of whole clusters are flipped; that is another test, and its p "
+        "can be smaller than the t test's.",
         signed=True,
     )
 
