@@ -26,6 +26,7 @@ SIZES = (50, 200, 1000)
 SAMPLES = 200
 RULES = ("source-acc", "ac-nll")
 SEED = 20261117
+Sharpness = np.ndarray | float
 SHARED = 0.8  # of the variance of an example's margin, shared by all checkpoints
 COLUMNS = ("n", "rule", "metric", "samples", "measured", "error", "corrected", "left", "covered")
 
@@ -36,18 +37,32 @@ def margins(steps: int) -> np.ndarray:
     return 1.0 - np.exp(-t / 6) + 0.02 * np.sin(t / 3)
 
 
-def truth() -> dict[str, np.ndarray]:
-    """Accuracy and mean loss of the population: margins are normal with variance 1."""
+def _column(sharpness: Sharpness) -> np.ndarray:
+    return np.broadcast_to(sharpness, (CHECKPOINTS,))[:, None]
+
+
+def truth(mean: np.ndarray | None = None, sharpness: Sharpness = 1.0) -> dict[str, np.ndarray]:
+    """Accuracy and mean loss of the population: margins are normal with variance 1.
+
+    Checkpoints differ in their mean margin, and in the sharpness that losses multiply it by.
+    """
+    mean = margins(CHECKPOINTS) if mean is None else mean
     z, weight = np.polynomial.hermite_e.hermegauss(201)
-    at = margins(CHECKPOINTS)[:, None] + np.sort(z)
+    at = mean[:, None] + np.sort(z)
     weight = (weight / weight.sum())[np.argsort(z)]
     from scipy.special import ndtr
 
-    return {"accuracy": ndtr(margins(CHECKPOINTS)), "nll": np.log1p(np.exp(-2 * at)) @ weight}
+    return {"accuracy": ndtr(mean), "nll": np.log1p(np.exp(-2 * _column(sharpness) * at)) @ weight}
 
 
-def sample(n: int, random: np.random.Generator) -> cw.Trajectory:
+def sample(
+    n: int,
+    random: np.random.Generator,
+    mean: np.ndarray | None = None,
+    sharpness: Sharpness = 1.0,
+) -> cw.Trajectory:
     """A run of correlated checkpoints on ``n`` examples per domain."""
+    mean = margins(CHECKPOINTS) if mean is None else mean
     correct, losses = [], []
     for _ in range(DOMAINS):
         shared = random.normal(size=n) * np.sqrt(SHARED)
@@ -55,9 +70,9 @@ def sample(n: int, random: np.random.Generator) -> cw.Trajectory:
         moving[0] = random.normal(size=n)
         for t in range(1, CHECKPOINTS):
             moving[t] = 0.8 * moving[t - 1] + 0.6 * random.normal(size=n)
-        margin = margins(CHECKPOINTS)[:, None] + shared + np.sqrt(1 - SHARED) * moving
+        margin = mean[:, None] + shared + np.sqrt(1 - SHARED) * moving
         correct.append(margin > 0)
-        losses.append(np.log1p(np.exp(-2 * margin)))
+        losses.append(np.log1p(np.exp(-2 * _column(sharpness) * margin)))
     domains = tuple(f"domain {e}" for e in range(DOMAINS))
     steps = 100 * np.arange(CHECKPOINTS)
     return cw.Trajectory(

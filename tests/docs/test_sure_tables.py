@@ -6,7 +6,7 @@ import csv
 
 import pandas
 import pytest
-from scipy.stats import t
+from scipy.stats import binom, t
 
 from tests.docs.test_pages import builder
 
@@ -78,6 +78,37 @@ def test_the_sentences_about_rules_are_borne_out() -> None:
     differs = [cells(data, "ac-nc-abstain", "source-acc")[0] for data in ("OfficeHome", "PACS")]
     assert f"in {sum(int(one.split()[0]) for one in differs)} of 72 runs" in text
     assert cells("PACS", "source-acc-smooth", "ac-nc")[1] == "−0.55 [−0.89, −0.21]"
+
+
+def test_the_table_of_abstain_shows_what_the_file_holds_and_a_part_is_simulated_again() -> None:
+    module = builder("sure_abstain")
+    rows = module.read()
+    assert builder("page").part(module.PAGE, module.PART) == module.table(rows)
+    for row in rows:
+        said = sum(int(row[name]) for name in ("same", "abstained", "shown"))
+        assert said == int(row["samples"])
+        # More would be seen once in a thousand times at a true level of 5%.
+        assert int(row["wrong"]) <= binom.ppf(0.999, int(row["samples"]), 0.05)
+    again = module.simulate("all equally good", 50, 20, draws=99)
+    assert again["wrong"] <= binom.ppf(0.999, 20, 0.05)
+    assert module.simulate("as accurate, ever sharper", 200, 20, draws=99)["shown"] >= 1
+
+
+def test_the_sizes_on_the_page_are_those_of_the_file() -> None:
+    data = pandas.read_csv(builder("sure_sizes").DATA)
+    text = " ".join((builder("sure_abstain").PAGE).read_text().split())
+    here = data[data.cohort == "officehome-erm"]
+    assert len(here) == 36
+    outcomes, half, logits = (
+        here[f"{kind}_bytes"].mean() / 1e6 for kind in ("outcomes", "half", "logits")
+    )
+    sizes = f'takes {outcomes:.1f} MB a run, `"source-half"` {outcomes + half:.1f} MB, and'
+    assert f'{sizes} `"source"` {logits:.1f} MB' in text
+    assert f"{here.examples.mean():,.0f} validation examples a run" in text
+    assert data.largest_gap.max() < 0.0001
+    assert f"from both in {data.same_choice.sum()} of {len(data)} runs" in text
+    disagree = f"{data.mcs_differs.sum()} of {data.checkpoints.sum():,} checkpoints"
+    assert f"the two ways disagree about {disagree}" in text
 
 
 def test_every_method_saw_every_subset() -> None:

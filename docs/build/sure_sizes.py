@@ -1,0 +1,84 @@
+"""What saved predictions take on disk, and what half precision and a quick `mcs` change.
+
+``python docs/build/sure_sizes.py COHORT…`` reads the source logits of cohorts and writes
+``sure-sizes.csv``, one row per run; ``tests/docs`` checks the sentences of docs/sure.md against it.
+Nothing held out is read.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+import checkwise as cw
+from checkwise.statistics import paired
+from checkwise.store.npz import write_npz
+from checkwise.train.checkpoint_files import _arrays, _File
+from checkwise.train.evaluation import Outputs, Part
+
+DATA = Path(__file__).parents[1] / "sure-sizes.csv"
+Kind = Literal["logits", "half", "outcomes"]
+KINDS: tuple[Kind, ...] = ("outcomes", "half", "logits")
+
+
+def bytes_of(saved: dict[str, tuple[Any, Any]], kind: Kind) -> int:
+    """The file of one checkpoint, as a run writes it."""
+    parts = tuple(
+        Part("source", name, e, np.arange(len(y)), y)
+        for e, (name, (_, y)) in enumerate(saved.items())
+    )
+    outputs = Outputs(parts, tuple(z for z, _ in saved.values()))
+    arrays: dict[str, Any] = {}
+    for name in saved:
+        arrays |= _arrays(outputs, _File("", "source", kind), name)
+    content = io.BytesIO()
+    write_npz(content, arrays)
+    return len(content.getvalue())
+
+
+def row_of(cohort: Path, run: cw.Trajectory) -> dict[str, Any]:
+    assert run.examples is not None
+    sizes = dict.fromkeys(KINDS, 0)
+    half: dict[int, Any] = {}
+    for step in run.steps.tolist():
+        saved = run.examples.logits(step)
+        for kind in KINDS:
+            sizes[kind] += bytes_of(saved, kind)
+        half[step] = {name: (z.astype(np.float16), y) for name, (z, y) in saved.items()}
+    rounded = cw.Trajectory.from_predictions(half)
+    gaps = [np.abs(rounded.values[name] - run.values[name]).max() for name in ("nll", "cwece")]
+    share = np.full(len(run.domains), 1 / len(run.domains))
+    sample = paired.Stratified(run.examples.correct, share)
+    full = paired.confidence_set(sample, alpha=0.05)
+    quick = paired.quick_confidence_set(sample, alpha=0.05)
+    return {
+        "cohort": cohort.name,
+        "run": str(run.key),
+        "examples": int(sample.counts.sum()),
+        "checkpoints": len(run),
+        **{f"{kind}_bytes": size for kind, size in sizes.items()},
+        "largest_gap": f"{max(gaps):.3g}",
+        "same_choice": int(cw.select(rounded).step == cw.select(run).step),
+        "mcs_differs": int((full != quick).sum()),
+    }
+
+
+def main() -> None:
+    rows = [
+        row_of(cohort, cw.load(done.parent))
+        for cohort in map(Path, sys.argv[1:])
+        for done in sorted((cohort / "runs").glob("*/done"))
+    ]
+    with DATA.open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+if __name__ == "__main__":
+    main()
