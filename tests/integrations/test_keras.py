@@ -293,7 +293,9 @@ def test_members_of_an_average_and_trackers_as_with_the_other_callbacks(
     assert choosing.selection.trajectory.steps.tolist() == [8, 16, 20]  # and the last
     members = choosing.members()
     assert set(members) <= checkpoints(tmp_path / "run")
-    assert "for an average: step" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "for an average: step" in said
+    assert f"keras.load_chosen({str(tmp_path / 'run')!r}, average_within_pp=10)." in said
     assert cw.select(cw.load(tmp_path / "tb"), "ac-nc", delta_pp=0).step == choosing.selection.step
 
 

@@ -24,16 +24,22 @@ def keeping(keep: Policy, average_within_pp: Points | None) -> Policy:
     return keep if average_within_pp is None else keep | KeepMembers(average_within_pp)
 
 
-def say_members(live: LiveSelection, average_within_pp: Points | None, folder: Path | None) -> None:
+def say_members(
+    live: LiveSelection, average_within_pp: Points | None, folder: Path, *, of_keras: bool = False
+) -> None:
     """Say at the end of a training which checkpoints are averaged, and how to deploy that."""
-    if average_within_pp is not None and (sentence := described(live, average_within_pp, folder)):
+    if average_within_pp is None:
+        return
+    if sentence := described(live, average_within_pp, folder, of_keras=of_keras):
         print(sentence, file=sys.stderr)
 
 
-def described(live: LiveSelection, within_pp: Points, folder: Path | None) -> str:
-    """The members of the average, and the command that deploys it; "" if there are none.
+def described(
+    live: LiveSelection, within_pp: Points, folder: Path, *, of_keras: bool = False
+) -> str:
+    """The members of the average, and what makes it; "" if there are none.
 
-    Without a folder there is no command: ``deploy`` reads weights of PyTorch alone.
+    ``deploy`` reads weights of PyTorch alone, so for Keras it is a function.
     """
     steps = live.members(delta_pp=within_pp)
     if not steps:
@@ -42,13 +48,19 @@ def described(live: LiveSelection, within_pp: Points, folder: Path | None) -> st
         f"checkwise: {counted(len(steps), 'checkpoint')} for an average: "
         f"{'step' if len(steps) == 1 else 'steps'} {listed([str(step) for step in steps])}."
     )
-    if folder is None:
-        return named
+    if of_keras:
+        call = f"load_chosen({str(folder)!r}, average_within_pp={_text(within_pp)})"
+        return f"{named} Load it with checkwise.integrations.keras.{call}."
     delta = "" if tolerance(within_pp) == tolerance(MEMBERS_DELTA_PP) else _delta(within_pp)
     command = f"checkwise deploy {shlex.quote(str(folder))} --average probabilities{delta} -o MODEL"
     return f"{named} Deploy it with `{command}`, or with `--average weights`."
 
 
 def _delta(within_pp: Points) -> str:
-    shown = within_pp if isinstance(within_pp, str | Decimal | Fraction) else repr(within_pp)
-    return f" --delta-pp {shown}"
+    return f" --delta-pp {_text(within_pp)}"
+
+
+def _text(within_pp: Points) -> str:
+    """The tolerance as it was written."""
+    exact = isinstance(within_pp, str | Decimal | Fraction)
+    return str(within_pp) if exact else repr(within_pp)

@@ -194,10 +194,10 @@ class CheckpointFolder:
         within = {} if self._within_pp is None else {"delta_pp": self._within_pp}
         return () if self._live is None else self._live.members(k, **within)
 
-    def say_members(self, *, deployable: bool = True) -> None:
+    def say_members(self, *, of_keras: bool = False) -> None:
         """Say at the end of a training which checkpoints are averaged, if they were kept."""
         if self._live is not None:
-            say_members(self._live, self._within_pp, self._folder if deployable else None)
+            say_members(self._live, self._within_pp, self._folder, of_keras=of_keras)
 
     def newest_file(self, folder: Path) -> Path | None:
         """The newest checkpoint in a folder, by its link; None if there is none."""

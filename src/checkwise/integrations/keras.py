@@ -236,7 +236,7 @@ class ReliabilityCheckpoint(Callback):  # type: ignore[misc, unused-ignore]
         self._reached = (ref(self.model), self._step())
         self.model._initial_epoch = None
         report_to(self._tracker, self.selection)
-        self._checkpoints.say_members(deployable=False)
+        self._checkpoints.say_members(of_keras=True)
         self._checkpoints.close()
 
     def _open(self, *, newest: bool) -> tuple[Path | None, Plan]:
