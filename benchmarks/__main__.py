@@ -12,6 +12,7 @@ NAMES = (
     "metrics",
     "selection",
     "stability",
+    "live_predictions",
     "pruning",
     "loading",
     "event_files",

@@ -22,6 +22,7 @@ DELTA_PP = 2
 WORKER_DIES, DRIVER_DIES = 300, 400
 REPORTS, WAITING = "reports", "waiting"
 PATIENCE_SECONDS = 600
+PREDICTIONS = "predictions"
 
 
 def train(config: dict[str, Any]) -> None:
@@ -42,7 +43,7 @@ def train(config: dict[str, Any]) -> None:
     for step, weight in weights():
         if step < _saved_step():
             continue
-        validation = Validation(loaders)
+        validation = Validation(loaders, predictions=folder / PREDICTIONS)
         for name, loader in loaders.items():
             for x, y in loader:
                 validation.update(name, x @ torch.tensor(weight), y)
@@ -140,7 +141,8 @@ def main(folder: Path, workers: int) -> None:
         ),
     )
     result = trainer.fit()
-    chosen = choose(result, "ac-nc", delta_pp=DELTA_PP)
+    kept = folder / PREDICTIONS
+    chosen = choose(result, "ac-nc", delta_pp=DELTA_PP, predictions=kept, calibrator="ts-soften")
     run = chosen.trajectory
     facts = {
         "checkpoints": len(result.best_checkpoints),
@@ -151,6 +153,7 @@ def main(folder: Path, workers: int) -> None:
         "counts": [] if run.counts is None else run.counts.tolist(),
         "diverged": run.diverged.tolist(),
         "feasible": list(chosen.feasible_steps),
+        "share": {str(step): share for step, share in chosen.stability(200).share.items()},
     }
     print(json.dumps(facts))
     ray.shutdown()

@@ -20,6 +20,7 @@ import checkwise as cw
 from tests.engines.ray_training import (
     DELTA_PP,
     DRIVER_DIES,
+    PREDICTIONS,
     REPORTS,
     SIZES,
     examples,
@@ -27,6 +28,7 @@ from tests.engines.ray_training import (
     wait_for,
     weights,
 )
+from tests.integrations.selections import check_calibrator, check_predictions
 from tests.requirements import requires
 
 pytestmark = requires("ray", find_spec("ray") is not None, "ray is not installed")
@@ -47,13 +49,17 @@ def start(folder: Path) -> subprocess.Popen[str]:
     )
 
 
-def offline() -> cw.Selection:
-    """What `select` chooses from the predictions of every step."""
+def all_outputs() -> dict[int, dict[str, Any]]:
+    """The predictions of every step."""
     sets = {name: examples(n, ord(name)) for name, n in SIZES.items()}
-    outputs: Any = {
+    return {
         step: {name: (x @ weight, y) for name, (x, y) in sets.items()} for step, weight in weights()
     }
-    return cw.select(cw.Trajectory.from_predictions(outputs), "ac-nc", delta_pp=DELTA_PP)
+
+
+def offline() -> cw.Selection:
+    """What `select` chooses from them."""
+    return cw.select(cw.Trajectory.from_predictions(all_outputs()), "ac-nc", delta_pp=DELTA_PP)
 
 
 def test_a_killed_worker_and_a_killed_driver_change_nothing(tmp_path: Path) -> None:
@@ -83,6 +89,13 @@ def test_a_killed_worker_and_a_killed_driver_change_nothing(tmp_path: Path) -> N
     assert facts["feasible"] == list(expected.feasible_steps)
     saved = np.load(Path(facts["path"], "weight.npy"))
     np.testing.assert_array_equal(saved, dict(weights())[expected.step])
+
+    outputs = {step: sets for step, sets in all_outputs().items() if step != DRIVER_DIES}
+    kept = tmp_path / PREDICTIONS
+    check_predictions(kept, outputs, beside=("calibrator.json",))
+    check_calibrator(kept / "calibrator.json", outputs, expected.step)
+    shares = expected.stability(200).share
+    assert facts["share"] == {str(step): share for step, share in shares.items()}
 
     read = cw.select(cw.load(tmp_path / "run"), "ac-nc", delta_pp=DELTA_PP)
     assert (read.step, read.path) == (expected.step, facts["path"])

@@ -79,7 +79,7 @@ def train_in(folder: Path) -> None:
         dirpath=folder / "checkpoints",
         kind="logits",
         resume=True,
-        predictions=True,
+        calibrator="ts-soften",
     )
     fit(network(rate=2.0), Watch(sets, folder / "seen"), callback, epochs=16)
     (folder / "done").write_text(callback.best_model_path)

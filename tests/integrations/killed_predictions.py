@@ -6,23 +6,23 @@ tests.integrations.killed_predictions FOLDER``. It prints how often it was kille
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
-from typing import Any
 
 import checkwise as cw
 from tests.killing import die_at
 from tests.selection.example_runs import outputs
 
 OPERATIONS = ("fsync", "rename", "unlink", "rmdir", "pwrite", "mkdir", "open", "replace")
-MADE = outputs(0, steps=4, sizes=(12, 9))
+MADE = outputs(0, steps=3, sizes=(12, 9))
 
 
-def train(folder: Path, **options: Any) -> None:
+def train(folder: Path) -> None:
     """Go on after the last record, and once replace a record."""
     journal = folder / "checkwise.jsonl"
-    with cw.LiveSelector(journal=journal, predictions=True, **options) as live:
+    with cw.LiveSelector(journal=journal, calibrator="ts-soften") as live:
         for step, domains in MADE.items():
             if step not in live.steps:
                 live.add(step, domains)
@@ -60,6 +60,12 @@ def check(folder: Path) -> None:
         assert sorted(file.name for file in place.iterdir()) == ["d0.npz", "d1.npz"]
 
 
+def calibrator(folder: Path) -> dict[str, object]:
+    """All of it but for where the run is."""
+    record = json.loads((folder / "calibrator.json").read_text())
+    return {name: value for name, value in record.items() if name != "run"}
+
+
 def main(root: Path) -> None:
     once = root / "once"
     once.mkdir()
@@ -79,6 +85,7 @@ def main(root: Path) -> None:
         assert cw.select(cw.load(folder)).digest == expected.digest
         for file in once.glob("predictions/*/*.npz"):
             assert (folder / file.relative_to(once)).read_bytes() == file.read_bytes()
+        assert calibrator(folder) == calibrator(once)
     print(kills)
 
 

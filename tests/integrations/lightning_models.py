@@ -117,7 +117,7 @@ def train_in(folder: Path) -> None:
         delta_pp=2,
         domains=["a", "b"],
         dirpath=folder / "checkpoints",
-        predictions=True,
+        calibrator="ts-soften",
     )
     running = trainer(folder, callback, max_epochs=8, val_check_interval=2)
     module = Classifier(seen=folder / "seen", rate=2.0)

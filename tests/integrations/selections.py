@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -43,9 +44,12 @@ def selection(folder: Path | None = None, **options: Any) -> cw.Selection:
     return chosen
 
 
-def check_predictions(folder: Path, outputs: Mapping[int, Mapping[str, Any]]) -> None:
+def check_predictions(
+    folder: Path, outputs: Mapping[int, Mapping[str, Any]], beside: tuple[str, ...] = ()
+) -> None:
     """The folder holds these outputs, in half precision, and nothing else."""
-    assert {place.name for place in folder.iterdir()} == {f"step-{step:06d}" for step in outputs}
+    there = {place.name for place in folder.iterdir()}
+    assert there == {*beside, *(f"step-{step:06d}" for step in outputs)}
     for step, domains in outputs.items():
         place = folder / f"step-{step:06d}"
         assert {file.stem for file in place.iterdir()} == set(domains)
@@ -55,4 +59,11 @@ def check_predictions(folder: Path, outputs: Mapping[int, Mapping[str, Any]]) ->
             assert np.array_equal(saved["logits"], np.asarray(logits).astype(np.float16))
             assert np.array_equal(saved["labels"], labels)
             assert np.array_equal(saved["correct"], full.correct)
-            assert np.array_equal(saved["nll"], full.nll)
+            assert np.allclose(saved["nll"], full.nll, rtol=0, atol=1e-12)
+
+
+def check_calibrator(file: Path, outputs: Mapping[int, Mapping[str, Any]], step: int) -> None:
+    """The file holds ts-soften, fitted to the outputs of a step in half precision."""
+    record = json.loads(file.read_text())
+    half = {name: (np.asarray(z).astype(np.float16), y) for name, (z, y) in outputs[step].items()}
+    assert record == {**record, **cw.calibrators.fit(half, "ts-soften").to_dict(), "step": step}

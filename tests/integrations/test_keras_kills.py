@@ -16,7 +16,7 @@ available("keras")
 
 from tests.integrations.keras_models import step_of
 from tests.integrations.kills import selector
-from tests.integrations.selections import check_predictions
+from tests.integrations.selections import check_calibrator, check_predictions
 
 ROOT = Path(__file__).parents[2]
 KILLS = 8
@@ -47,6 +47,7 @@ def test_the_choice_survives_every_kill(tmp_path: Path) -> None:
     }
     offline = cw.select(cw.Trajectory.from_predictions(outputs), "ac-nc", delta_pp=2)
     check_predictions(checkpoints / "predictions", outputs)
+    check_calibrator(checkpoints / "calibrator.json", outputs, offline.step)
     assert live.steps == tuple(range(4, 65, 4))
     assert live.choice == offline.step
     assert step_of(Path((tmp_path / "done").read_text())) == offline.step

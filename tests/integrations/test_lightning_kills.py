@@ -17,7 +17,7 @@ available("lightning")
 import torch
 
 from tests.integrations.kills import selector
-from tests.integrations.selections import check_predictions
+from tests.integrations.selections import check_calibrator, check_predictions
 
 ROOT = Path(__file__).parents[2]
 KILLS = 12
@@ -48,6 +48,7 @@ def test_the_choice_survives_every_kill(tmp_path: Path) -> None:
     }
     offline = cw.select(cw.Trajectory.from_predictions(outputs), "ac-nc", delta_pp=2)
     check_predictions(checkpoints / "predictions", outputs)
+    check_calibrator(checkpoints / "calibrator.json", outputs, offline.step)
     assert len(live.steps) == 16
     assert live.choice == offline.step
     best = Path((tmp_path / "done").read_text())

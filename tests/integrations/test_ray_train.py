@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import checkwise as cw
-from tests.integrations.selections import predictions
+from tests.integrations.selections import check_calibrator, check_predictions, predictions
 from tests.requirements import available
 
 available("ray", "torch")
@@ -28,11 +28,11 @@ def result(*metrics: dict[str, Any], name: str = "c{}") -> Any:
     return SimpleNamespace(best_checkpoints=pairs)
 
 
-def reports() -> list[dict[str, Any]]:
+def reports(kept: Path | None = None) -> list[dict[str, Any]]:
     """What one worker reports of the steps, in batches of seven."""
     reported = []
     for step, sets in predictions(diverging=300).items():
-        validation = Validation(dict.fromkeys(sets))
+        validation = Validation(dict.fromkeys(sets), predictions=kept)
         for name, (logits, labels) in sets.items():
             for first in range(0, len(labels), 7):
                 part = slice(first, first + 7)
@@ -92,6 +92,35 @@ def test_a_step_that_was_reported_again_counts_once_and_the_last_counts(
 def test_results_that_cannot_be_chosen_from_are_refused(given: Any, message: str) -> None:
     with pytest.raises(cw.InputError, match=message):
         choose(given)
+
+
+def test_kept_predictions_say_how_sure_and_are_calibrated(tmp_path: Path) -> None:
+    kept = tmp_path / "predictions"
+    made = result(*reports(kept))
+    outputs = predictions(diverging=300)
+    run = cw.Trajectory.from_predictions(outputs)
+    for options in ({"delta_pp": 2}, {"tolerance": "paired"}):
+        offline = cw.select(run, "ac-nc", **options)
+        chosen = choose(made, "ac-nc", predictions=kept, calibrator="ts-soften", **options)
+        assert (chosen.step, chosen.feasible_steps) == (offline.step, offline.feasible_steps)
+        assert chosen.stability(200).share == offline.stability(200).share
+        assert chosen.guarantee().paired == offline.guarantee().paired
+        finite = {step: sets for step, sets in outputs.items() if step != 300}
+        check_predictions(kept, finite, beside=("calibrator.json",))
+        check_calibrator(kept / "calibrator.json", outputs, chosen.step)
+        assert "Calibrated: ts-soften" in chosen.explain()
+    with pytest.raises(cw.InputError, match="metrics alone"):
+        choose(made, "ac-nc", tolerance="paired")
+
+
+def test_predictions_that_are_not_there_are_refused(tmp_path: Path) -> None:
+    one = result({"checkwise/step": 1.0, "checkwise/a/n": 4, "checkwise/a/accuracy": 0.5})
+    with pytest.raises(cw.InputError, match="pass predictions=, the folder"):
+        choose(one, "source-acc", calibrator="ts")
+    with pytest.raises(cw.InputError, match="Expected the folder in which Validation kept"):
+        choose(one, "source-acc", predictions=tmp_path / "none")
+    with pytest.raises(cw.InputError, match="a folder that the workers and the driver see"):
+        Validation({"a": None}, predictions="s3://bucket/predictions")
 
 
 def test_wrong_arguments_in_a_worker_are_refused() -> None:

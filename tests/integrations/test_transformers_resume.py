@@ -22,7 +22,7 @@ from transformers import TrainerCallback
 
 from checkwise.integrations.transformers import ReliabilityCallback
 from tests.integrations import transformers_ranks
-from tests.integrations.selections import check_predictions
+from tests.integrations.selections import check_calibrator, check_predictions
 from tests.integrations.transformers_kills import DELTA_PP, SETS
 from tests.integrations.transformers_runs import (
     arguments,
@@ -67,6 +67,7 @@ def test_killed_at_random_instants(tmp_path: Path) -> None:
         assert ended["best"] == str(folder / f"checkpoint-{chosen.step}")
         assert set(steps_on_disk(folder)) == {*chosen.feasible_steps, 20}
         check_predictions(folder / "predictions", outputs)
+        check_calibrator(folder / "calibrator.json", outputs, chosen.step)
 
 
 def test_two_processes_choose_as_one(tmp_path: Path) -> None:
@@ -91,6 +92,7 @@ def test_two_processes_choose_as_one(tmp_path: Path) -> None:
             sets = outputs_of(table, labels, every=1, sets=transformers_ranks.TWO)
             done = {step: outputs for step, outputs in sets.items() if step <= 10}
             check_predictions(folder / mode / "predictions", done)
+            check_calibrator(folder / mode / "calibrator.json", done, alone["choice"])
         assert len(alone["metrics"]) == 20
         # Sums of other batches are rounded differently.
         tolerance = 1e-12 if mode.startswith("streamed") else 0

@@ -35,7 +35,7 @@ DELTA_PP = 4
 
 def train(folder: Path) -> None:
     """Train from the newest checkpoint, if there is one, and say what was chosen."""
-    callback = ReliabilityCallback(delta_pp=DELTA_PP, predictions=True)
+    callback = ReliabilityCallback(delta_pp=DELTA_PP, calibrator="ts-soften")
     table, labels = known_script()
     trainer = scripted_trainer(
         arguments(folder, steps=20, every=1),

@@ -28,7 +28,7 @@ def train(folder: Path, mode: str, steps: int, *, resume: bool = False) -> None:
     """Train on 17 and 24 examples, of which two processes with batches of 4 have uneven shares."""
     table, labels = known_script()
     paired: Any = {"tolerance": "paired", "alpha": 0.5} if mode.endswith("-paired") else {}
-    callback = ReliabilityCallback(delta_pp=4, predictions=True, **paired)
+    callback = ReliabilityCallback(delta_pp=4, calibrator="ts-soften", **paired)
     backend = "gloo" if "RANK" in os.environ else None
     changes = {"batch_eval_metrics": mode.startswith("streamed"), "ddp_backend": backend}
     args = arguments(folder / mode, steps=steps, every=1, **changes)

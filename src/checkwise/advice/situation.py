@@ -147,11 +147,9 @@ def _kind(path: Path) -> Kind:
 
 
 def _logits(kind: Kind, path: Path, chosen: Selection, weights: bool) -> Logits:
-    if kind == "predictions":
-        domains = chosen.trajectory.domains
-        return "saved" if predictions_folder.holds_logits(path, chosen.step, domains) else "none"
-    if kind == "log or table":
-        return "none"
+    if kind != "own run":
+        examples = chosen.trajectory.examples
+        return "saved" if examples is not None and examples.has_logits else "none"
     if saved_at(path, [chosen.step]):
         return "saved"
     if not weights or not finished(path) or not is_cohort(path.absolute().parents[1]):

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from checkwise import __version__
-from checkwise.calibrators.calibrator import SCHEMA, Fitted
-from checkwise.calibrators.cross_fit import Change
+from checkwise.calibrators.calibrator import SCHEMA
+from checkwise.calibrators.examples import Logits
 from checkwise.calibrators.registry import DEFAULT, calibrators, get_calibrator
 from checkwise.cli import printing
 from checkwise.cli.input_options import InputOptions
@@ -22,11 +21,12 @@ from checkwise.cli.rule_options import RuleName, RuleOptions
 from checkwise.errors import InputError
 from checkwise.metrics import METRICS
 from checkwise.readers import predictions_folder
+from checkwise.readers.live_journal import journal_at
 from checkwise.records.examples import groups_of
-from checkwise.selection import select
-from checkwise.selection.set_as import plain
+from checkwise.selection import Selection, select
+from checkwise.selection.calibrated import done, folds, trust
 from checkwise.store.atomic_write import write_text
-from checkwise.text import counted, number
+from checkwise.text import number
 
 if TYPE_CHECKING:
     from checkwise.study.recalibration import Calibrated
@@ -73,7 +73,7 @@ def command(
 
     Needs runs trained with logits = "source" or "all" (held-out domains are shown with "all"), or
     the weights of the chosen checkpoint and the data, from which logits are then made again. Of a
-    predictions folder only the validation sets are read.
+    predictions folder, and of a journal with predictions, only the validation sets are read.
     """
     from checkwise.study.imported import importable
     from checkwise.study.recalibration import calibrate_all, calibrate_selection
@@ -87,15 +87,15 @@ def command(
     choosing = {**options.weighting, **options.params}
     how: dict[str, Any] = {"calibrator": calibrator, "force": force}
     calibrated: tuple[Calibrated, ...]
-    if predictions_folder.recognises(path):
+    if predictions_folder.recognises(path) or journal_at(path) is not None:
         if oracle:
             raise InputError(
-                f"Expected --oracle with a run or cohort, but {path} is a predictions folder, of "
-                "which held-out domains are not read: leave it out."
+                f"Expected --oracle with a run or cohort, but {path} is a predictions folder or a "
+                "journal, of which held-out domains are not read: leave it out."
             )
         (run,) = inputs.load_runs(path, rule, options).values()
         selection = select(run, rule, **choosing)
-        source = predictions_folder.logits_at(path, selection.step, run.domains)
+        source = _source(path, selection)
         how["groups"] = groups_of(run)
         calibrated = (calibrate_selection(selection, source, name=str(path), **how),)
     else:
@@ -118,30 +118,25 @@ def command(
         printing.console().print(f"What was fitted is in {out}.")
 
 
+def _source(path: Path, selection: Selection) -> Logits:
+    """The source-validation logits of the choice, as a predictions folder or a journal has them."""
+    run = selection.trajectory
+    if predictions_folder.recognises(path):
+        return predictions_folder.logits_at(path, selection.step, run.domains)
+    if run.examples is None or not run.examples.has_logits:
+        raise InputError(
+            f"Expected the predictions of the choice, but {path} has none: train with "
+            "predictions=True, or evaluate the checkpoints with `checkwise predict`."
+        )
+    return run.examples.logits(selection.step)
+
+
 def fitted(calibrated: Sequence[Calibrated]) -> dict[str, Any]:
     """What is needed to apply the calibration and to know what it rests on."""
     if len(calibrated) == 1:
-        return _fitted(calibrated[0])
-    return {"schema": SCHEMA, "runs": [_fitted(run) for run in calibrated]}
-
-
-def _fitted(run: Calibrated) -> dict[str, Any]:
-    selection, calibration = run.selection, run.calibration
-    return {
-        **calibration.to_dict(),
-        "checkwise": __version__,
-        "temperature": calibration.temperature,
-        "cross_fitted_change": run.change.as_dict(),
-        "run": run.name,
-        "key": selection.run and selection.run.as_dict(),
-        "step": selection.step,
-        "weights": selection.path,
-        "rule": selection.rule,
-        "rule_reason": selection.reason or None,
-        "rule_params": {name: plain(value) for name, value in selection.params.items()},
-        "fitted_on": {name: {"n": n, "errors": errors} for name, (n, errors) in run.sizes.items()},
-        "digests": {"trajectory": selection.digest, "logits": run.digest},
-    }
+        return calibrated[0].choice.record(calibrated[0].selection, calibrated[0].name)
+    runs = [run.choice.record(run.selection, run.name) for run in calibrated]
+    return {"schema": SCHEMA, "runs": runs}
 
 
 def record(calibrated: Sequence[Calibrated]) -> dict[str, Any]:
@@ -211,36 +206,12 @@ def _present(calibrated: Sequence[Calibrated]) -> None:
 
 
 def _one(run: Calibrated) -> list[str]:
-    """The state, its conditions, and what to expect on other examples."""
-    calibration, change = run.calibration, run.change
-    interval = f"[{number(change.low, 4, signed=True)}, {number(change.high, 4, signed=True)}]"
+    """What was chosen and fitted, how far to trust it, and what to expect on other examples."""
+    calibration = run.calibration
     return [
-        f"{run.name}: {run.selection.rule} chose step {run.selection.step}. {_done(calibration)}",
-        f"State: {calibration.state} ({counted(calibration.errors, 'error')} among "
-        f"{counted(calibration.n, 'validation example')}).",
-        *calibration.conditions,
-        f"On examples it was not fitted on ({_folds(change)}), {calibration.name} changes the NLL "
-        f"by {number(change.mean, 4, signed=True)} {interval}: the mean over "
-        f"{counted(change.n, 'example')} with its {change.level:.0%} interval{_over(change)}.",
+        f"{run.name}: {run.selection.rule} chose step {run.selection.step}. {done(calibration)}",
+        *trust(calibration, run.change),
     ]
-
-
-def _folds(change: Change) -> str:
-    return "5 folds" if change.groups is None else "5 folds of whole groups"
-
-
-def _over(change: Change) -> str:
-    return "" if change.groups is None else f" over {counted(change.groups, 'group')}"
-
-
-def _done(calibration: Fitted) -> str:
-    """What is applied, in a sentence."""
-    if calibration.params is None:
-        return f"{calibration.name} changes nothing."
-    if calibration.temperature is None:
-        return f"{calibration.name} is fitted."
-    verdict = "" if calibration.temperature != 1 else ", which changes nothing"
-    return f"{calibration.name}: T = {calibration.temperature:.4f}{verdict}."
 
 
 def _many(calibrated: Sequence[Calibrated], rule: str) -> list[str]:
@@ -259,7 +230,7 @@ def _many(calibrated: Sequence[Calibrated], rule: str) -> list[str]:
     return [
         f"{len(calibrated)} runs, {rule}, {name}{span}.",
         f"States: {', '.join(f'{count} {state}' for state, count in states.items())}.",
-        f"On examples it was not fitted on ({_folds(calibrated[0].change)}), the NLL changes by "
+        f"On examples it was not fitted on ({folds(calibrated[0].change)}), the NLL changes by "
         f"{number(mean, 4, signed=True)} in the mean; it falls in {falls} of {len(calibrated)} "
         "runs (--json has an interval for each).",
         *notes[:SHOWN],

@@ -11,7 +11,9 @@ import sys
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
+from checkwise.calibrators.registry import DEFAULT
 from checkwise.selection.live import LiveSelection
 from checkwise.selection.members import MEMBERS_DELTA_PP
 from checkwise.selection.standing import Points, tolerance
@@ -25,21 +27,33 @@ def keeping(keep: Policy, average_within_pp: Points | None) -> Policy:
 
 
 def say_members(
-    live: LiveSelection, average_within_pp: Points | None, folder: Path, *, of_keras: bool = False
+    live: LiveSelection,
+    average_within_pp: Points | None,
+    folder: Path,
+    *,
+    calibrator: str | None = None,
+    of_keras: bool = False,
 ) -> None:
     """Say at the end of a training which checkpoints are averaged, and how to deploy that."""
     if average_within_pp is None:
         return
-    if sentence := described(live, average_within_pp, folder, of_keras=of_keras):
+    how: dict[str, Any] = {"calibrator": calibrator, "of_keras": of_keras}
+    if sentence := described(live, average_within_pp, folder, **how):
         print(sentence, file=sys.stderr)
 
 
 def described(
-    live: LiveSelection, within_pp: Points, folder: Path, *, of_keras: bool = False
+    live: LiveSelection,
+    within_pp: Points,
+    folder: Path,
+    *,
+    calibrator: str | None = None,
+    of_keras: bool = False,
 ) -> str:
     """The members of the average, and what makes it; "" if there are none.
 
-    ``deploy`` reads weights of PyTorch alone, so for Keras it is a function.
+    ``deploy`` reads weights of PyTorch alone, so for Keras it is a function. ``deploy`` fits the
+    calibrator to the average's own logits: that of one checkpoint would not do for it.
     """
     steps = live.members(delta_pp=within_pp)
     if not steps:
@@ -52,7 +66,9 @@ def described(
         call = f"load_chosen({str(folder)!r}, average_within_pp={_text(within_pp)})"
         return f"{named} Load it with checkwise.integrations.keras.{call}."
     delta = "" if tolerance(within_pp) == tolerance(MEMBERS_DELTA_PP) else _delta(within_pp)
-    command = f"checkwise deploy {shlex.quote(str(folder))} --average probabilities{delta} -o MODEL"
+    other = "" if calibrator in (None, DEFAULT) else f" --calibrator {calibrator}"
+    place = shlex.quote(str(folder))
+    command = f"checkwise deploy {place} --average probabilities{delta}{other} -o MODEL"
     return f"{named} Deploy it with `{command}`, or with `--average weights`."
 
 

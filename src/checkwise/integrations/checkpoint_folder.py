@@ -17,7 +17,7 @@ from typing import Any
 
 from checkwise.errors import InputError
 from checkwise.integrations.average_members import keeping, say_members
-from checkwise.integrations.live import LiveSelector, predictions_folder
+from checkwise.integrations.live import LiveSelector, keeps_logits
 from checkwise.integrations.saving import JOURNAL, LAST, Place, clean_up, last_link, point
 from checkwise.integrations.tracked_metrics import PREFIX, measured
 from checkwise.selection.live import LiveSelection
@@ -105,7 +105,7 @@ class CheckpointFolder:
         options: those of ``LiveSelector``.
         average_within_pp: also keep the members of an average, all within this many points of the
             best accuracy.
-        predictions: as for ``LiveSelector``.
+        predictions, calibrator: as for ``LiveSelector``.
         last: the name of the link to the newest checkpoint.
         go_on: how a user goes on with a training, in a few words.
     """
@@ -118,14 +118,15 @@ class CheckpointFolder:
         *,
         average_within_pp: Points | None = None,
         predictions: bool | str | os.PathLike[str] = False,
+        calibrator: str | None = None,
         last: str = LAST,
         go_on: str = 'use fit(…, ckpt_path="last")',
     ) -> None:
         self._last, self._go_on = last, go_on
         # A wrong name or parameter is refused before any training.
         self.needs_examples = LiveSelector(rule, **options).needs_examples
-        self.needs_logits = predictions_folder(predictions, JOURNAL) is not None
-        self._predictions = predictions
+        self.needs_logits = keeps_logits(predictions, calibrator)
+        self._keeping: dict[str, Any] = {"predictions": predictions, "calibrator": calibrator}
         self._rule, self._options = rule, dict(options)
         self._also = keeping(also or AnyOf(()), average_within_pp)
         self._within_pp = average_within_pp
@@ -197,7 +198,8 @@ class CheckpointFolder:
     def say_members(self, *, of_keras: bool = False) -> None:
         """Say at the end of a training which checkpoints are averaged, if they were kept."""
         if self._live is not None:
-            say_members(self._live, self._within_pp, self._folder, of_keras=of_keras)
+            how = {"calibrator": self._keeping["calibrator"], "of_keras": of_keras}
+            say_members(self._live, self._within_pp, self._folder, **how)
 
     def newest_file(self, folder: Path) -> Path | None:
         """The newest checkpoint in a folder, by its link; None if there is none."""
@@ -274,7 +276,7 @@ class CheckpointFolder:
         return LiveSelector(
             self._rule,
             journal=self._folder / JOURNAL,
-            predictions=self._predictions,
+            **self._keeping,
             **self._options,
         )
 

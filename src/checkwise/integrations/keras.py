@@ -85,6 +85,8 @@ class ReliabilityCheckpoint(Callback):  # type: ignore[misc, unused-ignore]
         predictions: keep the logits of validation (of probabilities their logarithms), so that how
             sure the choice is can be said, and a calibrator fitted: True for a folder
             ``predictions`` beside the checkpoints, or name one. ``checkwise select`` reads it.
+        calibrator: fit this calibrator, as "ts-soften", to the predictions of the choice, and keep
+            it in ``calibrator.json`` beside the checkpoints. It keeps predictions, too.
         tracker: where the selection is logged when training ends, as ``MlflowLog``.
         bins, bandwidth: settings of the calibration errors.
         params: the rule's parameters and options of ``LiveSelector``: ``delta_pp``, ``q``,
@@ -106,6 +108,7 @@ class ReliabilityCheckpoint(Callback):  # type: ignore[misc, unused-ignore]
         keep: Policy | None = None,
         average_within_pp: Points | None = None,
         predictions: bool | str | os.PathLike[str] = False,
+        calibrator: str | None = None,
         tracker: Tracker | None = None,
         bins: int = BINS,
         bandwidth: float = BANDWIDTH,
@@ -131,6 +134,7 @@ class ReliabilityCheckpoint(Callback):  # type: ignore[misc, unused-ignore]
             {"bins": bins, "bandwidth": bandwidth, **params},
             average_within_pp=average_within_pp,
             predictions=predictions,
+            calibrator=calibrator,
             last=f"last{self._suffix}",
             go_on="pass resume=True",
         )

@@ -65,6 +65,8 @@ class ReliabilityCheckpoint(ModelCheckpoint):
         predictions: keep the logits of validation, so that how sure the choice is can be said, and
             a calibrator fitted: True for a folder ``predictions`` beside the checkpoints, or name
             one. ``checkwise select`` reads it.
+        calibrator: fit this calibrator, as "ts-soften", to the predictions of the choice, and keep
+            it in ``calibrator.json`` beside the checkpoints. It keeps predictions, too.
         partial: record validations that ``limit_val_batches`` cuts short too. They have to see the
             same examples each time.
         tracker: where the selection is logged when training ends, as ``MlflowLog``.
@@ -96,6 +98,7 @@ class ReliabilityCheckpoint(ModelCheckpoint):
         keep: Policy | None = None,
         average_within_pp: Points | None = None,
         predictions: bool | str | os.PathLike[str] = False,
+        calibrator: str | None = None,
         partial: bool = False,
         tracker: Tracker | None = None,
         save_weights_only: bool = False,
@@ -136,6 +139,7 @@ class ReliabilityCheckpoint(ModelCheckpoint):
             {"bins": bins, "bandwidth": bandwidth, **params},
             average_within_pp=average_within_pp,
             predictions=predictions,
+            calibrator=calibrator,
         )
         self._sums: list[ValidationSums | None] = []  # None for a set that is held out
         self._outcome: Outcome | None = None

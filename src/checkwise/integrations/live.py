@@ -6,9 +6,11 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Self
 
+from checkwise.calibrators.registry import get_calibrator
 from checkwise.errors import InputError
+from checkwise.integrations.choice_calibrator import ChoiceCalibrator
 from checkwise.metrics.settings import BANDWIDTH, BINS
 from checkwise.readers.kept_predictions import with_kept
 from checkwise.records import Trajectory
@@ -25,14 +27,13 @@ from checkwise.store.layout import PREDICTIONS
 from checkwise.store.live_history import LiveHistory
 from checkwise.store.live_journal import (
     LiveJournal,
+    beside,
     read_live_journal,
     settings_of,
 )
 from checkwise.store.pruning import Pruning, plan_pruning
 from checkwise.store.retention import KeepFeasible, Policy
 from checkwise.text import shown
-
-OWN_STEM: Final = "checkwise"  # of the journals that callbacks write
 
 
 class LiveSelector(LiveSelection):
@@ -55,6 +56,9 @@ class LiveSelector(LiveSelection):
             correctness and NLL from full precision: a predictions folder that ``select`` reads.
             True is the folder ``predictions`` beside the journal; or name one. ``add`` then needs
             ``(logits, labels)``, or the result of an ``Accumulator(…, logits=True)``.
+        calibrator: fit this calibrator, as "ts-soften", to the predictions of the choice, and keep
+            it in ``calibrator.json`` beside the journal; ``selection.calibration`` has it too. It
+            needs predictions, and keeps them.
 
     Example:
         >>> import numpy as np
@@ -73,6 +77,7 @@ class LiveSelector(LiveSelection):
         journal: str | os.PathLike[str] | None = None,
         read_only: bool = False,
         predictions: bool | str | os.PathLike[str] = False,
+        calibrator: str | None = None,
         bins: int = BINS,
         bandwidth: float = BANDWIDTH,
         held_out: str | Iterable[str] | None = None,
@@ -103,7 +108,8 @@ class LiveSelector(LiveSelection):
         )
         self._journal: LiveJournal | None = None
         self._history = LiveHistory(Path())
-        folder = predictions_folder(predictions, journal)
+        self._calibrator = ChoiceCalibrator.of(calibrator, journal, read_only=read_only)
+        folder = predictions_folder(predictions or calibrator is not None, journal)
         self._recorder.keeps_logits = folder is not None and not read_only
         self._recorder.keeps_examples |= self._recorder.keeps_logits
         if journal is not None:
@@ -120,6 +126,7 @@ class LiveSelector(LiveSelection):
         self._refresh()
         if self._journal is not None:
             self._open_predictions(folder)
+            self._calibrate()
 
     def _open_predictions(self, folder: Path | None) -> None:
         """Finish what a killed process left undone, or begin a folder."""
@@ -154,17 +161,21 @@ class LiveSelector(LiveSelection):
 
     def _put(self, record: CheckpointRecord) -> None:
         named = {d: g for d, g in self._recorder.groups.items() if d not in self._history.groups}
-        if named and not self._kind.fixed:
+        if named and self._recorder.keeps_examples:
             self._note({"groups": {domain: packed_numbers(g) for domain, g in named.items()}})
         slim = self._slim(record)
         kept = self._kept if self._recorder.keeps_logits else None
-        if kept is None:
-            self._note(slim.as_dict())
-            return
-        if not record.diverged:
+        if kept is not None and not record.diverged:
             kept.write(slim, record, self._recorder.groups)
         self._note(slim.as_dict())
-        kept.place(slim)
+        if kept is not None:
+            kept.place(slim)
+        self._calibrate()
+
+    def _calibrate(self) -> None:
+        """Let ``calibrator.json`` be that of the choice."""
+        if self._calibrator is not None and self._journal is not None:
+            self._calibrator.write(self.selection)
 
     def _note(self, line: Mapping[str, Any]) -> None:
         """Write a line, then take it into account: what is not in the journal did not happen."""
@@ -194,6 +205,7 @@ class LiveSelector(LiveSelection):
         if self._journal is not None and place.resolve() == self._journal.path.resolve():
             raise InputError(f"Expected a checkpoint, but {place} is the journal: name another.")
         self._note({"step": number, "saved": _relative(place, self._history.folder)})
+        self._calibrate()
 
     def resume(self, step: int) -> None:
         """Say that training goes on from the checkpoint of a step; 0 is the start.
@@ -207,6 +219,7 @@ class LiveSelector(LiveSelection):
             self._note({"resumed": number})
             if self._journal is not None and self._kept is not None:
                 self._kept.tidy(self._history.records)
+            self._calibrate()
 
     @property
     def checkpoints(self) -> Mapping[int, Path]:
@@ -257,7 +270,11 @@ class LiveSelector(LiveSelection):
         if chosen is None or kept is None:
             return chosen
         run = with_kept(chosen.trajectory, kept, self._history.records)
-        return replace(chosen, trajectory=run)
+        chosen = replace(chosen, trajectory=run)
+        if self._calibrator is None:
+            return chosen
+        history = self._history
+        return self._calibrator.calibrated(chosen, kept, history.records, history.groups)
 
     @property
     def trajectory(self) -> Trajectory:
@@ -300,8 +317,16 @@ def predictions_folder(
         )
     if predictions is not True:
         return Path(predictions)
-    stem = Path(journal).stem
-    return Path(journal).with_name(PREDICTIONS if stem == OWN_STEM else f"{stem}-{PREDICTIONS}")
+    return beside(Path(journal), PREDICTIONS)
+
+
+def keeps_logits(
+    predictions: bool | str | os.PathLike[str] = False, calibrator: str | None = None
+) -> bool:
+    """Whether these arguments ask for logits; wrong ones are refused."""
+    if calibrator is not None:
+        get_calibrator(calibrator)
+    return predictions_folder(predictions or calibrator is not None, "a journal") is not None
 
 
 def _relative(path: Path, folder: Path) -> str:

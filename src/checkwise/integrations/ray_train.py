@@ -6,23 +6,34 @@ In a worker ``Validation`` adds up batches and reports; on the driver ``choose``
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import PurePosixPath
+from math import isnan
+from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
+import numpy as np
+
+from checkwise.calibrators.registry import get_calibrator
 from checkwise.errors import InputError
 from checkwise.extras import naming_extras
+from checkwise.integrations.choice_calibrator import CALIBRATOR, ChoiceCalibrator
 from checkwise.integrations.live import LiveSelector
 from checkwise.integrations.processes import gathered
 from checkwise.integrations.tracked_metrics import PREFIX, STEP
 from checkwise.integrations.validation_sums import ValidationSums, merged, own_rows
+from checkwise.metrics.examples import CountedExamples
 from checkwise.metrics.report import NAMES, Report
 from checkwise.metrics.settings import BANDWIDTH, BINS
-from checkwise.records.from_predictions import check_step
+from checkwise.readers.kept_predictions import with_kept
+from checkwise.readers.predictions_file import read_outcomes
+from checkwise.records.from_predictions import Recorder, check_step
 from checkwise.selection.default_rule import DEFAULT_RULE
 from checkwise.selection.result import Selection
+from checkwise.store.kept_predictions import KeptPredictions
+from checkwise.store.layout import file_name
 from checkwise.text import shown
 
 _COUNT: Final = "n"
@@ -36,20 +47,33 @@ class Validation:
     Args:
         loaders: name → the dataloader of this worker, or None where a worker sees rows that no
             other one sees. Rows that a ``DistributedSampler`` repeats are not counted.
+        predictions: a folder to keep the logits of validation in, which all workers and the driver
+            see; the first worker writes it. Pass the same to ``choose``.
         bins, bandwidth: settings of the calibration errors.
     """
 
     def __init__(
-        self, loaders: Mapping[str, Any], *, bins: int = BINS, bandwidth: float = BANDWIDTH
+        self,
+        loaders: Mapping[str, Any],
+        *,
+        predictions: str | os.PathLike[str] | None = None,
+        bins: int = BINS,
+        bandwidth: float = BANDWIDTH,
     ) -> None:
         if not isinstance(loaders, Mapping) or not loaders:
             raise InputError(
                 f"Expected validation sets by name, but got {shown(loaders)}: write "
                 'Validation({"photo": loader}).'
             )
+        self._kept = None if predictions is None else _folder(predictions)
+        self._settings: dict[str, Any] = {"bins": bins, "bandwidth": bandwidth}
         self._sums = {
             name: ValidationSums(
-                name, bins, bandwidth, None if loader is None else own_rows(loader)
+                name,
+                bins,
+                bandwidth,
+                None if loader is None else own_rows(loader),
+                logits=self._kept is not None,
             )
             for name, loader in loaders.items()
         }
@@ -72,13 +96,24 @@ class Validation:
         if _workers() > 1:
             sums = [merged(parts) for parts in zip(*gathered(sums), strict=True)]
         reported = {STEP: float(check_step(step))}
+        entries = {part.name: part.entry() for part in sums}
+        if self._kept is not None and _rank() == 0:
+            self._keep(self._kept, step, entries)
         for part in sums:
-            entry = part.entry()
+            entry = entries[part.name]
             values = {_COUNT: float(part.counted)}
             if isinstance(entry, Report):
                 values |= {_CORRECT: float(entry.correct), **entry.values()}
             reported |= {f"{PREFIX}/{part.name}/{name}": value for name, value in values.items()}
         return reported
+
+    def _keep(self, kept: KeptPredictions, step: int, entries: Mapping[str, Any]) -> None:
+        """Write the predictions of a step, whole; what looks held out is not among them."""
+        recorder = Recorder(**self._settings, keeps_examples=True, keeps_logits=True)
+        record = recorder.measure(step, entries)
+        if not record.diverged:
+            kept.write(record, record, {})
+        kept.place(record)
 
     def report(
         self,
@@ -103,7 +138,14 @@ class Validation:
         ray.train.report(together, checkpoint=checkpoint, **options)
 
 
-def choose(result: Any, rule: str = DEFAULT_RULE, **options: Any) -> Selection:
+def choose(
+    result: Any,
+    rule: str = DEFAULT_RULE,
+    *,
+    predictions: str | os.PathLike[str] | None = None,
+    calibrator: str | None = None,
+    **options: Any,
+) -> Selection:
     """Choose among the checkpoints that a run of Ray Train reported and kept.
 
     A training that goes on after a failure may report a step again: the last report counts.
@@ -111,8 +153,22 @@ def choose(result: Any, rule: str = DEFAULT_RULE, **options: Any) -> Selection:
     Args:
         result: what ``trainer.fit()`` returned.
         rule: a name from ``cw.rules()``.
+        predictions: the folder in which ``Validation`` kept predictions.
+        calibrator: fit this calibrator, as "ts-soften", to the predictions of the choice, and write
+            it to ``calibrator.json`` in that folder; ``selection.calibration`` has it too.
         options: as for ``cw.LiveSelector``: ``delta_pp``, ``held_out`` …
     """
+    kept = None if predictions is None else _folder(predictions)
+    if kept is not None and not kept.folder.is_dir():
+        raise InputError(
+            f"Expected the folder in which Validation kept predictions, but there is none at "
+            f"{kept.folder}: pass the same folder to both, one that the driver sees too."
+        )
+    if calibrator is not None and kept is None:
+        raise InputError(
+            f"Expected predictions to fit {calibrator} to, but there are none: pass predictions=, "
+            "the folder that Validation was given."
+        )
     pairs = getattr(result, "best_checkpoints", None)
     if not pairs:
         raise InputError(
@@ -124,14 +180,31 @@ def choose(result: Any, rule: str = DEFAULT_RULE, **options: Any) -> Selection:
     for checkpoint, metrics in sorted(pairs, key=_reported):
         latest[_step(metrics, checkpoint)] = checkpoint, metrics
     for step, (checkpoint, metrics) in latest.items():
-        live.add(step, _entries(metrics, checkpoint))
+        live.add(step, _entries(metrics, checkpoint, None if kept is None else kept.placed(step)))
     paths = {step: str(checkpoint.path) for step, (checkpoint, _) in latest.items()}
     chosen = live.selection
     if chosen is None:
         raise InputError(f"Expected a checkpoint to choose, but all {len(paths)} diverged.")
     run = chosen.trajectory
     placed = replace(run, paths=tuple(paths[step] for step in run.steps.tolist()))
-    return replace(chosen, trajectory=placed)
+    if kept is None:
+        return replace(chosen, trajectory=placed)
+    chosen = replace(chosen, trajectory=with_kept(placed, kept, live.records))
+    if calibrator is None:
+        return chosen
+    fitting = ChoiceCalibrator(get_calibrator(calibrator).name, kept.folder / CALIBRATOR)
+    chosen = fitting.calibrated(chosen, kept, live.records, {})
+    fitting.write(chosen)
+    return chosen
+
+
+def _folder(predictions: Any) -> KeptPredictions:
+    if not isinstance(predictions, str | os.PathLike) or "://" in str(predictions):
+        raise InputError(
+            "Expected a folder that the workers and the driver see as predictions, but got "
+            f"{shown(predictions)}."
+        )
+    return KeptPredictions(Path(predictions))
 
 
 def _reported(pair: tuple[Any, Mapping[str, Any]]) -> str:
@@ -154,9 +227,11 @@ def _step(metrics: Mapping[str, Any], checkpoint: Any) -> int:
     return int(step)
 
 
-def _entries(metrics: Mapping[str, Any], checkpoint: Any) -> dict[str, dict[str, float]]:
-    """Set → its metrics; a set without an accuracy diverged."""
-    entries: dict[str, dict[str, float]] = {}
+def _entries(
+    metrics: Mapping[str, Any], checkpoint: Any, predictions: Path | None
+) -> dict[str, dict[str, Any]]:
+    """Set → its metrics, and its examples where they were kept; without an accuracy it diverged."""
+    entries: dict[str, dict[str, Any]] = {}
     for key, value in metrics.items():
         prefix, _, rest = str(key).partition("/")
         name, _, metric = rest.rpartition("/")
@@ -167,15 +242,37 @@ def _entries(metrics: Mapping[str, Any], checkpoint: Any) -> dict[str, dict[str,
             raise InputError(f"Expected the count of {name!r} in the metrics of {checkpoint.path}.")
         entry[_COUNT] = int(entry[_COUNT])
         entry.setdefault("accuracy", float("nan"))
+        if predictions is not None and not isnan(entry["accuracy"]):
+            entry |= _kept_examples(predictions, name)
     return entries
+
+
+def _kept_examples(folder: Path, name: str) -> dict[str, Any]:
+    """What a tolerance reads of every example; nothing of a set that was not kept."""
+    file = folder / f"{file_name(name)}.npz"
+    if not file.is_file():
+        return {}
+    saved = read_outcomes(file)
+    if saved.outcomes is None:
+        raise InputError(f"Expected `correct` and `nll` in {file}, but got none of them.")
+    return {"examples": CountedExamples(saved.outcomes.correct, saved.labels.astype(np.int64))}
 
 
 def _workers() -> int:
     """How many workers train; 1 outside a training."""
+    return _of_training("get_world_size", 1)
+
+
+def _rank() -> int:
+    """Which of the workers this is; 0 outside a training."""
+    return _of_training("get_world_rank", 0)
+
+
+def _of_training(fact: str, otherwise: int) -> int:
     with naming_extras():
         import ray.train
 
     try:
-        return int(ray.train.get_context().get_world_size())
+        return int(getattr(ray.train.get_context(), fact)())
     except (RuntimeError, AssertionError, AttributeError):
-        return 1
+        return otherwise

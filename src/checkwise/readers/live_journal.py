@@ -17,12 +17,23 @@ from checkwise.records.checkpoint_record import facts_of
 from checkwise.records.examples import examples_of
 from checkwise.store.kept_predictions import KeptPredictions
 from checkwise.store.live_history import LiveHistory
-from checkwise.store.live_journal import live_journals, read_live_journal, settings_of
+from checkwise.store.live_journal import (
+    is_live_journal,
+    live_journals,
+    read_live_journal,
+    settings_of,
+)
 
 
 def recognises(folder: Path) -> bool:
     """Whether a folder holds a journal."""
     return folder.is_dir() and bool(live_journals(folder))
+
+
+def journal_at(path: Path) -> Path | None:
+    """The journal that a path is, or the one in a folder; None where there is none, or several."""
+    found = live_journals(path) if path.is_dir() else [path] if is_live_journal(path) else []
+    return found[0] if len(found) == 1 else None
 
 
 def own(folder: Path) -> set[str]:

@@ -79,12 +79,6 @@ def read(path: Path, request: Request) -> list[LoadedRun]:
     return [LoadedRun(None, trajectory, str(path))]
 
 
-def holds_logits(path: Path, step: int, domains: Sequence[str]) -> bool:
-    """Whether the outputs of a step are logits, and no probabilities; only headers are read."""
-    files = output_files(step_folders(path)[step])
-    return all(kind_of(files[domain]) == "logits" for domain in domains)
-
-
 def logits_at(path: Path, step: int, domains: Sequence[str]) -> dict[str, tuple[Any, Any]]:
     """The logits and labels of one step on these domains; no other file is opened."""
     files = output_files(step_folders(path)[step])

@@ -164,6 +164,11 @@ class LiveSelection:
         return not self._kind.fixed
 
     @property
+    def records(self) -> Mapping[int, CheckpointRecord]:
+        """The records so far, by step."""
+        return self._recorder.records
+
+    @property
     def steps(self) -> tuple[int, ...]:
         """The steps added so far, in order."""
         return tuple(sorted(self._recorder.records))

@@ -48,6 +48,7 @@ def record(s: Selection, alpha: float, paired: bool) -> dict[str, Any]:
         "digest": s.digest,
         "saturation": _saturation(s),
         "guarantee": _guarantee(s, alpha, paired),
+        **({} if s.calibration is None else {"calibration": s.calibration.as_dict()}),
         **_offered_by(s),
     }
 

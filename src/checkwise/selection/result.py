@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from checkwise.errors import NoGuaranteeError
 from checkwise.metrics.registry import Direction
 from checkwise.records import RunKey, Trajectory
+from checkwise.selection.calibrated import CalibratedChoice
 from checkwise.selection.columns import Columns
 from checkwise.selection.constrained import Ranking, Ties, positions
 from checkwise.selection.constraint import ACCURACY, Tolerance, tolerance_of
@@ -64,6 +65,7 @@ class Selection:
     tolerance: ToleranceKind = FIXED
     guard: bool = False
     replaced: Selection | None = None  # what the guard put this in place of
+    calibration: CalibratedChoice | None = None  # where live selection was asked for one
 
     def __repr__(self) -> str:
         by_accuracy = (
@@ -263,8 +265,8 @@ class Selection:
         How sure is said where the run carries the logits of its validation examples; that takes
         some seconds.
         """
-        sure = how_sure(self)
-        return f"{explain(self)} {sure}" if sure else explain(self)
+        fitted = "" if self.calibration is None else f"Calibrated: {self.calibration}"
+        return " ".join(part for part in (explain(self), how_sure(self), fitted) if part)
 
     @cached_property
     def sureness(self) -> Sureness:

@@ -75,7 +75,7 @@ class KeptPredictions:
 
     def place(self, record: CheckpointRecord) -> None:
         """Give the files of a record their name, once the journal has the record."""
-        placed, hidden = self._placed(record.step), self._hidden(record)
+        placed, hidden = self.placed(record.step), self._hidden(record)
         if record.diverged or hidden.is_dir():
             delete_checkpoint(placed)  # an earlier record of the same step
         if hidden.is_dir():
@@ -85,7 +85,7 @@ class KeptPredictions:
 
     def folder_of(self, record: CheckpointRecord) -> Path | None:
         """Where the files of a record are; None where none were written."""
-        places = (self._hidden(record), self._placed(record.step))
+        places = (self._hidden(record), self.placed(record.step))
         return next((place for place in places if place.is_dir()), None)
 
     def tidy(self, records: Mapping[int, CheckpointRecord]) -> None:
@@ -106,7 +106,8 @@ class KeptPredictions:
                 if record is None or record.diverged:
                     delete_checkpoint(self.folder / name)
 
-    def _placed(self, step: int) -> Path:
+    def placed(self, step: int) -> Path:
+        """Where the files of a step are in the end."""
         return self.folder / f"step-{step:06d}"
 
     def _hidden(self, record: CheckpointRecord) -> Path:

@@ -28,6 +28,7 @@ from checkwise.text import shown
 SCHEMA: Final = 1
 _START: Final = b'{"checkwise":"live selection",'
 _NOT_SETTINGS: Final = ("checkwise", "schema")
+_USUAL_STEM: Final = "checkwise"  # of the journals that callbacks write
 _KEPT: Final = "every record before it is kept"
 
 
@@ -125,6 +126,17 @@ def is_live_journal(path: Path) -> bool:
 def live_journals(folder: Path) -> list[Path]:
     """The journals that lie in a folder."""
     return sorted(path for path in folder.glob("*.jsonl") if is_live_journal(path))
+
+
+def beside(journal: Path, name: str) -> Path:
+    """A file or folder that belongs to a journal.
+
+    >>> beside(Path("run/checkwise.jsonl"), "predictions").as_posix()
+    'run/predictions'
+    >>> beside(Path("run/b.jsonl"), "predictions").as_posix()
+    'run/b-predictions'
+    """
+    return journal.with_name(name if journal.stem == _USUAL_STEM else f"{journal.stem}-{name}")
 
 
 def settings_of(header: Mapping[str, Any]) -> dict[str, Any]:

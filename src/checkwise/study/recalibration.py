@@ -8,14 +8,11 @@ held-out domains are measured with what would be deployed.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from checkwise.calibrators.calibrator import Calibrator, Fitted, entries_after
 from checkwise.calibrators.cross_fit import Change, cross_fitted, mean_change
@@ -33,6 +30,7 @@ from checkwise.calibrators.ts import TS
 from checkwise.errors import InputError
 from checkwise.records.refined import with_refined
 from checkwise.selection import Selection, select
+from checkwise.selection.calibrated import CalibratedChoice, logits_digest
 from checkwise.store import layout
 from checkwise.store.attempts import latest
 from checkwise.store.done import finished
@@ -66,6 +64,11 @@ class Calibrated:
     digest: str
     again: bool = False
     closed: str = ""
+
+    @property
+    def choice(self) -> CalibratedChoice:
+        """The calibrator, and what it rests on."""
+        return CalibratedChoice(self.calibration, self.change, self.sizes, self.digest)
 
 
 def calibrate_selection(
@@ -117,7 +120,7 @@ def calibrate_selection(
         places=places,
         oracle=best,
         sizes={domain: (len(y), count_errors(z, y)) for domain, (z, y) in source.items()},
-        digest=_digest(source),
+        digest=logits_digest(source),
         again=again,
         closed=closed,
     )
@@ -200,13 +203,3 @@ def _left_out(logits: Logits, fitted: Fitted, settings: Mapping[str, Any]) -> Me
         part = fitted if refused else fitted.calibrator.fit(others, force=True)
         by_domain.append(part.metrics({domain: pair}, **settings)[domain])
     return mean_metrics(by_domain)
-
-
-def _digest(logits: Logits) -> str:
-    """SHA-256 of the logits and labels of every domain."""
-    sha = hashlib.sha256()
-    for domain in sorted(logits):
-        for array in logits[domain]:
-            values = np.ascontiguousarray(array)
-            sha.update(f"{domain}\0{values.dtype}{values.shape}".encode() + values.tobytes())
-    return sha.hexdigest()

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 from checkwise.calibrators.examples import Groups
 from checkwise.errors import InputError
 from checkwise.extras import naming_extras
-from checkwise.readers import predictions_folder
 from checkwise.records import Trajectory
-from checkwise.records.examples import groups_of
+from checkwise.records.examples import Examples, groups_of
 from checkwise.store import layout
 from checkwise.store.cohort import is_cohort, open_cohort
 from checkwise.store.done import finished, read_recorded
@@ -99,8 +98,8 @@ def models_of(path: Path, run: Trajectory, roots: Mapping[str, str]) -> RunModel
     folders = {place.parent.parent for place in places.values() if _is_own(place)}
     if len(folders) == 1:
         return OwnModels(folders.pop(), dict(roots), int(run.steps[0]))
-    outputs = path if predictions_folder.recognises(path) else None
-    return TrainerModels(places, run.domains, outputs, groups_of(run))
+    saved = run.examples if run.examples is not None and run.examples.has_logits else None
+    return TrainerModels(places, saved, groups_of(run))
 
 
 def _is_own(place: Path) -> bool:
@@ -178,14 +177,12 @@ class TrainerModels:
 
     Args:
         places: step → file or folder.
-        domains: the source domains.
-        outputs: the predictions folder, if there is one.
+        saved: what every example of source validation said, where logits were saved.
         groups: the independent units of its examples, where they are known.
     """
 
     places: Mapping[int, Path]
-    domains: Sequence[str]
-    outputs: Path | None
+    saved: Examples | None
     groups: Groups | None = None
 
     @property
@@ -210,12 +207,8 @@ class TrainerModels:
         return StoredModel(name, [BundleFile(name, partial(_encoded, place))])
 
     def logits(self, step: int) -> Logits | None:
-        """Those of the predictions folder; None where it holds probabilities."""
-        if self.outputs is None or not predictions_folder.holds_logits(
-            self.outputs, step, self.domains
-        ):
-            return None
-        return predictions_folder.logits_at(self.outputs, step, self.domains)
+        """Those of a predictions folder, or that live selection kept; None of probabilities."""
+        return None if self.saved is None else self.saved.logits(step)
 
     @naming_extras()
     def mean(self, steps: Sequence[int]) -> StoredModel:

@@ -14,7 +14,7 @@ from checkwise.errors import InputError
 from checkwise.extras import naming_extras
 from checkwise.integrations.arguments import check_function, check_keep, check_tracker
 from checkwise.integrations.average_members import keeping, say_members
-from checkwise.integrations.live import LiveSelector, predictions_folder
+from checkwise.integrations.live import LiveSelector, keeps_logits
 from checkwise.integrations.tracker import Tracker, report_to
 from checkwise.integrations.transformers import folders, refusals, saved_names
 from checkwise.integrations.transformers.metrics import (
@@ -88,6 +88,8 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         predictions: keep the logits of validation, so that how sure the choice is can be said, and
             a calibrator fitted: True for a folder ``predictions`` beside the journal, or name one.
             ``checkwise select`` reads it.
+        calibrator: fit this calibrator, as "ts-soften", to the predictions of the choice, and keep
+            it in ``calibrator.json`` beside the journal. It keeps predictions, too.
         journal: the file with every record, from which a resumed training goes on; by default
             ``checkwise.jsonl`` in the output folder.
         tracker: where the selection is logged when training ends, as ``MlflowLog``.
@@ -105,6 +107,7 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         keep: Policy | None = None,
         average_within_pp: Points | None = None,
         predictions: bool | str | os.PathLike[str] = False,
+        calibrator: str | None = None,
         journal: str | Path | None = None,
         tracker: Tracker | None = None,
         bins: int = BINS,
@@ -118,7 +121,7 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         check_function(outputs, "outputs", "outputs=lambda prediction: (logits, labels)")
         self._options = {"rule": rule, "bins": bins, "bandwidth": bandwidth, **options}
         self._live = LiveSelector(**self._options)
-        self._saves_logits = predictions_folder(predictions, JOURNAL) is not None
+        self._saves_logits = keeps_logits(predictions, calibrator)
         self._metrics = ReliabilityMetrics(
             compute_metrics,
             outputs=outputs,
@@ -129,7 +132,8 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
             settings=lambda: settings_name(self._live.chosen_by, as_names(options.get("sources"))),
         )
         self._any_model, self._tracker = outputs is not None, tracker
-        self._within_pp, self._predictions = average_within_pp, predictions
+        self._within_pp = average_within_pp
+        self._keeping: dict[str, Any] = {"predictions": predictions, "calibrator": calibrator}
         self._keep = KeepChoosable(keeping(keep or KeepFeasible(), average_within_pp))
         self._patience, self._journal = patience, journal
         self._further = _metrics_beyond_ours(rule, self._live.settings["params"])
@@ -260,7 +264,8 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         self._live.close()
         if state.is_world_process_zero:
             report_to(self._tracker, self.selection)
-            say_members(self._live, self._within_pp, Path(args.output_dir))
+            folder, calibrator = Path(args.output_dir), self._keeping["calibrator"]
+            say_members(self._live, self._within_pp, folder, calibrator=calibrator)
 
     def _path(self, args: Any) -> Path:
         return Path(self._journal or Path(args.output_dir) / JOURNAL)
@@ -270,9 +275,7 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         path = self._path(args).resolve()
         if (before := _OPEN.get(path)) is not None:
             before.close()
-        live = LiveSelector(
-            journal=self._path(args), predictions=self._predictions, **self._options
-        )
+        live = LiveSelector(journal=self._path(args), **self._keeping, **self._options)
         _OPEN[path] = live
         return live
 

@@ -1,0 +1,135 @@
+"""The calibrator of a chosen checkpoint: fitted to its source-validation logits, in words, as JSON.
+
+``calibrator.json`` of live selection and what ``checkwise calibrate`` writes are the same record.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from checkwise.calibrators.calibrator import Calibrator, Fitted
+from checkwise.calibrators.cross_fit import Change, change_of
+from checkwise.calibrators.examples import Groups, Logits, count_errors
+from checkwise.calibrators.registry import get_calibrator
+from checkwise.selection.set_as import plain
+from checkwise.text import counted, number
+
+if TYPE_CHECKING:
+    from checkwise.selection.result import Selection
+
+
+@dataclass(frozen=True, eq=False)
+class CalibratedChoice:
+    """How the chosen checkpoint is calibrated.
+
+    Attributes:
+        fitted: the calibrator, with its state and conditions.
+        change: the cross-fitted change of the NLL.
+        sizes: source domain → examples and errors that it was fitted on.
+        digest: SHA-256 of their logits and labels.
+    """
+
+    fitted: Fitted
+    change: Change
+    sizes: Mapping[str, tuple[int, int]]
+    digest: str
+
+    def __str__(self) -> str:
+        return " ".join((done(self.fitted), *trust(self.fitted, self.change)))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for the JSON of a selection."""
+        return {
+            **self.fitted.to_dict(),
+            "temperature": self.fitted.temperature,
+            "cross_fitted_change": self.change.as_dict(),
+        }
+
+    def record(self, selection: Selection, name: str) -> dict[str, Any]:
+        """What is needed to apply the calibration and to know what it rests on."""
+        from checkwise import __version__
+
+        return {
+            **self.fitted.to_dict(),
+            "checkwise": __version__,
+            "temperature": self.fitted.temperature,
+            "cross_fitted_change": self.change.as_dict(),
+            "run": name,
+            "key": selection.run and selection.run.as_dict(),
+            "step": selection.step,
+            "weights": selection.path,
+            "rule": selection.rule,
+            "rule_reason": selection.reason or None,
+            "rule_params": {name: plain(value) for name, value in selection.params.items()},
+            "fitted_on": {name: {"n": n, "errors": e} for name, (n, e) in self.sizes.items()},
+            "digests": {"trajectory": selection.digest, "logits": self.digest},
+        }
+
+
+def calibrate_choice(
+    logits: Logits,
+    calibrator: str | Calibrator,
+    *,
+    force: bool = False,
+    groups: Groups | None = None,
+) -> CalibratedChoice:
+    """Fit a calibrator to the source-validation logits of a chosen checkpoint.
+
+    Args:
+        logits: domain → logits and labels.
+        calibrator: its name.
+        force: apply it even where there are too few errors to trust it.
+        groups: domain → the independent unit of each example, which stay together.
+    """
+    fitted = get_calibrator(calibrator).fit(logits, force=force)
+    return CalibratedChoice(
+        fitted,
+        change_of(logits, fitted, groups),
+        {domain: (len(y), count_errors(z, y)) for domain, (z, y) in logits.items()},
+        logits_digest(logits),
+    )
+
+
+def logits_digest(logits: Logits) -> str:
+    """SHA-256 of the logits and labels of every domain."""
+    sha = hashlib.sha256()
+    for domain in sorted(logits):
+        z, y = logits[domain]
+        for array in (z, np.asarray(y, dtype=np.int64)):
+            values = np.ascontiguousarray(array)
+            sha.update(f"{domain}\0{values.dtype}{values.shape}".encode() + values.tobytes())
+    return sha.hexdigest()
+
+
+def done(fitted: Fitted) -> str:
+    """What is applied, in a sentence."""
+    if fitted.params is None:
+        return f"{fitted.name} changes nothing."
+    if fitted.temperature is None:
+        return f"{fitted.name} is fitted."
+    verdict = "" if fitted.temperature != 1 else ", which changes nothing"
+    return f"{fitted.name}: T = {fitted.temperature:.4f}{verdict}."
+
+
+def trust(fitted: Fitted, change: Change) -> list[str]:
+    """The state, its conditions, and what to expect on other examples."""
+    interval = f"[{number(change.low, 4, signed=True)}, {number(change.high, 4, signed=True)}]"
+    over = "" if change.groups is None else f" over {counted(change.groups, 'group')}"
+    return [
+        f"State: {fitted.state} ({counted(fitted.errors, 'error')} among "
+        f"{counted(fitted.n, 'validation example')}).",
+        *fitted.conditions,
+        f"On examples it was not fitted on ({folds(change)}), {fitted.name} changes the NLL "
+        f"by {number(change.mean, 4, signed=True)} {interval}: the mean over "
+        f"{counted(change.n, 'example')} with its {change.level:.0%} interval{over}.",
+    ]
+
+
+def folds(change: Change) -> str:
+    """How examples were kept apart."""
+    return "5 folds" if change.groups is None else "5 folds of whole groups"
