@@ -282,7 +282,7 @@ def designs(number: int = 120) -> list[tuple[list[RunKey], list[float]]]:
     random = np.random.default_rng(8)
     made = []
     for _ in range(number):
-        seeds, trials, domains = (int(n) for n in random.integers(1, 6, 3))
+        seeds, trials, domains = (int(n) for n in random.integers(1, (6, 6, 9)))  # up to 8
         keys = [
             RunKey("PACS", algorithm, (f"domain {d}",), h, t)
             for algorithm in ("ERM", "IRM")
@@ -316,11 +316,11 @@ def test_intervals_by_unit_and_what_they_allow_are_the_librarys(tmp_path: Path) 
         "metric": metric_facts("nll"),
         "quantiles": quantiles(max(len(keys) for keys, _ in made)),
     }
-    kinds, sentences_compared, without = set(), 0, 0
+    kinds, sentences_compared, without, by_place = set(), 0, 0, 0
     for (keys, values), page in zip(
         made, run_script((*FILES, *COMPARING), body, given, tmp_path), strict=True
     ):
-        row = compared(keys, values)
+        row = replace(compared(keys, values), over="blocks", over_runs=None)
         for unit, expected in {"run": over_runs(keys, values), **row.units}.items():
             found = page["units"][unit]
             assert found["groups"] == expected.groups
@@ -344,10 +344,15 @@ def test_intervals_by_unit_and_what_they_allow_are_the_librarys(tmp_path: Path) 
             sentences_compared += 1
             same_ends = replace(row, low=shown.low, high=shown.high)
             assert page["said"] == sentences.effect(same_ends) + sentences.caution(same_ends)
+        by_place += row.units["domain"].groups >= 6 and by_runs.against == (
+            "domain",
+            "block_domain",
+        )
         kinds.add((by_runs.direction, by_runs.reach, bool(by_runs.against)))
     assert len(kinds) >= 8
     assert sentences_compared > 60
     assert without > 2
+    assert by_place  # many places alone can make a difference unclear
 
 
 def compared(keys: list[RunKey], values: list[float]) -> Contrast:
