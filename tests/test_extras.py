@@ -17,7 +17,7 @@ import pytest
 import typer
 
 import checkwise as cw
-from checkwise.cli import app
+from checkwise.cli import app, main
 from checkwise.extras import EXTRA_OF
 from checkwise.store.pack import pack
 from tests.study.cohorts import demo_like
@@ -26,6 +26,7 @@ from tests.weights.cohorts import STUDY, train_cohort
 ROOT = Path(__file__).parents[1]
 EXTRAS = sorted(set(EXTRA_OF.values()))
 # In a folder with `trained` (a cohort with weights), `study.toml`, `written` (journals only),
+# `registered` (the same with contrasts that were registered),
 # `live` (the journal of a live selection), `packed.tar.xz`, `one.npz`, `evaluate.py` and
 # `table.csv`.
 COMMANDS = {
@@ -53,6 +54,7 @@ COMMANDS = {
     "unpack": ["unpack", "packed.tar.xz", "--out", "unpacked"],
     "import": ["import", "table.csv", "--out", "imported"],
     "preregister": ["preregister", "written"],
+    "registered": ["registered", "registered"],
     "compare": ["compare", "written"],
     "tables": ["tables", "written", "--out", "tables", "--only", "main"],
     "figures": ["figures", "written", "--out", "figures", "--only", "tolerance"],
@@ -62,6 +64,13 @@ COMMANDS = {
     "calibrate": ["calibrate", "trained/runs/RUN"],
     "lodo": ["lodo", "trained", "--dry-run"],
 }
+CONTRASTS = """
+[[contrast]]
+name = "a"
+rule = "ac-nc"
+reference = "source-acc"
+metric = "target_nll"
+"""
 NEEDS = {
     ("demo", "train"),
     ("demo", "study"),
@@ -76,6 +85,7 @@ NEEDS = {
     ("deploy", "train"),
     ("lodo", "train"),
     ("compare", "study"),
+    ("registered", "study"),
     ("tables", "study"),
     ("figures", "study"),
     ("report", "study"),
@@ -108,6 +118,10 @@ def material(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "study.toml").rename(folder / "short.toml")
     demo_like(folder / "written", runs_per_algorithm=2)
     pack(folder / "written", folder / "packed.tar.xz")
+    shutil.copytree(folder / "written", folder / "registered")
+    (folder / "contrasts.toml").write_text(CONTRASTS)
+    with pytest.raises(SystemExit, match="0"):
+        main(["preregister", f"{folder}/registered", "--contrasts", f"{folder}/contrasts.toml"])
     rows = ["0,a,source,0.5", "0,b,target,0.4", "9,a,source,0.6", "9,b,target,0.5"]
     (folder / "table.csv").write_text("\n".join(["step,domain,role,accuracy", *rows]))
     with cw.LiveSelector("source-acc", journal=folder / "live" / "checkwise.jsonl") as live:
@@ -126,7 +140,7 @@ def said(request: pytest.FixtureRequest, material: Path) -> tuple[str, dict[str,
     extra: str = request.param
     folder = material / extra
     folder.mkdir()
-    for entry in ("trained", "written", "live"):
+    for entry in ("trained", "written", "registered", "live"):
         shutil.copytree(material / entry, folder / entry)
     for entry in ("short.toml", "packed.tar.xz", "one.npz", "evaluate.py", "table.csv"):
         shutil.copy(material / entry, folder)
