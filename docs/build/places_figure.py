@@ -17,7 +17,7 @@ RECIPES = {
     "mean of probabilities": ("mean-probs", "source-acc"),
     "mean of probabilities, T ≥ 1": ("deploy-mean-probs", "source-acc"),
 }
-LIMIT = 1.0  # changes beyond are drawn at the edge
+LOW, HIGH = -1.6, 0.4  # changes beyond are drawn at the edge
 
 
 def draw() -> None:
@@ -38,18 +38,18 @@ def draw() -> None:
             height = row - 0.4 + step * (number + 0.5)
             colour = style.COLOURS[number % 7]
             marker = style.MARKERS[number % 8]
-            inside = found.values.clip(-LIMIT, LIMIT)
+            inside = found.values.clip(LOW, HIGH)
             axes.plot(inside, [height] * len(inside), marker, color=colour, ms=2.6, alpha=0.55)
             if len(inside) >= FEW:
-                low, high = (max(-LIMIT, min(LIMIT, end)) for end in found.over.interval())
+                low, high = (max(LOW, min(HIGH, end)) for end in found.over.interval())
                 axes.plot([low, high], [height] * 2, color=colour, lw=1.3)
             label = described.data if row == 0 else None
             axes.plot(found.mean, height, marker, color=colour, ms=5.5, mec="black", label=label)
     axes.axvline(0, color=style.GREY, lw=0.8, zorder=0)
     axes.set_yticks(range(len(RECIPES)), list(RECIPES))
     axes.invert_yaxis()
-    axes.set_xlim(-LIMIT * 1.03, LIMIT * 1.03)
-    axes.legend(fontsize=6, loc="lower right", frameon=False)
+    axes.set_xlim(LOW - 0.03, HIGH + 0.03)
+    axes.legend(fontsize=6, loc="center left", frameon=False)
     figure.savefig(FILE, dpi=150)
 
 

@@ -30,6 +30,18 @@ def read(cohort: str) -> dict[str, Any] | None:
     return dict(one)
 
 
+def named(cohort: str) -> dict[str, dict[str, Any]]:
+    """The contrasts of an opened cohort by name."""
+    one = read(cohort)
+    assert one is not None
+    return {each["name"]: each for each in one["contrasts"]}
+
+
+def plain(each: dict[str, Any], value: float) -> str:
+    """A number with the decimals of a contrast's metric."""
+    return f"{value:.{_decimals(each)}f}"
+
+
 def table(cohort: str) -> str:
     """Every contrast in the order of its verdict."""
     one = read(cohort)
@@ -52,7 +64,7 @@ def _row(each: dict[str, Any]) -> tuple[str, ...]:
         change(each),
         "" if each["holm"] is None else f"{each['holm']:.4f}",
         verdict(each),
-        "" if each["detectable"] is None else f"{each['detectable']:.{_decimals(each)}f}",
+        "" if each["detectable"] is None else plain(each, each["detectable"]),
         "" if each["new_low"] is None else _interval(each, "new_low", "new_high"),
     )
 

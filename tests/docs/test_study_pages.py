@@ -69,6 +69,37 @@ def test_an_effect_is_a_t_test_over_the_means_of_the_places() -> None:
     assert half == pytest.approx(spread)
 
 
+@pytest.mark.parametrize("cohort", ["taicam-sites", "taicam-frozen"])
+def test_what_was_registered_is_what_the_kept_outcomes_give(cohort: str) -> None:
+    table = builder("registered_table")
+    one = table.read(cohort)
+    assert one["registered"]["state"] == "before"
+    assert one["registered"]["at"] < one["registered"]["opened"]
+    assert one["same_code"]
+    outcomes = builder("outcomes").read(cohort)
+    for name, each in table.named(cohort).items():
+        if each["at"] != "mean" or name == "T ≥ 1":  # of some runs only
+            continue
+        found = builder("effects").effect(outcomes, each["rule"], each["reference"], each["metric"])
+        assert found.mean == pytest.approx(each["mean"], abs=1e-5), name
+        assert found.over.interval() == pytest.approx((each["low"], each["high"]), abs=1e-5)
+        assert found.over.new_place() == pytest.approx(
+            (each["new_low"], each["new_high"]), abs=1e-5
+        )
+        assert len(found.names) == each["places"]
+
+
+def test_holm_over_the_registered_family_by_hand() -> None:
+    named = builder("registered_table").named("taicam-sites").values()
+    main = sorted((e for e in named if e["family"] == "main"), key=lambda each: each["p"])
+    assert len(main) == 4
+    largest = 0.0
+    for place, each in enumerate(main):
+        largest = max(largest, min(1.0, (4 - place) * each["p"]))
+        assert each["holm"] == pytest.approx(largest)
+        assert each["verdict"] == ("found" if largest < 0.05 and each["mean"] < 0 else "not found")
+
+
 def test_a_temperature_changes_no_prediction() -> None:
     for name in kept():
         outcomes = builder("outcomes").read(name)
