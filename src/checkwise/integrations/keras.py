@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 from weakref import WeakValueDictionary, ref
 
-from checkwise.errors import CheckwiseWarning, InputError, MissingExtraError
-from checkwise.extras import naming_extras
+from checkwise.errors import CheckwiseWarning, InputError
 from checkwise.integrations.arguments import (
     check_flag,
     check_function,
@@ -20,6 +19,8 @@ from checkwise.integrations.arguments import (
     check_tracker,
 )
 from checkwise.integrations.checkpoint_folder import CheckpointFolder, Plan
+from checkwise.integrations.keras_chosen import load_chosen
+from checkwise.integrations.keras_package import Callback
 from checkwise.integrations.keras_validation import (
     BATCH,
     KINDS,
@@ -37,17 +38,6 @@ from checkwise.selection.standing import Points
 from checkwise.store.atomic_write import check_writable
 from checkwise.store.retention import Policy
 from checkwise.text import shown
-
-try:
-    with naming_extras():
-        from keras.callbacks import Callback
-except ModuleNotFoundError as error:  # Keras looks for tensorflow unless told otherwise
-    raise MissingExtraError(
-        f"Expected a backend for Keras, but {error.name} is not installed: set "
-        "KERAS_BACKEND=torch, or the backend that you have, before Keras is imported."
-    ) from error
-
-from checkwise.integrations.keras_chosen import load_chosen
 
 __all__ = ["ReliabilityCheckpoint", "load_chosen"]
 

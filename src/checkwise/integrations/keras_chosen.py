@@ -10,14 +10,11 @@ from typing import Any
 import numpy as np
 
 from checkwise.errors import CheckwiseWarning, InputError
-from checkwise.extras import naming_extras
+from checkwise.integrations.keras_package import keras
 from checkwise.integrations.live import LiveSelector
 from checkwise.integrations.saving import JOURNAL
 from checkwise.selection.standing import Points
 from checkwise.text import shown
-
-with naming_extras():
-    import keras
 
 
 def load_chosen(
