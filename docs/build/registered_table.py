@@ -14,6 +14,12 @@ WORDS = {
     "b": "averaging: NLL",
     "c": "choosing: NLL",
     "d": "validating by sites: NLL",
+    "c, accuracy": "choosing: accuracy",
+    "early": "the earliest in the tolerance",
+    "accuracy by sites": "validating by sites: accuracy",
+    "T ≥ 1": "never sharpening",
+    "worst place": "averaging at the worst place: accuracy",
+    "advice: accuracy": "the product's advice: accuracy",
     "advice: source-acc": "the product's advice: NLL",
     "advice: last": "the same against the last checkpoint",
     "advice: pure-nll": "the same against the lowest source NLL",
@@ -49,10 +55,12 @@ def table(cohort: str) -> str:
         return "Registered, not opened yet."
     contrasts = sorted(one["contrasts"], key=lambda each: ORDER.index(each["verdict"]))
     header = (
-        *("contrast", "rule − reference", "change [95%, places]", "p, Holm", "verdict"),
-        *("detectable", "at a new place, 95%"),
+        *("contrast", "rule − reference", "change [95%, places]", "at a new place, 95%"),
+        *("p, Holm", "verdict", "detectable"),
     )
-    return grid(header, [_row(each) for each in contrasts], 2)
+    tested = any(each["family"] for each in contrasts)
+    shown = len(header) if tested else 4  # estimates have no p and no verdict
+    return grid(header[:shown], [_row(each)[:shown] for each in contrasts], 2)
 
 
 def _row(each: dict[str, Any]) -> tuple[str, ...]:
@@ -62,10 +70,10 @@ def _row(each: dict[str, Any]) -> tuple[str, ...]:
         WORDS.get(each["name"], each["name"]),
         compared,
         change(each),
+        "" if each["new_low"] is None else _interval(each, "new_low", "new_high"),
         "" if each["holm"] is None else f"{each['holm']:.4f}",
         verdict(each),
         "" if each["detectable"] is None else plain(each, each["detectable"]),
-        "" if each["new_low"] is None else _interval(each, "new_low", "new_high"),
     )
 
 

@@ -39,6 +39,7 @@ def found() -> list[Claim]:
     soft = effect(SITES, f"source-acc{SOFT}")
     left = effect(SITES, f"ac-nc{SOFT}", f"source-acc{SOFT}")
     sites = effect(SITES, f"source-acc@groups{SOFT}", f"source-acc{SOFT}")
+    pure, harder = effect(SITES, "pure-nll"), effect(SITES, "source-acc+ts-max")
     return [
         Claim(
             "**Averaging: not found.** Mean probabilities over the checkpoints within 1 point − "
@@ -61,12 +62,14 @@ def found() -> list[Claim]:
         Claim(
             f"**Choosing: found.** `ac-nc` − `source-acc`: NLL {say(one['c'])}, accuracy "
             f"{_accuracy(one['c'])} points. Against it, as estimates: the earliest checkpoint in "
-            f"the tolerance does better still (`ac-early` − `ac-nc` {say(one['early'])}), and with "
-            f"T ≥ 1 on both {left.plain} is left of the change.",
+            f"the tolerance does better (`ac-early` − `ac-nc` {say(one['early'])}); the lowest "
+            f"source NLL without any tolerance does much better (`pure-nll` − `source-acc` "
+            f"{pure.plain}); and with T ≥ 1 on both {left.plain} is left of the change.",
             (
                 one["c"]["verdict"] == "found",
                 one["early"]["mean"] < 0,
                 abs(left.mean) < abs(one["c"]["mean"]) / 2,
+                pure.mean < 2 * one["c"]["mean"],
             ),
         ),
         Claim(
@@ -78,8 +81,9 @@ def found() -> list[Claim]:
         Claim(
             f"**Calibrating** (estimates). T ≥ 1 changes the NLL of `source-acc` by {soft.plain}. "
             f"Where plain temperature scaling sharpens ({one['T ≥ 1']['runs']} of "
-            f"{one['a']['runs']} runs), T ≥ 1 is better by {say(one['T ≥ 1'])}.",
-            (soft.excludes_zero, soft.mean < 0, one["T ≥ 1"]["high"] < 0),
+            f"{one['a']['runs']} runs), T ≥ 1 is better by {say(one['T ≥ 1'])}. The largest "
+            f"temperature of any source domain, `ts-max`, does more: {harder.plain}.",
+            (soft.mean < 0, one["T ≥ 1"]["high"] < 0, harder.mean < soft.mean),
         ),
     ]
 

@@ -260,6 +260,21 @@ def test_records_without_predictions_are_said(tmp_path: Path) -> None:
     assert any("were kept of 1 of 2" in note for note in cw.load(tmp_path).notes)
 
 
+def test_a_resume_that_leaves_them_out_is_warned_of_once(tmp_path: Path) -> None:
+    made = outputs(1, sizes=(40, 60), gain=1.0)
+    first, second, *others = made.items()
+    journal = tmp_path / "checkwise.jsonl"
+    with cw.LiveSelector(journal=journal, calibrator="ts-soften") as live:
+        live.add(*first)
+    with cw.LiveSelector(journal=journal) as live:
+        with pytest.warns(cw.CheckwiseWarning) as said:
+            live.add(*second)
+        live.add(*others[0])  # without another warning
+    (warning,) = said
+    assert "pass predictions=True again" in str(warning.message)
+    assert "calibrator.json is of an earlier choice" in str(warning.message)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -26,6 +26,7 @@ from checkwise.selection.constraint import ACCURACY
 from checkwise.selection.default_rule import REFERENCE
 from checkwise.selection.explain import headline, reasons, remedy, validation
 from checkwise.selection.saturation import FEW_ERRORS, SAFER, distrusted, warning
+from checkwise.selection.set_as import in_words, not_usual
 from checkwise.selection.sureness import Sureness
 from checkwise.selection.tolerances import ALPHA
 from checkwise.store.atomic_write import write_text
@@ -171,6 +172,8 @@ def _show_one(
 ) -> None:
     out = printing.console()
     out.print(headline(selection))
+    if left := _settings_left(selection):
+        out.print(left)
     if plot or (plot is None and out.is_terminal):
         out.print(picture(selection, out.width, encoding=out.encoding))
     if first := warning(selection):
@@ -205,6 +208,17 @@ def _show_one(
             f"No checkpoint was found near the log: restore that of step {selection.step} "
             "(--checkpoints says where they are)."
         )
+
+
+def _settings_left(selection: Selection) -> str:
+    """What the run was trained with, where a rule that was named goes by other settings."""
+    before = selection.trajectory.chosen_by
+    if selection.reason or not before or not_usual(before) == not_usual(selection.settings):
+        return ""
+    return (
+        f"note: the run was set to {in_words(before)}; with --rule the settings are those of this "
+        "command alone"
+    )
 
 
 def _ranking(

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
 from checkwise.calibrators.registry import get_calibrator
-from checkwise.errors import InputError
-from checkwise.integrations.choice_calibrator import ChoiceCalibrator
+from checkwise.errors import CheckwiseWarning, InputError
+from checkwise.integrations.choice_calibrator import CALIBRATOR, ChoiceCalibrator
 from checkwise.metrics.settings import BANDWIDTH, BINS
 from checkwise.readers.kept_predictions import with_kept
 from checkwise.records import Trajectory
@@ -107,6 +108,7 @@ class LiveSelector(LiveSelection):
             **params,
         )
         self._journal: LiveJournal | None = None
+        self._warned = False
         self._history = LiveHistory(Path())
         self._calibrator = ChoiceCalibrator.of(calibrator, journal, read_only=read_only)
         folder = predictions_folder(predictions or calibrator is not None, journal)
@@ -171,6 +173,22 @@ class LiveSelector(LiveSelection):
         if kept is not None:
             kept.place(slim)
         self._calibrate()
+        self._warn_of_left_out()
+
+    def _warn_of_left_out(self) -> None:
+        """Say once that what was kept before a resume is kept no longer."""
+        if self._journal is None or self._warned:
+            return
+        left = []
+        if self._kept is not None and not self._recorder.keeps_logits:
+            folder = self._kept.folder
+            left.append(f"Predictions were kept in {folder} before: pass predictions=True again")
+        file = beside(self._journal.path, CALIBRATOR)
+        if self._calibrator is None and file.exists():
+            left.append(f"{file} is of an earlier choice: pass calibrator= again, or delete it")
+        if left:
+            warnings.warn(". ".join([*left, ""]).strip(), CheckwiseWarning, stacklevel=4)
+            self._warned = True
 
     def _calibrate(self) -> None:
         """Let ``calibrator.json`` be that of the choice."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 DRAWS: Final = 1000  # a share of a half is then known to 3 points
 ENOUGH: Final = 0.9
+NARROWING: Final = ("paired", "mcs", "1se")  # tolerances that more examples make narrower
 TIMES: Final = (2, 4, 8, 16)
 _DRAWS_OF_MORE: Final = 200
 _TOGETHER: Final = 1 << 24  # counts that are held at a time
@@ -33,12 +34,14 @@ class Sureness:
         more: how many times as many there would have to be, with the share of the reported
             checkpoint then; each was tried by drawing so many, up to the first that is enough.
         rule: its name, where ``more`` was not tried because the rule draws examples itself.
+        narrows: whether the tolerance keeps fewer checkpoints where there are more examples.
     """
 
     stability: Stability
     examples: int
     more: tuple[tuple[int, float], ...]
     rule: str = ""
+    narrows: bool = False
 
     def __str__(self) -> str:
         return f"How sure: {self.said} {self.advice}"
@@ -87,6 +90,11 @@ class Sureness:
         total = f"{times} times as many validation examples ({times * self.examples:,})"
         if then >= ENOUGH:
             return f"With {total} step {step} would be chosen in {then:.0%}."
+        if self.narrows and then < share:
+            return (
+                f"With {total} the tolerance would be narrower, and step {step} chosen in "
+                f"{then:.0%} only: more examples may well lead to another one."
+            )
         return f"Even with {total} step {step} would be chosen in {then:.0%} only."
 
 
@@ -102,7 +110,7 @@ def sureness(s: Selection, draws: int | None = None, seed: int = 0) -> Sureness:
         if max([now.reported_share, *(share for _, share in more)]) >= ENOUGH:
             break
         more.append((times, share_with(s, times, seed)))
-    return Sureness(now, examples, tuple(more))
+    return Sureness(now, examples, tuple(more), narrows=s.tolerance.name in NARROWING)
 
 
 def share_with(s: Selection, times: int, seed: int = 0) -> float:
