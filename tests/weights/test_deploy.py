@@ -49,6 +49,18 @@ def saved_logits(predictions: Path, step: int, domain: str) -> Any:
         return torch.tensor(arrays["logits"]).double()
 
 
+@pytest.mark.parametrize("average", ["probabilities", "weights"])
+def test_fewer_members_than_were_asked_for_are_said(
+    predictions: Path, average: str, tmp_path: Path
+) -> None:
+    asked: dict[str, Any] = {"average": average, "delta_pp": 3}
+    done = cw.deploy(predictions, tmp_path / "many", members=1000, **asked)
+    there = len(done.info["steps"])
+    assert any(f"1000 members were asked for, but {there} " in note for note in done.notes)
+    done = cw.deploy(predictions, tmp_path / "some", members=2, **asked)
+    assert not any("asked for" in note for note in done.notes)
+
+
 @pytest.mark.parametrize("way", ["single", "ensemble", "three", "greedy"])
 def test_deployed_probabilities_are_those_of_the_saved_logits(
     predictions: Path, way: str, tmp_path: Path

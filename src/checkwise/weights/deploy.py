@@ -206,11 +206,12 @@ def _model(models: RunModels, selection: Selection, asked: Asked) -> DeployedMod
     if len(steps) == 1:
         note = f"the average is of one checkpoint, step {steps[0]}"
         return replace(_single(models, selection, steps[0]), notes=(note,))
+    fewer = _fewer(len(steps), asked.count)
     if asked.average == "weights":
         stored = models.mean(steps)
         return DeployedModel(
             "weights-mean", selection, tuple(steps), (stored,), models.format, stored.logits,
-            notes=stored.notes, unmeasured=_unmeasured("weights-mean"),
+            notes=(*stored.notes, *fewer), unmeasured=_unmeasured("weights-mean"),
             groups=_groups(models, stored.logits),
         )  # fmt: skip
     logits = _ensemble_logits([models.logits(step) for step in steps])
@@ -221,6 +222,7 @@ def _model(models: RunModels, selection: Selection, asked: Asked) -> DeployedMod
         tuple(models.checkpoint(step, alone=False) for step in steps),
         models.format,
         logits,
+        notes=fewer,
         unmeasured=_unmeasured("ensemble"),
         groups=_groups(models, logits),
     )
@@ -244,6 +246,15 @@ def _single(models: RunModels, selection: Selection, step: int) -> DeployedModel
 def _groups(models: RunModels, logits: Logits | None) -> Groups | None:
     """The independent units of the examples of some logits."""
     return None if logits is None else models.groups
+
+
+def _fewer(there: int, asked: int | None) -> tuple[str, ...]:
+    if asked is None or there >= asked:
+        return ()
+    return (
+        f"{asked} members were asked for, but {there} checkpoints with weights are near enough to "
+        "the best; average_within_pp and KeepMembers keep more during training",
+    )
 
 
 def _unmeasured(kind: Kind) -> str:
