@@ -329,3 +329,58 @@ def test_without_the_option_nothing_changes(tmp_path: Path) -> None:
     )
     assert [line for line in lines if line != {"predictions": "predictions"}] == usual
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["j"]
+
+
+def test_nothing_is_deleted_that_the_journal_did_not_write(tmp_path: Path) -> None:
+    made = outputs(0, steps=3)
+    live_run(tmp_path, {0: made[0]})
+    folder = tmp_path / "predictions"
+    for name in ("step-000500", "step-000100"):  # of another run, and of somebody
+        (folder / name).mkdir()
+    (folder / "step-000500" / "d0.npz").write_bytes(b"theirs")
+    (folder / "step-000100" / "model.pt").write_bytes(b"theirs")
+    with cw.LiveSelector(journal=tmp_path / "checkwise.jsonl", predictions=True) as live:
+        assert (folder / "step-000500" / "d0.npz").exists()
+        with pytest.raises(InputError, match="give each run a folder of its own"):
+            live.add(100, made[100])
+        live.add(200, made[200])
+    assert (folder / "step-000100" / "model.pt").read_bytes() == b"theirs"
+
+
+def test_two_journals_do_not_share_a_folder(tmp_path: Path) -> None:
+    made = outputs(0, steps=3)
+    first, second = (
+        cw.LiveSelector(journal=tmp_path / name / "checkwise.jsonl", predictions=tmp_path / "both")
+        for name in "ab"
+    )
+    first.add(0, made[0])
+    with pytest.raises(InputError, match="another run keeps its own"):
+        second.add(0, made[0])
+    first.close()
+    second.close()
+    with cw.LiveSelector(journal=tmp_path / "b" / "checkwise.jsonl"):
+        assert (tmp_path / "both" / "step-000000").is_dir()
+
+
+def test_a_calibrator_stays_where_its_predictions_are_gone(tmp_path: Path) -> None:
+    journal = tmp_path / "checkwise.jsonl"
+    with cw.LiveSelector(journal=journal, calibrator="ts-soften") as live:
+        for step, domains in outputs(1, sizes=(40, 60), gain=1.0).items():
+            live.add(step, domains)
+    fitted = (tmp_path / "calibrator.json").read_text()
+    (tmp_path / "predictions").rename(tmp_path / "elsewhere")  # a disk that is not mounted
+    cw.LiveSelector(journal=journal, calibrator="ts-soften").close()
+    assert (tmp_path / "calibrator.json").read_text() == fitted
+
+
+@pytest.mark.parametrize("tolerance", ["fixed", "paired"])
+def test_groups_of_some_sets_alone_are_refused(tmp_path: Path, tolerance: str) -> None:
+    (grouped,) = outputs(0, steps=1, grouped=True).values()
+    (name, *_) = grouped
+    grouped[name] = grouped[name][:2]
+    with cw.LiveSelector(
+        journal=tmp_path / "checkwise.jsonl", predictions=True, tolerance=tolerance
+    ) as live:
+        with pytest.raises(InputError, match="add groups to each"):
+            live.add(0, grouped)
+        live.add(0, outputs(0, steps=1, grouped=True)[0])  # nothing of the first was kept

@@ -139,7 +139,7 @@ def test_units_with_too_few_groups_are_named_and_decide_nothing() -> None:
         [EVEN, seeds]
     )
     two = replace(seeds, n=2)
-    assert "on 2 runs (seen, not shown: fewer than 6 runs show nothing); it" in sentences.answer(
+    assert "over 2 runs (seen, not shown: fewer than 6 runs show nothing); it" in sentences.answer(
         [replace(EVEN, n=2), two]
     )
     lines = sentences.by_unit([EVEN, seeds])

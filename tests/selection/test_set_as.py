@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given
+from hypothesis import settings as with_settings
 from hypothesis import strategies as st
 
 import checkwise as cw
@@ -21,7 +23,9 @@ scalars = st.none() | st.booleans() | st.integers() | texts | st.floats(allow_na
 values = scalars | st.lists(texts, max_size=3) | st.dictionaries(texts, st.integers(), max_size=3)
 
 
+# Hypothesis makes its table of characters first, which takes a second.
 @given(rule=names, settings=st.dictionaries(names, values, max_size=4))
+@with_settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 def test_a_name_carries_any_settings(rule: str, settings: dict[str, Any]) -> None:
     name = settings_name({"rule": rule, **settings})
     assert SAFE.fullmatch(name)
@@ -37,11 +41,10 @@ def test_a_name_carries_any_settings(rule: str, settings: dict[str, Any]) -> Non
 
 def test_a_name_says_the_tolerance_and_what_is_not_usual() -> None:
     live = cw.LiveSelector("ac-nc", delta_pp="0.50", weights={"photo": 2, "art": 1})
-    name = settings_name(live.chosen_by, ["photo", "test"])
-    assert name.startswith("checkwise/settings/ac-nc/delta_pp/0.50/sources/")
+    name = settings_name(live.chosen_by)
+    assert name.startswith("checkwise/settings/ac-nc/delta_pp/0.50/weights/")
     read = settings_in(name)
     assert read["weights"] == {"photo": 2, "art": 1}
-    assert read["sources"] == ["test"]  # it looks held out, and was called a source
     assert in_words(live.chosen_by) == 'delta_pp 0.50, weights {"photo":2,"art":1}'
     alone = cw.LiveSelector("source-acc").chosen_by
     assert settings_name(alone) == "checkwise/settings/source-acc"
@@ -67,3 +70,18 @@ def test_a_prefix_of_a_trainer_is_no_hindrance() -> None:
     for prefix in ("", "eval_", "eval/", "eval_photo_"):
         assert is_settings(f"{prefix}checkwise/settings/ac-nc/delta_pp/1")
     assert not is_settings("mycheckwise/settings/ac-nc")
+
+
+@pytest.mark.parametrize(
+    "told", ["sources/5", "sources/null", "trajectory/1", "sources/_5b_22test_22_5d"]
+)
+def test_settings_that_no_rule_takes_are_refused(tmp_path: Path, told: str) -> None:
+    names = ["step", *(f"checkwise/{d}/{m}" for d in ("val", "test") for m in ("accuracy", "nll"))]
+    header = ",".join([*names, f"checkwise/settings/ac-nll/delta_pp/1/{told}"])
+    log = tmp_path / "log.csv"
+    log.write_text(f"{header}\n1,0.5,2,0.9,1,1\n2,0.6,1,0.1,9,1\n")
+    run = cw.load(log)
+    assert run.domains == ("val",)
+    with pytest.raises(cw.CheckwiseError, match="Expected settings that ac-nll takes"):
+        cw.select(run)
+    assert cw.select(run, "ac-nll").step == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -89,3 +90,16 @@ def test_a_rule_that_draws_examples_itself_is_drawn_less_often() -> None:
     assert "not worked out for ac-nc-stable" in sure.advice
     assert chosen.stability().draws == NESTED_DRAWS
     assert set(chosen.optimism(folds=3, repeats=2)) == {"accuracy", "nll"}
+
+
+def test_a_class_that_nobody_predicts_is_no_reason_to_fail() -> None:
+    labels = np.arange(300) % 6 + 1
+
+    def logits(seed: int) -> Any:
+        noise = np.random.default_rng(seed).normal(size=(300, 7))
+        return 8 * np.eye(7)[labels] + noise - 12 * np.eye(7)[0]
+
+    run = cw.Trajectory.from_predictions({s: {"v": (logits(s), labels)} for s in (1, 2)})
+    for rule in ("ac-ece", "ac-ne", "ac-nc"):
+        share = cw.select(run, rule).stability(draws=50).share
+        assert sum(share.values()) == pytest.approx(1)

@@ -291,7 +291,7 @@ def test_shipped_studies_plan_their_places_and_subsets(tmp_path: Path) -> None:
     [
         ({"runs": {"trial_seeds": [0]}}, "left out beside `draws`"),
         ({"data": {"groups": ""}}, "`places` of .* left out without `groups`"),
-        ({"data": {"groups": "", "places": 0}}, "`groups` in .* for split_by = 'both'"),
+        ({"data": {"places": 0}}, "`places` of .* at least 1, but got 0"),
         ({"data": {"dataset": "PACS"}}, "`domain_by` of .* about feature files"),
         ({"data": {"classes": ["a", "a"]}}, "different class names"),
         ({"data": {"classes": ["a"], "class_subsets": 2}}, "beside `classes`"),
@@ -306,6 +306,12 @@ def test_what_does_not_fit_is_named(
 ) -> None:
     with pytest.raises(InputError, match=message):
         _study(tmp_path, **changes)
+
+
+def test_validation_by_groups_needs_them(tmp_path: Path) -> None:
+    data = {name: STUDY["data"][name] for name in ("dataset", "root", "domain_by", "held_out")}
+    with pytest.raises(InputError, match=r"`groups` in .* for split_by = 'both'"):
+        parse_study({**STUDY, "data": data}, file="traps.toml", folder=tmp_path)
 
 
 def test_runs_without_a_second_validation_set_say_so(trained: Path, tmp_path: Path) -> None:

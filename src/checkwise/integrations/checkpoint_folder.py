@@ -331,7 +331,7 @@ def _logged(live: LiveSelection, step: int) -> dict[str, float]:
 
     Some loggers take their columns from the first epoch, so the settings are in every one.
     """
-    settings = {settings_name(live.chosen_by, live.domains).removeprefix(f"{PREFIX}/"): 1.0}
+    settings = {settings_name(live.chosen_by).removeprefix(f"{PREFIX}/"): 1.0}
     selection = live.selection
     if selection is None:
         return settings

@@ -66,11 +66,20 @@ class ChoiceCalibrator:
             self.last = (record, fitted)
         return replace(chosen, calibration=self.last[1])
 
+    def _step_of_file(self) -> int | None:
+        """The step that the file is of; where its predictions are gone, it stays."""
+        try:
+            step = json.loads(self.file.read_text())["step"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        return step if type(step) is int else None
+
     def write(self, chosen: Selection | None) -> None:
         """Let the file be that of the choice; there is none where none is calibrated."""
         with writing(self.file.parent, then="the calibrator is fitted again"):
             if chosen is None or chosen.calibration is None:
-                self.file.unlink(missing_ok=True)
+                if chosen is None or self._step_of_file() != chosen.step:
+                    self.file.unlink(missing_ok=True)
                 self.written = None
                 return
             record = chosen.calibration.record(chosen, str(self.file.parent))

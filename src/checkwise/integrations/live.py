@@ -140,7 +140,7 @@ class LiveSelector(LiveSelection):
                     f"Expected the folder in which predictions were begun, {before}, but got "
                     f"{folder}: name that one, or predictions=True."
                 )
-            KeptPredictions(before).tidy(self._history.records)
+            KeptPredictions(before).tidy(self._history.records, self._history.forgotten)
         elif folder is not None:
             try:
                 KeptPredictions(folder).check_unused()
@@ -167,6 +167,8 @@ class LiveSelector(LiveSelection):
             self._note({"groups": {domain: packed_numbers(g) for domain, g in named.items()}})
         slim = self._slim(record)
         kept = self._kept if self._recorder.keeps_logits else None
+        if kept is not None and record.step not in self._history.records:
+            kept.check_free(record.step)
         if kept is not None and not record.diverged:
             kept.write(slim, record, self._recorder.groups)
         self._note(slim.as_dict())
@@ -236,7 +238,7 @@ class LiveSelector(LiveSelection):
         if any(later > number for later in known):
             self._note({"resumed": number})
             if self._journal is not None and self._kept is not None:
-                self._kept.tidy(self._history.records)
+                self._kept.tidy(self._history.records, self._history.forgotten)
             self._calibrate()
 
     @property

@@ -112,7 +112,7 @@ class MlflowLog:
         now, there = int(1000 * time.time()), run.data.metrics
         at_choice = metrics_at(selection, selection.index)
         values = {f"{PREFIX}/{name}": value for name, value in at_choice.items()}
-        values[settings_name(selection.settings, selection.trajectory.domains)] = 1.0
+        values[settings_name(selection.settings)] = 1.0
         metrics = [
             Metric(name, value, now, 0)
             for name, value in values.items()

@@ -32,7 +32,7 @@ def measured(run: Trajectory, row: int) -> dict[str, float]:
 def history(selection: Selection) -> dict[int, dict[str, float]]:
     """Step → its metrics, and whether it is feasible and chosen, as 1 or 0; and the settings."""
     run = selection.trajectory
-    settings = settings_name(selection.settings, run.domains)
+    settings = settings_name(selection.settings)
     return {
         step: {
             settings: 1.0,

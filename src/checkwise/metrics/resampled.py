@@ -6,6 +6,7 @@ example (`sufficient`), so thousands of resamples are a few matrix products.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
@@ -92,7 +93,7 @@ def _known(names: Iterable[str]) -> list[str]:
 def _blocks(counts: Array, parts: Sufficient) -> Iterator[tuple[slice, FloatArray]]:
     """Rows of counts as floats, a block at a time."""
     n, classes, terms = parts.powers.shape
-    size = max(16, _SUMS_AT_ONCE // (n + classes * (terms + parts.soft[0].size)))
+    size = max(16, _SUMS_AT_ONCE // (n + classes * (terms + math.prod(parts.soft.shape[1:]))))
     for start in range(0, len(counts), size):
         rows = slice(start, min(start + size, len(counts)))
         yield rows, counts[rows].astype(np.float64)

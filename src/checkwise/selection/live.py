@@ -99,6 +99,13 @@ class LiveSelection:
         record = self._recorder.measure(step, outputs)
         if record.diverged:
             return record
+        grouped = [name for name, domain in record.domains.items() if domain.groups]
+        if grouped and len(grouped) < len(record.domains):
+            other = next(name for name in record.domains if name not in grouped)
+            raise InputError(
+                f"Expected groups of every validation set at step {step}, or of none, but "
+                f"{grouped[0]!r} has them and {other!r} has none: add groups to each."
+            )
         for name, domain in record.domains.items():
             if domain.hits is None and not self._kind.fixed:
                 raise InputError(

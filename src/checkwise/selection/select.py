@@ -181,6 +181,12 @@ def _as_trained(
     """
     own = dict(run.chosen_by)
     rule = str(own.pop("rule", None) or DEFAULT_RULE)
+    strange = [n for n in own if n not in USUAL and not get_rule(rule).accepts(n)]
+    if strange or "trajectory" in own:
+        raise InputError(
+            f"Expected settings that {rule} takes with the run, but got "
+            f"{(strange or ['trajectory'])[0]!r}: name the rule with --rule."
+        )
     if kind["tolerance"] not in (None, own.get("tolerance")):
         own = {name: value for name, value in own.items() if name not in ("alpha", "planned")}
     trained = {name: own.pop(name, default) for name, default in USUAL.items()}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
 from math import isinf
 from typing import Any, Final
@@ -17,7 +17,6 @@ from typing import Any, Final
 import numpy as np
 
 from checkwise.errors import InputError
-from checkwise.records.held_out import looks_held_out
 from checkwise.selection.rules import get_rule
 from checkwise.text import printable
 
@@ -33,27 +32,25 @@ USUAL: Final[Mapping[str, Any]] = {
     "alpha": None,
     "planned": None,
 }
-SOURCES: Final = "sources"
 _SHOWN_ALWAYS: Final = ("delta_pp", "delta")
 _NAMED = re.compile(rf"(?:.*[_/])?{SETTINGS}/(?P<words>.+)", re.DOTALL)
 _ESCAPED = re.compile(rb"_([0-9a-f]{2})")
 
 
-def settings_name(settings: Mapping[str, Any], domains: Iterable[str] = ()) -> str:
+def settings_name(settings: Mapping[str, Any]) -> str:
     """The name of the metric that carries settings.
+
+    Which sets are sources is no part of it: a name in a log never makes a held-out set a source.
 
     Args:
         settings: the rule, its parameters and options of ``select``, side by side.
-        domains: the validation sets; one whose name looks held out was called a source.
 
     Example:
         >>> settings_name({"rule": "ac-nc", "delta_pp": 1, "q": float("inf"), "weights": "equal"})
         'checkwise/settings/ac-nc/delta_pp/1'
     """
-    sources = sorted(name for name in domains if looks_held_out(name))
-    told = {**not_usual(settings), **({SOURCES: sources} if sources else {})}
     words = [_escaped(settings["rule"])]
-    for name, value in sorted(told.items()):
+    for name, value in sorted(not_usual(settings).items()):
         words += [_escaped(name), _escaped(_text(value))]
     return "/".join((SETTINGS, *words))
 

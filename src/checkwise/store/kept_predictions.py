@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -88,8 +88,12 @@ class KeptPredictions:
         places = (self._hidden(record), self.placed(record.step))
         return next((place for place in places if place.is_dir()), None)
 
-    def tidy(self, records: Mapping[int, CheckpointRecord]) -> None:
-        """Finish what a killed process began, and delete the files of forgotten records."""
+    def tidy(self, records: Mapping[int, CheckpointRecord], forgotten: Collection[int]) -> None:
+        """Finish what a killed process began, and delete the files of ``forgotten`` steps.
+
+        Nothing is deleted that this journal did not write: files of steps that it never had are
+        somebody else's, and so is a folder that holds anything but predictions.
+        """
         if not self.folder.is_dir():
             return
         remove_leftovers(self.folder)
@@ -98,13 +102,29 @@ class KeptPredictions:
                 record = records.get(int(match[1]))
                 if record is not None and self._hidden(record).name == name:
                     self.place(record)
-                else:
+                elif self._holds_predictions(name):
                     delete_checkpoint(self.folder / name)
         for name in os.listdir(self.folder):
             if match := _PLACED.fullmatch(name):
-                record = records.get(int(match[1]))
-                if record is None or record.diverged:
+                step = int(match[1])
+                record = records.get(step)
+                lost = step in forgotten if record is None else record.diverged
+                if lost and self._holds_predictions(name):
                     delete_checkpoint(self.folder / name)
+
+    def _holds_predictions(self, name: str) -> bool:
+        """Whether there is nothing but files of predictions in a step's folder."""
+        inside = list((self.folder / name).iterdir())
+        return all(file.suffix == ".npz" and file.is_file() for file in inside)
+
+    def check_free(self, step: int) -> None:
+        """Refuse to replace what another journal keeps for a step."""
+        if self.placed(step).exists():
+            raise InputError(
+                f"Expected no predictions of step {step} in {self.folder}, which this journal has "
+                "no record of, but some are there: another run keeps its own in this folder; give "
+                "each run a folder of its own."
+            )
 
     def placed(self, step: int) -> Path:
         """Where the files of a step are in the end."""

@@ -25,6 +25,7 @@ class LiveHistory:
         without_weights: steps whose weights were deleted.
         groups: domain → the independent unit of each example, where they were named.
         predictions: the folder with the predictions of every record, if they are kept.
+        forgotten: steps that had a record which a resume took back.
     """
 
     folder: Path
@@ -33,6 +34,7 @@ class LiveHistory:
     without_weights: set[int] = field(default_factory=set)
     groups: dict[str, IntArray] = field(default_factory=dict)
     predictions: Path | None = None
+    forgotten: set[int] = field(default_factory=set)
 
     @classmethod
     def replay(cls, lines: Iterable[Mapping[str, Any]], path: Path) -> LiveHistory:
@@ -51,6 +53,7 @@ class LiveHistory:
             record = CheckpointRecord.from_dict(line)
             check_alike(record, islice(reversed(self.records.values()), 1))
             self.records[record.step] = record
+            self.forgotten.discard(record.step)
         elif "groups" in line:
             named = dict(line["groups"])
             self.groups |= {str(name): unpacked_numbers(text) for name, text in named.items()}
@@ -76,6 +79,7 @@ class LiveHistory:
     def _forget_after(self, step: int) -> None:
         for later in [s for s in self.records if s > step]:
             del self.records[later]
+            self.forgotten.add(later)
         for later in [s for s in self.checkpoints if s > step]:
             del self.checkpoints[later]
         self.without_weights = {s for s in self.without_weights if s <= step}

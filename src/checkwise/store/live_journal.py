@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from checkwise.errors import InputError
-from checkwise.selection.set_as import plain
 from checkwise.store import strict_json
 from checkwise.store.atomic_write import sync_folder, writing
 from checkwise.store.journal import append_whole, encode_line
@@ -213,6 +212,8 @@ def damaged(path: Path, number: int, line: object) -> InputError:
 
 
 def _header(settings: Mapping[str, Any]) -> dict[str, Any]:
+    from checkwise.selection.set_as import plain  # brings rules along, and numba
+
     return {"checkwise": "live selection", "schema": SCHEMA, **plain(settings)}
 
 

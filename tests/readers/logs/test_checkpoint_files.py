@@ -442,7 +442,7 @@ def test_poisoned_names_are_only_names(tmp_path: Path) -> None:
     ):
         with open(folder + name, "wb") as file:
             file.write(b"x")
-    os.symlink("/nonexistent", folder + b"epoch=6-step=70.ckpt")
+    os.symlink(os.fsencode(tmp_path) + b"/gone", folder + b"epoch=6-step=70.ckpt")
     os.symlink(b"epoch=7-step=80.ckpt", folder + b"epoch=7-step=80.ckpt")
     os.mkfifo(folder + b"epoch=8-step=90.ckpt")
     steps = range(9, 100, 10)

@@ -129,7 +129,7 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
             bandwidth=bandwidth,
             examples=self._live.needs_examples,
             logits=self._saves_logits,
-            settings=lambda: settings_name(self._live.chosen_by, as_names(options.get("sources"))),
+            settings=lambda: settings_name(self._live.chosen_by),
         )
         self._any_model, self._tracker = outputs is not None, tracker
         self._within_pp = average_within_pp

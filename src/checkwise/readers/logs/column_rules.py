@@ -19,7 +19,7 @@ The rules, in order:
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,7 +41,6 @@ from checkwise.readers.request import Request
 from checkwise.records.column_names import is_validation_of
 from checkwise.records.held_out import check_held_out, divide
 from checkwise.records.source_rows import ONLY_DOMAIN
-from checkwise.selection.set_as import SOURCES, in_words, is_settings, settings_in
 from checkwise.text import listed, printable
 
 AXES = ("step", "epoch")
@@ -109,6 +108,8 @@ def read_header(log: Log, request: Request) -> Reading:
     Raises:
         InputError: nothing can be read as validation, or several columns could be meant.
     """
+    from checkwise.selection.set_as import is_settings  # brings rules along, and numba
+
     where = str(log.path)
     others = [c for c in log.header if c not in log.axes.values() and not is_settings(c)]
     named = _named(others, log.trainer)
@@ -119,8 +120,7 @@ def read_header(log: Log, request: Request) -> Reading:
     wanted = dict.fromkeys(("accuracy", "nll", *told, *request.metrics, *_metrics_of(ours)))
     by_set = _sets(own or named, request)
     candidates = [one for one in own or named if (one.domain is not None) == by_set]
-    sources = () if told else settings.pop(SOURCES, ())
-    domains, notes = _domains(candidates, told, request, where, by_set=by_set, sources=sources)
+    domains, notes = _domains(candidates, told, request, where, by_set=by_set)
     columns: dict[str, Mapping[str, str]] = {}
     for metric in wanted:
         found = told.get(metric) or _of_metric(metric, candidates, domains, where)
@@ -155,6 +155,8 @@ def read_header(log: Log, request: Request) -> Reading:
 
 def _settings(header: Iterable[str]) -> tuple[dict[str, Any], tuple[str, ...]]:
     """How the callback was set that wrote a log, or what to say where several were."""
+    from checkwise.selection.set_as import in_words, settings_in
+
     found: list[dict[str, Any]] = []
     for settings in filter(None, map(settings_in, header)):
         if settings not in found:
@@ -259,12 +261,8 @@ def _domains(
     where: str,
     *,
     by_set: bool,
-    sources: Collection[str] = (),
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The validation sets to choose by, and notes on those that are held out by name.
-
-    ``sources`` are names that look held out and were called validation when the run trained.
-    """
+    """The validation sets to choose by, and notes on those that are held out by name."""
     if not by_set:
         check_held_out(request.held_out, (ONLY_DOMAIN,), where)
         return (ONLY_DOMAIN,), ()
@@ -274,7 +272,7 @@ def _domains(
     left = names - set(request.held_out)
     if not left:
         raise InputError(f"No validation set of {where} is left after --held-out: hold out fewer.")
-    sides = divide(left, sources=request.sources, declared=sources, where=where)
+    sides = divide(left, sources=request.sources, where=where)
     return sides.sources, sides.notes
 
 
