@@ -103,3 +103,15 @@ def test_a_class_that_nobody_predicts_is_no_reason_to_fail() -> None:
     for rule in ("ac-ece", "ac-ne", "ac-nc"):
         share = cw.select(run, rule).stability(draws=50).share
         assert sum(share.values()) == pytest.approx(1)
+
+
+def test_one_independent_example_makes_nobody_sure() -> None:
+    rng = np.random.default_rng(0)
+    labels = np.array([0])
+    alone = {s: {"art": (rng.normal(size=(1, 3)), labels)} for s in (1, 2)}
+    sure = cw.select(cw.Trajectory.from_predictions(alone)).sureness
+    assert "art has one independent example" in sure.advice
+    many = {s: {"art": (rng.normal(size=(8, 3)), np.arange(8) % 3)} for s in (1, 2)}
+    grouped = cw.Trajectory.from_predictions(many, groups={"art": ["a"] * 8})
+    assert "art has one independent example" in cw.select(grouped).sureness.advice
+    assert "independent" not in cw.select(cw.Trajectory.from_predictions(many)).sureness.advice

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 
 WIDE = 200
+USUAL = 80
 STANDARD_STREAMS = ("-", "/dev/stdin", "/dev/stdout", "/dev/stderr")
 GAP = "  "  # between columns
 
@@ -31,6 +32,8 @@ def console(*, stderr: bool = False) -> Console:
     screen = _Screen(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
     if not screen.is_terminal:
         screen.width = WIDE
+    elif screen.width < 1:  # COLUMNS=0, which some shells set where they do not know
+        screen.width = USUAL
     return screen
 
 

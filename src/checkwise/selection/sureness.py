@@ -35,6 +35,7 @@ class Sureness:
             checkpoint then; each was tried by drawing so many, up to the first that is enough.
         rule: its name, where ``more`` was not tried because the rule draws examples itself.
         narrows: whether the tolerance keeps fewer checkpoints where there are more examples.
+        alone: a domain with a single independent example, if there is one.
     """
 
     stability: Stability
@@ -42,6 +43,7 @@ class Sureness:
     more: tuple[tuple[int, float], ...]
     rule: str = ""
     narrows: bool = False
+    alone: str = ""
 
     def __str__(self) -> str:
         return f"How sure: {self.said} {self.advice}"
@@ -79,6 +81,11 @@ class Sureness:
     def advice(self) -> str:
         """What would make it surer."""
         step, share = self.stability.reported, self.stability.reported_share
+        if self.alone:
+            return (
+                f"That says little: {self.alone} has one independent example, which every resample "
+                "draws again; more of them are needed."
+            )
         if share >= ENOUGH:
             return "More validation examples would change little."
         if self.rule:
@@ -103,6 +110,8 @@ def sureness(s: Selection, draws: int | None = None, seed: int = 0) -> Sureness:
     nested = s.rule_used.reads_examples
     now = s.stability(draws or (NESTED_DRAWS if nested else DRAWS), seed)
     examples = sum(one.shape[1] for one in examples_of(s.trajectory).correct)
+    if alone := _alone(s):
+        return Sureness(now, examples, (), alone=alone)
     if nested:
         return Sureness(now, examples, (), s.rule)
     more: list[tuple[int, float]] = []
@@ -111,6 +120,16 @@ def sureness(s: Selection, draws: int | None = None, seed: int = 0) -> Sureness:
             break
         more.append((times, share_with(s, times, seed)))
     return Sureness(now, examples, tuple(more), narrows=s.tolerance.name in NARROWING)
+
+
+def _alone(s: Selection) -> str:
+    """The name of a domain that has one example, or one group of them."""
+    known = examples_of(s.trajectory)
+    groups = known.groups or (None,) * len(known.domains)
+    for name, correct, group in zip(known.domains, known.correct, groups, strict=True):
+        if (correct.shape[1] if group is None else len(np.unique(group))) < 2:
+            return name
+    return ""
 
 
 def share_with(s: Selection, times: int, seed: int = 0) -> float:
