@@ -224,6 +224,6 @@ def test_probabilities_have_examples_without_logits() -> None:
 def test_groups_of_some_validation_sets_alone_are_refused() -> None:
     logits, labels = 3 * np.eye(3)[[0, 1, 2, 0]], np.array([0, 1, 2, 1])
     live = cw.LiveSelector(tolerance="paired")
-    live.add(1, {"art": (logits, labels, [0, 0, 1, 1]), "photo": (logits, labels)})
-    with pytest.raises(InputError, match="groups of every validation set or of none"):
-        _ = live.choice
+    with pytest.raises(InputError, match="groups of every validation set at step 1, or of none"):
+        live.add(1, {"art": (logits, labels, [0, 0, 1, 1]), "photo": (logits, labels)})
+    assert live.choice is None
