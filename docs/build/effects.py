@@ -11,6 +11,7 @@ from outcomes import Outcomes, read
 from checkwise.statistics.places import PlaceMeans, over_places
 from checkwise.study.compare import higher_is_better
 from checkwise.study.units import clusters
+from checkwise.text import number
 
 FEW = 3  # places below which no interval is printed
 DECIMALS: Mapping[str, int] = {"target_nll": 3, "target_accuracy": 2}
@@ -72,13 +73,7 @@ class Effect:
 
     def text(self, value: float) -> str:
         """A change with its sign."""
-        return signed(value, DECIMALS.get(self.metric, 2))
-
-
-def signed(value: float, decimals: int) -> str:
-    """A number with its sign; zero has none."""
-    text = f"{value:+.{decimals}f}".replace("-", "−")
-    return text[1:] if float(text.replace("−", "-")) == 0 else text
+        return number(value, DECIMALS.get(self.metric, 2), signed=True)
 
 
 def effect(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -24,9 +24,9 @@ NAMES = (
 
 
 @contextmanager
-def packed_cohorts() -> Iterator[dict[str, Cohort]]:
-    """Every packed cohort by name; inner runs lie beside the runs that they belong to."""
+def packed_cohorts(names: Sequence[str] = NAMES) -> Iterator[dict[str, Cohort]]:
+    """Packed cohorts by name; inner runs lie beside the runs that they belong to."""
     with tempfile.TemporaryDirectory() as folder:
-        for name in NAMES:
+        for name in names:
             unpack(DATA / f"{name}{SUFFIX}", Path(folder) / name)
-        yield {name: Cohort.open(Path(folder) / name) for name in NAMES}
+        yield {name: Cohort.open(Path(folder) / name) for name in names}

@@ -5,16 +5,12 @@ Run by ``make docs``; ``tests/docs`` checks that the page shows what this comput
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from packed import DATA
+from packed import packed_cohorts
 
-from checkwise.store.pack import SUFFIX
-from checkwise.store.unpack import unpack
-from checkwise.study import Cohort
 from checkwise.study.pool import Pool
 from checkwise.tables import build
 from checkwise.tables.typeset import markdown
@@ -38,10 +34,8 @@ NAMES = (
 @contextmanager
 def pooled() -> Iterator[Pool]:
     """The runs of all three benchmarks, unpacked for a while."""
-    with tempfile.TemporaryDirectory() as folder:
-        for name in COHORTS:
-            unpack(DATA / f"{name}{SUFFIX}", Path(folder) / name)
-        yield Pool([Cohort.open(Path(folder) / name) for name in COHORTS])
+    with packed_cohorts(COHORTS) as cohorts:
+        yield Pool(list(cohorts.values()))
 
 
 def tables(pool: Pool) -> str:

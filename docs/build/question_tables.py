@@ -12,9 +12,10 @@ from pathlib import Path
 import numpy as np
 from beside import grid
 from cohorts import there
-from effects import Effect, effect, signed
+from effects import Effect, effect
 from outcomes import Outcomes
 
+from checkwise.text import number
 from page import fill
 
 STUDY = Path(__file__).parents[1] / "study"
@@ -126,7 +127,7 @@ def _among(kept: Outcomes, recipe: str, keep: np.ndarray) -> str:
     if not keep.any():
         return ""
     table = kept.differences(recipe, "source-acc", [NLL], keep)
-    return signed(float(table.values[:, 0].mean()), 3)
+    return number(float(table.values[:, 0].mean()), 3, signed=True)
 
 
 def validating() -> dict[str, str]:

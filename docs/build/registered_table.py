@@ -6,8 +6,10 @@ import json
 from typing import Any
 
 from beside import grid
-from effects import DECIMALS, signed
+from effects import DECIMALS
 from packed import DATA
+
+from checkwise.text import number
 
 WORDS = {
     "a": "averaging: accuracy",
@@ -79,7 +81,7 @@ def _row(each: dict[str, Any]) -> tuple[str, ...]:
 
 def change(each: dict[str, Any]) -> str:
     """The mean change with its interval."""
-    mean = signed(each["mean"], _decimals(each))
+    mean = number(each["mean"], _decimals(each), signed=True)
     return mean if each["low"] is None else f"{mean} {_interval(each, 'low', 'high')}"
 
 
@@ -92,7 +94,7 @@ def verdict(each: dict[str, Any]) -> str:
 
 
 def _interval(each: dict[str, Any], low: str, high: str) -> str:
-    ends = (signed(each[end], _decimals(each)) for end in (low, high))
+    ends = (number(each[end], _decimals(each), signed=True) for end in (low, high))
     return f"[{', '.join(ends)}]"
 
 

@@ -10,9 +10,11 @@ from typing import Any
 import places_figure
 import question_tables
 import registered_table
+from answer import points
 from contrast import Claim
-from effects import Effect, effect, signed
+from effects import Effect, effect
 
+from checkwise.text import number
 from page import fill
 
 PAGE = question_tables.STUDY / "results.md"
@@ -25,8 +27,8 @@ DEVELOPMENT = {"OfficeHome": "officehome-erm", "PACS": "pacs-erm"}
 def parts() -> dict[str, str]:
     """Every generated part of the page by name."""
     return {
-        "found": _list(found()),
-        "development": _list(on_development()),
+        "found": points(found()),
+        "development": points(on_development()),
         "registered": registered_table.table(SITES),
         "estimates": registered_table.table("taicam-frozen"),
     }
@@ -112,17 +114,13 @@ def on_development() -> list[Claim]:
     ]
 
 
-def _list(claims: list[Claim]) -> str:
-    return "\n".join(f"- {_checked(claim)}" for claim in claims)
-
-
 def _detectable(each: dict[str, Any]) -> str:
     return registered_table.plain(each, each["detectable"])
 
 
 def _accuracy(each: dict[str, Any]) -> str:
     condition = each["condition"]
-    ends = [signed(condition[end], 2) for end in ("mean", "low", "high")]
+    ends = [number(condition[end], 2, signed=True) for end in ("mean", "low", "high")]
     return f"{ends[0]} [{ends[1]}, {ends[2]}]"
 
 
@@ -136,13 +134,6 @@ def _said(found: dict[str, Effect]) -> str:
 
 def _all_below(found: dict[str, Effect]) -> bool:
     return all(each.mean < 0 for each in found.values())
-
-
-def _checked(claim: Claim) -> str:
-    """The sentence; building the page fails if it is untrue."""
-    if not all(claim.holds):
-        raise SystemExit(f"Expected the numbers to bear out: {claim.text}")
-    return claim.text
 
 
 def main() -> None:

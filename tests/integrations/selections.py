@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -67,3 +67,18 @@ def check_calibrator(file: Path, outputs: Mapping[int, Mapping[str, Any]], step:
     record = json.loads(file.read_text())
     half = {name: (np.asarray(z).astype(np.float16), y) for name, (z, y) in outputs[step].items()}
     assert record == {**record, **cw.calibrators.fit(half, "ts-soften").to_dict(), "step": step}
+
+
+def check_kept(run: Path, seen: Path, steps: Sequence[int]) -> cw.Selection:
+    """A run kept the predictions and calibrator of the outputs in ``seen``; what they give."""
+    files = {int(path.stem): dict(np.load(path)) for path in seen.glob("*.npz")}
+    outputs = {
+        step: {
+            name: (files[step][f"{name}_logits"], files[step][f"{name}_labels"]) for name in "ab"
+        }
+        for step in steps
+    }
+    offline = cw.select(cw.Trajectory.from_predictions(outputs), "ac-nc", delta_pp=2)
+    check_predictions(run / "predictions", outputs)
+    check_calibrator(run / "calibrator.json", outputs, offline.step)
+    return offline

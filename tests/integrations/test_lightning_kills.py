@@ -7,9 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
-
-import checkwise as cw
 from tests.requirements import available
 
 available("lightning")
@@ -17,7 +14,7 @@ available("lightning")
 import torch
 
 from tests.integrations.kills import selector
-from tests.integrations.selections import check_calibrator, check_predictions
+from tests.integrations.selections import check_kept
 
 ROOT = Path(__file__).parents[2]
 KILLS = 12
@@ -41,14 +38,7 @@ def test_the_choice_survives_every_kill(tmp_path: Path) -> None:
             assert state["there"] <= state["feasible"] + 2
     checkpoints = tmp_path / "checkpoints"
     live = selector(checkpoints / "checkwise.jsonl")
-    seen = {int(path.stem): dict(np.load(path)) for path in (tmp_path / "seen").glob("*.npz")}
-    outputs = {
-        step: {name: (seen[step][f"{name}_logits"], seen[step][f"{name}_labels"]) for name in "ab"}
-        for step in live.steps
-    }
-    offline = cw.select(cw.Trajectory.from_predictions(outputs), "ac-nc", delta_pp=2)
-    check_predictions(checkpoints / "predictions", outputs)
-    check_calibrator(checkpoints / "calibrator.json", outputs, offline.step)
+    offline = check_kept(checkpoints, tmp_path / "seen", live.steps)
     assert len(live.steps) == 16
     assert live.choice == offline.step
     best = Path((tmp_path / "done").read_text())

@@ -174,8 +174,9 @@ def _show_one(
     out.print(headline(selection))
     if left := _settings_left(selection):
         out.print(left)
-    if plot or (plot is None and out.is_terminal):
-        out.print(picture(selection, out.width, encoding=out.encoding))
+    drawn = plot or (plot is None and out.is_terminal)
+    if drawn and (lines := picture(selection, out.width, encoding=out.encoding)):
+        out.print(lines)
     if first := warning(selection):
         out.print(first)
     for note in selection.trajectory.notes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -155,7 +155,7 @@ def _look_up(
 
 def standing_at(path: Path, entries: Sequence[Mapping[str, Any]], place: int) -> Registered:
     """What the log says about the set of contrasts at ``place``: when, and what changed since."""
-    first, opened = _opening(entries)
+    first, _ = _opening(entries)
     entry = entries[place]
     same = [
         i
@@ -163,16 +163,19 @@ def standing_at(path: Path, entries: Sequence[Mapping[str, Any]], place: int) ->
         if other["kind"] == CONTRASTS and other["contrasts"] == entry["contrasts"]
     ]
     others = [e for e in entries[:first] if e["kind"] in (REGISTRATION, CONTRASTS)]
-    changed, added = _since(path, entry)
-    return Registered(
-        state="before" if place < first else "late",
-        at=entry["at"],
-        opened=opened,
-        changed=changed,
-        added=added,
+    return replace(
+        _dated(path, entries, place),
         others=sum(e.get("contrasts") != entry["contrasts"] for e in others),
         earlier=entries[same[0]]["at"] if place > same[0] else "",
     )
+
+
+def _dated(path: Path, entries: Sequence[Mapping[str, Any]], place: int) -> Registered:
+    """When the entry at ``place`` was registered, and what changed since."""
+    first, opened = _opening(entries)
+    changed, added = _since(path, entries[place])
+    state: State = "before" if place < first else "late"
+    return Registered(state, entries[place]["at"], opened, changed, added)
 
 
 def _since(path: Path, entry: Mapping[str, Any]) -> tuple[int, int]:
@@ -228,18 +231,13 @@ def _standing(
     metrics: Sequence[str] = (),
 ) -> Registered:
     """What the log says about the registration at ``place``, one of those of its choice."""
-    first, opened = _opening(entries)
+    first, _ = _opening(entries)
     entry = entries[place]
     choice = entry["choice"]
     same_side = [entries[i]["choice"] for i in alike if (i < first) == (place < first)]
     before = [e["choice"] for e in entries[:first] if e["kind"] == REGISTRATION]
-    changed, added = _since(path, entry)
-    return Registered(
-        state="before" if place < first else "late",
-        at=entry["at"],
-        opened=opened,
-        changed=changed,
-        added=added,
+    return replace(
+        _dated(path, entries, place),
         others=len(_distinct(other for other in before if not same_choice(other, choice))),
         tables=tuple(entry["choice"].get("tables", ())),
         earlier=entries[alike[0]]["at"] if place > alike[0] else "",
