@@ -225,9 +225,18 @@ def _live(root: Path, suffix: str, **settings: Any) -> Path:
 def test_only_weights_that_deploy_reads_are_deployed(here: Path) -> None:
     advice = cw.advise(_live(here / "run", ".keras"))
     assert not any(command.startswith("checkwise deploy") for command in advice.commands)
-    assert any(
-        "no weights of PyTorch" in sentence for step in advice.steps for sentence in step.why
-    )
+    assert "load_chosen" in str(advice)
+    assert "docs/keras.md" in str(advice)
+    assert "no weights of PyTorch" not in str(advice)
+
+
+def test_checkpoints_that_are_gone_are_not_counted_as_near_the_best(here: Path) -> None:
+    run = _live(here / "run", ".pt")
+    assert "3 checkpoints on 1 validation set" in cw.advise(run).situation.sentence
+    (run / "step-3.pt").unlink()
+    said = cw.advise(run).situation.sentence
+    assert "2 checkpoints kept of 3 on 1 validation set" in said
+    assert "1 of those kept within 1 point of the best accuracy" in said
 
 
 def test_predictions_are_deployed_by_the_rule_that_the_run_was_trained_with(here: Path) -> None:

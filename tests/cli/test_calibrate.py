@@ -82,7 +82,9 @@ def test_a_cohort_is_summed_up_in_words(path: Path, capsys: pytest.CaptureFixtur
     assert "States: 3 saturated." in said
     assert "it falls in" in said
     nll = next(line for line in said.splitlines() if line.split()[:1] == ["nll"])
-    assert nll.split()[-1] == "3/3"
+    assert nll.endswith("better in 3 of 3")
+    accuracy = next(line for line in said.splitlines() if " accuracy " in f" {line}")
+    assert accuracy.split()[-1] == "none"
 
 
 def test_without_held_out_logits_only_the_source_side_is_shown(

@@ -71,5 +71,9 @@ def test_a_cache_that_cannot_be_written_is_said(
 ) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("CHECKWISE_CACHE", str(tmp_path / "file" / "cache"))
-    assert run("doctor") == 0
-    assert "cache: Expected a cache folder that can be written" in capsys.readouterr().out
+    assert run("doctor") == 1
+    said = capsys.readouterr().out
+    assert "wrong: cache: Expected a cache folder that can be written" in said
+    assert "Everything that checkwise needs is there" not in said
+    assert run("doctor", "--json") == 1
+    assert json.loads(capsys.readouterr().out)["fine"] is False

@@ -88,6 +88,9 @@ def test_sure_is_the_whole_rule_with_its_tolerance(
         (("--tolerance", "paired"), "this run carries metrics alone"),
         (("--tolerance", "loose"), "one of fixed, paired, mcs, certified, 1se"),
         (("--planned", "5"), "only 'paired' shares alpha"),
+        (("--tolerance", ""), "one of fixed, paired, mcs, certified, 1se"),
+        (("--tolerance", "1se", "--alpha", "0.1"), "leave it out, or add --guarantee"),
+        (("--alpha", "0"), "above 0 and below 1"),
         (("--sure",), "every validation example"),
     ],
 )
@@ -97,6 +100,33 @@ def test_what_cannot_be_said_is_refused_in_one_line(
     table = tmp_path / "run.csv"
     table.write_text(TABLE)
     assert run("select", table, *options) == 2
-    said = capsys.readouterr().err
+    printed, said = capsys.readouterr()
     assert expected in said
     assert "Traceback" not in said
+    assert printed == ""
+
+
+def test_a_level_that_a_tolerance_lacks_is_that_of_the_bound(
+    predictions: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for asked in (("1se", "--guarantee"), ("fixed",)):
+        assert run("select", predictions, "--alpha", "0.1", "--tolerance", *asked) == 0
+        assert "With probability at least 0.9," in capsys.readouterr().out
+
+
+def test_sure_says_that_deleted_checkpoints_cannot_be_drawn(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with cw.LiveSelector("ac-nc", journal=tmp_path / "checkwise.jsonl", predictions=True) as live:
+        for step, domains in outputs(0, steps=6, sizes=(40, 50), gain=0.5).items():
+            live.add(step, domains)
+            weights = tmp_path / f"{step}.pt"
+            weights.touch()
+            live.saved(step, weights)
+        live.prune()
+    kept = len([*tmp_path.glob("*.pt")])
+    assert kept < 6
+    assert run("select", tmp_path, "--sure") == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"choose among the {kept} checkpoint" in said
+    assert "kept of 6: on other examples a deleted one might" in said

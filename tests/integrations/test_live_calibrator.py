@@ -82,10 +82,12 @@ def test_the_file_is_of_the_choice_after_every_record(tmp_path: Path) -> None:
             choices.add(live.choice)
     assert len(choices) > 2
     (tmp_path / "calibrator.json").write_text("{}")  # a kill before the file was written
+    (tmp_path / ".calibrator.json.123.0123abcd.tmp").write_text("{")  # or while it was
     with cw.LiveSelector(
         "ac-nc", journal=tmp_path / "checkwise.jsonl", calibrator="ts-soften"
     ) as live:
         assert written(tmp_path)["step"] == live.choice
+        assert not [*tmp_path.glob(".*.tmp")]
         live.resume(200)
         assert written(tmp_path)["step"] == live.choice <= 200  # type: ignore[operator]
         live.resume(0)

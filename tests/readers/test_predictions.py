@@ -115,7 +115,7 @@ def test_a_file_that_is_one_array_is_refused(tmp_path: Path) -> None:
 def test_a_domain_missing_at_one_step_is_refused_by_name(tmp_path: Path) -> None:
     folder = predictions_folder(tmp_path)
     (folder / "step-000200" / "art.npz").unlink()
-    with pytest.raises(InputError, match=r"step 200 .*art"):
+    with pytest.raises(InputError, match="'art' at every step, but step 200"):
         load(folder)
 
 
@@ -124,3 +124,34 @@ def test_two_folders_of_one_step_are_refused(tmp_path: Path) -> None:
     shutil.copytree(folder / "step-000100", folder / "step-100")
     with pytest.raises(InputError, match="step-000100 and step-100"):
         load(folder)
+
+
+@pytest.mark.parametrize("told", [{"sources": "test"}, {"held_out": "test"}])
+def test_a_step_without_a_domain_is_no_fault_of_an_option(told: dict[str, Any]) -> None:
+    def said(step: int, *names: str) -> dict[str, Any]:
+        saved = outputs(step, 1)
+        return dict.fromkeys(names, (saved["logits"], saved["labels"]))
+
+    made = {0: said(0, "art", "test"), 100: said(100, "art")}
+    with pytest.raises(InputError, match="domain 'test' at every step, but step 100 has only art"):
+        Trajectory.from_predictions(made, **told)
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "message"),
+    [
+        ("groups", np.arange(9) / 2, "groups as whole numbers or text"),
+        ("correct", np.ones(9, dtype=np.int64), "correct as true or false"),
+        ("nll", np.ones(9, dtype=np.int64), "nll as decimal numbers"),
+    ],
+)
+def test_an_array_beside_the_outputs_is_named(
+    tmp_path: Path, name: str, wrong: Any, message: str
+) -> None:
+    (tmp_path / "step-000000").mkdir()
+    saved = {"logits": np.eye(9), "labels": np.arange(9), name: wrong}
+    np.savez(tmp_path / "step-000000" / "val.npz", **saved)
+    with pytest.raises(InputError, match=message) as refused:
+        load(tmp_path)
+    assert f"holds {name} of shape (9,) and type {wrong.dtype}" in str(refused.value)
+    assert "logits" not in str(refused.value)

@@ -85,3 +85,15 @@ def test_settings_that_no_rule_takes_are_refused(tmp_path: Path, told: str) -> N
     with pytest.raises(cw.CheckwiseError, match="Expected settings that ac-nll takes"):
         cw.select(run)
     assert cw.select(run, "ac-nll").step == 2
+
+
+def test_settings_that_cannot_be_read_are_said_once(tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    damaged = "checkwise/settings/ac-nll/delta_pp"
+    header = f"step,checkwise/val/accuracy,checkwise/val/nll,{damaged}"
+    log.write_text(f"{header}\n1,0.5,2,1\n2,0.6,1,1\n")
+    run = cw.load(log)
+    (note,) = [note for note in run.notes if "settings" in note]
+    assert f"{damaged} cannot be read" in note
+    assert not run.chosen_by
+    assert cw.select(run).step == 2

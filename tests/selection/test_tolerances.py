@@ -238,6 +238,22 @@ def test_what_paired_leaves_out_stays_out(seed: int, planned: int | None) -> Non
         assert left or planned == 5  # the test can fail
 
 
+def test_checkpoints_beyond_the_plan_are_said() -> None:
+    run = run_of(1, sizes=(150, 100))
+    few = cw.select(run, "ac-nc", tolerance="paired", planned=len(run) - 3)
+    assert f"planned for {len(run) - 3} checkpoints, but {len(run)} were" in few.explain()
+    enough = cw.select(run, "ac-nc", tolerance="paired", planned=len(run))
+    assert "planned" not in enough.explain()
+
+
+def test_the_log_of_a_live_selection_by_examples_points_to_its_journal() -> None:
+    run = replace(run_of(0), examples=None, chosen_by={"rule": "ac-nc", "tolerance": "paired"})
+    with pytest.raises(InputError, match=r"folder of the run, where the journal .*checkwise.jsonl"):
+        cw.select(run)
+    with pytest.raises(InputError, match="`checkwise predict` makes them"):
+        cw.select(replace(run, chosen_by={"rule": "ac-nc"}), tolerance="paired")
+
+
 @pytest.mark.parametrize("name", ["mcs", "certified", "1se"])
 def test_other_tolerances_are_not_prunable(name: str) -> None:
     live = cw.LiveSelector("ac-nc", tolerance=name)

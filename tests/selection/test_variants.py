@@ -156,8 +156,10 @@ def test_variants_are_rows_of_comparisons_and_say_what_they_need() -> None:
     assert method("ac-nc-stable").needs == {"logs", "logits"}
     assert method("ac-nc-smooth").needs == {"logs"}
     assert method("abstain").is_rule
-    with pytest.raises(InputError, match="did you mean"):
+    with pytest.raises(InputError, match=r"did you mean ac-nc-stable\?"):
         cw.select(validated_run(), "ac-nc-stabel")
+    with pytest.raises(InputError, match=r"are ac-nc-stable, .*--tolerance .*paired"):
+        cw.select(validated_run(), "ac-nc-paired")
     with pytest.raises(InputError, match="looks at every validation example"):
         cw.LiveSelector("ac-nc-stable")
 

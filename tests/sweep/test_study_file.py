@@ -72,8 +72,8 @@ def test_a_study_comes_back_from_its_plain_values(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("before", "after", "message"),
     [
-        ('["ERM", "VREx"]', '["ERM", "VRex"]', "did you mean 'VREx'"),
-        ('"RotatedMNIST"', '"RotatedMnist"', "did you mean 'RotatedMNIST'"),
+        ('["ERM", "VREx"]', '["ERM", "VRex"]', r"--plugin FILE.py, or did you mean 'VREx'\?$"),
+        ('"RotatedMNIST"', '"RotatedMnist"', r"did you mean 'RotatedMNIST'\?$"),
         ("record_every", "record_evry", "`record_every` of \\[training\\].*add it"),
         ("steps = 5", "steps = 5\nstep = 3", "did you mean 'steps'"),
         ("steps = 5", "steps = 0", "at least 1, but got 0"),
@@ -81,7 +81,7 @@ def test_a_study_comes_back_from_its_plain_values(tmp_path: Path) -> None:
         ("steps = 5", f"steps = {10**23}", "at most 100,000,000"),
         ("batch_size = 8", f"batch_size = {10**10}", "an integer in"),
         ("record_every = 2", "record_every = 9", "at most `steps`"),
-        ("batch_size = 8", "batch_sze = 8", "did you mean 'batch_size'"),
+        ("batch_size = 8", "batch_sze = 8", r"did you mean 'batch_size'\?$"),
         ("batch_size = 8", "batch_size = 0.5", "an integer"),
         ("batch_size = 8", "batch_size = [8, 16]", "one for each of the 1 hyperparameter seeds"),
         ("batch_size = 8", "batch_size = [0.5]", "an integer"),
@@ -120,7 +120,7 @@ def test_coral_on_a_linear_head_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_unknown_study_lists_the_shipped_ones() -> None:
-    with pytest.raises(InputError, match="did you mean 'pacs-frozen'"):
+    with pytest.raises(InputError, match=r"did you mean 'pacs-frozen'\?$"):
         read_study("pacs-frozn")
 
 

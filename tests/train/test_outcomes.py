@@ -13,6 +13,8 @@ from checkwise.errors import InputError
 from checkwise.store import layout
 from checkwise.store.logits import has_source_logits, source_logits
 from checkwise.store.run import read_trajectory
+from checkwise.train.checkpoint_files import write_predictions
+from checkwise.train.evaluation import Outputs, Part
 from tests.runs import config, train
 
 
@@ -50,6 +52,20 @@ def test_half_logits_are_the_logits_to_three_digits(folders: dict[str, Path]) ->
         np.testing.assert_allclose(half[domain][0], z, rtol=1e-3, atol=1e-3)
         assert np.array_equal(half[domain][1], y)
         assert 2 * half[domain][0].nbytes == z.nbytes
+
+
+def test_logits_that_half_precision_cannot_hold_are_kept_in_single_precision(
+    tmp_path: Path,
+) -> None:
+    labels = np.array([0, 1])
+    large = np.array([[70_000.0, 1.0], [2.0, 65_504.0]], dtype=np.float32)
+    rows = np.arange(2)
+    parts = tuple(Part("source", name, e, rows, labels) for e, name in enumerate(("art", "photo")))
+    outputs = Outputs(parts, (large, large / np.float32(2)))
+    write_predictions(tmp_path, 3, outputs, config(logits="source-half"))
+    with np.load(tmp_path / layout.source_predictions_file(3)) as saved:
+        assert saved["art.logits"].tolist() == large.tolist()
+        assert saved["photo.logits"].dtype == np.float16
 
 
 def test_outcomes_alone_serve_tolerances_and_no_calibrator(folders: dict[str, Path]) -> None:

@@ -504,6 +504,12 @@ def test_groups_are_resampled_whole_and_the_card_says_so(
     assert "95% intervals over 60 groups of validation examples, drawn whole" in card
     assert "(five folds of whole groups)" in card
     assert ("if groups of validation examples are independent" in card) == (way == "single")
+    assert "1.00 in this table is a gap of 10 points" in card
+    if way == "single":
+        bound = cw.select(cw.load(grouped)).guarantee()
+        assert bound.paired is not None
+        assert f"at most {bound.paired.bound_pp:.2f} points below the best" in card
+        assert f"{bound.paired.bound_pp:.2f}" != f"{bound.bound_pp:.2f}"
     change = json.loads(files["calibration.json"])["cross_fitted_change_of_nll"]
     assert change["groups"] == 60
     assert "groups" not in json.loads(plain[1]["calibration.json"])["cross_fitted_change_of_nll"]

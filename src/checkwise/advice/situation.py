@@ -31,16 +31,18 @@ class Situation:
     Attributes:
         kind: a run that checkwise trained, a predictions folder, or a log or table.
         runs: how many runs the path holds.
-        steps: checkpoints with validation results.
+        steps: checkpoints with validation results that can be chosen.
+        evaluated: the same with those whose weights are known to be gone.
         domains: validation sets.
         metrics: what is known of each checkpoint.
         rule: what ``select`` uses.
         step: what it chooses.
         examples, errors: validation examples, and those that the best checkpoint gets wrong; None
             where nobody knows.
-        near_best: checkpoints within 1 point of the best accuracy.
+        near_best: those of ``steps`` within 1 point of the best accuracy.
         with_weights: those of them whose weights are on disk and can be deployed (PyTorch).
         chosen_has_weights: whether that holds for the choice.
+        chosen_file: the file or folder of the choice, of any kind, if it is on disk.
         logits: whether logits of source validation are there, or can be made.
         dataset: the data set of a run that checkwise trained.
         checkpoints: the folder that holds the checkpoints, if they lie in one.
@@ -51,6 +53,7 @@ class Situation:
     kind: Kind
     runs: int
     steps: int
+    evaluated: int
     domains: tuple[str, ...]
     metrics: tuple[str, ...]
     rule: str
@@ -61,6 +64,7 @@ class Situation:
     near_best: int
     with_weights: int
     chosen_has_weights: bool
+    chosen_file: str | None
     logits: Logits
     dataset: str | None
     checkpoints: str | None
@@ -83,15 +87,16 @@ class Situation:
             "from weights and data": "logits can be made from the weights and the data",
             "none": "there are no logits",
         }[self.logits]
+        gone = self.evaluated > self.steps
         near = (
-            f"{self.near_best} within 1 point of the best accuracy, {self.with_weights} of these "
-            "with weights of PyTorch on disk"
+            f"{self.near_best}{' of those kept' * gone} within 1 point of the best accuracy, "
+            f"{self.with_weights} of these with weights of PyTorch on disk"
             if ACCURACY in self.metrics
             else "there is no accuracy"
         )
         return (
-            f"{counted(self.steps, 'checkpoint')} on {sets} ({', '.join(self.metrics)}); {known}; "
-            f"{near}; {logits}."
+            f"{counted(self.steps, 'checkpoint')}{f' kept of {self.evaluated}' * gone} on {sets} "
+            f"({', '.join(self.metrics)}); {known}; {near}; {logits}."
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -114,6 +119,7 @@ def situation(path: Path, run: Trajectory, runs: int) -> Situation:
         kind=kind,
         runs=runs,
         steps=len(run),
+        evaluated=run.evaluated,
         domains=tuple(run.domains),
         metrics=tuple(run.metrics),
         rule=chosen.rule,
@@ -124,6 +130,7 @@ def situation(path: Path, run: Trajectory, runs: int) -> Situation:
         near_best=len(near),
         with_weights=len(deployable.intersection(near)),
         chosen_has_weights=chosen.step in deployable,
+        chosen_file=places[chosen.step] if chosen.step in there else None,
         logits=_logits(kind, path, chosen, bool(there)),
         dataset=read_run(path).key.dataset if kind == "own run" else None,
         checkpoints=_folder({str(Path(str(places[step])).parent) for step in there}),

@@ -16,6 +16,7 @@ from checkwise.text import counted
 
 MEMBERS: Final = 5
 AVERAGE: Final = ("--average", "probabilities", "--members", str(MEMBERS))
+KERAS: Final = (".keras", ".weights.h5")
 # Names of recipes in the table of effects.
 AVERAGE_SOFTENED: Final = "average, softened"
 AVERAGED: Final = "average"
@@ -143,7 +144,7 @@ def _choices(facts: Situation, evidence: Evidence, run: Commands) -> Iterator[St
     if facts.rule == REFERENCE:
         why.append("The other steps are compared with this one.")
     if not facts.chosen_has_weights:
-        why.append("There are no weights of PyTorch of it on disk, so it cannot be deployed.")
+        why.append(_without_weights(facts))
     yield _step(f"Choose with {facts.rule}", named, evidence, tuple(why), (run.select(),))
     safer = CHOSEN.format(rule=SAFER)
     if facts.rule not in (SAFER, REFERENCE) and "accuracy" in facts.metrics:
@@ -162,6 +163,18 @@ def _choices(facts: Situation, evidence: Evidence, run: Commands) -> Iterator[St
             ("There is accuracy alone; this looks at nothing else.",),
             (run.select("--rule", SAFER),),
         )
+
+
+def _without_weights(facts: Situation) -> str:
+    """What to do with a choice that ``checkwise deploy`` cannot take."""
+    if facts.chosen_file is None:
+        return "No weights of it are on disk, so `checkwise deploy` cannot take it."
+    if facts.chosen_file.endswith(KERAS):
+        return (
+            "Its weights are of Keras, and `checkwise deploy` reads those of PyTorch: "
+            "`load_chosen` of checkwise.integrations.keras gives the model (docs/keras.md)."
+        )
+    return "`checkwise deploy` reads weights of PyTorch, which the file of this one does not hold."
 
 
 def _step(

@@ -191,7 +191,7 @@ def _present(calibrated: Sequence[Calibrated]) -> None:
     ]
     out.print(
         printing.table(
-            ("on", "metric", "before", "after", "better in"), rows, left=("on", "metric")
+            ("on", "metric", "before", "after", "change"), rows, left=("on", "metric", "change")
         )
     )
     out.print()
@@ -253,5 +253,19 @@ def _cells(name: str, pairs: Sequence[tuple[Any, Any]]) -> tuple[str, str, str]:
     scale, higher = METRICS[name].scale, METRICS[name].direction == "higher"
     before = scale * sum(b[name] for b, _ in pairs) / len(pairs)
     after = scale * sum(a[name] for _, a in pairs) / len(pairs)
-    better = sum((a[name] > b[name]) if higher else (a[name] < b[name]) for b, a in pairs)
-    return f"{before:.4f}", f"{after:.4f}", f"{better}/{len(pairs)}"
+    gains = [a[name] - b[name] if higher else b[name] - a[name] for b, a in pairs]
+    return f"{before:.4f}", f"{after:.4f}", _change(gains)
+
+
+def _change(gains: Sequence[float]) -> str:
+    """Better, worse or neither; of several runs or domains in how many.
+
+    >>> _change([0.1]), _change([0.0]), _change([0.1, 0.0, -0.1]), _change([0.0, 0.0])
+    ('better', 'none', 'better in 1 of 3, none in 1', 'none')
+    """
+    better, same = sum(gain > 0 for gain in gains), sum(gain == 0 for gain in gains)
+    if same == len(gains):
+        return "none"
+    if len(gains) == 1:
+        return "better" if better else "worse"
+    return f"better in {better} of {len(gains)}{f', none in {same}' if same else ''}"

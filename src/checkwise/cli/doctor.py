@@ -59,7 +59,13 @@ def command(as_json: AsJson = False) -> None:
     """Show versions, extras, caches and cores. Exit code 1 if something that is needed is wrong."""
     packages = list(_packages())
     facts = _machine()
-    wrong = [package for package in packages if not package.extra and not package.fine]
+    wrong = [
+        f"{package}: pip install --upgrade checkwise"
+        for package in packages
+        if not package.extra and not package.fine
+    ]
+    if fault := facts["cache"].get("fault"):
+        wrong.append(f"cache: {fault}")
     if as_json:
         extras = [asdict(package) | {"fine": package.fine} for package in packages]
         print(json.dumps({"schema": 1, **facts, "packages": extras, "fine": not wrong}))
@@ -124,11 +130,17 @@ def _cache() -> dict[str, Any]:
         folder = cache_dir()
     except CheckwiseError as error:
         return {"folder": None, "fault": str(error)}
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return {
+            "folder": None,
+            "fault": f"Expected a cache folder that can be written, but {folder} cannot: make it "
+            "writable, or set the environment variable CHECKWISE_CACHE to another folder.",
+        }
     sizes = [file.stat().st_size for file in folder.rglob("*") if file.is_file()]
     return {"folder": str(folder), "files": len(sizes), "bytes": sum(sizes)}
 
 
-def _show(facts: dict[str, Any], packages: list[Package], wrong: list[Package]) -> None:
+def _show(facts: dict[str, Any], packages: list[Package], wrong: list[str]) -> None:
     out = printing.console()
     out.print(f"checkwise {facts['checkwise']} in {facts['from']}")
     out.print(f"Python {facts['python']} ({facts['executable']}), {facts['system']}")
@@ -138,9 +150,7 @@ def _show(facts: dict[str, Any], packages: list[Package], wrong: list[Package]) 
     out.print(printing.table(("extra", "state", "packages"), list(_extras(packages)), left=_LEFT))
     out.print()
     cache = facts["cache"]
-    if cache["folder"] is None:
-        out.print(f"cache: {cache['fault']}")
-    else:
+    if cache["folder"] is not None:
         size = bytes_shown(cache["bytes"])
         out.print(f"cache: {cache['folder']}, {size} in {cache['files']} files")
     out.print(f"sweep would use {facts['workers']} workers, one per core")
@@ -149,8 +159,8 @@ def _show(facts: dict[str, Any], packages: list[Package], wrong: list[Package]) 
     for kind, names in facts["offered"].items():
         if names:
             out.print(f"{kind} of installed packages: {', '.join(names)}")
-    for package in wrong:
-        out.print(f"wrong: {package}: pip install --upgrade checkwise")
+    for what in wrong:
+        out.print(f"wrong: {what}")
     if not wrong:
         out.print("Everything that checkwise needs is there.")
 

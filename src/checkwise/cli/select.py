@@ -19,6 +19,7 @@ from checkwise.cli.printing import csv_text
 from checkwise.cli.progress import counting
 from checkwise.cli.rule_options import RuleName, RunRuleOptions
 from checkwise.errors import InputError
+from checkwise.metrics.settings import number
 from checkwise.records import RunKey, Trajectory
 from checkwise.records.source_rows import ONLY_DOMAIN
 from checkwise.selection import Guarantee, Selection, select, select_many
@@ -28,7 +29,7 @@ from checkwise.selection.explain import headline, reasons, remedy, validation
 from checkwise.selection.saturation import FEW_ERRORS, SAFER, distrusted, warning
 from checkwise.selection.set_as import in_words, not_usual
 from checkwise.selection.sureness import Sureness
-from checkwise.selection.tolerances import ALPHA
+from checkwise.selection.tolerances import ALPHA, FIXED
 from checkwise.store.atomic_write import write_text
 from checkwise.text import printable
 
@@ -88,8 +89,13 @@ def command(
 ) -> None:
     """Choose a checkpoint of every run in PATH by its validation results, and say where it is."""
     printing.refuse_to_overwrite(path, out)
-    level = ALPHA if options.alpha is None else options.alpha
-    stated = guarantee or (options.alpha is not None and options.tolerance is None)
+    level = ALPHA if options.alpha is None else number(options.alpha, "alpha", above=0, below=1)
+    stated = guarantee or (options.alpha is not None and options.tolerance in (None, FIXED.name))
+    if options.alpha is not None and options.tolerance == "1se" and not guarantee:
+        raise InputError(
+            f"Expected no --alpha with --tolerance 1se, which has no level, but got {level:g}: "
+            "leave it out, or add --guarantee for the accuracy bound at that level."
+        )
     runs = inputs.load_runs(path, rule, options, validation)
     asked = {**options.weighting, **_params(options)}
     if len(runs) == 1:  # a refusal need not name the run

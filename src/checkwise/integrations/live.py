@@ -22,6 +22,7 @@ from checkwise.selection.directions import Directions
 from checkwise.selection.live import LiveSelection
 from checkwise.selection.result import Selection
 from checkwise.selection.standing import Weights
+from checkwise.store.atomic_write import remove_unwritten
 from checkwise.store.deleting import delete_others, place_of
 from checkwise.store.kept_predictions import KeptPredictions
 from checkwise.store.layout import PREDICTIONS
@@ -118,6 +119,7 @@ class LiveSelector(LiveSelection):
             path = Path(os.path.abspath(journal))
             if not read_only:
                 self._journal = LiveJournal(path, self.settings)
+                remove_unwritten(beside(path, CALIBRATOR))
                 lines = self._journal.lines
             else:
                 lines = read_live_journal(path, self.settings)[1] if path.exists() else []

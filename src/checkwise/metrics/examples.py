@@ -84,11 +84,16 @@ def half_logits(predictions: inputs.Predictions) -> Array:
     for _, rows, _ in predictions.blocks():
         if predictions.kind == "probs":
             rows = np.log(np.maximum(rows, _LEAST))
-        with np.errstate(over="ignore"):
-            small = rows.astype(np.float16)
-        fits = np.array_equal(np.isfinite(small), np.isfinite(rows))
-        parts.append(small if fits else rows.astype(np.float32))
+        parts.append(halved(rows))
     return np.concatenate(parts)
+
+
+def halved(values: Array) -> Array:
+    """The values in half precision, or in single precision where one is beyond 65504."""
+    with np.errstate(over="ignore"):
+        small = values.astype(np.float16)
+    fits = np.array_equal(np.isfinite(small), np.isfinite(values))
+    return small if fits else values.astype(np.float32)
 
 
 def per_example(*, logits: Any = None, probs: Any = None, labels: Any) -> PerExample:

@@ -19,17 +19,20 @@ _SINGLE = b"\x93NUMPY"  # how a file of one array begins
 
 
 class _Needs(NamedTuple):
+    """Kinds of types, dimensions, and how to say both of an array that may be left out."""
+
     kinds: str
     ndim: int
+    said: str = ""
 
 
 ARRAYS = {
     "logits": _Needs("fiu", 2),
     "probs": _Needs("f", 2),
     "labels": _Needs("iuf", 1),
-    "groups": _Needs("iuUSb", 1),
-    "correct": _Needs("b", 1),
-    "nll": _Needs("f", 1),
+    "groups": _Needs("iuUSb", 1, "whole numbers or text [n], the unit of every example"),
+    "correct": _Needs("b", 1, "true or false [n], one per example"),
+    "nll": _Needs("f", 1, "decimal numbers [n], one per example"),
 }
 
 
@@ -117,7 +120,13 @@ def _check(headers: Mapping[str, ArrayHeader], file: Path) -> None:
             continue
         shape, dtype = headers[name]
         if len(shape) != needs.ndim or dtype.kind not in needs.kinds:
-            raise _unexpected(file, f"{name} of shape {shape} and type {dtype}")
+            came = f"{name} of shape {shape} and type {dtype}"
+            if needs.said:
+                raise InputError(
+                    f"Expected {name} as {needs.said}, but {file} holds {came}: save it so, or "
+                    "leave it out."
+                )
+            raise _unexpected(file, came)
     sizes = {name: headers[name].shape[0] for name in ARRAYS if name in headers}
     labels = sizes.pop("labels", None)
     for name, rows in sizes.items():

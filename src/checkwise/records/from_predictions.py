@@ -114,6 +114,13 @@ class Recorder:
         return {**facts, **settings, "examples": examples}
 
     def _sides(self, step: int, outputs: Mapping[str, Any]) -> Sides:
+        for name in (*self.held_out, *self.sources):
+            if self.records and name not in outputs:  # the steps before have it
+                raise InputError(
+                    f"Expected the domain {name!r} at every step, but step {step} has only "
+                    f"{', '.join(map(str, outputs)) or 'none'}: evaluate the same domains at every "
+                    "checkpoint."
+                )
         check_held_out(self.held_out, list(outputs), f"step {step}")
         sides = divide(
             set(domain_names(outputs)) - set(self.held_out),

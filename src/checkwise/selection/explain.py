@@ -149,7 +149,7 @@ def _by_examples(s: Selection, feasible: int) -> str:
         are = "1 is" if one else f"{feasible} are"
         return (
             f"{are} not shown to be worse than the best by more than {delta} (paired by "
-            f"validation example, {level}); that proves nothing about them."
+            f"validation example, {level}); that proves nothing about them.{_beyond_plan(s)}"
         )
     if kind.name == "mcs":
         if one:
@@ -164,6 +164,21 @@ def _by_examples(s: Selection, feasible: int) -> str:
             "decided."
         )
     return f"{feasible} are shown to be within {delta} of the best ({level}), or have its accuracy."
+
+
+def _beyond_plan(s: Selection) -> str:
+    """What becomes of checkpoints for which nobody planned."""
+    planned, evaluated = s.tolerance.planned, s.trajectory.evaluated
+    examples = s.trajectory.examples
+    if planned is None or planned >= evaluated or examples is None:
+        return ""
+    if len(examples.evaluated.steps) < evaluated:  # then alpha is shared over all
+        return ""
+    return (
+        f" Alpha was planned for {counted(planned, 'checkpoint')}, but {evaluated} were evaluated: "
+        f"later ones are never left out, however bad. Plan for at least {evaluated}, or leave "
+        "planned out."
+    )
 
 
 def tolerance_in_words(s: Selection) -> str:

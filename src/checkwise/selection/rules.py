@@ -18,6 +18,7 @@ from checkwise.selection.columns import Columns
 from checkwise.selection.constrained import Ranking, Ties, check_ties
 from checkwise.selection.constraint import ACCURACY, check_constraint
 from checkwise.selection.standing import tolerance
+from checkwise.selection.tolerances import TOLERANCES
 from checkwise.text import points
 
 Rank = Callable[..., Ranking]
@@ -188,12 +189,25 @@ def get_rule(name: str | Rule) -> Rule:
     if isinstance(name, Rule):
         return name
     if not isinstance(name, str) or not is_rule(name):
-        name = str(name)
         raise InputError(
-            f"Expected one of the rules {', '.join(_RULES)}, but got {name!r}"
-            f"{nearest(name, _all_names()) or '.'}"
+            f"Expected one of the rules {', '.join(_RULES)}, but got {str(name)!r}"
+            f"{_what_exists(str(name))}"
         )
     return _RULES[name] if name in _RULES else _DERIVED[name]
+
+
+def _what_exists(name: str) -> str:
+    """The end of a refusal: what may follow a rule that is known, else the nearest name."""
+    base = max((one for one in _RULES if name.startswith(f"{one}-")), key=len, default="")
+    alike = nearest(name.removeprefix(f"{base}-"), _VARIANTS) if base else ""
+    if not base or alike:
+        return nearest(name, _all_names()) or "."
+    suffixes = ", ".join(f"{base}-{suffix}" for suffix in _VARIANTS)
+    tolerances = ", ".join(TOLERANCES)
+    return (
+        f": from {base} there are {suffixes}; what counts as near the best is an option of its "
+        f"own, --tolerance (in Python tolerance=): {tolerances}."
+    )
 
 
 def variants() -> Mapping[str, Variant]:

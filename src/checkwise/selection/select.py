@@ -85,7 +85,7 @@ def select(
         asked_kind = {"tolerance": tolerance, "alpha": alpha, "planned": planned}
         return _as_trained(trajectory, weights, worst_domain, directions, guard, asked_kind, params)
     known = check_directions(directions)
-    kind = check_tolerance(tolerance or FIXED.name, alpha, planned)
+    kind = check_tolerance(FIXED.name if tolerance is None else tolerance, alpha, planned)
     if rule is None:
         asked = default_rule(trajectory, params, weights=weights, worst_domain=worst_domain)
     else:
@@ -144,7 +144,7 @@ def select_many(
     for run in runs.values():
         _check_trajectory(run)
     known = check_directions(directions)
-    kind = check_tolerance(tolerance or FIXED.name, alpha, planned)
+    kind = check_tolerance(FIXED.name if tolerance is None else tolerance, alpha, planned)
     domains: dict[str, Any] = {"weights": weights, "worst_domain": worst_domain}
     options = {**domains, "directions": known, "tolerance": kind}
     if rule is not None:

@@ -12,6 +12,7 @@ from checkwise.errors import CheckwiseError
 from checkwise.selection.drawn import Drawn, examples_of
 from checkwise.selection.stability import NESTED_DRAWS, Stability, choices, table_of
 from checkwise.statistics.resampled_counts import resampled_counts
+from checkwise.text import counted
 
 if TYPE_CHECKING:
     from checkwise.selection.result import Selection
@@ -36,6 +37,8 @@ class Sureness:
         rule: its name, where ``more`` was not tried because the rule draws examples itself.
         narrows: whether the tolerance keeps fewer checkpoints where there are more examples.
         alone: a domain with a single independent example, if there is one.
+        kept: how many checkpoints the draws choose among, of how many that were evaluated, where
+            the weights of the others are gone.
     """
 
     stability: Stability
@@ -44,9 +47,21 @@ class Sureness:
     rule: str = ""
     narrows: bool = False
     alone: str = ""
+    kept: tuple[int, int] | None = None
 
     def __str__(self) -> str:
-        return f"How sure: {self.said} {self.advice}"
+        return " ".join(part for part in ("How sure:", self.said, self.advice, self.among) if part)
+
+    @property
+    def among(self) -> str:
+        """A sentence where checkpoints that were evaluated cannot be drawn."""
+        if self.kept is None:
+            return ""
+        kept, evaluated = self.kept
+        return (
+            f"The draws choose among the {counted(kept, 'checkpoint')} kept of {evaluated}: on "
+            "other examples a deleted one might have been chosen."
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON; shares by step are those above 0."""
@@ -110,16 +125,19 @@ def sureness(s: Selection, draws: int | None = None, seed: int = 0) -> Sureness:
     nested = s.rule_used.reads_examples
     now = s.stability(draws or (NESTED_DRAWS if nested else DRAWS), seed)
     examples = sum(one.shape[1] for one in examples_of(s.trajectory).correct)
+    run = s.trajectory
+    kept = (len(run), run.evaluated) if run.evaluated > len(run) else None
     if alone := _alone(s):
-        return Sureness(now, examples, (), alone=alone)
+        return Sureness(now, examples, (), alone=alone, kept=kept)
     if nested:
-        return Sureness(now, examples, (), s.rule)
+        return Sureness(now, examples, (), s.rule, kept=kept)
     more: list[tuple[int, float]] = []
     for times in TIMES:
         if max([now.reported_share, *(share for _, share in more)]) >= ENOUGH:
             break
         more.append((times, share_with(s, times, seed)))
-    return Sureness(now, examples, tuple(more), narrows=s.tolerance.name in NARROWING)
+    narrows = s.tolerance.name in NARROWING
+    return Sureness(now, examples, tuple(more), narrows=narrows, kept=kept)
 
 
 def _alone(s: Selection) -> str:

@@ -40,6 +40,11 @@ NEEDS_EXAMPLES: Final = (
     "select from saved predictions (`checkwise predict` makes them), train with "
     '`logits = "source"` in the study, or use tolerance "fixed"'
 )
+# For the log of a run that was selected live with such a tolerance.
+IN_JOURNAL: Final = (
+    "select from the folder of the run, where the journal of the live selection (checkwise.jsonl) "
+    'has it, or use tolerance "fixed"'
+)
 
 
 @dataclass(frozen=True)
@@ -241,8 +246,10 @@ class Comparison:
 def examples_for(run: Trajectory, kind: ToleranceKind) -> Examples:
     """The examples of a run, refused where it has none."""
     if run.examples is None:
+        in_journal = run.chosen_by.get("tolerance", FIXED.name) != FIXED.name
         raise InputError(
             f"Expected what every validation example said for tolerance {kind.name!r}, but this "
-            f"run carries metrics alone: {NEEDS_EXAMPLES}."
+            f"{'log' if in_journal else 'run'} carries metrics alone: "
+            f"{IN_JOURNAL if in_journal else NEEDS_EXAMPLES}."
         )
     return run.examples

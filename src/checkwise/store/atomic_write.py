@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import glob
 import os
 import stat
 import uuid
@@ -147,6 +148,12 @@ def disk_remedy(error: OSError, otherwise: str) -> str:
 
 def _temporary(path: Path) -> Path:
     return path.with_name(f".{path.name}.{os.getpid()}.{uuid.uuid4().hex[:8]}.tmp")
+
+
+def remove_unwritten(path: Path) -> None:
+    """Delete what killed processes left of a file that they were writing."""
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        left.unlink(missing_ok=True)
 
 
 def _disk_fault(error: BaseException) -> OSError | None:

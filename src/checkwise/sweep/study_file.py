@@ -14,7 +14,7 @@ from checkwise.store.validation import SPLIT_BY, SplitBy
 from checkwise.sweep.executors import ExecutorSettings
 from checkwise.sweep.executors.table import parse_executor
 from checkwise.sweep.study import OWN, DataSpec, Fixed, Role, Study
-from checkwise.sweep.toml_table import Key, TomlTable, near, read_toml
+from checkwise.sweep.toml_table import Key, TomlTable, ended, near, read_toml
 from checkwise.text import is_plain
 from checkwise.train.config import (
     AVERAGES,
@@ -59,7 +59,7 @@ def _read(source: Path | str) -> tuple[Path, dict[str, Any]]:
         if str(source) not in known:
             raise InputError(
                 f"Expected a study file (.toml) or one of {', '.join(known)}, but got "
-                f"{str(source)!r}: {near(source, known)}."
+                f"{str(source)!r}: {ended(near(source, known))}"
             )
         path = known[str(source)]
     return path, read_toml(path)
@@ -98,7 +98,7 @@ def parse_study(
         "algorithms",
         among=algorithm_names(),
         means="one run for each",
-        others="; add your own with --plugin FILE.py",
+        others="add your own with --plugin FILE.py,",
     )
     study = Study(
         name=name,

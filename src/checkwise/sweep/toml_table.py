@@ -161,7 +161,7 @@ class TomlTable:
     ) -> tuple[str, ...]:
         """A list of different names, each of ``among``; empty only where that is the default.
 
-        ``others`` is added to the advice where a name is not among these.
+        ``others`` goes before the advice where a name is not among these.
         """
         wanted = f"a list of different names among {', '.join(among)}"
         value = self._get(key, None if default is None else list(default), wanted, means)
@@ -172,7 +172,7 @@ class TomlTable:
             raise self.refuse(key, wanted, value)
         for name in value:
             if name not in among:
-                advice = near(name, among) + others
+                advice = " or ".join(filter(None, (others, near(name, among))))
                 raise self.refuse(key, f"names among {', '.join(among)}", name, advice)
         return tuple(value)
 
@@ -195,7 +195,7 @@ class TomlTable:
             if key not in self._known:
                 raise InputError(
                     f"Expected keys among {', '.join(self._known)} in [{self._name}], but got "
-                    f"{value_shown(key)} in {self._file}: {near(key, self._known)}."
+                    f"{value_shown(key)} in {self._file}: {ended(near(key, self._known))}"
                 )
 
     def refuse(
@@ -207,7 +207,7 @@ class TomlTable:
         if value is None:
             advice = "add it"
         return InputError(
-            f"Expected {where} to be {wanted}, but got {got} in {self._file}: {advice}."
+            f"Expected {where} to be {wanted}, but got {got} in {self._file}: {ended(advice)}"
         )
 
     def _get(
@@ -241,3 +241,12 @@ def near(name: object, known: Iterable[str]) -> str:
     text = name if isinstance(name, str) else value_shown(name)
     nearest = difflib.get_close_matches(text[:LONGEST_NAME], list(known), n=1)
     return f"did you mean {nearest[0]!r}?" if nearest else "remove or correct it"
+
+
+def ended(advice: str) -> str:
+    """Advice as the end of a sentence.
+
+    >>> ended("add it"), ended("did you mean 'steps'?")
+    ('add it.', "did you mean 'steps'?")
+    """
+    return advice if advice.endswith("?") else f"{advice}."

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from checkwise.extras import naming_extras
 from checkwise.metrics import per_example
+from checkwise.metrics.examples import halved
 from checkwise.store import layout
 from checkwise.store.atomic_write import make_folders_in, write_bytes
 from checkwise.store.npz import write_npz
@@ -88,8 +89,7 @@ def _arrays(outputs: Outputs, file: _File, domain: str) -> dict[str, NDArray[np.
         arrays[f"{domain}.correct"] = np.packbits(correct)
         arrays[f"{domain}.nll"] = np.full(len(labels), np.nan) if rows is None else rows.nll
     elif file.kind == "half":
-        with np.errstate(over="ignore"):  # beyond 65504; the outcomes are from full precision
-            arrays[f"{domain}.logits"] = logits.astype(np.float16)
+        arrays[f"{domain}.logits"] = halved(logits)
     else:
         arrays[f"{domain}.logits"] = logits
     arrays[f"{domain}.labels"] = labels

@@ -113,7 +113,10 @@ def _metrics(calibration: Calibration) -> str:
         [
             *rows,
             "",
-            "Means over the source domains; accuracy and calibration errors are ×100. In brackets "
+            "Means over the source domains; accuracy and calibration errors are ×100. ECE and "
+            "CwECE are mean squared gaps between confidence and accuracy, in soft bins: 1.00 in "
+            "this table is a gap of 10 points. They are not comparable with hard-bin values. In "
+            "brackets "
             f"{100 * LEVEL:g}% intervals over {_resampled(calibration)}, where the metric is a "
             "mean over examples and these are known. The calibrated column is on the examples "
             "that the calibrator was fitted on.",

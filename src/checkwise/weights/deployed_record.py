@@ -105,7 +105,7 @@ def record_of(
 ) -> dict[str, Any]:
     """The content of ``deployed.json`` but for the digests."""
     selection = model.selection
-    chosen = selection.as_dict()
+    chosen = selection.as_dict(paired=model.kind == "single")
     fitted = calibration.fitted
     return {
         "kind": model.kind,

@@ -45,6 +45,7 @@ from checkwise.text import listed, printable
 
 AXES = ("step", "epoch")
 SHOWN = 10
+LONGEST_NAME = 120
 OTHER_SCORES = (
     "; to choose by other scores, name them in --constraint NAME --delta 1% --objectives NAME"
 )
@@ -155,12 +156,21 @@ def read_header(log: Log, request: Request) -> Reading:
 
 def _settings(header: Iterable[str]) -> tuple[dict[str, Any], tuple[str, ...]]:
     """How the callback was set that wrote a log, or what to say where several were."""
-    from checkwise.selection.set_as import in_words, settings_in
+    from checkwise.selection.set_as import in_words, is_settings, settings_in
 
     found: list[dict[str, Any]] = []
-    for settings in filter(None, map(settings_in, header)):
-        if settings not in found:
+    damaged: list[str] = []
+    for name in filter(is_settings, header):
+        settings = settings_in(name)
+        if not settings:
+            damaged.append(name)
+        elif settings not in found:
             found.append(settings)
+    if damaged:
+        return {}, (
+            f"the settings in the name {printable(damaged[0])[:LONGEST_NAME]} cannot be read: none "
+            "count; name the rule with --rule",
+        )
     if len(found) < 2:
         return (dict(found[0]) if found else {}), ()
     each = "; ".join(f"{one['rule']}, {in_words(one)}" for one in found)
