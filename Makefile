@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 TORCH_INDEX ?=
 BIN := .venv/bin
 
-.PHONY: install demo test test-oldest test-clusters test-lightning-2.5 test-engines torture check bench docs clean
+.PHONY: install demo test test-oldest test-clusters test-lightning-2.5 test-engines torture check bench docs pages clean
 
 install: .venv/.installed
 
@@ -75,10 +75,15 @@ check: install
 bench: install
 	$(BIN)/python -m benchmarks
 
-# Rebuild the tables that pages show, then run the code on every page.
+# The documentation site in site/, built strictly and without the network.
 docs: install
+	$(BIN)/python docs/build/site.py
+
+# Rebuild the tables, references and outputs that pages show, then run the code on every page.
+pages: install
 	$(BIN)/python docs/build/advice.py
 	$(BIN)/python docs/build/column_words.py
+	$(BIN)/python docs/build/commands.py
 	$(BIN)/python docs/build/guarantees.py
 	$(BIN)/python docs/build/intervals.py
 	$(BIN)/python docs/build/outputs.py
@@ -93,4 +98,4 @@ docs: install
 	$(BIN)/python -m pytest -q tests/docs
 
 clean:
-	rm -rf .venv .venv-oldest .venv-lightning-2.5 out
+	rm -rf .venv .venv-oldest .venv-lightning-2.5 out build site

@@ -1,6 +1,6 @@
 """Compute the table of effects that ``checkwise advise`` reads, from the packed results.
 
-Run by ``make docs``; ``tests/docs`` checks that the shipped table is what this computes.
+Run by ``make pages``; ``tests/docs`` checks that the shipped table is what this computes.
 """
 
 from __future__ import annotations

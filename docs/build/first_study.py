@@ -1,6 +1,6 @@
 """Rebuild the tables, verdicts and figures of study/first-study.md from the packed journals.
 
-Run by ``make docs``; ``tests/docs`` checks that the page shows what this computes.
+Run by ``make pages``; ``tests/docs`` checks that the page shows what this computes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Simulate the accuracy bound and write its table into guarantees.md.
 
-Run by ``make docs``; ``tests/docs`` checks that the page shows what this computes.
+Run by ``make pages``; ``tests/docs`` checks that the page shows what this computes.
 """
 
 from __future__ import annotations

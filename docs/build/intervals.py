@@ -2,7 +2,7 @@
 
 Clusters are independent here; ``crossed.py`` has those of a study.
 
-Run by ``make docs``; ``tests/docs`` checks that the page shows what this computes.
+Run by ``make pages``; ``tests/docs`` checks that the page shows what this computes.
 """
 
 from __future__ import annotations

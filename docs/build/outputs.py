@@ -1,6 +1,6 @@
 """Write what commands print into logs.md.
 
-Run by ``make docs``; ``tests/docs`` checks that the commands print what the page shows. Of a long
+Run by ``make pages``; ``tests/docs`` checks that the commands print what the page shows. Of a long
 ranking the first rows are shown, of a long line the beginning, and refusals as they are.
 """
 

@@ -1,6 +1,6 @@
 """Every table of the paper on the 540 runs of its design: study/tables.md, from packed journals.
 
-Run by ``make docs``; ``tests/docs`` checks that the page shows what this computes.
+Run by ``make pages``; ``tests/docs`` checks that the page shows what this computes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Rebuild study/results.md, the pages per question and their figure from the kept outcomes.
 
-Run by ``make docs``; ``tests/docs`` checks that the pages show what this computes.
+Run by ``make pages``; ``tests/docs`` checks that the pages show what this computes.
 """
 
 from __future__ import annotations

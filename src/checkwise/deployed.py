@@ -1,8 +1,9 @@
 """What `checkwise deploy` wrote, in use: the weights, the calibrator, and both as one module.
 
->>> from checkwise.deployed import load                        # doctest: +SKIP
->>> model = load("model/").module(network)                     # doctest: +SKIP
->>> model.probabilities(inputs)                                # doctest: +SKIP
+Example:
+    >>> from checkwise.deployed import load                        # doctest: +SKIP
+    >>> model = load("model/").module(network)                     # doctest: +SKIP
+    >>> model.probabilities(inputs)                                # doctest: +SKIP
 """
 
 from __future__ import annotations

@@ -167,8 +167,9 @@ def csv_text(table: pandas.DataFrame) -> str:
 def _cell(value: Any) -> Any:
     """The value itself, unless it is text that a spreadsheet would run.
 
-    >>> _cell("=cmd()"), _cell("-0.5"), _cell("ac-nc"), _cell(3)
-    ("'=cmd()", '-0.5', 'ac-nc', 3)
+    Example:
+        >>> _cell("=cmd()"), _cell("-0.5"), _cell("ac-nc"), _cell(3)
+        ("'=cmd()", '-0.5', 'ac-nc', 3)
     """
     if isinstance(value, str) and value.startswith(FORMULA) and not is_number(value):
         return f"'{value}"

@@ -22,8 +22,9 @@ Clock = Callable[[], float]
 def remaining_text(seconds: float) -> str:
     """A time in words short enough for one line.
 
-    >>> remaining_text(42), remaining_text(3700)
-    ('42 s', '1 h 02 min')
+    Example:
+        >>> remaining_text(42), remaining_text(3700)
+        ('42 s', '1 h 02 min')
     """
     if seconds < 90:
         return f"{seconds:.0f} s"

@@ -39,8 +39,9 @@ def with_classes(dataset: DomainDataset, classes: Sequence[str]) -> DomainDatase
 def class_subset(classes: Sequence[str], number: int, count: int) -> tuple[str, ...]:
     """Subset ``number`` (from 1) of ``count`` disjoint ones: every ``count``-th class.
 
-    >>> class_subset("abcdefg", 2, 3)
-    ('b', 'e')
+    Example:
+        >>> class_subset("abcdefg", 2, 3)
+        ('b', 'e')
     """
     if len(classes) < 2 * count:
         raise InputError(

@@ -156,10 +156,11 @@ def from_arrays(
 
     The arrays are not copied; they must not be changed afterwards.
 
-    >>> data = from_arrays("toy", {"a": (np.zeros((2, 3), np.float32), np.array([0, 1]))},
-    ...                    kind="features", classes=["cat", "dog"])
-    >>> data.num_classes, data.sizes
-    (2, (2,))
+    Example:
+        >>> data = from_arrays("toy", {"a": (np.zeros((2, 3), np.float32), np.array([0, 1]))},
+        ...                    kind="features", classes=["cat", "dog"])
+        >>> data.num_classes, data.sizes
+        (2, (2,))
     """
     x = tuple(_read_only(examples) for examples, _ in arrays.values())
     y = tuple(_read_only(np.asarray(labels).astype(np.int64)) for _, labels in arrays.values())

@@ -28,9 +28,10 @@ def split_groups(
     half of a group. Where every group is more than twice as large as wanted, the smallest one is
     held out. Both sides are in the order of the rows.
 
-    >>> inside, out = split_groups(np.repeat(np.arange(10), 5), domain_index=0, trial_seed=0)
-    >>> out.tolist()
-    [25, 26, 27, 28, 29, 40, 41, 42, 43, 44]
+    Example:
+        >>> inside, out = split_groups(np.repeat(np.arange(10), 5), domain_index=0, trial_seed=0)
+        >>> out.tolist()
+        [25, 26, 27, 28, 29, 40, 41, 42, 43, 44]
     """
     check_holdout(holdout)
     names, sizes = np.unique(groups, return_counts=True)
@@ -68,9 +69,10 @@ def split_both(
     ``out_groups`` are whole groups, as ``split_groups`` holds them out. ``out_examples`` are
     equally many examples of the other groups, drawn at random; the rest is trained on.
 
-    >>> parts = split_both(np.repeat(np.arange(10), 5), domain_index=0, trial_seed=0)
-    >>> [len(part) for part in parts]
-    [30, 10, 10]
+    Example:
+        >>> parts = split_both(np.repeat(np.arange(10), 5), domain_index=0, trial_seed=0)
+        >>> [len(part) for part in parts]
+        [30, 10, 10]
     """
     others, by_groups = split_groups(
         groups, domain_index=domain_index, trial_seed=trial_seed, holdout=holdout

@@ -52,8 +52,9 @@ def with_places(dataset: DomainDataset, count: int) -> DomainDataset:
 def place_names(domains: Sequence[str], count: int) -> tuple[str, ...]:
     """What the places of some domains are called.
 
-    >>> place_names(["north", "south"], 2)
-    ('north-place-1', 'north-place-2', 'south-place-1', 'south-place-2')
+    Example:
+        >>> place_names(["north", "south"], 2)
+        ('north-place-1', 'north-place-2', 'south-place-1', 'south-place-2')
     """
     width = len(str(count))
     names = tuple(f"{name}-place-{i:0{width}d}" for name in domains for i in range(1, count + 1))
@@ -68,8 +69,9 @@ def place_names(domains: Sequence[str], count: int) -> tuple[str, ...]:
 def deal(groups: NDArray[np.int64], count: int) -> list[list[int]]:
     """The groups of every place: the largest group first, into the smallest place.
 
-    >>> deal(np.repeat([0, 1, 2, 3], [5, 1, 3, 2]), 2)
-    [[0, 1], [2, 3]]
+    Example:
+        >>> deal(np.repeat([0, 1, 2, 3], [5, 1, 3, 2]), 2)
+        [[0, 1], [2, 3]]
     """
     present, sizes = np.unique(groups, return_counts=True)
     largest_first = sorted(

@@ -35,6 +35,7 @@ EMBEDDED = {
     "RotatedMNIST": tuple(str(angle) for angle in ANGLES),
     "ColoredMNIST": tuple(COLOUR_DISAGREES),
 }
+"""Data sets that need no files, and their domains."""
 DATASETS: dict[str, Callable[..., DomainDataset]] = {
     "RotatedMNIST": rotated_mnist,
     "ColoredMNIST": colored_mnist,
@@ -46,6 +47,7 @@ DATASETS: dict[str, Callable[..., DomainDataset]] = {
     "DomainNet": _benchmark("DomainNet", "domain_net"),
     "Features": open_features,
 }
+"""What opens each data set, by its name."""
 
 
 def dataset_names() -> tuple[str, ...]:
@@ -64,8 +66,9 @@ def domain_names(name: str, root: Path | str | None = None, **columns: str) -> t
 
     ``columns`` are those of a feature file: ``domain_by`` names the column of the domain.
 
-    >>> domain_names("ColoredMNIST")
-    ('+90%', '+80%', '-90%')
+    Example:
+        >>> domain_names("ColoredMNIST")
+        ('+90%', '+80%', '-90%')
     """
     _check_options(name, root, {})
     if root is None:
@@ -84,8 +87,9 @@ def open_dataset(
     opener: ``size``, ``name``, ``domain_by``, ``groups``, ``cache``, ``workers``, ``verify``,
     ``progress``.
 
-    >>> open_dataset("RotatedMNIST").sizes
-    (834, 834, 833, 833, 833, 833)
+    Example:
+        >>> open_dataset("RotatedMNIST").sizes
+        (834, 834, 833, 833, 833, 833)
     """
     if isinstance(config, str):
         name = config

@@ -25,12 +25,13 @@ class MinibatchSampler:
     the whole state is one counter, and domains neither share nor disturb each other's draws.
     The legacy generator is used because NumPy promises never to change its stream.
 
-    >>> sampler = MinibatchSampler([np.arange(5), np.arange(9)], batch_size=3, seed=0)
-    >>> state = sampler.state()
-    >>> first = sampler.next()
-    >>> sampler.set_state(state)
-    >>> all((a == b).all() for a, b in zip(first, sampler.next()))
-    True
+    Example:
+        >>> sampler = MinibatchSampler([np.arange(5), np.arange(9)], batch_size=3, seed=0)
+        >>> state = sampler.state()
+        >>> first = sampler.next()
+        >>> sampler.set_state(state)
+        >>> all((a == b).all() for a, b in zip(first, sampler.next()))
+        True
     """
 
     def __init__(self, pools: Sequence[Indices], *, batch_size: int, seed: int) -> None:

@@ -12,8 +12,9 @@ def seed_hash(*parts: object) -> int:
 
     NumPy integers count as the integers they hold: their printed form differs between versions.
 
-    >>> seed_hash(0, 0)
-    894182419
+    Example:
+        >>> seed_hash(0, 0)
+        894182419
     """
     printed = str(tuple(_plain(part) for part in parts))
     return int(hashlib.md5(printed.encode("utf-8"), usedforsecurity=False).hexdigest(), 16) % 2**31
@@ -29,8 +30,9 @@ def training_seed(
 ) -> int:
     """The seed of initialisation, sampling and dropout of one run; `held_out` are domain indices.
 
-    >>> training_seed("PACS", "ERM", [0], hparams_seed=0, trial_seed=0)
-    94828300
+    Example:
+        >>> training_seed("PACS", "ERM", [0], hparams_seed=0, trial_seed=0)
+        94828300
     """
     return seed_hash(dataset, algorithm, list(held_out), hparams_seed, trial_seed)
 
@@ -43,8 +45,9 @@ def shared_init_seed(dataset: str, algorithm: str, held_out: Sequence[int]) -> i
 def draw_seed(dataset: str, algorithm: str, held_out: Sequence[str], draw: int) -> int:
     """The trial seed of one of several draws; other algorithms and held-out sets have others.
 
-    >>> draw_seed("PACS", "ERM", ["sketch"], 1)
-    1470938037
+    Example:
+        >>> draw_seed("PACS", "ERM", ["sketch"], 1)
+        1470938037
     """
     return 1 + seed_hash(dataset, algorithm, list(held_out), "draw", draw) % (2**31 - 2)
 

@@ -19,9 +19,10 @@ def split(
     The keys 0..n-1 are shuffled with a seed that depends on the trial and the domain only;
     ``out`` is the first ``int(n * holdout)`` of them, ``in`` the rest, both in shuffled order.
 
-    >>> inside, out = split(2048, domain_index=0, trial_seed=0)
-    >>> len(inside), len(out), out[:5].tolist()
-    (1639, 409, [548, 677, 1997, 977, 1553])
+    Example:
+        >>> inside, out = split(2048, domain_index=0, trial_seed=0)
+        >>> len(inside), len(out), out[:5].tolist()
+        (1639, 409, [548, 677, 1997, 977, 1553])
     """
     check_holdout(holdout)
     held_out = int(n * holdout)

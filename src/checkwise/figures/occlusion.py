@@ -115,8 +115,9 @@ def draw_case(case: ImageCase, occlusions: Mapping[str, Occlusion]) -> Figure:
 def patch_for(height: int, width: int) -> int:
     """16, or for a small image the largest side that leaves at least four patches each way.
 
-    >>> patch_for(224, 224), patch_for(28, 28)
-    (16, 7)
+    Example:
+        >>> patch_for(224, 224), patch_for(28, 28)
+        (16, 7)
     """
     largest = max(min(PATCH, height // 4, width // 4), 1)
     return next(side for side in range(largest, 0, -1) if height % side == width % side == 0)

@@ -135,6 +135,7 @@ FIGURES: dict[str, Draw] = {
     ),
     "occlusion": _occlusion,
 }
+"""What draws each figure, by its name."""
 
 
 # They look for what they need before they open it.

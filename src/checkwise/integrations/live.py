@@ -324,8 +324,9 @@ def predictions_folder(
 ) -> Path | None:
     """Where predictions are kept: in a folder that was named, or beside the journal.
 
-    >>> predictions_folder(True, "run/checkwise.jsonl"), predictions_folder(True, "run/b.jsonl")
-    (PosixPath('run/predictions'), PosixPath('run/b-predictions'))
+    Example:
+        >>> predictions_folder(True, "run/checkwise.jsonl"), predictions_folder(True, "run/b.jsonl")
+        (PosixPath('run/predictions'), PosixPath('run/b-predictions'))
     """
     if not isinstance(predictions, bool | str | os.PathLike) or predictions == "":
         raise InputError(

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 def probabilities(logits: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
     """Softmax of every row of ``logits`` [n, C], in double precision.
 
-    >>> probabilities(np.log([[0.75, 0.25]])).round(6)
-    array([[0.75, 0.25]])
+    Example:
+        >>> probabilities(np.log([[0.75, 0.25]])).round(6)
+        array([[0.75, 0.25]])
     """
     z = np.asarray(logits, dtype=np.float64)
     p = np.exp(z - z.max(axis=1, keepdims=True))

@@ -148,6 +148,7 @@ METRICS: dict[str, Metric] = {
         ),
     )
 }
+"""Every registered metric by its name."""
 
 
 def metric(name: str, *, direction: Direction, scale: int = 1) -> Callable[[Function], Function]:

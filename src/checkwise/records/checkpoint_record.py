@@ -133,8 +133,9 @@ class CheckpointRecord:
 def packed_bits(hits: BoolArray) -> str:
     """One bit per example, as text.
 
-    >>> packed_bits(np.array([True, False, True]))
-    'oA=='
+    Example:
+        >>> packed_bits(np.array([True, False, True]))
+        'oA=='
     """
     return b64encode(np.packbits(hits).tobytes()).decode()
 

@@ -14,6 +14,7 @@ from checkwise.selection.standing import Weights, check_weighting
 from checkwise.text import listed
 
 DEFAULT_RULE = "ac-nc"
+"""The rule that is used where none is named and the data allow it."""
 # What people choose by today, and what rules are compared with.
 REFERENCE = "source-acc"
 # Best first; the last needs nothing but accuracy.

@@ -63,8 +63,9 @@ def is_settings(name: str) -> bool:
 def settings_in(name: str) -> dict[str, Any]:
     """The settings that a name carries; nothing where it carries none.
 
-    >>> settings_in("eval_checkwise/settings/ac-nc/delta_pp/1")
-    {'rule': 'ac-nc', 'delta_pp': 1}
+    Example:
+        >>> settings_in("eval_checkwise/settings/ac-nc/delta_pp/1")
+        {'rule': 'ac-nc', 'delta_pp': 1}
     """
     match = _NAMED.fullmatch(name)
     rule, *words = match["words"].split("/") if match else [""]

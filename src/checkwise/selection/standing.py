@@ -54,8 +54,9 @@ def decimal(value: object, what: str) -> Fraction:
 def nearest_float(exact: Fraction) -> float:
     """The float nearest to a fraction, infinite where there is none; it keeps their order.
 
-    >>> nearest_float(Fraction(1, 3)), nearest_float(Fraction(-(10**400)))
-    (0.3333333333333333, -inf)
+    Example:
+        >>> nearest_float(Fraction(1, 3)), nearest_float(Fraction(-(10**400)))
+        (0.3333333333333333, -inf)
     """
     try:
         return float(exact)

@@ -104,8 +104,9 @@ def check_tolerance(
 ) -> ToleranceKind:
     """A way to decide what is near the best, if it is one.
 
-    >>> check_tolerance("paired", 0.1)
-    ToleranceKind(name='paired', alpha=0.1, planned=None)
+    Example:
+        >>> check_tolerance("paired", 0.1)
+        ToleranceKind(name='paired', alpha=0.1, planned=None)
     """
     if not isinstance(name, str) or name not in TOLERANCES:
         raise InputError(

@@ -15,8 +15,9 @@ FloatArray = NDArray[np.float64]
 def holm(p_values: FloatArray) -> FloatArray:
     """Holm's step-down correction; nan is left out of the count.
 
-    >>> holm(np.array([0.01, 0.04, 0.03])).round(3)
-    array([0.03, 0.06, 0.06])
+    Example:
+        >>> holm(np.array([0.01, 0.04, 0.03])).round(3)
+        array([0.03, 0.06, 0.06])
     """
     p = np.asarray(p_values, dtype=np.float64)
     corrected = np.full(p.shape, np.nan)

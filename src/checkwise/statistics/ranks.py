@@ -16,8 +16,9 @@ _ROUNDING = 1e-12  # below this a variable follows the one that is partialled ou
 def kendall(x: FloatArray, y: FloatArray) -> FloatArray:
     """Kendall's τ_b along the last axis; nan where either side is constant.
 
-    >>> kendall(np.array([1.0, 2.0, 3.0]), np.array([1.0, 3.0, 2.0])).round(3)
-    np.float64(0.333)
+    Example:
+        >>> kendall(np.array([1.0, 2.0, 3.0]), np.array([1.0, 3.0, 2.0])).round(3)
+        np.float64(0.333)
     """
     sx, sy = _signs(x), _signs(y)
     together = (sx * sy).sum(axis=(-2, -1), dtype=np.float64)
@@ -32,8 +33,9 @@ def kendall(x: FloatArray, y: FloatArray) -> FloatArray:
 def spearman(x: FloatArray, y: FloatArray) -> float:
     """Spearman's ρ with average ranks for ties; nan where either side is constant.
 
-    >>> spearman(np.array([1.0, 2.0, 2.0]), np.array([1.0, 3.0, 4.0])).__round__(3)
-    0.866
+    Example:
+        >>> spearman(np.array([1.0, 2.0, 2.0]), np.array([1.0, 3.0, 4.0])).__round__(3)
+        0.866
     """
     rx, ry = (_ranks(values) for values in (x, y))
     rx, ry = rx - rx.mean(), ry - ry.mean()
@@ -47,9 +49,10 @@ def partial_spearman(x: FloatArray, y: FloatArray, given: FloatArray) -> float:
     (ρ_xy − ρ_xz ρ_yz) / √((1 − ρ_xz²)(1 − ρ_yz²)): how far x and y agree beyond what both owe to
     z. nan where a side is constant or follows z alone.
 
-    >>> x, y = np.array([2.0, 1.0, 4.0, 3.0]), np.array([1.0, 2.0, 4.0, 3.0])
-    >>> partial_spearman(x, y, np.arange(4.0)).__round__(3), spearman(x, y).__round__(3)
-    (0.667, 0.8)
+    Example:
+        >>> x, y = np.array([2.0, 1.0, 4.0, 3.0]), np.array([1.0, 2.0, 4.0, 3.0])
+        >>> partial_spearman(x, y, np.arange(4.0)).__round__(3), spearman(x, y).__round__(3)
+        (0.667, 0.8)
     """
     xy, xz, yz = spearman(x, y), spearman(x, given), spearman(y, given)
     free = (1 - xz**2) * (1 - yz**2)
@@ -105,8 +108,9 @@ def isotonic(x: FloatArray, y: FloatArray) -> FloatArray:
 
     Equal x share one value; neighbours that are out of order are pooled until none are left.
 
-    >>> isotonic(np.array([1.0, 2.0, 3.0]), np.array([1.0, 3.0, 2.0]))
-    array([1. , 2.5, 2.5])
+    Example:
+        >>> isotonic(np.array([1.0, 2.0, 3.0]), np.array([1.0, 3.0, 2.0]))
+        array([1. , 2.5, 2.5])
     """
     distinct, of = np.unique(x, return_inverse=True)
     weight = np.bincount(of, minlength=len(distinct)).astype(np.float64)

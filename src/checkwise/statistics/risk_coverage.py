@@ -36,9 +36,11 @@ class RiskCoverage:
 def risk_coverage(confidence: FloatArray, correct: BoolArray) -> RiskCoverage:
     """The curve of n predictions; equally confident ones enter together.
 
-    >>> curve = risk_coverage(np.array([0.9, 0.8, 0.7, 0.7]), np.array([True, True, False, True]))
-    >>> curve.coverage.tolist(), curve.risk.tolist()
-    ([0.25, 0.5, 1.0], [0.0, 0.0, 0.25])
+    Example:
+        >>> right = np.array([True, True, False, True])
+        >>> curve = risk_coverage(np.array([0.9, 0.8, 0.7, 0.7]), right)
+        >>> curve.coverage.tolist(), curve.risk.tolist()
+        ([0.25, 0.5, 1.0], [0.0, 0.0, 0.25])
     """
     u, right = np.asarray(confidence, dtype=np.float64), np.asarray(correct, dtype=bool)
     if u.shape != right.shape or u.ndim != 1 or not len(u):

@@ -40,8 +40,9 @@ class Spread:
 def spread(values: FloatArray, *, higher_is_better: bool) -> Spread:
     """Count the runs; ``values`` [n] are rule − reference.
 
-    >>> spread(np.array([2.0, -1.0, 0.0, 0.5]), higher_is_better=True).lose_point
-    1
+    Example:
+        >>> spread(np.array([2.0, -1.0, 0.0, 0.5]), higher_is_better=True).lose_point
+        1
     """
     better = np.asarray(values, dtype=np.float64) * (1 if higher_is_better else -1)
     return Spread(

@@ -108,8 +108,9 @@ def wild_interval(
 def sign_patterns(G: int, seed: int = SEED) -> FloatArray:
     """Rows of ±1 [R, G], the first all +1; a pattern and its opposite count once.
 
-    >>> sign_patterns(3).shape, sign_patterns(20).shape
-    ((4, 3), (5000, 20))
+    Example:
+        >>> sign_patterns(3).shape, sign_patterns(20).shape
+        ((4, 3), (5000, 20))
     """
     if G <= ENUMERATED:
         bits = np.arange(2 ** (G - 1))[:, None] >> np.arange(G) & 1

@@ -103,8 +103,9 @@ def sync_checkpoint(path: Path) -> None:
 def size_of(path: Path) -> int:
     """Bytes that deleting a file or a folder frees; a file with another name elsewhere frees none.
 
-    >>> size_of(Path("there is no such file"))
-    0
+    Example:
+        >>> size_of(Path("there is no such file"))
+        0
     """
     files = [Path(folder, name) for folder, _, names in os.walk(path) for name in names]
     size = 0

@@ -70,8 +70,9 @@ def file_name(domain: str) -> str:
 
     A name too long for a file keeps its beginning and ends in a hash.
 
-    >>> file_name("Real World"), file_name("a/b")
-    ('Real World', 'a%2Fb')
+    Example:
+        >>> file_name("Real World"), file_name("a/b")
+        ('Real World', 'a%2Fb')
     """
     name = _UNSAFE.sub(lambda match: f"%{ord(match[0]):02X}", domain)
     if len(name.encode()) <= _LONGEST_DOMAIN:

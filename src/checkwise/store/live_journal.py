@@ -130,10 +130,11 @@ def live_journals(folder: Path) -> list[Path]:
 def beside(journal: Path, name: str) -> Path:
     """A file or folder that belongs to a journal.
 
-    >>> beside(Path("run/checkwise.jsonl"), "predictions").as_posix()
-    'run/predictions'
-    >>> beside(Path("run/b.jsonl"), "predictions").as_posix()
-    'run/b-predictions'
+    Example:
+        >>> beside(Path("run/checkwise.jsonl"), "predictions").as_posix()
+        'run/predictions'
+        >>> beside(Path("run/b.jsonl"), "predictions").as_posix()
+        'run/b-predictions'
     """
     return journal.with_name(name if journal.stem == _USUAL_STEM else f"{journal.stem}-{name}")
 

@@ -31,8 +31,9 @@ Identity: TypeAlias = tuple[int, int, int, int]
 def is_plain_name(name: object) -> bool:
     """Whether something read from a file is a single name that stays inside its folder.
 
-    >>> [is_plain_name(name) for name in ("PACS-ERM", "../x", "/dev/zero", "", 3)]
-    [True, False, False, False, False]
+    Example:
+        >>> [is_plain_name(name) for name in ("PACS-ERM", "../x", "/dev/zero", "", 3)]
+        [True, False, False, False, False]
     """
     if not isinstance(name, str) or name in ("", ".", "..") or any(c in name for c in "/\\\0"):
         return False

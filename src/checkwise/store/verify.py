@@ -173,8 +173,9 @@ def planned_steps(facts: Mapping[str, Any], path: Path) -> list[int]:
 def record_steps(steps: int, record_every: int) -> list[int]:
     """Steps at which a run of ``steps`` updates writes a record: every n-th, and the last.
 
-    >>> record_steps(5, 2), record_steps(6, 2)
-    ([0, 2, 4], [0, 2, 4, 5])
+    Example:
+        >>> record_steps(5, 2), record_steps(6, 2)
+        ([0, 2, 4], [0, 2, 4, 5])
     """
     return sorted({*range(0, steps, record_every), steps - 1})
 

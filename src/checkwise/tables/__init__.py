@@ -70,6 +70,7 @@ TABLES: dict[str, Callable[[Pool], Table]] = {
     "cross-fit": cross_fit.cross_fit,
     "binning": binning.binning,
 }
+"""What builds each table, by its name."""
 EQUIVALENCE = "equivalence"
 # About the rule and reference of the pool; the others are about fixed rules.
 ABOUT_THE_RULE = (
@@ -85,8 +86,8 @@ ABOUT_THE_RULE = (
     "risk-coverage",
     EQUIVALENCE,
 )
-# Built only when asked for by name: they read saved logits.
 SLOW = ("risk-coverage", "cross-fit", "binning")
+"""Tables that are built only when asked for by name: they read saved logits."""
 
 
 def check_name(name: str, margins: Mapping[str, float] | None = None) -> None:

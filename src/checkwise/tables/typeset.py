@@ -140,8 +140,9 @@ _SPECIAL = re.compile("|".join(re.escape(text) for text in _MARKDOWN))
 def _escaped(text: str) -> str:
     """Text that Markdown shows as it is, in a cell or a line.
 
-    >>> print(_escaped("[now](https://a) | <b> `x`"))
-    [now]\\(https&#58;//a) \\| &lt;b> \\`x\\`
+    Example:
+        >>> print(_escaped("[now](https://a) | <b> `x`"))
+        [now]\\(https&#58;//a) \\| &lt;b> \\`x\\`
     """
     return _SPECIAL.sub(lambda match: _MARKDOWN[match[0]], printable(text))
 
@@ -183,7 +184,8 @@ def _body(printed: Wide) -> list[str]:
 def tex(text: str) -> str:
     """Text that LaTeX prints as it is.
 
-    >>> tex("Real_World & δ = 0.5")
-    'Real\\\\_World \\\\& $\\\\delta$ = 0.5'
+    Example:
+        >>> tex("Real_World & δ = 0.5")
+        'Real\\\\_World \\\\& $\\\\delta$ = 0.5'
     """
     return "".join(_LATEX.get(letter, letter) for letter in printable(text))

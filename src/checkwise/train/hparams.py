@@ -169,8 +169,9 @@ def draw_hparams(
 ) -> dict[str, Value]:
     """The defaults for seed 0, otherwise one independent draw per name.
 
-    >>> draw_hparams("images", "ERM", hparams_seed=1, trial_seed=0)["batch_size"]
-    39
+    Example:
+        >>> draw_hparams("images", "ERM", hparams_seed=1, trial_seed=0)["batch_size"]
+        39
     """
     if hparams_seed == 0:
         return default_hparams(kind, algorithm)

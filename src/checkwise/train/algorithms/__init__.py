@@ -46,10 +46,11 @@ def build_algorithm(
     this library does not use (`resnet18`, `data_augmentation`, …) are ignored, unless they look
     like a misspelling.
 
-    >>> from torch import nn
-    >>> alg = build_algorithm("VREx", nn.Linear(8, 4), nn.Linear(4, 3), {"lr": 1e-3})
-    >>> alg.hparams["vrex_lambda"]
-    10.0
+    Example:
+        >>> from torch import nn
+        >>> alg = build_algorithm("VREx", nn.Linear(8, 4), nn.Linear(4, 3), {"lr": 1e-3})
+        >>> alg.hparams["vrex_lambda"]
+        10.0
     """
     check_algorithm(name)
     known = known_names()

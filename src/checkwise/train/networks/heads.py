@@ -23,9 +23,10 @@ class Network:
 def mlp_head(features: int, classes: int, *, hidden: int = 256, dropout: float = 0.0) -> Network:
     """Linear → ReLU → dropout, then a linear classifier; the hidden layer is the featurizer.
 
-    >>> head = mlp_head(1280, 7)
-    >>> head.width, head.classifier.out_features
-    (256, 7)
+    Example:
+        >>> head = mlp_head(1280, 7)
+        >>> head.width, head.classifier.out_features
+        (256, 7)
     """
     featurizer = nn.Sequential(
         OrderedDict(

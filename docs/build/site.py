@@ -1,0 +1,45 @@
+"""Build the documentation site into site/, strictly and without the network.
+
+python docs/build/site.py
+
+Faults are dead links and anchors, pages that the navigation lacks, docstrings that cannot be read,
+and anything that a page would load from another host.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+
+import api_pages
+from site_check import faults
+from site_pages import ROOT, lay_out
+
+PAGES = ROOT / "build" / "pages"
+SITE = ROOT / "site"
+
+
+def build() -> list[str]:
+    """Build, and give what is wrong."""
+    lay_out(PAGES)
+    api_pages.write(PAGES / "api")
+    done = subprocess.run(
+        [sys.executable, "-m", "zensical", "build", "--strict", "--clean"],
+        cwd=ROOT,
+        env={**os.environ, "NO_COLOR": "1"},
+        capture_output=True,
+        text=True,
+    )
+    said = done.stdout + done.stderr
+    if done.returncode:
+        return [said]
+    # A docstring that cannot be read is a warning, but no fault in zensical.
+    return [*re.findall(r"^griffe: .*$", said, re.MULTILINE), *faults(SITE)]
+
+
+if __name__ == "__main__":
+    if found := build():
+        sys.exit("\n".join([*found, f"The site has {len(found)} faults."]))
+    print(f"Built {SITE.relative_to(ROOT)}: look at it with `python -m http.server -d site`.")
