@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import webbrowser
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +79,20 @@ def test_the_demo_chooses_averages_calibrates_deploys_and_says_where_the_page_is
         assert sentences.shown(mean, "target_nll", signed=True) in page
     assert run("demo", "--out", out, "--workers", 2) == 0  # replaces its own model
     assert (tmp_path / "cohort-model" / "card.md").is_file()
+    capsys.readouterr()
+    # On the same runs: the quick one draws the first and names the next step.
+    shutil.rmtree(tmp_path / "cohort-model")
+    opened: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", opened.append)
+    assert run("demo", "--quick", "--out", out, "--workers", 2, "--open") == 0
+    said = capsys.readouterr().out
+    assert asked[-1] == ("demo-quick", 2)
+    assert "● chosen" in said
+    assert "ac-nc chose step " in said
+    assert not (tmp_path / "cohort-model").exists()
+    assert opened == [(out / "report.html").as_uri()]
+    (deploy,) = re.findall(r"checkwise (deploy .*) -o model", said)
+    assert run(*deploy.split(), "-o", tmp_path / "model") == 0
 
 
 def test_an_interrupted_demo_ends_with_the_sweeps_code(

@@ -19,6 +19,7 @@ from tests.sweep.studies import write_tiny
     ("name", "runs"),
     [
         ("demo", 30),
+        ("demo-quick", 3),
         ("pacs-frozen", 180),
         ("officehome-frozen", 180),
         ("taicam-frozen", 180),

@@ -8,19 +8,28 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from checkwise.cli import compare, printing, sweep
+from checkwise.cli import browser, compare, printing, sweep
 from checkwise.cli.options import Workers
 
 if TYPE_CHECKING:
+    from checkwise.records import RunKey
     from checkwise.study import Cohort
 
 STUDY = "demo"
+QUICK = "demo-quick"
 RULES = ("ac-nc", "ac-nll", "ac-mean")
 
 
 def command(
-    out: Annotated[Path, typer.Option(help="Where runs and page go.")] = Path("out/demo"),
+    out: Annotated[
+        Path | None,
+        typer.Option(help=f"Where runs and page go. [default: out/{STUDY}, or out/{QUICK}]"),
+    ] = None,
     workers: Workers = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Three runs in under a minute: choose and compare only.")
+    ] = False,
+    show: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
 ) -> int:
     """Train on rotated digits, choose, average, calibrate, deploy, and test on unseen angles.
 
@@ -31,29 +40,65 @@ def command(
     from checkwise.study import Cohort
 
     require("torch", "scipy")
+    study = QUICK if quick else STUDY
+    out = out or Path("out") / study
     console = printing.console()
     console.print(
         "Training on rotated digits, with one rotation held out of every run. source-acc then "
         "takes the checkpoint with the best validation accuracy; ac-nc takes, among those within "
         "0.5 points of it, the one with the best NLL and calibration."
     )
-    code = sweep.command(study=STUDY, out=out, workers=workers)
+    code = sweep.command(study=study, out=out, workers=workers)
     if code:
         return code
     cohort = Cohort.open(out)
-    rows = cohort.contrasts(RULES)
+    if quick:
+        _one_run(cohort)
+    rows = cohort.contrasts(RULES[:1] if quick else RULES)
     console.print()
     compare.present(cohort, rows)
     leading = [row for row in rows if row.rule == RULES[0]]
     console.print()
     console.print(f"On rotations that training never saw: {sentences.answer(leading)}")
     console.print(" ".join([sentences.spread(leading), *sentences.by_unit(leading)]))
-    _stages(cohort)
-    model = _deployed(out, cohort)
-    page = write_report(cohort, out / "report.html", rules=RULES, stages=True)
-    console.print(f"A model to use is {model.resolve()} (read card.md in it).")
+    if quick:
+        _next_steps(cohort)
+    else:
+        _stages(cohort)
+        model = _deployed(out, cohort)
+        console.print(f"A model to use is {model.resolve()} (read card.md in it).")
+    page = write_report(cohort, out / "report.html", rules=RULES, stages=not quick)
     console.print(f"The page is {page.resolve()}")
+    if show:
+        browser.show(page)
     return 0
+
+
+def _one_run(cohort: Cohort) -> None:
+    """What `checkwise select` shows of the first run, so that no result decided which."""
+    from checkwise.cli.picture import picture
+    from checkwise.selection import select
+
+    first = min(cohort.usable)
+    chosen = select(cohort.usable[first], RULES[0])
+    console = printing.console()
+    console.print(f"\nThe first run, as in `checkwise select {_folder(cohort, first)}`:\n")
+    console.print(picture(chosen, console.width, encoding=console.encoding))
+    console.print(chosen.explain())
+
+
+def _next_steps(cohort: Cohort) -> None:
+    console = printing.console()
+    console.print(
+        f"\nThree short runs show how it works, not how much it helps: `checkwise {STUDY}` trains "
+        "thirty, then averages, calibrates and deploys (4 minutes)."
+    )
+    folder = _folder(cohort, min(cohort.usable))
+    console.print(f"To use the chosen weights: checkwise deploy {folder} -o model")
+
+
+def _folder(cohort: Cohort, key: RunKey) -> str:
+    return shlex.quote(str(cohort.runs.folder(key)))
 
 
 def _stages(cohort: Cohort) -> None:
@@ -85,7 +130,7 @@ def _deployed(out: Path, cohort: Cohort) -> Path:
     place = out.with_name(f"{out.name}-model")
     deploy(cohort.runs.folder(first), place, average="probabilities", members=5, force=True)
     printing.console().print(
-        f"\nDeployed {first}: checkwise deploy {shlex.quote(str(cohort.runs.folder(first)))} "
+        f"\nDeployed {first}: checkwise deploy {_folder(cohort, first)} "
         f"--average probabilities --members 5 -o {shlex.quote(str(place))}"
     )
     return place
