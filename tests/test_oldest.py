@@ -7,11 +7,12 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-# Tools that check the source, an extra that has to match the build of torch, and trainers, trackers
-# and engines, which are tested where they are installed.
+# Tools that check the source or build the site, an extra that has to match the build of torch, and
+# trainers, trackers and engines, which are tested where they are installed.
 UNTESTED = {
     "mypy", "pandas-stubs", "pre-commit", "ruff", "timm", "lightning", "pytorch-lightning",
     "transformers", "accelerate", "mlflow", "ray", "submitit", "onnx", "onnxscript",
+    "zensical", "mkdocstrings-python", "nbclient", "ipykernel",
 }  # fmt: skip
 # Releases that nobody must install.
 MALICIOUS = dict.fromkeys(("lightning", "pytorch-lightning"), ",!=2.6.2,!=2.6.3")

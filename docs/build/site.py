@@ -10,12 +10,16 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import api_pages
+import notebooks
 from site_check import faults
-from site_pages import ROOT, lay_out
+from site_pages import ROOT, lay_out, place
 
 PAGES = ROOT / "build" / "pages"
 SITE = ROOT / "site"
@@ -25,6 +29,8 @@ def build() -> list[str]:
     """Build, and give what is wrong."""
     lay_out(PAGES)
     api_pages.write(PAGES / "api")
+    for notebook in notebooks.notebooks():
+        _run(notebook)
     done = subprocess.run(
         [sys.executable, "-m", "zensical", "build", "--strict", "--clean"],
         cwd=ROOT,
@@ -37,6 +43,14 @@ def build() -> list[str]:
         return [said]
     # A docstring that cannot be read is a warning, but no fault in zensical.
     return [*re.findall(r"^griffe: .*$", said, re.MULTILINE), *faults(SITE)]
+
+
+def _run(notebook: Path) -> None:
+    """Run a notebook, and put it onto the site as a page and as it is."""
+    page = PAGES / place(notebook.relative_to(ROOT).as_posix())
+    with tempfile.TemporaryDirectory() as folder:
+        notebooks.write_page(notebooks.run(notebook, Path(folder)), page)
+    shutil.copyfile(notebook, page.with_suffix(notebook.suffix))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,8 @@ PLACES = {
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
 }
-TAKEN_ALONG = (".png", ".html", ".csv", ".toml", ".ipynb")
+NOTEBOOK = ".ipynb"  # a page of the site after it was run
+TAKEN_ALONG = (".png", ".html", ".csv", ".toml")
 FENCED = re.compile(r"^(```|~~~).*?^\1\s*$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s#]+)(#[^)\s]*)?\)")
 
@@ -28,6 +29,8 @@ def lay_out(target: Path) -> None:
     """Write every page, with its links as the site needs them, and the files that pages link to."""
     shutil.rmtree(target, ignore_errors=True)
     for page in pages():
+        if page.endswith(NOTEBOOK):
+            continue
         text = (ROOT / page).read_text(encoding="utf-8")
         where = target / place(page)
         where.parent.mkdir(parents=True, exist_ok=True)
@@ -41,13 +44,14 @@ def lay_out(target: Path) -> None:
 
 def pages() -> list[str]:
     """The pages of the repository that are pages of the site."""
-    docs = sorted((ROOT / "docs").rglob("*.md"))
+    docs = sorted(f for kind in (".md", NOTEBOOK) for f in (ROOT / "docs").rglob(f"*{kind}"))
     return [*PLACES, *(page.relative_to(ROOT).as_posix() for page in docs)]
 
 
 def place(file: str) -> str:
     """Where a file of the repository is on the site."""
-    return PLACES.get(file, file.removeprefix("docs/"))
+    where = PLACES.get(file, file.removeprefix("docs/"))
+    return f"{where.removesuffix(NOTEBOOK)}.md" if where.endswith(NOTEBOOK) else where
 
 
 def relinked(text: str, page: str) -> str:

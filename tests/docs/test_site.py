@@ -50,6 +50,7 @@ def test_the_reference_of_commands_is_what_the_code_gives() -> None:
         ("docs/study/paper.md", "[a](../guide.md)", "[a](../guide.md)"),
         ("docs/study/paper.md", "[a](data)", f"[a]({SITE.GITHUB}/tree/main/docs/study/data)"),
         ("docs/live.md", "[a](../CHANGELOG.md)", "[a](changelog.md)"),
+        ("README.md", "[a](docs/notebooks/first-steps.ipynb)", "[a](notebooks/first-steps.md)"),
         ("docs/live.md", "[a](../LICENSE)", f"[a]({SITE.GITHUB}/blob/main/LICENSE)"),
         ("docs/live.md", "[a](#here) [b](https://a.b/c.md)", "[a](#here) [b](https://a.b/c.md)"),
         ("docs/live.md", "[a](no-such-page.md)", "[a](no-such-page.md)"),
