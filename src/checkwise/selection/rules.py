@@ -199,8 +199,8 @@ def get_rule(name: str | Rule) -> Rule:
 def _what_exists(name: str) -> str:
     """The end of a refusal: what may follow a rule that is known, else the nearest name."""
     base = max((one for one in _RULES if name.startswith(f"{one}-")), key=len, default="")
-    alike = nearest(name.removeprefix(f"{base}-"), _VARIANTS) if base else ""
-    if not base or alike:
+    misspelt = difflib.get_close_matches(name, _RULES, n=1, cutoff=0.8)
+    if not base or misspelt or nearest(name.removeprefix(f"{base}-"), _VARIANTS):
         return nearest(name, _all_names()) or "."
     suffixes = ", ".join(f"{base}-{suffix}" for suffix in _VARIANTS)
     tolerances = ", ".join(TOLERANCES)
