@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 TORCH_INDEX ?=
 BIN := .venv/bin
 
-.PHONY: install demo test test-oldest test-clusters test-lightning-2.5 test-engines torture check bench docs pages clean
+.PHONY: install demo test test-oldest test-core package test-package test-clusters test-lightning-2.5 test-engines torture check bench docs pages clean
 
 install: .venv/.installed
 
@@ -24,14 +24,14 @@ demo: .venv/.demo
 	$(BIN)/checkwise demo
 
 test: install
-	$(BIN)/python -m pytest -n 2 --dist worksteal --ignore=tests/engines
+	$(BIN)/python -m pytest -n 2 --dist worksteal --ignore=tests/engines --ignore=tests/package
 
 # The oldest supported versions of everything but torch: the core, the command line, statistics.
 # Old libraries warn about what newer ones of their own dependencies have deprecated.
 test-oldest: .venv-oldest/.installed
-	.venv-oldest/bin/python -m pytest -n 2 -q -W ignore::DeprecationWarning $(OLDEST_TESTS)
+	.venv-oldest/bin/python -m pytest -n 2 -q -W ignore::DeprecationWarning $(CORE_TESTS)
 
-OLDEST_TESTS := tests/metrics tests/records tests/selection tests/readers \
+CORE_TESTS := tests/metrics tests/records tests/selection tests/readers \
 	tests/cli/test_select.py tests/cli/test_rules.py tests/cli/test_module.py \
 	tests/statistics/test_statistics.py tests/statistics/test_bootstrap.py tests/statistics/test_clusters.py \
 	tests/test_oldest.py
@@ -40,6 +40,36 @@ OLDEST_TESTS := tests/metrics tests/records tests/selection tests/readers \
 	$(PYTHON) -m venv .venv-oldest
 	.venv-oldest/bin/pip install --quiet --upgrade pip
 	.venv-oldest/bin/pip install --quiet -e '.[study]' --group test -c tests/oldest.txt
+	touch $@
+
+# The same tests on another Python, with the newest of everything: make test-core PYTHON=python3.14
+CORE = .venv-core-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+test-core:
+	$(PYTHON) -m venv $(CORE)
+	$(CORE)/bin/pip install --quiet --upgrade pip
+	$(CORE)/bin/pip install --quiet -e '.[study]' --group test
+	$(CORE)/bin/python -m pytest -n 2 -q $(CORE_TESTS)
+
+# Wheel and sdist in dist/, checked; then the project's metadata and its GitHub workflows.
+package: .venv-package/.installed
+	rm -rf dist
+	.venv-package/bin/python -m build --quiet
+	.venv-package/bin/twine check --strict dist/*
+	.venv-package/bin/cffconvert --validate
+	.venv-package/bin/uv lock --check --quiet --python .venv-package/bin/python
+	.venv-package/bin/repo-review .
+	.venv-package/bin/zizmor --offline --quiet .github
+	.venv-package/bin/python -m pytest -q tests/package/test_built.py
+
+# The wheel in empty environments: the core alone chooses; with `train` the quick demo runs.
+test-package: package
+	TORCH_INDEX=$(TORCH_INDEX) .venv-package/bin/python -m pytest -q tests/package/test_installed.py
+
+# cffconvert is no part of the group: it needs a jsonschema that is older than what others need.
+.venv-package/.installed: pyproject.toml
+	$(PYTHON) -m venv .venv-package
+	.venv-package/bin/pip install --quiet --upgrade pip
+	.venv-package/bin/pip install --quiet --group package cffconvert==2.0.0
 	touch $@
 
 # The older of the two supported minor versions of Lightning; all else is that of `make install`.
@@ -98,4 +128,4 @@ pages: install
 	$(BIN)/python -m pytest -q tests/docs
 
 clean:
-	rm -rf .venv .venv-oldest .venv-lightning-2.5 out build site
+	rm -rf .venv .venv-oldest .venv-core-* .venv-package .venv-lightning-2.5 dist out build site

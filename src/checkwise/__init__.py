@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from checkwise.study import Cohort
     from checkwise.weights.deploy import deploy
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Loaded when first asked for, so that a command imports only what it uses.
 _NAMES = {

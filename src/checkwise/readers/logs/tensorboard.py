@@ -183,6 +183,7 @@ def _decimals(series: Series) -> FloatArray:
         return values
     stored = np.float16 if series.bits == 16 else np.float32
     for first in range(0, len(values), _CHUNK):
-        part = values[first : first + _CHUNK].astype(stored)
+        with np.errstate(invalid="ignore"):  # Python 3.14 keeps a signalling NaN as it is
+            part = values[first : first + _CHUNK].astype(stored)
         values[first : first + _CHUNK] = part.astype("U").astype(np.float64)
     return values
