@@ -115,6 +115,7 @@ pages: install
 	$(BIN)/python docs/build/column_words.py
 	$(BIN)/python docs/build/commands.py
 	$(BIN)/python docs/build/guarantees.py
+	$(BIN)/python docs/build/install.py
 	$(BIN)/python docs/build/intervals.py
 	$(BIN)/python docs/build/outputs.py
 	$(BIN)/python docs/build/real_logs.py

@@ -76,6 +76,17 @@ def test_a_live_selection_is_rebuilt_from_its_journal(tmp_path: Path) -> None:
         assert list(live.keep) == ALONE["feasible_steps"]
 
 
+def test_a_journal_of_a_live_selection_is_chosen_from_as_it_was_set(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    journal = Path(shutil.copy(EARLY / "live.jsonl", tmp_path / "checkwise.jsonl"))
+    now = answer(["select", str(tmp_path), "--json"], capsys)
+    assert (now["step"], now["rule"]) == (ALONE["step"], ALONE["rule"])
+    kept(ALONE["params"], now["params"])
+    with cw.LiveSelector.from_journal(journal) as live:
+        assert live.choice == ALONE["step"]
+
+
 def test_the_packed_runs_of_the_first_study_give_the_choices_of_its_day(tmp_path: Path) -> None:
     unpack(ROOT / "docs" / "study" / "data" / "pacs-frozen.tar.xz", tmp_path / "pacs")
     chosen = {

@@ -44,6 +44,7 @@ def own(folder: Path) -> set[str]:
 def read(path: Path, request: Request) -> list[LoadedRun]:
     """The run of a journal; only steps whose weights are there, where any are."""
     header, lines = read_live_journal(path)
+    settings = settings_of(header)
     history = LiveHistory.replay(lines, path)
     saved = {step: str(place) for step, place in history.checkpoints.items() if place.exists()}
     if not history.records:
@@ -63,10 +64,10 @@ def read(path: Path, request: Request) -> list[LoadedRun]:
         Trajectory,
         str(path),
         **{**facts, "notes": (*facts["notes"], *notes)},
-        bins=header.get("bins"),
-        bandwidth=header.get("bandwidth"),
+        bins=settings.get("bins"),
+        bandwidth=settings.get("bandwidth"),
         logged=sorted(history.records),
-        chosen_by=_choosing(header),
+        chosen_by=_choosing(settings),
         paths=[saved.get(step) for step in steps] if saved else None,
         examples=examples and examples.subset(steps),
     )
@@ -75,7 +76,7 @@ def read(path: Path, request: Request) -> list[LoadedRun]:
     return [LoadedRun(None, run, str(path), path)]
 
 
-def _choosing(header: Mapping[str, Any]) -> dict[str, Any]:
+def _choosing(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The rule and its settings, without those of the metrics and of what is held out."""
     others = ("bins", "bandwidth", "held_out", "sources")
-    return {name: value for name, value in settings_of(header).items() if name not in others}
+    return {name: value for name, value in settings.items() if name not in others}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import re
 import weakref
 from collections.abc import Mapping
 from contextlib import suppress
@@ -25,6 +26,7 @@ from checkwise.store.safe_read import has_file, open_regular, read_file
 from checkwise.text import shown
 
 SCHEMA: Final = 1
+_DECIMAL: Final = re.compile(r"\d{1,20}(\.\d{1,40})?", re.ASCII)
 _START: Final = b'{"checkwise":"live selection",'
 _NOT_SETTINGS: Final = ("checkwise", "schema")
 _USUAL_STEM: Final = "checkwise"  # of the journals that callbacks write
@@ -143,7 +145,15 @@ def settings_of(header: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of a ``LiveSelector`` that a journal was begun with."""
     settings = {name: value for name, value in header.items() if name not in _NOT_SETTINGS}
     params = settings.pop("params", {})
-    return {**settings, **(params if isinstance(params, dict) else {})}
+    settings |= params if isinstance(params, dict) else {}
+    return {name: _number(value) for name, value in settings.items()}
+
+
+def _number(value: Any) -> Any:
+    """The first journals have numbers as text."""
+    if not isinstance(value, str) or not _DECIMAL.fullmatch(value):
+        return value
+    return float(value) if "." in value else int(value)
 
 
 _OPEN: weakref.WeakSet[LiveJournal] = weakref.WeakSet()
