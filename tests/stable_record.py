@@ -1,7 +1,7 @@
 """What docs/stability.md promises, as it is now: names, arguments, options, keys of JSON.
 
-``python -m tests.stable_record`` adds what is new to ``stable.json``, before a release. What is gone
-stays in the file, and ``test_stable.py`` fails: that is a decision for people.
+``python -m tests.stable_record`` adds what is new to ``stable.json``, before a release. What is
+gone stays in the file, and ``test_stable.py`` fails: that is a decision for people.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ COMMANDS = {
     "calibrate": "calibrate RUN --json",
     "deploy": "deploy RUN -o model --json",
     "derive": "derive trained --method swad-nobn --json",
+    "swad": "swad RUN --json",
 }
 # Keys below these are names out of somebody's environment or data.
 OPEN = ("settings", "offered", "validation_errors", "versions")

