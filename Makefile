@@ -117,6 +117,7 @@ pages: install
 	$(BIN)/python docs/build/guarantees.py
 	$(BIN)/python docs/build/install.py
 	$(BIN)/python docs/build/intervals.py
+	$(BIN)/python docs/build/json_outputs.py
 	$(BIN)/python docs/build/outputs.py
 	$(BIN)/python docs/build/real_logs.py
 	$(BIN)/python docs/build/first_study.py

@@ -49,7 +49,8 @@ option that is *repeatable* may be given several times. A name in capitals stand
 
 Every command takes `--debug`, which shows a traceback where it would print one line. `checkwise
 --version` prints the version. `checkwise --install-completion` sets up completion in your shell.
-Results go to standard output, warnings and errors to standard error.
+Results go to standard output, warnings and errors to standard error. [JSON](json.md) describes what
+`--json` prints.
 """
 
 

@@ -68,7 +68,7 @@ def write_page(notebook: Any, page: Path) -> None:
 def _shown(output: Any, picture: Path) -> str:
     """What a cell printed, drew or returned."""
     if output.output_type == "stream":
-        return f"<pre>{html.escape(output.text.rstrip())}</pre>"
+        return _pre(output.text.rstrip())
     data = output.data
     if "image/png" in data:
         picture.parent.mkdir(parents=True, exist_ok=True)
@@ -76,9 +76,13 @@ def _shown(output: Any, picture: Path) -> str:
         return f"![What the cell draws]({picture.name})"
     if "text/html" in data:
         table: str = data["text/html"]
-        begin, end = table.index("<table"), table.index("</table>")
-        return f'<div class="md-typeset__table">{table[begin:end]}</table></div>'
-    return f"<pre>{html.escape(data['text/plain'])}</pre>"
+        body = table[table.index("<thead") : table.index("</table>")]
+        return f'<div class="md-typeset__table"><table>{body}</table></div>'
+    return _pre(data["text/plain"])
+
+
+def _pre(text: str) -> str:
+    return f'<pre class="output">{html.escape(text)}</pre>'
 
 
 if __name__ == "__main__":

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from checkwise.selection.constrained import DELTA_PP
+from checkwise.study.units import UNITS
 from tests.docs.test_pages import PAGES, ROOT, builder
 
 SITE = builder("site_pages")
@@ -118,3 +120,25 @@ def test_a_style_from_elsewhere_and_a_page_that_search_lacks_are_faults(tmp_path
     (tmp_path / "a.css").write_text("@font-face{src:url(https://fonts.org/a.woff2)}")
     (tmp_path / "b.html").write_text("b")
     assert len(CHECK.faults(tmp_path)) == 2
+
+
+def test_the_glossary_defines_the_words_that_pages_rely_on() -> None:
+    text = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    words = re.findall(r"^## (.+)$", text, re.MULTILINE)
+    assert words == sorted(words, key=str.lower)
+    assert set(words) >= {
+        *("Source", "Target", "Held out", "Feasible", "Eligible"),
+        *("Cohort", "Journal", "Block", "Draw", "Trial"),
+    }
+    assert set(UNITS) <= {word.lower() for word in words}
+    assert f"The default is {DELTA_PP}." in text.split("## Delta")[1].split("##")[0]
+
+
+# Second words for ideas that the glossary has a word for: feasible, source, target.
+SECOND_WORDS = re.compile(r"\b(admissible|candidates?|in-domain|out-of-domain)\b", re.IGNORECASE)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_page_has_one_word_for_an_idea(page: Path) -> None:
+    if page.parent.name != "study":  # tables there are as they were published
+        assert SECOND_WORDS.findall(page.read_text(encoding="utf-8")) == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +10,7 @@ import typer
 from checkwise.cli import printing
 from checkwise.cli.imported_beside import check_sealed
 from checkwise.cli.input_options import InputOptions, columns_of, examples_of
+from checkwise.cli.json_output import print_json
 from checkwise.cli.option_groups import with_groups
 from checkwise.cli.options import AsJson
 
@@ -45,6 +45,6 @@ def command(
         bandwidth=inputs.bandwidth,
     )
     if as_json:
-        print(json.dumps(advice.to_json(), allow_nan=False))
+        print_json("advise", advice.to_json())
     else:
         printing.console().print(str(advice), soft_wrap=True)

@@ -15,6 +15,7 @@ from checkwise.calibrators.examples import Logits
 from checkwise.calibrators.registry import DEFAULT, calibrators, get_calibrator
 from checkwise.cli import printing
 from checkwise.cli.input_options import InputOptions
+from checkwise.cli.json_output import print_json
 from checkwise.cli.option_groups import with_groups
 from checkwise.cli.options import AsJson, Data
 from checkwise.cli.rule_options import RuleName, RuleOptions
@@ -111,7 +112,7 @@ def command(
     if out is not None:
         write_text(out, json.dumps(fitted(calibrated), indent=2, allow_nan=False) + "\n")
     if as_json:
-        print(json.dumps(record(calibrated), allow_nan=False))
+        print_json("calibrate", record(calibrated))
         return
     _present(calibrated)
     if out is not None:

@@ -13,6 +13,7 @@ import typer
 
 from checkwise.cli import printing
 from checkwise.cli.importing import ImportTo, cohort_at
+from checkwise.cli.json_output import print_json
 from checkwise.cli.option_groups import with_groups
 from checkwise.cli.options import AsJson, ValidationSet
 from checkwise.cli.printing import csv_text
@@ -125,7 +126,7 @@ def command(
     if out is not None:
         _write(out, content)
     if as_json:
-        print(json.dumps(content, allow_nan=False))
+        print_json("compare", content)
         return
     present(study, rows, names(by))
     changed = [f"{name} = {value}" for name, value in _settings(options).items()]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +10,7 @@ import typer
 from checkwise.calibrators.registry import DEFAULT
 from checkwise.cli import printing
 from checkwise.cli.input_options import InputOptions
+from checkwise.cli.json_output import print_json
 from checkwise.cli.option_groups import with_groups
 from checkwise.cli.options import AsJson, Data
 from checkwise.cli.rule_options import RuleName, RunRuleOptions
@@ -86,7 +86,7 @@ def command(
         force=force,
     )
     if as_json:
-        print(json.dumps({"path": str(output), **deployment.info}, allow_nan=False))
+        print_json("deploy", {"path": str(output), **deployment.info})
         return
     out = printing.console()
     info = deployment.info

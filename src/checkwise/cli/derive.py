@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ import typer
 
 from checkwise.cli import printing
 from checkwise.cli.executor_options import ExecutorOptions
+from checkwise.cli.json_output import print_json
 from checkwise.cli.option_groups import with_groups
 from checkwise.cli.options import AsJson, Data, Plugins, load_plugins
 from checkwise.cli.progress import counting
@@ -144,7 +144,7 @@ def _derive(asked: _Asked, names: list[str], as_json: bool, **options: Any) -> N
         with counting(name) as watch:
             results[name] = asked.make(name, params, watch)
     if as_json:
-        print(json.dumps(_as_json(asked.path, results), allow_nan=False))
+        print_json("derive", _as_json(asked.path, results))
     else:
         _present(asked.path, results)
 

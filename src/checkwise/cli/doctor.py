@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import re
@@ -17,6 +16,7 @@ import typer
 
 import checkwise
 from checkwise.cli import printing
+from checkwise.cli.json_output import print_json
 from checkwise.cli.options import AsJson
 from checkwise.data.cache import cache_dir
 from checkwise.entry_points import offered
@@ -68,7 +68,7 @@ def command(as_json: AsJson = False) -> None:
         wrong.append(f"cache: {fault}")
     if as_json:
         extras = [asdict(package) | {"fine": package.fine} for package in packages]
-        print(json.dumps({"schema": 1, **facts, "packages": extras, "fine": not wrong}))
+        print_json("doctor", {"schema": 1, **facts, "packages": extras, "fine": not wrong})
     else:
         _show(facts, packages, wrong)
     if wrong:

@@ -9,6 +9,7 @@ import typer
 
 from checkwise.cli import printing
 from checkwise.cli.executor_options import ExecutorOptions
+from checkwise.cli.json_output import print_json
 from checkwise.cli.option_groups import with_groups
 from checkwise.cli.options import (
     Algorithms,
@@ -147,11 +148,10 @@ def _present(cohort: Cohort, params: dict[str, Any], path: Path) -> None:
 
 
 def _print_json(cohort: Cohort, params: dict[str, Any]) -> None:
-    import json
 
     rows = [
         {"scope": scope, "rule": rule, **record}
         for scope, rule, table in _rows(cohort, params)
         for record in table[["deployed", "step", "source_accuracy", "gap_pp"]].to_dict("records")
     ]
-    print(json.dumps({"schema": 1, "choices": rows}, allow_nan=False))
+    print_json("lodo", {"schema": 1, "choices": rows})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,6 +9,7 @@ import typer
 
 from checkwise import metrics
 from checkwise.cli import printing
+from checkwise.cli.json_output import print_json
 from checkwise.cli.options import AsJson, Plugins, load_plugins
 from checkwise.metrics.settings import BANDWIDTH, BINS
 from checkwise.readers.predictions_file import read_outputs
@@ -45,7 +45,7 @@ def command(
                 name: [None if value != value else value for value in column.tolist()]
                 for name, column in report.per_class.items()
             }
-        print(json.dumps(facts, allow_nan=False))
+        print_json("metrics", facts)
         return
     out = printing.console()
     out.print(f"{report.n} examples, {report.classes} classes, from {kind}")

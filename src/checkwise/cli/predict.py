@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import warnings
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ import typer
 
 from checkwise.cli import printing
 from checkwise.cli.executor_options import ExecutorOptions
+from checkwise.cli.json_output import print_json
 from checkwise.cli.option_groups import with_groups
 from checkwise.cli.options import AsJson
 from checkwise.cli.progress import counting
@@ -86,7 +86,7 @@ def command(
             elsewhere=elsewhere,
         )
     if as_json:
-        print(json.dumps(_facts(result, output), allow_nan=False))
+        print_json("predict", _facts(result, output))
     else:
         _show(result, output)
     if result.interrupted:

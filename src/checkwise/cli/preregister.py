@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final
@@ -19,6 +18,7 @@ from checkwise.cli.compare import (
     names,
 )
 from checkwise.cli.importing import ImportTo, cohort_at
+from checkwise.cli.json_output import print_json
 from checkwise.cli.option_groups import with_groups
 from checkwise.cli.options import AsJson
 from checkwise.cli.registered import code_line
@@ -126,11 +126,8 @@ def command(
     registration = registered_last(study.path, choice)
     if as_json:
         dates = {"opened": registration.opened or None, "earlier": registration.earlier or None}
-        print(
-            json.dumps(
-                {**line.content, "digest": line.digest, "state": registration.state, **dates}
-            )
-        )
+        facts = {"digest": line.digest, "state": registration.state, **dates}
+        print_json("preregister", {**line.content, **facts})
         return
     _say(study.path, row.name, line, registration)
     if study.imported:
@@ -140,19 +137,15 @@ def command(
 def _register_contrasts(study: Cohort, fixed: ContrastSet, as_json: bool) -> None:
     found = register_set(study, fixed)
     if as_json:
-        print(
-            json.dumps(
-                {
-                    **fixed.as_dict(),
-                    "digest": found.digest,
-                    "state": found.standing.state,
-                    "runs": found.runs,
-                    "planned": found.planned,
-                    "places": found.places,
-                    "code": found.code,
-                }
-            )
-        )
+        facts = {
+            "digest": found.digest,
+            "state": found.standing.state,
+            "runs": found.runs,
+            "planned": found.planned,
+            "places": found.places,
+            "code": found.code,
+        }
+        print_json("preregister", {**fixed.as_dict(), **facts})
         return
     out = printing.console()
     tested = [f"{name} ({len(family)})" for name, family in fixed.families.items()]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from contextlib import closing
@@ -13,6 +12,7 @@ import typer
 
 from checkwise.cli import printing
 from checkwise.cli.input_options import InputOptions
+from checkwise.cli.json_output import print_json
 from checkwise.cli.option_groups import with_groups
 from checkwise.cli.options import AsJson
 from checkwise.cli.rule_options import RuleName, RunRuleOptions
@@ -74,7 +74,7 @@ def command(
         if apply:
             delete_others(saved, plan.stays)
     if as_json:
-        print(json.dumps(record(chosen, plan, applied=apply), allow_nan=False))
+        print_json("prune", record(chosen, plan, applied=apply))
     else:
         _show(chosen, plan, run, applied=apply)
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from checkwise.cli import printing
+from checkwise.cli.json_output import print_json
 from checkwise.cli.options import AsJson, Plugins, load_plugins
 from checkwise.errors import InputError
 from checkwise.extras import require
@@ -93,7 +94,7 @@ def command(
     if out is not None:
         write_text(out, json.dumps(content, indent=2, allow_nan=False) + "\n")
     if as_json:
-        print(json.dumps(content, allow_nan=False))
+        print_json("registered", content)
         return
     for one, found in zip(sets, results, strict=True):
         _present(cohort, one, found)

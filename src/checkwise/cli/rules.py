@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from checkwise.cli import printing
+from checkwise.cli.json_output import print_json
 from checkwise.cli.options import AsJson, Plugins, load_plugins
 from checkwise.entry_points import Origin, offered
 from checkwise.selection import rules
@@ -49,7 +49,7 @@ def command(plugin: Plugins = None, as_json: AsJson = False) -> None:
             {"suffix": one.suffix, "summary": one.summary} for one in variants().values()
         ]
         listed["offered"] = [{"name": n, **asdict(origin)} for n, origin in unused.items()]
-        print(json.dumps(listed, allow_nan=False))
+        print_json("rules", listed)
         return
     _show_rules(facts)
     _show_offered(unused)

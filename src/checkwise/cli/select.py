@@ -12,6 +12,7 @@ import typer
 
 from checkwise.cli import bound, browser, printing
 from checkwise.cli.input_options import InputOptions
+from checkwise.cli.json_output import print_json
 from checkwise.cli.option_groups import with_groups
 from checkwise.cli.options import AsJson, ValidationSet
 from checkwise.cli.picture import picture
@@ -106,7 +107,7 @@ def command(
     if out is not None:
         _write(out, chosen, level, stated)
     if as_json:
-        print(json.dumps(record(chosen, level, stated, sureness), allow_nan=False))
+        print_json("select", record(chosen, level, stated, sureness))
     elif len(chosen) == 1:
         _show_one(next(iter(chosen.values())), level, stated, plot=plot)
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
@@ -13,6 +12,7 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 
 from checkwise.cli import printing
+from checkwise.cli.json_output import print_json
 from checkwise.cli.options import AsJson, CohortFolder
 from checkwise.cli.progress import MINUTE, remaining_text
 from checkwise.text import counted, printable
@@ -47,7 +47,7 @@ def command(
     looks = _looks(Watched(cohort).look, watch=watch)
     if as_json:
         for runs in looks:
-            print(json.dumps(_content(cohort, runs), allow_nan=False), flush=True)
+            print_json("status", _content(cohort, runs))
     elif watch and printing.console().is_terminal:
         with Live(console=printing.console(), auto_refresh=False) as screen:
             for runs in looks:

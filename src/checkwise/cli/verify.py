@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from checkwise.cli import printing
+from checkwise.cli.json_output import print_json
 from checkwise.cli.options import AsJson
 from checkwise.cli.progress import counting
 from checkwise.text import counted
@@ -51,7 +51,7 @@ def command(
         content = {"schema": 1, "faults": [asdict(fault) for fault in faults]}
         if asked is not None:
             content["registered"] = {"digest": registered, "rule": asked[0], **asdict(asked[1])}
-        print(json.dumps(content, allow_nan=False))
+        print_json("verify", content)
     else:
         out = printing.console()
         for fault in faults:

@@ -1,0 +1,98 @@
+"""Write docs/json.md, the reference of what ``--json`` prints, from the schemas of the commands.
+
+python docs/build/json_outputs.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from checkwise.cli.json_output import commands_with_schema, schema
+
+PAGE = Path(__file__).parents[1] / "json.md"
+SOURCE = "../src/checkwise/cli/schemas"
+INTRODUCTION = f"""\
+# JSON
+
+What commands print with `--json`: one object on one line, strict JSON (no NaN; infinity is the text
+`inf`). `schema` is the version of the form. Within a version fields are only added, so read the
+fields you need and leave the others. An optional field is absent where there is nothing to say.
+
+The [schemas]({SOURCE}) are JSON Schema, draft 2020-12, and come with the package. Every test that
+prints JSON compares it with them. In Python:
+
+```python
+from checkwise.cli.json_output import commands_with_schema, schema
+
+print(commands_with_schema())
+print(schema("select")["title"])
+```
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    return "\n".join([INTRODUCTION, *(section(name) for name in commands_with_schema())])
+
+
+def section(command: str) -> str:
+    """The fields of what one command prints."""
+    whole = schema(command)
+    definitions = whole.get("$defs", {})
+    forms = whole.get("oneOf", [whole])
+    parts = [f"## {command}\n", f"{whole['title']} [Schema]({SOURCE}/{command}.json).\n"]
+    for form in forms:
+        if len(forms) > 1:
+            parts.append(f"{form['description']}\n")
+        lines = ["| field | value | meaning |", "| --- | --- | --- |", *_rows(form, definitions)]
+        parts.append("\n".join(lines) + "\n")
+    return "\n".join(parts)
+
+
+def _rows(form: dict[str, Any], definitions: dict[str, Any], within: str = "") -> Iterator[str]:
+    form = _resolved(form, definitions)
+    for name, about in form.get("properties", {}).items():
+        optional = "" if name in form.get("required", ()) else ", optional"
+        kind = f"{_kind(about)}{optional}"
+        meaning = about.get("description", _resolved(about, definitions).get("description", ""))
+        yield f"| `{within}{name}` | {kind} | {meaning} |"
+        if "$ref" not in about:  # a definition is listed by itself
+            yield from _inner(about, definitions, f"{within}{name}")
+    if not within and isinstance(rest := form.get("additionalProperties"), dict):
+        yield f"| any other | {_kind(rest)} | {rest.get('description', '')} |"
+
+
+def _inner(about: dict[str, Any], definitions: dict[str, Any], name: str) -> Iterator[str]:
+    """The fields inside a field."""
+    if "properties" in about:
+        yield from _rows(about, definitions, f"{name}.")
+    if "properties" in (items := about.get("items", {})):
+        yield from _rows(items, definitions, f"{name}[].")
+    if "properties" in (values := about.get("additionalProperties", {})):
+        yield from _rows(values, definitions, f"{name}.*.")
+
+
+def _resolved(form: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
+    name = form.get("$ref", "").removeprefix("#/$defs/")
+    found: dict[str, Any] = definitions[name] if name else form
+    return found
+
+
+def _kind(about: dict[str, Any]) -> str:
+    if "$ref" in about:
+        return about["$ref"].removeprefix("#/$defs/")
+    if "const" in about:
+        return str(about["const"])
+    if "enum" in about:
+        return " or ".join(f"`{value}`" for value in about["enum"])
+    kinds = about.get("type", "any")
+    text = kinds if isinstance(kinds, str) else " or ".join(kinds)
+    if text == "array" and about.get("items"):
+        return f"list of {_kind(about['items'])}s"
+    return str(text)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), "utf-8")
