@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from types import ModuleType
 
@@ -114,6 +115,13 @@ def test_the_reference_of_study_files_is_what_the_code_gives() -> None:
     assert keys["training", "steps"].default == "required"
     assert keys["records", "keep"].wanted == "one of all, feasible, none"
     assert all(key.means for key in keys.values())
+
+
+def test_every_extra_is_on_the_page_with_its_measured_size() -> None:
+    install = builder("install")
+    assert builder("page").part(install.PAGE, install.PART) == install.table()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert set(install.USES) == {"", *project["optional-dependencies"]}
 
 
 def test_the_table_of_baselines_is_what_its_file_holds() -> None:
