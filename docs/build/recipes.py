@@ -33,7 +33,7 @@ WHOLE_RUNS = (  # keep = "all" and averages of every update
     *("dense-swad", "dense-swad-nobn", "lawa-5"),
 )
 OTHER_METHODS = (
-    *("wald-recalibrated", "refine", "ac-refine", "posthoc-ts-soften"),
+    *("wald-recalibrated", "wald-isotonic", "refine", "ac-refine", "posthoc-ts-soften"),
     *("pair-last10", "pair-valfilter", "lyu-mmd", "lyu-coral", "mixup-acc", "mixup-loss"),
     *("eoa", "diwa-uniform", "diwa-greedy", "hparams-acc", "hparams-ac"),
 )

@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.isotonic import IsotonicRegression
 
 import checkwise as cw
 from checkwise.calibrators import Fitted, fit
 from checkwise.calibrators.examples import Logits, entries
+from checkwise.calibrators.isotonic import ISOTONIC
 from checkwise.calibrators.temperature import fit_temperature, scaled
 from checkwise.calibrators.ts_domains import Likeness
 from checkwise.errors import InputError
@@ -166,6 +168,24 @@ def test_wald_recalibrated_by_hand() -> None:
     assert cw.select(again, WALD_RECALIBRATED, threshold_pp=75).step == 1
     with pytest.raises(InputError, match="No checkpoint reaches threshold_pp = 90"):
         with_recalibrated_ece(run, saved.__getitem__, threshold_pp=90)
+
+
+def test_wald_isotonic_is_scikit_learns_regression_per_class() -> None:
+    random = np.random.default_rng(7)
+    y = random.integers(0, 3, 90)
+    z = (2.5 * random.normal(size=(90, 3)) + 2 * np.eye(3)[y]).astype(np.float32)
+    logits: Logits = {"a": (z[:50], y[:50]), "b": (z[50:], y[50:])}
+    again = with_recalibrated_ece(
+        recorded({1: logits}), {1: logits}.__getitem__, calibrator=ISOTONIC
+    )
+    p = np.exp(z.astype(float)) / np.exp(z.astype(float)).sum(axis=1, keepdims=True)
+    level = np.stack(
+        [IsotonicRegression().fit(p[:, c], y == c).predict(p[:, c]) for c in range(3)], axis=1
+    )
+    after = level / level.sum(axis=1, keepdims=True) * 90 / 91 + 1 / (3 * 91)
+    for k, part in enumerate((slice(0, 50), slice(50, 90))):
+        expected = cw.metrics.ece(probs=after[part], labels=y[part])
+        assert again.values["ece"][0, k] == pytest.approx(expected, rel=1e-5)
 
 
 def test_only_candidates_are_opened() -> None:

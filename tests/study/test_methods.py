@@ -82,7 +82,7 @@ def test_choosing_and_fitting_open_nothing_of_the_target(path: Path) -> None:
     before = Cohort.open(path).select("ac-nc+ts")
     for held in [*path.glob("runs/*/heldout/*"), *path.glob("runs/*/predictions/heldout/*/*")]:
         held.write_bytes(b"\xff spoiled")
-    for rule in ("ac-nc+ts", "source-acc+ts-multi", "ac-nc+ts-weighted", "wald-recalibrated"):
+    for rule in ("ac-nc+ts", "source-acc+ts-multi", "ac-nc+ts-weighted", "wald-isotonic"):
         Cohort.open(path).select(rule)
     assert Cohort.open(path).select("ac-nc+ts").equals(before)
     with pytest.raises(InputError):

@@ -293,6 +293,7 @@ _BUILT_IN: Final = (
     ),
     _guarded(_of_rule(_AC_NC)),
     replace(_over(protocols.WALD_RECALIBRATED, "recalibrated", _LOGITS), calibrator="ts"),
+    replace(_over(protocols.WALD_ISOTONIC, "recalibrated", _LOGITS), calibrator="isotonic"),
     replace(_over(protocols.REFINE, "refined", _LOGITS), calibrator="ts"),
     replace(_over(protocols.AC_REFINE, "refined", _LOGITS), calibrator="ts"),
     *(_posthoc(name) for name in calibrators()),

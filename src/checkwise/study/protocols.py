@@ -2,7 +2,7 @@
 
 - ``lodo``: inner runs on the domains they left out; see ``lodo``.
 - ``training terms``: logged training losses and penalties of VREx and IRM, for PAIR.
-- ``recalibrated``: source validation with the ECE of candidates after temperature scaling.
+- ``recalibrated``: source validation with the ECE of candidates after calibrating each.
 - ``refined``: source validation with the NLL that is left after calibrating each checkpoint.
 
 PAIR: after Chen et al. (2023), who score a model by a preference over its objectives. Here the
@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from checkwise.calibrators import get_calibrator
+from checkwise.calibrators import Calibrator, get_calibrator
 from checkwise.calibrators.examples import Logits
 from checkwise.calibrators.refined import REFINED
 from checkwise.calibrators.ts import TS
@@ -134,6 +134,11 @@ WALD_RECALIBRATED = Rule(
     needs=("ece",),
     stackable=False,
 )
+WALD_ISOTONIC = replace(
+    WALD_RECALIBRATED,
+    name="wald-isotonic",
+    summary="smallest ece after isotonic regression on each accurate checkpoint",
+)
 
 
 def with_recalibrated_ece(
@@ -141,10 +146,11 @@ def with_recalibrated_ece(
     logits_at: Callable[[int], Logits],
     options: Mapping[str, Any] | None = None,
     *,
+    calibrator: Calibrator = TS,
     threshold_pp: Points | None = None,
     delta_pp: Points = DELTA_PP,
 ) -> Trajectory:
-    """The run with the ECE of every candidate as it is after scaling; others keep theirs.
+    """The run with the ECE of every candidate as it is after calibration; others keep theirs.
 
     ``options`` says how domains count when candidates are found: ``weights``, ``worst_domain``.
     """
@@ -154,8 +160,8 @@ def with_recalibrated_ece(
     ece = run.values["ece"].copy()
     for t in candidates.nonzero()[0].tolist():
         logits = logits_at(int(run.steps[t]))
-        scaled = TS.fit(logits, force=True).metrics(logits, **run.metric_settings)
-        ece[t] = [scaled[domain]["ece"] for domain in run.domains]
+        after = calibrator.fit(logits, force=True).metrics(logits, **run.metric_settings)
+        ece[t] = [after[domain]["ece"] for domain in run.domains]
     return replace(run, values={**run.values, "ece": ece})
 
 
@@ -216,16 +222,19 @@ def validation_of(
         return lodo_trajectories(path, runs.usable, runs.folder)
     if method.validation == "training terms":
         return _with_terms(path, runs, method.rule)
+    assert method.calibrator is not None
     logits_of = {key: partial(runs.logits, key) for key in runs.usable}
+    calibrator = get_calibrator(method.calibrator)
     if method.validation == "refined":
-        assert method.calibrator is not None
-        calibrator, force = get_calibrator(method.calibrator), not method.guarded
+        force = not method.guarded
         return {
             key: with_refined(run, logits_of[key], calibrator, force=force, groups=runs.groups(key))
             for key, run in runs.usable.items()
         }
     return {
-        key: with_recalibrated_ece(run, logits_of[key], options, **method.params)
+        key: with_recalibrated_ece(
+            run, logits_of[key], options, calibrator=calibrator, **method.params
+        )
         for key, run in runs.usable.items()
     }
 
