@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from outcomes import Outcomes, read
 
+from checkwise.records import RunKey
+from checkwise.statistics.clusters import numbered
 from checkwise.statistics.places import PlaceMeans, over_places
 from checkwise.study.compare import higher_is_better
-from checkwise.study.units import clusters
 from checkwise.text import number
 
 FEW = 3  # places below which no interval is printed
@@ -86,8 +87,18 @@ def effect(
     """A recipe − another one on the runs that have both."""
     kept = read(cohort) if isinstance(cohort, str) else cohort
     table = kept.differences(recipe, reference, [metric], keep)
-    values, sign = table.values[:, 0], 1 if higher_is_better(metric) else -1
-    names = tuple(dict.fromkeys("+".join(key.held_out) for key in table.keys))
-    over = over_places(values, clusters(table.keys, "domain"))
+    return of_values(metric, table.keys, table.values[:, 0])
+
+
+def of_values(metric: str, keys: Sequence[RunKey], values: np.ndarray) -> Effect:
+    """The mean over places of a number that every run has.
+
+    A held-out domain is one place, also where several class subsets of it are problems of their
+    own.
+    """
+    sign = 1 if higher_is_better(metric) else -1
+    places = ["+".join(key.held_out) for key in keys]
+    names = tuple(dict.fromkeys(places))
+    over = over_places(values, numbered(places, "domain"))
     better, worse = int((sign * values > 0).sum()), int((sign * values < 0).sum())
     return Effect(metric, names, over, len(values), better, worse)

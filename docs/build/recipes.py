@@ -14,10 +14,18 @@ AVERAGES = (
     *("mean-probs", "mean-probs-5", "mean-weights", "ac-nc-mean-probs"),
     *("deploy-mean-probs", "advised"),
 )
-EVERYWHERE: Mapping[str, Method] = {
-    **{name: method(name) for name in (*RULES, "ac-mean", "ac-nc+guard")},
+# What journals alone give.
+FROM_JOURNALS: Mapping[str, Method] = {
+    **{name: method(name) for name in (*RULES, "ac-ece", "ac-nec", "pure-ece", "pure-cwece")},
+    "ac-mean": method("ac-mean"),
+    "ac-nc, D1": method("ac-nc", q=1),
+    "ac-nc, 0.1 points": method("ac-nc", delta_pp="0.1"),
     "ac-nc, 1 point": method("ac-nc", delta_pp="1.0"),
     "ac-early, 1 point": method("ac-early", delta_pp="1.0"),
+}
+EVERYWHERE: Mapping[str, Method] = {
+    **FROM_JOURNALS,
+    "ac-nc+guard": method("ac-nc+guard"),
     **{f"{rule}+ts-soften": method(f"{rule}+ts-soften") for rule in SOFTENED},
     **{f"{rule}+{c}": method(f"{rule}+{c}") for rule in SCALED for c in CALIBRATORS},
     **{name: method(name) for name in AVERAGES},
@@ -37,14 +45,21 @@ OTHER_METHODS = (
     *("pair-last10", "pair-valfilter", "lyu-mmd", "lyu-coral", "mixup-acc", "mixup-loss"),
     *("eoa", "diwa-uniform", "diwa-greedy", "hparams-acc", "hparams-ac"),
 )
+LODO = {name: method(name) for name in ("lodo-acc", "ac-lodo")}
 FURTHER: Mapping[str, Mapping[str, Method]] = {
     "taicam-sites": BY_GROUPS,
+    "taicam-frozen": LODO,
+    "officehome-frozen": LODO,
+    "pacs-frozen": LODO,
     "pacs-resnet50": {name: method(name) for name in (*WHOLE_RUNS, *OTHER_METHODS)},
     "pacs-finetuned": {name: method(name) for name in WHOLE_RUNS},
     "pacs-full": {name: method(name) for name in WHOLE_RUNS},
 }
+# Of the first study only the journals are left.
+JOURNALS_ONLY = ("officehome-frozen", "pacs-frozen")
 
 
 def of_cohort(name: str) -> Mapping[str, Method]:
     """The rows of one cohort's tables by their title."""
-    return {**EVERYWHERE, **FURTHER.get(name, {})}
+    rows = FROM_JOURNALS if name in JOURNALS_ONLY else EVERYWHERE
+    return {**rows, **FURTHER.get(name, {})}

@@ -9,13 +9,18 @@ import numpy as np
 import pytest
 import scipy.stats
 
+from checkwise.records import RunKey
 from checkwise.store.unpack import unpack
 from checkwise.study import Cohort
 from checkwise.study.methods import method
 from tests.docs.test_pages import ROOT, builder
 
 STUDY = ROOT / "docs" / "study"
-PAGES = {**builder("question_tables").PAGES, "results": builder("results").parts}
+PAGES = {
+    **builder("question_tables").PAGES,
+    "results": builder("results").parts,
+    "claims": builder("paper_claims").parts,
+}
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -100,10 +105,33 @@ def test_holm_over_the_registered_family_by_hand() -> None:
         assert each["verdict"] == ("found" if largest < 0.05 and each["mean"] < 0 else "not found")
 
 
+@pytest.mark.parametrize(
+    ("side", "places", "verdict"),
+    [
+        ("below", [-1.0, -1.1, -0.9, -1.0], "found"),
+        ("above", [-1.0, -1.1, -0.9, -1.0], "contradicted"),
+        ("below", [-1.0, 1.2, -0.9, 1.0], "not found"),
+        ("small", [0.1, -0.1, 0.2, 0.0], "found"),
+        ("small", [0.1, -0.1, 2.0, 0.0], "not found"),
+        ("small", [0.9, 1.0, 1.1, 1.0], "contradicted"),
+    ],
+)
+def test_a_verdict_is_where_the_interval_over_places_lies(
+    side: str, places: list[float], verdict: str
+) -> None:
+    claims = builder("paper_claims")
+    keys = [RunKey("data", "ERM", (name,), 0, 0) for name in "abcd"]
+    claim = claims.PaperClaim("", "a", "b", "target_nll", side, None)
+    found = builder("effects").of_values("target_nll", keys, np.array(places))
+    assert claims.judged(claim, found) == verdict
+
+
 def test_a_temperature_changes_no_prediction() -> None:
     for name in kept():
         outcomes = builder("outcomes").read(name)
         plain = outcomes.values["source-acc"]["target_accuracy"]
+        if name in builder("recipes").JOURNALS_ONLY:
+            continue
         for suffix in ("ts", "ts-soften", "ts-max"):
             scaled = outcomes.values[f"source-acc+{suffix}"]["target_accuracy"]
             assert scaled == pytest.approx(plain, abs=1e-9)

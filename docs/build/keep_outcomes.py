@@ -1,0 +1,180 @@
+"""Compute what every recipe gives on every run of a cohort, where its weights and logits lie.
+
+    python docs/build/keep_outcomes.py COHORT... [--data NAME=PATH]
+
+Averages are made first if they are missing. Recipes that were kept before are kept, if the
+journals are still the same. Held-out results are opened: register before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import lzma
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from logit_tables import fingerprint
+from outcomes import FOLDER, HARD, METRICS, file_of, record_of
+from recipes import JOURNALS_ONLY, of_cohort
+
+from checkwise.calibrators import fit
+from checkwise.errors import MissingMetricError
+from checkwise.figures import confident_errors, shared_errors
+from checkwise.records import RunKey, Trajectory
+from checkwise.selection import select
+from checkwise.store.cohort import open_cohort
+from checkwise.study import Cohort
+from checkwise.study.heldout import Predictions, Targets
+from checkwise.study.methods import Method
+from checkwise.study.outcome import Outcome
+from checkwise.study.pool import Pool
+from checkwise.tables.rank_agreement import inside_feasible
+from checkwise.weights.derive import derive
+
+BESIDE = ("source_accuracy", "source_nll", "step", "temperature")
+WITH_HARD = ("source-acc", "ac-nc", "lodo-acc", "ac-lodo")
+DECIMALS = 7
+REFERENCE, RULE, ORACLE = "source-acc", "ac-nc", "source-acc+ts-oracle"
+CONFIDENT = ("confident_errors", "confident_share")  # of predictions with confidence ≥ 0.9
+SHARED = ("shared_errors_raised", "shared_errors_lowered")  # where the two choices differ
+RANKS = (  # inside the feasible set
+    *("accuracy_rho", "utility_rho", "utility_given_step"),
+    *("nll_rho", "nll_given_step", "nll_by_step"),
+)
+Values = dict[str, dict[str, list[Any]]]
+
+
+def compute(folder: Path, roots: Mapping[str, str]) -> dict[str, Any]:
+    """Every recipe on every run that has it."""
+    cohort = Cohort.open(folder)
+    rows, keys, journals = of_cohort(folder.name), sorted(cohort.usable), fingerprint(folder)
+    before = _before(folder.name, journals)
+    values: Values = {}
+    for name, row in rows.items():
+        values[name] = before.get(name) or _row(cohort, row, name, keys, roots)
+        print(f"{folder.name}: {name}", flush=True)
+    if not set(RANKS) <= set(values[RULE]):
+        _add_ranks(values[RULE], cohort, keys)
+    if folder.name not in JOURNALS_ONLY and CONFIDENT[0] not in values[RULE]:
+        values[REFERENCE]["errors"] = [_errors(cohort.usable[key]) for key in keys]
+        values[ORACLE]["temperature"] = [_best_temperature(folder, cohort, key) for key in keys]
+        _add_predictions(values, folder, cohort, keys)
+    return {
+        "cohort": folder.name,
+        "role": cohort.role,
+        "journals": journals,
+        "runs": [key.as_dict() for key in keys],
+        "values": values,
+    }
+
+
+def _before(name: str, journals: str) -> Values:
+    if not file_of(name).exists():
+        return {}
+    record = record_of(name)
+    return record["values"] if record["journals"] == journals else {}
+
+
+def _row(
+    cohort: Cohort, row: Method, name: str, keys: Sequence[RunKey], roots: Mapping[str, str]
+) -> dict[str, list[Any]]:
+    if row.recipe is not None:
+        derive(cohort.path, row.name, row.recipe, roots=roots)
+    outcomes = {each.key: each for each in _outcomes(cohort, row)}
+    columns = (*METRICS, *(HARD if name in WITH_HARD else ()), *BESIDE)
+    found = {column: [_value(outcomes.get(key), column) for key in keys] for column in columns}
+    return {column: v for column, v in found.items() if any(x is not None for x in v)}
+
+
+def _outcomes(cohort: Cohort, row: Method) -> Iterable[Outcome]:
+    try:
+        return cohort.outcomes(row, held_out=True)
+    except MissingMetricError:  # pair- rows have nothing to read where an algorithm has no penalty
+        return ()
+
+
+def _value(outcome: Outcome | None, column: str) -> float | None:
+    if outcome is None:
+        return None
+    if column == "temperature":
+        value = None if outcome.calibration is None else outcome.calibration.temperature
+    else:
+        value = outcome.row.get(column)
+    return None if value is None else _kept(value)
+
+
+def _kept(value: float) -> float | None:
+    return round(float(value), DECIMALS) if np.isfinite(value) else None
+
+
+def _best_temperature(folder: Path, cohort: Cohort, key: RunKey) -> float | None:
+    """What is best on the target itself, for the choice of source-acc."""
+    targets = Targets(open_cohort(folder).runs[key], key.held_out)
+    step = select(cohort.usable[key], REFERENCE).step
+    logits = {k: v for name in key.held_out for k, v in targets.logits(name, step).items()}
+    fitted = fit(logits, "ts", force=True)
+    return None if fitted.temperature is None else _kept(fitted.temperature)
+
+
+def _errors(run: Trajectory) -> int | None:
+    """Validation errors at the best checkpoint."""
+    state = select(run, REFERENCE).saturation
+    return None if state is None else state.errors
+
+
+def _add_ranks(row: dict[str, list[Any]], cohort: Cohort, keys: Sequence[RunKey]) -> None:
+    """How well source reliability orders the feasible checkpoints on the target."""
+    ranks = inside_feasible(Pool([cohort]))
+    for name in RANKS:
+        row[name] = [_kept(getattr(ranks[key], name)) for key in keys]
+
+
+def _add_predictions(values: Values, folder: Path, cohort: Cohort, keys: Sequence[RunKey]) -> None:
+    """What two choices do with single examples: confident errors, and errors that they share."""
+    runs = open_cohort(folder).runs
+    for rule in (REFERENCE, RULE):
+        values[rule].update({column: [] for column in CONFIDENT})
+    values[RULE].update({column: [] for column in SHARED})
+    for key in keys:
+        targets = Targets(runs[key], key.held_out)
+        both = {rule: _predicted(targets, cohort, key, rule) for rule in (REFERENCE, RULE)}
+        for rule, one in zip(both, confident_errors.facts(both), strict=True):
+            for column, value in zip(CONFIDENT, (one.rate, one.coverage), strict=True):
+                values[rule][column].append(_kept(value))
+        wrong = shared_errors.facts(both[REFERENCE], both[RULE])
+        shares = (wrong.share_raised(), wrong.share_lowered())
+        differ = both[REFERENCE].step != both[RULE].step and wrong.shared > 0
+        for column, value in zip(SHARED, shares, strict=True):
+            values[RULE][column].append(_kept(value) if differ else None)
+
+
+def _predicted(targets: Targets, cohort: Cohort, key: RunKey, rule: str) -> Predictions:
+    """The choice of a rule on every held-out example."""
+    step = select(cohort.usable[key], rule).step
+    pairs = [targets.logits(name, step)[name] for name in key.held_out]
+    logits, labels = (np.concatenate(part) for part in zip(*pairs, strict=True))
+    return Predictions(step, "+".join(key.held_out), logits, labels)
+
+
+def write(folder: Path, roots: Mapping[str, str]) -> None:
+    """Keep the numbers of one cohort."""
+    FOLDER.mkdir(exist_ok=True)
+    text = json.dumps(compute(folder, roots), separators=(",", ":"))
+    file_of(folder.name).write_bytes(lzma.compress(text.encode()))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("cohorts", nargs="+", type=Path)
+    parser.add_argument("--data", action="append", default=[])
+    asked = parser.parse_args()
+    roots = dict(item.split("=", 1) for item in asked.data)
+    for cohort in asked.cohorts:
+        write(cohort, roots)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,344 @@
+"""Which of the paper's claims hold on which cohort: study/claims.md, from the kept outcomes.
+
+Run by ``make docs``; ``tests/docs`` checks that the page shows what this computes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from beside import Paper, grid
+from cohorts import there
+from effects import FEW, Effect, of_values
+from outcomes import Outcomes, file_of, read
+
+from checkwise.study.compare import scale
+from checkwise.text import number
+from page import fill
+
+PAGE = Path(__file__).parents[1] / "study" / "claims.md"
+ACCURACY, NLL = "target_accuracy", "target_nll"
+ECE, CWECE, HARD_ECE = "target_ece", "target_cwece", "target_hard_ece"
+MARGIN = 0.5  # points of accuracy that count as a small change
+
+Side = Literal["below", "above", "small"]
+Verdict = Literal["found", "not found", "contradicted", "cannot be tested"]
+VERDICTS: tuple[Verdict, ...] = ("found", "not found", "contradicted", "cannot be tested")
+
+
+@dataclass(frozen=True)
+class Printed:
+    """A change that the paper prints, or the levels of both sides, for every data set named."""
+
+    table: str
+    data: tuple[str, ...]
+    rule: str
+    reference: str
+    levels: bool = False
+
+    def text(self, metric: str) -> str:
+        """The numbers as printed; of levels the difference, which has no interval then."""
+        one = self._difference if self.levels else self._change
+        named = [f"{data} {one(data, metric)}" for data in self.data]
+        return one(self.data[0], metric) if len(named) == 1 else "; ".join(named)
+
+    def _change(self, data: str, metric: str) -> str:
+        return self._look_up(data, self.rule, self.reference, metric, signed=True)
+
+    def _difference(self, data: str, metric: str) -> str:
+        sides = [
+            self._look_up(data, r, "", metric, signed=False) for r in (self.rule, self.reference)
+        ]
+        decimals = max(len(side.partition(".")[2]) for side in sides)
+        return number(float(sides[0]) - float(sides[1]), decimals, signed=True)
+
+    def _look_up(self, data: str, rule: str, reference: str, metric: str, *, signed: bool) -> str:
+        key = (self.table, data, "", rule, reference, metric)
+        text = _paper().text(key, signed=signed)
+        if not text:
+            raise SystemExit(f"Expected {key} in paper.csv: add what the page quotes.")
+        return text
+
+
+@cache
+def _paper() -> Paper:
+    return Paper()
+
+
+@dataclass(frozen=True)
+class PaperClaim:
+    """What the paper says of one contrast, and where it prints the number.
+
+    Args:
+        title: the claim in a few words.
+        rule, reference: recipes by their names in the outcomes; a column of one recipe alone is
+            compared with ``chance``.
+        metric: what changes.
+        side: where the interval has to lie for the claim: below or above 0 (or ``chance``), or
+            within half a point of it.
+        printed: where paper.csv has the number.
+        open: whether the paper leaves it open; the side is then the hoped one.
+        chance: what a single column is compared with.
+    """
+
+    title: str
+    rule: str
+    reference: str
+    metric: str
+    side: Side
+    printed: Printed | None
+    open: bool = False
+    chance: float = 0.0
+
+
+ALL = ("OfficeHome", "TerraIncognita", "PACS")
+_MAIN = Printed("main-changes", ("evaluation",), "ac-nc", "source-acc")
+_WIDER = Printed("tolerance-changes", ("all",), "ac-nc(delta_pp=1.0)", "ac-nc(delta_pp=0.5)")
+_SWAD = Printed("swad", ("OfficeHome",), "swad", "ac-nc", levels=True)
+_LODO = Printed("lodo-changes", ("evaluation",), "ac-nc", "lodo-acc")
+_INSIDE_LODO = Printed("lodo-changes", ("evaluation",), "ac-lodo", "lodo-acc")
+_SCALED = Printed("temperature", ("evaluation",), "source-acc+ts", "source-acc", levels=True)
+_BOTH_SCALED = Printed("temperature", ("evaluation",), "ac-nc+ts", "source-acc+ts", levels=True)
+
+GROUPS: dict[str, tuple[PaperClaim, ...]] = {
+    "choosing": (
+        PaperClaim("`ac-nc` lowers target NLL", "ac-nc", "source-acc", NLL, "below", _MAIN),
+        PaperClaim("it lowers target ECE", "ac-nc", "source-acc", ECE, "below", _MAIN),
+        PaperClaim("it lowers target CwECE", "ac-nc", "source-acc", CWECE, "below", _MAIN),
+        PaperClaim(
+            f"it changes target accuracy by less than {MARGIN} points",
+            *("ac-nc", "source-acc", ACCURACY, "small", _MAIN),
+        ),
+        PaperClaim(
+            "choosing by ECE alone, without a tolerance, loses accuracy",
+            *("pure-ece", "source-acc", ACCURACY, "below"),
+            Printed("pure", ALL, "pure-ece", "source-acc", levels=True),
+        ),
+        PaperClaim(
+            "so does CwECE alone",
+            *("pure-cwece", "source-acc", ACCURACY, "below"),
+            Printed("pure", ALL, "pure-cwece", "source-acc", levels=True),
+        ),
+    ),
+    "ranking": (
+        PaperClaim(
+            "NLL and CwECE together give lower NLL than NLL alone",
+            *("ac-nc", "ac-nll", NLL, "below"),
+            Printed("component-changes", ("all",), "ac-nc", "ac-nll"),
+            open=True,
+        ),
+        PaperClaim(
+            "and than CwECE alone",
+            *("ac-nc", "ac-cwece", NLL, "below"),
+            Printed("component-changes", ("all",), "ac-nc", "ac-cwece"),
+            open=True,
+        ),
+        PaperClaim(
+            "the choice has lower NLL than a draw from the feasible set",
+            *("ac-nc", "ac-mean", NLL, "below"),
+            Printed("controls", ("PACS",), "ac-nc", "ac-mean", levels=True),
+            open=True,
+        ),
+        PaperClaim(
+            "D∞ gives lower NLL than D1",
+            *("ac-nc", "ac-nc, D1", NLL, "below"),
+            Printed("distances", ("all",), "ac-nc(q=inf)", "ac-nc(q=1)"),
+            open=True,
+        ),
+        PaperClaim(
+            "ECE as a third objective lowers NLL",
+            *("ac-nec", "ac-nc", NLL, "below"),
+            Printed("objective-changes", ("all",), "ac-nec", "ac-nc"),
+            open=True,
+        ),
+    ),
+    "tolerance": (
+        PaperClaim(
+            "a tolerance of 1 point gives lower ECE than 0.5",
+            *("ac-nc, 1 point", "ac-nc", ECE, "below", _WIDER),
+        ),
+        PaperClaim("and lower CwECE", "ac-nc, 1 point", "ac-nc", CWECE, "below", _WIDER, open=True),
+        PaperClaim("and lower NLL", "ac-nc, 1 point", "ac-nc", NLL, "below", _WIDER, open=True),
+    ),
+    "order": (
+        PaperClaim(
+            "source utility orders the feasible checkpoints on the target (ρ)",
+            *("ac-nc", "", "utility_rho", "above"),
+            Printed("rank-correlation", ALL, "ac-nc", ""),
+        ),
+        PaperClaim(
+            "it does so beyond what the step number orders (ρ given the step)",
+            *("ac-nc", "", "utility_given_step", "above", None),
+            open=True,
+        ),
+        PaperClaim(
+            "source accuracy orders them on the target (ρ)",
+            *("ac-nc", "", "accuracy_rho", "above"),
+            Printed("rank-correlation", ALL, "source-acc", ""),
+            open=True,
+        ),
+    ),
+    "averaging": (
+        PaperClaim(
+            "`swad` is more accurate than `ac-nc`", "swad", "ac-nc", ACCURACY, "above", _SWAD
+        ),
+        PaperClaim("it has lower NLL", "swad", "ac-nc", NLL, "below", _SWAD),
+        PaperClaim("it has lower ECE", "swad", "ac-nc", ECE, "below", _SWAD),
+        PaperClaim("it has lower CwECE", "swad", "ac-nc", CWECE, "below", _SWAD),
+    ),
+    "lodo": (
+        PaperClaim(
+            "`ac-nc` has higher NLL than `lodo-acc`", "ac-nc", "lodo-acc", NLL, "above", _LODO
+        ),
+        PaperClaim("and higher hard ECE", "ac-nc", "lodo-acc", HARD_ECE, "above", _LODO),
+        PaperClaim(
+            "`ac-lodo` has lower hard ECE than `lodo-acc`",
+            *("ac-lodo", "lodo-acc", HARD_ECE, "below", _INSIDE_LODO),
+        ),
+    ),
+    "scaling": (
+        PaperClaim(
+            "temperature scaling lowers the NLL of `source-acc`",
+            *("source-acc+ts", "source-acc", NLL, "below", _SCALED),
+        ),
+        PaperClaim("it lowers its ECE", "source-acc+ts", "source-acc", ECE, "below", _SCALED),
+        PaperClaim(
+            "with both scaled, `ac-nc` has the higher NLL",
+            *("ac-nc+ts", "source-acc+ts", NLL, "above", _BOTH_SCALED),
+        ),
+    ),
+    "predictions": (
+        PaperClaim(
+            "`ac-nc` has fewer errors among predictions with confidence 0.9 or more (points)",
+            *("ac-nc", "source-acc", "confident_errors", "below", None),
+        ),
+        PaperClaim(
+            "it makes fewer such predictions (points)",
+            *("ac-nc", "source-acc", "confident_share", "below", None),
+        ),
+        PaperClaim(
+            "of the errors that both make, most get more true-label probability (points above 50)",
+            *("ac-nc", "", "shared_errors_raised", "above", None),
+            chance=0.5,
+        ),
+        PaperClaim(
+            "and most get less confidence (points above 50)",
+            *("ac-nc", "", "shared_errors_lowered", "above", None),
+            chance=0.5,
+        ),
+    ),
+}
+# Claims whose numbers are those of a case and not in a table of the paper.
+CASES = {
+    "confident_errors": "one run: 7.09% → 5.51%",
+    "confident_share": "one run: falls",
+    "shared_errors_raised": "one run: 55.9% of 642",
+    "shared_errors_lowered": "one run: 57.9% of 642",
+}
+# Journals of five algorithms first; what needs logits or weights is of ERM.
+FIRST = {"officehome-erm": "officehome-frozen", "pacs-erm": "pacs-frozen"}
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """One claim on one cohort."""
+
+    data: str
+    role: str
+    verdict: Verdict
+    found: Effect | None
+
+    def __str__(self) -> str:
+        if self.found is None:
+            return ""
+        words = f"{self.found.plain}, {self.verdict}"
+        return f"**{words}**" if self.verdict in ("found", "contradicted") else words
+
+
+def parts() -> dict[str, str]:
+    """Every generated part of the page by name."""
+    return {"summary": summary(), **{name: group(name) for name in GROUPS}}
+
+
+def summary() -> str:
+    """Claims by verdict: the data of which each was shown."""
+    rows = []
+    for claims in GROUPS.values():
+        for claim in claims:
+            cells = list(on_cohorts(claim))
+            named = ["; ".join(c.data for c in cells if c.verdict == v) for v in VERDICTS]
+            rows.append((claim.title, "left open" if claim.open else "claimed", *named))
+    return grid(("claim", "the paper", *VERDICTS), rows, 6)
+
+
+def group(name: str) -> str:
+    """Numbers of some claims: one row for the paper, one for every cohort that has any."""
+    claims = GROUPS[name]
+    columns = {claim.title: list(on_cohorts(claim)) for claim in claims}
+    rows = [("the paper, over runs", "", "", *(printed(claim) for claim in claims))]
+    for i, (described, _) in enumerate(there()):
+        cells = [column[i] for column in columns.values()]
+        some = next((cell.found for cell in cells if cell.found is not None), None)
+        if some is not None:
+            counts = f"{len(some.names)}, {some.runs}"
+            rows.append((described.data, described.role, counts, *(str(cell) for cell in cells)))
+    return grid(("data", "role", "domains, runs", *columns), rows, 3)
+
+
+def printed(claim: PaperClaim) -> str:
+    """The paper's number; of claims without a table that of its case."""
+    if claim.printed is None:
+        return CASES.get(claim.metric, "")
+    return claim.printed.text("rho" if claim.metric.endswith("_rho") else claim.metric)
+
+
+def on_cohorts(claim: PaperClaim) -> Iterator[Cell]:
+    """A claim on every cohort, in the order of the tables."""
+    for described, _ in there():
+        names = (FIRST.get(described.name, described.name), described.name)
+        kept = (read(name) for name in dict.fromkeys(names) if file_of(name).exists())
+        found = next((of for one in kept if (of := _effect(claim, one)) is not None), None)
+        enough = found is not None and len(found.names) >= FEW
+        verdict = judged(claim, found) if enough and found is not None else "cannot be tested"
+        yield Cell(described.data, described.role, verdict, found)
+
+
+def _effect(claim: PaperClaim, kept: Outcomes) -> Effect | None:
+    names = [name for name in (claim.rule, claim.reference) if name]
+    if not all(claim.metric in kept.values.get(name, {}) for name in names):
+        return None
+    ours, theirs = (
+        kept.values[name][claim.metric] if name else np.full(len(kept.keys), claim.chance)
+        for name in (claim.rule, claim.reference)
+    )
+    factor = 100 if claim.metric in CASES else scale(claim.metric)
+    values = factor * (ours - theirs)
+    have = np.isfinite(values)
+    keys = [key for key, there_ in zip(kept.keys, have.tolist(), strict=True) if there_]
+    return of_values(claim.metric, keys, values[have]) if keys else None
+
+
+def judged(claim: PaperClaim, found: Effect) -> Verdict:
+    """Where the interval over held-out domains lies."""
+    low, high = found.over.interval()
+    if claim.side == "small":
+        if low > -MARGIN and high < MARGIN:
+            return "found"
+        return "contradicted" if low > MARGIN or high < -MARGIN else "not found"
+    if low <= 0 <= high:
+        return "not found"
+    return "found" if (high < 0) == (claim.side == "below") else "contradicted"
+
+
+def main() -> None:
+    for name, content in parts().items():
+        fill(PAGE, name, content)
+
+
+if __name__ == "__main__":
+    main()
