@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+import question_answers
 from answer import points
 from beside import grid
 from cohorts import there
@@ -70,6 +71,7 @@ def softened(names: Sequence[str]) -> dict[str, str]:
 def choosing() -> dict[str, str]:
     """Does choosing by reliability help?"""
     return {
+        "answer": question_answers.choosing(),
         "nll": table(same(CHOOSING), "source-acc", NLL),
         "nll-soft": table(
             softened([r for r in CHOOSING if r != "ac-nll"]), f"source-acc{SOFT}", NLL
@@ -82,6 +84,7 @@ def choosing() -> dict[str, str]:
 def averaging() -> dict[str, str]:
     """Does averaging checkpoints help?"""
     return {
+        "answer": question_answers.averaging(),
         "nll": table(same(AVERAGING), "source-acc", NLL),
         "accuracy": table(same(AVERAGING), "source-acc", ACCURACY),
         "nll-soft": table(
@@ -94,6 +97,7 @@ def calibrating() -> dict[str, str]:
     """Which calibrator, and what does it cost?"""
     scaled = {f"`{name}`": f"source-acc+{name}" for name in SCALING}
     return {
+        "answer": question_answers.calibrating(),
         "nll": table(scaled, "source-acc", NLL),
         "sharpened": sharpened(),
     }
@@ -136,6 +140,7 @@ def validating() -> dict[str, str]:
     """Does validating on unseen groups choose better?"""
     only = ("taicam-sites",)
     return {
+        "answer": question_answers.validating(),
         "nll": _across(only, NLL),
         "accuracy": _across(only, ACCURACY),
     }
@@ -175,6 +180,7 @@ def harms() -> dict[str, str]:
     ]
     header = ("data", "recipe", "runs worse", "domains worse", "worst domain", "at a new one, 95%")
     return {
+        "answer": question_answers.harms(),
         "worst": grid(header, rows, 2),
         "saturation-found": saturation_found(),
         "saturated": saturated(),

@@ -225,7 +225,7 @@ def _about_saturation(facts: Situation, evidence: Evidence) -> tuple[str, ...]:
     return (
         f"With {counted(facts.errors or 0, 'error')} in {facts.examples} examples, ranking by "
         "probabilities is not to be trusted.",
-        f"Our runs do not reach here: each has at least {fewest} validation errors, and yours has "
+        f"The runs of the figures below have at least {fewest} validation errors, and yours has "
         f"{facts.errors} (saturated: {FEW_ERRORS} or fewer).",
         evidence.saturated,
     )
