@@ -15,6 +15,7 @@ from checkwise.page.tables import paired_table, source_table, split_table, unit_
 from checkwise.statistics.bootstrap import RESAMPLES, SEED
 from checkwise.study import Contrast
 from checkwise.study.imported import OUTSIDE_THE_SEAL
+from checkwise.study.units import MANY_PLACES
 from checkwise.study.verdict import verdict
 from checkwise.text import counted, listed
 
@@ -292,8 +293,8 @@ def _method(facts: CohortFacts) -> Markup:
             "calibration errors are ×100, NLL is unscaled. ECE and CwECE are soft-bin squared gaps "
             "and not comparable with hard-bin values. Every run weighs the same.",
             _about_intervals(facts.contrasts(facts.rules[0])[0]),
-            "Intervals at the settings that you choose: 95% cluster-t over blocks. The runs of a "
-            "block share both seeds.",
+            "Intervals at the settings that you choose: 95% cluster-t over blocks, whose runs share "
+            f"both seeds; from {MANY_PLACES} held-out places on, Student's t over places.",
         ),
     )
 

@@ -142,9 +142,9 @@ function contrastColumn(metric, at) {
   };
 }
 
-/** n = 30 · 9 blocks */
-function sizesOf({ n, units }) {
-  return `n = ${n}` + (n > 1 ? ` · ${counted(units[SHOWN_UNIT].groups, SHOWN_UNIT)}` : '');
+/** n = 30 · 9 blocks, or · 24 places: what the interval counts. */
+function sizesOf(one) {
+  return `n = ${one.n}` + (one.n > 1 ? ` · ${countedGroups(one)}` : '');
 }
 
 function contrastTable(page, place, { label, name, caption, rows, metrics, kind }) {
@@ -165,7 +165,7 @@ function renderTargetRules(page, setting, rows, metrics) {
   contrastTable(page, byId('rules-target'), {
     label: 'rule', name: 'rules-heldout', metrics,
     caption: `All rules at these settings − ${page.data.start.reference}, paired by run, with 95% ` +
-      'cluster-t intervals over blocks; small figures: runs better / equal / worse',
+      'intervals over the blocks or places named; small figures: runs better / equal / worse',
     rows: rows.filter((row) => row.contrasts.length).map((row) =>
       ({ rule: row.rule, label: labelOf(row.rule), contrasts: row.contrasts })),
     kind: (row) => (row.rule.name === setting.rule.name ? 'chosen' : null),
@@ -205,8 +205,8 @@ function renderTargets(page, setting, chosen, usual) {
     .map((label) => ({ label, contrasts: of(groups.get(label)) }));
   contrastTable(page, byId('split-table'), {
     label: byId('split').selectedOptions[0].textContent, name: `by-${by}`, rows, metrics,
-    caption: `${settingText(setting)} − ${first.reference}, paired by run, with 95% cluster-t ` +
-      'intervals over blocks',
+    caption: `${settingText(setting)} − ${first.reference}, paired by run, with 95% intervals ` +
+      'over the blocks or places named',
   });
   if (byId('differences').parentElement.open) renderDifferences(page, every, metrics);
 }

@@ -19,7 +19,7 @@ function targetsOf(chosen, metric, expected) {
   });
 }
 
-/** Differences to the reference in one metric, on the reported scale, with cluster-t intervals. */
+/** Differences to the reference in one metric, on the reported scale, with their interval. */
 function contrast(mine, theirs, metric, keys, quantiles) {
   const values = [];
   const kept = [];
@@ -33,12 +33,15 @@ function contrast(mine, theirs, metric, keys, quantiles) {
   const n = values.length;
   const better = metric.higher ? values : values.map((v) => -v);
   const sorted = Float64Array.from(values).sort();
-  const units = n < 2 ? {} : unitIntervals(values, kept.map((i) => keys[i]), quantiles);
-  const { low, high } = units[SHOWN_UNIT] ?? { low: NaN, high: NaN };
+  const of = kept.map((i) => keys[i]);
+  const units = n < 2 ? {} : unitIntervals(values, of, quantiles);
+  const overRuns = { groups: 0, low: NaN, high: NaN, ...units[SHOWN_UNIT], mean: fsum(values) / n };
+  const many = (units.domain?.groups ?? 0) >= MANY_PLACES;
+  const { groups, mean, low, high } = many ? placeInterval(values, of, quantiles) : overRuns;
   return {
-    metric, values, n, kept, units, low, high,
+    metric, values, n, kept, units, groups, mean, low, high,
+    over: many ? 'place' : SHOWN_UNIT,
     missing: mine.length - n,
-    mean: n ? fsum(values) / n : NaN,
     median: n ? percentile(sorted, 50) : NaN,
     wins: better.filter((v) => v > SAME).length,
     ties: better.filter((v) => Math.abs(v) <= SAME).length,

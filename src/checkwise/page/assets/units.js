@@ -1,7 +1,7 @@
 // Cluster-t intervals of a mean over runs that share seeds, splits or held-out domains, and what they
 // allow a difference to be called: the closed form and the criterion of checkwise.study.
 
-const SHOWN_UNIT = 'block'; // the interval in sentences and tables
+const SHOWN_UNIT = 'block'; // the interval in sentences and tables, unless places are many
 const ENOUGH_GROUPS = 3; // an interval over fewer decides nothing
 const MANY_PLACES = 6; // from here on the held-out domain decides too
 const SEED_UNITS = ['block', 'draw', 'trial'];
@@ -65,6 +65,21 @@ function unitIntervals(values, keys, quantiles) {
   }));
 }
 
+/** The mean over held-out places, each counting once, and Student's interval over these means. */
+function placeInterval(values, keys, quantiles) {
+  const by = new Map();
+  values.forEach((value, i) => {
+    const { domain } = clustersOf(keys[i]);
+    by.set(domain, [...(by.get(domain) ?? []), value]);
+  });
+  const means = [...by.values()].map((of) => fsum(of) / of.length);
+  const groups = means.length;
+  const mean = fsum(means) / groups;
+  const squares = fsum(means.map((one) => (one - mean) ** 2));
+  const half = (quantiles[groups - 2] ?? NaN) * Math.sqrt(squares / (groups - 1) / groups);
+  return { groups, mean, low: mean - half, high: mean + half };
+}
+
 const includesZero = ({ low, high }) => !(low > 0 || high < 0);
 
 /** Better, worse or unclear; how far that reaches; which units include zero. */
@@ -89,8 +104,12 @@ function cautionOf(one) {
   if (Number.isNaN(one.low)) return '';
   const { direction, reach, against } = verdictOf(one);
   const { groups } = one.units[SHOWN_UNIT];
-  if (groups < ENOUGH_GROUPS) return `, an interval from ${groups} blocks, which are too few to tell`;
-  if (against.includes(SHOWN_UNIT)) return ', an interval that includes zero';
+  if (groups < ENOUGH_GROUPS) {
+    return one.over === 'place'
+      ? `, from ${counted(groups, 'block')} of seeds: too few to tell`
+      : `, an interval from ${groups} blocks, which are too few to tell`;
+  }
+  if (includesZero(one)) return ', an interval that includes zero';
   if (direction === 'unclear') {
     const names = against.filter((unit) =>
       !(unit === 'block_domain' && against.includes('domain'))).map((unit) => GROUPS[unit]);
@@ -104,15 +123,23 @@ function cautionOf(one) {
 /** What the interval counts, as a clause; without an interval, the runs. */
 function overOf(one) {
   if (Number.isNaN(one.low)) return `on ${counted(one.n, 'run')}`;
-  return `over ${counted(one.units[SHOWN_UNIT].groups, SHOWN_UNIT)}`;
+  return `over ${countedGroups(one)}`;
+}
+
+/** 9 blocks, or 24 places. */
+function countedGroups({ over, groups }) {
+  return counted(groups, over);
 }
 
 /** Which intervals the page computes here, and over how many clusters; or why there are none. */
-function aboutIntervals({ units, n }) {
+function aboutIntervals({ over, groups, n }) {
   if (n < 2) return 'One run gives no interval.';
-  const { groups } = units[SHOWN_UNIT];
+  if (over === 'place') {
+    return `Intervals here are 95% t intervals over ${groups} held-out places, each counting once, ` +
+      'however many runs it has.';
+  }
   if (groups < 2) return 'All runs share both seeds and form one block, which gives no interval.';
   return `Intervals here are 95% cluster-t intervals over ${groups} blocks; the runs of a block ` +
-    'share both seeds. The answer at the top counts single runs or held-out places, so its intervals differ.' +
+    'share both seeds. The answer at the top counts single runs, so its intervals differ.' +
     (groups < ENOUGH_GROUPS ? ` Nothing is called better or worse from ${groups} blocks.` : '');
 }
