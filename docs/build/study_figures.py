@@ -20,7 +20,7 @@ from PIL import Image
 IMAGES = Path(__file__).parents[1] / "study" / "images"
 PAPERS_RUN = "OfficeHome-VREx-Art-h0-t0"  # the one that the paper shows
 OVER_RUNS = "distance,algorithms,kendall"
-# Held out; seeds 0. Cartoons and photos are left out: their images may not be shown.
+# Held out; seeds 0. The image of the cartoons' run bears a watermark and is not shown.
 CASES = ("art_painting", "sketch")
 OF_A_CASE = "confident-errors,shared-errors"
 
