@@ -66,8 +66,22 @@ def compute(folder: Path, roots: Mapping[str, str]) -> dict[str, Any]:
         "cohort": folder.name,
         "role": cohort.role,
         "journals": journals,
+        "trained": _trained(folder, cohort),
         "runs": [key.as_dict() for key in keys],
         "values": values,
+    }
+
+
+def _trained(folder: Path, cohort: Cohort) -> dict[str, Any]:
+    """What was trained; the time of a run is that between its first file and its last."""
+    runs = open_cohort(folder).runs.values()
+    ends = [[(run / name).stat().st_mtime for name in ("run.json", "done")] for run in runs]
+    return {
+        "runs": len(cohort.runs),
+        "records": sum(len(run.steps) for run in cohort.usable.values()),
+        "diverged_records": cohort.n_diverged,
+        "runs_lost": len(cohort.wrecked),
+        "median_seconds": round(float(np.median([last - first for first, last in ends]))),
     }
 
 

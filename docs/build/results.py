@@ -5,14 +5,19 @@ Run by ``make pages``; ``tests/docs`` checks that the pages show what this compu
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import places_figure
 import question_tables
 import registered_table
 from answer import points
+from beside import grid
+from cohorts import there
 from contrast import Claim
 from effects import Effect, effect
+from outcomes import record_of
+from packed import DATA
 
 from checkwise.text import number
 from page import fill
@@ -21,6 +26,7 @@ PAGE = question_tables.STUDY / "results.md"
 NLL, ACCURACY = question_tables.NLL, question_tables.ACCURACY
 SOFT = question_tables.SOFT
 SITES = "taicam-sites"
+TIMES = DATA / "times.json"
 DEVELOPMENT = {"OfficeHome": "officehome-erm", "PACS": "pacs-erm"}
 
 
@@ -31,7 +37,29 @@ def parts() -> dict[str, str]:
         "development": points(on_development()),
         "registered": registered_table.table(SITES),
         "estimates": registered_table.table("taicam-frozen"),
+        "runs": runs(),
     }
+
+
+def runs() -> str:
+    """What was trained, on what machine."""
+    rows = []
+    for described, _ in there():
+        facts = record_of(described.name)["trained"]
+        counts = [facts[name] for name in ("runs", "records", "diverged_records", "runs_lost")]
+        rows.append(
+            (
+                *(described.data, f"`{described.name}`", described.role, described.network),
+                *(f"{count:,}" for count in counts),
+                f"{facts['median_seconds']} s",
+            )
+        )
+    header = (
+        *("data", "cohort", "role", "what learns", "runs", "records", "diverged records"),
+        *("runs lost", "one run, median"),
+    )
+    machine = json.loads(TIMES.read_text())["machine"].partition(". One run")[0]
+    return f"{grid(header, rows, 4)}\n\n{machine}."
 
 
 def found() -> list[Claim]:
