@@ -293,8 +293,8 @@ def _method(facts: CohortFacts) -> Markup:
             "calibration errors are ×100, NLL is unscaled. ECE and CwECE are soft-bin squared gaps "
             "and not comparable with hard-bin values. Every run weighs the same.",
             _about_intervals(facts.contrasts(facts.rules[0])[0]),
-            "Intervals at the settings that you choose: 95% cluster-t over blocks, whose runs share "
-            f"both seeds; from {MANY_PLACES} held-out places on, Student's t over places.",
+            "Intervals at the settings that you choose: 95% cluster-t over blocks, whose runs "
+            f"share both seeds; from {MANY_PLACES} held-out places on, Student's t over places.",
         ),
     )
 
