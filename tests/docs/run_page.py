@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.docs.command_server import CommandServer
+from tests.command_server import checkwise
 from tests.material.laid_out import lay_out
 
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -73,15 +73,14 @@ def answers(page: Path) -> Iterator[Answer]:
     for source, target in LAID_OUT.findall(text):
         lay_out(source, Path(target))
     names: dict[str, object] = {"__name__": "page"}
-    with CommandServer() as server:
-        for block in BLOCK.finditer(text):
-            if block[1] == "python":
-                line = text.count("\n", 0, block.start(2))
-                exec(compile("\n" * line + block[2], str(page), "exec"), names)
-                continue
-            for match in COMMAND.finditer(text, block.start(2), block.end(2)):
-                code, output, errors = server.run(shlex.split(match[1], comments=True))
-                yield Answer(match[1], match[2], match.start(2), code, errors if code else output)
+    for block in BLOCK.finditer(text):
+        if block[1] == "python":
+            line = text.count("\n", 0, block.start(2))
+            exec(compile("\n" * line + block[2], str(page), "exec"), names)
+            continue
+        for match in COMMAND.finditer(text, block.start(2), block.end(2)):
+            code, output, errors = checkwise(shlex.split(match[1], comments=True))
+            yield Answer(match[1], match[2], match.start(2), code, errors if code else output)
 
 
 def prints(output: str, shown: str) -> bool:

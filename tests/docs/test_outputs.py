@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 from tests.docs.run_page import prints
 from tests.docs.test_pages import builder, fault_of
 
@@ -24,6 +26,7 @@ checkwise: …
 """
 
 
+@pytest.mark.usefixtures("commands")
 def test_outputs_are_written_where_a_page_shows_some(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(PAGE, encoding="utf-8")

@@ -24,6 +24,7 @@ NEEDS = re.compile(r"^<!-- needs: (.+) -->$", re.MULTILINE)
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
+@pytest.mark.usefixtures("commands")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_the_code_on_a_page_runs(page: Path, tmp_path: Path) -> None:
     text = page.read_text()
@@ -67,6 +68,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.usefixtures("commands")
 @pytest.mark.parametrize("fault", BROKEN)
 def test_a_fault_on_a_page_is_seen(fault: str, tmp_path: Path) -> None:
     kind, code = BROKEN[fault]

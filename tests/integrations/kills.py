@@ -51,7 +51,7 @@ def main(train_in: Callable[[Path], None], ending: str, step_of: Callable[[Path]
 def wait(checkpoints: Path, draw: random.Random, *, within_a_save: bool) -> None:
     """Until a random instant, of the training or of one of its next saves."""
     if not within_a_save:
-        time.sleep(draw.uniform(0, 3))
+        time.sleep(draw.uniform(0, 1))
         return
     for _ in range(draw.randint(1, 3)):
         wait_for(checkpoints, saving=False)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import checkwise as cw
 from tests.requirements import available
@@ -16,6 +14,7 @@ from tests.requirements import available
 available("accelerate")
 
 from tests.docs.run_page import BLOCK
+from tests.integrations import accelerate_ranks
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = 1001  # odd: one of two processes has a row too many
@@ -27,40 +26,36 @@ def program() -> str:
     return str(accelerated)
 
 
-def launch(folder: Path, code: str, processes: int) -> list[str]:
-    """What the processes print, in the order of their ranks."""
-    (folder / "train.py").write_text(code)
-    launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
+def launch(folder: Path, *programs: str) -> list[str]:
+    """Run each in two processes; what they print, in the order of their ranks."""
+    names = [f"train-{number}.py" for number in range(len(programs))]
+    for name, code in zip(names, programs, strict=True):
+        (folder / name).write_text(code)
     done = subprocess.run(
-        [sys.executable, *launcher, "train.py"],
+        [sys.executable, "-m", accelerate_ranks.__name__, *names],
         cwd=folder,
         env={
             **os.environ,
-            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+            "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)]),
             "OMP_NUM_THREADS": "1",
         },
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    return sorted(re.findall(r"process \d+ chooses epoch \d+", done.stdout))
-
-
-def records(folder: Path) -> dict[int, Any]:
-    lines = (folder / "accelerated" / "checkwise.jsonl").read_text().splitlines()
-    return {line["step"]: line for line in map(json.loads, lines) if "domains" in line}
+    return re.findall(r"process \d+ chooses epoch \d+", done.stdout)
 
 
 def test_two_processes_count_every_example_once_and_choose_alike(tmp_path: Path) -> None:
     code = program()
     short = code.replace("range(last + 1, 6)", "range(last + 1, 3)")
     assert short != code
-    launch(tmp_path, short, processes=2)
-    assert sorted(records(tmp_path)) == [1, 2]
-    answers = launch(tmp_path, code, processes=2)  # goes on from epoch 2
+    watched = code.replace("live.resume(last)", "live.resume(last); assert last == 2, last")
+    assert watched != code
+    answers = launch(tmp_path, short, watched)[2:]  # two others go on from epoch 2
     journal = tmp_path / "accelerated" / "checkwise.jsonl"
     live = cw.LiveSelector.from_journal(journal)
-    assert answers == [f"process {rank} chooses epoch {live.choice}" for rank in (0, 1)]
+    assert sorted(answers) == [f"process {rank} chooses epoch {live.choice}" for rank in (0, 1)]
     assert live.steps == (1, 2, 3, 4, 5)
     assert live.trajectory.counts is not None
     assert live.trajectory.counts.tolist() == [EXAMPLES]

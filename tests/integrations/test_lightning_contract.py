@@ -82,29 +82,13 @@ def test_the_trainer_has_what_the_callback_asks_it_for(tmp_path: Path) -> None:
 
 
 @other_package
-def test_the_other_package_works_alone(tmp_path: Path) -> None:
+def test_the_other_package_works_alone_and_beside_the_first_one_is_named(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; import pytorch_lightning\n"
         "from tests.integrations.lightning_models import train_in\n"
         "train_in(Path(sys.argv[1]))\n"
-        "assert 'lightning' not in sys.modules"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, tmp_path],
-        cwd=ROOT,
-        env={**os.environ, "CHECKWISE_LIGHTNING": "pytorch_lightning"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    torch.load((tmp_path / "done").read_text(), weights_only=True)
-
-
-@other_package
-def test_which_package_has_to_be_said_where_both_are_imported(tmp_path: Path) -> None:
-    code = (
-        "import sys; import lightning.pytorch; import pytorch_lightning\n"
+        "assert 'lightning' not in sys.modules\n"
+        "import lightning.pytorch\n"
         "from checkwise.integrations.lightning import ReliabilityCheckpoint\n"
         "try:\n"
         "    ReliabilityCheckpoint()\n"
@@ -117,14 +101,19 @@ def test_which_package_has_to_be_said_where_both_are_imported(tmp_path: Path) ->
         "    assert package.Trainer(callbacks=[choosing]).checkpoint_callback is choosing\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code],
+        [sys.executable, "-c", code, tmp_path],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": SEARCHED},
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(ROOT), SEARCHED]),
+            "CHECKWISE_LIGHTNING": "pytorch_lightning",
+        },
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
+    torch.load((tmp_path / "done").read_text(), weights_only=True)
     assert "it imports both: pass package='lightning' or" in done.stdout
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,23 +21,11 @@ import torch
 from torchmetrics import MetricCollection
 from torchmetrics.classification import MulticlassCalibrationError
 
-from checkwise.integrations.torchmetrics import ECE, NLL, CwECE, HardCwECE, HardECE
+from checkwise.integrations.torchmetrics import ECE, NLL, CwECE, HardECE
+from tests.integrations import torchmetrics_ranks
+from tests.integrations.torchmetrics_ranks import CLASSES, predictions
 
-CLASSES: dict[str, Any] = {
-    "ece": ECE,
-    "hard_ece": HardECE,
-    "cwece": CwECE,
-    "hard_cwece": HardCwECE,
-    "nll": NLL,
-}
-
-
-def predictions(n: int = 203, classes: int = 5, seed: int = 0) -> tuple[Any, Any]:
-    rng = np.random.default_rng(seed)
-    labels = rng.integers(0, classes, n)
-    logits = rng.normal(size=(n, classes)).astype(np.float32) * 2
-    logits[np.arange(n), labels] += 1.5
-    return torch.as_tensor(logits), torch.as_tensor(labels)
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("name", CLASSES)
@@ -115,27 +106,17 @@ def test_a_collection_shares_its_sums() -> None:
     assert values == pytest.approx({name: expected[name] for name in CLASSES}, rel=1e-12)
 
 
-def one_rank(rank: int, folder: str) -> None:
-    """Adds every second example and writes what all processes together have."""
-    torch.distributed.init_process_group(
-        "gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2
-    )
-    logits, labels = predictions()
-    values = {}
-    for name, kind in CLASSES.items():
-        metric = kind(num_classes=5)
-        metric.update(logits[rank::2], labels[rank::2])
-        values[name] = metric.compute().item()
-    Path(folder, f"{rank}").write_text(repr(values))
-    torch.distributed.destroy_process_group()
-
-
 def test_two_processes_give_what_one_gives(tmp_path: Path) -> None:
     """203 examples: one process has more than the other."""
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-    processes: Any = torch.multiprocessing
-    processes.spawn(one_rank, args=(str(tmp_path),), nprocs=2)
-    first, second = (eval((tmp_path / f"{rank}").read_text()) for rank in (0, 1))
+    done = subprocess.run(
+        [sys.executable, "-m", torchmetrics_ranks.__name__, tmp_path],
+        cwd=ROOT,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    first, second = (json.loads((tmp_path / f"{rank}").read_text()) for rank in (0, 1))
     assert first == second
     logits, labels = predictions()
     expected = cw.metrics.evaluate(logits=logits, labels=labels).values()

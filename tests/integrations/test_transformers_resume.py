@@ -54,7 +54,7 @@ def run(*words: str) -> str:
 
 
 def test_killed_at_random_instants(tmp_path: Path) -> None:
-    run("tests.integrations.transformers_kills", str(tmp_path), "7", "12")
+    run("tests.integrations.transformers_kills", str(tmp_path), "7", "7")
     table, labels = known_script()
     for name, sets in SETS.items():
         folder = tmp_path / name

@@ -1,25 +1,23 @@
 """A training in one process or in two; every process writes what it saw.
 
 ``python -m tests.integrations.transformers_ranks FOLDER`` trains in two processes that meet by
-gloo, and then resumes in two others: with all logits at once, and streamed, and both under a
-tolerance that compares examples. The processes are forked, so that what takes seconds to import is
-imported once.
+gloo, and then resumes in two others: with all logits at once, and streamed under a tolerance that
+compares examples.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import socket
 import sys
-import traceback
 from pathlib import Path
 from typing import Any
 
 from checkwise.integrations.transformers import ReliabilityCallback
+from tests.forked_ranks import in_two
 from tests.integrations.transformers_runs import arguments, known_script, scripted_trainer
 
-MODES = ("whole", "streamed", "whole-paired", "streamed-paired")
+MODES = ("whole", "streamed-paired")
 UNLIKE = ("per_second", "time", "epoch")  # of two processes
 TWO = {"art": slice(0, 17), "photo": slice(17, 41)}
 
@@ -56,24 +54,8 @@ def train(folder: Path, mode: str, steps: int, *, resume: bool = False) -> None:
 
 
 def train_in_two(folder: Path, steps: int, *, resume: bool) -> None:
-    """Fork two processes, and wait for them."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = str(free.getsockname()[1])
-    children = []
-    for rank in ("0", "1"):
-        child = os.fork()
-        if child == 0:
-            os.environ |= {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": "2"}
-            os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-            try:
-                for mode in MODES:
-                    train(folder, mode, steps, resume=resume)
-            except BaseException:
-                traceback.print_exc()
-                os._exit(1)
-            os._exit(0)
-        children.append(child)
-    assert [os.waitpid(child, 0)[1] for child in children] == [0, 0]
+    """Every mode in two processes."""
+    in_two(lambda: [train(folder, mode, steps, resume=resume) for mode in MODES])
 
 
 if __name__ == "__main__":

@@ -37,9 +37,9 @@ def test_two_workers_make_what_one_process_makes(cohort: Path, tmp_path: Path) -
     together = derive_with_workers(job, LocalExecutor(), 2)
     assert [record.run for record in together.made] == [record.run for record in alone.made]
     assert results(there) == results(here)
-    again = derive_with_workers(job, LocalExecutor(), 2)
+    again = derive_with_workers(job, LocalExecutor(), 1)
     assert (len(again.made), len(again.current)) == (0, 2)
-    forced = derive_with_workers(job, LocalExecutor(), 2, force=True)
+    forced = derive_with_workers(job, LocalExecutor(), 1, force=True)
     assert (len(forced.made), len(forced.current)) == (2, 0)
     assert results(there) == results(here)
 

@@ -14,6 +14,7 @@ import numpy as np
 import pandas
 import pytest
 
+from tests import command_server
 from tests.sweep.studies import write_tiny
 
 PLUGIN = """
@@ -44,15 +45,12 @@ RUN = "cohort/runs/RotatedMNIST-Smoothed-75-h0-t0"
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
 
 
+pytestmark = pytest.mark.usefixtures("commands")
+
+
 def checkwise(folder: Path, *words: str) -> tuple[int, str, str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "checkwise", *words],
-        cwd=folder,
-        env=ENVIRONMENT,
-        capture_output=True,
-        text=True,
-    )
-    return done.returncode, done.stdout, done.stderr
+    """In a process of its own: nothing of a plugin stays."""
+    return command_server.checkwise(words, folder, PYTHONPATH=ENVIRONMENT["PYTHONPATH"])
 
 
 def write_study(folder: Path) -> None:
@@ -68,7 +66,7 @@ def write_study(folder: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trained(tmp_path_factory: pytest.TempPathFactory, commands: None) -> Path:
     """A cohort that a sweep with one worker process trained with the plugin."""
     folder = tmp_path_factory.mktemp("plugins")
     write_study(folder)
