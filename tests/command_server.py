@@ -18,7 +18,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 PACKAGES = (
     *("numpy", "pandas", "pyarrow.parquet", "numba", "typer", "rich.progress"),
@@ -81,7 +81,7 @@ def serve(place: str) -> None:
                 file.write(json.dumps(answer) + "\n")
 
 
-def _answer(asked: dict[str, object]) -> tuple[int, str, str]:
+def _answer(asked: dict[str, Any]) -> tuple[int, str, str]:
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         child = os.fork()
         if child == 0:
@@ -90,18 +90,18 @@ def _answer(asked: dict[str, object]) -> tuple[int, str, str]:
         return code, _content(output), _content(errors)
 
 
-def _become(asked: dict[str, object], output: IO[bytes], errors: IO[bytes]) -> None:
+def _become(asked: dict[str, Any], output: IO[bytes], errors: IO[bytes]) -> None:
     code = 1
     try:
         for stream, number in ((open(os.devnull), 0), (output, 1), (errors, 2)):  # noqa: SIM115
             os.dup2(stream.fileno(), number)
         os.chdir(str(asked["folder"]))
         os.environ.clear()
-        os.environ.update(asked["environ"])  # type: ignore[arg-type]
+        os.environ.update(asked["environ"])
         sys.path[:0] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
         from checkwise.cli import main
 
-        main(asked["arguments"])  # type: ignore[arg-type]
+        main(asked["arguments"])
     except SystemExit as stop:
         code = int(stop.code or 0)
     finally:

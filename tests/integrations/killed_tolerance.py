@@ -20,7 +20,7 @@ import checkwise as cw
 from tests.integrations.killed_live import FILES, OPERATIONS, save
 from tests.killing import die_at
 
-STEPS = 6
+STEPS = 8
 JOURNAL = "checkwise.jsonl"
 
 

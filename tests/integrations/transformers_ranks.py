@@ -55,7 +55,12 @@ def train(folder: Path, mode: str, steps: int, *, resume: bool = False) -> None:
 
 def train_in_two(folder: Path, steps: int, *, resume: bool) -> None:
     """Every mode in two processes."""
-    in_two(lambda: [train(folder, mode, steps, resume=resume) for mode in MODES])
+
+    def every_mode() -> None:
+        for mode in MODES:
+            train(folder, mode, steps, resume=resume)
+
+    in_two(every_mode)
 
 
 if __name__ == "__main__":
