@@ -59,11 +59,11 @@ package: .venv-package/.installed
 	.venv-package/bin/uv lock --check --quiet --python .venv-package/bin/python
 	.venv-package/bin/repo-review .
 	.venv-package/bin/zizmor --offline --quiet .github
-	.venv-package/bin/python -m pytest -q tests/package/test_built.py
+	.venv-package/bin/python -m pytest -q --noconftest tests/package/test_built.py
 
 # The wheel in empty environments: the core alone chooses; with `train` the quick demo runs.
 test-package: package
-	TORCH_INDEX=$(TORCH_INDEX) .venv-package/bin/python -m pytest -q tests/package/test_installed.py
+	TORCH_INDEX=$(TORCH_INDEX) .venv-package/bin/python -m pytest -q --noconftest tests/package/test_installed.py
 
 # cffconvert is no part of the group: it needs a jsonschema that is older than what others need.
 .venv-package/.installed: pyproject.toml
