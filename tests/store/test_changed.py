@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -61,6 +62,52 @@ def test_a_changed_file_of_a_finished_run_is_refused(cohort: Path, name: str) ->
     assert path.read_bytes() != content
     with pytest.raises(InputError, match=rf"checksum differs in .*{path.name}.*checkwise verify"):
         READERS[name](cohort)
+
+
+@pytest.mark.parametrize("place", ["in its cohort", "alone"])
+@pytest.mark.parametrize("instead", ["nothing", "a pipe", "a broken link"])
+@pytest.mark.parametrize("name", [layout.RUN, layout.SOURCE])
+def test_a_run_whose_file_is_gone_is_refused_and_not_passed_over(
+    cohort: Path, name: str, instead: str, place: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, root = first_run(cohort), cohort
+    if place == "alone":
+        root = cohort.parent / "copies"
+        shutil.copytree(cohort / layout.RUNS, root)
+        folder = root / folder.name
+    assert len(cw.load_runs(root)) == 3
+    (folder / name).unlink()
+    if instead == "a pipe":
+        os.mkfifo(folder / name)
+    elif instead == "a broken link":
+        (folder / name).symlink_to("elsewhere")
+    for read in (cw.load_runs, lambda _: cw.load(folder)):
+        with pytest.raises(InputError, match=rf"{folder.name}.{name} is .*checkwise verify"):
+            read(root)
+    for command in ("select", "advise"):
+        with pytest.raises(SystemExit) as stop:
+            main([command, str(root)])
+        assert stop.value.code == 2
+        assert str(folder / name) in capsys.readouterr().err
+
+
+def test_a_run_that_has_recorded_nothing_yet_is_passed_over(cohort: Path) -> None:
+    folder = first_run(cohort)
+    (folder / layout.DONE).unlink()
+    assert len(cw.load_runs(cohort)) == 3
+    (folder / layout.SOURCE).unlink()
+    assert len(cw.load_runs(cohort)) == 2
+    (folder / layout.RUN).unlink()
+    assert len(cw.load_runs(cohort)) == 2
+
+
+def test_the_mark_of_another_trainer_makes_no_run(cohort: Path) -> None:
+    other = cohort.parent / "all" / "trial"
+    shutil.copytree(cohort, other.parent / "cohort")
+    other.mkdir()
+    (other / layout.DONE).write_text("done")
+    (other / layout.RUN).write_text("{}")
+    assert len(cw.load_runs(other.parent)) == 3
 
 
 def test_files_that_were_added_are_refused(cohort: Path) -> None:

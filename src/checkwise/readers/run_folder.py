@@ -5,9 +5,11 @@ Source logits are read too where a metric is asked for that needs them.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 from checkwise.calibrators.refined import REFINED_METRICS
 from checkwise.errors import InputError
@@ -15,13 +17,32 @@ from checkwise.readers.request import LoadedRun, Request
 from checkwise.records.refined import with_refined
 from checkwise.store import layout
 from checkwise.store.attempts import still_there
+from checkwise.store.done import read_mark
 from checkwise.store.logits import source_groups, source_logits
 from checkwise.store.run import plugin_hint, read_run, read_trajectory, unknown_metrics
 
+_NEEDED: Final = (layout.RUN, layout.SOURCE)
+
 
 def recognises(path: Path) -> bool:
-    """Whether a folder is a run of a cohort that has begun to record."""
-    return (path / layout.RUN).is_file() and (path / layout.SOURCE).is_file()
+    """Whether a folder is a run of a cohort that has begun to record, or was one until damaged."""
+    return all((path / name).is_file() for name in _NEEDED) or _had_records(path)
+
+
+def _had_records(path: Path) -> bool:
+    """Whether a run wrote records here, whatever is left of them.
+
+    A trainer of another kind may mark its runs with a file of the same name. So the mark alone
+    counts only in the place of a cohort's run; elsewhere it has to list the run's own files.
+    """
+    if path.parent.name == layout.RUNS and (path.parent.parent / layout.COHORT).is_file():
+        return any(os.path.lexists(path / name) for name in (layout.DONE, layout.SOURCE))
+    if not (path / layout.DONE).is_file():
+        return False
+    try:
+        return layout.RUN in read_mark(path).files
+    except (InputError, OSError):
+        return False
 
 
 def check_own(runs: Iterable[LoadedRun], request: Request) -> None:
@@ -39,6 +60,7 @@ def check_own(runs: Iterable[LoadedRun], request: Request) -> None:
 def read(path: Path, request: Request) -> list[LoadedRun]:
     """The one run of the folder; its held-out results are in other files and stay closed."""
     path = still_there(path)
+    _check_there(path)
     run = read_trajectory(path, request.validation)
     unknown = sorted(set(request.held_out) - set(run.key.held_out if run.key else ()))
     if unknown:
@@ -61,3 +83,14 @@ def read(path: Path, request: Request) -> list[LoadedRun]:
             f"but it was not given: run the same command again and {plugin_hint(recorded)}."
         )
     return [LoadedRun(run.key, run, str(path))]
+
+
+def _check_there(path: Path) -> None:
+    """Refuse a run that recorded something of which a part is gone, or is no file any more."""
+    lost = [name for name in _NEEDED if not (path / name).is_file()]
+    if lost and _had_records(path):
+        what = "is not a regular file" if os.path.lexists(path / lost[0]) else "is missing"
+        raise InputError(
+            f"Expected the records of the run {path.name}, but {path / lost[0]} {what}: "
+            "`checkwise verify` says what to do."
+        )
