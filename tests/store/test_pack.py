@@ -237,6 +237,35 @@ def test_a_cut_archive_leaves_nothing(cohort: Path, tmp_path: Path) -> None:
         assert list(place.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    "header", [{"GNU.sparse.map": "0,1", "GNU.sparse.size": str(2**40)}, {"GNU.sparse.map": "abc"}]
+)
+def test_a_sparse_file_cannot_claim_more_than_the_archive_holds(
+    header: dict[str, str], cohort: Path, tmp_path: Path
+) -> None:
+    pack(cohort, tmp_path / "good.tar.xz")
+    members = packed_members(tmp_path / "good.tar.xz")
+    bad = tmp_path / "bad.tar.xz"
+    with lzma.open(bad, "wb") as raw, tarfile.open(fileobj=raw, mode="w") as archive:
+        for name, content in [*members, ("runs/z/run.json", b"x")]:
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            entry.pax_headers = header if name == "runs/z/run.json" else {}
+            archive.addfile(entry, io.BytesIO(content))
+    with pytest.raises(cw.InputError, match="it is not a packed cohort"):
+        unpack(bad, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_message_names_no_temporary_folder(cohort: Path, tmp_path: Path) -> None:
+    pack(cohort, tmp_path / "good.tar.xz")
+    members = packed_members(tmp_path / "good.tar.xz")
+    bad = write_members(tmp_path / "bad.tar.xz", BAD["the mark of a run is missing"](members))
+    with pytest.raises(cw.InputError, match="runs of the archive are not finished") as told:
+        unpack(bad, tmp_path / "out")
+    assert str(tmp_path) not in str(told.value).replace(str(bad), "")
+
+
 KILLING = """
 import json, os, sys
 from pathlib import Path

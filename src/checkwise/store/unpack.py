@@ -68,7 +68,8 @@ def _check(place: Path, file: Path) -> None:
     try:
         planned = {folder.name for folder in check_whole(place).values()}
     except CheckwiseError as error:
-        reason = str(error).replace(f"{place}{os.sep}", "").rstrip(".")
+        inside = str(error).replace(f"{place}{os.sep}", "")
+        reason = inside.replace(str(place), "the archive").rstrip(".")
     else:
         unplanned = sorted({folder.name for folder in (place / layout.RUNS).iterdir()} - planned)
         if not unplanned:
@@ -89,7 +90,9 @@ def _members(file: Path) -> dict[str, bytes]:
             raise InputError(f"Expected less than 1 GiB of journals, but {file} holds more.")
         with tarfile.open(fileobj=io.BytesIO(content), mode="r:") as archive:
             for entry in archive:
-                known = entry.isreg() and _MEMBERS.fullmatch(entry.name)
+                # A sparse file may claim any size, whatever the archive holds.
+                plain = entry.isreg() and not entry.issparse() and entry.size <= LARGEST
+                known = plain and _MEMBERS.fullmatch(entry.name)
                 body = archive.extractfile(entry) if known else None
                 if body is None:
                     raise InputError(
@@ -102,6 +105,13 @@ def _members(file: Path) -> dict[str, bytes]:
                         "is not a packed cohort."
                     )
                 members[entry.name] = body.read()
+    except InputError:
+        raise
+    except ValueError as error:  # tarfile lets it through where a header has no number
+        raise InputError(
+            f"Expected a packed cohort (made by `checkwise pack`), but the headers in {file} are "
+            f"damaged ({error}): it is not a packed cohort."
+        ) from None
     except (OSError, EOFError, lzma.LZMAError, tarfile.TarError) as error:
         raise InputError(
             f"Expected a packed cohort (made by `checkwise pack`), but {file} cannot be read "
