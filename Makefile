@@ -121,6 +121,7 @@ pages: install
 	$(BIN)/python docs/build/outputs.py
 	$(BIN)/python docs/build/real_logs.py
 	$(BIN)/python docs/build/first_study.py
+	$(BIN)/python docs/build/method_rows.py
 	$(BIN)/python docs/build/paper_claims.py
 	$(BIN)/python docs/build/paper_tables.py
 	$(BIN)/python docs/build/results.py

@@ -1,6 +1,6 @@
 """Which of the paper's claims hold on which cohort: study/claims.md, from the kept outcomes.
 
-Run by ``make docs``; ``tests/docs`` checks that the page shows what this computes.
+Run by ``make pages``; ``tests/docs`` checks that the page shows what this computes.
 """
 
 from __future__ import annotations

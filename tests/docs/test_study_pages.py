@@ -20,6 +20,7 @@ PAGES = {
     **builder("question_tables").PAGES,
     "results": builder("results").parts,
     "claims": builder("paper_claims").parts,
+    "methods": builder("method_rows").parts,
 }
 
 

@@ -1,0 +1,95 @@
+"""Other methods beside choosing, on every cohort that has what they need: study/methods.md.
+
+Run by ``make pages``; ``tests/docs`` checks that the page shows what this computes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from beside import grid
+from cohorts import COHORTS
+from effects import effect
+from outcomes import METRICS, Outcomes, file_of, read
+from paper_claims import FIRST
+from recipes import LODO, OTHER_METHODS, WHOLE_RUNS
+
+from checkwise.tables.other_methods import HUGE_NLL
+from page import fill
+
+PAGE = Path(__file__).parents[1] / "study" / "methods.md"
+REFERENCE = "source-acc"
+CHOICES = ("ac-nc",)  # beside every method
+CALIBRATED = tuple(f"{REFERENCE}+{name}" for name in ("ts", "ts-soften", "ts-max", "ts-mix"))
+AVERAGES = ("mean-probs", "mean-weights", "ac-nc-mean-probs")
+GROUPS = {
+    "weights": (*AVERAGES, *WHOLE_RUNS, "eoa", "diwa-uniform", "diwa-greedy"),
+    "validation": (*LODO, *(n for n in OTHER_METHODS if n.startswith(("lyu", "mixup", "pair")))),
+    "calibration": (
+        *CALIBRATED,
+        *(n for n in OTHER_METHODS if n.startswith(("wald", "refine", "ac-refine", "posthoc"))),
+    ),
+    "hyperparameters": ("hparams-acc", "hparams-ac"),
+}
+LOSS = 0.01  # a point of accuracy
+
+
+def parts() -> dict[str, str]:
+    """Every generated part of the page by name."""
+    return {name: table(names) for name, names in GROUPS.items()}
+
+
+def table(names: tuple[str, ...]) -> str:
+    """Every method on every cohort that has it, beside the choice of ac-nc."""
+    rows = [
+        (described, f"`{name}`", *_row(kept, name))
+        for described, kept in _cohorts(names)
+        for name in (*CHOICES, *names)
+        if _measured(kept, name)
+    ]
+    header = (
+        *("data", "method", "domains, runs", "NLL", "accuracy, points", "ECE", "CwECE"),
+        *("runs that lose a point", "runs with NLL above 100"),
+    )
+    return grid(header, rows, 2)
+
+
+def _cohorts(names: tuple[str, ...]) -> Iterator[tuple[str, Outcomes]]:
+    """Cohorts that have at least one of the methods; five algorithms before ERM alone."""
+    for described in COHORTS:
+        for name in dict.fromkeys((FIRST.get(described.name, described.name), described.name)):
+            if file_of(name).exists() and any(_measured(read(name), each) for each in names):
+                title = described.data if name == described.name else f"{described.data}, 180 runs"
+                yield title, read(name)
+
+
+def _measured(kept: Outcomes, name: str) -> bool:
+    """Whether a cohort has the method; of pair- rows only runs with a penalty do."""
+    return METRICS[0] in kept.values.get(name, {})
+
+
+def _row(kept: Outcomes, name: str) -> tuple[str, ...]:
+    changes = [effect(kept, name, REFERENCE, metric) for metric in _SHOWN]
+    found = kept.differences(name, REFERENCE)
+    accuracy = found.of_rule[:, 0] - found.of_reference[:, 0]
+    huge = int((found.of_rule[:, 1] > HUGE_NLL).sum())
+    return (
+        f"{len(changes[0].names)}, {changes[0].runs}",
+        *(str(change) for change in changes),
+        str(int((np.round(accuracy, 6) <= -LOSS).sum())),
+        str(huge),
+    )
+
+
+_SHOWN = ("target_nll", "target_accuracy", "target_ece", "target_cwece")
+
+
+def main() -> None:
+    for name, content in parts().items():
+        fill(PAGE, name, content)
+
+
+if __name__ == "__main__":
+    main()
