@@ -29,8 +29,8 @@ HEAD = "head on features of EfficientNet-Lite0"
 COHORTS = (
     Described("taicam-sites", "camera traps, 24 places", "evaluation", HEAD),
     Described("taicam-frozen", "camera traps, 4 regions", "evaluation", HEAD),
-    Described("officehome-erm", "OfficeHome", "development", HEAD),
-    Described("pacs-erm", "PACS", "development", HEAD),
+    Described("officehome-erm", "OfficeHome, ERM", "development", HEAD),
+    Described("pacs-erm", "PACS, ERM", "development", HEAD),
     Described("pacs-resnet50", "PACS, ResNet-50", "development", "head on features of ResNet-50"),
     Described("pacs-finetuned", "PACS, fine-tuned", "development", "last two stages of Lite0"),
     Described("pacs-full", "PACS, all layers", "development", "all of Lite0, 112 px, augmented"),

@@ -13,7 +13,7 @@ from beside import grid
 from cohorts import COHORTS
 from effects import effect
 from outcomes import METRICS, Outcomes, file_of, read
-from paper_claims import FIRST
+from paper_claims import FIRST, shown_as
 from recipes import LODO, OTHER_METHODS, WHOLE_RUNS
 
 from checkwise.tables.other_methods import HUGE_NLL
@@ -61,7 +61,8 @@ def _cohorts(names: tuple[str, ...]) -> Iterator[tuple[str, Outcomes]]:
     for described in COHORTS:
         for name in dict.fromkeys((FIRST.get(described.name, described.name), described.name)):
             if file_of(name).exists() and any(_measured(read(name), each) for each in names):
-                title = described.data if name == described.name else f"{described.data}, 180 runs"
+                five = f"{shown_as(described.data)}, five algorithms"
+                title = described.data if name == described.name else five
                 yield title, read(name)
 
 

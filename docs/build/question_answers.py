@@ -67,7 +67,7 @@ def calibrating() -> str:
             Claim(
                 f"**One temperature, fitted on all source validation and never below 1.** On 24 "
                 f"unseen places it changes the NLL of `source-acc` by {soft.plain}, and made none "
-                f"of them worse (smallest gain {soft.text(worst)}, {place}).",
+                f"of them worse (smallest change {soft.text(worst)}, at {place}).",
                 (soft.excludes_zero, soft.mean < 0, worst < 0),
             ),
             Claim(

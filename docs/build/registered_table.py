@@ -73,7 +73,7 @@ def _row(each: dict[str, Any]) -> tuple[str, ...]:
         compared,
         change(each),
         "" if each["new_low"] is None else _interval(each, "new_low", "new_high"),
-        "" if each["holm"] is None else f"{each['holm']:.4f}",
+        "" if each["holm"] is None else _p(each["holm"]),
         verdict(each),
         "" if each["detectable"] is None else plain(each, each["detectable"]),
     )
@@ -100,3 +100,7 @@ def _interval(each: dict[str, Any], low: str, high: str) -> str:
 
 def _decimals(each: dict[str, Any]) -> int:
     return DECIMALS.get(each["metric"], 2)
+
+
+def _p(value: float) -> str:
+    return "< 0.0001" if value < 0.0001 else f"{value:.4f}"

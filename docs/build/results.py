@@ -75,7 +75,7 @@ def found() -> list[Claim]:
             "**Averaging: not found.** Mean probabilities over the checkpoints within 1 point − "
             f"`source-acc`, both with T ≥ 1: NLL {say(one['b'])}, accuracy {say(one['a'])} points. "
             f"Changes of {_detectable(one['b'])} NLL and {_detectable(one['a'])} points would have "
-            "been found.",
+            "been found with 80% probability.",
             tuple(one[name]["verdict"] == "not found" for name in "ab"),
         ),
         Claim(

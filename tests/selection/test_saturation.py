@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
 
@@ -48,6 +49,20 @@ def test_few_errors_are_said_first_and_the_guard_takes_the_earliest(errors: int)
     json.dumps(safe.as_dict(), allow_nan=False)
 
 
+def test_a_perfect_score_is_saturated_however_many_examples_there_are() -> None:
+    trajectory = run([30, 2, 0, 0, 0])
+    unknown = replace(trajectory, counts=None, correct=None)
+    plain = cw.select(unknown)
+    assert plain.explain().startswith(
+        "Saturated: the best checkpoint has 0 errors in all validation examples"
+    )
+    state = plain.as_dict()["saturation"]
+    assert (state["errors"], state["examples"], state["saturated"]) == (0, None, True)
+    assert cw.select(unknown, guard=True).step == 300
+    almost = replace(run([30, 2, 1, 1, 1]), counts=None, correct=None)
+    assert cw.select(almost).saturation is None
+
+
 def test_enough_errors_change_nothing() -> None:
     trajectory = run([30, 7, 6, 6, 6])
     assert "Saturated" not in cw.select(trajectory).explain()
@@ -71,7 +86,7 @@ def test_a_rule_without_a_tolerance_is_guarded_with_the_usual_one() -> None:
 
 def test_without_counts_nothing_is_known() -> None:
     trajectory = cw.Trajectory(
-        steps=[1, 2], domains=["val"], values={"accuracy": [[1.0], [1.0]], "nll": [[0.2], [0.1]]}
+        steps=[1, 2], domains=["val"], values={"accuracy": [[0.99], [0.99]], "nll": [[0.2], [0.1]]}
     )
     chosen = cw.select(trajectory, "ac-nll", guard=True)
     assert chosen.saturation is None

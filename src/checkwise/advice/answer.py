@@ -181,7 +181,8 @@ def _lines(advice: Advice) -> list[str]:
         )
     lines.append(
         "What to do, in order of the change of NLL on unseen domains where all of it was measured "
-        f"({advice.ordered_by}):"
+        f"({advice.ordered_by}). Percentages are against the most accurate checkpoint, not "
+        "calibrated. Of two steps that were not shown to differ, the simpler one comes first."
     )
     for place, step in enumerate(advice.steps, 1):
         change = "" if step.expected is None else f" [{_percent(step.expected)}]"

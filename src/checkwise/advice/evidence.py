@@ -92,6 +92,8 @@ class Effect:
         if self.interval.low == self.mean == self.interval.high:
             return "the same in every run"
         others = listed([_GROUPS[unit] for unit in self.not_borne_out] or [""], "or")
+        if self.direction == "unclear" and self.interval.low <= 0 <= self.interval.high:
+            return "not shown"
         if self.direction == "unclear":
             return f"not shown: intervals over {others} include zero"
         worse = "worse, " if self.direction == "worse" else ""
@@ -156,6 +158,8 @@ class Evidence:
         expected: recipe → change of the NLL on unseen domains relative to its level, on the runs on
             which all recipes were measured; steps are put in this order.
         ordered_by: what these runs are.
+        no_better_than: recipe → a simpler one that it was not shown to be better than; the simpler
+            one comes first.
         fewest_errors: data → validation errors at the best checkpoint, in the run with fewest.
         saturated: what others report where validation is saturated.
         scope: what the runs are, in a sentence.
@@ -164,6 +168,7 @@ class Evidence:
     effects: tuple[Effect, ...]
     expected: Mapping[str, float]
     ordered_by: str
+    no_better_than: Mapping[str, str]
     fewest_errors: Mapping[str, int]
     saturated: str
     scope: str
@@ -183,6 +188,7 @@ def read() -> Evidence:
         tuple(_effect(values) for values in record["effects"]),
         record["expected"],
         record["ordered_by"],
+        record["no_better_than"],
         record["fewest_errors"],
         record["saturated"],
         record["scope"],

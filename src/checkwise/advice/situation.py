@@ -78,8 +78,8 @@ class Situation:
         known = (
             "how many validation examples it gets wrong is not known"
             if self.errors is None
-            else f"the best checkpoint gets {self.errors} of {self.examples} validation examples "
-            "wrong"
+            else f"the best checkpoint gets {self.errors} of {self.examples or 'all'} validation "
+            "examples wrong"
         )
         logits = {
             "saved": "logits are saved",

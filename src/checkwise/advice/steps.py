@@ -64,16 +64,30 @@ class Step:
 
 
 def steps(facts: Situation, evidence: Evidence, run: Commands) -> tuple[Step, ...]:
-    """What to do, in order of expected gain; on saturated validation the safe choice first."""
+    """What to do, in order of expected gain; on saturated validation the safe choice first.
+
+    Of two steps that were not shown to differ, the simpler one comes first.
+    """
     found = [
         *_averages(facts, evidence, run),
         *_softened(facts, evidence, run),
         *_choices(facts, evidence, run),
     ]
     found.sort(key=lambda step: 0.0 if step.expected is None else step.expected)
+    found = _simpler_first(found, evidence)
     if facts.saturated:
         found.sort(key=lambda step: step.recipe != CHOSEN.format(rule=SAFER))
     return tuple(found)
+
+
+def _simpler_first(found: list[Step], evidence: Evidence) -> list[Step]:
+    """A step that was not shown to be better than a simpler one goes behind it."""
+    ordered: list[Step] = []
+    for step in found:
+        simpler = evidence.no_better_than.get(step.recipe)
+        behind = [other for other in found if other.recipe == simpler]
+        ordered += [other for other in (*behind, step) if other not in ordered]
+    return ordered
 
 
 def _averages(facts: Situation, evidence: Evidence, run: Commands) -> Iterator[Step]:
@@ -82,6 +96,8 @@ def _averages(facts: Situation, evidence: Evidence, run: Commands) -> Iterator[S
     few = min(MEMBERS, facts.with_weights)
     count = counted(few, "checkpoint")
     cost = f"It takes {few} times the time and memory of one model."
+    if AVERAGE_SOFTENED in evidence.no_better_than and facts.logits != "none":
+        cost += " That it is better than one softened checkpoint was not shown."
     safe = ("Where validation is saturated it may do harm: see step 1.",) * facts.saturated
     if facts.logits != "none":
         commands = (run.deploy(*AVERAGE, *_data(facts)),)
@@ -149,7 +165,7 @@ def _choices(facts: Situation, evidence: Evidence, run: Commands) -> Iterator[St
     safer = CHOSEN.format(rule=SAFER)
     if facts.rule not in (SAFER, REFERENCE) and "accuracy" in facts.metrics:
         yield _step(
-            f"Choose the earliest checkpoint near the best ({SAFER}) instead",
+            f"Or choose the earliest checkpoint near the best ({SAFER})",
             safer,
             evidence,
             ("It looks at no probability, so it needs nothing but accuracies.",),
@@ -223,8 +239,8 @@ def _about_temperature(facts: Situation) -> tuple[str, ...]:
 def _about_saturation(facts: Situation, evidence: Evidence) -> tuple[str, ...]:
     fewest = min(evidence.fewest_errors.values())
     return (
-        f"With {counted(facts.errors or 0, 'error')} in {facts.examples} examples, ranking by "
-        "probabilities is not to be trusted.",
+        f"With {counted(facts.errors or 0, 'error')} in {facts.examples or 'all'} examples, "
+        "ranking by probabilities is not to be trusted.",
         f"The runs of the figures below have at least {fewest} validation errors, and yours has "
         f"{facts.errors} (saturated: {FEW_ERRORS} or fewer).",
         evidence.saturated,

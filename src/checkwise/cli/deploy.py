@@ -98,7 +98,9 @@ def command(
     }[info["kind"]]
     out.print(f"Deployed {what}.")
     if info["calibrator"] is not None:
-        out.print(f"Calibrated with {info['calibrator']} ({info['state']}).")
+        same = info["metrics"]["plain"] == info["metrics"]["calibrated"]
+        unchanged = ": it leaves the probabilities as they are" if same else ""
+        out.print(f"Calibrated with {info['calibrator']} ({info['state']}){unchanged}.")
     for note in deployment.notes:
         out.print(f"note: {note}")
     out.print(f"{output} is complete; {output / 'card.md'} says what it is and what it is not.")

@@ -16,6 +16,7 @@ from checkwise.selection.constraint import ACCURACY
 from checkwise.text import counted
 
 if TYPE_CHECKING:
+    from checkwise.records import Trajectory
     from checkwise.selection.result import Selection
 
 FEW_ERRORS: Final = 5
@@ -30,7 +31,7 @@ class Saturation:
 
     Args:
         errors: validation examples that the best checkpoint gets wrong, over all domains.
-        examples: validation examples.
+        examples: validation examples; None where only a perfect score says that there is no error.
         tied: share of the pairs of feasible checkpoints whose accuracies are equal; 0 where there
             are fewer than two.
         falling: objective → share of the pairs of feasible checkpoints of which the later is
@@ -38,7 +39,7 @@ class Saturation:
     """
 
     errors: int
-    examples: int
+    examples: int | None
     tied: float
     falling: Mapping[str, float]
 
@@ -48,19 +49,22 @@ class Saturation:
         return self.errors <= FEW_ERRORS
 
     @property
+    def out_of(self) -> str:
+        """Of how many examples, as ``errors`` in words goes on: ``in 258``, ``in all``."""
+        return f"in {'all' if self.examples is None else self.examples}"
+
+    @property
     def still_falling(self) -> tuple[str, ...]:
         """Objectives that mostly improve with time inside the feasible set."""
         return tuple(name for name, share in self.falling.items() if share >= _MOSTLY)
 
 
 def saturation(s: Selection) -> Saturation | None:
-    """The state of a run's validation; None where the numbers of right examples are not known."""
-    trajectory = s.trajectory
-    if trajectory.counts is None or trajectory.correct is None:
+    """The state of a run's validation; None where the number of errors is not known."""
+    counted_errors = _errors(s.trajectory)
+    if counted_errors is None:
         return None
-    examples = int(trajectory.counts.sum())
-    usable = ~trajectory.diverged
-    errors = examples - int(trajectory.correct[usable].sum(axis=1).max())
+    errors, examples = counted_errors
     feasible = np.flatnonzero(s.feasible)
     earlier, later = np.triu_indices(len(feasible), 1)
     one, other = feasible[earlier], feasible[later]
@@ -72,6 +76,16 @@ def saturation(s: Selection) -> Saturation | None:
             values = s.columns.error(name)
             falling[name] = float(np.mean(values[other] < values[one]))
     return Saturation(errors, examples, tied, falling)
+
+
+def _errors(trajectory: Trajectory) -> tuple[int, int | None] | None:
+    """Errors of the best checkpoint and the number of examples, as far as they are known."""
+    usable = ~trajectory.diverged
+    if trajectory.counts is None or trajectory.correct is None:
+        perfect = (trajectory.values[ACCURACY][usable] == 1).all(axis=1).any()
+        return (0, None) if perfect else None
+    examples = int(trajectory.counts.sum())
+    return examples - int(trajectory.correct[usable].sum(axis=1).max()), examples
 
 
 def distrusted(s: Selection) -> bool:
@@ -87,7 +101,7 @@ def warning(s: Selection) -> str:
         return ""
     wrong = counted(s.saturation.errors, "error")
     sentence = (
-        f"Saturated: the best checkpoint has {wrong} in {s.saturation.examples} validation "
+        f"Saturated: the best checkpoint has {wrong} {s.saturation.out_of} validation "
         "examples, too few to rank checkpoints by their probabilities"
     )
     if s.rule_used.constrained:

@@ -236,8 +236,8 @@ def guarded(chosen: Selection) -> Selection:
     index = choose(ranking, order_of(table, ACCURACY), ties=safer.ties(params))
     errors = counted(chosen.saturation.errors, "error")
     reason = (
-        f"the guard (exploratory) replaced {chosen.rule}: validation has {errors} in "
-        f"{chosen.saturation.examples} examples"
+        f"the guard (exploratory) replaced {chosen.rule}: validation has {errors} "
+        f"{chosen.saturation.out_of} examples"
     )
     return replace(
         chosen,

@@ -66,10 +66,11 @@ def _chosen(model: DeployedModel, info: Mapping[str, Any]) -> str:
     if model.kind == "single" and model.steps == (selection.step,):
         return printable(explain(selection))
     tolerance = float(selection.tolerance_pp)
+    unit = "point" if tolerance == 1 else "points"
     sets = listed([printable(name) for name in info["domains"][:SHOWN]])
     return (
         f"{counted(len(info['feasible_steps']), 'checkpoint')} of {info['checkpoints']} are within "
-        f"{tolerance:g} points of the best source accuracy (validation: {sets}). "
+        f"{tolerance:g} {unit} of the best source accuracy (validation: {sets}). "
         f"{len(model.steps)} of them are averaged."
     )
 
@@ -80,7 +81,8 @@ def _how_sure(model: DeployedModel, info: Mapping[str, Any]) -> str:
     if saturation is not None:
         errors = counted(saturation["errors"], "error")
         lines.append(
-            f"The best checkpoint makes {errors} in {saturation['examples']} validation examples."
+            f"The best checkpoint makes {errors} in {saturation['examples'] or 'all'} validation "
+            "examples."
         )
     lines.append(printable(warning(model.selection)))
     guarantee = info["guarantee"]

@@ -7,15 +7,26 @@ function explain(selection) {
   return parts.map((say) => say(selection)).filter(Boolean).join(' ');
 }
 
+/** Validation errors of the best checkpoint, and of how many examples; null where not known. */
+function errorsOf({ counts, correct, steps, diverged, domains, accuracy }) {
+  const width = domains.length;
+  if (counts === null || correct === null) {
+    const perfect = steps.some((_, t) => !diverged[t] &&
+      domains.every((_d, e) => accuracy[t * width + e] === 1));
+    return perfect ? { errors: 0, examples: 'all' } : { errors: null };
+  }
+  const examples = counts.reduce((sum, n) => sum + n, 0);
+  const right = steps.map((_, t) => diverged[t] ? 0
+    : counts.reduce((sum, _n, e) => sum + correct[t * width + e], 0));
+  return { errors: examples - Math.max(...right), examples };
+}
+
 /** Too few validation errors are left to rank by probabilities. */
 function saturated({ run, setting, eligible }) {
   const { rule } = setting;
   const silent = ['source', 'early', 'random'].includes(rule.kind);
-  if (silent || run.counts === null || run.correct === null) return '';
-  const examples = run.counts.reduce((sum, n) => sum + n, 0);
-  const right = run.steps.map((_, t) => run.diverged[t] ? 0
-    : run.counts.reduce((sum, _n, e) => sum + run.correct[t * run.counts.length + e], 0));
-  const errors = examples - Math.max(...right);
+  const { errors, examples } = errorsOf(run);
+  if (silent || errors === null) return '';
   if (errors > 5) return '';
   const safer = rule.constrained
     ? `the earliest feasible one, step ${run.steps[eligible.indexOf(true)]}, is the safer choice.`
