@@ -165,7 +165,7 @@ def _choices(facts: Situation, evidence: Evidence, run: Commands) -> Iterator[St
     safer = CHOSEN.format(rule=SAFER)
     if facts.rule not in (SAFER, REFERENCE) and "accuracy" in facts.metrics:
         yield _step(
-            f"Or choose the earliest checkpoint near the best ({SAFER})",
+            f"Choose the earliest checkpoint near the best ({SAFER})",
             safer,
             evidence,
             ("It looks at no probability, so it needs nothing but accuracies.",),

@@ -36,7 +36,7 @@ def plan_choice(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
 
 
 def plan_advised(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
-    """What `advise` puts first for a run with weights and logits.
+    """What `advise` put first when the study was registered, for a run with weights and logits.
 
     The average; the choice of a rule where no other checkpoint is near the best; and the earliest
     one near the best where validation is saturated.
@@ -88,7 +88,7 @@ ALL_PROBS = MEAN_PROBS.variant(
     f"what `deploy --average probabilities` writes with all members, with {DEFAULT}", k=None
 )
 ADVISED = Recipe(
-    "what `advise` puts first: deploy-mean-probs-5, or ac-early where validation is saturated",
+    "the registered advice: deploy-mean-probs-5, or ac-early where validation is saturated",
     plan_advised,
     make,
     {
