@@ -95,6 +95,42 @@ def test_the_demo_chooses_averages_calibrates_deploys_and_says_where_the_page_is
     assert run(*deploy.split(), "-o", tmp_path / "model") == 0
 
 
+def test_a_place_for_the_model_that_is_taken_is_refused_before_the_training(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained: list[Path] = []
+
+    def train(study: str, *, out: Path, workers: int | None) -> int:
+        trained.append(out)
+        return 130
+
+    monkeypatch.setattr(sweep, "command", train)
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here-model").mkdir()
+    (tmp_path / "here-model" / "mine.txt").write_text("mine")
+    monkeypatch.chdir(tmp_path / "here")
+    for out in (".", "../here", tmp_path / "here"):
+        assert run("demo", "--out", out) == 2
+        assert re.search(r"here-model, .* with --out", capsys.readouterr().err)
+    assert trained == []
+    assert run("demo", "--quick", "--out", ".") == 130  # deploys nothing
+    (tmp_path / "here-model" / "mine.txt").unlink()
+    assert run("demo", "--out", ".") == 130
+    assert len(trained) == 2
+
+
+@pytest.mark.parametrize(
+    ("out", "place"),
+    [(".", "../here-model"), ("..", "../../all-model"), ("x/demo", "x/demo-model")],
+)
+def test_the_model_goes_beside_the_runs(
+    out: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "all" / "here").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "all" / "here")
+    assert demo._model_place(Path(out)).resolve() == Path(place).resolve()
+
+
 def test_an_interrupted_demo_ends_with_the_sweeps_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,6 +11,7 @@ import typer
 
 from checkwise.cli import browser, compare, printing, sweep
 from checkwise.cli.options import Workers
+from checkwise.errors import InputError
 
 if TYPE_CHECKING:
     from checkwise.records import RunKey
@@ -42,6 +44,7 @@ def command(
     require("torch", "scipy")
     study = QUICK if quick else STUDY
     out = out or Path("out") / study
+    place = None if quick else _model_place(out)
     console = printing.console()
     console.print(
         "Training on rotated digits, with one rotation held out of every run. source-acc then "
@@ -65,9 +68,10 @@ def command(
         _next_steps(cohort)
     else:
         _stages(cohort)
-        model = _deployed(out, cohort)
-        console.print(f"A model to use is {model.resolve()} (read card.md in it).")
     page = write_report(cohort, out / "report.html", rules=RULES, stages=not quick)
+    if place is not None:
+        _deploy(cohort, place)
+        console.print(f"A model to use is {place.resolve()} (read card.md in it).")
     console.print(f"The page is {page.resolve()}")
     if show:
         browser.show(page)
@@ -122,15 +126,29 @@ def _stages(cohort: Cohort) -> None:
     compare.present(cohort, cohort.contrasts(rows, metrics=METRICS))
 
 
-def _deployed(out: Path, cohort: Cohort) -> Path:
+def _model_place(out: Path) -> Path:
+    """Where the model goes, beside the runs; refused before the training if that is taken."""
+    from checkwise.weights.bundle import check_out
+
+    runs = Path(os.path.abspath(out)) if out.name in ("", "..") else out
+    place = runs.with_name(f"{runs.name}-model")
+    try:
+        check_out(place, replace=True)
+    except InputError as error:
+        raise InputError(
+            f"Expected nothing, or an earlier model, at {place}, where the demo deploys its model, "
+            "but something else is there: name another folder with --out, or move that away."
+        ) from error
+    return place
+
+
+def _deploy(cohort: Cohort, place: Path) -> None:
     """Deploy one run: the first, so that no result decided which."""
     from checkwise.weights.deploy import deploy
 
     first = min(cohort.usable)
-    place = out.with_name(f"{out.name}-model")
     deploy(cohort.runs.folder(first), place, average="probabilities", members=5, force=True)
     printing.console().print(
         f"\nDeployed {first}: checkwise deploy {_folder(cohort, first)} "
         f"--average probabilities --members 5 -o {shlex.quote(str(place))}"
     )
-    return place
