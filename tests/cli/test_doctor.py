@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from importlib import metadata
 from pathlib import Path
 
@@ -77,3 +78,27 @@ def test_a_cache_that_cannot_be_written_is_said(
     assert "Everything that checkwise needs is there" not in said
     assert run("doctor", "--json") == 1
     assert json.loads(capsys.readouterr().out)["fine"] is False
+
+
+def test_it_only_looks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("CHECKWISE_CACHE")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert run("doctor") == 0
+    said = capsys.readouterr().out
+    assert f"cache: {tmp_path / 'home' / '.cache' / 'checkwise'}, 0 bytes in 0 files" in said
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_above_the_cache_that_cannot_be_written_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    may_write = os.access
+
+    def access(path: Path, mode: int) -> bool:  # root may write anywhere
+        return path != tmp_path and may_write(path, mode)
+
+    monkeypatch.setattr(os, "access", access)
+    assert run("doctor") == 1
+    assert f"but {tmp_path} cannot: make it" in capsys.readouterr().out

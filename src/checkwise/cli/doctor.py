@@ -18,9 +18,9 @@ import checkwise
 from checkwise.cli import printing
 from checkwise.cli.json_output import print_json
 from checkwise.cli.options import AsJson
-from checkwise.data.cache import cache_dir
+from checkwise.data.cache import cache_place
 from checkwise.entry_points import offered
-from checkwise.errors import CheckwiseError, InputError
+from checkwise.errors import InputError
 from checkwise.sweep.executors import ExecutorSettings, worker_count
 from checkwise.text import bytes_shown
 
@@ -126,15 +126,15 @@ def _machine() -> dict[str, Any]:
 
 
 def _cache() -> dict[str, Any]:
-    try:
-        folder = cache_dir()
-    except CheckwiseError as error:
-        return {"folder": None, "fault": str(error)}
-    if not os.access(folder, os.W_OK | os.X_OK):
+    """Where the cache is and how large, only by looking: it need not be there yet."""
+    folder = cache_place()
+    there = next(place for place in (folder, *folder.parents) if os.path.lexists(place))
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
         return {
             "folder": None,
-            "fault": f"Expected a cache folder that can be written, but {folder} cannot: make it "
-            "writable, or set the environment variable CHECKWISE_CACHE to another folder.",
+            "fault": f"Expected a cache folder that can be written, but {there} cannot: make it a "
+            "folder that is writable, or set the environment variable CHECKWISE_CACHE to another "
+            "folder.",
         }
     sizes = [file.stat().st_size for file in folder.rglob("*") if file.is_file()]
     return {"folder": str(folder), "files": len(sizes), "bytes": sum(sizes)}

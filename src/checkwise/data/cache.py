@@ -15,10 +15,15 @@ from checkwise.store.atomic_write import sync_folder
 
 def cache_dir(override: Path | str | None = None) -> Path:
     """Return ``override``, else ``$CHECKWISE_CACHE``, else ``~/.cache/checkwise``; create it."""
-    chosen = override or os.environ.get("CHECKWISE_CACHE") or Path.home() / ".cache" / "checkwise"
-    folder = Path(chosen).expanduser().absolute()
+    folder = cache_place(override)
     make_folder(folder)
     return folder
+
+
+def cache_place(override: Path | str | None = None) -> Path:
+    """Where the cache is, or would be created."""
+    chosen = override or os.environ.get("CHECKWISE_CACHE") or Path.home() / ".cache" / "checkwise"
+    return Path(chosen).expanduser().absolute()
 
 
 def make_folder(folder: Path) -> None:
