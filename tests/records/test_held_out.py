@@ -24,12 +24,14 @@ HELD_OUT = [
     "OoD", "OoD2", "TESTset", "TESTdata", "OODphoto", "OODv2", "HELDout", "TARGETdom", "tEsT",
     "oodval", "oodtest", "testood", "testdomain", "testenvs", "targetdomain", "unseendomain",
     "testsplit", "outofdistribution", "OutOfDist", "out-domain", "holdouts", "left-out", "o.o.d.",
-    "te\u00adst",
+    "te\u00adst", "evaltest", "EVALtest", "valtest", "evaltest2", "photo_evaltest", "evalood",
+    "valtarget", "testeval", "tgt", "Tgt", "photo_tgt", "tgt2", "tst", "tst-1", "evaltst", "tgtval",
 ]  # fmt: skip
 VALIDATION = [
     "validation", "val", "valid", "dev", "art", "photo", "sketch", "env0", "contest", "latest",
     "attested", "greatest", "protest", "testament", "targeted", "food", "wood", "mood", "L100",
-    "+90%", "real world", "held", "out", "", "0",
+    "+90%", "real world", "held", "out", "", "0", "attest", "fastest", "evaluated", "evaluation",
+    "eval", "tstorm", "testify", "widgets", "Valladolid",
 ]  # fmt: skip
 
 

@@ -22,8 +22,8 @@ from checkwise.errors import InputError
 
 # Matched against the whole words of a name: `photo_test`, `TestSet`, `ood-2`, not `contest`.
 HELD_OUT_WORDS = (
-    "test", "tests", "testing", "testset", "testsets", "testdata",
-    "target", "targets", "ood", "unseen",
+    "test", "tests", "testing", "testset", "testsets", "testdata", "tst",
+    "target", "targets", "tgt", "ood", "unseen",
     "held ?outs?", "hold ?outs?", "left ?out",
     "out of distribution", "out of dist", "out of domain", "out of sample", "out domain",
 )  # fmt: skip
@@ -31,10 +31,13 @@ HELD_OUT_WORDS = (
 # set, a folder of that name is as often a trial run.
 TARGET_FOLDERS = ("target", "targets", "held out", "heldout")
 
-# The same where letters of any case run together: `TESTset`, `OoD2`, `oodval`, `outofdomain`.
+# The same where letters of any case run together: `TESTset`, `OoD2`, `oodval`, `outofdomain`,
+# `evaltest`. Before `test` only words for evaluation count: `latest` and `contest` are no targets.
 _RUN_TOGETHER = re.compile(
-    r"(?:tests?|testing|targets?)(?:sets?|data|dom|domains?|envs?|splits?|sites?|ood)?"
-    r"|(?:ood|unseen|heldout|holdout|leftout|outofd|outofsample|outdomain)[^\W\d_]*"
+    r"(?:eval(?:uation)?|val(?:id(?:ation)?)?)?(?:"
+    r"(?:tests?|testing|tst|targets?|tgt)"
+    r"(?:sets?|data|dom|domains?|envs?|splits?|sites?|ood|evals?|vals?)?"
+    r"|(?:ood|unseen|heldout|holdout|leftout|outofd|outofsample|outdomain)[^\W\d_]*)"
 )
 _HELD_OUT = re.compile(rf"\b(?:{'|'.join(HELD_OUT_WORDS)})\b")
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_]+")
