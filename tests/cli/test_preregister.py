@@ -115,7 +115,7 @@ def test_the_command_refuses_what_the_rule_does_not_take(
         (("--metrics", ""), "Expected --metrics to name at least one"),
         (("--rule", "ac", "--objectives", "nll,nll"), "Expected each objective once"),
         (("--rule", "ac", "--objectives", "nll,banana"), "Expected objectives among accuracy"),
-        (("--rule", "ac", "--objectives", ""), "Expected objectives among accuracy"),
+        (("--rule", "ac", "--objectives", ""), "Expected --objectives to name metrics"),
         (("--tables", "banana"), "Expected tables among main"),
         (("--rule", "wald"), "Expected --threshold-pp, which wald needs"),
         (("--rule", "wald+ts"), "Expected --threshold-pp, which wald+ts needs"),

@@ -116,7 +116,13 @@ class RuleOptions(OptionGroup):
                 raise InputError(f"Expected --q 1, 2 or inf, but got {self.q!r}.")
             params["q"] = norms[self.q]
         if self.objectives is not None:
-            params["objectives"] = tuple(name.strip() for name in self.objectives.split(","))
+            names = tuple(name.strip() for name in self.objectives.split(","))
+            if not all(names):
+                raise InputError(
+                    f"Expected --objectives to name metrics with commas between, but got "
+                    f"{self.objectives!r}: for example nll,cwece."
+                )
+            params["objectives"] = names
         if self.threshold_pp is not None:
             params["threshold_pp"] = _number_text(self.threshold_pp, "--threshold-pp")
         if self.pareto:
