@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from checkwise.cli import main
+from checkwise.metrics.settings import LEAST_LEVEL
 from checkwise.selection.guarantees import CONDITIONS, NOT_PROMISED
 from tests.cli.test_select import TABLE, run, several
 
@@ -95,6 +96,14 @@ def test_json_always_has_it_whole(table: Path, capsys: pytest.CaptureFixture[str
     assert "does not keep accuracy" in none["reason"]
     many = numbers(capsys, several(table))["runs"]
     assert [entry["selection"]["guarantee"] == found for entry in many] == [True, True]
+
+
+def test_the_smallest_probability_gives_numbers(
+    table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = numbers(capsys, table, "--alpha", str(LEAST_LEVEL))["guarantee"]
+    assert found["alpha"] == LEAST_LEVEL
+    assert RADIUS < found["radius_pp"] < float("inf")
 
 
 def test_a_probability_has_to_be_one(table: Path, capsys: pytest.CaptureFixture[str]) -> None:

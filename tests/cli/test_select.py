@@ -234,6 +234,21 @@ def test_results_are_written_to_files(table: Path, tmp_path: Path) -> None:
         ),
         (("select", "TABLE", "--plugin", "absent.py"), "cannot be loaded"),
         (("select", "TABLE", "--alpha", "2"), "`alpha` to be a number above 0 and below 1"),
+        *(
+            (("select", "TABLE", *given), "`alpha` of at least 1e-300, but got 9.99989e-321")
+            for given in (
+                ("--alpha", "1e-320", "--json"),
+                ("--alpha", "1e-320", "--tolerance", "paired"),
+            )
+        ),
+        *(
+            (("select", "TABLE", *given), "Expected --objectives to name metrics")
+            for given in (
+                ("--objectives", ""),
+                ("--rule", "ac", "--objectives", " , "),
+                ("--rule", "ac", "--objectives", "nll,"),
+            )
+        ),
         (("select", "TABLE", "--wat"), "No such option"),
         (("select", "TABLE", "--out", "TABLE"), "which is the input"),
         (("select", "TABLE", "--out", "nowhere/a.json"), "the folder of nowhere/a.json to exist"),

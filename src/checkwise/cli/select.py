@@ -20,7 +20,7 @@ from checkwise.cli.printing import csv_text
 from checkwise.cli.progress import counting
 from checkwise.cli.rule_options import RuleName, RunRuleOptions
 from checkwise.errors import InputError
-from checkwise.metrics.settings import number
+from checkwise.metrics.settings import error_level
 from checkwise.records import RunKey, Trajectory
 from checkwise.records.source_rows import ONLY_DOMAIN
 from checkwise.selection import Guarantee, Selection, select, select_many
@@ -90,7 +90,7 @@ def command(
 ) -> None:
     """Choose a checkpoint of every run in PATH by its validation results, and say where it is."""
     printing.refuse_to_overwrite(path, out)
-    level = ALPHA if options.alpha is None else number(options.alpha, "alpha", above=0, below=1)
+    level = ALPHA if options.alpha is None else error_level(options.alpha)
     stated = guarantee or (options.alpha is not None and options.tolerance in (None, FIXED.name))
     if options.alpha is not None and options.tolerance == "1se" and not guarantee:
         raise InputError(

@@ -16,6 +16,8 @@ from checkwise.text import shown
 BINS = 15
 BANDWIDTH = 0.1
 
+LEAST_LEVEL = 1e-300  # a share of less, or one divided by it, is no float that JSON can hold
+
 _NUMBERS = (int, float, np.integer, np.floating, Decimal, Fraction)
 
 
@@ -63,3 +65,19 @@ def number(
             f"Expected `{name}` to be a number{' ' * bool(needs)}{needs}, but got {shown(value)}."
         )
     return as_float
+
+
+def error_level(alpha: Any) -> float:
+    """The probability of an error that is allowed: above 0, and large enough to count with.
+
+    Example:
+        >>> error_level(0.05)
+        0.05
+    """
+    alpha = number(alpha, "alpha", above=0, below=1)
+    if alpha < LEAST_LEVEL:
+        raise InputError(
+            f"Expected `alpha` of at least {LEAST_LEVEL:g}, but got {alpha:g}, which is too near 0 "
+            "to compute with: 0.05 is usual."
+        )
+    return alpha

@@ -20,7 +20,7 @@ import numpy as np
 
 from checkwise.errors import InputError
 from checkwise.metrics.arrays import to_floats
-from checkwise.metrics.settings import number, whole
+from checkwise.metrics.settings import error_level, whole
 from checkwise.selection.paired_bound import PairedBound
 from checkwise.text import shown
 
@@ -149,7 +149,7 @@ def worst_domain_radius(n_checkpoints: int, counts: Sequence[int], alpha: float 
 
 def _counts(n_checkpoints: int, counts: Sequence[int], alpha: float) -> Any:
     whole(n_checkpoints, "n_checkpoints", least=1, most=LARGEST)
-    number(alpha, "alpha", above=0, below=1)
+    error_level(alpha)
     n = to_floats(counts, "counts")
     if n.ndim != 1 or n.size == 0 or not np.isfinite(n).all() or (n < 1).any():
         raise InputError(f"Expected one count of at least 1 per domain, but got {shown(counts)}.")

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checkwise.errors import InputError
-from checkwise.metrics.settings import number, whole
+from checkwise.metrics.settings import error_level, whole
 from checkwise.records import Trajectory
 from checkwise.records.examples import Examples
 from checkwise.selection.standing import BoolArray, FloatArray, IntArray, domain_weights
@@ -122,7 +122,7 @@ def check_tolerance(
             f"Expected no planned number of records with tolerance {name!r}, but got "
             f"{shown(planned)}: only 'paired' shares alpha over records; leave it out."
         )
-    level = ALPHA if alpha is None else number(alpha, "alpha", above=0, below=1)
+    level = ALPHA if alpha is None else error_level(alpha)
     records = None if planned is None else whole(planned, "planned", least=1)
     return ToleranceKind(name, level, records)
 

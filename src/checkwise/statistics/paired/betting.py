@@ -20,7 +20,7 @@ from math import log, pi
 import numpy as np
 
 from checkwise.errors import InputError
-from checkwise.metrics.settings import number, whole
+from checkwise.metrics.settings import error_level, number, whole
 from checkwise.statistics.paired.conditions import conditions_of
 from checkwise.statistics.paired.sample import BoolArray, FloatArray, IntArray, Stratified
 
@@ -84,7 +84,7 @@ def _largest_bounds(
     means: list[Stratified], sample: Stratified, alpha: float, evaluated: int | None
 ) -> Regret:
     """The largest bound against any checkpoint and in any of the means."""
-    alpha = number(alpha, "alpha", above=0, below=1)
+    alpha = error_level(alpha)
     sample.check_range()
     share = alpha / _shares(len(sample), evaluated)
     upper = np.max([_upper_bounds(mean, share) for mean in means], axis=0)
@@ -106,7 +106,7 @@ def certified(
     except that the best measured checkpoints always stay. ``evaluated`` is that of :func:`regret`.
     """
     delta = number(delta, "delta", least=0)
-    alpha = number(alpha, "alpha", above=0, below=1)
+    alpha = error_level(alpha)
     sample.check_range()
     within = _bounded_by(sample, delta, alpha / _shares(len(sample), evaluated))
     np.fill_diagonal(within, True)
@@ -138,7 +138,7 @@ def not_shown_worse(
             left out stays out.
     """
     delta = number(delta, "delta", least=0)
-    alpha = number(alpha, "alpha", above=0, below=1)
+    alpha = error_level(alpha)
     sample.check_range()
     T = len(sample)
     if T == 1:

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from checkwise.metrics.settings import number, whole
+from checkwise.metrics.settings import error_level, whole
 from checkwise.statistics.bootstrap import RESAMPLES, SEED
 from checkwise.statistics.paired.sample import BoolArray, FloatArray, Stratified, pair_errors
 from checkwise.statistics.paired.simultaneous import deviations
@@ -27,7 +27,7 @@ def confidence_set(
         alpha: approximate probability that the best checkpoint is left out.
         draws, seed: how many resamples of units within domains are drawn, and from which seed.
     """
-    alpha = number(alpha, "alpha", above=0, below=1)
+    alpha = error_level(alpha)
     whole(draws, "draws", least=1)
     if len(sample) == 1:
         return np.ones(1, dtype=bool)
@@ -43,7 +43,7 @@ def quick_confidence_set(
     Resampled means are close to that distribution, and drawing from it takes a thousandth of the
     time. It serves where the set of many samples is asked for.
     """
-    alpha = number(alpha, "alpha", above=0, below=1)
+    alpha = error_level(alpha)
     if len(sample) == 1:
         return np.ones(1, dtype=bool)
     values, vectors = np.linalg.eigh(sample.covariance)

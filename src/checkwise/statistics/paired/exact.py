@@ -10,7 +10,7 @@ from math import exp, lgamma, log
 import numpy as np
 
 from checkwise.errors import InputError
-from checkwise.metrics.settings import number, whole
+from checkwise.metrics.settings import error_level, whole
 from checkwise.statistics.multiplicity import holm
 from checkwise.statistics.paired.conditions import conditions_of
 from checkwise.statistics.paired.sample import BoolArray, FloatArray, IntArray, Stratified
@@ -63,7 +63,7 @@ def mcnemar(
         >>> mcnemar(sample, reference=0, alpha=0.05).p.round(4)
         array([  nan, 0.002])
     """
-    alpha = number(alpha, "alpha", above=0, below=1)
+    alpha = error_level(alpha)
     T = len(sample)
     whole(reference, "reference", least=0, most=T - 1)
     if not sample.binary:

@@ -8,7 +8,7 @@ from math import log
 import numpy as np
 
 from checkwise.errors import InputError
-from checkwise.metrics.settings import number
+from checkwise.metrics.settings import error_level, number
 from checkwise.statistics.bootstrap import SEED
 from checkwise.statistics.paired.betting import LARGEST
 from checkwise.statistics.paired.conditions import conditions_of
@@ -48,7 +48,7 @@ def learn_then_test(sample: Stratified, *, delta: float, alpha: float, seed: int
         seed: how units are split into halves.
     """
     delta = number(delta, "delta", least=0, below=1)
-    alpha = number(alpha, "alpha", above=0, below=1)
+    alpha = error_level(alpha)
     sample.check_range()
     first, second = _halves(sample, seed)
     order = np.argsort(-_mean(sample, first), kind="stable")

@@ -8,7 +8,7 @@ from math import ceil
 
 import numpy as np
 
-from checkwise.metrics.settings import number, whole
+from checkwise.metrics.settings import error_level, whole
 from checkwise.statistics.bootstrap import RESAMPLES, SEED
 from checkwise.statistics.paired.conditions import conditions_of
 from checkwise.statistics.paired.sample import FloatArray, Stratified
@@ -62,7 +62,7 @@ def max_t(
         fixed_reference: the reference was named before looking at these examples; only pairs with
             it then share α, and the intervals are narrower.
     """
-    alpha = number(alpha, "alpha", above=0, below=1)
+    alpha = error_level(alpha)
     whole(draws, "draws", least=1)
     T = len(sample)
     whole(reference, "reference", least=0, most=T - 1)
