@@ -74,10 +74,10 @@ def error_level(alpha: Any) -> float:
         >>> error_level(0.05)
         0.05
     """
-    alpha = number(alpha, "alpha", above=0, below=1)
-    if alpha < LEAST_LEVEL:
+    level = number(alpha, "alpha", above=0, below=1)
+    if level < LEAST_LEVEL:
         raise InputError(
-            f"Expected `alpha` of at least {LEAST_LEVEL:g}, but got {alpha:g}, which is too near 0 "
+            f"Expected `alpha` of at least {LEAST_LEVEL:g}, but got {level:g}, which is too near 0 "
             "to compute with: 0.05 is usual."
         )
-    return alpha
+    return level
