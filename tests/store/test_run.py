@@ -151,3 +151,13 @@ def test_weights_on_the_edge_of_the_tolerance_stay() -> None:
     assert kept_steps(lines, "all", "1.0") == {0, 1, 2, 3}
     assert kept_steps(lines, "none", "1.0") == set()
     assert kept_steps(lines[3:], "feasible", "1.0") == set()
+
+
+@pytest.mark.parametrize("named", [".", "..", "../cohort", "../../all/cohort/"])
+def test_inner_runs_lie_beside_the_cohort_however_it_is_named(
+    named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "all" / "cohort"
+    (here / "runs").mkdir(parents=True)
+    monkeypatch.chdir(here / "runs" if named == ".." else here)
+    assert layout.inner_path(Path(named)).resolve() == tmp_path / "all" / "cohort-lodo"

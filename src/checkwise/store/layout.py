@@ -145,7 +145,8 @@ def step_of(path: Path) -> int | None:
 def inner_path(cohort: Path) -> Path:
     """Where the inner runs of a cohort are: beside it, so that reading it never includes them."""
     cohort = Path(cohort)
-    return cohort.with_name(f"{cohort.resolve().name}{INNER}")
+    named = Path(os.path.abspath(cohort)) if cohort.name in ("", "..") else cohort
+    return named.with_name(f"{cohort.resolve().name}{INNER}")
 
 
 def outer_cohorts(inner: Path) -> list[Path]:
