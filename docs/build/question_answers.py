@@ -39,7 +39,7 @@ def averaging() -> str:
     """Does averaging checkpoints help?"""
     nll = _on_sites("deploy-mean-probs", f"source-acc{SOFT}")
     gained = _on_sites("deploy-mean-probs", f"source-acc{SOFT}", ACCURACY)
-    others = _developed("deploy-mean-probs", f"source-acc{SOFT}", ACCURACY)
+    others = developed("deploy-mean-probs", f"source-acc{SOFT}", ACCURACY)
     return points(
         [
             Claim(
@@ -48,7 +48,7 @@ def averaging() -> str:
                 (not nll.excludes_zero, not gained.excludes_zero),
             ),
             Claim(
-                f"On development data they raise accuracy, in points: {_said(others)}.",
+                f"On development data they raise accuracy, in points: {said(others)}.",
                 tuple(each.excludes_zero and each.mean > 0 for each in others.values()),
             ),
         ]
@@ -122,9 +122,13 @@ def _on_sites(recipe: str, reference: str = "source-acc", metric: str = "target_
     return effect(SITES, recipe, reference, metric)
 
 
-def _developed(recipe: str, reference: str, metric: str) -> dict[str, Effect]:
+def developed(
+    recipe: str, reference: str = "source-acc", metric: str = "target_nll"
+) -> dict[str, Effect]:
+    """The same contrast on each development cohort."""
     return {data: effect(name, recipe, reference, metric) for data, name in DEVELOPMENT.items()}
 
 
-def _said(found: dict[str, Effect]) -> str:
+def said(found: dict[str, Effect]) -> str:
+    """Effects with the data that they are on."""
     return ", ".join(f"{each.plain} on {data}" for data, each in found.items())

@@ -18,6 +18,7 @@ from contrast import Claim
 from effects import Effect, effect
 from outcomes import record_of
 from packed import DATA
+from question_answers import developed, said
 
 from checkwise.text import number
 from page import fill
@@ -27,7 +28,6 @@ NLL, ACCURACY = question_tables.NLL, question_tables.ACCURACY
 SOFT = question_tables.SOFT
 SITES = "taicam-sites"
 TIMES = DATA / "times.json"
-DEVELOPMENT = {"OfficeHome": "officehome-erm", "PACS": "pacs-erm"}
 
 
 def parts() -> dict[str, str]:
@@ -120,23 +120,23 @@ def found() -> list[Claim]:
 
 def on_development() -> list[Claim]:
     """What development data say."""
-    choice = _on("ac-nc")
-    left = _on(f"ac-nc{SOFT}", f"source-acc{SOFT}")
-    soft = _on(f"source-acc{SOFT}")
-    mean = _on("deploy-mean-probs", f"source-acc{SOFT}")
-    points = _on("deploy-mean-probs", f"source-acc{SOFT}", ACCURACY)
+    choice = developed("ac-nc")
+    left = developed(f"ac-nc{SOFT}", f"source-acc{SOFT}")
+    soft = developed(f"source-acc{SOFT}")
+    mean = developed("deploy-mean-probs", f"source-acc{SOFT}")
+    points = developed("deploy-mean-probs", f"source-acc{SOFT}", ACCURACY)
     return [
         Claim(
-            f"`ac-nc` − `source-acc`: NLL {_said(choice)}; with T ≥ 1 on both {_said(left)}.",
+            f"`ac-nc` − `source-acc`: NLL {said(choice)}; with T ≥ 1 on both {said(left)}.",
             (not any(e.excludes_zero for e in choice.values()), _all_below(choice)),
         ),
         Claim(
-            f"T ≥ 1 changes the NLL of `source-acc` by {_said(soft)}.",
+            f"T ≥ 1 changes the NLL of `source-acc` by {said(soft)}.",
             tuple(soft[data].mean < choice[data].mean for data in soft),
         ),
         Claim(
             "Mean probabilities over the checkpoints within 1 point − `source-acc`, both with "
-            f"T ≥ 1: NLL {_said(mean)}; accuracy, in points, {_said(points)}.",
+            f"T ≥ 1: NLL {said(mean)}; accuracy, in points, {said(points)}.",
             (_all_below(mean), all(e.mean > 0 for e in points.values())),
         ),
     ]
@@ -150,14 +150,6 @@ def _accuracy(each: dict[str, Any]) -> str:
     condition = each["condition"]
     ends = [number(condition[end], 2, signed=True) for end in ("mean", "low", "high")]
     return f"{ends[0]} [{ends[1]}, {ends[2]}]"
-
-
-def _on(recipe: str, reference: str = "source-acc", metric: str = NLL) -> dict[str, Effect]:
-    return {data: effect(name, recipe, reference, metric) for data, name in DEVELOPMENT.items()}
-
-
-def _said(found: dict[str, Effect]) -> str:
-    return ", ".join(f"{each.plain} on {data}" for data, each in found.items())
 
 
 def _all_below(found: dict[str, Effect]) -> bool:
