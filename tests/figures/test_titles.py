@@ -47,7 +47,9 @@ def test_titles_name_the_data_that_was_drawn(two_sets: Pool, tiny: Pool) -> None
 def test_the_shading_of_rank_agreement_is_explained(tiny: Pool) -> None:
     found = kendall.facts(tiny)
     figure = kendall.draw(found)
-    assert figure.get_suptitle().endswith("shaded: from 0 to the mean over all runs of the panel")
+    title = figure.get_suptitle()
+    assert title.splitlines()[0].endswith("development, 95% over runs")
+    assert title.endswith("shaded: from 0 to the mean over all runs of the panel")
     tau = [build("kendall", tiny).cell("PACS", a, measure="tau_nll") for a in ("ERM", "IRM")]
     mean = sum(cell.n * cell.value for cell in tau) / sum(cell.n for cell in tau)
     assert found.panel_means["nll"] == pytest.approx(mean)

@@ -10,6 +10,7 @@ import pytest
 import scipy.stats
 
 from checkwise.errors import InputError
+from checkwise.figures import kendall
 from checkwise.records import RunKey
 from checkwise.selection import Columns, select_many
 from checkwise.study import Cohort
@@ -370,8 +371,9 @@ def test_rank_correlation_given_the_step(tmp_path: Path) -> None:
     )
 
 
-def test_tests_and_rank_agreement_count_many_places_too(tmp_path: Path) -> None:
-    runs = [
+def runs_at(places: int) -> list[WrittenRun]:
+    """Two runs at every held-out place, with a target NLL that differs by place and draw."""
+    return [
         replace(
             two_domains()[1],
             key=RunKey("Tiny", "ERM", (f"p{place}",), 1, 10 * place + draw),
@@ -381,10 +383,32 @@ def test_tests_and_rank_agreement_count_many_places_too(tmp_path: Path) -> None:
                 "cwece": (0.1, 0.1, 0.1, 0.1),
             },
         )
-        for place in range(6)
+        for place in range(places)
         for draw in range(2)
     ]
-    pool = Pool([Cohort.open(write_cohort(tmp_path / "places", runs))])
+
+
+def test_rank_agreement_counts_few_domains_too(tmp_path: Path) -> None:
+    pool = Pool([Cohort.open(write_cohort(tmp_path / "places", runs_at(4)))])
+    tau = build("kendall", pool).cell("Tiny", "ERM", measure="tau_nll")
+    per_run = np.array(
+        [
+            scipy.stats.kendalltau(Columns.of(pool.trajectory(k))["nll"], pool.target(k)["nll"])[0]
+            for k in pool.keys
+        ]
+    )
+    of_domain = [
+        per_run[[k.held_out == (f"p{place}",) for k in pool.keys]].mean() for place in range(4)
+    ]
+    expected = scipy.stats.ttest_1samp(of_domain, 0).confidence_interval(0.95)
+    assert (tau.low, tau.high) == pytest.approx((expected.low, expected.high))
+    assert tau.counted_by == "4 domains"
+    drawn = kendall.facts(pool).cells
+    assert {cell.tau.over for cell in drawn} == {"4 domains"}
+
+
+def test_tests_and_rank_agreement_count_many_places_too(tmp_path: Path) -> None:
+    pool = Pool([Cohort.open(write_cohort(tmp_path / "places", runs_at(6)))])
     changes = pool.differences("ac-nc", "source-acc", ["target_nll"])
     found = place_interval(changes.values[:, 0], changes.keys)
     assert build("multiplicity", pool).value(

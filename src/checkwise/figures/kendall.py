@@ -9,8 +9,9 @@ import numpy as np
 
 from checkwise.errors import InputError
 from checkwise.figures import style
-from checkwise.statistics.bootstrap import percentile_interval
+from checkwise.study.compare import marked
 from checkwise.study.pool import Pool
+from checkwise.tables.means_and_changes import MeanInterval, mean_interval
 from checkwise.tables.rank_agreement import METRICS, all_checkpoints
 
 if TYPE_CHECKING:
@@ -26,10 +27,7 @@ class Agreement:
     dataset: str
     algorithm: str
     metric: str
-    mean: float
-    low: float
-    high: float
-    n: int
+    tau: MeanInterval
 
 
 @dataclass(frozen=True)
@@ -47,28 +45,15 @@ def facts(pool: Pool) -> KendallFacts:
     cells = []
     for group in pool.groups(["dataset", "algorithm"]):
         for metric in METRICS:
-            values = tau[metric][group.keep]
-            values = values[np.isfinite(values)]
-            if not len(values):
-                continue
-            low, high = percentile_interval(values[:, None])
-            cells.append(
-                Agreement(
-                    group.labels[0],
-                    group.labels[1],
-                    metric,
-                    float(values.mean()),
-                    float(low[0]),
-                    float(high[0]),
-                    len(values),
-                )
-            )
+            found = mean_interval(tau[metric][group.keep], marked(pool.keys, group.keep))
+            if found.n:
+                cells.append(Agreement(*group.labels, metric, found))
     means = {m: float(np.nanmean(v)) for m, v in tau.items() if np.isfinite(v).any()}
     return KendallFacts(tuple(cells), means, pool.everything().role)
 
 
 def draw(taus: KendallFacts) -> Figure:
-    """One panel per metric; a bar over runs for each cell, shading up to the panel mean."""
+    """One panel per metric; an interval for each cell, shading up to the panel mean."""
     if not taus.panel_means:
         raise InputError(
             "Expected runs with finite target values at two steps or more, but there are none: "
@@ -87,10 +72,10 @@ def draw(taus: KendallFacts) -> Figure:
         axes.axvline(0, color=style.GREY, lw=0.8)
         for d, dataset in enumerate(datasets):
             of_dataset = [c for c in taus.cells if c.metric == metric and c.dataset == dataset]
-            ends = np.array([[c.mean - c.low, c.high - c.mean] for c in of_dataset]).T
+            ends = np.array([[c.tau.mean - c.tau.low, c.tau.high - c.tau.mean] for c in of_dataset]).T
             offset = 0.22 * (d - (len(datasets) - 1) / 2)
             axes.errorbar(
-                [c.mean for c in of_dataset],
+                [c.tau.mean for c in of_dataset],
                 [algorithms.index(c.algorithm) + offset for c in of_dataset],
                 xerr=np.nan_to_num(ends),
                 fmt=style.MARKERS[d],
@@ -104,8 +89,9 @@ def draw(taus: KendallFacts) -> Figure:
         )
         axes.set_ylim(len(algorithms) - 0.4, -0.6)
     style.legend_below(figure, axes, len(datasets))
+    over = "/".join(sorted({cell.tau.over or "runs" for cell in taus.cells}))
     figure.suptitle(
-        f"Source and target order over all checkpoints, {taus.role}\n"
+        f"Source and target order over all checkpoints, {taus.role}, 95% over {over}\n"
         "shaded: from 0 to the mean over all runs of the panel",
         fontsize=8,
     )

@@ -155,6 +155,29 @@ def _by_place(c: Contrast, row: tuple[str, ...], role: str) -> Iterator[Cell]:
     yield Cell(row, name, places.mean, n, role, c.scale, *ends, unit=unit, over=over)
 
 
+@dataclass(frozen=True)
+class MeanInterval:
+    """A mean over ``n`` runs with the ends of its interval; ``over`` is empty for that over runs."""
+
+    mean: float
+    low: float
+    high: float
+    n: int
+    over: str
+
+
+def mean_interval(values: FloatArray, keys: Sequence[RunKey]) -> MeanInterval:
+    """The finite ``values`` [n]: t over held-out domains, percentiles over runs below three."""
+    finite = np.isfinite(values)
+    kept, n = values[finite], int(finite.sum())
+    places = place_interval(kept, marked(keys, finite))
+    if places.decides:
+        over = f"{places.places} {'places' if places.many else 'domains'}"
+        return MeanInterval(places.mean, places.low, places.high, n, over)
+    low, high = percentile_interval(kept[:, None])
+    return MeanInterval(mean_or_nan(kept), float(low[0]), float(high[0]), n, "")
+
+
 def mean_cell(
     row: tuple[str, ...],
     measure: str,
@@ -163,16 +186,12 @@ def mean_cell(
     role: str,
     factor: int = 1,
 ) -> Cell:
-    """The mean of ``values`` [n] with a percentile interval over runs, or t over many places."""
-    finite = np.isfinite(values)
-    kept, n = values[finite], int(finite.sum())
-    places = place_interval(kept, marked(keys, finite))
-    if places.many:
-        over, ends = f"{places.places} places", (places.low, places.high)
-        return Cell(row, measure, places.mean, n, role, factor, *ends, over=over)
-    low, high = percentile_interval(kept[:, None])
-    ends = (float(low[0]), float(high[0]))
-    return Cell(row, measure, mean_or_nan(kept), n, role, factor, *ends, SEED)
+    """The mean of ``values`` [n] with its interval over held-out domains."""
+    found = mean_interval(values, keys)
+    ends = (found.low, found.high)
+    if not found.over:
+        return Cell(row, measure, found.mean, found.n, role, factor, *ends, SEED)
+    return Cell(row, measure, found.mean, found.n, role, factor, *ends, over=found.over)
 
 
 def choice_cells(
