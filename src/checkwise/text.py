@@ -103,6 +103,18 @@ def listed(parts: Sequence[str], last: str = "and") -> str:
     return f"{', '.join(others)} {last} {final}" if others else final
 
 
+def shortened(names: Sequence[str], most: int = 8, letters: int = 60) -> str:
+    """Names from files in a message: the first of many, and the beginning of long ones.
+
+    Example:
+        >>> shortened(["a", "b", "c"], 2), shortened([])
+        ('a, b and 1 more', 'none')
+    """
+    more = len(names) - most
+    shown = ", ".join(name[:letters] for name in names[:most]) or "none"
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
 def _is_unsafe(letter: str) -> bool:
     return letter in _TURNING or unicodedata.category(letter) in _UNSAFE
 

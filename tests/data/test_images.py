@@ -276,3 +276,13 @@ def test_a_cache_that_cannot_be_written_says_so(
     monkeypatch.setenv("CHECKWISE_CACHE", str(tmp_path / "occupied" / "cache"))
     with pytest.raises(InputError, match="CHECKWISE_CACHE"):
         open_image_folder(folder, size=8)
+
+
+def test_a_folder_that_is_no_data_set_gets_a_short_answer(tmp_path: Path) -> None:
+    for domain in range(20):
+        for name in range(30):
+            (tmp_path / f"d{domain}" / f"only-in-{domain}-{name}").mkdir(parents=True)
+    with pytest.raises(InputError) as refused:
+        scan(tmp_path)
+    assert "so do 15 more" in str(refused.value)
+    assert len(str(refused.value)) < 2000

@@ -24,6 +24,7 @@ from checkwise.data.manifest import Progress, content_hashes
 from checkwise.data.rowfile import RowWriter, cached_rows
 from checkwise.errors import InputError
 from checkwise.extras import naming_extras
+from checkwise.text import shortened
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 _NAMED_AT_ONCE = 5
@@ -167,12 +168,18 @@ def _check_same_classes(root: Path, classes_of: dict[str, list[str]], classes: l
         for domain, own in classes_of.items()
     }
     named = [
-        f"{domain!r} lacks {', '.join(map(repr, gone))}" for domain, gone in lacking.items() if gone
+        f"{domain!r} lacks {shortened([*map(repr, gone)])}"
+        for domain, gone in lacking.items()
+        if gone
     ]
     if named:
+        first, others = named[:_NAMED_AT_ONCE], named[_NAMED_AT_ONCE:]
+        if others:
+            first.append(f"so do {len(others)} more")
         raise InputError(
-            f"Expected the same classes in every domain, but got {'; '.join(named)} in "
-            f"{str(root)!r}: add those class folders, or remove the classes from all domains."
+            f"Expected the same classes in every domain, but {'; '.join(first)} in "
+            f"{str(root)!r}: name the folder of the domains, and add those class folders, or remove "
+            "the classes from all domains."
         )
 
 

@@ -72,10 +72,11 @@ def draw(taus: KendallFacts) -> Figure:
         axes.axvline(0, color=style.GREY, lw=0.8)
         for d, dataset in enumerate(datasets):
             of_dataset = [c for c in taus.cells if c.metric == metric and c.dataset == dataset]
-            ends = np.array([[c.tau.mean - c.tau.low, c.tau.high - c.tau.mean] for c in of_dataset]).T
+            taus_of = [c.tau for c in of_dataset]
+            ends = np.array([[t.mean - t.low, t.high - t.mean] for t in taus_of]).T
             offset = 0.22 * (d - (len(datasets) - 1) / 2)
             axes.errorbar(
-                [c.tau.mean for c in of_dataset],
+                [t.mean for t in taus_of],
                 [algorithms.index(c.algorithm) + offset for c in of_dataset],
                 xerr=np.nan_to_num(ends),
                 fmt=style.MARKERS[d],

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from checkwise.errors import InputError
 from checkwise.metrics import METRICS
 from checkwise.records.held_out import is_held_out_word, looks_held_out, words
+from checkwise.text import shortened
 
 VALIDATION_WORDS = ("val", "valid", "validation", "eval", "evaluation", "dev")
 # Other words for a metric in the columns of trainers' logs.
@@ -39,7 +40,6 @@ PART_WORDS = (
     "role",
     "roles",
 )
-SHOWN = 8
 
 
 def resolve(
@@ -60,7 +60,7 @@ def resolve(
             )
         if column not in header:
             raise InputError(
-                f"Expected a column {column!r} for {name}, but {where} has {_shortened(header)}: "
+                f"Expected a column {column!r} for {name}, but {where} has {shortened(header)}: "
                 "check the name."
             )
     for name, column in columns.items():
@@ -173,14 +173,8 @@ def notes(header: Iterable[str], reading: Mapping[str, str]) -> tuple[str, ...]:
     """Notes on the columns that are read under another name, and on those that are not read."""
     mapped = [f"{name} from {column}" for name, column in reading.items() if name != column]
     others = [column for column in header if column and column not in reading.values()]
-    lines = [f"read by --column: {_shortened(mapped)}"] if mapped else []
+    lines = [f"read by --column: {shortened(mapped)}"] if mapped else []
     losses = [column for column in others if is_validation_of(column, "nll")]
     if losses and "nll" not in reading:
         lines.append(f"if {losses[0]:.40} is the plain cross-entropy, add --column nll={losses[0]}")
-    return (*lines, *([f"not read: {_shortened(others)}"] if others else []))
-
-
-def _shortened(names: Sequence[str]) -> str:
-    more = len(names) - SHOWN
-    shown = ", ".join(f"{name:.40}" for name in names[:SHOWN]) or "none"
-    return f"{shown} and {more} more" if more > 0 else shown
+    return (*lines, *([f"not read: {shortened(others)}"] if others else []))

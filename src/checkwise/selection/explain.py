@@ -15,7 +15,7 @@ from checkwise.selection.default_rule import DEFAULT_RULE, PREFERRED, REMEDY
 from checkwise.selection.saturation import warning
 from checkwise.selection.set_as import AS_SET
 from checkwise.selection.standing import domain_weights
-from checkwise.text import counted, listed, points
+from checkwise.text import counted, listed, points, shortened
 
 if TYPE_CHECKING:
     from checkwise.selection.result import Selection
@@ -72,9 +72,7 @@ def validation(domains: Sequence[str]) -> str:
     """The validation sets by name; nothing where the table names none."""
     if tuple(domains) == (ONLY_DOMAIN,):
         return ""
-    more = len(domains) - NAMED
-    shown = ", ".join(domains[:NAMED])
-    return f"validation: {shown} and {more} more" if more > 0 else f"validation: {shown}"
+    return f"validation: {shortened(domains, NAMED)}"
 
 
 def _choice(s: Selection) -> str:

@@ -157,7 +157,7 @@ def _by_place(c: Contrast, row: tuple[str, ...], role: str) -> Iterator[Cell]:
 
 @dataclass(frozen=True)
 class MeanInterval:
-    """A mean over ``n`` runs with the ends of its interval; ``over`` is empty for that over runs."""
+    """A mean over ``n`` runs and its interval; ``over`` names its unit unless that is the run."""
 
     mean: float
     low: float

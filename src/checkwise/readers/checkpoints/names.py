@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from checkwise.readers.checkpoints.logged_steps import Matches
-from checkwise.text import counted, printable
+from checkwise.text import counted, printable, shortened
 
 _MOST_SHOWN: Final = 3
 _LONGEST_NAME: Final = 80
@@ -58,9 +58,7 @@ def shared_note(matches: Matches) -> list[str]:
 
 def some(paths: Sequence[str]) -> str:
     """The names of the first few paths, and how many there are besides."""
-    names = ", ".join(short_name(path) for path in paths[:_MOST_SHOWN])
-    more = len(paths) - _MOST_SHOWN
-    return f"{names} and {more} more" if more > 0 else names
+    return shortened([short_name(path) for path in paths], _MOST_SHOWN, _LONGEST_NAME)
 
 
 def short_name(path: str) -> str:

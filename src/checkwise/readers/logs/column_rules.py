@@ -41,10 +41,9 @@ from checkwise.readers.request import Request
 from checkwise.records.column_names import is_validation_of
 from checkwise.records.held_out import check_held_out, divide
 from checkwise.records.source_rows import ONLY_DOMAIN
-from checkwise.text import listed, printable
+from checkwise.text import listed, printable, shortened
 
 AXES = ("step", "epoch")
-SHOWN = 10
 LONGEST_NAME = 120
 OTHER_SCORES = (
     "; to choose by other scores, name them in --constraint NAME --delta 1% --objectives NAME"
@@ -354,7 +353,8 @@ def _check_sets(
 def _nothing(absent: Sequence[str], log: Log, named: Sequence[_Named], where: str) -> InputError:
     """What to say where a wanted metric, or every metric, is missing."""
     wanted = listed(absent) if absent else "a validation accuracy or loss"
-    has = f"{where} ({log.trainer.name}) has {shortened([one.column for one in named])}"
+    columns = shortened([one.column for one in named]) if named else "no columns of metrics"
+    has = f"{where} ({log.trainer.name}) has {columns}"
     metrics = absent or ("accuracy", "nll")
     if absent and absent[0] in log.header:
         return InputError(
@@ -393,10 +393,3 @@ def _map(metrics: Sequence[str], columns: Sequence[str]) -> str:
 
 def _on_validation(column: str) -> str:
     return re.sub("test", "val", column, flags=re.IGNORECASE)
-
-
-def shortened(names: Sequence[str]) -> str:
-    """The first few names, and how many more there are."""
-    more = len(names) - SHOWN
-    shown = ", ".join(f"{name:.60}" for name in names[:SHOWN]) or "no columns of metrics"
-    return f"{shown} and {more} more" if more > 0 else shown

@@ -12,14 +12,14 @@ from checkwise.errors import CheckwiseWarning, InputError
 from checkwise.readers.checkpoints.find import Checkpoints, find_checkpoints
 from checkwise.readers.checkpoints.unsaved import steps_to_choose_from
 from checkwise.readers.logs import units
-from checkwise.readers.logs.column_rules import Reading, read_header, shortened
+from checkwise.readers.logs.column_rules import Reading, read_header
 from checkwise.readers.logs.evaluations import Evaluations, evaluations
 from checkwise.readers.logs.log import FloatArray, Log
 from checkwise.readers.logs.trainers import OTHER
 from checkwise.readers.request import LoadedRun, Request, build
 from checkwise.records import RunKey, Trajectory
 from checkwise.records.source_rows import ONLY_DOMAIN
-from checkwise.text import counted, listed
+from checkwise.text import counted, listed, shortened
 
 SETS_SHOWN = 3
 TITLES = {"nll": "NLL"}
