@@ -68,6 +68,12 @@ def test_the_plan_is_shown_without_training(
     said = capsys.readouterr().out
     assert "tiny-lodo: 5 inner runs of 9 updates" in said
     assert "left out together: 0+15, 0+30, 0+45, 0+60, 0+75" in said
+    assert run("lodo", trained, "--dry-run", "--hparams-seed", "0", "--json") == 0
+    planned = json.loads(capsys.readouterr().out)
+    assert (planned["study"], planned["runs"], planned["steps"]) == ("tiny-lodo", 5, 9)
+    assert planned["left_out"] == {
+        "RotatedMNIST": [["0", other] for other in ("15", "30", "45", "60", "75")]
+    }
 
 
 def test_steps_are_chosen_in_both_scopes_and_compared(

@@ -62,7 +62,7 @@ def command(
     from checkwise.sweep.datasets import all_roots, read_roots
     from checkwise.sweep.executors import worker_count
     from checkwise.sweep.lodo import inner_study
-    from checkwise.sweep.plan import make_cohort
+    from checkwise.sweep.plan import make_cohort, plan
     from checkwise.sweep.prepare_job import prepare_with
     from checkwise.sweep.run import run_sweep
     from checkwise.sweep.study import Study
@@ -84,7 +84,7 @@ def command(
     settings = launching.over()
     launcher = check_sweep(inner, roots, settings=settings, out=place)
     if dry_run:
-        _show_plan(inner, inner_path(path))
+        _show_plan(inner, len(plan(inner, roots)), inner_path(path), as_json=as_json)
         return 0
     cohort = make_cohort(inner, inner_path(path), roots)
     with counting("preparing data") as step:
@@ -110,14 +110,16 @@ def command(
     return 0
 
 
-def _show_plan(inner: Study, place: Path) -> None:
+def _show_plan(inner: Study, runs: int, place: Path, *, as_json: bool) -> None:
+    left_out = {spec.name: spec.held_out or () for spec in inner.data}
+    if as_json:
+        planned = {"study": inner.name, "folder": str(place), "runs": runs, "steps": inner.steps}
+        print_json("lodo", {"schema": 1, **planned, "left_out": left_out})
+        return
     out = printing.console()
-    sets = sum(len(spec.held_out or ()) for spec in inner.data)
-    runs = sets * len(inner.algorithms) * len(inner.hparams_seeds) * len(inner.trial_seeds)
     out.print(f"{inner.name}: {runs} inner runs of {inner.steps} updates, to be kept in {place}")
-    for spec in inner.data:
-        pairs = ", ".join("+".join(names) for names in spec.held_out or ())
-        out.print(f"  {spec.name}, left out together: {pairs}")
+    for name, each in left_out.items():
+        out.print(f"  {name}, left out together: {', '.join('+'.join(names) for names in each)}")
 
 
 def _rows(cohort: Cohort, params: dict[str, Any]) -> list[tuple[str, str, Any]]:

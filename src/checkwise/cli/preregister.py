@@ -145,7 +145,7 @@ def _register_contrasts(study: Cohort, fixed: ContrastSet, as_json: bool) -> Non
             "places": found.places,
             "code": found.code,
         }
-        print_json("preregister", {**fixed.as_dict(), **facts})
+        print_json("preregister", {"schema": 1, **fixed.as_dict(), **facts})
         return
     out = printing.console()
     tested = [f"{name} ({len(family)})" for name, family in fixed.families.items()]

@@ -178,8 +178,8 @@ def _check_same_classes(root: Path, classes_of: dict[str, list[str]], classes: l
             first.append(f"so do {len(others)} more")
         raise InputError(
             f"Expected the same classes in every domain, but {'; '.join(first)} in "
-            f"{str(root)!r}: name the folder of the domains, and add those class folders, or remove "
-            "the classes from all domains."
+            f"{str(root)!r}: name the folder of the domains, and add those class folders, or "
+            "remove the classes from all domains."
         )
 
 

@@ -20,7 +20,7 @@ BY_DOMAIN = "_by_domain"  # behind a measure: the mean over held-out domains, ea
 NEW_PLACE = "_new_place"  # and where it is expected at one new place
 TITLES = {
     "gap_pp": "Gap (pp)",
-    "eligible": "Candidates",
+    "eligible": "Eligible",
     "whd": "WHD",
     "whd_cells": "WHD (cells resampled)",
     "step": "Mean step",
