@@ -135,7 +135,7 @@ def test_saved_predictions_give_both_bounds_where_one_is_asked_for(
     assert 0 < paired < paper / 2
     text = said(capsys, predictions, "--guarantee")
     assert f"at most {paired:.2f} points below" in text
-    assert f"at most {paper:.2f} points below" in text
+    assert f"the bound is {paper:.2f} points" in text
     for condition in stated["paired"]["conditions"]:
         assert f"  - {condition}\n" in text
     without = numbers(capsys, predictions)["guarantee"]

@@ -63,20 +63,20 @@ class Guarantee:
     paired: PairedBound | None = None
 
     def __str__(self) -> str:
-        probability = f"ith probability at least {1 - self.alpha:g}"
-        claim = f"the population {self.quantity} of the chosen checkpoint is at most"
-        below = "points below the best of this run"
-        by_counts = f"{claim} {self.bound_pp:.2f} {below} (radius {self.radius_pp:.2f})."
+        claim = (
+            f"With probability at least {1 - self.alpha:g}, the population {self.quantity} of the "
+            f"chosen checkpoint is at most {self.tightest_pp:.2f} points below the best of this run"
+        )
         if self.paired is None:
-            return f"W{probability}, {by_counts}\n{self.terms}"
+            return f"{claim} (radius {self.radius_pp:.2f}).\n{self.terms}"
+        stricter = [one for one in self.conditions if one not in self.paired.conditions]
         return "\n".join(
             [
-                f"W{probability}, {claim} {self.paired.bound_pp:.2f} {below}, by the validation "
-                "examples that all checkpoints share.",
-                "This holds if:",
-                *(f"  - {condition}" for condition in self.paired.conditions),
-                f"By the counts of correct answers alone, w{probability}, {by_counts}",
+                f"{claim}, by the validation examples that all checkpoints share.",
                 self.terms,
+                f"By the counts of correct answers alone the bound is {self.bound_pp:.2f} points "
+                f"(radius {self.radius_pp:.2f}), if moreover:",
+                *(f"  - {condition}" for condition in stricter),
             ]
         )
 
@@ -90,10 +90,11 @@ class Guarantee:
 
     @property
     def terms(self) -> str:
-        """The conditions and what is not promised, as a bound is never printed without them."""
+        """What the bound to quote needs and does not promise: it is never printed without."""
+        conditions = self.conditions if self.paired is None else self.paired.conditions
         lines = [
             "This holds if:",
-            *(f"  - {condition}" for condition in self.conditions),
+            *(f"  - {condition}" for condition in conditions),
             "It does not promise:",
             *(f"  - {claim}" for claim in self.not_promised),
         ]
