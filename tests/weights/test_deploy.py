@@ -504,6 +504,9 @@ def test_groups_are_resampled_whole_and_the_card_says_so(
     assert "95% intervals over 60 groups of validation examples, drawn whole" in card
     assert "(five folds of whole groups)" in card
     assert ("if groups of validation examples are independent" in card) == (way == "single")
+    assert ("every member's population accuracy" in plain[0]) == (way != "single")
+    assert "every member's" not in card  # its bound would take examples for independent
+    assert ("resamples of the validation examples" in plain[0]) == (way == "single")
     assert "1.00 in this table is a gap of 10 points" in card
     if way == "single":
         bound = cw.select(cw.load(grouped)).guarantee()

@@ -17,6 +17,7 @@ from checkwise.text import counted
 if TYPE_CHECKING:
     from checkwise.selection.result import Selection
 
+HEAD: Final = "How sure:"
 DRAWS: Final = 1000  # a share of a half is then known to 3 points
 ENOUGH: Final = 0.9
 NARROWING: Final = ("paired", "mcs", "1se")  # tolerances that more examples make narrower
@@ -50,7 +51,7 @@ class Sureness:
     kept: tuple[int, int] | None = None
 
     def __str__(self) -> str:
-        return " ".join(part for part in ("How sure:", self.said, self.advice, self.among) if part)
+        return " ".join(part for part in (HEAD, self.said, self.advice, self.among) if part)
 
     @property
     def among(self) -> str:
@@ -185,7 +186,7 @@ def how_sure(s: Selection) -> str:
         return ""
     if s.rule_used.reads_examples:
         return (
-            f"How sure: {s.rule} draws examples itself, so that drawing them again takes about a "
+            f"{HEAD} {s.rule} draws examples itself, so that drawing them again takes about a "
             "minute; ask for it with stability(), or --sure."
         )
     try:

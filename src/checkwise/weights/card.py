@@ -9,6 +9,7 @@ from checkwise.metrics import METRICS
 from checkwise.records.examples import groups_of
 from checkwise.selection.explain import explain
 from checkwise.selection.saturation import warning
+from checkwise.selection.sureness import HEAD, how_sure
 from checkwise.statistics.bootstrap import LEVEL
 from checkwise.text import counted, listed, number, printable
 from checkwise.weights.bundle import CALIBRATION, DEPLOYED
@@ -84,23 +85,33 @@ def _how_sure(model: DeployedModel, info: Mapping[str, Any]) -> str:
             f"The best checkpoint makes {errors} in {saturation['examples'] or 'all'} validation "
             "examples."
         )
-    lines.append(printable(warning(model.selection)))
-    guarantee = info["guarantee"]
-    if guarantee is not None and guarantee["bound_pp"] is not None:
-        bound = guarantee.get("paired", guarantee)["bound_pp"]
-        lines.append(
-            f"With probability at least {1 - guarantee['alpha']:g} its population accuracy on the "
-            f"source domains is at most {bound:.2f} points below the best of the "
-            f"run, if {_independent(model)} are independent and the checkpoints do not depend on "
-            "them."
-        )
+    lines += [printable(warning(model.selection)), _chosen_again(model), _bound(model, info)]
     return " ".join(line for line in lines if line) or "Not known: the run has no counts."
 
 
-def _independent(model: DeployedModel) -> str:
-    """What the bound that compares examples takes for independent."""
-    grouped = groups_of(model.selection.trajectory) is not None
-    return "groups of validation examples" if grouped else "validation examples"
+def _chosen_again(model: DeployedModel) -> str:
+    """How often other validation examples of the same kind lead to the same checkpoint."""
+    selection = model.selection
+    if model.steps != (selection.step,) or selection.rule_used.reads_examples:
+        return ""
+    return printable(how_sure(selection).removeprefix(HEAD).strip())
+
+
+def _bound(model: DeployedModel, info: Mapping[str, Any]) -> str:
+    """What is certain about accuracy on the source domains; of averages about every member."""
+    alone, grouped = model.kind == "single", groups_of(model.selection.trajectory) is not None
+    stated = info["guarantee"] if alone else model.selection.as_dict()["guarantee"]
+    if stated["bound_pp"] is None or (grouped and not alone):  # counts take no heed of groups
+        return ""
+    bound = stated.get("paired", stated)["bound_pp"]
+    whose = "its" if alone else "every member's"
+    independent = "groups of validation examples" if grouped else "validation examples"
+    above = (
+        f"With probability at least {1 - stated['alpha']:g} {whose} population accuracy on the "
+        f"source domains is at most {bound:.2f} points below the best of the run, if {independent} "
+        "are independent and the checkpoints do not depend on them."
+    )
+    return above if alone else f"{above} Nothing is certain about their average."
 
 
 def _metrics(calibration: Calibration) -> str:
