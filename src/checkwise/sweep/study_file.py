@@ -2,36 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Any, Final, cast, get_args
+from typing import Any, cast
 
 from checkwise.errors import InputError
 from checkwise.store.retention import KEEPS, Keep
 from checkwise.store.validation import SPLIT_BY, SplitBy
+from checkwise.sweep.data_table import ROLES, parse_data
 from checkwise.sweep.executors import ExecutorSettings
 from checkwise.sweep.executors.table import parse_executor
-from checkwise.sweep.study import OWN, DataSpec, Fixed, Role, Study
+from checkwise.sweep.hparams_table import parse_hparams
+from checkwise.sweep.network_table import parse_network
+from checkwise.sweep.study import Role, Study
 from checkwise.sweep.toml_table import Key, TomlTable, ended, near, read_toml
-from checkwise.text import is_plain
 from checkwise.train.config import (
     AVERAGES,
     LOGITS,
-    NETWORK_KINDS,
     SMA_START,
-    TUNES,
     Average,
     Logits,
     NetworkConfig,
-    NetworkKind,
     RunSettings,
-    Tune,
 )
-from checkwise.train.hparams import Hyperparameter, LogUniform
-
-ROLES: Final[tuple[Role, ...]] = get_args(Role)
 
 
 def shipped() -> dict[str, Path]:
@@ -86,8 +80,8 @@ def parse_study(
         ),
     )
     top.optional_text("description", means="for readers; checkwise ignores it")
-    data = _data(top.raw("data"), role, folder, table, file)
-    network = _network(table("network", top.raw("network", {})))
+    data = parse_data(top.raw("data"), role, folder, table, file)
+    network = parse_network(table("network", top.raw("network", {})))
     runs = table("runs", top.raw("runs", {}))
     training = table("training", top.raw("training", {}))
     records = table("records", top.raw("records", {}))
@@ -142,7 +136,7 @@ def _seeds(table: TomlTable, hparams: Any, file: str) -> dict[str, Any]:
         "hparams_seeds": seeds,
         "trial_seeds": trials,
         "draws": draws or None,
-        "hparams": _hparams(hparams, 0 if draws else len(seeds), file),
+        "hparams": parse_hparams(hparams, 0 if draws else len(seeds), file),
     }
 
 
@@ -234,256 +228,6 @@ def _records(table: TomlTable) -> dict[str, Any]:
             means="also evaluate the training part of the source domains",
         ),
     }
-
-
-def _data(
-    content: Any, role: Role, folder: Path, table: Callable[[str, Any], TomlTable], file: str
-) -> tuple[DataSpec, ...]:
-    tables = content if isinstance(content, list) else [content]
-    if content is None or not tables:
-        raise InputError(
-            f"Expected a table [data] with `dataset` and `held_out`, but got none in {file}: "
-            "add it."
-        )
-    specs = [spec for values in tables for spec in _data_set(table("data", values), role, folder)]
-    names = [spec.name for spec in specs]
-    if len(set(names)) != len(names):
-        raise InputError(
-            f"Expected data sets with different names, but got {', '.join(names)} in {file}: "
-            "give each [[data]] a `name`."
-        )
-    return tuple(specs)
-
-
-def _data_set(table: TomlTable, role: Role, folder: Path) -> list[DataSpec]:
-    from checkwise.data import dataset_names
-
-    dataset = table.text(
-        "dataset",
-        among=dataset_names(),
-        means="which data; `ImageFolder` (domain/class/file) and `Features` (.npz) open your own",
-    )
-    root = table.optional_text(
-        "root", means="where the data are, from the file's folder; `--data NAME=PATH` overrides it"
-    )
-    place = None if root is None else folder / Path(root).expanduser()
-    name = table.name(
-        "name",
-        _own_name(place) if dataset in OWN else dataset,
-        shown="`dataset`; for your own data the name of `root`; required if that is missing",
-        means="the name in runs and results",
-    )
-    spec = DataSpec(
-        dataset=dataset,
-        name=name,
-        role=cast(
-            Role,
-            table.text(
-                "role", role, among=ROLES, shown="the study's", means="role of this data set"
-            ),
-        ),
-        held_out=_held_out(table),
-        size=table.whole(
-            "size", 0, shown="224", means="width and height of decoded images in pixels"
-        )
-        or None,
-        deduplicate=table.flag(
-            "deduplicate", False, means="leave out duplicate images, within and across domains"
-        ),
-        root=None if place is None else str(place),
-        **_columns(table, dataset),
-    )
-    subsets = table.whole(
-        "class_subsets",
-        0,
-        least=1,
-        shown="none",
-        means="deals the classes into so many disjoint subsets (every n-th class), each a data set "
-        "of its own: NAME-1, NAME-2 …",
-    )
-    table.finish()
-    if subsets and spec.classes:
-        raise table.refuse("class_subsets", "left out beside `classes`", subsets, "remove one")
-    return _class_subsets(spec, subsets) if subsets else [spec]
-
-
-def _columns(table: TomlTable, dataset: str) -> dict[str, Any]:
-    """Which columns of a feature file say what, and which of its classes stay."""
-    columns: dict[str, Any] = {
-        "domain_by": table.optional_text(
-            "domain_by",
-            shown="`domain`",
-            means="the column of a feature file that says which domain an example is of",
-        ),
-        "groups": table.optional_text(
-            "groups",
-            means="the column of a feature file that says which examples belong together: a site, "
-            "a patient, a device",
-        ),
-        "places": table.whole(
-            "places",
-            0,
-            least=1,
-            shown="none",
-            means="deals the `groups` of every domain into so many places, to be held out instead "
-            "of whole domains; the other groups of the domain are trained on",
-        )
-        or None,
-    }
-    for key, value in columns.items():
-        if value is not None and dataset != "Features":
-            raise table.refuse(key, "left out, for it is about feature files", value, "remove it")
-    if columns["places"] is not None and columns["groups"] is None:
-        wanted = "left out without `groups`"
-        raise table.refuse("places", wanted, columns["places"], "name the column of the groups")
-    wanted = "a list of different class names"
-    classes = table.described("classes", wanted, shown="all", means="the only classes that stay")
-    if classes is not None:
-        named = isinstance(classes, list) and all(isinstance(name, str) for name in classes)
-        if not named or not classes or len(set(classes)) != len(classes):
-            raise table.refuse("classes", wanted, classes)
-        columns["classes"] = tuple(classes)
-    return columns
-
-
-def _class_subsets(spec: DataSpec, count: int) -> list[DataSpec]:
-    width = len(str(count))
-    return [
-        replace(
-            spec,
-            name=f"{spec.name}-{number:0{width}d}",
-            class_subset=(number, count),
-            part_of=spec.name,
-        )
-        for number in range(1, count + 1)
-    ]
-
-
-def _own_name(place: Path | None) -> str | None:
-    """The name of the folder or file: two data sets of one's own are not both `ImageFolder`."""
-    if place is None:
-        return None
-    return (place.resolve().stem if place.suffix == ".npz" else place.resolve().name) or None
-
-
-def _held_out(table: TomlTable) -> tuple[tuple[str, ...], ...] | None:
-    wanted = 'a list of different domain names, of lists of them, or "each"'
-    value = table.described(
-        "held_out",
-        wanted,
-        means='one run per entry, which does not train on it; "each" means every domain in turn',
-    )
-    if value == "each":
-        return None
-    entries = value if isinstance(value, list) else []
-    sets = [[entry] if isinstance(entry, str) else entry for entry in entries]
-    fits = all(
-        isinstance(names, list)
-        and names
-        and all(isinstance(name, str) and is_plain(name) for name in names)
-        for names in sets
-    )
-    if not fits or not sets or len({tuple(names) for names in sets}) != len(sets):
-        raise table.refuse("held_out", wanted, value)
-    return tuple(tuple(names) for names in sets)
-
-
-def _network(table: TomlTable) -> NetworkConfig:
-    kind = cast(
-        NetworkKind,
-        table.text(
-            "kind",
-            among=NETWORK_KINDS,
-            means="a small CNN for digits, a head on features, or a pretrained image network",
-        ),
-    )
-    network = NetworkConfig(kind)
-    if kind in ("mlp", "backbone"):
-        hidden = table.whole(
-            "hidden",
-            network.hidden,
-            least=1,
-            means="hidden units of the head, for `mlp` and `backbone`",
-        )
-        network = replace(network, hidden=hidden)
-    if kind == "backbone":
-        network = replace(
-            network,
-            backbone=table.text(
-                "backbone",
-                network.backbone,
-                means="`lite0`, `resnet50`, or `timm:<model>` for any model of timm",
-            ),
-            tune=cast(
-                Tune,
-                table.text(
-                    "tune", network.tune, among=TUNES, means="the part of the backbone that learns"
-                ),
-            ),
-            freeze_bn=table.flag(
-                "freeze_bn", False, means="BatchNorm keeps its pretrained statistics"
-            ),
-            bn_momentum=table.optional_number(
-                "bn_momentum",
-                above=0,
-                below=1,
-                shown="that of the pretrained network",
-                means="weight of a new minibatch in the statistics of live BatchNorm",
-            ),
-            channels_last=table.flag(
-                "channels_last",
-                False,
-                means="convolutions with the channels last in memory: faster, other last bits",
-            ),
-        )
-        if network.freeze_bn and network.bn_momentum:
-            wanted = "absent beside `freeze_bn`, which fixes the statistics"
-            raise table.refuse("bn_momentum", wanted, network.bn_momentum, "remove one of the two")
-    table.finish()
-    return network
-
-
-def _hparams(values: Any, seeds: int, file: str) -> dict[str, Fixed]:
-    from checkwise.train.hparams import known_names
-    from checkwise.train.hparams import table as hparam_rows
-
-    table = TomlTable(values, "hparams", file)
-    rows = {row.name: row for row in hparam_rows()}
-    hparams: dict[str, Fixed] = {}
-    for name in known_names():
-        value = table.raw(name)
-        if value is None:
-            continue
-        if isinstance(value, list) and len(value) != seeds:
-            listed = f", one for each of the {seeds} hyperparameter seeds" if seeds else ""
-            wanted = f"one number{listed}, or a range {{low = …, high = …}}"
-            raise table.refuse(name, wanted, value)
-        try:
-            hparams[name] = _fixed(rows[name], value)
-        except InputError as error:
-            raise InputError(f"{error} ([hparams] of {file})") from None
-    table.finish()
-    return hparams
-
-
-def _fixed(row: Hyperparameter, value: Any) -> Fixed:
-    if isinstance(value, list):
-        return tuple(row.checked(entry) for entry in value)
-    if not isinstance(value, Mapping):
-        return row.checked(value)
-    ends = {name: value.get(name) for name in ("low", "high")}
-    if set(value) != set(ends) or not all(type(end) in (int, float) for end in ends.values()):
-        raise InputError(
-            f"Expected a range of `{row.name}` as {{low = …, high = …}}, but got "
-            f"{dict(value)!r:.80}: name both ends."
-        )
-    low, high = row.checked(ends["low"]), row.checked(ends["high"])
-    if not 0 < low < high:
-        raise InputError(
-            f"Expected 0 < low < high in the range of `{row.name}`, but got {low:g} and {high:g}: "
-            "correct them."
-        )
-    return LogUniform(low, high)
 
 
 def _check_together(study: Study, file: str) -> None:
