@@ -27,6 +27,7 @@ PAGE = question_tables.STUDY / "results.md"
 NLL, ACCURACY = question_tables.NLL, question_tables.ACCURACY
 SOFT = question_tables.SOFT
 SITES = "taicam-sites"
+TUNED = ("pacs-finetuned", "pacs-full")
 TIMES = DATA / "times.json"
 
 
@@ -35,6 +36,7 @@ def parts() -> dict[str, str]:
     return {
         "found": points(found()),
         "development": points(on_development()),
+        "tuned": points(on_tuned()),
         "registered": registered_table.table(SITES),
         "estimates": registered_table.table("taicam-frozen"),
         "runs": runs(),
@@ -140,6 +142,28 @@ def on_development() -> list[Claim]:
             (_all_below(mean), all(e.mean > 0 for e in points.values())),
         ),
     ]
+
+
+def on_tuned() -> list[Claim]:
+    """What networks say whose convolutions learned too."""
+    claims = []
+    for described, kept in there(TUNED):
+        choice, soft = effect(kept, "ac-nc"), effect(kept, f"source-acc{SOFT}")
+        left = effect(kept, f"ac-nc{SOFT}", f"source-acc{SOFT}")
+        mean, gained = (
+            effect(kept, "deploy-mean-probs", f"source-acc{SOFT}", metric)
+            for metric in (NLL, ACCURACY)
+        )
+        claims.append(
+            Claim(
+                f"**{described.data}** ({described.network}; {choice.runs} runs, "
+                f"{len(choice.names)} domains). `ac-nc` − `source-acc`: NLL {choice.plain}, with "
+                f"T ≥ 1 on both {left.plain}. T ≥ 1 alone: {soft.plain}. Mean probabilities within "
+                f"1 point, with T ≥ 1 on both: NLL {mean.plain}, accuracy {gained.plain} points.",
+                (),
+            )
+        )
+    return claims
 
 
 def _detectable(each: dict[str, Any]) -> str:

@@ -44,10 +44,11 @@ def facts(pool: Pool) -> KendallFacts:
     tau = all_checkpoints(pool)
     cells = []
     for group in pool.groups(["dataset", "algorithm"]):
+        dataset, algorithm = group.labels
         for metric in METRICS:
             found = mean_interval(tau[metric][group.keep], marked(pool.keys, group.keep))
             if found.n:
-                cells.append(Agreement(*group.labels, metric, found))
+                cells.append(Agreement(dataset, algorithm, metric, found))
     means = {m: float(np.nanmean(v)) for m, v in tau.items() if np.isfinite(v).any()}
     return KendallFacts(tuple(cells), means, pool.everything().role)
 

@@ -353,8 +353,8 @@ def _check_sets(
 def _nothing(absent: Sequence[str], log: Log, named: Sequence[_Named], where: str) -> InputError:
     """What to say where a wanted metric, or every metric, is missing."""
     wanted = listed(absent) if absent else "a validation accuracy or loss"
-    columns = shortened([one.column for one in named]) if named else "no columns of metrics"
-    has = f"{where} ({log.trainer.name}) has {columns}"
+    found = shortened([one.column for one in named]) if named else "no columns of metrics"
+    has = f"{where} ({log.trainer.name}) has {found}"
     metrics = absent or ("accuracy", "nll")
     if absent and absent[0] in log.header:
         return InputError(
