@@ -20,7 +20,7 @@ from logit_tables import fingerprint
 from outcomes import FOLDER, HARD, METRICS, file_of, record_of
 from recipes import JOURNALS_ONLY, of_cohort
 
-from checkwise.calibrators import fit
+from checkwise.calibrators.ts import TS_LIMIT
 from checkwise.errors import MissingMetricError
 from checkwise.figures import confident_errors, shared_errors
 from checkwise.records import RunKey, Trajectory
@@ -129,7 +129,7 @@ def _best_temperature(folder: Path, cohort: Cohort, key: RunKey) -> float | None
     targets = Targets(open_cohort(folder).runs[key], key.held_out)
     step = select(cohort.usable[key], REFERENCE).step
     logits = {k: v for name in key.held_out for k, v in targets.logits(name, step).items()}
-    fitted = fit(logits, "ts", force=True)
+    fitted = TS_LIMIT.fit(logits, force=True)
     return None if fitted.temperature is None else _kept(fitted.temperature)
 
 

@@ -12,6 +12,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
 from checkwise.calibrators.temperature import fit_temperature, scaled
+from checkwise.calibrators.ts import TS, TS_LIMIT
 from checkwise.errors import InputError
 from checkwise.metrics import evaluate
 
@@ -145,3 +146,14 @@ def test_what_cannot_be_fitted_is_refused(given_: Any, message: str) -> None:
 def test_weights_have_to_be_weights(weights: Any) -> None:
     with pytest.raises(InputError, match="Expected 2 weights of 0 or more"):
         fit_temperature([[1.0, 2.0], [0.0, 1.0]], [0, 1], weights=weights)
+
+
+@pytest.mark.parametrize(("labels", "limit"), [([1, 1, 1], np.log(2)), ([0, 0, 0], 0.0)])
+def test_at_best_a_temperature_reaches_its_limit_where_no_finite_one_is_best(
+    labels: list[int], limit: float
+) -> None:
+    logits = {"here": (np.array([[2.0, 0.0], [1.0, 0.0], [3.0, 0.0]]), np.array(labels))}
+    fitted = TS_LIMIT.fit(logits, force=True)
+    assert fitted.after == pytest.approx(limit, abs=1e-12)
+    assert fitted.metrics(logits, bins=15, bandwidth=0.1)["here"]["accuracy"] == (limit == 0.0)
+    assert TS.fit(logits, force=True).temperature == 1.0

@@ -26,7 +26,7 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 State: TypeAlias = Literal["fitted", "separable", "uniform", "flat"]
 
-_LARGEST = 2.0**60
+LARGEST = 2.0**60  # in place of an infinite temperature, or of 1/T
 _ROUNDS = 200
 
 REASONS: dict[str, str] = {
@@ -148,7 +148,7 @@ def _newton(loss: _Loss) -> tuple[float | None, int]:
     low, high, rounds = 0.0, 1.0, 1
     while loss.slope(high)[0] < 0:
         low, high, rounds = high, 2 * high, rounds + 1
-        if high > _LARGEST:
+        if high > LARGEST:
             return None, rounds
     beta = high if low else 0.5
     for _ in range(_ROUNDS):

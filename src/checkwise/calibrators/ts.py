@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from checkwise.calibrators.calibrator import Calibrator, Optimum, Params
 from checkwise.calibrators.examples import FloatArray, Logits, together
-from checkwise.calibrators.temperature import REASONS, fit_temperature, scaled
+from checkwise.calibrators.temperature import LARGEST, REASONS, fit_temperature, scaled
 
 
 def best(logits: Logits) -> Optimum:
     """T that minimises the NLL of softmax(z / T)."""
     fit = fit_temperature(*together(logits))
     return Optimum({"temperature": fit.value}, missing=REASONS.get(fit.state, ""))
+
+
+def at_best(logits: Logits) -> Optimum:
+    """The same, where no finite T is best at the edge: no T at all has a lower NLL."""
+    fit = fit_temperature(*together(logits))
+    edges = {"uniform": LARGEST, "separable": 1 / LARGEST}
+    value = edges.get(fit.state, fit.value)
+    return Optimum({"temperature": value}, edge=REASONS.get(fit.state, ""))
 
 
 def divide(logits: FloatArray, params: Params) -> FloatArray:
@@ -25,3 +35,5 @@ TS = Calibrator(
     best,
     divide,
 )
+# What a temperature could do at best, fitted on the very examples that it is judged on.
+TS_LIMIT = replace(TS, best=at_best)

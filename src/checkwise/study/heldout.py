@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from checkwise.calibrators.calibrator import Fitted
 from checkwise.calibrators.examples import Groups, Logits
-from checkwise.calibrators.ts import TS
+from checkwise.calibrators.ts import TS_LIMIT
 from checkwise.errors import InputError
 from checkwise.metrics import METRICS
 from checkwise.metrics.examples import PerExample, per_example
@@ -93,7 +93,7 @@ class Targets:
     def _scaled(self, domain: str, step: int, calibration: Fitted | None) -> dict[str, float]:
         logits = self.logits(domain, step)
         config = read_run(self._folder).config
-        fitted = TS.fit(logits, force=True) if calibration is None else calibration
+        fitted = TS_LIMIT.fit(logits, force=True) if calibration is None else calibration
         scaled = fitted.metrics(logits, bins=config["bins"], bandwidth=config["bandwidth"])[domain]
         return {name: float(scaled[name]) for name in METRICS if name in scaled}
 

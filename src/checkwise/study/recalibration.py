@@ -26,7 +26,7 @@ from checkwise.calibrators.examples import (
 )
 from checkwise.calibrators.refined import REFINED_METRICS
 from checkwise.calibrators.registry import DEFAULT, get_calibrator
-from checkwise.calibrators.ts import TS
+from checkwise.calibrators.ts import TS_LIMIT
 from checkwise.errors import InputError
 from checkwise.records.refined import with_refined
 from checkwise.selection import Selection, select
@@ -108,7 +108,7 @@ def calibrate_selection(
         held = {domain: pair}
         places[domain] = (_plain(held, settings), _after(fitted, held, settings))
         if oracle:
-            limit = TS.fit(held, force=True)
+            limit = TS_LIMIT.fit(held, force=True)
             assert limit.temperature is not None
             best[domain] = (limit.temperature, _after(limit, held, settings))
     z, y = together(source)
