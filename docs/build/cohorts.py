@@ -17,15 +17,18 @@ class Described:
         data: what tables call it.
         role: whether its held-out results were unseen when the recipes were fixed.
         network: what was trained.
+        dataset: the one that is meant, where a cohort has several.
     """
 
     name: str
     data: str
     role: str
     network: str
+    dataset: str = ""
 
 
 HEAD = "head on features of EfficientNet-Lite0"
+SMALL = "small network from pixels"
 COHORTS = (
     Described("taicam-sites", "camera traps, 24 places", "evaluation", HEAD),
     Described("taicam-frozen", "camera traps, 4 regions", "evaluation", HEAD),
@@ -34,7 +37,8 @@ COHORTS = (
     Described("pacs-resnet50", "PACS, ResNet-50", "development", "head on features of ResNet-50"),
     Described("pacs-finetuned", "PACS, fine-tuned", "development", "last two stages of Lite0"),
     Described("pacs-full", "PACS, all layers", "development", "all of Lite0, 112 px, augmented"),
-    Described("digits", "digits", "development", "small network from pixels"),
+    Described("digits", "rotated digits", "development", SMALL, "RotatedMNIST"),
+    Described("digits", "coloured digits", "development", SMALL, "ColoredMNIST"),
     Described("officehome-small", "OfficeHome, 5 classes", "development", HEAD),
 )
 
@@ -43,4 +47,5 @@ def there(only: Sequence[str] = ()) -> Iterator[tuple[Described, Outcomes]]:
     """The cohorts whose outcomes are kept, with them."""
     for each in COHORTS:
         if (FOLDER / f"{each.name}.json.xz").exists() and (not only or each.name in only):
-            yield each, read(each.name)
+            kept = read(each.name)
+            yield each, kept.of_dataset(each.dataset) if each.dataset else kept

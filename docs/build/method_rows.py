@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 from beside import grid
-from cohorts import COHORTS
+from cohorts import there
 from effects import effect
-from outcomes import METRICS, Outcomes, file_of, read
-from paper_claims import FIRST, shown_as
+from outcomes import METRICS, Outcomes
+from paper_claims import first, shown_as
 from recipes import LODO, OTHER_METHODS, WHOLE_RUNS
 
 from checkwise.tables.other_methods import HUGE_NLL
@@ -58,12 +58,11 @@ def table(names: tuple[str, ...]) -> str:
 
 def _cohorts(names: tuple[str, ...]) -> Iterator[tuple[str, Outcomes]]:
     """Cohorts that have at least one of the methods; five algorithms before ERM alone."""
-    for described in COHORTS:
-        for name in dict.fromkeys((FIRST.get(described.name, described.name), described.name)):
-            if file_of(name).exists() and any(_measured(read(name), each) for each in names):
+    for described, kept in there():
+        for one in first(described, kept):
+            if any(_measured(one, each) for each in names):
                 five = f"{shown_as(described.data)}, five algorithms"
-                title = described.data if name == described.name else five
-                yield title, read(name)
+                yield described.data if one is kept else five, one
 
 
 def _measured(kept: Outcomes, name: str) -> bool:

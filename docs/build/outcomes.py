@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import lzma
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,16 @@ class Outcomes:
         keys = tuple(key for key, kept in zip(self.keys, have.tolist(), strict=True) if kept)
         first, second = (side[have] for side in sides)
         return Differences(recipe, reference, keys, tuple(metrics), first, second)
+
+    def of_dataset(self, dataset: str) -> Outcomes:
+        """The runs on one data set alone."""
+        keep = np.array([key.dataset == dataset for key in self.keys])
+        values = {
+            recipe: {name: column[keep] for name, column in columns.items()}
+            for recipe, columns in self.values.items()
+        }
+        keys = tuple(key for key in self.keys if key.dataset == dataset)
+        return replace(self, keys=keys, values=values)
 
     def temperature(self, recipe: str) -> np.ndarray:
         """The fitted temperature of every run; nan where nothing was fitted."""

@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 from beside import Paper, grid
-from cohorts import there
+from cohorts import Described, there
 from effects import FEW, Effect, of_values
 from outcomes import Outcomes, file_of, read
 
@@ -244,6 +244,12 @@ CASES = {
 FIRST = {"officehome-erm": "officehome-frozen", "pacs-erm": "pacs-frozen"}
 
 
+def first(described: Described, kept: Outcomes) -> list[Outcomes]:
+    """The outcomes of a cohort, those of five algorithms first where they are kept."""
+    five = FIRST.get(described.name, "")
+    return [read(five), kept] if five and file_of(five).exists() else [kept]
+
+
 def shown_as(data: str) -> str:
     """The data of a cohort whose journals of five algorithms come first."""
     return data.removesuffix(", ERM")
@@ -305,10 +311,8 @@ def printed(claim: PaperClaim) -> str:
 
 def on_cohorts(claim: PaperClaim) -> Iterator[Cell]:
     """A claim on every cohort, in the order of the tables."""
-    for described, _ in there():
-        names = (FIRST.get(described.name, described.name), described.name)
-        kept = (read(name) for name in dict.fromkeys(names) if file_of(name).exists())
-        found = next((of for one in kept if (of := _effect(claim, one)) is not None), None)
+    for described, kept in there():
+        found = next(filter(None, (_effect(claim, one) for one in first(described, kept))), None)
         enough = found is not None and len(found.names) >= FEW
         verdict = judged(claim, found) if enough and found is not None else "cannot be tested"
         yield Cell(shown_as(described.data), described.role, verdict, found)

@@ -48,7 +48,7 @@ def draw() -> None:
             axes.plot(found.mean, height, marker, color=colour, ms=5.5, mec="black", label=label)
     axes.axvline(0, color=style.GREY, lw=0.8, zorder=0)
     axes.set_yticks(range(len(RECIPES)), list(RECIPES))
-    axes.invert_yaxis()
+    axes.set_ylim(len(RECIPES) - 0.4, -0.6)
     axes.set_xlim(LOW - 0.03, HIGH + 0.03)
     axes.legend(fontsize=6, loc="upper left", frameon=False)
     figure.savefig(FILE, dpi=150)

@@ -46,12 +46,16 @@ def parts() -> dict[str, str]:
 def runs() -> str:
     """What was trained, on what machine."""
     rows = []
+    titles: dict[str, list[str]] = {}
     for described, _ in there():
+        titles.setdefault(described.name, []).append(described.data)
+    for described in {each.name: each for each, _ in there()}.values():
         facts = record_of(described.name)["trained"]
         counts = [facts[name] for name in ("runs", "records", "diverged_records", "runs_lost")]
         rows.append(
             (
-                *(described.data, f"`{described.name}`", described.role, described.network),
+                *(" and ".join(titles[described.name]), f"`{described.name}`"),
+                *(described.role, described.network),
                 *(f"{count:,}" for count in counts),
                 f"{facts['median_seconds']} s",
             )
