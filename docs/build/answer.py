@@ -25,14 +25,15 @@ QUESTION = (
 TO_DO = (
     "**What to do.** See [what all studies together say](results.md). From these runs alone: if "
     "validation has many errors, as here, fit a temperature that never sharpens (T ≥ 1); the "
-    "choice of checkpoint then changes little. That fails where validation is "
-    "[saturated](harms.md). If you deploy raw probabilities after long training, choose inside the "
-    "tolerance. The earliest feasible checkpoint is as good a choice here as `ac-nc`."
+    "choice of checkpoint then changes little. That may fail where validation is saturated; an "
+    "independent analysis says so, and in [our runs](harms.md) it was not found. If you deploy raw "
+    "probabilities after long training, choose inside the tolerance. The earliest feasible "
+    "checkpoint is as good a choice here as `ac-nc`."
 )
 NOT_KNOWN = (
-    "**Not known.** Whether NLL falls with other hyperparameters, splits or domains; whether "
-    "any of this holds for fine-tuned networks or other backbones. These are small heads on the "
-    "frozen features of one network."
+    "**Not known** from these runs: whether NLL falls with other hyperparameters, splits or "
+    "domains, with fine-tuned networks or other backbones. These are small heads on the frozen "
+    "features of one network; [the later cohorts](results.md#development-data) have others."
 )
 
 

@@ -82,6 +82,7 @@ def _trained(folder: Path, cohort: Cohort) -> dict[str, Any]:
         "diverged_records": cohort.n_diverged,
         "runs_lost": len(cohort.wrecked),
         "median_seconds": round(float(np.median([last - first for first, last in ends]))),
+        "wall_minutes": round((max(map(max, ends)) - min(map(min, ends))) / 60),
     }
 
 

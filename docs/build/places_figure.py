@@ -13,6 +13,7 @@ FILE = Path(__file__).parents[1] / "study" / "images" / "places.png"
 RECIPES = {
     "ac-nc": ("ac-nc", "source-acc"),
     "ac-early": ("ac-early", "source-acc"),
+    "pure-nll": ("pure-nll", "source-acc"),
     "source-acc, T ≥ 1": ("source-acc+ts-soften", "source-acc"),
     "mean of probabilities": ("mean-probs", "source-acc"),
     "mean of probabilities, T ≥ 1": ("deploy-mean-probs", "source-acc"),
@@ -28,7 +29,7 @@ def draw() -> None:
     axes = style.plain(
         figure.subplots(),
         xlabel="change of target NLL against source-acc: one dot per held-out domain, "
-        "its runs averaged",
+        f"its runs averaged\n(changes below {LOW} or above {HIGH} are drawn at the edge)",
     )
     step = 0.8 / len(cohorts)
     for row, (recipe, reference) in enumerate(RECIPES.values()):

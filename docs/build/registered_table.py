@@ -79,6 +79,44 @@ def _row(each: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
+def times() -> str:
+    """When each set was registered and opened, with its digest and the code."""
+    rows = []
+    for cohort in ("taicam-sites", "taicam-frozen"):
+        one = read(cohort)
+        assert one is not None
+        when = one["registered"]
+        rows.append(
+            (
+                f"`{cohort}`",
+                _utc(when["at"]),
+                f"{one['registered_runs']} of {one['planned']}",
+                _utc(when["opened"]),
+                f"`{one['digest']}`",
+            )
+        )
+    header = ("cohort", "registered", "runs finished then", "opened", "digest")
+    commit = json.loads((DATA / "registered-taicam-sites.json").read_text())["code"]["commit"]
+    places = named_places("taicam-sites")
+    return (
+        f"{grid(header, rows, 5)}\n\nCode: commit `{commit}`. The record of `taicam-sites` lists "
+        f"the sites of {sum(map(bool, places.values()))} of its {len(places)} places. No run of "
+        "the others was finished then; their sites follow from the code and the data file."
+    )
+
+
+def named_places(cohort: str) -> dict[str, Any]:
+    """The sites of every place as they were registered; None where they were not."""
+    one = read(cohort)
+    assert one is not None
+    return dict(one["places"])
+
+
+def _utc(text: str) -> str:
+    day, _, time = text.partition("T")
+    return f"{day} {time.removesuffix('+00:00')} UTC"
+
+
 def change(each: dict[str, Any]) -> str:
     """The mean change with its interval."""
     mean = number(each["mean"], _decimals(each), signed=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tarfile
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ STUDY = ROOT / "docs" / "study"
 PAGES = {
     **builder("question_tables").PAGES,
     "results": builder("results").parts,
+    "sites-protocol": builder("results").protocol,
     "claims": builder("paper_claims").parts,
     "methods": builder("method_rows").parts,
 }
@@ -140,3 +142,20 @@ def test_a_temperature_changes_no_prediction() -> None:
         best = outcomes.values["source-acc+ts-oracle"]["target_nll"]
         for suffix in ("ts", "ts-soften", "ts-max"):  # ts-mix is more than a temperature
             assert (best <= outcomes.values[f"source-acc+{suffix}"]["target_nll"] + 1e-6).all()
+
+
+def test_the_page_of_harms_says_what_the_tables_show_of_the_order_of_all_checkpoints() -> None:
+    row = re.compile(r"^\| TaiCam \| (\w+) \| [^|]+ \| [^|]+, ([+−]?[\d.]+)\] \|", re.M)
+    title = "Kendall's τ_b of source and target over all checkpoints"
+    section = (STUDY / "tables.md").read_text().partition(title)[2].partition("\n## ")[0]
+    highs = {name: float(high.replace("−", "-")) for name, high in row.findall(section)}
+    assert [name for name, high in highs.items() if high > 0] == ["IRM"]
+    assert len(highs) == 5
+
+
+def test_the_packed_inner_runs_are_as_many_as_the_page_says() -> None:
+    for name in ("pacs-frozen", "officehome-frozen", "taicam-frozen"):
+        with tarfile.open(STUDY / "data" / f"{name}-lodo.tar.xz") as archive:
+            runs = [member for member in archive.getnames() if member.endswith("/run.json")]
+        assert len(runs) == 108
+        assert "108 inner runs" in (STUDY / "results.md").read_text()
