@@ -151,7 +151,8 @@ def _lodo() -> Claim:
         "**Leaving whole domains out** (LODO) validates on unseen domains without groups, and "
         "trains one more run for every pair of domains. On the four regions `ac-lodo` − "
         f"`source-acc` is {raw.plain}, and {soft.plain} against `source-acc` with T ≥ 1 "
-        f"({raw.runs} runs, estimates). On OfficeHome and PACS no change of NLL is shown ([methods](methods.md)).",
+        f"({raw.runs} runs, estimates). On OfficeHome and PACS no change of NLL is shown "
+        "([methods](methods.md)).",
         (
             raw.excludes_zero and soft.excludes_zero and soft.mean < 0,
             *(
