@@ -50,20 +50,20 @@ Values = dict[str, dict[str, list[Any]]]
 def compute(folder: Path, roots: Mapping[str, str]) -> dict[str, Any]:
     """Every recipe on every run that has it."""
     cohort = Cohort.open(folder)
-    rows, keys, journals = of_cohort(folder.name), sorted(cohort.usable), fingerprint(folder)
-    before = _before(folder.name, journals)
+    name, keys, journals = cohort.name, sorted(cohort.usable), fingerprint(folder)
+    rows, before = of_cohort(name), _before(name, journals)
     values: Values = {}
-    for name, row in rows.items():
-        values[name] = before.get(name) or _row(cohort, row, name, keys, roots)
-        print(f"{folder.name}: {name}", flush=True)
+    for title, row in rows.items():
+        values[title] = before.get(title) or _row(cohort, row, title, keys, roots)
+        print(f"{name}: {title}", flush=True)
     if not set(RANKS) <= set(values[RULE]):
         _add_ranks(values[RULE], cohort, keys)
-    if folder.name not in JOURNALS_ONLY and CONFIDENT[0] not in values[RULE]:
+    if name not in JOURNALS_ONLY and CONFIDENT[0] not in values[RULE]:
         values[REFERENCE]["errors"] = [_errors(cohort.usable[key]) for key in keys]
         values[ORACLE]["temperature"] = [_best_temperature(folder, cohort, key) for key in keys]
         _add_predictions(values, folder, cohort, keys)
     return {
-        "cohort": folder.name,
+        "cohort": name,
         "role": cohort.role,
         "journals": journals,
         "trained": _trained(folder, cohort),
@@ -177,8 +177,9 @@ def _predicted(targets: Targets, cohort: Cohort, key: RunKey, rule: str) -> Pred
 def write(folder: Path, roots: Mapping[str, str]) -> None:
     """Keep the numbers of one cohort."""
     FOLDER.mkdir(exist_ok=True)
-    text = json.dumps(compute(folder, roots), separators=(",", ":"))
-    file_of(folder.name).write_bytes(lzma.compress(text.encode()))
+    record = compute(folder, roots)
+    text = json.dumps(record, separators=(",", ":"))
+    file_of(record["cohort"]).write_bytes(lzma.compress(text.encode()))
 
 
 def main() -> None:

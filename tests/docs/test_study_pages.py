@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import shutil
 import tarfile
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 import scipy.stats
 
 from checkwise.records import RunKey
+from checkwise.store.cohort import open_cohort, write_cohort
 from checkwise.store.unpack import unpack
 from checkwise.study import Cohort
 from checkwise.study.methods import method
@@ -159,3 +162,42 @@ def test_the_packed_inner_runs_are_as_many_as_the_page_says() -> None:
             runs = [member for member in archive.getnames() if member.endswith("/run.json")]
         assert len(runs) == 108
         assert "108 inner runs" in (STUDY / "results.md").read_text()
+
+
+def test_blocks_that_were_trained_apart_join_to_the_cohort_that_they_are_of(tmp_path: Any) -> None:
+    join, record = builder("join_blocks"), builder("outcomes").record_of("digits")
+    unpack(STUDY / "data" / "digits.tar.xz", tmp_path / "whole")
+    whole = open_cohort(tmp_path / "whole")
+    blocks = []
+    for seeds in ([1, 2], [3]):
+        blocks.append(tmp_path / f"block-{seeds[0]}")
+        keys = [key for key in whole.runs if key.hparams_seed in seeds]
+        study = {**whole.study, "hparams_seeds": seeds}
+        write_cohort(
+            blocks[-1],
+            name=whole.name,
+            roles=whole.roles,
+            study=study,
+            metrics=whole.metrics,
+            keys=keys,
+        )
+        for key in keys:
+            folder = whole.runs[key]
+            shutil.copytree(folder, blocks[-1] / folder.relative_to(whole.path))
+    join.join_journals(blocks, tmp_path / "joined")
+    fingerprint = builder("logit_tables").fingerprint(tmp_path / "joined")
+    assert fingerprint == record["journals"]
+    assert open_cohort(tmp_path / "joined").study == whole.study
+    joined = join.join_outcomes(of_seeds(record, [1, 2]), of_seeds(record, [3]), fingerprint)
+    assert joined["runs"] == record["runs"]
+    assert joined["values"] == record["values"]
+
+
+def of_seeds(record: dict[str, Any], seeds: list[int]) -> dict[str, Any]:
+    """The outcomes of some draws."""
+    keep = [run["hparams_seed"] in seeds for run in record["runs"]]
+    values = {
+        recipe: {name: list(compress(column, keep)) for name, column in columns.items()}
+        for recipe, columns in record["values"].items()
+    }
+    return {**record, "runs": list(compress(record["runs"], keep)), "values": values}
