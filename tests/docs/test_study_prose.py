@@ -1,0 +1,95 @@
+"""Numbers in sentences of the study's pages that no script writes are those of the data."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from checkwise.selection.saturation import FEW_ERRORS
+from tests.docs.test_pages import ROOT, builder
+
+DOCS = ROOT / "docs"
+WORDS = {3: "three", 4: "four", 12: "twelve"}
+DESIGN = ("pacs-frozen", "officehome-frozen", "taicam-frozen")
+SITES, SMALL = "taicam-sites", "officehome-small"
+
+
+def said(page: str) -> str:
+    return " ".join((DOCS / page).read_text().split())
+
+
+def runs(*cohorts: str) -> int:
+    return sum(len(builder("outcomes").read(name).keys) for name in cohorts)
+
+
+def places(*cohorts: str) -> int:
+    return len({(n, k.held_out) for n in cohorts for k in builder("outcomes").read(n).keys})
+
+
+def registered(family: str) -> str:
+    named = builder("registered_table").named(SITES).values()
+    return WORDS[sum(each["family"] == family for each in named)]
+
+
+def saturated() -> int:
+    return int((builder("outcomes").read(SMALL).values["source-acc"]["errors"] <= FEW_ERRORS).sum())
+
+
+def accuracy_lost() -> float:
+    """What `pure-nll` loses over the runs of the paper's design, in points."""
+    outcomes = [builder("outcomes").read(name).values for name in DESIGN]
+    lost = [v["pure-nll"]["target_accuracy"] - v["source-acc"]["target_accuracy"] for v in outcomes]
+    return -100 * float(np.concatenate(lost).mean())
+
+
+def problems() -> int:
+    return len({key.dataset for key in builder("outcomes").read(SMALL).keys})
+
+
+def test_results() -> None:
+    page = said("study/results.md")
+    assert f"the paper's tables on our {runs(*DESIGN)} runs" in page
+    assert f"{runs(*DESIGN[:2])} runs, registered" in page
+    assert f"choosing and validating, {registered('main')} tests" in page
+    assert f"the product's advice, {registered('advice')} tests" in page
+    four = f"{WORDS[places('taicam-frozen')].capitalize()} regions of the same camera traps, "
+    assert f"{four}{runs('taicam-frozen')} runs, estimates only" in page
+
+
+def test_guide() -> None:
+    page = said("guide.md")
+    assert f"on {places(SITES)} unseen places" in page
+    assert f"({FEW_ERRORS} or fewer)" in page
+    assert f"[{saturated()} such runs of ours]" in page
+
+
+def test_harms_and_validating() -> None:
+    assert f"{problems()} problems of five classes, ERM, {runs(SMALL)} runs" in said(
+        "study/harms.md"
+    )
+    assert f"cohort with {places(SITES)} places" in said("study/validating.md")
+
+
+def test_figures() -> None:
+    page = said("study/figures.md")
+    assert f"from the {runs(*DESIGN)} runs" in page
+    assert f"{accuracy_lost():.2f} points below that of `source-acc`" in page
+    assert f"over the {WORDS[places(*DESIGN)]} held-out domains" in page
+
+
+def test_the_quoted_analysis_is_quoted_as_it_was_kept() -> None:
+    kept = (DOCS / "study" / "data" / "quoted.json").read_text()
+    quoted = said("study/harms.md").partition("An independent analysis")[2]
+    for number in re.findall(r"\d[\d.]*\d", quoted.partition("OfficeHome")[0]):
+        assert number in kept, number
+
+
+@pytest.mark.parametrize("page", sorted(p.name for p in (DOCS / "study").glob("*.md")))
+def test_pages_name_no_recipe_that_does_not_exist(page: str) -> None:
+    known = {name for rows in builder("recipes").FURTHER.values() for name in rows}
+    known |= set(builder("recipes").EVERYWHERE)
+    text = (DOCS / "study" / page).read_text()
+    for name in re.findall(r"`((?:source-acc|ac-nc|pure-nll|deploy)[a-z@+-]*)`", text):
+        assert name.removesuffix("-") in known or name in known, name
