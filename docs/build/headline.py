@@ -18,15 +18,12 @@ SOFT = "+ts-soften"
 
 def unit() -> Claim:
     """What is counted."""
-    one, four = effect(SITES, "ac-nc"), effect(REGIONS, "ac-nc")
+    one = effect(SITES, "ac-nc")
     return Claim(
-        "**Unit.** The held-out place: its runs are averaged first, and intervals are 95% "
-        f"Student's t over places. **Data.** Camera traps, {len(one.names)} places of whole unseen "
-        f"sites, {one.runs} runs; heads on frozen features. [Registered](sites-protocol.md) before "
-        "anything was opened; *found* means a corrected p below 0.05, *an estimate* was not "
-        f"tested. All numbers are changes of NLL there. ({len(four.names)} regions of the same "
-        f"camera traps, {four.runs} runs, are [below](#the-registered-table).)",
-        (len(one.names) == 24, len(four.names) == 4),
+        f"**Found.** Changes of NLL on {len(one.names)} unseen places of camera traps, "
+        f"{one.runs} runs of heads on frozen features, [registered](sites-protocol.md). The place "
+        "is the unit: its runs are averaged, and 95% intervals are Student's t over places.",
+        (len(one.names) == 24,),
     )
 
 
