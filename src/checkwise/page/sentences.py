@@ -212,7 +212,9 @@ def by_unit(rows: Sequence[Contrast]) -> list[str]:
     if first.n < 2:
         return []
     lines = [_unit_line(row) for row in leading]
-    few = [f"{GROUPS[name]} ({first.units[name].groups})" for name in own_units(verdict(first).too_few)]
+    few = [
+        f"{GROUPS[name]} ({first.units[name].groups})" for name in own_units(verdict(first).too_few)
+    ]
     if few:
         lines.append(f"There are too few {listed(few)} to say whether others would give the same.")
     lines += dict.fromkeys(expected_elsewhere(row) for row in leading)
