@@ -20,11 +20,12 @@ import checkwise
 from checkwise.advice import evidence
 from checkwise.advice.evidence import Effect, Interval
 from checkwise.advice.steps import AVERAGE_SOFTENED, AVERAGED, CHOSEN, SOFTENED
+from checkwise.page.sentences import own_units
 from checkwise.selection.default_rule import REFERENCE
 from checkwise.selection.saturation import FEW_ERRORS
 from checkwise.study import Contrast
 from checkwise.study.compare import by_units, contrasts
-from checkwise.study.units import MANY_PLACES, UNITS
+from checkwise.study.units import MANY_PLACES
 from checkwise.study.verdict import verdict
 
 FILE = Path(checkwise.__file__).parent / "advice" / evidence.FILE
@@ -105,7 +106,7 @@ def _effect(recipe: str, row: Contrast, level: float, data: str, role: str) -> E
     return Effect(
         recipe, row.rule, row.reference, row.metric, data, role, row.n, float(level), row.mean,
         intervals[unit], found.direction, shown,
-        tuple(unit for unit in found.against if unit in UNITS),
+        tuple(own_units(found.against)),
     )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from checkwise.statistics.bootstrap import SEED
 from checkwise.study import Contrast
 from checkwise.study.compare import by_units, contrasts, scale
 from checkwise.study.pool import Pool
-from checkwise.study.units import UnitInterval
+from checkwise.study.units import SEED_UNITS, UnitInterval
 from checkwise.study.verdict import verdict
 from checkwise.tables import Cell
 from checkwise.tables.titles_and_decimals import shown
@@ -71,7 +71,7 @@ class Change:
 
     @property
     def found(self) -> bool:
-        """Whether blocks, draws and splits all bear it out."""
+        """Whether every unit with enough groups bears it out."""
         return verdict(self.row).direction != "unclear"
 
     @property
@@ -80,7 +80,9 @@ class Change:
         if self.unclear:
             return ""
         found = verdict(self.row)
-        return "†" if not self.found else "‡" if found.reach != "new domains" else ""
+        if any(unit in found.against for unit in ("run", *SEED_UNITS)):
+            return "†"
+        return "‡" if found.reach != "new domains" else ""
 
     @property
     def against(self) -> tuple[str, ...]:

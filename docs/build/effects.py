@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from outcomes import Outcomes, read
 
+from checkwise.page.sentences import group_names
 from checkwise.records import RunKey
+from checkwise.statistics.bootstrap import percentile_interval
 from checkwise.statistics.clusters import numbered
 from checkwise.statistics.places import PlaceMeans, over_places
 from checkwise.study.compare import higher_is_better
+from checkwise.study.units import SEED_UNITS, clusters, deciding, unit_intervals
 from checkwise.text import number
 
 FEW = 3  # places below which no interval is printed
@@ -26,16 +30,22 @@ class Effect:
         metric: what changes.
         names: the held-out domains.
         over: their means, and what they say of other places.
-        runs: how many runs there are.
+        keys, by_run: the runs, and the change of each.
         better, worse: runs that gain and that lose.
     """
 
     metric: str
     names: tuple[str, ...]
     over: PlaceMeans
-    runs: int
+    keys: tuple[RunKey, ...]
+    by_run: np.ndarray
     better: int
     worse: int
+
+    @property
+    def runs(self) -> int:
+        """How many runs there are."""
+        return len(self.keys)
 
     @property
     def values(self) -> np.ndarray:
@@ -59,6 +69,22 @@ class Effect:
         """Whether the interval lies on one side of zero."""
         low, high = self.over.interval()
         return len(self.names) >= FEW and (low > 0 or high < 0)
+
+    @cached_property
+    def units(self) -> dict[str, tuple[float, float]]:
+        """The interval over runs and that of every unit that decides, as ``compare`` has them."""
+        low, high = percentile_interval(self.by_run[:, None])
+        intervals = unit_intervals(self.by_run, _of_one_data_set(self.keys))
+        return {
+            "run": (float(low[0]), float(high[0])),
+            **{unit: (one.low, one.high) for unit, one in deciding(intervals, self.runs).items()},
+        }
+
+    def named(self, units: Sequence[str]) -> list[str]:
+        """What some units group; where every run has seeds of its own, these groups are runs."""
+        alone = [unit for unit in SEED_UNITS if clusters(self.keys, unit).count == self.runs]
+        own = dict.fromkeys("run" if unit in alone else unit for unit in units)
+        return [_WEIGHTED.get(name, name) for name in group_names(tuple(own))]
 
     def __str__(self) -> str:
         """The mean and its interval; in bold where it excludes zero."""
@@ -97,8 +123,18 @@ def of_values(metric: str, keys: Sequence[RunKey], values: np.ndarray) -> Effect
     own.
     """
     sign = 1 if higher_is_better(metric) else -1
+    keys = tuple(keys)
     places = ["+".join(key.held_out) for key in keys]
     names = tuple(dict.fromkeys(places))
     over = over_places(values, numbered(places, "domain"))
     better, worse = int((sign * values > 0).sum()), int((sign * values < 0).sum())
-    return Effect(metric, names, over, len(values), better, worse)
+    return Effect(metric, names, over, keys, values, better, worse)
+
+
+# The printed interval counts domains once; the unit of the library counts every run once.
+_WEIGHTED = {"domains": "domains by their runs"}
+
+
+def _of_one_data_set(keys: Sequence[RunKey]) -> list[RunKey]:
+    """The runs with one name of data: several class subsets of a domain are one place."""
+    return [replace(key, dataset="data") for key in keys]

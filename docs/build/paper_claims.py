@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from beside import Paper, grid
@@ -18,7 +18,7 @@ from effects import FEW, Effect, of_values
 from outcomes import Outcomes, file_of, read
 
 from checkwise.study.compare import scale
-from checkwise.text import number
+from checkwise.text import listed, number
 from page import fill
 
 PAGE = Path(__file__).parents[1] / "study" / "claims.md"
@@ -27,8 +27,8 @@ ECE, CWECE, HARD_ECE = "target_ece", "target_cwece", "target_hard_ece"
 MARGIN = 0.5  # points of accuracy that count as a small change
 
 Side = Literal["below", "above", "small"]
-Verdict = Literal["found", "not found", "contradicted", "cannot be tested"]
-VERDICTS: tuple[Verdict, ...] = ("found", "not found", "contradicted", "cannot be tested")
+Verdict = Literal["found", "places only", "not found", "contradicted", "cannot be tested"]
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class PaperClaim:
         rule, reference: recipes by their names in the outcomes; a column of one recipe alone is
             compared with ``chance``.
         metric: what changes.
-        side: where the interval has to lie for the claim: below or above 0 (or ``chance``), or
+        side: where every interval has to lie for the claim: below or above 0 (or ``chance``), or
             within half a point of it.
         printed: where paper.csv has the number.
         open: whether the paper leaves it open; the side is then the hoped one.
@@ -257,17 +257,20 @@ def shown_as(data: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Cell:
-    """One claim on one cohort."""
+    """One claim on one cohort; ``against`` says what does not bear out the interval printed."""
 
     data: str
     role: str
     verdict: Verdict
     found: Effect | None
+    against: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         if self.found is None:
             return ""
         words = f"{self.found.plain}, {self.verdict}"
+        if self.against:
+            words += f" (not over {listed(self.found.named(self.against), 'or')})"
         return f"**{words}**" if self.verdict in ("found", "contradicted") else words
 
 
@@ -284,7 +287,7 @@ def summary() -> str:
             cells = list(on_cohorts(claim))
             named = ["; ".join(c.data for c in cells if c.verdict == v) for v in VERDICTS]
             rows.append((claim.title, "left open" if claim.open else "claimed", *named))
-    return grid(("claim", "the paper", *VERDICTS), rows, 6)
+    return grid(("claim", "the paper", *VERDICTS), rows, 2 + len(VERDICTS))
 
 
 def group(name: str) -> str:
@@ -313,9 +316,12 @@ def on_cohorts(claim: PaperClaim) -> Iterator[Cell]:
     """A claim on every cohort, in the order of the tables."""
     for described, kept in there():
         found = next(filter(None, (_effect(claim, one) for one in first(described, kept))), None)
-        enough = found is not None and len(found.names) >= FEW
-        verdict = judged(claim, found) if enough and found is not None else "cannot be tested"
-        yield Cell(shown_as(described.data), described.role, verdict, found)
+        data = shown_as(described.data)
+        if found is None or len(found.names) < FEW:
+            yield Cell(data, described.role, "cannot be tested", found)
+        else:
+            verdict, against = judged(claim, found)
+            yield Cell(data, described.role, verdict, found, against)
 
 
 def _effect(claim: PaperClaim, kept: Outcomes) -> Effect | None:
@@ -333,16 +339,26 @@ def _effect(claim: PaperClaim, kept: Outcomes) -> Effect | None:
     return of_values(claim.metric, keys, values[have]) if keys else None
 
 
-def judged(claim: PaperClaim, found: Effect) -> Verdict:
-    """Where the interval over held-out domains lies."""
-    low, high = found.over.interval()
-    if claim.side == "small":
+def judged(claim: PaperClaim, found: Effect) -> tuple[Verdict, tuple[str, ...]]:
+    """What every unit says together, and the units that do not bear out what places say."""
+    over_places = _lies(claim.side, *found.over.interval())
+    if over_places == "not found":
+        return over_places, ()
+    against = [
+        unit for unit, ends in found.units.items() if _lies(claim.side, *ends) != over_places
+    ]
+    return "places only" if against else over_places, tuple(against)
+
+
+def _lies(side: Side, low: float, high: float) -> Verdict:
+    """What one interval says of a claim."""
+    if side == "small":
         if low > -MARGIN and high < MARGIN:
             return "found"
         return "contradicted" if low > MARGIN or high < -MARGIN else "not found"
-    if low <= 0 <= high:
+    if not (low > 0 or high < 0):
         return "not found"
-    return "found" if (high < 0) == (claim.side == "below") else "contradicted"
+    return "found" if (high < 0) == (side == "below") else "contradicted"
 
 
 def main() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from importlib.resources import files
 from typing import Any
 
@@ -64,3 +65,15 @@ def test_what_is_quoted_is_marked(shipped: Any) -> None:
     assert quoted
     assert {effect["role"] for effect in quoted} == {"independent"}
     assert "Quoted from an independent analysis" in shipped["saturated"]
+
+
+def test_what_is_not_shown_names_the_units_that_include_zero() -> None:
+    some = next(one for one in evidence.read().effects if one.not_borne_out and one.interval)
+    interval = evidence.Interval("block", 9, -0.2, -0.1)
+    row = replace(some, direction="unclear", mean=-0.15, interval=interval)
+    only_both = replace(row, not_borne_out=("block_domain",))
+    assert only_both.strength == (
+        "not shown: intervals over blocks of seeds × held-out domains include zero"
+    )
+    two = replace(row, not_borne_out=("draw", "domain"))
+    assert two.strength.endswith("over draws of hyperparameters or held-out domains include zero")

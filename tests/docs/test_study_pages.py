@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import shutil
 import tarfile
+from collections.abc import Callable
+from dataclasses import replace
 from itertools import compress
 from typing import Any
 
@@ -111,6 +113,21 @@ def test_holm_over_the_registered_family_by_hand() -> None:
         assert each["verdict"] == ("found" if largest < 0.05 and each["mean"] < 0 else "not found")
 
 
+# Three hparams seeds × three trial seeds at each of four places, as in most cohorts.
+CROSSED = [
+    RunKey("data", "ERM", (place,), h, t) for place in "abcd" for h in range(3) for t in range(3)
+]
+
+
+def judged(side: str, keys: list[RunKey], values: list[float]) -> tuple[str, list[str]]:
+    """The verdict on hand-made changes, and what is named as not bearing it out."""
+    claims = builder("paper_claims")
+    claim = claims.PaperClaim("", "a", "b", "target_nll", side, None)
+    found = builder("effects").of_values("target_nll", keys, np.array(values))
+    verdict, against = claims.judged(claim, found)
+    return verdict, found.named(against)
+
+
 @pytest.mark.parametrize(
     ("side", "places", "verdict"),
     [
@@ -122,14 +139,92 @@ def test_holm_over_the_registered_family_by_hand() -> None:
         ("small", [0.9, 1.0, 1.1, 1.0], "contradicted"),
     ],
 )
-def test_a_verdict_is_where_the_interval_over_places_lies(
+def test_where_seeds_change_nothing_places_decide(
     side: str, places: list[float], verdict: str
 ) -> None:
+    at = dict(zip("abcd", places, strict=True))
+    for keys in ([RunKey("data", "ERM", (name,), 0, 0) for name in "abcd"], CROSSED):
+        assert judged(side, keys, [at[key.held_out[0]] for key in keys]) == (verdict, [])
+
+
+def minus_one(added: Callable[[int, int, int], float]) -> list[float]:
+    """−1 in every run, and what its hparams seed, trial seed and place add; places all get −1."""
+    return [-1 + added(k.hparams_seed, k.trial_seed, "abcd".index(k.held_out[0])) for k in CROSSED]
+
+
+# Half widths by hand: t × √(G/(G−1) Σ (sum of residuals of a group)²) / 36 runs.
+VETOES: dict[str, list[float]] = {
+    # 4.303 × 0.346 by three splits; by block × domain 3.182 × 0.173.
+    "splits": minus_one(lambda h, t, place: 0.6 * (t - 1)),
+    # Seed 0 is one draw of 12 runs: 2.447 × 0.443 by seven draws; by block × domain 3.182 × 0.285.
+    "draws": minus_one(lambda h, t, place: 1.14 if h == 0 else -0.57),
+    # Splits cancel and the draw of seed 0 does too: 2.306 × 0.495 by nine blocks, 2.447 × 0.356.
+    "blocks": minus_one(lambda h, t, place: 2.1 * (h < 2) * (-1) ** h * (1, -1, 0)[t]),
+    # 2.306 × 0.346 by nine blocks, but 3.182 × 0.346 with the degrees of freedom of four domains.
+    "blocks × domains": minus_one(lambda h, t, place: 1.2 * (0, 1, -1)[h]),
+    # Every group's runs cancel; by single runs 1.96 × 0.54.
+    "runs": minus_one(lambda h, t, place: 4 * (-1) ** place * (1, -1, 0)[t]),
+}
+
+
+@pytest.mark.parametrize("unit", VETOES)
+def test_each_unit_can_take_back_what_places_say_and_is_named(unit: str) -> None:
+    values = VETOES[unit]
+    assert judged("below", CROSSED, values) == ("places only", [unit])
+    assert judged("above", CROSSED, values) == ("places only", [unit])
+    assert judged("below", CROSSED, [-1 + 0.1 * (value + 1) for value in values]) == ("found", [])
+
+
+def test_a_small_change_is_small_by_every_unit() -> None:
+    by_split = [0.1 * (key.trial_seed - 1) for key in CROSSED]  # 4.303 × 0.058 = 0.25
+    assert judged("small", CROSSED, by_split) == ("found", [])
+    assert judged("small", CROSSED, [0.3 + each for each in by_split]) == (
+        "places only",
+        ["splits"],
+    )
+    assert judged("small", CROSSED, [0.7 + each for each in by_split]) == (
+        "places only",
+        ["splits"],
+    )
+    assert judged("small", CROSSED, [0.8 + each for each in by_split]) == ("contradicted", [])
+
+
+def own_seeds(runs: dict[str, list[float]]) -> tuple[list[RunKey], list[float]]:
+    """Runs that share nothing but their place, with the change of each."""
+    made = [(place, value) for place, values in runs.items() for value in values]
+    return [RunKey("data", "ERM", (p,), 1, i) for i, (p, _) in enumerate(made)], [
+        v for _, v in made
+    ]
+
+
+def test_runs_with_seeds_of_their_own_are_judged_by_runs_and_places() -> None:
+    spread = own_seeds({place: [-4.0, 2.0, -1.0] for place in "abcd"})
+    assert judged("below", *spread) == ("places only", ["runs"])  # 1.96 × 0.71
+    # By run 2.2 × 0.42; by block × domain it would be 3.182 × 0.42.
+    assert judged("below", *own_seeds({place: [-2.7, 0.7, -1.0] for place in "abcd"})) == (
+        "found",
+        [],
+    )
+
+
+def test_domains_also_count_by_their_runs() -> None:
+    # Place means −1, −1, −1, −0.2 give −0.8 ± 0.64; 36 runs −0.33 ± 3.182 × 0.148.
+    runs = {place: [-1.0, -1.0] for place in "abc"} | {"d": [-0.2] * 30}
+    assert judged("below", *own_seeds(runs)) == ("places only", ["domains by their runs"])
+
+
+def test_class_subsets_of_a_domain_are_one_domain() -> None:
+    keys = [RunKey(f"classes {i % 3}", "ERM", ("abcd"[i // 3],), 1, i) for i in range(12)]
+    found = builder("effects").of_values("target_nll", keys, np.arange(12.0) ** 2)
+    assert found.units["domain"] == pytest.approx(found.over.interval())
+
+
+def test_a_cell_names_the_units_that_do_not_bear_it_out() -> None:
     claims = builder("paper_claims")
-    keys = [RunKey("data", "ERM", (name,), 0, 0) for name in "abcd"]
-    claim = claims.PaperClaim("", "a", "b", "target_nll", side, None)
-    found = builder("effects").of_values("target_nll", keys, np.array(places))
-    assert claims.judged(claim, found) == verdict
+    found = builder("effects").of_values("target_nll", CROSSED, np.array(VETOES["splits"]))
+    cell = claims.Cell("data", "evaluation", "places only", found, ("draw", "trial"))
+    assert str(cell) == "−1.000 [−1.000, −1.000], places only (not over draws or splits)"
+    assert str(replace(cell, verdict="found", against=())).startswith("**−1.000")
 
 
 def test_a_temperature_changes_no_prediction() -> None:

@@ -296,7 +296,22 @@ def designs(number: int = 120) -> list[tuple[list[RunKey], list[float]]]:
             share = random.choice([0.0, 0.05, 0.5])
             values += share * np.array([shared[getattr(key, unit)] for key in keys])
         made.append((sorted(keys), values.tolist()))
-    return [*made, (made[-1][0], [0.25] * len(made[-1][0]))]
+    constant = (made[-1][0], [0.25] * len(made[-1][0]))
+    return [*made, constant, seeds_of_their_own()]
+
+
+def seeds_of_their_own() -> tuple[list[RunKey], list[float]]:
+    """Found by runs and by domains; blocks × domains would be their spread with few degrees."""
+    keys = [RunKey("PACS", "ERM", (f"domain {i % 5}",), 1, i) for i in range(20)]
+    values = {key: 0.35 + 0.63 * (-1) ** (i // 5) + 0.01 * (i % 5) for i, key in enumerate(keys)}
+    return sorted(keys), [values[key] for key in sorted(keys)]
+
+
+def test_runs_with_seeds_of_their_own_are_judged_by_runs_and_domains() -> None:
+    row = compared(*seeds_of_their_own())
+    assert row.units["block_domain"].includes_zero
+    assert (verdict(row).direction, verdict(row).against) == ("worse", ())
+    assert "blocks × domains" not in sentences.by_unit([row])[0]
 
 
 def test_intervals_by_unit_and_what_they_allow_are_the_librarys(tmp_path: Path) -> None:

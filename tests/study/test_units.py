@@ -16,7 +16,7 @@ from checkwise.statistics.clusters import cluster_means, numbered, two_way_means
 from checkwise.study import contrast_rows
 from checkwise.study.compare import Contrast, Differences, by_units, contrasts
 from checkwise.study.units import UnitInterval, unit_intervals
-from checkwise.study.verdict import verdict
+from checkwise.study.verdict import Verdict, verdict
 
 KEYS = tuple(
     sorted(
@@ -143,16 +143,18 @@ ALL = dict.fromkeys(("block", "draw", "trial", "domain", "block_domain"), CLEAR)
         (ALL | {"block": ZERO}, "unclear", "new domains", ("block",)),
         (ALL | {"draw": ZERO}, "unclear", "new domains", ("draw",)),
         (ALL | {"trial": ZERO}, "unclear", "new domains", ("trial",)),
-        (ALL | {"domain": FOUR_ZERO}, "better", "these domains", ("domain",)),
-        (ALL | {"domain": ZERO}, "unclear", "these domains", ("domain",)),  # nine places decide
-        (ALL | {"block_domain": ZERO}, "better", "these domains", ("block_domain",)),
+        # More than two domains decide, be they three, four or nine.
+        (ALL | {"domain": replace(ZERO, groups=3)}, "unclear", "these domains", ("domain",)),
+        (ALL | {"domain": FOUR_ZERO}, "unclear", "these domains", ("domain",)),
+        (ALL | {"domain": ZERO}, "unclear", "these domains", ("domain",)),
+        (ALL | {"block_domain": ZERO}, "unclear", "these domains", ("block_domain",)),
         (ALL | {"domain": FEW, "block_domain": FEW}, "better", "these domains", ()),
         (ALL | {"trial": FEW}, "better", "new domains", ()),
         (ALL | dict.fromkeys(("block", "draw", "trial"), FEW), "better", "these runs", ()),
         ({}, "better", "these runs", ()),
     ],
 )
-def test_a_difference_is_found_only_where_blocks_draws_and_splits_exclude_zero(
+def test_a_difference_is_found_only_where_every_unit_excludes_zero(
     units: dict[str, UnitInterval], direction: str, scope: str, against: tuple[str, ...]
 ) -> None:
     found = verdict(replace(GAIN, units=units))
@@ -164,7 +166,28 @@ def test_an_interval_that_touches_zero_does_not_exclude_it() -> None:
     touching = replace(CLEAR, high=0.0)
     assert verdict(replace(GAIN, units=ALL | {"draw": touching})).direction == "unclear"
     assert verdict(replace(GAIN, high=0.0, units=ALL)).against == ("run",)
-    assert verdict(replace(GAIN, mean=0.075, low=0.05, high=0.1, units=ALL)).direction == "worse"
+    above = dict.fromkeys(ALL, UnitInterval(9, 0.01, 0.14, 0.03))
+    assert verdict(replace(GAIN, mean=0.075, low=0.05, high=0.1, units=above)).direction == "worse"
+
+
+def test_a_unit_on_the_other_side_of_zero_does_not_bear_out() -> None:
+    """Where places differ in size, the mean over places and that over runs can differ in sign."""
+    worse = replace(GAIN, mean=0.075, low=0.05, high=0.1, over="places", over_runs=(-0.1, -0.05))
+    assert verdict(replace(worse, units=ALL)) == Verdict(
+        "unclear", "these domains", ("run", *ALL), ()
+    )
+
+
+def test_the_interval_over_places_has_to_exclude_zero_where_it_is_shown() -> None:
+    shown = replace(GAIN, high=0.01, over="places", over_runs=(-0.1, -0.05), units=ALL)
+    assert verdict(shown).against == ("domain",)
+    assert verdict(replace(shown, high=-0.01)).direction == "better"
+
+
+def test_blocks_by_domains_are_no_unit_where_every_run_has_its_own_seeds() -> None:
+    units = ALL | {"block_domain": ZERO}
+    assert verdict(replace(GAIN, n=9, units=units)).direction == "better"
+    assert verdict(replace(GAIN, n=10, units=units)).against == ("block_domain",)
 
 
 def of_places(places: int, values: np.ndarray) -> Differences:

@@ -24,6 +24,7 @@ _GROUPS: Final = {
     "draw": "draws of hyperparameters",
     "trial": "splits",
     "domain": "held-out domains",
+    "block_domain": "blocks of seeds × held-out domains",
 }
 
 
@@ -91,14 +92,13 @@ class Effect:
             return "its interval was not kept"
         if self.interval.low == self.mean == self.interval.high:
             return "the same in every run"
-        others = listed([_GROUPS[unit] for unit in self.not_borne_out] or [""], "or")
         if self.direction == "unclear" and self.interval.low <= 0 <= self.interval.high:
             return "not shown"
         if self.direction == "unclear":
+            others = listed([_GROUPS[unit] for unit in self.not_borne_out], "or")
             return f"not shown: intervals over {others} include zero"
         worse = "worse, " if self.direction == "worse" else ""
-        but = f"; intervals over {others} include zero" if self.not_borne_out else ""
-        return f"{worse}shown for {self.reach}{but}"
+        return f"{worse}shown for {self.reach}"
 
     def __str__(self) -> str:
         """The change, what its interval counts, and its strength."""

@@ -8,6 +8,7 @@ from typing import Final
 
 from checkwise.metrics import METRICS
 from checkwise.study import Contrast
+from checkwise.study.units import deciding
 from checkwise.study.verdict import Reach, Verdict, verdict
 from checkwise.text import counted, listed, number
 
@@ -23,10 +24,10 @@ GROUPS = {
 LEADING = ("target_nll", "target_accuracy")  # what answers and headlines are about
 WHY_GROUPS = (
     "Runs that share both seeds (a block), hyperparameters (a draw), data splits or the held-out "
-    "domain are not independent. A difference counts as found only if the intervals over blocks, "
-    "draws and splits all exclude zero, and for new domains only if those over domains do too. "
-    "With six held-out places or more, the interval over places is the one that is shown, and has "
-    "to exclude zero as well."
+    "domain are not independent. A difference counts as found only if the interval over runs and "
+    "those over blocks, draws, splits, domains, and blocks × domains all exclude zero; two groups "
+    "or fewer cannot decide. With six held-out places or more, the interval over places is the one "
+    "that is shown, and has to exclude zero as well."
 )
 # With fewer pairs not even a difference of one sign in all of them is significant at 5%.
 FEW_RUNS: Final = 6
@@ -88,7 +89,7 @@ def interval(contrast: Contrast) -> str:
 
 def group_names(units: Sequence[str]) -> list[str]:
     """What people call the groups of some units; blocks × domains only where neither is named."""
-    return [GROUPS[unit] for unit in _own(units)]
+    return [GROUPS[unit] for unit in own_units(units)]
 
 
 def named_groups(unit_name: str, groups: int) -> str:
@@ -97,7 +98,7 @@ def named_groups(unit_name: str, groups: int) -> str:
     return name if unit_name == "block_domain" else counted(groups, name.removesuffix("s"))
 
 
-def _own(units: Sequence[str]) -> list[str]:
+def own_units(units: Sequence[str]) -> list[str]:
     """Units that say something of their own: what a line shares, both lines together share too."""
     implied = "block" in units or "domain" in units
     return [unit for unit in units if not (implied and unit == "block_domain")]
@@ -140,7 +141,7 @@ def caution(contrast: Contrast) -> str:
     if isnan(contrast.low):
         return ""
     said = verdict(contrast)
-    if "run" in said.against or contrast.low <= 0 <= contrast.high:
+    if contrast.low <= 0 <= contrast.high:
         return ", an interval that includes zero"
     if said.direction == "unclear":
         return f", which {listed(group_names(said.against))} do not bear out"
@@ -156,7 +157,7 @@ def caution(contrast: Contrast) -> str:
 def badge(contrast: Contrast) -> str:
     """The verdict in a few words: ``better on these domains``, ``not borne out by draws``."""
     said = verdict(contrast)
-    if "run" in said.against or contrast.low <= 0 <= contrast.high:
+    if contrast.low <= 0 <= contrast.high:
         return "includes zero"
     if said.direction == "unclear":
         return f"not borne out by {listed(group_names(said.against), 'or')}"
@@ -211,7 +212,9 @@ def by_unit(rows: Sequence[Contrast]) -> list[str]:
     if first.n < 2:
         return []
     lines = [_unit_line(row) for row in leading]
-    few = [f"{GROUPS[name]} ({first.units[name].groups})" for name in _own(verdict(first).too_few)]
+    few = [
+        f"{GROUPS[name]} ({first.units[name].groups})" for name in own_units(verdict(first).too_few)
+    ]
     if few:
         lines.append(f"There are too few {listed(few)} to say whether others would give the same.")
     lines += dict.fromkeys(expected_elsewhere(row) for row in leading)
@@ -239,8 +242,7 @@ def expected_elsewhere(row: Contrast) -> str:
 def _unit_line(row: Contrast) -> str:
     said = [
         f"{named_groups(name, interval.groups)} {ends(interval.low, interval.high, row.metric)}"
-        for name, interval in row.units.items()
-        if interval.decides
+        for name, interval in deciding(row.units, row.n).items()
     ]
     if not said:
         return ""

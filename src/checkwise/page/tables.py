@@ -22,6 +22,7 @@ from checkwise.page.sentences import (
 )
 from checkwise.study import Contrast
 from checkwise.study.compare import higher_is_better
+from checkwise.study.units import deciding
 from checkwise.study.verdict import verdict
 from checkwise.text import number
 
@@ -76,13 +77,16 @@ def split_table(rule: str, by: str, groups: Mapping[str, Sequence[Contrast]]) ->
 def unit_table(contrasts: Sequence[Contrast]) -> Markup:
     """One rule's differences with groups of runs as the unit: one row per unit."""
     head = ["counted by", *(_head(contrast) for contrast in contrasts)]
+    first = contrasts[0]
+    decisive = deciding(first.units, first.n)
     rows = [
         el(
             "tr",
-            el("th", named_groups(name, contrasts[0].units[name].groups), scope="row"),
+            el("th", named_groups(name, found.groups), scope="row"),
             [_unit_cell(contrast, name) for contrast in contrasts],
         )
-        for name in contrasts[0].units
+        for name, found in first.units.items()
+        if name in decisive or not found.decides
     ]
     return _table(head, rows, "95% intervals with groups of runs as the unit")
 

@@ -6,7 +6,7 @@ the same ones serve every algorithm, data set and held-out domain.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -109,6 +109,26 @@ class UnitInterval:
     def includes_zero(self) -> bool:
         """Whether no difference is within the interval."""
         return not (self.low > 0 or self.high < 0)
+
+
+def deciding(units: Mapping[str, UnitInterval], runs: int) -> dict[str, UnitInterval]:
+    """The units that decide about a mean over ``runs``: all with more than two groups.
+
+    Where every run has seeds of its own, a block is one run and lies in one domain. Runs then share
+    nothing but the domain, so that blocks × domains are no unit beside it.
+
+    Example:
+        >>> nine, two = UnitInterval(9, -2.0, -1.0, 0.01), UnitInterval(2, -9.0, 6.0, 0.5)
+        >>> units = {"block": nine, "trial": two, "domain": nine, "block_domain": nine}
+        >>> list(deciding(units, 36)), list(deciding(units, 9))
+        (['block', 'domain', 'block_domain'], ['block', 'domain'])
+    """
+    alone = "block" in units and units["block"].groups == runs
+    return {
+        unit: interval
+        for unit, interval in units.items()
+        if interval.decides and not (alone and unit == "block_domain")
+    }
 
 
 @dataclass(frozen=True)

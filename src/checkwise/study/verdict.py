@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isnan
 from typing import Literal
 
 from checkwise.study.compare import Contrast, higher_is_better
-from checkwise.study.units import DOMAIN_UNITS, MANY_PLACES, SEED_UNITS
+from checkwise.study.units import DOMAIN_UNITS, SEED_UNITS, deciding
 
 Direction = Literal["better", "worse", "unclear"]
 Reach = Literal["new domains", "these domains", "these runs"]
@@ -18,12 +17,12 @@ class Verdict:
     """Whether a rule is better or worse than the reference, and for what that is shown.
 
     Args:
-        direction: "unclear" unless the interval over runs and those by block, draw and trial all
-            exclude zero; of the last three those with enough groups. Where there are many held-out
-            places, the interval over places has to exclude zero as well.
+        direction: "unclear" unless the interval over runs and those of every unit with more than
+            two groups (block, draw, trial, domain, block × domain) lie on the mean's side of zero.
+            Where the interval that is shown counts places, it has to lie there as well.
         reach: how far a difference reaches. "these runs" where no unit of seeds has enough groups,
-            "these domains" where the intervals with held-out domains do not exclude zero as well.
-        against: units that can decide and whose interval includes zero, "run" among them.
+            "these domains" where the held-out domains are too few, or do not bear it out.
+        against: units that can decide and do not bear it out, "run" among them.
         too_few: units with too few groups to decide.
     """
 
@@ -35,30 +34,39 @@ class Verdict:
 
 def verdict(contrast: Contrast) -> Verdict:
     """The criterion of docs/statistics.md, applied to one contrast."""
-    units = contrast.units
-    deciding = [unit for unit in units if units[unit].decides]
-    against = [unit for unit in deciding if units[unit].includes_zero]
-    low, high = contrast.over_runs or (contrast.low, contrast.high)
-    if isnan(low) or low <= 0 <= high:
-        against.insert(0, "run")
+    decisive = deciding(contrast.units, contrast.n)
+    intervals = {
+        "run": [contrast.over_runs or (contrast.low, contrast.high)],
+        **{unit: [(one.low, one.high)] for unit, one in decisive.items()},
+    }
+    if contrast.over == "places":
+        intervals.setdefault("domain", []).append((contrast.low, contrast.high))
+    against = tuple(
+        unit
+        for unit, ends in intervals.items()
+        if not all(_bears_out(contrast.mean, low, high) for low, high in ends)
+    )
     return Verdict(
         _direction(contrast, against),
-        _reach(deciding, against),
-        tuple(against),
-        tuple(unit for unit in units if unit not in deciding),
+        _reach(tuple(decisive), against),
+        against,
+        tuple(unit for unit, one in contrast.units.items() if not one.decides),
     )
 
 
-def _direction(contrast: Contrast, against: list[str]) -> Direction:
-    domains = contrast.units.get("domain")
-    by_place = ("domain",) if domains is not None and domains.groups >= MANY_PLACES else ()
-    if any(unit in against for unit in ("run", *SEED_UNITS, *by_place)):
+def _bears_out(mean: float, low: float, high: float) -> bool:
+    """Whether an interval lies on the mean's side of zero; never without an interval."""
+    return low > 0 if mean > 0 else high < 0
+
+
+def _direction(contrast: Contrast, against: tuple[str, ...]) -> Direction:
+    if against:
         return "unclear"
     return "better" if (contrast.mean > 0) == higher_is_better(contrast.metric) else "worse"
 
 
-def _reach(deciding: list[str], against: list[str]) -> Reach:
-    if not any(unit in deciding for unit in SEED_UNITS):
+def _reach(decisive: tuple[str, ...], against: tuple[str, ...]) -> Reach:
+    if not any(unit in decisive for unit in SEED_UNITS):
         return "these runs"
-    shown = "domain" in deciding and not any(unit in against for unit in DOMAIN_UNITS)
+    shown = "domain" in decisive and not any(unit in against for unit in DOMAIN_UNITS)
     return "new domains" if shown else "these domains"

@@ -3,7 +3,7 @@
 
 const SHOWN_UNIT = 'block'; // the interval in sentences and tables, unless places are many
 const ENOUGH_GROUPS = 3; // an interval over fewer decides nothing
-const MANY_PLACES = 6; // from here on the held-out domain decides too
+const MANY_PLACES = 6; // from here on the interval over held-out places is shown
 const SEED_UNITS = ['block', 'draw', 'trial'];
 const DOMAIN_UNITS = ['domain', 'block_domain'];
 const GROUPS = {
@@ -82,14 +82,20 @@ function placeInterval(values, keys, quantiles) {
 
 const includesZero = ({ low, high }) => !(low > 0 || high < 0);
 
-/** Better, worse or unclear; how far that reaches; which units include zero. */
-function verdictOf({ units, mean, metric }) {
-  const names = Object.keys(units);
-  const deciding = names.filter((unit) => units[unit].groups >= ENOUGH_GROUPS);
-  const against = deciding.filter((unit) => includesZero(units[unit]));
-  const byPlace = (units.domain?.groups ?? 0) >= MANY_PLACES ? ['domain'] : [];
-  const unclear = !deciding.includes(SHOWN_UNIT) ||
-    ['run', ...SEED_UNITS, ...byPlace].some((unit) => against.includes(unit));
+/** Units with enough groups; blocks × domains only where some runs share their seeds. */
+function decidingUnits(units) {
+  const alone = units.block?.groups === units.run?.groups;
+  return Object.keys(units).filter((unit) =>
+    units[unit].groups >= ENOUGH_GROUPS && !(alone && unit === 'block_domain'));
+}
+
+/** Better, worse or unclear; how far that reaches; which units do not bear it out. */
+function verdictOf({ units, mean, low, high, over, metric }) {
+  const deciding = decidingUnits(units);
+  const bearsOut = (interval) => (mean > 0 ? interval.low > 0 : interval.high < 0);
+  const against = deciding.filter((unit) => !(bearsOut(units[unit]) &&
+    (unit !== 'domain' || over !== 'place' || bearsOut({ low, high }))));
+  const unclear = !deciding.includes(SHOWN_UNIT) || against.length > 0;
   const everywhere = deciding.includes('domain') &&
     !DOMAIN_UNITS.some((unit) => against.includes(unit));
   return {
@@ -111,8 +117,9 @@ function cautionOf(one) {
   }
   if (includesZero(one)) return ', an interval that includes zero';
   if (direction === 'unclear') {
-    const names = against.filter((unit) =>
-      !(unit === 'block_domain' && against.includes('domain'))).map((unit) => GROUPS[unit]);
+    const implied = against.includes('block') || against.includes('domain');
+    const names = against.filter((unit) => !(implied && unit === 'block_domain'))
+      .map((unit) => GROUPS[unit]);
     return `, which ${listed(names)} do not bear out`;
   }
   if (reach !== 'these domains') return '';
