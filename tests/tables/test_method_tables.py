@@ -136,4 +136,8 @@ def test_lodo_contrasts_have_t_intervals_over_blocks_and_over_domains() -> None:
     domains = [100 * np.mean([c for k, c in changes.items() if k.held_out == (d,)]) for d in "abcd"]
     expected = scipy.stats.ttest_1samp(domains, 0).confidence_interval(0.95)
     assert (by_domain.low, by_domain.high) == pytest.approx(tuple(expected))
-    assert (by_domain.n, by_domain.counted_by) == (4, "domains")
+    assert (by_domain.n, by_domain.counted_by) == (4, "4 domains")
+    new = table.cell("fixed", "ac-nc − lodo-acc", measure="target_accuracy_new_place")
+    half = scipy.stats.t(3).ppf(0.975) * np.std(domains, ddof=1) * np.sqrt(1 + 1 / 4)
+    assert (new.low, new.high) == pytest.approx((np.mean(domains) - half, np.mean(domains) + half))
+    assert (new.n, new.counted_by) == (4, "a new place, from 4")

@@ -312,6 +312,9 @@ def test_by_algorithm_counts_blocks_and_domains_at_once(tmp_path: Path) -> None:
             (found["domain"].low, found["domain"].high)
         )
         assert (beside.n, beside.unit) == (3, "domains")
+        new = table.cell(*group.labels, measure="target_nll_new_place")
+        expected = place_interval(changes.values[:, 0], changes.keys)
+        assert (new.low, new.high) == (expected.new_low, expected.new_high)
     assert "Intervals over 6 blocks × 3 domains: " in caption(table)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from checkwise.study.compare import (
 from checkwise.study.methods import Method
 from checkwise.study.outcome import FloatArray, RunColumns
 from checkwise.study.pool import Group, Pool, Row, label
-from checkwise.study.units import place_interval
+from checkwise.study.units import PlaceInterval, place_interval
 from checkwise.tables.table import Cell
 from checkwise.tables.titles_and_decimals import BY_DOMAIN, NEW_PLACE
 from checkwise.tables.worst_domain import WHD, worst_changes, worst_level
@@ -143,16 +143,34 @@ def _with_interval(
 
 
 def _by_place(c: Contrast, row: tuple[str, ...], role: str) -> Iterator[Cell]:
-    """Of a target metric: the mean over few held-out domains, or what a new place may bring."""
+    """Of a target metric: the mean over few held-out domains, and what a new place may bring."""
     places = c.places
     if places is None or not places.decides or not c.metric.startswith("target_"):
         return
-    many = places.many
-    name = c.metric + (NEW_PLACE if many else BY_DOMAIN)
-    ends = (places.new_low, places.new_high) if many else (places.low, places.high)
-    n, unit = places.places, "places" if many else "domains"
-    over = f"a new place, from {n}" if many else f"{n} domains"
-    yield Cell(row, name, places.mean, n, role, c.scale, *ends, unit=unit, over=over)
+    if not places.many:
+        yield domain_cell(c.metric, places, row, role)
+    yield new_place_cell(c.metric, places, row, role)
+
+
+def domain_cell(measure: str, places: PlaceInterval, row: tuple[str, ...], role: str) -> Cell:
+    """The mean over held-out domains, each counting once, with its interval."""
+    cell = _place_cell(measure, places, row, role)
+    over = f"{places.places} domains"
+    return replace(cell, measure=measure + BY_DOMAIN, low=places.low, high=places.high, over=over)
+
+
+def new_place_cell(measure: str, places: PlaceInterval, row: tuple[str, ...], role: str) -> Cell:
+    """The same mean, with the interval in which one new place is expected."""
+    cell = _place_cell(measure, places, row, role)
+    over = f"a new place, from {places.places}"
+    return replace(
+        cell, measure=measure + NEW_PLACE, low=places.new_low, high=places.new_high, over=over
+    )
+
+
+def _place_cell(measure: str, places: PlaceInterval, row: tuple[str, ...], role: str) -> Cell:
+    unit = "places" if places.many else "domains"
+    return Cell(row, measure, places.mean, places.places, role, scale(measure), unit=unit)
 
 
 @dataclass(frozen=True)

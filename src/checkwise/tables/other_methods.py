@@ -18,9 +18,16 @@ from checkwise.study.compare import marked, pair, scale
 from checkwise.study.outcome import Outcome, columns_over
 from checkwise.study.pool import Pool
 from checkwise.study.units import place_interval
-from checkwise.tables.means_and_changes import MAIN, Pair, changes, mean_or_nan, means
+from checkwise.tables.means_and_changes import (
+    MAIN,
+    Pair,
+    changes,
+    domain_cell,
+    mean_or_nan,
+    means,
+    new_place_cell,
+)
 from checkwise.tables.table import Cell, Table, table
-from checkwise.tables.titles_and_decimals import BY_DOMAIN
 from checkwise.tables.worst_domain import WHD
 
 FloatArray = NDArray[np.float64]
@@ -176,9 +183,7 @@ def _by_domain(
         finite = np.isfinite(values)
         found = place_interval(values[finite], marked(keys, finite))
         if found.decides:
-            ends, n = (found.low, found.high), found.places
-            name, factor = measure + BY_DOMAIN, scale(measure)
-            cells.append(Cell(row, name, found.mean, n, role, factor, *ends, unit="domains"))
+            cells += [made(measure, found, row, role) for made in (domain_cell, new_place_cell)]
     return cells
 
 
