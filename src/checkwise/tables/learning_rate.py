@@ -16,7 +16,6 @@ from checkwise.study.pool import Group, Pool
 from checkwise.tables.means_and_changes import MAIN, Pair, changes, choice_cells
 from checkwise.tables.table import Cell, Table, table
 
-
 PARTS = 3  # of rates that were drawn for every run
 MANY = 12  # rates above which those of single runs are no rows of their own
 
