@@ -124,6 +124,7 @@ pages: install
 	$(BIN)/python docs/build/method_rows.py
 	$(BIN)/python docs/build/paper_claims.py
 	$(BIN)/python docs/build/paper_tables.py
+	$(BIN)/python docs/build/cohort_tables.py
 	$(BIN)/python docs/build/results.py
 	$(BIN)/python docs/build/rules.py
 	$(BIN)/python docs/build/study_file.py

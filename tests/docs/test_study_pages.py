@@ -7,6 +7,7 @@ import shutil
 import tarfile
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 from itertools import compress
 from typing import Any
 
@@ -14,7 +15,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from checkwise.records import RunKey
+from checkwise.records import RunKey, Trajectory
+from checkwise.selection import Columns, select
 from checkwise.store.cohort import open_cohort, write_cohort
 from checkwise.store.unpack import unpack
 from checkwise.study import Cohort
@@ -44,7 +46,18 @@ def test_the_tables_of_the_paper_are_rebuilt() -> None:
     module = builder("paper_tables")
     with module.pooled() as pool:
         assert len(pool.keys) == 540
+        roles = {key.dataset: role for key, role in zip(pool.keys, pool.roles, strict=True)}
+        assert [data for data, role in roles.items() if role == "evaluation"] == ["TaiCam"]
         assert builder("page").part(module.PAGE, module.PART) == module.tables(pool)
+        same = [wald_is_ac_ece(pool.trajectory(key)) for key in pool.keys]
+    assert "chooses the same checkpoint in all 540 runs" in (STUDY / "methods.md").read_text()
+    assert all(same)
+
+
+def wald_is_ac_ece(run: Trajectory) -> bool:
+    """Whether Wald's rule, half a point below the best accuracy, chooses as ac-ece does."""
+    threshold = 100 * Columns.of(run).best("accuracy") - Fraction(1, 2)
+    return select(run, "wald", threshold_pp=threshold).step == select(run, "ac-ece").step
 
 
 def kept() -> list[str]:

@@ -164,6 +164,21 @@ def test_wald_with_a_relative_threshold_is_ac_ece() -> None:
         cw.select(PLAIN, "wald")
 
 
+@pytest.mark.parametrize("digits", [0, 4, 9, 13, 25])
+def test_a_threshold_of_many_digits_is_still_exact(digits: int) -> None:
+    counts = [397, 467, 409]  # a common denominator of 227 million
+    correct = np.array([[300, 300, 300], [390, 460, 400], [391, 461, 401]])
+    table = cw.Trajectory(
+        steps=[100, 200, 300],
+        domains=list("abc"),
+        counts=counts,
+        values={"accuracy": correct / counts, "ece": np.array([[0.1] * 3, [0.2] * 3, [0.3] * 3])},
+    )
+    assert table.correct is not None
+    threshold = f"90.{'0' * digits}1"
+    assert cw.select(table, "wald", threshold_pp=threshold).step == 200
+
+
 def test_any_objectives_can_be_named() -> None:
     by_name = cw.select(PLAIN, "ac", objectives=["nll", "cwece"])
     assert by_name.step == cw.select(PLAIN, "ac-nc").step

@@ -53,6 +53,22 @@ def test_learning_rates_ascend_and_each_has_its_runs(tmp_path: Path) -> None:
     assert np.isnan(alone.low)
 
 
+def test_rates_that_every_run_drew_for_itself_are_shown_in_thirds(tmp_path: Path) -> None:
+    first = tiny_runs()[0]
+    rates = [0.001 * (1 + trial * 5 % 13) for trial in range(13)]  # 13 rates, in no order
+    runs = [
+        replace(first, key=key("ERM", trial), extra={"hparams": {"lr": rate}})
+        for trial, rate in enumerate(rates)
+    ]
+    table = build("learning-rate", Cohort.open(write_cohort(tmp_path / "drawn", runs)))
+    shown = {cell.row: cell.n for cell in table.cells}
+    assert shown == {
+        ("PACS", "0.001 to 0.005"): 5,
+        ("PACS", "0.006 to 0.009"): 4,
+        ("PACS", "0.01 to 0.013"): 4,
+    }
+
+
 @pytest.mark.parametrize("rate", ["fast", None, True])
 def test_a_rate_that_is_no_number_is_refused(tmp_path: Path, rate: object) -> None:
     cohort = Cohort.open(write_cohort(tmp_path / "tiny", trained_with(0.001, rate, 0.001)))

@@ -119,6 +119,23 @@ def test_an_incomplete_block_has_no_worst_domain(tmp_path: Path) -> None:
     assert worst_domains(pool.outcomes("ac-nc")).blocks == (("Tiny", "ERM", 0, 0),)
 
 
+def own_seeds() -> list[WrittenRun]:
+    """Two held-out domains, and every run with seeds of its own."""
+    first, second = two_domains()
+    return [first, replace(second, key=RunKey("Tiny", "ERM", ("sketch",), 1, 1))]
+
+
+@pytest.mark.parametrize("runs", [own_seeds(), two_domains()[:1]], ids=["seeds", "one domain"])
+@pytest.mark.parametrize("name", ["main-changes", "by-algorithm", "component-source"])
+def test_nothing_is_shown_as_whd_where_no_block_has_several_domains(
+    tmp_path: Path, runs: list[WrittenRun], name: str
+) -> None:
+    table = build(name, Cohort.open(write_cohort(tmp_path / "c", runs)))
+    assert table.value(*table.cells[0].row, measure="gap_pp") >= 0
+    assert not [cell for cell in table.cells if cell.measure.startswith("whd")]
+    assert "WHD" not in caption(table)
+
+
 def test_losses_count_runs(pair: Pool) -> None:
     table = build("losses", pair)
     value = {c.measure: c.value for c in table.cells if c.row == ("all", "ac-nc − source-acc")}
@@ -227,6 +244,12 @@ def test_inference_prints_the_number_of_clusters(tmp_path: Path) -> None:
     percentile = build("main-changes", pool).cell(measure="target_nll")
     assert run_t.value == pytest.approx(percentile.value)
     assert run_t.seed is None
+
+
+def test_seeds_are_no_unit_where_no_two_runs_share_them(tmp_path: Path) -> None:
+    table = build("inference", Cohort.open(write_cohort(tmp_path / "c", own_seeds())))
+    assert {cell.row[1] for cell in table.cells} == {"run", "domain"}
+    assert table.note.startswith("No two runs share seeds. run: every run by itself. domain:")
 
 
 def test_equivalence_needs_a_margin(pair: Pool) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from math import floor, fsum, inf, lcm
+from math import ceil, floor, fsum, inf, lcm
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -173,9 +173,8 @@ class Standing:
     def at_least(self, threshold_pp: Fraction) -> BoolArray:
         """Not diverged and at or above an absolute accuracy in points."""
         if self.exact:
-            reached = self._units * (100 * threshold_pp.denominator) >= (
-                threshold_pp.numerator * self._denominator
-            )
+            # Products of units and a long decimal's denominator would not fit into 64 bits.
+            reached = self._units >= ceil(threshold_pp * self._denominator / 100)
         else:
             reached = self._units >= float(threshold_pp) / 100 - SLACK_PP / 100
         return np.asarray(reached, dtype=bool) & ~self._diverged
@@ -220,7 +219,7 @@ def _units(
         ]
         denominator = lcm(*(share.denominator for share in per_example))
         factors = [int(share * denominator) for share in per_example]
-    # Thresholds multiply units by 100 times a short decimal's denominator.
+    # Gaps multiply units by 100, and sums of them must fit as well.
     fits = denominator < _LARGEST_UNIT // 10**9
     correct = trajectory.correct.astype(np.int64 if fits else object)
     scaled = correct * np.array(factors, dtype=correct.dtype)

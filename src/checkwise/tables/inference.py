@@ -14,7 +14,14 @@ from checkwise.statistics.equivalence import equivalence, minimum_detectable_eff
 from checkwise.statistics.wild import sign_patterns, wild_interval
 from checkwise.study.compare import Differences, higher_is_better, marked, scale
 from checkwise.study.pool import Pool
-from checkwise.study.units import UNITS, By, clusters, place_interval, usual_unit
+from checkwise.study.units import (
+    SEED_UNITS,
+    UNITS,
+    By,
+    clusters,
+    place_interval,
+    usual_unit,
+)
 from checkwise.tables.means_and_changes import MAIN
 from checkwise.tables.table import Cell, Table, table
 
@@ -26,29 +33,43 @@ BOTH_WAYS = "block × domain"
 def inference(pool: Pool) -> Table:
     """One contrast, all intervals: over runs, and over clusters of runs that share draws."""
     cells, measures = [], pool.measured(MAIN)
+    units = _units(pool.keys)
     for group in pool.by_role():
         changes = pool.differences(pool.rule, pool.reference, measures, group.keep)
         for measure in measures:
             keys, values = finite(changes, measure)
-            for unit in UNITS:
+            for unit in units:
                 cells += _intervals(measure, unit, values, clusters(keys, unit), group.role)
-            cells += _two_way(measure, values, keys, group.role)
+            if "block" in units:
+                cells += _two_way(measure, values, keys, group.role)
             cells += _new_place(measure, values, keys, group.role)
     return table(
         "inference",
         f"{pool.contrast} under several assumptions about which runs are independent",
         ("metric", "clusters of", "clusters", "interval"),
         cells,
-        note=(
-            "Runs share hyperparameter draws and splits. "
-            + "".join(f"{name}: {what}. " for name, what in UNITS.items())
-            + "block × domain: both at once, with the degrees of freedom of the fewer. The wild "
-            "bootstrap is unbounded with five clusters or fewer. Detectable: a true change that "
-            "would be found with 80% probability. New place: where the mean change of one new "
-            "held-out domain of the same kind is expected, mean ± t·s·√(1 + 1/G)."
-        ),
+        note=f"{_about(units)} The wild bootstrap is unbounded with five clusters or fewer. "
+        "Detectable: a true change that would be found with 80% probability. New place: where the "
+        "mean change of one new held-out domain of the same kind is expected, "
+        "mean ± t·s·√(1 + 1/G).",
         signed=True,
     )
+
+
+def _units(keys: Sequence[RunKey]) -> list[str]:
+    """The units that say something: shared seeds only where two runs share them."""
+    return [
+        unit for unit in UNITS if unit not in SEED_UNITS or clusters(keys, unit).count < len(keys)
+    ]
+
+
+def _about(units: Sequence[str]) -> str:
+    shared = any(unit in SEED_UNITS for unit in units)
+    begin = "Runs share hyperparameter draws and splits." if shared else "No two runs share seeds."
+    named = [f"{unit}: {UNITS[unit]}." for unit in units]
+    if "block" in units:
+        named.append(f"{BOTH_WAYS}: both at once, with the degrees of freedom of the fewer.")
+    return " ".join([begin, *named])
 
 
 def _intervals(

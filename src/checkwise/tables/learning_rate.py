@@ -7,12 +7,17 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from checkwise.errors import InputError
 from checkwise.store import layout
 from checkwise.store.run import read_run
 from checkwise.study.pool import Group, Pool
 from checkwise.tables.means_and_changes import MAIN, Pair, changes, choice_cells
 from checkwise.tables.table import Cell, Table, table
+
+PARTS = 3  # of rates that were drawn for every run
+MANY = 12  # rates above which those of single runs are no rows of their own
 
 
 def hparams_of(folder: Path) -> Mapping[str, Any]:
@@ -57,10 +62,25 @@ def by_rate(pool: Pool) -> list[Group]:
     return pool.split(labels, sorted(set(labels), key=lambda label: (label[0], float(label[1]))))
 
 
+def by_third(pool: Pool) -> list[Group]:
+    """Runs by data set and third of its learning rates, ascending: where every run drew its own."""
+    rates = np.array(hparam(pool, "lr"))
+    groups = []
+    for data in pool.groups(["dataset"]):
+        ascending = np.flatnonzero(data.keep)[np.argsort(rates[data.keep], kind="stable")]
+        for third in filter(len, np.array_split(ascending, PARTS)):
+            keep = np.isin(np.arange(len(pool)), third)
+            ends = f"{rates[third[0]]:.2g} to {rates[third[-1]]:.2g}"
+            groups.append(Group((*data.labels, ends), data.role, keep))
+    return groups
+
+
 def learning_rate(pool: Pool) -> Table:
-    """Changes per data set and learning rate."""
+    """Changes per data set and learning rate, or thirds of them where most runs drew their own."""
     cells: list[Cell] = []
-    for group in by_rate(pool):
+    groups = by_rate(pool)
+    alone = sum(int(group.keep.sum()) == 1 for group in groups)
+    for group in by_third(pool) if len(groups) > MANY and 2 * alone > len(groups) else groups:
         cells += changes(pool, [Pair((), pool.rule, pool.reference)], ("gap_pp", *MAIN), [group])
         cells += choice_cells(pool, pool.columns(pool.rule), pool.columns(pool.reference), group)
     return table(

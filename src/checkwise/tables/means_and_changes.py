@@ -52,7 +52,7 @@ def means(
         for rule in rules:
             for measure in pool.measured(measures):
                 if measure == WHD:
-                    yield worst_level(pool, rule, group)
+                    yield from worst_level(pool, rule, group)
                 else:
                     yield from _mean(pool, rules, rule, measure, group)
 

@@ -19,6 +19,7 @@ FloatArray = NDArray[np.float64]
 CellBlock = tuple[str, str, int, int]
 
 WHD = "whd"
+FEWEST = 2  # the minimum over one domain is its accuracy
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +44,8 @@ def worst_domains(outcomes: Mapping[RunKey, Outcome]) -> WorstDomains:
     """The minimum over held-out domains in every complete block.
 
     A block that lacks a domain that others of its data set have (an unfinished run) is left out:
-    its minimum would be over fewer domains.
+    its minimum would be over fewer domains. So there is no block at all where every run has seeds
+    of its own, or where a data set has one held-out domain.
     """
     accuracies: dict[CellBlock, dict[str, float]] = {}
     domains: dict[str, set[str]] = {}
@@ -51,20 +53,24 @@ def worst_domains(outcomes: Mapping[RunKey, Outcome]) -> WorstDomains:
         for domain, values in outcome.targets.items():
             accuracies.setdefault(block_of(key), {})[domain] = values["accuracy"]
             domains.setdefault(key.dataset, set()).add(domain)
-    complete = sorted(block for block in accuracies if set(accuracies[block]) == domains[block[0]])
+    complete = sorted(
+        block
+        for block, by_domain in accuracies.items()
+        if set(by_domain) == domains[block[0]] and len(by_domain) >= FEWEST
+    )
     return WorstDomains(
         tuple(complete),
-        np.array([min(accuracies[block].values(), default=np.nan) for block in complete]),
+        np.array([min(accuracies[block].values()) for block in complete]),
     )
 
 
-def worst_level(pool: Pool, row: Row, group: Group) -> Cell:
-    """The mean WHD of a rule over the blocks of a group."""
+def worst_level(pool: Pool, row: Row, group: Group) -> Iterator[Cell]:
+    """The mean WHD of a rule over the blocks of a group; nothing where no block has one."""
     worst = _in_group(pool, row, group)
     values = worst.values[np.isfinite(worst.values)]
-    value = 100 * float(values.mean()) if len(values) else float("nan")
-    labels = (*group.labels, label(row))
-    return Cell(labels, WHD, value, len(values), group.role, 100, unit="blocks")
+    if len(values):
+        labels, value = (*group.labels, label(row)), 100 * float(values.mean())
+        yield Cell(labels, WHD, value, len(values), group.role, 100, unit="blocks")
 
 
 def worst_changes(
@@ -76,14 +82,18 @@ def worst_changes(
     *,
     seed: int = SEED,
 ) -> Iterator[Cell]:
-    """Δ WHD, resampling blocks, and resampling data set × algorithm averages."""
+    """Δ WHD, resampling blocks, and resampling data set × algorithm averages.
+
+    Nothing where no block has a WHD under both.
+    """
     change = _difference(*(_in_group(pool, row, group) for row in (rule, reference)))
+    if not change.blocks:
+        return
     units = ((WHD, change.values, "blocks"), (f"{WHD}_cells", _cell_means(change), "cells"))
     for measure, values, unit in units:
         points = 100 * np.asarray(values, dtype=np.float64).reshape(-1, 1)
         low, high = percentile_interval(points, seed=seed)
-        mean = float(points.mean()) if len(points) else float("nan")
-        ends = (float(low[0]), float(high[0]))
+        mean, ends = float(points.mean()), (float(low[0]), float(high[0]))
         yield Cell(labels, measure, mean, len(points), group.role, 100, *ends, seed, unit)
 
 
