@@ -31,9 +31,9 @@ TO_DO = (
     "checkpoint is as good a choice here as `ac-nc`."
 )
 NOT_KNOWN = (
-    "**Not known** from these runs: whether NLL falls with other hyperparameters, splits or "
-    "domains, with fine-tuned networks or other backbones. These are small heads on the frozen "
-    "features of one network; [the later cohorts](results.md#development-data) have others."
+    "**Not known.** Whether NLL falls with other hyperparameters, splits or domains, with "
+    "fine-tuned networks or other backbones. These are small heads on the frozen features of one "
+    "network; [later cohorts](results.md#development-data) have others."
 )
 
 

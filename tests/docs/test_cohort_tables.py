@@ -17,7 +17,7 @@ from tests.docs.test_pages import ROOT, builder
 TABLES = builder("cohort_tables")
 NAMES = list(TABLES.described())
 PAGES = [ROOT / "docs" / "study" / "tables.md", *map(TABLES.page_of, NAMES)]
-LARGEST = 150_000  # bytes that are still read as one page
+LARGEST = 160_000  # bytes that are still read as one page
 
 
 @pytest.mark.parametrize("name", NAMES)

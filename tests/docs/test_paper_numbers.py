@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections import defaultdict
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -20,7 +21,7 @@ from checkwise.tables.other_methods import HARD, WC
 from tests.docs.paper_places import numbers, places, printed_rows
 from tests.docs.test_pages import ROOT
 from tests.requirements import SHARED, requires
-from tests.study.cohorts import tiny_runs, write_cohort
+from tests.study.cohorts import key, tiny_runs, write_cohort
 
 FOLDER = ROOT / "docs" / "study" / "data"
 PAPER = SHARED / "paper" / "reliability-aware-checkpoint-selection.tex"
@@ -85,7 +86,10 @@ def test_rules_are_ours(column: str) -> None:
 
 
 def test_tables_and_measures_are_ours(tmp_path: Path) -> None:
-    pool = Pool([Cohort.open(write_cohort(tmp_path / "tiny", tiny_runs()))])
+    runs = tiny_runs()
+    elsewhere = key("ERM", 0, ("photo",))  # a second domain in a block, so that there is a WHD
+    runs.append(replace(runs[0], key=elsewhere, domains=("art_painting", "cartoon", "sketch")))
+    pool = Pool([Cohort.open(write_cohort(tmp_path / "tiny", runs))])
     found = defaultdict(set)
     for line in lines():
         found[line["table"]].add(line["measure"])
