@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from checkwise.selection.saturation import FEW_ERRORS
+from checkwise.sweep.study_file import read_study
 from tests.docs.test_pages import ROOT, builder
 
 DOCS = ROOT / "docs"
@@ -56,6 +57,14 @@ def test_results() -> None:
     assert f"the product's advice, {registered('advice')} tests" in page
     four = f"{WORDS[places('taicam-frozen')].capitalize()} regions of the same camera traps, "
     assert f"{four}{runs('taicam-frozen')} runs, estimates only" in page
+
+
+def test_results_say_how_much_of_a_study_is_trained() -> None:
+    planned = len(read_study("pacs-finetuned").hparams_seeds)
+    trained = {key.hparams_seed for key in builder("outcomes").read("pacs-finetuned").keys}
+    assert trained == {1}
+    sentence = f"`pacs-finetuned` holds the first of the {WORDS[planned]} draws"
+    assert sentence in said("study/results.md")
 
 
 def test_guide() -> None:
