@@ -29,6 +29,7 @@ class Described:
 
 HEAD = "head on features of EfficientNet-Lite0"
 SMALL = "small network from pixels"
+FINE_TUNED = ("pacs-finetuned", "pacs-full")  # networks with live BatchNorm
 COHORTS = (
     Described("taicam-sites", "camera traps, 24 places", "evaluation", HEAD),
     Described("taicam-frozen", "camera traps, 4 regions", "evaluation", HEAD),

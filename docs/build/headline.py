@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import registered_table
-from cohorts import there
+from cohorts import FINE_TUNED, there
 from contrast import Claim
 from effects import effect
 
 from checkwise.text import number
 
 SITES, REGIONS = "taicam-sites", "taicam-frozen"
-TUNED = ("pacs-finetuned", "pacs-full")
 SOFT = "+ts-soften"
 
 
@@ -64,7 +63,7 @@ def numbers() -> list[Claim]:
 def not_known() -> Claim:
     """Where these numbers end."""
     first = registered_table.named(SITES).values()
-    tuned = {each.data: effect(kept, "ac-nc") for each, kept in there(TUNED)}
+    tuned = {each.data: effect(kept, "ac-nc") for each, kept in there(FINE_TUNED)}
     said = "; ".join(f"{data}, {one.runs} runs: {one.plain}" for data, one in tuned.items())
     networks = (
         "Fine-tuned networks: with `ac-nc` − `source-acc` nothing is shown on four domains of "

@@ -10,8 +10,6 @@ weights and logits lie; those of earlier blocks are not needed.
 from __future__ import annotations
 
 import argparse
-import json
-import lzma
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -20,7 +18,7 @@ from typing import Any
 
 from keep_outcomes import compute
 from logit_tables import fingerprint
-from outcomes import file_of, record_of
+from outcomes import keep, record_of
 from packed import DATA
 
 from checkwise.records import RunKey
@@ -110,8 +108,7 @@ def main() -> None:
         join_journals(parts, Path(place) / name)
         joined = join_outcomes(kept, new, fingerprint(Path(place) / name))
         pack(Path(place) / name, DATA / f"{name}{SUFFIX}")
-    text = json.dumps(joined, separators=(",", ":"))
-    file_of(name).write_bytes(lzma.compress(text.encode()))
+    keep(joined)
 
 
 if __name__ == "__main__":

@@ -9,15 +9,13 @@ journals are still the same. Held-out results are opened: register before.
 from __future__ import annotations
 
 import argparse
-import json
-import lzma
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from logit_tables import fingerprint
-from outcomes import FOLDER, HARD, METRICS, file_of, record_of
+from outcomes import HARD, METRICS, file_of, keep, record_of
 from recipes import JOURNALS_ONLY, of_cohort
 
 from checkwise.calibrators.ts import TS_LIMIT
@@ -174,14 +172,6 @@ def _predicted(targets: Targets, cohort: Cohort, key: RunKey, rule: str) -> Pred
     return Predictions(step, "+".join(key.held_out), logits, labels)
 
 
-def write(folder: Path, roots: Mapping[str, str]) -> None:
-    """Keep the numbers of one cohort."""
-    FOLDER.mkdir(exist_ok=True)
-    record = compute(folder, roots)
-    text = json.dumps(record, separators=(",", ":"))
-    file_of(record["cohort"]).write_bytes(lzma.compress(text.encode()))
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("cohorts", nargs="+", type=Path)
@@ -189,7 +179,7 @@ def main() -> None:
     asked = parser.parse_args()
     roots = dict(item.split("=", 1) for item in asked.data)
     for cohort in asked.cohorts:
-        write(cohort, roots)
+        keep(compute(cohort, roots))
 
 
 if __name__ == "__main__":

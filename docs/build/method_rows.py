@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 from beside import grid
-from cohorts import there
+from cohorts import FINE_TUNED, there
 from effects import effect
 from outcomes import METRICS, Outcomes
 from paper_claims import first, shown_as
@@ -34,7 +34,6 @@ GROUPS = {
     "hyperparameters": ("hparams-acc", "hparams-ac"),
 }
 LOSS = 0.01  # a point of accuracy
-WITH_BATCHNORM = ("pacs-finetuned", "pacs-full")
 
 
 def parts() -> dict[str, str]:
@@ -48,7 +47,7 @@ def parts() -> dict[str, str]:
 def batchnorm() -> str:
     """What averages of weights lose without BatchNorm statistics of their own."""
     lines = []
-    for described, kept in there(WITH_BATCHNORM):
+    for described, kept in there(FINE_TUNED):
         failed = [_failures(kept, name) for name in ("swad", "swad-nobn")]
         lines.append(
             f"On {described.data} ({len(kept.keys)} runs, live BatchNorm) `swad`, which estimates "

@@ -74,6 +74,13 @@ def record_of(cohort: str) -> dict[str, Any]:
     return record
 
 
+def keep(record: dict[str, Any]) -> None:
+    """Write the numbers of a cohort."""
+    FOLDER.mkdir(exist_ok=True)
+    text = json.dumps(record, separators=(",", ":"))
+    file_of(record["cohort"]).write_bytes(lzma.compress(text.encode()))
+
+
 @cache
 def read(cohort: str) -> Outcomes:
     """The kept numbers of one cohort."""
