@@ -8,11 +8,9 @@ import registered_table
 from cohorts import FINE_TUNED, there
 from contrast import Claim
 from effects import effect
+from question_answers import SITES, SOFT, left_out
 
 from checkwise.text import number
-
-SITES, REGIONS = "taicam-sites", "taicam-frozen"
-SOFT = "+ts-soften"
 
 
 def unit() -> Claim:
@@ -85,7 +83,7 @@ def not_known() -> Claim:
 
 def details() -> list[Claim]:
     """What stands behind the five numbers."""
-    return [*_averaging(), _choosing(), _validating(), _lodo(), _calibrating()]
+    return [*_averaging(), _choosing(), _validating(), left_out(), _calibrating()]
 
 
 def _averaging() -> list[Claim]:
@@ -141,25 +139,6 @@ def _validating() -> Claim:
         f"{both.plain}. Raw probabilities of the checkpoint chosen by sites − softened ones of "
         f"that chosen by images: {against.plain}. Both are estimates.",
         (both.excludes_zero, both.mean < 0, against.excludes_zero, against.mean < 0),
-    )
-
-
-def _lodo() -> Claim:
-    raw = effect(REGIONS, "ac-lodo")
-    soft = effect(REGIONS, "ac-lodo", f"source-acc{SOFT}")
-    return Claim(
-        "**Leaving whole domains out** (LODO) validates on unseen domains without groups, and "
-        "trains one more run for every pair of domains. On the four regions `ac-lodo` − "
-        f"`source-acc` is {raw.plain}, and {soft.plain} against `source-acc` with T ≥ 1 "
-        f"({raw.runs} runs, estimates). On OfficeHome and PACS no change of NLL is shown "
-        "([methods](methods.md)).",
-        (
-            raw.excludes_zero and soft.excludes_zero and soft.mean < 0,
-            *(
-                not effect(name, "ac-lodo").excludes_zero
-                for name in ("officehome-frozen", "pacs-frozen")
-            ),
-        ),
     )
 
 

@@ -19,7 +19,7 @@ from contrast import Claim
 from effects import Effect
 from outcomes import record_of
 from packed import DATA
-from question_answers import by_cohort, counted_on
+from question_answers import REGIONS, SITES, by_cohort, counted_on
 
 from page import fill
 
@@ -45,8 +45,8 @@ def parts() -> dict[str, str]:
         "not-known": checked(headline.not_known()),
         "details": points(headline.details()),
         "development": f"{developed_table()}\n\n{points(on_development())}",
-        "registered": registered_table.table(headline.SITES),
-        "estimates": registered_table.table(headline.REGIONS),
+        "registered": registered_table.table(SITES),
+        "estimates": registered_table.table(REGIONS),
         "runs": runs(),
     }
 
