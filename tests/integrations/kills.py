@@ -61,8 +61,16 @@ def wait(checkpoints: Path, draw: random.Random, *, within_a_save: bool) -> None
 
 def wait_for(checkpoints: Path, *, saving: bool) -> None:
     end = time.monotonic() + 60
-    while time.monotonic() < end and any(checkpoints.glob(".*.saving")) is not saving:
+    while time.monotonic() < end and is_saving(checkpoints) is not saving:
         time.sleep(0.0002)
+
+
+def is_saving(checkpoints: Path) -> bool:
+    try:
+        names = os.listdir(checkpoints)
+    except FileNotFoundError:  # not made yet, or made and removed to see whether it can be
+        return False
+    return any(name.startswith(".") and name.endswith(".saving") for name in names)
 
 
 def state(checkpoints: Path, ending: str, step_of: Callable[[Path], int]) -> dict[str, Any]:
