@@ -16,6 +16,7 @@ from checkwise.sweep.plan import make_cohort
 from checkwise.sweep.study_file import read_study
 from checkwise.sweep.worker import Job, work
 from checkwise.weights import derive as deriving
+from checkwise.weights.evaluate import OpenRuns
 
 STUDY = """
 name = "averages"
@@ -53,7 +54,8 @@ def train_cohort(folder: Path, study: str = STUDY) -> Path:
 
 
 def derive(path: Path, name: str, **options: Any) -> deriving.DeriveResult:
-    """Make the models of a method by its name."""
+    """Make the models of a method by its name; ``roots`` says where data sets lie."""
+    options.setdefault("opening", OpenRuns(options.pop("roots", None)))
     return deriving.derive(path, name, recipe_of(name), **options)
 
 

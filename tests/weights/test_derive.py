@@ -18,9 +18,12 @@ from checkwise.store.cohort import open_cohort
 from checkwise.store.done import mark_done
 from checkwise.store.verify import verify
 from checkwise.study.methods import methods
-from checkwise.train.evaluation import Outputs, Part
+from checkwise.train.algorithms import Algorithm
+from checkwise.train.evaluation import Evaluator, Outputs, Part
 from checkwise.weights import read_record, read_source, swad
 from checkwise.weights.evaluate import (
+    KeptOutputs,
+    OpenRuns,
     mean_log_probabilities,
     mean_logits,
     open_data,
@@ -303,3 +306,55 @@ def test_the_control_of_swad_is_one_checkpoint(cohort: Path) -> None:
         made = load_file(cohort / "derived" / "source-acc-bn" / run.name / "weights.safetensors")
         kept = checkpoint(run, chosen.step)  # digits have no BatchNorm: nothing may change
         assert all(torch.equal(made[name], kept[name]) for name in kept)
+
+
+def test_methods_that_share_opened_runs_evaluate_a_checkpoint_once(
+    cohort: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    apart, together = copied(cohort, tmp_path / "apart"), copied(cohort, tmp_path / "together")
+    evaluated: list[int] = []
+    plain = Evaluator.__call__
+
+    def counted(self: Evaluator, algorithm: Algorithm) -> Outputs:
+        evaluated.append(1)
+        return plain(self, algorithm)
+
+    monkeypatch.setattr(Evaluator, "__call__", counted)
+    names = ("mean-probs", "mean-probs-5", "mean-probs-greedy")
+    for name in names:
+        derive(apart, name, delta_pp="10")
+    alone = len(evaluated)
+    evaluated.clear()
+    opening = OpenRuns()
+    for name in names:
+        derive(together, name, delta_pp="10", opening=opening)
+    used = {
+        (record.run, step)
+        for name in names
+        for record in derive(together, name, delta_pp="10").current
+        for step in record.inputs.get("steps", record.inputs.get("offered", ()))
+    }
+    assert len(evaluated) == len(used) < alone
+    costs = {
+        name: sum(record.seconds for record in derive(together, name, delta_pp="10").current)
+        for name in names
+    }
+    assert costs["mean-probs-greedy"] > 0.5 * costs["mean-probs"]  # it uses the same checkpoints
+    for name in names:
+        for key in open_cohort(cohort).runs:
+            assert read_source(together, name, key) == read_source(apart, name, key)
+
+
+def test_kept_outputs_stay_below_their_limit_and_the_oldest_give_way() -> None:
+    def outputs() -> Outputs:
+        return Outputs((), (np.zeros((10, 5), np.float32),))  # 200 bytes
+
+    kept = KeptOutputs(limit=450)
+    for step in range(3):
+        kept.keep("run", step, outputs(), seconds=2.0 + step)
+    assert [kept.get("run", step) is None for step in range(3)] == [True, False, False]
+    assert kept.spared == 3.0 + 4.0
+    assert kept.get("another run", 2) is None
+    small = KeptOutputs(limit=100)
+    small.keep("run", 0, outputs())
+    assert small.get("run", 0) is None

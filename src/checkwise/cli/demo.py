@@ -60,7 +60,8 @@ def command(
     rows = cohort.contrasts(RULES[:1] if quick else RULES)
     console.print()
     compare.present(cohort, rows)
-    leading = [row for row in rows if row.rule == RULES[0]]
+    first = [row for row in rows if row.rule == RULES[0]]
+    leading = [row for row in first if row.metric in sentences.LEADING]
     console.print()
     console.print(f"On rotations that training never saw: {sentences.answer(leading)}")
     console.print(" ".join([sentences.spread(leading), *sentences.by_unit(leading)]))
@@ -111,10 +112,12 @@ def _stages(cohort: Cohort) -> None:
     from checkwise.page.stages import MADE, METRICS, STAGES
     from checkwise.study.methods import method, recipe_of
     from checkwise.weights.derive import derive
+    from checkwise.weights.evaluate import OpenRuns
 
+    opening = OpenRuns()
     for name in MADE:
         with counting(name) as watch:
-            derive(cohort.path, name, recipe_of(name), watch=watch)
+            derive(cohort.path, name, recipe_of(name), opening=opening, watch=watch)
     console = printing.console()
     console.print()
     console.print(

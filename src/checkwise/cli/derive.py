@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from math import fsum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from checkwise.plugins import Plugin
     from checkwise.weights.derive import DeriveResult
     from checkwise.weights.derived import Derived
+    from checkwise.weights.evaluate import OpenRuns
 
 Place = Annotated[Path, typer.Argument(metavar="PATH", help="A cohort, or one run of it.")]
 Minibatches = Annotated[
@@ -98,21 +100,33 @@ class _Asked:
     launching: ExecutorOptions
     plugins: tuple[Plugin, ...]
 
+    @cached_property
+    def roots(self) -> dict[str, str]:
+        """Where data sets lie."""
+        from checkwise.sweep.datasets import read_roots
+
+        return read_roots(self.data or ())
+
+    @cached_property
+    def opening(self) -> OpenRuns:
+        """Opens runs for all methods that are made in this process."""
+        from checkwise.weights.evaluate import OpenRuns
+
+        return OpenRuns(self.roots)
+
     def make(
         self, name: str, params: dict[str, Any], watch: Callable[[int, int], None]
     ) -> DeriveResult:
         """Make a method's models in this process, or with workers where some were asked for."""
         from checkwise.study.derive_job import DeriveJob, derive_with_workers
         from checkwise.study.methods import recipe_of
-        from checkwise.sweep.datasets import read_roots
         from checkwise.sweep.executors import get_executor, worker_count
         from checkwise.weights.derive import derive
 
-        roots = read_roots(self.data or ())
         if self.launching == ExecutorOptions():
-            recipe = recipe_of(name)
+            recipe, opening = recipe_of(name), self.opening
             return derive(
-                self.path, name, recipe, roots=roots, force=self.force, watch=watch, **params
+                self.path, name, recipe, opening=opening, force=self.force, watch=watch, **params
             )
         settings = self.launching.over()
         job = DeriveJob(
@@ -120,7 +134,7 @@ class _Asked:
             path=str(self.path.absolute()),
             method=name,
             params=params,
-            roots=roots,
+            roots=self.roots,
             plugins={plugin.source: plugin.sha256 for plugin in self.plugins},
         )
         executor = get_executor(settings)

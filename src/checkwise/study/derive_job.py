@@ -19,6 +19,7 @@ from checkwise.sweep.executors.watch import run_workers
 from checkwise.sweep.process import run_job
 from checkwise.weights import derived
 from checkwise.weights.derive import DeriveResult, derive
+from checkwise.weights.evaluate import OpenRuns
 
 POLL_SECONDS = 1.0
 
@@ -39,13 +40,13 @@ def work(job: DeriveJob, *, stop: Callable[[], bool] = lambda: False) -> None:
     """Make the results that are not current and that no other worker makes."""
     for source, sha256 in job.plugins.items():
         load_plugin(source, sha256=sha256)
-    recipe = recipe_of(job.method)
+    recipe, opening = recipe_of(job.method), OpenRuns(job.roots)
     while not stop():
         result = derive(
             job.path,
             job.method,
             recipe,
-            roots=job.roots,
+            opening=opening,
             claim=lambda folder: _claimed(folder, stop),
             **job.params,
         )
@@ -102,9 +103,7 @@ def _looked_at(job: DeriveJob, *, force: bool = False) -> DeriveResult:
         return nullcontext(False)
 
     recipe = recipe_of(job.method)
-    return derive(
-        job.path, job.method, recipe, roots=job.roots, force=force, claim=nothing, **job.params
-    )
+    return derive(job.path, job.method, recipe, force=force, claim=nothing, **job.params)
 
 
 if __name__ == "__main__":

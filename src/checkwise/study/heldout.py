@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,7 +28,7 @@ from checkwise.study.outcome import FloatArray, Outcome, RunColumns, entry_metri
 from checkwise.weights.derived import heldout_path
 
 if TYPE_CHECKING:
-    from checkwise.train.build import TrainingData
+    from checkwise.weights.evaluate import OpenRuns
 
 
 class Targets:
@@ -177,7 +178,6 @@ class OutputsOf:
 
     def __init__(self, roots: Mapping[str, str] | None = None):
         self._roots = dict(roots or {})
-        self._data: dict[str, TrainingData] = {}
 
     def __call__(self, folder: Path, key: RunKey, step: int) -> CheckpointOutputs:
         """The outputs of one checkpoint of a run."""
@@ -185,10 +185,13 @@ class OutputsOf:
             return _saved(folder, key, step)
         return self._again(folder, key, step)
 
-    def _again(self, folder: Path, key: RunKey, step: int) -> CheckpointOutputs:
-        from checkwise.weights.checkpoints import read_checkpoint
-        from checkwise.weights.evaluate import open_data, open_run
+    @cached_property
+    def _opening(self) -> OpenRuns:
+        from checkwise.weights.evaluate import OpenRuns
 
+        return OpenRuns(self._roots)
+
+    def _again(self, folder: Path, key: RunKey, step: int) -> CheckpointOutputs:
         place = folder.absolute().parents[1]
         if not is_cohort(place):
             raise InputError(
@@ -196,10 +199,7 @@ class OutputsOf:
                 "use the run where `checkwise sweep` trained it."
             )
         cohort = open_cohort(place)
-        if key.dataset not in self._data:
-            self._data = {key.dataset: open_data(cohort, key.dataset, self._roots)}
-        run = open_run(cohort, key, self._data[key.dataset])
-        outputs: Any = run.outputs(read_checkpoint(folder, step))
+        outputs = self._opening(cohort, key).checkpoint_outputs(step)
 
         def held_out() -> Logits:
             heldout.unseal(folder)

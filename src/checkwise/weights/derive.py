@@ -17,10 +17,9 @@ from checkwise.store.cohort import CohortRecord, is_cohort, open_cohort
 from checkwise.store.done import finished
 from checkwise.store.run import all_diverged
 from checkwise.store.safe_read import has_file
-from checkwise.train.build import TrainingData
 from checkwise.weights import derived
 from checkwise.weights.checkpoints import encode
-from checkwise.weights.evaluate import OpenRun, open_data, open_run
+from checkwise.weights.evaluate import OpenRun, OpenRuns
 from checkwise.weights.recipe import Plan, Recipe, StoredRun
 
 Watch = Callable[[int, int], None]
@@ -52,7 +51,7 @@ def derive(
     method: str,
     recipe: Recipe,
     *,
-    roots: Mapping[str, str] | None = None,
+    opening: OpenRuns | None = None,
     force: bool = False,
     watch: Watch = lambda done, total: None,
     claim: Claim = lambda folder: nullcontext(True),
@@ -62,8 +61,10 @@ def derive(
 
     Results are kept under the method's name. Those whose inputs have not changed are left alone
     unless ``force``. ``params`` replace the recipe's defaults. Held-out results are written, never
-    read. Only results that ``claim`` grants are made.
+    read. Only results that ``claim`` grants are made. Calls for several methods share ``opening``,
+    so that a checkpoint is evaluated once for all of them.
     """
+    opening = opening or OpenRuns()
     complete = recipe.complete(method, params)
     cohort, asked = _locate(Path(path))
     whole = len(asked) > 1
@@ -85,14 +86,13 @@ def derive(
     for required, its_recipe in recipe.requires.items():
         members = [run.folder for group in groups for run in group]
         for place in [cohort.path] if whole else members:
-            step = derive(place, required, its_recipe, roots=roots, force=force, claim=claim)
+            step = derive(place, required, its_recipe, opening=opening, force=force, claim=claim)
             missing += step.left
     if missing:
         return DeriveResult((), (), *nothing, tuple(run.key for group in groups for run in group))
     made: list[derived.Derived] = []
     current: list[derived.Derived] = []
     left: list[RunKey] = []
-    data: dict[str, TrainingData] = {}
     for number, group in enumerate(groups):
         watch(number, len(groups))
         plan = recipe.plan(group, complete)
@@ -108,10 +108,7 @@ def derive(
             if known:  # made by another worker while this one waited for the claim
                 current += known
                 continue
-            dataset = group[0].key.dataset
-            if dataset not in data:
-                data = {dataset: open_data(cohort, dataset, roots or {})}
-            opened = [open_run(cohort, run.key, data[dataset]) for run in group]
+            opened = [opening(cohort, run.key) for run in group]
             made += _make(cohort.path, method, opened, recipe, plan, complete)
     watch(len(groups), len(groups))
     return DeriveResult(tuple(made), tuple(current), *nothing, tuple(left))
@@ -135,10 +132,11 @@ def _make(
     params: Mapping[str, Any],
 ) -> list[derived.Derived]:
     """Make, evaluate and write the models of one group."""
-    began = time.perf_counter()
+    kept = runs[0].kept  # shared by all of them
+    began, spared = time.perf_counter(), kept.spared
     models = recipe.make(runs, plan.inputs, params)
     entries = {run.key: run.entries(models[run.key].outputs) for run in runs}
-    seconds = (time.perf_counter() - began) / len(runs)
+    seconds = (time.perf_counter() - began + kept.spared - spared) / len(runs)
     records = []
     for run in runs:
         model, (source, heldout) = models[run.key], entries[run.key]

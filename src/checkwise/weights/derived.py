@@ -31,7 +31,8 @@ class Derived:
     """What went into one result, and what it cost: the content of ``record.json``.
 
     ``inputs`` decides whether a result is current: a second call with equal ``params`` and
-    ``inputs`` does nothing. ``seconds`` is measured and includes evaluation.
+    ``inputs`` does nothing. ``seconds`` is measured and includes evaluation, also of checkpoints
+    that were evaluated for an earlier method already.
     """
 
     method: str

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -36,6 +38,37 @@ from checkwise.train.build import (
 from checkwise.train.config import RunConfig, check_same
 from checkwise.train.evaluation import Evaluator, Outputs, Part, heldout_entry, source_entry
 from checkwise.weights.batchnorm import reestimate
+from checkwise.weights.checkpoints import read_checkpoint
+
+LIMIT = 2**28  # bytes of kept outputs
+
+
+class KeptOutputs:
+    """Outputs of checkpoints that this process computed, the latest up to a size in bytes.
+
+    Several methods average the same checkpoints, and evaluating one may take seconds. ``spared``
+    counts them: what was computed once is part of the cost of every method that uses it.
+    """
+
+    def __init__(self, limit: int = LIMIT) -> None:
+        self._limit = limit
+        self._kept: OrderedDict[tuple[str, int], tuple[Outputs, float]] = OrderedDict()
+        self.spared = 0.0
+
+    def get(self, run: str, step: int) -> Outputs | None:
+        """The outputs of a step of a run, if they are kept; a run is named by its digest."""
+        outputs, seconds = self._kept.get((run, step), (None, 0.0))
+        self.spared += seconds
+        return outputs
+
+    def keep(self, run: str, step: int, outputs: Outputs, seconds: float = 0.0) -> None:
+        """Keep outputs and the time that they took; the oldest give way."""
+        self._kept[run, step] = outputs, seconds
+        while self._size() > self._limit:
+            self._kept.popitem(last=False)
+
+    def _size(self) -> int:
+        return sum(z.nbytes for outputs, _ in self._kept.values() for z in outputs.logits)
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +78,7 @@ class OpenRun:
     folder: Path
     config: RunConfig
     data: TrainingData
+    kept: KeptOutputs = field(default_factory=KeptOutputs)
 
     @property
     def key(self) -> RunKey:
@@ -82,6 +116,17 @@ class OpenRun:
         """The logits that some weights give."""
         self.load(weights)
         return self.evaluator(self.algorithm)
+
+    def checkpoint_outputs(self, step: int) -> Outputs:
+        """The logits of one of the run's checkpoints, computed once; its file is always checked."""
+        weights = read_checkpoint(self.folder, step)
+        outputs = self.kept.get(self.config.digest, step)
+        if outputs is None:
+            began = time.perf_counter()
+            outputs = self.outputs(weights)
+            seconds = time.perf_counter() - began
+            self.kept.keep(self.config.digest, step, outputs, seconds)
+        return outputs
 
     def entries(self, outputs: Outputs) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
         """What the journals would say: the source entry, and one per held-out domain."""
@@ -160,7 +205,9 @@ def open_data(
     return prepare(opened, study.network, augmented=study.augment, progress=progress)
 
 
-def open_run(cohort: CohortRecord, key: RunKey, data: TrainingData) -> OpenRun:
+def open_run(
+    cohort: CohortRecord, key: RunKey, data: TrainingData, kept: KeptOutputs | None = None
+) -> OpenRun:
     """A run of a cohort on its data; other data than it was trained on are refused."""
     folder = cohort.runs[key]
     recorded = read_run(folder).config
@@ -168,4 +215,27 @@ def open_run(cohort: CohortRecord, key: RunKey, data: TrainingData) -> OpenRun:
     check_loaded(config.plugins, folder)
     here = replace(config, key=key, fingerprint=data.dataset.fingerprint, network=data.network)
     check_same(here, recorded, folder)
-    return OpenRun(folder, replace(config, device=data.device), data)
+    return OpenRun(folder, replace(config, device=data.device), data, kept or KeptOutputs())
+
+
+class OpenRuns:
+    """Opens runs for several methods: a data set is read once, a checkpoint evaluated once.
+
+    Args:
+        roots: where data sets lie.
+        kept: outputs that need not be computed.
+    """
+
+    def __init__(
+        self, roots: Mapping[str, str] | None = None, kept: KeptOutputs | None = None
+    ) -> None:
+        self._roots = dict(roots or {})
+        self._kept = kept or KeptOutputs()
+        self._data: dict[tuple[Path, str], TrainingData] = {}
+
+    def __call__(self, cohort: CohortRecord, key: RunKey) -> OpenRun:
+        """One run of a cohort."""
+        place = cohort.path, key.dataset
+        if place not in self._data:  # one at a time: they may be large
+            self._data = {place: open_data(cohort, key.dataset, self._roots)}
+        return open_run(cohort, key, self._data[place], self._kept)

@@ -9,7 +9,6 @@ import numpy as np
 
 from checkwise.selection import select
 from checkwise.selection.constrained import DELTA_PP
-from checkwise.weights.checkpoints import read_checkpoint
 from checkwise.weights.recipe import BATCHNORM, Model, Plan, Recipe, StoredRun
 from checkwise.weights.swad import averaged
 
@@ -51,7 +50,7 @@ def make_probabilities(
     from checkwise.weights.evaluate import mean_log_probabilities
 
     (run,) = runs
-    outputs = [run.outputs(read_checkpoint(run.folder, step)) for step in inputs["steps"]]
+    outputs = [run.checkpoint_outputs(step) for step in inputs["steps"]]
     return {run.key: Model(mean_log_probabilities(outputs), None)}
 
 

@@ -116,8 +116,7 @@ def make(
 def chosen(run: OpenRun, steps: Sequence[int], score: FloatArray) -> Model:
     """The saved checkpoint of smallest score, the earliest on ties."""
     step = steps[int(np.argmin(score))]
-    outputs = run.outputs(read_checkpoint(run.folder, step))
-    return Model(outputs, None, (f"step {step} of {len(steps)} candidates",))
+    return Model(run.checkpoint_outputs(step), None, (f"step {step} of {len(steps)} candidates",))
 
 
 def source_features(run: OpenRun) -> dict[str, FloatArray]:

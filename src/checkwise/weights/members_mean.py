@@ -10,7 +10,6 @@ from checkwise.metrics.examples import per_example
 from checkwise.selection import select
 from checkwise.selection.columns import Columns
 from checkwise.selection.members import MEMBERS_DELTA_PP, members
-from checkwise.weights.checkpoints import read_checkpoint
 from checkwise.weights.feasible_mean import make_probabilities, make_weights
 from checkwise.weights.recipe import BATCHNORM, Model, Plan, Recipe, StoredRun
 from checkwise.weights.swad import averaged
@@ -55,7 +54,7 @@ def make_greedy_probabilities(
     from checkwise.weights.evaluate import mean_log_probabilities
 
     (run,) = runs
-    outputs = {step: run.outputs(read_checkpoint(run.folder, step)) for step in inputs["offered"]}
+    outputs = {step: run.checkpoint_outputs(step) for step in inputs["offered"]}
 
     def mean(steps: Sequence[int]) -> Model:
         return Model(mean_log_probabilities([outputs[step] for step in steps]), None)
