@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas
 import pytest
+import scipy.stats
 
 from checkwise.cli import compare, main, printing
 from checkwise.records import RunKey
@@ -355,4 +358,55 @@ def test_few_places_stand_beside_the_runs(
     assert "95% over runs" in said
     assert "95% over domains (how many)" in said
     assert "There are only 4 held-out domains" in said
-    assert "a new place" not in said
+    changes = np.array([0.0, 0.1, 0.2, 0.3])  # as `places` writes them
+    half = scipy.stats.t(3).ppf(0.975) * changes.std(ddof=1) * np.sqrt(1 + 1 / 4)
+    low, high = (f"{end:.3f}".replace("-", "−") for end in (0.15 - half, 0.15 + half))
+    assert "95%, a new place" in said
+    assert (
+        f"At a new place of the same kind, expect target NLL to change by +0.150 [{low}, {high}] "
+        "(95%, from 4 domains;" in said
+    )
+
+
+def test_two_places_say_nothing_of_a_new_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("compare", places(tmp_path / "places", 2)) == 0
+    assert "new place" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("metrics", "lines"),
+    [
+        ("target_nll", ["target NLL"]),
+        ("target_accuracy,gap_pp", ["target accuracy"]),
+        ("target_ece", ["target ECE"]),
+        ("target_cwece,target_nll", ["target NLL", "target CwECE"]),
+        ("gap_pp", []),
+    ],
+)
+def test_the_deciding_units_of_every_target_metric_shown_are_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], metrics: str, lines: list[str]
+) -> None:
+    folder = places(tmp_path / "places", 4)
+    assert run("compare", folder, "--metrics", metrics) == 0
+    said = capsys.readouterr().out
+    assert re.findall(r"^(.+?) [+−]?[0-9.]+(?: points)?, by unit: ", said, re.MULTILINE) == lines
+    answers = re.findall(r"^Against source-acc, ac-nc \w+ (target \w+)", said, re.MULTILINE)
+    assert answers == lines[:1]
+    assert ("are not independent" in said) == bool(lines)
+
+
+def test_seeds_that_no_two_runs_share_are_single_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("compare", places(tmp_path / "places", 4), "--metrics", "target_nll") == 0
+    said = capsys.readouterr().out
+    (line,) = [line for line in said.splitlines() if "by unit" in line]
+    interval = scipy.stats.ttest_1samp([0.0, 0.1, 0.2, 0.3], 0).confidence_interval(0.95)
+    low, high = (f"{end:.3f}".replace("-", "−") for end in interval)
+    assert line == (
+        f"target NLL +0.150, by unit: 4 single runs [{low}, {high}], 4 domains [{low}, {high}]."
+    )
+    # The percentile interval of four runs is above zero, Student's is not.
+    assert "over 4 runs, which single runs and domains do not bear out" in said

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from checkwise.page import sentences
+from checkwise.page.tables import unit_table
 from checkwise.study import Contrast
 from checkwise.study.compare import over_many_places
 from checkwise.study.units import PlaceInterval, UnitInterval
@@ -193,3 +194,34 @@ def test_few_places_are_said_to_be_few() -> None:
     )
     (few,) = [line for line in sentences.by_unit([EVEN, row]) if line.startswith("There are only")]
     assert few.startswith("There are only 4 held-out domains: intervals over so few are wide")
+    assert sentences.by_unit([row])[-1] == (
+        "At a new place of the same kind, expect target NLL to change by −0.021 [−1.050, 1.008] "
+        "(95%, from 4 domains; mean ± t·s·√(1 + 1/G))."
+    )
+
+
+def test_other_metrics_follow_nll_and_accuracy_and_are_told_where_neither_is() -> None:
+    ece = contrast("target_ece", -0.3, -0.5, -0.1)
+    lines = sentences.by_unit([contrast("gap_pp", 0.2, 0.1, 0.3), ece, EVEN, GAIN])
+    assert [line.partition(" −")[0] for line in lines] == [
+        "target NLL",
+        "target accuracy",
+        "target ECE",
+    ]
+    assert sentences.answer([ece]) == (
+        "Against source-acc, ac-nc lowered target ECE by 0.300 [0.100, 0.500] over 30 runs."
+    )
+    assert "ECE" not in sentences.answer([ece, EVEN, GAIN])
+    assert sentences.by_unit([contrast("gap_pp", 0.2, 0.1, 0.3)]) == []
+
+
+def test_blocks_of_one_run_are_single_runs() -> None:
+    alone = few(GAIN, block=30, draw=30, trial=30, domain=4)
+    assert sentences.by_unit([alone])[0] == (
+        "target NLL −0.021, by unit: 30 single runs [−0.040, −0.004], 4 domains [−0.040, −0.004]."
+    )
+    shaky = but(alone, "block", "draw", "trial")
+    assert sentences.badge(shaky) == "not borne out by single runs"
+    page = str(unit_table([alone, EVEN]))
+    assert "30 single runs" in page
+    assert "blocks" not in page

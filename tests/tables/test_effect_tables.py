@@ -44,7 +44,7 @@ def test_learning_rates_ascend_and_each_has_its_runs(tmp_path: Path) -> None:
     assert value["gap_pp"] == pytest.approx((0.5 + 0) / 2)
     assert value["eligible"] == 1.5
     assert (value["step_source_acc"], value["step_ac_nc"]) == (100, 150)
-    change = table.cell("PACS", "0.001", measure="target_accuracy")
+    change = table.cell("PACS", "0.001", measure="target_accuracy_over_runs")
     assert change.n == 2
     assert [change.low, change.high] == pytest.approx([0, 2])
     alone = table.cell("PACS", "9.24e-05", measure="target_accuracy")

@@ -138,7 +138,7 @@ def command(
             "needs."
         )
     if not by:
-        _say(rows, {*sentences.LEADING} & {*study.main_metrics})
+        _say(rows)
     for rule, registration in known.items():
         printing.console().print(f"{rule}: {registration}")
     if study.imported:
@@ -241,7 +241,7 @@ def _by_domain(row: Contrast) -> str:
 
 def _new_place(row: Contrast) -> str:
     places = row.places
-    if places is None or not places.many:
+    if places is None or not places.decides:
         return ""
     return sentences.ends(places.new_low, places.new_high, row.metric)
 
@@ -288,14 +288,16 @@ def _coverage(rows: Sequence[Contrast]) -> Iterator[str]:
             )
 
 
-def _say(rows: Sequence[Contrast], leading: set[str]) -> None:
+def _say(rows: Sequence[Contrast]) -> None:
+    """The answer for every rule, and the units that decide on the target metrics shown."""
     said = False
     for rule in dict.fromkeys(row.rule for row in rows):
-        of_rule = [row for row in rows if row.rule == rule]
-        if leading <= {row.metric for row in of_rule}:
-            for line in (sentences.answer(of_rule), *sentences.by_unit(of_rule)):
+        of_rule = sentences.on_target([row for row in rows if row.rule == rule])
+        if of_rule:
+            by_unit = sentences.by_unit(of_rule)
+            for line in (sentences.answer(of_rule), *by_unit):
                 printing.console().print(line)
-            said = said or bool(sentences.by_unit(of_rule))
+            said = said or bool(by_unit)
     if said:
         printing.console().print(sentences.WHY_GROUPS)
 

@@ -91,6 +91,6 @@ def draw(at_rates: Sequence[AtRate]) -> Figure:
 def _title(at_rates: Sequence[AtRate]) -> str:
     sizes = sorted({at.n for at in at_rates})
     runs_each = "–".join(str(n) for n in dict.fromkeys((sizes[0], sizes[-1])))
-    title = f"{at_rates[0].contrast}: runs (dots, {runs_each} at at learning rate) and means"
+    title = f"{at_rates[0].contrast}: runs (dots, {runs_each} at each learning rate) and means"
     lost = [f"{count} of {METRICS[metric]}" for metric, count in missing(at_rates).items()]
     return f"{title}\nnot finite, hence not shown: {', '.join(lost)}" if lost else title

@@ -83,8 +83,7 @@ def _by_unit(rows: Sequence[Contrast]) -> Markup | None:
     if rows[0].n < 2:
         return None
     shown = [sentences.pick(rows, metric) for metric in _tiles(rows)]
-    said = dict.fromkeys(sentences.expected_elsewhere(row) for row in shown)
-    elsewhere = [sentence for sentence in said if sentence]
+    elsewhere = sentences.elsewhere(shown)
     return el(
         "details",
         el("summary", "Would other seeds, splits or domains give the same?"),

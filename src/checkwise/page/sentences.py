@@ -8,13 +8,14 @@ from typing import Final
 
 from checkwise.metrics import METRICS
 from checkwise.study import Contrast
-from checkwise.study.units import deciding
+from checkwise.study.units import deciding, told
 from checkwise.study.verdict import Reach, Verdict, verdict
 from checkwise.text import counted, listed, number
 
 POINTS = 2  # decimals of percentage points
 GROUPS = {
     "run": "runs",
+    "single_run": "single runs",
     "block": "blocks",
     "draw": "draws",
     "trial": "splits",
@@ -132,8 +133,16 @@ def answer(rows: Sequence[Contrast]) -> str:
 
 
 def _leading(rows: Sequence[Contrast]) -> list[Contrast]:
-    """NLL and accuracy; of imported logs without NLL accuracy alone."""
-    return [row for metric in LEADING for row in rows if row.metric == metric]
+    """NLL and accuracy, as far as they are there; without either, every other target metric."""
+    leading = [row for metric in LEADING for row in rows if row.metric == metric]
+    return leading or on_target(rows)
+
+
+def on_target(rows: Sequence[Contrast]) -> list[Contrast]:
+    """The contrasts in target metrics, NLL and accuracy first."""
+    order = {metric: place for place, metric in enumerate(LEADING)}
+    mine = [row for row in rows if row.metric.startswith("target_")]
+    return sorted(mine, key=lambda row: order.get(row.metric, len(order)))
 
 
 def caution(contrast: Contrast) -> str:
@@ -144,7 +153,7 @@ def caution(contrast: Contrast) -> str:
     if contrast.low <= 0 <= contrast.high:
         return ", an interval that includes zero"
     if said.direction == "unclear":
-        return f", which {listed(group_names(said.against))} do not bear out"
+        return f", which {listed(_objecting(contrast, said))} do not bear out"
     if said.reach == "these runs" and contrast.n < FEW_RUNS:
         return f" (seen, not shown: fewer than {FEW_RUNS} runs show nothing)"
     if said.reach == "these runs":
@@ -154,13 +163,20 @@ def caution(contrast: Contrast) -> str:
     return ""
 
 
+def _objecting(contrast: Contrast, said: Verdict) -> list[str]:
+    """What does not bear a difference out, by the names that people are told."""
+    against = {unit: contrast.units[unit] for unit in said.against if unit in contrast.units}
+    over_runs = ["run"] if "run" in said.against else []
+    return group_names([*over_runs, *told(against, contrast.n)])
+
+
 def badge(contrast: Contrast) -> str:
     """The verdict in a few words: ``better on these domains``, ``not borne out by draws``."""
     said = verdict(contrast)
     if contrast.low <= 0 <= contrast.high:
         return "includes zero"
     if said.direction == "unclear":
-        return f"not borne out by {listed(group_names(said.against), 'or')}"
+        return f"not borne out by {listed(_objecting(contrast, said), 'or')}"
     return f"{said.direction}{_where(contrast, said.reach)}"
 
 
@@ -206,43 +222,53 @@ def _domains(contrast: Contrast) -> str:
 
 
 def by_unit(rows: Sequence[Contrast]) -> list[str]:
-    """The intervals with groups of runs as the unit, a line a metric; then what is too few."""
-    leading = _leading(rows)
-    first = leading[0]
-    if first.n < 2:
+    """What groups of runs say of every target metric; then what is too few, and a new place."""
+    shown_rows = on_target(rows)
+    if not shown_rows or shown_rows[0].n < 2:
         return []
-    lines = [_unit_line(row) for row in leading]
+    first = shown_rows[0]
+    lines = [_unit_line(row) for row in shown_rows]
     few = [
         f"{GROUPS[name]} ({first.units[name].groups})" for name in own_units(verdict(first).too_few)
     ]
     if few:
         lines.append(f"There are too few {listed(few)} to say whether others would give the same.")
-    lines += dict.fromkeys(expected_elsewhere(row) for row in leading)
-    return [line for line in lines if line]
+    return [line for line in [*lines, *elsewhere(_leading(rows))] if line]
+
+
+def elsewhere(rows: Sequence[Contrast]) -> list[str]:
+    """What to expect at one new place, a line a metric; first that places are few, where so."""
+    lines = [*map(_few_places, rows), *map(expected_elsewhere, rows)]
+    return [line for line in dict.fromkeys(lines) if line]
+
+
+def _few_places(row: Contrast) -> str:
+    places = row.places
+    if places is None or not places.decides or places.many:
+        return ""
+    domains = counted(places.places, "held-out domain")
+    only = f"There are only {domains}: intervals over so few are wide, and other places may"
+    return f"{only} differ more than these."
 
 
 def expected_elsewhere(row: Contrast) -> str:
-    """What to expect at one new place; where places are few, that they are."""
+    """What to expect at one new place; nothing below three."""
     places = row.places
     if places is None or not places.decides:
         return ""
-    if not places.many:
-        domains = counted(places.places, "held-out domain")
-        only = f"There are only {domains}: intervals over so few are wide, and other places may"
-        return f"{only} differ more than these."
     points = " points" if unit(row.metric, row.scale) == "points" else ""
     return (
         f"At a new place of the same kind, expect {title(row.metric)} to change by "
         f"{shown(places.mean, row.metric, signed=True)}{points} "
         f"{ends(places.new_low, places.new_high, row.metric)} (95%, from "
-        f"{counted(places.places, 'place')}; mean ± t·s·√(1 + 1/G))."
+        f"{counted(places.places, 'place' if places.many else 'domain')}; mean ± t·s·√(1 + 1/G))."
     )
 
 
 def _unit_line(row: Contrast) -> str:
     said = [
         f"{named_groups(name, interval.groups)} {ends(interval.low, interval.high, row.metric)}"
-        for name, interval in deciding(row.units, row.n).items()
+        for name, interval in told(deciding(row.units, row.n), row.n).items()
     ]
     if not said:
         return ""

@@ -22,7 +22,7 @@ from checkwise.page.sentences import (
 )
 from checkwise.study import Contrast
 from checkwise.study.compare import higher_is_better
-from checkwise.study.units import deciding
+from checkwise.study.units import deciding, told
 from checkwise.study.verdict import verdict
 from checkwise.text import number
 
@@ -79,14 +79,17 @@ def unit_table(contrasts: Sequence[Contrast]) -> Markup:
     head = ["counted by", *(_head(contrast) for contrast in contrasts)]
     first = contrasts[0]
     decisive = deciding(first.units, first.n)
+    counted = {
+        name: found for name, found in first.units.items() if name in decisive or not found.decides
+    }
     rows = [
         el(
             "tr",
             el("th", named_groups(name, found.groups), scope="row"),
-            [_unit_cell(contrast, name) for contrast in contrasts],
+            # A single run is a block of one.
+            [_unit_cell(one, "block" if name == "single_run" else name) for one in contrasts],
         )
-        for name, found in first.units.items()
-        if name in decisive or not found.decides
+        for name, found in told(counted, first.n).items()
     ]
     return _table(head, rows, "95% intervals with groups of runs as the unit")
 

@@ -68,12 +68,19 @@ def equivalence(
         >>> test.equivalent, test.noninferior
         (True, True)
     """
+    means = cluster_means(np.asarray(values, dtype=np.float64)[:, None], groups)
+    return equivalence_of(means, margin, higher_is_better=higher_is_better, alpha=alpha)
+
+
+def equivalence_of(
+    means: ClusterMeans, margin: float, *, higher_is_better: bool, alpha: float = ALPHA
+) -> Equivalence:
+    """Test the first of some means against ±``margin``, whatever unit its standard error is by."""
     if not margin > 0:
         raise InputError(
             f"Expected a `margin` above 0 (the largest difference that would not matter), but got "
             f"{margin}."
         )
-    means = cluster_means(np.asarray(values, dtype=np.float64)[:, None], groups)
     low, high = means.interval(1 - 2 * alpha)
     above, below = (_or_one(p) for p in (means.p_above(-margin), means.p_below(margin)))
     if means.error[0] == 0:  # no spread: the mean decides

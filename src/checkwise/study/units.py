@@ -25,6 +25,7 @@ from checkwise.statistics.clusters import (
 )
 from checkwise.statistics.places import over_places
 from checkwise.study.outcome import KEY_COLUMNS, key_columns
+from checkwise.text import counted
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -180,9 +181,73 @@ def place_interval(
     return PlaceInterval(found.places, found.mean, low, high, found.p, *found.new_place(level))
 
 
-def usual_unit(keys: Sequence[RunKey]) -> str:
-    """The unit of a test where none is named: held-out places where they are many, else blocks."""
-    return "domain" if clusters(keys, "domain").count >= MANY_PLACES else "block"
+@dataclass(frozen=True)
+class LeadingUnit:
+    """The unit of the interval or test that leads where none is named.
+
+    Args:
+        name: "domain", "block_domain" or "block".
+        blocks, domains: how many blocks of seeds and held-out domains there are.
+    """
+
+    name: str
+    blocks: int
+    domains: int
+
+    def __str__(self) -> str:
+        """``9 blocks × 4 domains``, ``4 domains``, ``24 places`` or ``9 blocks``."""
+        place = "place" if self.domains >= MANY_PLACES else "domain"
+        blocks, domains = counted(self.blocks, "block"), counted(self.domains, place)
+        return {"block": blocks, "domain": domains, "block_domain": f"{blocks} × {domains}"}[
+            self.name
+        ]
+
+    @property
+    def decides(self) -> bool:
+        """Whether there are enough groups to say anything."""
+        return self.name != "block" or self.blocks >= ENOUGH_GROUPS
+
+
+def leading_unit(blocks: int, domains: int, runs: int) -> LeadingUnit:
+    """Many held-out places; blocks × domains where both are few; else domains, or blocks.
+
+    Where every run has seeds of its own, runs share nothing but the domain.
+
+    Example:
+        >>> [str(leading_unit(*counts)) for counts in ((9, 24, 216), (9, 4, 36), (36, 4, 36))]
+        ['24 places', '9 blocks × 4 domains', '4 domains']
+        >>> [str(leading_unit(*counts)) for counts in ((2, 4, 8), (9, 2, 18), (1, 1, 1))]
+        ['4 domains', '9 blocks', '1 block']
+    """
+    if domains < ENOUGH_GROUPS:
+        name = "block"
+    elif domains < MANY_PLACES and ENOUGH_GROUPS <= blocks < runs:
+        name = "block_domain"
+    else:
+        name = "domain"
+    return LeadingUnit(name, blocks, domains)
+
+
+def usual_unit(keys: Sequence[RunKey]) -> LeadingUnit:
+    """The unit of a test where none is named."""
+    blocks, domains = (clusters(keys, unit).count for unit in ("block", "domain"))
+    return leading_unit(blocks, domains, len(keys))
+
+
+def told(units: Mapping[str, UnitInterval], runs: int) -> dict[str, UnitInterval]:
+    """The units as people are told of them: seeds that no two runs share are single runs, once.
+
+    Example:
+        >>> eight, four = UnitInterval(8, -2.0, -1.0, 0.01), UnitInterval(4, -2.0, -1.0, 0.01)
+        >>> units = {"block": eight, "draw": eight, "trial": eight, "domain": four}
+        >>> list(told(units, 8)), list(told(units, 32))
+        (['single_run', 'domain'], ['block', 'draw', 'trial', 'domain'])
+    """
+    named: dict[str, UnitInterval] = {}
+    for unit, interval in units.items():
+        single = unit in SEED_UNITS and interval.groups == runs
+        named.setdefault("single_run" if single else unit, interval)
+    return named
 
 
 def unit_means(values: FloatArray, keys: Sequence[RunKey]) -> dict[str, ClusterMeans]:

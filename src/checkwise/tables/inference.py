@@ -10,16 +10,16 @@ from numpy.typing import NDArray
 from checkwise.records import RunKey
 from checkwise.statistics.bootstrap import RESAMPLES, SEED, bootstrap_interval
 from checkwise.statistics.clusters import ClusterMeans, Clusters, cluster_means, two_way_means
-from checkwise.statistics.equivalence import equivalence, minimum_detectable_effect
-from checkwise.statistics.wild import sign_patterns, wild_interval
+from checkwise.statistics.equivalence import equivalence_of, minimum_detectable_effect
+from checkwise.statistics.wild import ENUMERATED, sign_patterns, wild_interval
 from checkwise.study.compare import Differences, higher_is_better, marked, scale
 from checkwise.study.pool import Pool
 from checkwise.study.units import (
     SEED_UNITS,
     UNITS,
-    By,
     clusters,
     place_interval,
+    unit_means,
     usual_unit,
 )
 from checkwise.tables.means_and_changes import MAIN
@@ -28,6 +28,10 @@ from checkwise.tables.table import Cell, Table, table
 FloatArray = NDArray[np.float64]
 Ends = tuple[FloatArray, FloatArray]
 BOTH_WAYS = "block × domain"
+CLUSTERS = (
+    "A place or domain: runs with the same held-out domain. A block: runs with the same seeds. "
+    "Blocks × domains: both at once, with the degrees of freedom of the fewer."
+)
 
 
 def inference(pool: Pool) -> Table:
@@ -48,7 +52,9 @@ def inference(pool: Pool) -> Table:
         f"{pool.contrast} under several assumptions about which runs are independent",
         ("metric", "clusters of", "clusters", "interval"),
         cells,
-        note=f"{_about(units)} The wild bootstrap is unbounded with five clusters or fewer. "
+        note=f"{_about(units)} The wild bootstrap flips the signs of clusters: in every pattern "
+        f"up to {ENUMERATED} clusters, in random ones beyond. It is unbounded with five clusters "
+        "or fewer. "
         "Detectable: a true change that would be found with 80% probability. New place: where the "
         "mean change of one new held-out domain of the same kind is expected, "
         "mean ± t·s·√(1 + 1/G).",
@@ -76,10 +82,9 @@ def _intervals(
     measure: str, unit: str, values: FloatArray, groups: Clusters, role: str
 ) -> list[Cell]:
     means, n, factor = cluster_means(values, groups), len(values), scale(measure)
-    patterns = len(sign_patterns(groups.count)) if groups.count > 1 else 0
     intervals: list[tuple[str, Ends, int | None, int]] = [
         ("t", means.interval(), None, 0),
-        ("wild", wild_interval(values, groups), SEED, patterns),
+        ("wild", wild_interval(values, groups), *signs_drawn(groups.count)),
     ]
     if unit == "run":
         intervals.append(("percentile", bootstrap_interval(values), SEED, RESAMPLES))
@@ -99,6 +104,11 @@ def _intervals(
         if method == "t":
             cells += _tested(row, means, role, factor)
     return cells
+
+
+def signs_drawn(groups: int) -> tuple[int | None, int]:
+    """The seed and number of the sign patterns that were drawn; None and 0 where all were tried."""
+    return (SEED, len(sign_patterns(groups))) if groups > ENUMERATED else (None, 0)
 
 
 def _tested(row: tuple[str, ...], means: ClusterMeans, role: str, factor: int) -> list[Cell]:
@@ -130,28 +140,26 @@ def _new_place(measure: str, values: FloatArray, keys: Sequence[RunKey], role: s
     return [Cell(row, "change", found.mean, len(values), role, factor, *ends, over="a new place")]
 
 
-def equivalences(pool: Pool, margins: Mapping[str, float], by: By | None = None) -> Table:
-    """Is the change smaller than the margin you name? One row per metric with a margin.
-
-    Without ``by``, clusters are held-out places where they are many, else blocks of seeds.
-    """
+def equivalences(pool: Pool, margins: Mapping[str, float]) -> Table:
+    """Is the change smaller than the margin you name? One row per metric with a margin."""
     cells = []
     for group in pool.by_role():
         for measure, margin in margins.items():
             changes = pool.differences(pool.rule, pool.reference, [measure], group.keep)
             keys, values = finite(changes, measure)
-            groups = clusters(keys, usual_unit(keys) if by is None else by)
-            tested = equivalence(
-                values[:, 0], groups, margin, higher_is_better=higher_is_better(measure)
+            unit = usual_unit(keys)
+            tested = equivalence_of(
+                unit_means(values, keys)[unit.name],
+                margin,
+                higher_is_better=higher_is_better(measure),
             )
-            row, n = (measure, f"{margin:g}", str(groups.count)), tested.n
-            factor = scale(measure)
+            row, n, over = (measure, f"{margin:g}", str(unit)), tested.n, str(unit)
             ends = (tested.low, tested.high)
             cells.append(
                 Cell(
-                    *(row, "change_90", tested.mean, n, group.role, factor, *ends),
+                    *(row, "change_90", tested.mean, n, group.role, scale(measure), *ends),
                     level=0.9,
-                    over=f"clusters of {groups.name}",
+                    over=over,
                 )
             )
             for name, value in (
@@ -164,8 +172,7 @@ def equivalences(pool: Pool, margins: Mapping[str, float], by: By | None = None)
         f"Is {pool.contrast} smaller than a margin? Two one-sided t tests",
         ("metric", "margin", "clusters"),
         cells,
-        note="The interval is the 90% t interval over clusters: runs with the same held-out place "
-        "where there are six places or more, else runs with the same seeds.",
+        note=f"The interval is the 90% t interval over clusters. {CLUSTERS}",
         signed=True,
     )
 

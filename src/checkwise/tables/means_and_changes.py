@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import isnan
 
 import numpy as np
 
@@ -21,9 +22,9 @@ from checkwise.study.compare import (
 from checkwise.study.methods import Method
 from checkwise.study.outcome import FloatArray, RunColumns
 from checkwise.study.pool import Group, Pool, Row, label
-from checkwise.study.units import PlaceInterval, place_interval
+from checkwise.study.units import LeadingUnit, PlaceInterval, leading_unit, place_interval
 from checkwise.tables.table import Cell
-from checkwise.tables.titles_and_decimals import BY_DOMAIN, NEW_PLACE
+from checkwise.tables.titles_and_decimals import BY_DOMAIN, NEW_PLACE, OVER_RUNS
 from checkwise.tables.worst_domain import WHD, worst_changes, worst_level
 
 MAIN = ("target_accuracy", "target_ece", "target_cwece", "target_nll")
@@ -85,71 +86,65 @@ def changes(
     groups: Sequence[Group],
     *,
     seed: int = SEED,
-    clustered: bool = False,
 ) -> Iterator[Cell]:
-    """Paired differences with 95% intervals over runs and beside them over held-out domains.
-
-    With many held-out places the interval is over places. ``clustered`` puts the cluster-t interval
-    by block × domain in place of that over runs. ``whd`` is in both of its units.
-    """
+    """Paired differences of every group, see ``paired_cells``; ``whd`` is in both of its units."""
     over_runs = [measure for measure in pool.measured(measures) if measure != WHD]
     for group in groups:
         for pair in pairs:
             row = (*group.labels, *pair.row)
             table = pool.differences(pair.rule, pair.reference, over_runs, group.keep)
-            yield from paired_cells(table, row, group.role, seed=seed, clustered=clustered)
+            yield from paired_cells(table, row, group.role, seed=seed)
             if WHD in measures:
                 yield from worst_changes(pool, pair.rule, pair.reference, group, row, seed=seed)
 
 
 def paired_cells(
-    table: Differences,
-    row: tuple[str, ...],
-    role: str,
-    *,
-    seed: int = SEED,
-    clustered: bool = False,
+    table: Differences, row: tuple[str, ...], role: str, *, seed: int = SEED
 ) -> Iterator[Cell]:
-    """The mean difference of every metric with its interval, and what stands beside a mean NLL."""
-    for c in by_units(table, contrasts(table, seed=seed)):
-        yield _with_interval(c, row, role, seed, clustered=clustered)
-        yield from _by_place(c, row, role)
-        if c.metric in ROBUST:
-            yield Cell(row, f"{c.metric}_median", c.median, c.n, role, c.scale)
-            yield Cell(row, f"{c.metric}_trimmed", c.trimmed, c.n, role, c.scale)
+    """The mean difference of every metric with the interval that leads, and what stands beside it.
+
+    Beside it: the percentile interval over runs, what held-out domains say, and the median and
+    trimmed mean of an NLL.
+    """
+    over_runs = contrasts(table, seed=seed)
+    for of_runs, c in zip(over_runs, by_units(table, over_runs), strict=True):
+        yield leading_cell(c, row, role)
+        if not isnan(of_runs.low):
+            yield _over_runs_cell(of_runs, row, role, seed)
+        yield from beside_cells(c, row, role)
 
 
-def _with_interval(
-    c: Contrast, row: tuple[str, ...], role: str, seed: int, *, clustered: bool
-) -> Cell:
-    """The difference with the interval over runs, over places, or by block × domain."""
-    if c.places is not None and c.over == "places":
-        over = f"{c.places.places} places"
-        return Cell(row, c.metric, c.mean, c.n, role, c.scale, c.low, c.high, over=over)
-    if not clustered:
-        return Cell(row, c.metric, c.mean, c.n, role, c.scale, c.low, c.high, seed)
-    blocks, domains = (c.units[unit].groups for unit in ("block", "domain"))
-    for unit, over in (
-        ("block_domain", f"{blocks} blocks × {domains} domains"),
-        ("domain", f"{domains} domains"),
-        ("block", f"{blocks} blocks"),
-    ):
-        found = c.units[unit]
-        if found.decides:
-            return Cell(
-                *(row, c.metric, c.mean, c.n, role, c.scale, found.low, found.high), over=over
-            )
-    return Cell(row, c.metric, c.mean, c.n, role, c.scale)
+def leading_cell(c: Contrast, row: tuple[str, ...], role: str) -> Cell:
+    """The difference with the interval of its leading unit; without one where groups are too few.
+
+    Over many places the mean is over places too.
+    """
+    unit = _leading_unit(c)
+    cell = Cell(row, c.metric, c.mean, c.n, role, c.scale)
+    if c.over == "places":
+        return replace(cell, low=c.low, high=c.high, over=str(unit))
+    found = c.units[unit.name]
+    return replace(cell, low=found.low, high=found.high, over=str(unit)) if found.decides else cell
 
 
-def _by_place(c: Contrast, row: tuple[str, ...], role: str) -> Iterator[Cell]:
-    """Of a target metric: the mean over few held-out domains, and what a new place may bring."""
+def _leading_unit(c: Contrast) -> LeadingUnit:
+    return leading_unit(c.units["block"].groups, c.units["domain"].groups, c.n)
+
+
+def _over_runs_cell(c: Contrast, row: tuple[str, ...], role: str, seed: int) -> Cell:
+    return Cell(row, c.metric + OVER_RUNS, c.mean, c.n, role, c.scale, c.low, c.high, seed)
+
+
+def beside_cells(c: Contrast, row: tuple[str, ...], role: str) -> Iterator[Cell]:
+    """By held-out domain where that does not lead, at a new place; of an NLL what is robust."""
     places = c.places
-    if places is None or not places.decides or not c.metric.startswith("target_"):
-        return
-    if not places.many:
-        yield domain_cell(c.metric, places, row, role)
-    yield new_place_cell(c.metric, places, row, role)
+    if places is not None and places.decides and c.metric.startswith("target_"):
+        if _leading_unit(c).name != "domain":
+            yield domain_cell(c.metric, places, row, role)
+        yield new_place_cell(c.metric, places, row, role)
+    if c.metric in ROBUST:
+        yield Cell(row, f"{c.metric}_median", c.median, c.n, role, c.scale)
+        yield Cell(row, f"{c.metric}_trimmed", c.trimmed, c.n, role, c.scale)
 
 
 def domain_cell(measure: str, places: PlaceInterval, row: tuple[str, ...], role: str) -> Cell:
@@ -162,7 +157,7 @@ def domain_cell(measure: str, places: PlaceInterval, row: tuple[str, ...], role:
 def new_place_cell(measure: str, places: PlaceInterval, row: tuple[str, ...], role: str) -> Cell:
     """The same mean, with the interval in which one new place is expected."""
     cell = _place_cell(measure, places, row, role)
-    over = f"a new place, from {places.places}"
+    over = f"a new place, from {places.places} {cell.unit}"
     return replace(
         cell, measure=measure + NEW_PLACE, low=places.new_low, high=places.new_high, over=over
     )

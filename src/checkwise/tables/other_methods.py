@@ -6,7 +6,8 @@ logits, VREx's training terms); without them it is refused with the reason.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,21 +15,22 @@ from numpy.typing import NDArray
 from checkwise.errors import InputError
 from checkwise.records import RunKey
 from checkwise.statistics.clusters import cluster_means, numbered
-from checkwise.study.compare import marked, pair, scale
+from checkwise.study.compare import Differences, by_units, contrasts, marked, pair, scale
 from checkwise.study.outcome import Outcome, columns_over
 from checkwise.study.pool import Pool
-from checkwise.study.units import place_interval
 from checkwise.tables.means_and_changes import (
     MAIN,
     Pair,
+    beside_cells,
     changes,
-    domain_cell,
+    leading_cell,
     mean_or_nan,
     means,
-    new_place_cell,
 )
 from checkwise.tables.table import Cell, Table, table
+from checkwise.tables.titles_and_decimals import BY_BLOCK
 from checkwise.tables.worst_domain import WHD
+from checkwise.text import counted
 
 FloatArray = NDArray[np.float64]
 
@@ -139,81 +141,80 @@ def lodo(pool: Pool) -> Table:
 
 
 def lodo_changes(pool: Pool) -> Table:
-    """Contrasts in both scopes: t over seed blocks, each a mean over cells, which weigh alike.
-
-    Beside them the same by held-out domain, where that is averaged over seeds first.
-    """
+    """Contrasts in both scopes, per role: paired differences, and beside them by block of seeds."""
     cells: list[Cell] = []
-    for scope, name in (("run", "fixed"), ("hparams-acc", "selected")):
-        outcomes = {rule: pool.outcomes(rule, scope=scope) for rule in LODO}
-        for rule, reference in (("ac-nc", "lodo-acc"), ("ac-lodo", "lodo-acc")):
-            blocks = seed_blocks(outcomes[rule], outcomes[reference], HARD, by_trial=scope != "run")
-            means = cluster_means(blocks, numbered(range(len(blocks)), "block"))
-            low, high = means.interval()
-            row, role = (name, f"{rule} − {reference}"), pool.everything().role
-            over = "trials" if scope != "run" else "blocks"
-            for k, measure in enumerate(HARD):
-                factor, n = scale(measure), len(blocks)
-                value = factor * float(means.mean[k])
-                ends = (factor * float(low[k]), factor * float(high[k]))
-                cells.append(Cell(row, measure, value, n, role, factor, *ends, unit=over))
-            cells += _by_domain(outcomes[rule], outcomes[reference], row, role)
+    for group in pool.by_role():
+        kept = set(marked(pool.keys, group.keep))
+        for scope, name in (("run", "fixed"), ("hparams-acc", "selected")):
+            outcomes = {
+                rule: _sharing_seeds(pool.outcomes(rule, scope=scope), kept, scope) for rule in LODO
+            }
+            for rule, reference in (("ac-nc", "lodo-acc"), ("ac-lodo", "lodo-acc")):
+                row = (name, f"{rule} − {reference}")
+                cells += _lodo_cells(outcomes[rule], outcomes[reference], row, group.role)
     return table(
         "lodo-changes",
         "Leave-one-domain-out contrasts",
         ("hyperparameters", "contrast"),
         cells,
-        note="t intervals over seed blocks, with one degree of freedom fewer than blocks; with "
-        "three trials they are wide. By held-out domain: every domain counts once.",
+        note="By block: t intervals over blocks of seeds, each a mean over data set × algorithm "
+        "cells, which weigh alike. Where hyperparameters are selected, a block is a trial: three "
+        "give wide intervals. By held-out domain: every domain counts once.",
         signed=True,
     )
 
 
-def _by_domain(
+def _sharing_seeds(
+    outcomes: Mapping[RunKey, Outcome], kept: Collection[RunKey], scope: str
+) -> dict[RunKey, Outcome]:
+    """The results on some runs, under keys whose seeds are those that runs share.
+
+    Where hyperparameters are selected, that is the trial seed alone.
+    """
+    mine = {key: outcome for key, outcome in outcomes.items() if key in kept}
+    if scope == "run":
+        return mine
+    return {replace(key, hparams_seed=0): outcome for key, outcome in mine.items()}
+
+
+def _lodo_cells(
     of_rule: Mapping[RunKey, Outcome],
     of_reference: Mapping[RunKey, Outcome],
     row: tuple[str, ...],
     role: str,
-) -> list[Cell]:
+) -> Iterator[Cell]:
     keys = sorted(of_rule.keys() & of_reference.keys())
+    if not keys:
+        return
     sides = (columns_over(of_rule, keys), columns_over(of_reference, keys))
     table = pair("rule", "reference", keys, HARD, *sides)
-    cells = []
-    for measure, values in zip(HARD, table.values.T, strict=True):
-        finite = np.isfinite(values)
-        found = place_interval(values[finite], marked(keys, finite))
-        if found.decides:
-            cells += [made(measure, found, row, role) for made in (domain_cell, new_place_cell)]
-    return cells
+    blocks = seed_blocks(table)
+    means = cluster_means(blocks, numbered(range(len(blocks)), "block"))
+    low, high = means.interval()
+    over = counted(len(blocks), "block")
+    for k, c in enumerate(by_units(table, contrasts(table))):
+        yield leading_cell(c, row, role)
+        mean, *ends = (c.scale * float(of[k]) for of in (means.mean, low, high))
+        yield Cell(row, c.metric + BY_BLOCK, mean, c.n, role, c.scale, ends[0], ends[1], over=over)
+        yield from beside_cells(c, row, role)
 
 
-def seed_blocks(
-    of_rule: Mapping[RunKey, Outcome],
-    of_reference: Mapping[RunKey, Outcome],
-    measures: Sequence[str],
-    *,
-    by_trial: bool,
-) -> FloatArray:
-    """Differences [blocks, measures]: means over held-out domains, then over cells.
+def seed_blocks(table: Differences) -> FloatArray:
+    """Differences [blocks, measures], as stored: means over held-out domains, then over cells.
 
-    A block is a (hparams seed, trial seed), or a trial seed; only those count that every
-    data set × algorithm has.
+    A block is a (hparams seed, trial seed); only those count that every data set × algorithm has.
     """
-    keys = sorted(of_rule.keys() & of_reference.keys())
-    sides = (columns_over(of_rule, keys), columns_over(of_reference, keys))
-    table = pair("rule", "reference", keys, measures, *sides)
     blocks: dict[tuple[int, int], dict[tuple[str, str], list[FloatArray]]] = {}
-    for key, change in zip(keys, table.of_rule - table.of_reference, strict=True):
-        block = (0 if by_trial else key.hparams_seed, key.trial_seed)
-        cell = blocks.setdefault(block, {}).setdefault((key.dataset, key.algorithm), [])
-        cell.append(change)
+    for key, change in zip(table.keys, table.of_rule - table.of_reference, strict=True):
+        of_block = blocks.setdefault((key.hparams_seed, key.trial_seed), {})
+        of_block.setdefault((key.dataset, key.algorithm), []).append(change)
     every = {cell for cells in blocks.values() for cell in cells}
     complete = [cells for _, cells in sorted(blocks.items()) if set(cells) == every]
     rows = [
         np.mean([np.mean(cells[cell], axis=0) for cell in sorted(cells)], axis=0)
         for cells in complete
     ]
-    return np.array(rows, dtype=np.float64).reshape(len(rows), len(measures))
+    return np.array(rows, dtype=np.float64).reshape(len(rows), len(table.metrics))
 
 
 def _finite_mean(values: FloatArray) -> float:

@@ -9,14 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checkwise.records import RunKey
-from checkwise.statistics.bootstrap import SEED
-from checkwise.statistics.clusters import Clusters, cluster_means
 from checkwise.statistics.multiplicity import holm, max_t
-from checkwise.statistics.wild import sign_patterns
 from checkwise.study.compare import marked, scale
 from checkwise.study.pool import Pool
-from checkwise.study.units import By, clusters, usual_unit
-from checkwise.tables.inference import finite
+from checkwise.study.units import clusters, unit_means, usual_unit
+from checkwise.tables.inference import CLUSTERS, finite, signs_drawn
 from checkwise.tables.means_and_changes import MAIN
 from checkwise.tables.table import Cell, Table, table
 
@@ -84,14 +81,13 @@ def influence(keys: Sequence[RunKey], values: FloatArray) -> list[Influence]:
 
 
 RULES = ("ac-nc", "ac-ne", "ac-nec", "ac-nll", "ac-cwece", "ac-ece", "ac-early", "pure-nll")
+# Whole clusters whose signs max-t flips: two lines at once have no clusters of their own.
+LINES = {"block": ("block",), "domain": ("domain",), "block_domain": ("block", "domain")}
 NAMED = 3  # runs per metric in the influence table, besides the notable ones
 
 
-def multiplicity(pool: Pool, by: By | None = None) -> Table:
-    """Many rules against the reference, with p-values corrected for their number.
-
-    Without ``by``, clusters are held-out places where they are many, else blocks of seeds.
-    """
+def multiplicity(pool: Pool) -> Table:
+    """Many rules against the reference, with p-values corrected for their number."""
     cells = []
     for group in pool.by_role():
         for measure in MAIN:
@@ -99,34 +95,38 @@ def multiplicity(pool: Pool, by: By | None = None) -> Table:
             values = np.concatenate([changes.values for changes in tables], axis=1)
             finite_rows = np.isfinite(values).all(axis=1)
             keys = marked(tables[0].keys, finite_rows)
-            groups = clusters(keys, usual_unit(keys) if by is None else by)
-            cells += _corrected(measure, values[finite_rows], groups, group.role)
+            cells += _corrected(measure, values[finite_rows], keys, group.role)
     return table(
         "multiplicity",
         f"{len(RULES)} rules − source-acc: p-values corrected for comparing that many",
         ("metric", "rule", "clusters"),
         cells,
-        note="p and Holm: t tests over clusters, which are runs with the same held-out place where "
-        "there are six places or more, else runs with the same seeds. max-t: the largest |t| of "
-        "any rule when the signs of whole clusters are flipped; that is another test, and its p "
-        "can be smaller than the t test's.",
+        note=f"p and Holm: t tests over clusters. {CLUSTERS} max-t: the largest |t| of any rule "
+        "when the signs of whole clusters are flipped; that is another test, and its p can be "
+        "smaller than the t test's. Of blocks × domains it is the larger p of the two; so few "
+        "domains have so few patterns of signs that it is never below 0.06.",
         signed=True,
     )
 
 
-def _corrected(measure: str, values: FloatArray, groups: Clusters, role: str) -> list[Cell]:
-    means, n = cluster_means(values, groups), len(values)
+def _corrected(measure: str, values: FloatArray, keys: Sequence[RunKey], role: str) -> list[Cell]:
+    unit = usual_unit(keys)
+    means, n = unit_means(values, keys)[unit.name], len(values)
     p = means.p_value()
-    corrected = {"p": p, "p_holm": holm(p), "p_max_t": max_t(values, groups)}
-    patterns = len(sign_patterns(groups.count)) if groups.count > 1 else 0
+    lines = [clusters(keys, line) for line in LINES[unit.name]]
+    corrected = {
+        "p": p,
+        "p_holm": holm(p),
+        "p_max_t": np.max([max_t(values, line) for line in lines], axis=0),
+    }
     cells = []
     for k, rule in enumerate(RULES):
-        row = (measure, rule, str(groups.count))
+        row = (measure, rule, str(unit))
         cells.append(Cell(row, "change", float(means.mean[k]), n, role, scale(measure)))
         for name, column in corrected.items():
-            seed = SEED if name == "p_max_t" else None
+            drawn = signs_drawn(max(line.count for line in lines) if name == "p_max_t" else 0)
             value = float(column[k])
-            cells.append(Cell(row, name, value, n, role, seed=seed, resamples=patterns))
+            cells.append(Cell(row, name, value, n, role, seed=drawn[0], resamples=drawn[1]))
     return cells
 
 

@@ -16,8 +16,17 @@ COUNTS = frozenset(
         *("sign_changes", "nll_above_100", "cells_improved", "cells"),
     )
 )
-BY_DOMAIN = "_by_domain"  # behind a measure: the mean over held-out domains, each counting once
+# Behind a measure of changes, which by itself has the interval that leads:
+OVER_RUNS = "_over_runs"  # the mean over runs with the percentile interval, as the paper has it
+BY_BLOCK = "_by_block"  # over blocks of seeds
+BY_DOMAIN = "_by_domain"  # over held-out domains, each counting once
 NEW_PLACE = "_new_place"  # and where it is expected at one new place
+BESIDE = {
+    OVER_RUNS: "over runs",
+    BY_BLOCK: "by block",
+    BY_DOMAIN: "by held-out domain",
+    NEW_PLACE: "at a new place",
+}
 TITLES = {
     "gap_pp": "Gap (pp)",
     "eligible": "Eligible",
@@ -89,7 +98,7 @@ def is_count(measure: str) -> bool:
 
 
 def _places(measure: str) -> int:
-    measure = measure.removesuffix(BY_DOMAIN).removesuffix(NEW_PLACE)
+    measure, _ = base_and_ending(measure)
     if measure.endswith("_share"):
         return 1
     if measure.startswith("tau_"):
@@ -102,6 +111,17 @@ def _places(measure: str) -> int:
     return _DECIMALS.get(measure, _DECIMALS.get(measure.partition("_")[2], 3))
 
 
+def base_and_ending(measure: str) -> tuple[str, str]:
+    """A measure without what says how its interval counts, and that.
+
+    Example:
+        >>> base_and_ending("target_nll_over_runs"), base_and_ending("target_nll")
+        (('target_nll', '_over_runs'), ('target_nll', ''))
+    """
+    end = next((end for end in BESIDE if measure.endswith(end)), "")
+    return measure.removesuffix(end), end
+
+
 def title(measure: str) -> str:
     """A measure as a column head."""
     if measure in TITLES:
@@ -109,8 +129,7 @@ def title(measure: str) -> str:
     for end, words in (
         ("_median", " median"),
         ("_trimmed", " 5%-trimmed"),
-        (BY_DOMAIN, " by held-out domain"),
-        (NEW_PLACE, " at a new place"),
+        *((end, f" {words}") for end, words in BESIDE.items()),
     ):
         if measure.endswith(end):
             return title(measure.removesuffix(end)) + words

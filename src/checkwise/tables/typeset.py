@@ -7,8 +7,15 @@ from dataclasses import dataclass
 from math import isnan
 
 from checkwise.tables import Cell, Table
-from checkwise.tables.titles_and_decimals import is_count, shown, title
-from checkwise.text import printable
+from checkwise.tables.interval_words import interval_sentences
+from checkwise.tables.titles_and_decimals import (
+    OVER_RUNS,
+    base_and_ending,
+    is_count,
+    shown,
+    title,
+)
+from checkwise.text import listed, printable
 
 _LATEX = {
     "&": r"\&",
@@ -57,51 +64,81 @@ def wide(table: Table) -> Wide:
     for cell in table.cells:
         grouped.setdefault((cell.row, cell.role), {})[cell.measure] = cell
     rows = []
-    for (labels, role), by_measure in grouped.items():
+    for (_, role), by_measure in grouped.items():
         sizes = sorted({cell.n for cell in by_measure.values() if cell.unit == "runs"})
         n = "–".join(str(size) for size in dict.fromkeys((sizes[0], sizes[-1]))) if sizes else ""
         cells = [
             shown(by_measure[m], signed=table.signed) if m in by_measure else "" for m in measures
         ]
-        named = [title(text) if text.startswith("target_") else text for text in labels]
-        rows.append((*named, *cells, n, role))
+        named = _named(next(iter(by_measure.values())))
+        rows.append((*named[:-1], *cells, n, role))
     header = (*table.labels, *(title(measure) for measure in measures), "runs", "role")
     return Wide(header, tuple(rows), len(table.labels))
 
 
 def caption(table: Table) -> str:
-    """What goes below a table: scales, seeds, the note."""
+    """What goes below a table: scales, seeds, what intervals count, the note."""
     scales: dict[str, set[int]] = {}
     for cell in table.cells:
         if not is_count(cell.measure):
-            scales.setdefault(cell.measure, set()).add(cell.scale)
+            scales.setdefault(base_and_ending(cell.measure)[0], set()).add(cell.scale)
     hundred = [title(measure) for measure, factors in scales.items() if factors == {100}]
     mixed = [title(measure) for measure, factors in scales.items() if len(factors) > 1]
     parts = [f"Multiplied by 100: {', '.join(hundred)}."] if hundred else []
     parts += [f"{name}: multiplied by 100 for all metrics but NLL." for name in mixed]
-    drawn = sorted({(c.seed, c.resamples) for c in table.cells if c.seed is not None})
-    parts += [f"Draws: {resamples:,} with seed {seed}." for seed, resamples in drawn if resamples]
+    parts += _draws(table)
     levels = {cell.level for cell in table.cells if not isnan(cell.low)}
     parts += [f"Intervals: {100 * level:.0f}%." for level in sorted(levels)]
-    for over in dict.fromkeys(cell.counted_by for cell in table.cells if cell.counted_by):
-        parts.append(f"Intervals over {over}: {_counted_by(table, over)}.")
-    for unit in dict.fromkeys(cell.unit for cell in table.cells if cell.unit != "runs"):
+    parts += _intervals(table) if levels else ()
+    for unit in dict.fromkeys(cell.unit for cell in _counting_others(table)):
         parts.append(f"Over {unit} (up to {_most(table, unit)}): {_of(table, unit)}.")
     return " ".join([*parts, table.note]).strip()
 
 
+def _draws(table: Table) -> list[str]:
+    """How often something was drawn at random, by seed."""
+    by_seed: dict[int, set[int]] = {}
+    for cell in table.cells:
+        if cell.seed is not None:
+            by_seed.setdefault(cell.seed, set()).add(cell.resamples)
+    return [
+        f"Random draws: {listed([f'{size:,}' for size in sorted(sizes)])} with seed {seed}."
+        for seed, sizes in sorted(by_seed.items())
+    ]
+
+
+def _intervals(table: Table) -> list[str]:
+    """What intervals count, and where there are groups enough for none."""
+    if "clusters" in table.labels:
+        return ["They are over the clusters that the row names."]
+    said = interval_sentences((_named(cell), cell) for cell in table.cells)
+    over_runs = {(c.row, c.role, c.measure) for c in table.cells if c.measure.endswith(OVER_RUNS)}
+    if any(
+        isnan(cell.low) and (cell.row, cell.role, cell.measure + OVER_RUNS) in over_runs
+        for cell in table.cells
+    ):
+        said.append("None but that over runs where blocks and domains are fewer than three.")
+    return said
+
+
+def _named(cell: Cell) -> tuple[str, ...]:
+    """The names of a cell's row, as they are shown; its role last."""
+    labels = [title(text) if text.startswith("target_") else text for text in cell.row]
+    return (*labels, cell.role)
+
+
+def _counting_others(table: Table) -> list[Cell]:
+    """Cells over something else than runs that do not say over how many."""
+    return [cell for cell in table.cells if cell.unit != "runs" and not cell.over]
+
+
 def _most(table: Table, unit: str) -> int:
-    return max(cell.n for cell in table.cells if cell.unit == unit)
-
-
-def _counted_by(table: Table, over: str) -> str:
-    named = dict.fromkeys(title(cell.measure) for cell in table.cells if cell.counted_by == over)
-    return ", ".join(named)
+    return max(cell.n for cell in _counting_others(table) if cell.unit == unit)
 
 
 def _of(table: Table, unit: str) -> str:
-    named = dict.fromkeys(title(cell.measure) for cell in table.cells if cell.unit == unit)
-    return ", ".join(named)
+    counting = _counting_others(table)
+    return ", ".join(dict.fromkeys(title(cell.measure) for cell in counting if cell.unit == unit))
 
 
 def markdown(table: Table) -> str:
