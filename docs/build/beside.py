@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pandas
 
 from checkwise.study.pool import BOTH
 from checkwise.tables import Cell, Table
-from checkwise.tables.titles_and_decimals import shown, title
-from checkwise.text import listed
+from checkwise.tables.interval_words import interval_sentences
+from checkwise.tables.titles_and_decimals import BY_DOMAIN, OVER_RUNS, shown, title
 
 PAPER = Path(__file__).parents[1] / "study" / "data" / "paper.csv"
 DATA_OF = {"development": "PACS", "evaluation": "OfficeHome", BOTH: "both"}
@@ -98,29 +99,47 @@ def beside(
             grouped.setdefault((data, row), {})[cell.measure] = cell
     lines = []
     for (data, row), cells in grouped.items():
-        texts = [_shown(cells.get(m), signed=table.signed) for m in measures]
-        lines.append((data, *row, *texts, _count([cells[m] for m in measures if m in cells])))
+        found = [_found(cells, measure) for measure in measures]
+        texts = [_shown(cell, signed=table.signed) for cell in found]
+        lines.append((data, *row, *texts, _count([cell for cell in found if cell is not None])))
         if paper is not None:
             named = {**dict(zip(labels, row, strict=True)), "data": data}
             lines += _paper_row(paper, table, named, row, measures, published or _own)
     header = ("data", *labels, *(title(measure) for measure in measures), "runs")
     shown_table = grid(header, lines, 1 + len(labels))
-    below = [_units(grouped, measures), table.note if note else ""]
+    below = [_units(table, grouped, measures), table.note if note else ""]
     return "\n\n".join([shown_table, *([" ".join(filter(None, below))] if any(below) else [])])
 
 
-def _units(grouped: Mapping[tuple[str, Row], Mapping[str, Cell]], measures: Sequence[str]) -> str:
-    """What the intervals of a table count, in a sentence; empty without intervals."""
-    rows: dict[str, dict[str, None]] = {}
-    for (data, _), cells in grouped.items():
-        for cell in (cells[m] for m in measures if m in cells):
-            if cell.counted_by and not cell.measure.startswith("whd"):
-                rows.setdefault(cell.counted_by, {})[data] = None
-    if not rows:
+def runs_and_domains(measures: Iterable[str]) -> tuple[str, ...]:
+    """Changes as the paper has them, over runs, and beside each the same by held-out domain."""
+    return tuple(measure + end for measure in measures for end in (OVER_RUNS, BY_DOMAIN))
+
+
+def _found(cells: Mapping[str, Cell], measure: str) -> Cell | None:
+    """A cell; by held-out domain it is the leading one where that counts domains or places."""
+    if measure in cells or not measure.endswith(BY_DOMAIN):
+        return cells.get(measure)
+    leading = cells.get(measure.removesuffix(BY_DOMAIN))
+    by_place = leading is not None and leading.over.endswith(("domains", "places"))
+    return leading if leading is not None and by_place and "×" not in leading.over else None
+
+
+def _units(
+    table: Table,
+    grouped: Mapping[tuple[str, Row], Mapping[str, Cell]],
+    measures: Sequence[str],
+) -> str:
+    """What the intervals of a table count, in sentences; empty without any, or if rows say it."""
+    if "clusters" in table.labels:
         return ""
-    (first, _), *others = rows.items()
-    further = "".join(f"; {listed(list(data))}: over {over}" for over, data in others)
-    return f"Intervals are over {first}{further}."
+    found = [
+        ((data, *row), replace(cell, measure=measure))
+        for (data, row), cells in grouped.items()
+        for measure in measures
+        if (cell := _found(cells, measure)) is not None
+    ]
+    return " ".join(interval_sentences(found))
 
 
 def _count(cells: Collection[Cell]) -> str:
@@ -150,10 +169,11 @@ def _paper_row(
 ) -> list[Row]:
     pooled = named["data"] == "both"
     at = (table.name, "all" if pooled else named["data"], *published(named))
-    texts = [paper.text((*at, measure), signed=table.signed) for measure in measures]
+    printed = [measure.removesuffix(OVER_RUNS) for measure in measures]
+    texts = [paper.text((*at, measure), signed=table.signed) for measure in printed]
     if not any(texts):
         return []
-    runs = max(paper.runs((*at, measure)) for measure in measures)
+    runs = max(paper.runs((*at, measure)) for measure in printed)
     name = "*paper, three data sets*" if pooled else "*paper*"
     return [(name, *row, *(f"*{text}*" if text else "" for text in texts), f"*{runs}*")]
 

@@ -15,13 +15,13 @@ from beside import grid
 from cohorts import COHORTS, Described
 from packed import DATA, packed_cohorts
 from paper_tables import PAGE as INDEX_PAGE
-from paper_tables import algorithms, left_out, shares_seeds, tables
+from paper_tables import algorithms, lacks, shares_seeds, tables
 from recast import as_whole, on_dataset
 
 from checkwise.store.pack import SUFFIX
 from checkwise.study import Cohort
 from checkwise.study.pool import Pool
-from checkwise.study.units import MANY_PLACES, clusters
+from checkwise.study.units import MANY_PLACES, clusters, usual_unit
 from checkwise.tables.worst_domain import worst_domains
 from checkwise.text import listed
 from page import fill
@@ -35,6 +35,7 @@ FURTHER = (
 )
 PARTS_OF_ONE = ("officehome-small",)  # 13 sets of classes, which differ in nothing else
 NAMES = {"digits": "digits"}  # of cohorts with several data sets
+BESIDE = {"logits": "What needs logits"}  # pages of tables that other scripts fill
 ROLES = {
     "evaluation": "Evaluation data: the recipes were fixed and [contrasts registered]"
     "(sites-protocol.md) before held-out results were opened. Only those are tests; the rest "
@@ -92,7 +93,7 @@ def text(name: str) -> str:
 
 def about(row: Described, pool: Pool) -> str:
     """What was trained, how many runs, their role, the unit, and what is not shown."""
-    return "\n\n".join([f"{_trained(row, pool)} {ROLES[row.role]}", _unit(row, pool), _lacks(pool)])
+    return "\n\n".join([f"{_trained(row, pool)} {ROLES[row.role]}", _unit(row, pool), lacks(pool)])
 
 
 def _trained(row: Described, pool: Pool) -> str:
@@ -109,12 +110,13 @@ def _trained(row: Described, pool: Pool) -> str:
 
 def _unit(row: Described, pool: Pool) -> str:
     """What intervals count."""
-    count = _places(pool)
+    unit = usual_unit(pool.keys)
     over = (
-        f"Intervals of changes are over the {count} held-out places."
+        f"Intervals of changes are over the {unit.domains} held-out places."
         if _word(pool) == "places"
-        else "Intervals of changes are over runs, which is too narrow for statements on other "
-        f"domains; those in columns *by held-out domain* are over the {count} domains."
+        else f"Intervals of changes are over {unit}, or what a row has of them; those in "
+        "columns *over runs* are the paper's and too narrow for statements on other seeds or "
+        "domains."
     )
     seeds = (
         "Runs that differ only in algorithm or held-out domain share seeds."
@@ -130,15 +132,6 @@ def _unit(row: Described, pool: Pool) -> str:
             "counts once, whatever the classes."
         )
     return " ".join(parts)
-
-
-def _lacks(pool: Pool) -> str:
-    """The tables that are not here, by what they need."""
-    by_need: dict[str, list[str]] = {}
-    for name, needed in left_out(pool).items():
-        by_need.setdefault(needed, []).append(f"`{name}`")
-    parts = [f"{listed(names)} ({needed})" for needed, names in by_need.items()]
-    return f"Not here, with what is missing for them: {', '.join(parts)}."
 
 
 def _places(pool: Pool) -> int:
@@ -164,14 +157,13 @@ def index() -> str:
 
 
 def navigation(settings: str) -> str:
-    """The site's settings with these pages behind the one of the 540 runs."""
+    """The site's settings with these pages, and what needs logits, behind the 540 runs."""
     place = "study/tables"
     lines = [line for line in settings.splitlines() if f'"{place}-' not in line]
     at = next(i for i, line in enumerate(lines) if f'"{place}.md"' in line)
     indent = lines[at][: len(lines[at]) - len(lines[at].lstrip())]
-    pages = [
-        f'{indent}{{ "{_capital(title(name))}" = "{place}-{name}.md" }},' for name in described()
-    ]
+    titles = {**BESIDE, **{name: _capital(title(name)) for name in described()}}
+    pages = [f'{indent}{{ "{words}" = "{place}-{name}.md" }},' for name, words in titles.items()]
     return "\n".join([*lines[: at + 1], *pages, *lines[at + 1 :]]) + "\n"
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import registered_table
 from cohorts import FINE_TUNED, there
+from contradicted import clause
 from contrast import Claim
 from effects import effect
 from question_answers import SITES, SOFT, left_out
@@ -59,7 +60,7 @@ def numbers() -> list[Claim]:
 
 
 def not_known() -> Claim:
-    """Where these numbers end."""
+    """What the paper's claims say here, and where these numbers end."""
     first = registered_table.named(SITES).values()
     tuned = {each.data: effect(kept, "ac-nc") for each, kept in there(FINE_TUNED)}
     said = "; ".join(f"{data}, {one.runs} runs: {one.plain}" for data, one in tuned.items())
@@ -70,6 +71,7 @@ def not_known() -> Claim:
         else "Whether this holds for networks that were fine-tuned."
     )
     return Claim(
+        f"{clause()}\n\n"
         f"**Not known.** {networks} Shifts of another kind. And *one* new place: where the change "
         "is expected there includes zero for every contrast of these 24 places, so what helps on "
         "average may do harm where you deploy it. A registration cannot prove that targets were "
@@ -147,9 +149,9 @@ def _calibrating() -> Claim:
     soft, harder = effect(SITES, f"source-acc{SOFT}"), effect(SITES, "source-acc+ts-max")
     return Claim(
         f"**Calibrating** (estimates). Where plain temperature scaling sharpens "
-        f"({one['T ≥ 1']['runs']} of {one['a']['runs']} runs), T ≥ 1 is better by "
-        f"{say(one['T ≥ 1'])}. The largest temperature of any source domain, `ts-max`, does more: "
-        f"{harder.plain} against raw probabilities.",
+        f"({one['T ≥ 1']['runs']} of {one['a']['runs']} runs, {one['T ≥ 1']['places']} places), "
+        f"T ≥ 1 is better by {say(one['T ≥ 1'])}. The largest temperature of any source domain, "
+        f"`ts-max`, does more: {harder.plain} against raw probabilities.",
         (one["T ≥ 1"]["high"] < 0, harder.mean < soft.mean),
     )
 

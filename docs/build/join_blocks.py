@@ -2,7 +2,8 @@
 
     python docs/build/join_blocks.py COHORT [--data NAME=PATH]
 
-A block is a cohort of the same study with other draws: `checkwise sweep STUDY --hparams-seed 2`.
+A block is a cohort of the same study with other draws or algorithms:
+`checkwise sweep STUDY --hparams-seed 3 --algorithm ERM`.
 Its journals join the packed ones, its outcomes those that are kept. Run it where the block's
 weights and logits lie; those of earlier blocks are not needed.
 """
@@ -14,6 +15,7 @@ import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from keep_outcomes import compute
@@ -26,7 +28,7 @@ from checkwise.store.cohort import CohortRecord, open_cohort, write_cohort
 from checkwise.store.pack import SUFFIX, pack
 from checkwise.store.unpack import unpack
 
-PER_BLOCK = ("draws", "hparams_seeds")  # in which the blocks of one study differ
+PER_BLOCK = ("draws", "hparams_seeds", "algorithms")  # in which the blocks of one study differ
 
 
 def join_journals(parts: Sequence[Path], out: Path) -> None:
@@ -55,7 +57,10 @@ def join_journals(parts: Sequence[Path], out: Path) -> None:
 
 def _together(records: Sequence[CohortRecord], name: str) -> Any:
     values = [record.study[name] for record in records]
-    return max(values) if name == "draws" else sorted({seed for each in values for seed in each})
+    if name == "draws":
+        return max(values)
+    each = dict.fromkeys(item for listed in values for item in listed)
+    return sorted(each) if name == "hparams_seeds" else list(each)
 
 
 def join_outcomes(kept: Mapping[str, Any], new: Mapping[str, Any], journals: str) -> dict[str, Any]:
@@ -84,10 +89,13 @@ def join_outcomes(kept: Mapping[str, Any], new: Mapping[str, Any], journals: str
 
 
 def _trained(kept: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """Counts and times add up; the median is that of the blocks, by their runs."""
-    total = {name: kept[name] + new[name] for name in kept if name != "median_seconds"}
+    """Counts and times add up. Without the time of every run the median is about that of blocks."""
+    both = [name for name in kept if name in new and name not in ("median_seconds", "about")]
+    total = {name: kept[name] + new[name] for name in both}
+    if "seconds" in total:
+        return {**total, "median_seconds": round(median(total["seconds"]))}
     weighed = sum(one["runs"] * one["median_seconds"] for one in (kept, new))
-    return {**total, "median_seconds": round(weighed / total["runs"])}
+    return {**total, "median_seconds": round(weighed / total["runs"]), "about": True}
 
 
 def main() -> None:

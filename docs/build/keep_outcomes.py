@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import saved_outputs
 from logit_tables import fingerprint
 from outcomes import HARD, METRICS, file_of, keep, record_of
 from recipes import JOURNALS_ONLY, of_cohort
@@ -31,6 +32,7 @@ from checkwise.study.outcome import Outcome
 from checkwise.study.pool import Pool
 from checkwise.tables.rank_agreement import inside_feasible
 from checkwise.weights.derive import derive
+from checkwise.weights.evaluate import OpenRuns
 
 BESIDE = ("source_accuracy", "source_nll", "step", "temperature")
 WITH_HARD = ("source-acc", "ac-nc", "lodo-acc", "ac-lodo")
@@ -51,8 +53,9 @@ def compute(folder: Path, roots: Mapping[str, str]) -> dict[str, Any]:
     name, keys, journals = cohort.name, sorted(cohort.usable), fingerprint(folder)
     rows, before = of_cohort(name), _before(name, journals)
     values: Values = {}
+    opening = saved_outputs.opening(folder, roots)
     for title, row in rows.items():
-        values[title] = before.get(title) or _row(cohort, row, title, keys, roots)
+        values[title] = before.get(title) or _row(cohort, row, title, keys, opening)
         print(f"{name}: {title}", flush=True)
     if not set(RANKS) <= set(values[RULE]):
         _add_ranks(values[RULE], cohort, keys)
@@ -74,12 +77,14 @@ def _trained(folder: Path, cohort: Cohort) -> dict[str, Any]:
     """What was trained; the time of a run is that between its first file and its last."""
     runs = open_cohort(folder).runs.values()
     ends = [[(run / name).stat().st_mtime for name in ("run.json", "done")] for run in runs]
+    seconds = [round(last - first) for first, last in ends]
     return {
         "runs": len(cohort.runs),
         "records": sum(len(run.steps) for run in cohort.usable.values()),
         "diverged_records": cohort.n_diverged,
         "runs_lost": len(cohort.wrecked),
-        "median_seconds": round(float(np.median([last - first for first, last in ends]))),
+        "seconds": seconds,
+        "median_seconds": round(float(np.median(seconds))),
         "wall_minutes": round((max(map(max, ends)) - min(map(min, ends))) / 60),
     }
 
@@ -92,10 +97,10 @@ def _before(name: str, journals: str) -> Values:
 
 
 def _row(
-    cohort: Cohort, row: Method, name: str, keys: Sequence[RunKey], roots: Mapping[str, str]
+    cohort: Cohort, row: Method, name: str, keys: Sequence[RunKey], opening: OpenRuns
 ) -> dict[str, list[Any]]:
     if row.recipe is not None:
-        derive(cohort.path, row.name, row.recipe, roots=roots)
+        derive(cohort.path, row.name, row.recipe, opening=opening)
     outcomes = {each.key: each for each in _outcomes(cohort, row)}
     columns = (*METRICS, *(HARD if name in WITH_HARD else ()), *BESIDE)
     found = {column: [_value(outcomes.get(key), column) for key in keys] for column in columns}

@@ -1,7 +1,9 @@
 """Tables that need saved logits, which are not packed: computed once, kept as their numbers.
 
-``python docs/build/logit_tables.py PACS OFFICEHOME`` computes them from two cohorts and keeps
-them with a fingerprint of the source journals that they belong to.
+    python docs/build/logit_tables.py SET COHORT...
+
+computes the tables of one set from its cohorts, where their logits lie, and keeps them with a
+fingerprint of the source journals that they belong to.
 """
 
 from __future__ import annotations
@@ -20,14 +22,23 @@ from checkwise.study import Cohort
 from checkwise.study.pool import Pool
 from checkwise.tables import Cell, Table, build
 
-FILE = Path(__file__).parents[1] / "study" / "data" / "logits.json"
+DATA = Path(__file__).parents[1] / "study" / "data"
+FIRST_STUDY, CAMERA_TRAPS = "first-study", "camera-traps"
+# Of the camera traps the runs of ERM alone were trained again for their logits.
+SETS = {FIRST_STUDY: ("pacs-frozen", "officehome-frozen"), CAMERA_TRAPS: ("taicam-frozen",)}
 NAMES = ("temperature", "temperature-changes", "cross-fit", "binning", "risk-coverage")
 
 
-def fingerprint(cohort: Path) -> str:
-    """One hash for all source journals of a cohort."""
-    text = json.dumps(source_hashes(cohort), sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+def file_of(which: str) -> Path:
+    """Where the tables of a set are kept."""
+    return DATA / f"logits-{which}.json"
+
+
+def fingerprint(cohort: Path, runs: Sequence[str] | None = None) -> str:
+    """One hash for the source journals of a cohort, of all runs or of some folders."""
+    hashes = source_hashes(cohort)
+    kept = hashes if runs is None else {name: hashes[name] for name in runs}
+    return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
 
 
 def compute(folders: Sequence[Path]) -> dict[str, Any]:
@@ -40,9 +51,9 @@ def compute(folders: Sequence[Path]) -> dict[str, Any]:
     }
 
 
-def read(name: str) -> Table:
+def read(name: str, which: str = FIRST_STUDY) -> Table:
     """A table from the kept numbers."""
-    values = json.loads(FILE.read_text())["tables"][name]
+    values = json.loads(file_of(which).read_text())["tables"][name]
     cells = [
         Cell(**{**cell, "row": tuple(cell["row"]), **_numbers(cell)}) for cell in values["cells"]
     ]
@@ -65,9 +76,14 @@ def _numbers(cell: dict[str, Any]) -> dict[str, float]:
 
 
 def main() -> None:
-    if len(sys.argv) != 3:
-        sys.exit("Expected two cohort folders, PACS and OfficeHome, with saved logits.")
-    FILE.write_text(json.dumps(compute([Path(each) for each in sys.argv[1:]]), indent=1) + "\n")
+    which, *folders = sys.argv[1:] or [""]
+    if which not in SETS or len(folders) != len(SETS[which]):
+        takes = "; ".join(f"{name} {' '.join(cohorts)}" for name, cohorts in SETS.items())
+        sys.exit(f"Expected a set and the folders of its cohorts with saved logits: {takes}.")
+    kept = compute([Path(each) for each in folders])
+    if tuple(kept["journals"]) != SETS[which]:
+        sys.exit(f"Expected {' '.join(SETS[which])}, but got {' '.join(kept['journals'])}.")
+    file_of(which).write_text(json.dumps(kept, indent=1) + "\n")
 
 
 if __name__ == "__main__":

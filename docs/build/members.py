@@ -21,6 +21,7 @@ from checkwise.study.methods import Method
 from checkwise.text import number
 from checkwise.weights.derive import derive
 from checkwise.weights.derived import Derived
+from checkwise.weights.evaluate import OpenRuns
 from checkwise.weights.members_mean import MEAN_PROBS, MEAN_PROBS_GREEDY, MEAN_WEIGHTS
 from checkwise.weights.recipe import Recipe
 from page import fill
@@ -44,9 +45,9 @@ TITLES = {
 
 def measured(cohort: Path) -> tuple[pandas.DataFrame, pandas.DataFrame, dict[str, float]]:
     """Differences to source-acc and to the mean of all, and how many members there are."""
-    counts = {}
+    counts, opening = {}, OpenRuns()
     for name, recipe in ROWS.items():
-        records = derive(cohort, name, recipe).records
+        records = derive(cohort, name, recipe, opening=opening).records
         counts[name] = sum(_members(record) for record in records) / len(records)
     opened = Cohort.open(cohort)
     methods = [

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import single_runs
 from beside import grid
 from cohorts import FINE_TUNED, there
 from effects import effect
@@ -17,6 +18,7 @@ from paper_claims import first, shown_as
 from recipes import LODO, OTHER_METHODS, WHOLE_RUNS
 
 from checkwise.tables.other_methods import HUGE_NLL
+from checkwise.text import listed
 from page import fill
 
 PAGE = Path(__file__).parents[1] / "study" / "methods.md"
@@ -34,6 +36,7 @@ GROUPS = {
     "hyperparameters": ("hparams-acc", "hparams-ac"),
 }
 LOSS = 0.01  # a point of accuracy
+AVERAGED = ("swad", "swad-nobn", "dense-swad", "dense-swad-nobn")
 
 
 def parts() -> dict[str, str]:
@@ -48,17 +51,18 @@ def batchnorm() -> str:
     """What averages of weights lose without BatchNorm statistics of their own."""
     lines = []
     for described, kept in there(FINE_TUNED):
-        failed = [_failures(kept, name) for name in ("swad", "swad-nobn")]
+        counts = {name: failures(kept, name) for name in AVERAGED if _measured(kept, name)}
+        lost = [f"`{name}` in {count}" for name, (count, _) in counts.items()]
+        huge = [f"`{name}` in {count}" for name, (_, count) in counts.items() if count]
         lines.append(
-            f"On {described.data} ({len(kept.keys)} runs, live BatchNorm) `swad`, which estimates "
-            f"the statistics anew, loses a point of accuracy in {failed[0][0]} and `swad-nobn`, "
-            f"which keeps those of one checkpoint, in {failed[1][0]}; NLL is above {HUGE_NLL:.0f} "
-            f"in {failed[0][1]} and {failed[1][1]}."
+            f"- {described.data} ({len(kept.keys)} runs): a point of accuracy or more is lost by "
+            f"{listed(lost)}. NLL is above {HUGE_NLL:.0f} "
+            + (f"with {listed(huge)}." if huge else "in none.")
         )
     return "\n".join(lines)
 
 
-def _failures(kept: Outcomes, name: str) -> tuple[int, int]:
+def failures(kept: Outcomes, name: str) -> tuple[int, int]:
     """Runs that lose a point of accuracy, and runs whose NLL is huge."""
     found = kept.differences(name, REFERENCE)
     accuracy = found.of_rule[:, 0] - found.of_reference[:, 0]
@@ -75,8 +79,9 @@ def table(names: tuple[str, ...]) -> str:
         if _measured(kept, name)
     ]
     header = (
-        *("data", "method", "domains, runs", "NLL", "accuracy, points", "ECE", "CwECE"),
-        *("runs that lose a point", "runs with NLL above 100"),
+        *("data", "method", "domains, runs", "NLL", single_runs.COLUMN),
+        *("median NLL (`source-acc`)", "accuracy, points", "ECE", "CwECE"),
+        *("runs that lose a point", f"runs with NLL above {HUGE_NLL:.0f}"),
     )
     return grid(header, rows, 2)
 
@@ -96,11 +101,12 @@ def _measured(kept: Outcomes, name: str) -> bool:
 
 
 def _row(kept: Outcomes, name: str) -> tuple[str, ...]:
-    changes = [effect(kept, name, REFERENCE, metric) for metric in _SHOWN]
+    nll, *others = (effect(kept, name, REFERENCE, metric) for metric in _SHOWN)
     return (
-        f"{len(changes[0].names)}, {changes[0].runs}",
-        *(str(change) for change in changes),
-        *map(str, _failures(kept, name)),
+        *(f"{len(nll.names)}, {nll.runs}", str(nll)),
+        *(single_runs.spread(kept, name), single_runs.medians(kept, name)),
+        *(str(change) for change in others),
+        *map(str, failures(kept, name)),
     )
 
 

@@ -18,6 +18,7 @@ from effects import FEW, Effect, of_values
 from outcomes import Outcomes, file_of, read
 
 from checkwise.study.compare import scale
+from checkwise.study.units import SEED_UNITS, clusters
 from checkwise.text import listed, number
 from page import fill
 
@@ -276,7 +277,24 @@ class Cell:
 
 def parts() -> dict[str, str]:
     """Every generated part of the page by name."""
-    return {"summary": summary(), **{name: group(name) for name in GROUPS}}
+    return {
+        "own-seeds": own_seeds(),
+        "summary": summary(),
+        **{name: group(name) for name in GROUPS},
+    }
+
+
+def own_seeds() -> str:
+    """The data on which no two runs share a seed, so that groups by seeds are single runs."""
+    alone = [
+        shown_as(described.data)
+        for described, kept in there()
+        if all(clusters(kept.keys, unit).count == len(kept.keys) for unit in SEED_UNITS)
+    ]
+    return (
+        f"Some cohorts give every run its own seeds ({'; '.join(alone)}). There blocks, draws and "
+        "splits are single runs."
+    )
 
 
 def summary() -> str:

@@ -1,7 +1,8 @@
 """Every table of the paper on the 540 runs of its design: study/tables.md, from packed journals.
 
 Run by ``make pages``; ``tests/docs`` checks that the page shows what this computes. The tables of
-other cohorts are made of the same functions by ``cohort_tables.py``.
+other cohorts are made of the same functions by ``cohort_tables.py``; ``logits_page.py`` has what
+needs logits.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from logit_tables import NAMES as FROM_LOGITS
 from packed import DATA, packed_cohorts
 from recast import as_development
 
@@ -23,10 +25,11 @@ from checkwise.tables import Table, build
 from checkwise.tables.headline import PENALISED
 from checkwise.tables.other_methods import AVERAGED
 from checkwise.tables.typeset import markdown
+from checkwise.text import listed
 from page import fill
 
 PAGE = Path(__file__).parents[1] / "study" / "tables.md"
-PART = "tables"
+PART, NOT_HERE = "tables", "not-here"
 COHORTS = ("pacs-frozen", "officehome-frozen", "taicam-frozen")
 SEEN = ("officehome-frozen",)  # evaluation data of the first study, which shaped the recipes
 # Inner runs of ERM and VREx, beside the runs that they belong to.
@@ -64,6 +67,15 @@ def left_out(pool: Pool) -> dict[str, str]:
     return {name: needed for name, (allows, needed) in NEEDS.items() if not allows(pool)}
 
 
+def lacks(pool: Pool) -> str:
+    """The tables that are not here, by what they need; packed journals have no logits."""
+    by_need: dict[str, list[str]] = {}
+    for name, needed in {**left_out(pool), **dict.fromkeys(FROM_LOGITS, "saved logits")}.items():
+        by_need.setdefault(needed, []).append(f"`{name}`")
+    parts = [f"{listed(names)} ({needed})" for needed, names in by_need.items()]
+    return f"Not here, with what is missing for them: {', '.join(parts)}."
+
+
 def shares_seeds(pool: Pool) -> bool:
     """Whether runs differ in the held-out domain or the algorithm alone."""
     return clusters(pool.keys, "block").count < len(pool)
@@ -75,8 +87,8 @@ def algorithms(pool: Pool) -> list[str]:
 
 
 def _can_test(pool: Pool) -> bool:
-    """Whether there is a unit to test over: many places, or runs with the same seeds."""
-    return usual_unit(pool.keys) == "domain" or shares_seeds(pool)
+    """Whether there is a unit to test over."""
+    return usual_unit(pool.keys).decides
 
 
 def _has_inner(pool: Pool) -> bool:
@@ -100,7 +112,7 @@ NEEDS: dict[str, tuple[Callable[[Pool], bool], str]] = {
     "lodo": (_has_inner, "inner runs"),
     "lodo-changes": (_has_inner, "inner runs"),
     "pair": (lambda pool: "VREx" in algorithms(pool), "VREx"),
-    "multiplicity": (_can_test, "six places, or runs with the same seeds"),
+    "multiplicity": (_can_test, "three held-out domains or blocks of seeds"),
 }
 
 
@@ -120,6 +132,7 @@ def _once(table: Table, pool: Pool) -> Table:
 
 def main() -> None:
     with pooled() as pool:
+        fill(PAGE, NOT_HERE, lacks(pool))
         fill(PAGE, PART, tables(pool))
 
 

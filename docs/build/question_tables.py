@@ -9,17 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import harm_tables
 import numpy as np
 import question_answers
-from answer import points
+import single_runs
+import validating_tables
 from beside import grid
 from cohorts import there
-from contrast import Claim
 from effects import Effect, effect
-from outcomes import Outcomes, read
-from scipy.stats import trim_mean
+from outcomes import Outcomes
 
-from checkwise.selection.saturation import FEW_ERRORS
 from checkwise.text import number
 from page import fill
 
@@ -29,13 +28,6 @@ SOFT = "+ts-soften"
 CHOOSING = ("ac-nc", "ac-early", "ac-nll", "pure-nll", "last")
 AVERAGING = ("mean-probs", "mean-probs-5", "mean-weights", "ac-nc-mean-probs")
 SCALING = ("ts", "ts-soften", "ts-max", "ts-mix", "ts-oracle")
-LEFT_OUT = {  # data → cohort with inner runs
-    "camera traps, 4 regions": "taicam-frozen",
-    "OfficeHome": "officehome-frozen",
-    "PACS": "pacs-frozen",
-}
-TRIMMED = 0.05  # of the runs at each end
-BY_GROUPS = ("source-acc", "ac-nc", "ac-early", "pure-nll")
 
 
 def table(
@@ -77,32 +69,24 @@ def softened(names: Sequence[str]) -> dict[str, str]:
 
 def choosing() -> dict[str, str]:
     """Does choosing by reliability help?"""
+    raw, soft = same(CHOOSING), softened([r for r in CHOOSING if r != "ac-nll"])
     return {
         "answer": question_answers.choosing(),
-        "nll": table(same(CHOOSING), "source-acc", NLL),
-        "nll-soft": table(
-            softened([r for r in CHOOSING if r != "ac-nll"]), f"source-acc{SOFT}", NLL
-        ),
-        "accuracy": table(same(CHOOSING), "source-acc", ACCURACY),
+        "nll": table(raw, "source-acc", NLL),
+        "nll-soft": table(soft, f"source-acc{SOFT}", NLL),
+        "accuracy": table(raw, "source-acc", ACCURACY),
         "early": table({"`ac-nc` − `ac-early`": "ac-nc"}, "ac-early", NLL),
         "typical": typical(),
+        "single": single_runs.table({**against(raw, "source-acc"), **soft_too(soft)}),
     }
 
 
 def typical() -> str:
-    """What happens to single runs: few large changes can make a mean."""
-    rows = []
-    for described, kept in there():
-        found = kept.differences("ac-nc", "source-acc", [NLL]).values[:, 0]
-        cells = (np.mean(found), np.median(found), trim_mean(found, TRIMMED))
-        counts = ((found < 0).sum(), (found == 0).sum(), (found > 0).sum())
-        rows.append(
-            (
-                *(described.data, described.role, str(len(found))),
-                *(number(float(cell), 3, signed=True) for cell in cells),
-                " / ".join(str(int(count)) for count in counts),
-            )
-        )
+    """What `ac-nc` does to single runs: few large changes can make a mean."""
+    rows = [
+        (described.data, described.role, str(len(kept.keys)), *single_runs.typical(kept, "ac-nc"))
+        for described, kept in there()
+    ]
     header = (
         *("data", "role", "runs", "mean", "median", "5%-trimmed mean"),
         "runs better / same / worse",
@@ -110,15 +94,31 @@ def typical() -> str:
     return grid(header, rows, 2)
 
 
+def against(recipes: Mapping[str, str], reference: str) -> dict[str, single_runs.Contrast]:
+    """Recipes (title → name) with what they are compared with."""
+    return {title: (name, reference) for title, name in recipes.items()}
+
+
+def soft_too(recipes: Mapping[str, str]) -> dict[str, single_runs.Contrast]:
+    """The same with T ≥ 1 on both sides."""
+    return {
+        f"{title}, T ≥ 1": contrast
+        for title, contrast in against(recipes, f"source-acc{SOFT}").items()
+    }
+
+
 def averaging() -> dict[str, str]:
     """Does averaging checkpoints help?"""
+    raw, soft = same(AVERAGING), {"`mean-probs`": "deploy-mean-probs"}
     return {
         "answer": question_answers.averaging(),
-        "nll": table(same(AVERAGING), "source-acc", NLL),
-        "accuracy": table(same(AVERAGING), "source-acc", ACCURACY),
+        "nll": table(raw, "source-acc", NLL),
+        "accuracy": table(raw, "source-acc", ACCURACY),
         "nll-soft": table(
-            {"`mean-probs` with T ≥ 1": "deploy-mean-probs"}, f"source-acc{SOFT}", NLL
+            {f"{title} with T ≥ 1": name for title, name in soft.items()},
+            *(f"source-acc{SOFT}", NLL),
         ),
+        "single": single_runs.table({**against(raw, "source-acc"), **soft_too(soft)}),
     }
 
 
@@ -128,6 +128,7 @@ def calibrating() -> dict[str, str]:
     return {
         "answer": question_answers.calibrating(),
         "nll": table(scaled, "source-acc", NLL),
+        "single": single_runs.table(against(scaled, "source-acc")),
         "sharpened": sharpened(),
     }
 
@@ -165,157 +166,12 @@ def _among(kept: Outcomes, recipe: str, keep: np.ndarray) -> str:
     return number(float(table.values[:, 0].mean()), 3, signed=True)
 
 
-def validating() -> dict[str, str]:
-    """Does validating on unseen groups choose better?"""
-    only = ("taicam-sites",)
-    return {
-        "answer": question_answers.validating(),
-        "nll": _across(only, NLL),
-        "accuracy": _across(only, ACCURACY),
-        "rules": _inside(only),
-        "lodo": _left_out(),
-    }
-
-
-def _inside(only: Sequence[str]) -> str:
-    """Rules against the most accurate checkpoint, both validated by sites."""
-    rows = [
-        (
-            f"`{rule}`",
-            *(
-                str(effect(kept, f"{rule}@groups{plus}", f"source-acc@groups{plus}"))
-                for plus in ("", SOFT)
-            ),
-        )
-        for _, kept in there(only)
-        for rule in BY_GROUPS
-        if rule != "source-acc"
-    ]
-    return grid(("rule − `source-acc`, by sites", "raw", "both with T ≥ 1"), rows, 1)
-
-
-def _left_out() -> str:
-    """Leaving domains out, against both ways to deploy the most accurate checkpoint."""
-    rows = []
-    for data, name in LEFT_OUT.items():
-        kept = read(name)
-        for rule in ("lodo-acc", "ac-lodo"):
-            found = effect(kept, rule)
-            soft = f"source-acc{SOFT}"
-            against = str(effect(kept, rule, soft)) if soft in kept.values else "not measured"
-            counts = f"{len(found.names)}, {found.runs}"
-            rows.append((data, f"`{rule}`", counts, str(found), against))
-    header = ("data", "rule", "domains, runs", "− `source-acc`", "− `source-acc` with T ≥ 1")
-    return grid(header, rows, 3)
-
-
-def _across(only: Sequence[str], metric: str) -> str:
-    rows = []
-    for _, kept in there(only):
-        for rule in BY_GROUPS:
-            cells = [
-                str(effect(kept, f"{rule}@groups{plus}", f"{rule}{plus}", metric))
-                for plus in ("", SOFT)
-            ]
-            rows.append((f"`{rule}`", *cells))
-    header = ("rule", "by sites − by images", "the same, both with T ≥ 1")
-    return grid(header, rows, 1)
-
-
-HARMS = {
-    "`ac-nc`": "ac-nc",
-    "`ac-early`": "ac-early",
-    "`pure-nll`": "pure-nll",
-    "`ts`": "source-acc+ts",
-    "`ts-soften`": "source-acc+ts-soften",
-    "`mean-probs`": "mean-probs",
-    "`mean-probs`, T ≥ 1": "deploy-mean-probs",
-}
-
-
-def harms() -> dict[str, str]:
-    """Where does it harm?"""
-    rows = [
-        (described.data, title, *_harm(effect(kept, name)))
-        for described, kept in there()
-        for title, name in HARMS.items()
-        if name in kept.values
-    ]
-    header = ("data", "recipe", "runs worse", "domains worse", "worst domain", "at a new one, 95%")
-    return {
-        "answer": question_answers.harms(),
-        "worst": grid(header, rows, 2),
-        "saturation-found": saturation_found(),
-        "saturated": saturated(),
-    }
-
-
-def _harm(found: Effect) -> tuple[str, ...]:
-    place, value = found.worst
-    low, high = found.over.new_place()
-    return (
-        f"{found.worse} of {found.runs}",
-        f"{int((found.values > 0).sum())} of {len(found.names)}",
-        f"{place}: {found.text(value)}",
-        f"[{found.text(low)}, {found.text(high)}]",
-    )
-
-
-SMALL = "officehome-small"
-GUARDED = {**HARMS, "`ac-nc+guard`": "ac-nc+guard"}
-
-
-def saturated() -> str:
-    """The five-class problems, by the number of validation errors at the best checkpoint."""
-    kept = read(SMALL)
-    errors = kept.values["source-acc"]["errors"]
-    rows = []
-    for title, keep in (
-        (f"at most {FEW_ERRORS}", errors <= FEW_ERRORS),
-        ("more", errors > FEW_ERRORS),
-    ):
-        cells = [str(effect(kept, name, keep=keep)) for name in GUARDED.values()]
-        rows.append((title, str(int(keep.sum())), *cells))
-    return grid(("validation errors", "runs", *GUARDED), rows, 1)
-
-
-def saturation_found() -> str:
-    """What that says, checked."""
-    kept = read(SMALL)
-    few = kept.values["source-acc"]["errors"] <= FEW_ERRORS
-    raw, guarded = (effect(kept, name, keep=few) for name in ("ac-nc", "ac-nc+guard"))
-    plain = kept.temperature("source-acc+ts") < 1
-    soft = effect(kept, f"source-acc{SOFT}", keep=few)
-    left = effect(kept, f"ac-nc{SOFT}", f"source-acc{SOFT}", keep=few)
-    return points(
-        [
-            Claim(
-                f"That harm of `ac-nc` is not found here: {raw.plain} in the {int(few.sum())} of "
-                f"{len(few)} runs with at most {FEW_ERRORS} validation errors. The mean points the "
-                "same way and is far smaller.",
-                (0 < raw.mean < 0.1, not raw.excludes_zero),
-            ),
-            Claim(
-                f"The guard, which takes the earliest feasible checkpoint there, leaves "
-                f"{guarded.plain}.",
-                (abs(guarded.mean) < abs(raw.mean),),
-            ),
-            Claim(
-                f"Plain temperature scaling sharpened in {int((plain & few).sum())} of these "
-                f"{int(few.sum())} runs. T ≥ 1 changes NLL by {soft.plain} there; with T ≥ 1 on "
-                f"both sides `ac-nc` changes it by {left.plain}.",
-                ((plain & few).sum() > few.sum() / 2, soft.mean < 0, not left.excludes_zero),
-            ),
-        ]
-    )
-
-
 PAGES = {
     "choosing": choosing,
     "averaging": averaging,
     "calibrating": calibrating,
-    "validating": validating,
-    "harms": harms,
+    "validating": validating_tables.parts,
+    "harms": harm_tables.parts,
 }
 
 

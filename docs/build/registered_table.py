@@ -57,20 +57,23 @@ def table(cohort: str) -> str:
         return "Registered, not opened yet."
     contrasts = sorted(one["contrasts"], key=lambda each: ORDER.index(each["verdict"]))
     header = (
-        *("contrast", "rule − reference", "change [95%, places]", "at a new place, 95%"),
+        *("contrast", "rule − reference", "places, runs"),
+        *("change [95%, places]", "at a new place, 95%"),
         *("p, Holm", "verdict", "detectable"),
     )
     tested = any(each["family"] for each in contrasts)
-    shown = len(header) if tested else 4  # estimates have no p and no verdict
-    return grid(header[:shown], [_row(each)[:shown] for each in contrasts], 2)
+    shown = len(header) if tested else 5  # estimates have no p and no verdict
+    planned = len(one["places"])
+    return grid(header[:shown], [_row(each, planned)[:shown] for each in contrasts], 3)
 
 
-def _row(each: dict[str, Any]) -> tuple[str, ...]:
+def _row(each: dict[str, Any], planned: int) -> tuple[str, ...]:
     metric = each["metric"].partition("_")[2]
     compared = f"`{each['rule']}` − `{each['reference']}`: {metric.replace('nll', 'NLL')}"
     return (
         WORDS.get(each["name"], each["name"]),
         compared,
+        f"{each['places'] or planned}, {each['runs']}",  # the worst place is one of all
         change(each),
         "" if each["new_low"] is None else _interval(each, "new_low", "new_high"),
         "" if each["holm"] is None else _p(each["holm"]),

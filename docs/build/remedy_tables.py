@@ -13,6 +13,7 @@ from result_tables import Results
 from checkwise.study.methods import method
 from checkwise.study.pool import Pool
 from checkwise.tables import build
+from checkwise.tables.titles_and_decimals import BY_BLOCK, BY_DOMAIN
 
 HARD = ("target_accuracy", "target_nll", "target_hard_ece", "target_hard_cwece")
 NEAR = ("0.1", "0.5", "1.0")
@@ -34,7 +35,8 @@ def lodo_changes(results: Results) -> str:
         for name in ("officehome-frozen", "pacs-frozen")
     ]
     cells = tuple(cell for table in made for cell in table.cells)
-    return beside(replace(made[0], cells=cells), HARD)
+    measures = [measure + end for measure in HARD for end in (BY_BLOCK, BY_DOMAIN)]
+    return beside(replace(made[0], cells=cells), measures)
 
 
 def pair_settings(results: Results) -> str:

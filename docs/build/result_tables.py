@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from beside import Paper, beside, grid
+from beside import Paper, beside, grid, runs_and_domains
 from contrast import REFERENCE, RULE, TARGETS, change
 from packed import DATA
 
@@ -17,6 +17,7 @@ from checkwise.tables import Table, build
 from checkwise.tables.learning_rate import hparam
 from checkwise.tables.titles_and_decimals import title
 
+CHANGES = runs_and_domains(TARGETS)
 SHOWN = ("target_nll", "target_accuracy")
 PROXIES = {"source accuracy": "source-acc", "AC utility": "ac-nc"}
 
@@ -73,7 +74,7 @@ def by_algorithm(results: Results) -> str:
 def without_penalties(results: Results) -> str:
     return beside(
         results.table("without-penalties"),
-        (*TARGETS, "target_nll_median", "target_nll_trimmed"),
+        (*CHANGES, "target_nll_median", "target_nll_trimmed"),
         note=False,
     )
 
@@ -111,7 +112,7 @@ def inference(results: Results) -> str:
 def main_changes(results: Results) -> str:
     return beside(
         results.table("main-changes"),
-        ("gap_pp", *TARGETS, "target_nll_median", "target_nll_trimmed", "whd"),
+        ("gap_pp_over_runs", *CHANGES, "target_nll_median", "target_nll_trimmed", "whd"),
         paper=results.paper,
         published=lambda row: ("", RULE, REFERENCE),
     )
@@ -161,7 +162,7 @@ def tolerance(results: Results) -> str:
 def tolerance_changes(results: Results) -> str:
     return beside(
         results.table("tolerance-changes"),
-        ("source_accuracy", *TARGETS, "target_nll_median"),
+        ("source_accuracy_over_runs", *CHANGES, "target_nll_median"),
         paper=results.paper,
         published=lambda row: ("", *map(_tolerance, row["contrast"].split(" − "))),
     )
@@ -182,7 +183,7 @@ def components(results: Results) -> str:
 def component_changes(results: Results) -> str:
     return beside(
         results.table("component-changes"),
-        (*TARGETS, "target_nll_median"),
+        (*CHANGES, "target_nll_median"),
         paper=results.paper,
         published=lambda row: ("", "ac-nc", row["reference"]),
     )
@@ -214,7 +215,7 @@ def kendall(results: Results) -> str:
 
 
 def ranking_value(results: Results) -> str:
-    return beside(results.table("ranking-value"), (*TARGETS, "target_nll_median"), note=False)
+    return beside(results.table("ranking-value"), (*CHANGES, "target_nll_median"), note=False)
 
 
 def controls(results: Results) -> str:
@@ -229,13 +230,13 @@ def controls(results: Results) -> str:
 def learning_rate(results: Results) -> str:
     return beside(
         build("learning-rate", results.ladder),
-        ("eligible", "gap_pp", *TARGETS, "target_nll_median"),
+        ("eligible", "gap_pp_over_runs", *CHANGES, "target_nll_median"),
         note=False,
     )
 
 
 def length(results: Results) -> str:
-    return beside(results.table("length"), ("eligible", *TARGETS, "target_nll_median"))
+    return beside(results.table("length"), ("eligible", *CHANGES, "target_nll_median"))
 
 
 def duplicates(results: Results) -> str:

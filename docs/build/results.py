@@ -5,20 +5,17 @@ Run by ``make pages``; ``tests/docs`` checks that the pages show what this compu
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 
 import headline
 import places_figure
 import question_tables
 import registered_table
+import runs_table
 from answer import checked, points
 from beside import grid
-from cohorts import there
 from contrast import Claim
 from effects import Effect
-from outcomes import record_of
-from packed import DATA
 from question_answers import REGIONS, SITES, by_cohort, counted_on
 
 from page import fill
@@ -27,7 +24,6 @@ PAGE = question_tables.STUDY / "results.md"
 PROTOCOL = question_tables.STUDY / "sites-protocol.md"
 NLL, ACCURACY = question_tables.NLL, question_tables.ACCURACY
 SOFT = question_tables.SOFT
-TIMES = DATA / "times.json"
 DEVELOPED: Mapping[str, tuple[str, str, str]] = {  # column → recipe, reference, metric
     "`ac-nc`": ("ac-nc", "source-acc", NLL),
     "`ac-nc`, both softened": (f"ac-nc{SOFT}", f"source-acc{SOFT}", NLL),
@@ -47,7 +43,7 @@ def parts() -> dict[str, str]:
         "development": f"{developed_table()}\n\n{points(on_development())}",
         "registered": registered_table.table(SITES),
         "estimates": registered_table.table(REGIONS),
-        "runs": runs(),
+        "runs": runs_table.runs(),
     }
 
 
@@ -102,32 +98,6 @@ def on_development() -> list[Claim]:
             ),
         ),
     ]
-
-
-def runs() -> str:
-    """What was trained, on what machine."""
-    titles: dict[str, list[str]] = {}
-    for described, _ in there():
-        titles.setdefault(described.name, []).append(described.data)
-    rows = []
-    for described in {each.name: each for each, _ in there()}.values():
-        facts = record_of(described.name)["trained"]
-        counts = [facts[name] for name in ("runs", "records", "diverged_records", "runs_lost")]
-        rows.append(
-            (
-                *(" and ".join(titles[described.name]), f"`{described.name}`"),
-                *(described.role, described.network),
-                *(f"{count:,}" for count in counts),
-                f"{facts['median_seconds']} s",
-                f"{facts['wall_minutes']} min" if "wall_minutes" in facts else "not kept",
-            )
-        )
-    header = (
-        *("data", "cohort", "role", "what learns", "runs", "records", "diverged records"),
-        *("runs lost", "one run, median", "all runs"),
-    )
-    machine = json.loads(TIMES.read_text())["machine"].partition(". One run")[0]
-    return f"{grid(header, rows, 4)}\n\n{machine}."
 
 
 def main() -> None:

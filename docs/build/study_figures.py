@@ -2,24 +2,34 @@
 
     python docs/build/study_figures.py [COHORT NAME=PATH]
 
-Those of all 540 runs come from packed journals. Cases of single images need the runs of pacs-erm
-with their weights and the images: a folder and ``PACS=PATH``.
+Those of all 540 runs come from packed journals, and ``make pages`` draws them. What they show is
+kept beside them in numbers, so that a test can tell when a picture is out of date. Cases of single
+images need the runs of pacs-erm with their weights and the images: a folder and ``PACS=PATH``.
 """
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, is_dataclass
 from pathlib import Path
+from typing import Any
 
 from packed import packed_cohorts
 from paper_tables import COHORTS
 from PIL import Image
 
+from checkwise.figures import algorithms, distance, kendall
+from checkwise.study.pool import Pool
+
 IMAGES = Path(__file__).parents[1] / "study" / "images"
 PAPERS_RUN = "OfficeHome-VREx-Art-h0-t0"  # the one that the paper shows
-OVER_RUNS = "distance,algorithms,kendall"
+OVER_RUNS = {"distance": distance.facts, "algorithms": algorithms.facts, "kendall": kendall.facts}
+FACTS = IMAGES / "overview.json"
+DECIMALS = 5
 # Held out; seeds 0. The image of the cartoons' run bears a watermark and is not shown.
 CASES = ("art_painting", "sketch")
 OF_A_CASE = "confident-errors,shared-errors"
@@ -29,8 +39,24 @@ def over_runs() -> None:
     """The paper's overview figures on the runs of its design."""
     with packed_cohorts(COHORTS) as cohorts, tempfile.TemporaryDirectory() as folder:
         paths = [str(cohort.path) for cohort in cohorts.values()]
-        _draw([*paths, "--only", OVER_RUNS], folder, "overview")
+        _draw([*paths, "--only", ",".join(OVER_RUNS)], folder, "overview")
         _draw([*paths, "--only", "trajectory", "--run", PAPERS_RUN], folder, "overview")
+        FACTS.write_text(json.dumps(overview(Pool(list(cohorts.values()))), indent=1) + "\n")
+
+
+def overview(pool: Pool) -> dict[str, Any]:
+    """What the overview figures show, as plain values."""
+    return {name: _plain(facts(pool)) for name, facts in OVER_RUNS.items()}
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        return _plain(asdict(value))
+    if isinstance(value, Mapping):
+        return {str(name): _plain(each) for name, each in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_plain(each) for each in value]
+    return round(float(value), DECIMALS) if isinstance(value, float) else value
 
 
 def cases(cohort: str, data: str) -> None:

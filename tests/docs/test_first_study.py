@@ -13,6 +13,7 @@ import pytest
 import scipy.stats
 
 from checkwise.page import sentences
+from checkwise.study.pool import BOTH
 from checkwise.tables import Cell, Table
 from tests.docs.test_pages import ROOT, builder
 
@@ -36,8 +37,8 @@ def test_every_part_of_the_page_is_rebuilt_from_the_packed_journals(results: Any
 
 def test_tables_from_logits_belong_to_the_packed_journals(results: Any) -> None:
     module = builder("logit_tables")
-    kept = json.loads(module.FILE.read_text())["journals"]
-    for name in ("pacs-frozen", "officehome-frozen"):
+    kept = json.loads(module.file_of(module.FIRST_STUDY).read_text())["journals"]
+    for name in module.SETS[module.FIRST_STUDY]:
         assert kept[name] == module.fingerprint(results.cohorts[name].path)
 
 
@@ -204,4 +205,39 @@ def test_published_numbers_stand_below_ours_as_they_were_printed() -> None:
         "|:--|:--|--:|--:|",
         "| PACS | ac-nc | 1.5000 | 3 |",
         "| *paper* | ac-nc | *0.7728* | *180* |",
+    ]
+
+
+def test_changes_over_runs_stand_beside_those_by_held_out_domain() -> None:
+    beside = builder("beside")
+
+    def cell(measure: str, role: str, end: float, over: str, seed: int | None = None) -> Cell:
+        return Cell((), measure, 0.0, 180, role, low=-end, high=end, over=over, seed=seed)
+
+    few = "evaluation"
+    cells = (
+        cell("target_nll", few, 3, "9 blocks × 4 domains"),
+        cell("target_nll_over_runs", few, 1, "", 7),
+        cell("target_nll_by_domain", few, 2, "4 domains"),
+        cell("target_nll", BOTH, 2, "8 places"),
+        cell("target_nll_over_runs", BOTH, 1, "", 7),
+    )
+    table = Table("main-changes", "", (), cells, signed=True)
+    measures = beside.runs_and_domains(["target_nll"])
+
+    class Published:
+        def text(self, key: Any, *, signed: bool) -> str:
+            return "−0.02 [−0.05, 0.01]" if key[-1] == "target_nll" and key[1] == "all" else ""
+
+        def runs(self, key: Any) -> int:
+            return 540
+
+    assert beside.beside(table, measures, paper=Published()).splitlines() == [
+        "| data | Target NLL over runs | Target NLL by held-out domain | runs |",
+        "|:--|--:|--:|--:|",
+        "| OfficeHome | 0.0000 [−1.0000, 1.0000] | 0.0000 [−2.0000, 2.0000] | 180 |",
+        "| both | 0.0000 [−1.0000, 1.0000] | 0.0000 [−2.0000, 2.0000] | 180 |",
+        "| *paper, three data sets* | *−0.02 [−0.05, 0.01]* |  | *540* |",
+        "",
+        "Intervals by held-out domain are over 4 domains (OfficeHome) and 8 places (both).",
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import tarfile
@@ -9,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from itertools import compress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,8 +21,11 @@ from checkwise.records import RunKey, Trajectory
 from checkwise.selection import Columns, select
 from checkwise.store.cohort import open_cohort, write_cohort
 from checkwise.store.unpack import unpack
+from checkwise.store.verify import verify
 from checkwise.study import Cohort
 from checkwise.study.methods import method
+from checkwise.study.pool import Pool
+from checkwise.tables.rank_agreement import inside_feasible
 from tests.docs.test_pages import ROOT, builder
 
 STUDY = ROOT / "docs" / "study"
@@ -30,6 +35,7 @@ PAGES = {
     "sites-protocol": builder("results").protocol,
     "claims": builder("paper_claims").parts,
     "methods": builder("method_rows").parts,
+    "tables-logits": builder("logits_page").parts,
 }
 
 
@@ -48,10 +54,66 @@ def test_the_tables_of_the_paper_are_rebuilt() -> None:
         assert len(pool.keys) == 540
         roles = {key.dataset: role for key, role in zip(pool.keys, pool.roles, strict=True)}
         assert [data for data, role in roles.items() if role == "evaluation"] == ["TaiCam"]
+        assert builder("page").part(module.PAGE, module.NOT_HERE) == module.lacks(pool)
         assert builder("page").part(module.PAGE, module.PART) == module.tables(pool)
         same = [wald_is_ac_ece(pool.trajectory(key)) for key in pool.keys]
     assert "chooses the same checkpoint in all 540 runs" in (STUDY / "methods.md").read_text()
     assert all(same)
+
+
+def test_tables_from_logits_are_those_of_the_packed_camera_traps(tmp_path: Path) -> None:
+    module = builder("logit_tables")
+    (name,) = module.SETS[module.CAMERA_TRAPS]
+    unpack(STUDY / "data" / f"{name}.tar.xz", tmp_path / name)
+    cohort = Cohort.open(tmp_path / name)
+    again = [key for key in cohort.usable if key.algorithm == "ERM"]
+    assert f"The {len(again)} runs of ERM on" in (STUDY / "tables-logits.md").read_text()
+    kept = json.loads(module.file_of(module.CAMERA_TRAPS).read_text())["journals"]
+    assert kept == {name: module.fingerprint(cohort.path, [str(key) for key in again])}
+    for rule in ("source-acc", "ac-nc"):
+        rows = {one.key: one.row for one in cohort.outcomes(method(rule), held_out=True)}
+        for measure, scale in (("target_nll", 1), ("target_accuracy", 100)):
+            found = module.read("temperature", module.CAMERA_TRAPS).value(rule, measure=measure)
+            expected = scale * np.mean([rows[key][measure] for key in again])
+            assert found == pytest.approx(expected, abs=1e-6)
+
+
+def test_temperature_tables_show_levels_runs_and_cells() -> None:
+    page = builder("logits_page")
+    for data, name in {"camera traps, 4 regions": "taicam-frozen", "PACS, ERM": "pacs-erm"}.items():
+        values = builder("outcomes").read(name).values
+        raw, scaled = (values[r]["target_nll"] for r in ("ac-nc", "ac-nc+ts"))
+        (row,) = rows_of(page.levels(), data, "`ac-nc`", "`ts`")
+        assert float(row[5]) == pytest.approx(scaled.mean(), abs=6e-4)
+        assert float(row[6]) == pytest.approx(np.median(scaled), abs=6e-4)
+        assert float(row[7]) == pytest.approx(scipy.stats.trim_mean(scaled, 0.05), abs=6e-4)
+        assert int(row[10]) == (scaled < raw).sum()
+    kept = [builder("outcomes").read(name) for name in page.COHORTS]
+    cells = [
+        np.mean([c[k] for k, key in enumerate(one.keys) if key.algorithm == algorithm])
+        for one in kept
+        for c in [one.values["ac-nc+ts"]["target_cwece"] - one.values["ac-nc"]["target_cwece"]]
+        for algorithm in {key.algorithm for key in one.keys}
+    ]
+    assert "with all five algorithms" in page.PAGE.read_text()
+    assert len(cells) == 5 + 1 + 1
+    (row,) = rows_of(page.cells(), "`ac-nc`", "`ts`")
+    assert (int(row[2]), int(row[5])) == (len(cells), sum(cell < 0 for cell in cells))
+
+
+def rows_of(table: str, *labels: str) -> list[list[str]]:
+    """The rows of a Markdown table that have some labels."""
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines()]
+    return [row for row in rows if set(labels) <= set(row)]
+
+
+def test_single_runs_show_the_median_and_the_trimmed_mean() -> None:
+    single, kept = builder("single_runs"), builder("outcomes").read("pacs-resnet50")
+    ours, theirs = (kept.values[name]["target_nll"] for name in ("swad", "source-acc"))
+    texts = single.spread(kept, "swad").replace("−", "-").split(" / ")
+    expected = [np.median(ours - theirs), scipy.stats.trim_mean(ours - theirs, 0.05)]
+    assert [float(text) for text in texts] == pytest.approx(expected, abs=6e-4)
+    assert single.medians(kept, "swad") == f"{np.median(ours):.3f} ({np.median(theirs):.3f})"
 
 
 def wald_is_ac_ece(run: Trajectory) -> bool:
@@ -65,18 +127,47 @@ def kept() -> list[str]:
 
 
 @pytest.mark.parametrize("name", kept())
-def test_outcomes_belong_to_the_packed_journals(name: str, tmp_path: Any) -> None:
-    outcomes = builder("outcomes").read(name)
-    unpack(STUDY / "data" / f"{name}.tar.xz", tmp_path / name)
-    cohort = Cohort.open(tmp_path / name)
+def test_outcomes_are_those_of_the_packed_journals(name: str, tmp_path: Path) -> None:
+    """About 30 seconds of one core for all of them."""
+    outcomes, module = builder("outcomes").read(name), builder("keep_outcomes")
+    folders = unpacked(name, tmp_path)
+    for folder in folders:  # results.md: `checkwise verify` finds each as it was written
+        assert verify(folder) == []
+    cohort = Cohort.open(folders[0])
     assert builder("logit_tables").fingerprint(cohort.path) == outcomes.journals
     assert cohort.role == outcomes.role
     assert tuple(sorted(cohort.usable)) == outcomes.keys
-    for rule in ("source-acc", "ac-nc", "ac-early"):
-        found = {one.key: one for one in cohort.outcomes(method(rule), held_out=True)}
-        for metric in ("target_nll", "target_accuracy"):
-            expected = [found[key].row[metric] for key in outcomes.keys]
-            assert outcomes.values[rule][metric] == pytest.approx(np.array(expected), abs=1e-6)
+    recipes = builder("recipes")
+    rows = {**recipes.FROM_JOURNALS, **(recipes.LODO if len(folders) > 1 else {})}
+    for title, row in rows.items():
+        expected = {each.key: each.row for each in cohort.outcomes(row, held_out=True)}
+        for metric in journal_metrics(outcomes, title):
+            found = [expected.get(key, {}).get(metric, np.nan) for key in outcomes.keys]
+            same(outcomes.values[title][metric], found, f"{title}: {metric}")
+    ranks = inside_feasible(Pool([cohort]))
+    for column in module.RANKS:
+        found = [getattr(ranks[key], column) for key in outcomes.keys]
+        same(outcomes.values["ac-nc"][column], found, column)
+
+
+def unpacked(name: str, folder: Path) -> list[Path]:
+    """A packed cohort and, where there are any, its inner runs beside it."""
+    data = STUDY / "data"
+    names = [each for each in (name, f"{name}-lodo") if (data / f"{each}.tar.xz").exists()]
+    for each in names:
+        unpack(data / f"{each}.tar.xz", folder / each)
+    return [folder / each for each in names]
+
+
+def journal_metrics(outcomes: Any, title: str) -> list[str]:
+    """What every recipe has, and the hard-bin metrics of those that have them too."""
+    module = builder("outcomes")
+    assert set(module.METRICS) <= set(outcomes.values[title])
+    return [name for name in (*module.METRICS, *module.HARD) if name in outcomes.values[title]]
+
+
+def same(kept: np.ndarray, found: list[float], what: str) -> None:
+    assert kept == pytest.approx(np.array(found, dtype=float), abs=1e-6, nan_ok=True), what
 
 
 def test_an_effect_is_a_t_test_over_the_means_of_the_places() -> None:
@@ -104,15 +195,29 @@ def test_what_was_registered_is_what_the_kept_outcomes_give(cohort: str) -> None
     assert one["same_code"]
     outcomes = builder("outcomes").read(cohort)
     for name, each in table.named(cohort).items():
-        if each["at"] != "mean" or name == "T ≥ 1":  # of some runs only
+        if each["at"] == "worst place":
+            at_the_worst_place(outcomes, each)
             continue
-        found = builder("effects").effect(outcomes, each["rule"], each["reference"], each["metric"])
+        some = outcomes.temperature("source-acc+ts") < 1 if name == "T ≥ 1" else None
+        sides = (each["rule"], each["reference"], each["metric"])
+        found = builder("effects").effect(outcomes, *sides, keep=some)
         assert found.mean == pytest.approx(each["mean"], abs=1e-5), name
         assert found.over.interval() == pytest.approx((each["low"], each["high"]), abs=1e-5)
         assert found.over.new_place() == pytest.approx(
             (each["new_low"], each["new_high"]), abs=1e-5
         )
-        assert len(found.names) == each["places"]
+        assert (len(found.names), found.runs) == (each["places"], each["runs"])
+
+
+def at_the_worst_place(outcomes: Any, each: dict[str, Any]) -> None:
+    """The lowest mean accuracy of any place with the rule, minus that with the reference."""
+    places = np.array(["+".join(key.held_out) for key in outcomes.keys])
+    lowest = [
+        min(100 * outcomes.values[recipe][each["metric"]][places == p].mean() for p in set(places))
+        for recipe in (each["rule"], each["reference"])
+    ]
+    assert lowest == pytest.approx(list(each["by_place"].values()), abs=1e-4)
+    assert lowest[0] - lowest[1] == pytest.approx(each["mean"], abs=1e-4)
 
 
 def test_holm_over_the_registered_family_by_hand() -> None:
@@ -276,11 +381,14 @@ def test_blocks_that_were_trained_apart_join_to_the_cohort_that_they_are_of(tmp_
     join, record = builder("join_blocks"), builder("outcomes").record_of("digits")
     unpack(STUDY / "data" / "digits.tar.xz", tmp_path / "whole")
     whole = open_cohort(tmp_path / "whole")
-    blocks = []
-    for seeds in ([1, 2], [3]):
-        blocks.append(tmp_path / f"block-{seeds[0]}")
-        keys = [key for key in whole.runs if key.hparams_seed in seeds]
-        study = {**whole.study, "hparams_seeds": seeds}
+    every = whole.study["algorithms"]
+    blocks: list[Path] = []
+    for seeds, algorithms in (([1, 2], every), ([3], every[:1]), ([3], every[1:])):
+        blocks.append(tmp_path / f"block-{len(blocks)}")
+        keys = [
+            key for key in whole.runs if key.hparams_seed in seeds and key.algorithm in algorithms
+        ]
+        study = {**whole.study, "hparams_seeds": seeds, "algorithms": algorithms}
         write_cohort(
             blocks[-1],
             name=whole.name,
@@ -299,6 +407,23 @@ def test_blocks_that_were_trained_apart_join_to_the_cohort_that_they_are_of(tmp_
     joined = join.join_outcomes(of_seeds(record, [1, 2]), of_seeds(record, [3]), fingerprint)
     assert joined["runs"] == record["runs"]
     assert joined["values"] == record["values"]
+
+
+def test_the_median_time_of_blocks_is_that_of_all_their_runs_where_it_is_known() -> None:
+    join, timed = builder("join_blocks"), {"runs": 3, "seconds": [1, 2, 9], "median_seconds": 2}
+    old = {"runs": 1, "median_seconds": 10, "wall_minutes": 4}  # single times were not kept
+
+    def trained(*blocks: dict[str, Any]) -> dict[str, Any]:
+        first, second = ({"runs": [], "values": {}, "trained": each} for each in blocks)
+        return dict(join.join_outcomes(first, second, "")["trained"])
+
+    later = {"runs": 2, "seconds": [8, 7], "median_seconds": 8, "wall_minutes": 5}
+    joined = trained(timed, later)
+    assert joined == {"runs": 5, "seconds": [1, 2, 9, 8, 7], "median_seconds": 7}
+    joined = trained(old, later)
+    assert joined == {"runs": 3, "wall_minutes": 9, "median_seconds": 9, "about": True}
+    again = trained(joined, later)
+    assert again == {"runs": 5, "wall_minutes": 14, "median_seconds": 9, "about": True}
 
 
 def of_seeds(record: dict[str, Any], seeds: list[int]) -> dict[str, Any]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from checkwise.selection.saturation import FEW_ERRORS
-from checkwise.sweep.study_file import read_study
 from tests.docs.test_pages import ROOT, builder
 
 DOCS = ROOT / "docs"
@@ -59,12 +59,25 @@ def test_results() -> None:
     assert f"{four}{runs('taicam-frozen')} runs, estimates only" in page
 
 
-def test_results_say_how_much_of_a_study_is_trained() -> None:
-    planned = len(read_study("pacs-finetuned").hparams_seeds)
-    trained = {key.hparams_seed for key in builder("outcomes").read("pacs-finetuned").keys}
-    assert trained == {1}
-    sentence = f"`pacs-finetuned` holds the first of the {WORDS[planned]} draws"
-    assert sentence in said("study/results.md")
+@pytest.mark.parametrize("trained", [8, 20, 24])
+def test_results_say_how_much_of_a_study_is_trained(
+    trained: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module, name = builder("runs_table"), "pacs-finetuned"
+    there = [(SimpleNamespace(name=name), SimpleNamespace(keys=range(trained)))]
+    monkeypatch.setattr(module, "there", lambda only: there)
+    said = "".join(module.partial())
+    assert (f"`{name}` holds {trained} of the 24 runs" in said) == (trained < 24)
+    assert bool(said) == (trained < 24)
+
+
+def test_results_say_which_times_are_missing_and_which_are_rough() -> None:
+    module, timed = builder("runs_table"), {"median_seconds": 5, "wall_minutes": 1}
+    assert module.not_kept({"a": timed}) == module.about({"a": timed}) == []
+    (said,) = module.not_kept({"a": timed, "b": {"median_seconds": 5}})
+    assert "not kept for 1 of 2 cohorts" in said
+    (said,) = module.about({"a": {**timed, "about": True}})
+    assert said.startswith("*About*: ")
 
 
 def test_guide() -> None:
@@ -72,6 +85,10 @@ def test_guide() -> None:
     assert f"on {places(SITES)} unseen places" in page
     assert f"({FEW_ERRORS} or fewer)" in page
     assert f"[{saturated()} such runs of ours]" in page
+    assert len(page.split()) <= 350  # half a page
+    harms = builder("harm_answers")
+    for claim in (harms.softened(), harms.without_statistics(), harms.shared_errors()):
+        assert all(claim.holds), claim.text
 
 
 def test_harms_and_validating() -> None:

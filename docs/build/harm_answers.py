@@ -1,0 +1,98 @@
+"""The answer at the top of study/harms.md, in sentences that are checked."""
+
+from __future__ import annotations
+
+from answer import points
+from cohorts import FINE_TUNED, there
+from contradicted import contradicted
+from contrast import Claim
+from effects import Effect, effect
+from method_rows import failures
+from question_answers import SOFT, by_cohort, on_sites
+
+from checkwise.text import number
+
+SHARED = ("shared_errors_raised", "shared_errors_lowered")
+SATURATED = "OfficeHome, 5 classes"
+
+
+def answer() -> str:
+    """When does it do harm?"""
+    return points([at_places(), softened(), without_statistics(), shared_errors()])
+
+
+def at_places() -> Claim:
+    """What choosing does at single places."""
+    choice = on_sites("ac-nc")
+    low, high = choice.over.new_place()
+    worse = int((choice.values > 0).sum())
+    return Claim(
+        f"**At single places.** `ac-nc` raised NLL at {worse} of {len(choice.names)} places and in "
+        f"{choice.worse} of {choice.runs} runs; at one more place of the kind a change between "
+        f"{choice.text(low)} and {choice.text(high)} is expected.",
+        (worse > 0, high > 0),
+    )
+
+
+def softened() -> Claim:
+    """What a temperature of at least 1 does to single runs."""
+    soft = on_sites(f"source-acc{SOFT}")
+    others = {data: each for data, each in by_cohort(f"source-acc{SOFT}").items() if each.worse}
+    data, most = max(others.items(), key=lambda item: item[1].by_run.max())
+    return Claim(
+        f"**Softening, in single runs.** T ≥ 1 raised NLL in {_worse(others)}, at most by "
+        f"{most.text(most.by_run.max())} ({data}); on the 24 places in {soft.worse} of {soft.runs} "
+        "runs.",
+        (soft.worse == 0,),
+    )
+
+
+def _worse(found: dict[str, Effect]) -> str:
+    return "; ".join(f"{each.worse} of {each.runs} runs on {data}" for data, each in found.items())
+
+
+def without_statistics() -> Claim:
+    """Averages of weights whose BatchNorm statistics are those of one checkpoint."""
+    said, lost = [], [0, 0]
+    for described, kept in there(FINE_TUNED):
+        kept_from_one, anew = (failures(kept, name)[0] for name in ("swad-nobn", "swad"))
+        lost = [lost[0] + kept_from_one, lost[1] + anew]
+        nll = effect(kept, "swad-nobn")
+        said.append(
+            f"{kept_from_one} of {nll.runs} runs on {described.data} (estimated anew, `swad`: "
+            f"{anew}), with a change of NLL of {nll.plain}"
+        )
+    return Claim(
+        "**Averaging weights where BatchNorm is live, without estimating its statistics anew.** "
+        f"`swad-nobn` lost a point of accuracy or more in {'; '.join(said)} "
+        "([methods](methods.md)).",
+        (lost[0] > lost[1],),
+    )
+
+
+def shared_errors() -> Claim:
+    """What the paper claims of errors that both choices make, and saturated data contradict."""
+    found = contradicted()
+    ours = {claim.metric: cell.found for claim, cell in found if cell.data == SATURATED}
+    effects = [ours.get(metric) for metric in SHARED]
+    shares = [_share(each) if each is not None else "" for each in effects]
+    runs = " and ".join(dict.fromkeys(str(each.runs) for each in effects if each is not None))
+    others = "".join(
+        f" Contradicted too: {claim.title} ({cell})."
+        for claim, cell in found
+        if (cell.data, claim.metric) not in [(SATURATED, metric) for metric in SHARED]
+    )
+    return Claim(
+        "**Confident errors.** Of the errors that `ac-nc` and `source-acc` both make, the "
+        "paper claims that with `ac-nc` most have less confidence and more true-label probability. "
+        f"On {SATURATED}, where validation is [saturated](#saturated-validation), {shares[1]} have "
+        f"less confidence and {shares[0]} more true-label probability (means over domains, {runs} "
+        f"runs in which the two choose differently; [claims](claims.md)).{others}",
+        tuple(each is not None and each.mean < 0 for each in effects),
+    )
+
+
+def _share(found: Effect) -> str:
+    """Points above 50 as a percentage, with its interval over domains."""
+    mean, low, high = (number(50 + x, 1) for x in (found.mean, *found.over.interval()))
+    return f"{mean}% [{low}, {high}]"
