@@ -138,3 +138,35 @@ def test_many_runs_and_a_live_selection_are_guarded_alike() -> None:
         live.add(int(step), {"val": {**row, "n": N}})
     assert live.choice == 200
     assert live.droppable == (100,)
+
+
+@given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), min_size=1, max_size=8))
+def test_errors_are_those_of_the_most_accurate_checkpoint(wrong: list[tuple[int, int]]) -> None:
+    counts = (100, 20)  # of unequal size, so that fewer errors may be a lower mean accuracy
+    correct = [[n - e for n, e in zip(counts, pair, strict=True)] for pair in wrong]
+    accuracy = [[c / n for n, c in zip(counts, row, strict=True)] for row in correct]
+    trajectory = cw.Trajectory(
+        steps=list(range(len(wrong))),
+        domains=["a", "b"],
+        values={"accuracy": accuracy, "nll": [[1.0, 1.0]] * len(wrong)},
+        counts=list(counts),
+        correct=correct,
+    )
+    exact = [Fraction(a, 100) + Fraction(b, 20) for a, b in wrong]
+    earliest = exact.index(min(exact))
+    state = cw.select(trajectory, "ac-nll").saturation
+    assert state is not None
+    assert state.errors == sum(wrong[earliest])
+
+
+def test_a_checkpoint_with_fewer_errors_that_is_less_accurate_does_not_count() -> None:
+    trajectory = cw.Trajectory(
+        steps=[0, 1],
+        domains=["large", "small"],
+        values={"accuracy": [[0.95, 1.0], [1.0, 0.8]], "nll": [[1.0, 1.0]] * 2},
+        counts=[100, 20],
+        correct=[[95, 20], [100, 16]],
+    )
+    state = cw.select(trajectory, "ac-nll").saturation
+    assert state is not None
+    assert state.errors == 5

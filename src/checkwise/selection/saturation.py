@@ -30,7 +30,8 @@ class Saturation:
     """How much validation can still tell about the checkpoints of a run.
 
     Args:
-        errors: validation examples that the best checkpoint gets wrong, over all domains.
+        errors: validation examples that the most accurate checkpoint gets wrong, over all domains;
+            of equally accurate ones the earliest.
         examples: validation examples; None where only a perfect score says that there is no error.
         tied: share of the pairs of feasible checkpoints whose accuracies are equal; 0 where there
             are fewer than two.
@@ -61,14 +62,14 @@ class Saturation:
 
 def saturation(s: Selection) -> Saturation | None:
     """The state of a run's validation; None where the number of errors is not known."""
-    counted_errors = _errors(s.trajectory)
+    order = s.columns.order_by(ACCURACY)
+    counted_errors = _errors(s.trajectory, int(np.argmin(order)))
     if counted_errors is None:
         return None
     errors, examples = counted_errors
     feasible = np.flatnonzero(s.feasible)
     earlier, later = np.triu_indices(len(feasible), 1)
     one, other = feasible[earlier], feasible[later]
-    order = s.columns.order_by(ACCURACY)
     tied = float(np.mean(order[one] == order[other])) if len(one) else 0.0
     falling = {}
     if len(feasible) >= _LEAST_FEASIBLE:
@@ -78,14 +79,13 @@ def saturation(s: Selection) -> Saturation | None:
     return Saturation(errors, examples, tied, falling)
 
 
-def _errors(trajectory: Trajectory) -> tuple[int, int | None] | None:
+def _errors(trajectory: Trajectory, best: int) -> tuple[int, int | None] | None:
     """Errors of the best checkpoint and the number of examples, as far as they are known."""
-    usable = ~trajectory.diverged
     if trajectory.counts is None or trajectory.correct is None:
-        perfect = (trajectory.values[ACCURACY][usable] == 1).all(axis=1).any()
+        perfect = (trajectory.values[ACCURACY][best] == 1).all()
         return (0, None) if perfect else None
     examples = int(trajectory.counts.sum())
-    return examples - int(trajectory.correct[usable].sum(axis=1).max()), examples
+    return examples - int(trajectory.correct[best].sum()), examples
 
 
 def distrusted(s: Selection) -> bool:

@@ -7,25 +7,24 @@ function explain(selection) {
   return parts.map((say) => say(selection)).filter(Boolean).join(' ');
 }
 
-/** Validation errors of the best checkpoint, and of how many examples; null where not known. */
-function errorsOf({ counts, correct, steps, diverged, domains, accuracy }) {
+/** Errors of the most accurate checkpoint, and of how many examples; null where not known. */
+function errorsOf({ counts, correct, domains, accuracy }, order) {
   const width = domains.length;
+  const best = order.indexOf(0);
   if (counts === null || correct === null) {
-    const perfect = steps.some((_, t) => !diverged[t] &&
-      domains.every((_d, e) => accuracy[t * width + e] === 1));
+    const perfect = domains.every((_d, e) => accuracy[best * width + e] === 1);
     return perfect ? { errors: 0, examples: 'all' } : { errors: null };
   }
   const examples = counts.reduce((sum, n) => sum + n, 0);
-  const right = steps.map((_, t) => diverged[t] ? 0
-    : counts.reduce((sum, _n, e) => sum + correct[t * width + e], 0));
-  return { errors: examples - Math.max(...right), examples };
+  const right = counts.reduce((sum, _n, e) => sum + correct[best * width + e], 0);
+  return { errors: examples - right, examples };
 }
 
 /** Too few validation errors are left to rank by probabilities. */
-function saturated({ run, setting, eligible }) {
+function saturated({ run, view, setting, eligible }) {
   const { rule } = setting;
   const silent = ['source', 'early', 'random'].includes(rule.kind);
-  const { errors, examples } = errorsOf(run);
+  const { errors, examples } = errorsOf(run, view.order);
   if (silent || errors === null) return '';
   if (errors > 5) return '';
   const safer = rule.constrained
