@@ -33,9 +33,10 @@ from checkwise.store.hash_chain import Line
 from checkwise.store.registration import LOG, register
 from checkwise.study import Cohort
 from checkwise.study.cohort import MAIN_METRICS
+from checkwise.study.compared_method import Method
 from checkwise.study.contrast_set import ContrastSet, read_contrasts
 from checkwise.study.imported import OUTSIDE_THE_SEAL
-from checkwise.study.methods import Method, with_shared
+from checkwise.study.methods import with_shared
 from checkwise.study.registered import Registered, registered_last
 from checkwise.study.registered_choice import SCOPE, choice_of
 from checkwise.study.registered_contrasts import register_set

@@ -27,9 +27,9 @@ from checkwise.selection import select_many
 from checkwise.store.cohort import open_cohort
 from checkwise.store.logits import remedy
 from checkwise.study.cohort import Cohort
+from checkwise.study.compared_method import Method
 from checkwise.study.heldout import Predictions, has_heldout, read_heldout
 from checkwise.study.image_case import image_case
-from checkwise.study.methods import Method
 from checkwise.study.pool import Pool
 from checkwise.study.rehearsal import Rehearsal
 

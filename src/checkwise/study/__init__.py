@@ -3,7 +3,8 @@
 from checkwise.statistics.bootstrap import percentile_interval
 from checkwise.study.cohort import Cohort
 from checkwise.study.compare import Contrast, Differences
-from checkwise.study.methods import Method, method
+from checkwise.study.compared_method import Method
+from checkwise.study.methods import method
 from checkwise.study.outcome import Outcome
 
 __all__ = [

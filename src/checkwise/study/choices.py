@@ -19,8 +19,8 @@ from checkwise.selection import Selection, get_rule, select, select_many
 from checkwise.store.cohort import open_cohort
 from checkwise.store.layout import inner_path
 from checkwise.store.logits import mean_metrics
+from checkwise.study.compared_method import Method
 from checkwise.study.lodo import PseudoTargets, training_seconds
-from checkwise.study.methods import Method
 from checkwise.study.outcome import Outcome, outcome_at, timed
 from checkwise.study.protocols import validation_of
 from checkwise.study.runs import Runs

@@ -18,11 +18,12 @@ from checkwise.store.done import finished
 from checkwise.store.validation import Validation, check_validation
 from checkwise.study.choices import choices
 from checkwise.study.compare import Contrast, Differences, check_carried, pair_outcomes
+from checkwise.study.compared_method import Method
 from checkwise.study.contrast_rows import check_columns, compared_frame, contrasts_by
 from checkwise.study.derived import derived_outcomes
 from checkwise.study.heldout import Targets, with_derived_targets
 from checkwise.study.imported import importable, is_imported
-from checkwise.study.methods import Method, method, with_shared
+from checkwise.study.methods import method, with_shared
 from checkwise.study.outcome import Outcome, RunColumns, choice_frame, evaluated_frame
 from checkwise.study.runs import Runs
 from checkwise.study.scopes import check_scope

@@ -15,7 +15,8 @@ from typing import Any, Final, Literal, cast, get_args
 from checkwise.errors import InputError
 from checkwise.metrics import METRICS
 from checkwise.study.compare import higher_is_better
-from checkwise.study.methods import Method, method
+from checkwise.study.compared_method import Method
+from checkwise.study.methods import method
 from checkwise.sweep.toml_table import TomlTable, read_toml
 
 Hoped = Literal["higher", "lower"]

@@ -71,7 +71,7 @@ def image_case(
     from checkwise.sweep.datasets import open_spec
     from checkwise.sweep.study import Study
     from checkwise.weights.checkpoints import read_checkpoint
-    from checkwise.weights.evaluate import open_data, open_run
+    from checkwise.weights.evaluate import OpenRuns
 
     folder = cohort.runs[key]
     for step in steps.values():
@@ -88,7 +88,7 @@ def image_case(
             f"Expected images to cover in patches, but {key.dataset} holds features: occlusion "
             "needs a study whose data are images."
         )
-    run = open_run(cohort, key, open_data(cohort, key.dataset, roots))
+    run = OpenRuns(roots)(cohort, key)
     domain = key.held_out[0]
     part = next(part for part in run.parts if part.role == "heldout" and part.domain == domain)
     if row is not None:

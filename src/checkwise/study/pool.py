@@ -16,8 +16,9 @@ from checkwise.selection import DEFAULT_RULE
 from checkwise.selection.default_rule import REFERENCE
 from checkwise.study.cohort import MAIN_METRICS, Cohort
 from checkwise.study.compare import Differences, marked, pair
+from checkwise.study.compared_method import Method
 from checkwise.study.heldout import Targets
-from checkwise.study.methods import Method, method
+from checkwise.study.methods import method
 from checkwise.study.outcome import Outcome, RunColumns, columns_over, key_labels
 from checkwise.text import listed
 

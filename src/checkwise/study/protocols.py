@@ -50,7 +50,7 @@ from checkwise.study.lodo import lodo_trajectories
 from checkwise.study.runs import Runs
 
 if TYPE_CHECKING:
-    from checkwise.study.methods import Method
+    from checkwise.study.compared_method import Method
 
 Validation: TypeAlias = Literal["source", "lodo", "training terms", "recalibrated", "refined"]
 ALGORITHMS = ("VREx", "IRM")

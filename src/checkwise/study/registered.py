@@ -19,8 +19,9 @@ from checkwise.store.registration import (
     read_lines,
     source_hashes,
 )
+from checkwise.study.compared_method import Method
 from checkwise.study.contrast_set import PlannedContrast, parse_contrasts
-from checkwise.study.methods import Method, method
+from checkwise.study.methods import method
 from checkwise.study.registered_choice import choice_of, same_choice
 from checkwise.text import counted, listed
 

@@ -10,7 +10,8 @@ from checkwise.selection.constraint import read_delta
 from checkwise.selection.default_rule import REFERENCE
 from checkwise.selection.set_as import plain
 from checkwise.selection.standing import Weights, check_weighting, decimal
-from checkwise.study.methods import Method, method
+from checkwise.study.compared_method import Method
+from checkwise.study.methods import method
 from checkwise.study.scopes import Scope, check_scope
 
 DECIMALS = ("delta_pp", "threshold_pp")

@@ -17,9 +17,9 @@ from checkwise.store.hash_chain import Line
 from checkwise.store.registration import CONTRASTS, LOG, read_lines, register_contrasts
 from checkwise.store.safe_read import has_file
 from checkwise.study.cohort import Cohort
+from checkwise.study.compared_method import Method
 from checkwise.study.contrast_results import check_contrasts
 from checkwise.study.contrast_set import ContrastSet, parse_contrasts
-from checkwise.study.methods import Method
 from checkwise.study.registered import Registered, standing_at
 from checkwise.study.registered_choice import params_of
 

@@ -13,7 +13,7 @@ import numpy as np
 from checkwise.records import RunKey
 from checkwise.selection import Columns
 from checkwise.study.cohort import Cohort
-from checkwise.study.methods import Method
+from checkwise.study.compared_method import Method
 from checkwise.study.outcome import Outcome, RunColumns
 from checkwise.study.pool import Pool
 

@@ -19,7 +19,7 @@ from checkwise.study.compare import (
     marked,
     scale,
 )
-from checkwise.study.methods import Method
+from checkwise.study.compared_method import Method
 from checkwise.study.outcome import FloatArray, RunColumns
 from checkwise.study.pool import Group, Pool, Row, label
 from checkwise.study.units import LeadingUnit, PlaceInterval, leading_unit, place_interval

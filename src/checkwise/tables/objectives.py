@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from checkwise.study.methods import Method, method
+from checkwise.study.compared_method import Method
+from checkwise.study.methods import method
 from checkwise.study.pool import Pool
 from checkwise.tables.means_and_changes import MAIN, Pair, changes, means
 from checkwise.tables.table import Cell, Table, table

@@ -8,8 +8,8 @@ import numpy as np
 
 from checkwise.records import RunKey
 from checkwise.statistics.risk_coverage import risk_coverage
+from checkwise.study.compared_method import Method
 from checkwise.study.heldout import has_heldout, read_heldout
-from checkwise.study.methods import Method
 from checkwise.study.pool import Group, Pool
 from checkwise.tables.means_and_changes import mean_cell
 from checkwise.tables.table import Cell, Table, table

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from checkwise.selection.constrained import DELTA_PP
-from checkwise.study.methods import Method, method
+from checkwise.study.compared_method import Method
+from checkwise.study.methods import method
 from checkwise.study.pool import Pool, Row
 from checkwise.tables.means_and_changes import MAIN, Pair, changes, means
 from checkwise.tables.table import Table, table

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from checkwise.records import Trajectory
 from checkwise.selection import select_many
 from checkwise.study.compare import pair
-from checkwise.study.methods import Method
+from checkwise.study.compared_method import Method
 from checkwise.study.outcome import RunColumns
 from checkwise.study.pool import Group, Pool
 from checkwise.tables.means_and_changes import MAIN, choice_cells, paired_cells

@@ -124,7 +124,7 @@ class OwnModels:
     @cached_property
     def _open(self) -> OpenRun:
         """The run with its data, to evaluate models that have no saved logits."""
-        from checkwise.weights.evaluate import open_data, open_run
+        from checkwise.weights.evaluate import OpenRuns
 
         place = self.folder.absolute().parents[1]
         if not is_cohort(place) or not finished(self.folder):
@@ -133,8 +133,7 @@ class OwnModels:
                 f"{self.folder} is none: use the run where `checkwise sweep` trained it, or leave "
                 "the calibrator out (--calibrator none)."
             )
-        cohort, key = open_cohort(place), read_run(self.folder).key
-        return open_run(cohort, key, open_data(cohort, key.dataset, self.roots))
+        return OpenRuns(self.roots)(open_cohort(place), read_run(self.folder).key)
 
     def checkpoint(self, step: int, *, alone: bool) -> StoredModel:
         """The file itself, compared with its checksum."""
