@@ -42,6 +42,13 @@ COHORTS = (
     Described("digits", "coloured digits", "development", SMALL, "ColoredMNIST"),
     Described("officehome-small", "OfficeHome, 5 classes", "development", HEAD),
 )
+# The same data with five algorithms, for what journals alone give; ERM has logits, too.
+FIVE = {
+    "officehome-erm": Described(
+        "officehome-frozen", "OfficeHome, five algorithms", "development", HEAD
+    ),
+    "pacs-erm": Described("pacs-frozen", "PACS, five algorithms", "development", HEAD),
+}
 
 
 def there(only: Sequence[str] = ()) -> Iterator[tuple[Described, Outcomes]]:
@@ -50,3 +57,19 @@ def there(only: Sequence[str] = ()) -> Iterator[tuple[Described, Outcomes]]:
         if (FOLDER / f"{each.name}.json.xz").exists() and (not only or each.name in only):
             kept = read(each.name)
             yield each, kept.of_dataset(each.dataset) if each.dataset else kept
+
+
+def with_five(only: Sequence[str] = ()) -> Iterator[tuple[Described, Outcomes]]:
+    """The same, and the runs of five algorithms before those of ERM alone."""
+    for each, kept in there(only):
+        if each.name in FIVE:
+            yield FIVE[each.name], read(FIVE[each.name].name)
+        yield each, kept
+
+
+def widest(each: Described, kept: Outcomes, *recipes: str) -> tuple[Described, Outcomes]:
+    """The runs of five algorithms where they have these recipes, or else the cohort itself."""
+    five = FIVE.get(each.name)
+    if five is None or not set(recipes) <= set(read(five.name).values):
+        return each, kept
+    return five, read(five.name)

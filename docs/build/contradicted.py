@@ -1,4 +1,4 @@
-"""The claims of the paper that a cohort contradicts, by every unit."""
+"""What the paper says and a cohort contradicts, by every unit."""
 
 from __future__ import annotations
 
@@ -9,21 +9,23 @@ from paper_claims import GROUPS, Cell, PaperClaim, on_cohorts
 
 @cache
 def contradicted() -> tuple[tuple[PaperClaim, Cell], ...]:
-    """Every claim with the cohort that contradicts it; not what the paper leaves open."""
+    """What the paper claims, describes or shows in one run, with the cohort that contradicts it."""
     return tuple(
         (claim, cell)
         for claims in GROUPS.values()
         for claim in claims
-        if not claim.open
+        if claim.said != "left open"
         for cell in on_cohorts(claim)
         if cell.verdict == "contradicted"
     )
 
 
 def clause() -> str:
-    """How many claims, and on which data."""
-    found = contradicted()
-    data = "; ".join(dict.fromkeys(cell.data for _, cell in found))
-    count = len({claim.title for claim, _ in found}) or "none"
-    words = f"{count} of [the paper's claims](claims.md)"
-    return f"**Contradicted**: {words}{f' (on {data})' if found else ''}."
+    """How many claims, how much of what is no claim, and on which data."""
+    claims = {claim.title for claim, _ in contradicted() if claim.said == "claimed"}
+    others = {claim.title for claim, _ in contradicted()} - claims
+    words = f"{len(claims) or 'none'} of [the paper's claims](claims.md)"
+    if others:
+        words += f", and {len(others)} of what it describes or shows in one run"
+    data = "; ".join(dict.fromkeys(cell.data for _, cell in contradicted()))
+    return f"**Contradicted**: {words}{f' (on {data})' if data else ''}."

@@ -95,12 +95,17 @@ class Effect:
         """The mean and its interval."""
         if len(self.names) < FEW:
             return self.text(self.mean)
-        low, high = self.over.interval()
-        return f"{self.text(self.mean)} [{self.text(low)}, {self.text(high)}]"
+        low, high = (self.end(value) for value in self.over.interval())
+        return f"{self.text(self.mean)} [{low}, {high}]"
 
-    def text(self, value: float) -> str:
+    def text(self, value: float, more: int = 0) -> str:
         """A change with its sign."""
-        return number(value, DECIMALS.get(self.metric, 2), signed=True)
+        return number(value, DECIMALS.get(self.metric, 2) + more, signed=True)
+
+    def end(self, value: float) -> str:
+        """An end of an interval; near zero with the digits that tell on which side it is."""
+        texts = (self.text(value, more) for more in (0, 1, 2))
+        return next((text for text in texts if text.strip("+−0.")), self.text(value))
 
 
 def effect(

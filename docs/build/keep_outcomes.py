@@ -26,8 +26,8 @@ from checkwise.records import RunKey, Trajectory
 from checkwise.selection import select
 from checkwise.store.cohort import open_cohort
 from checkwise.study import Cohort
+from checkwise.study.compared_method import Method
 from checkwise.study.heldout import Predictions, Targets
-from checkwise.study.methods import Method
 from checkwise.study.outcome import Outcome
 from checkwise.study.pool import Pool
 from checkwise.tables.rank_agreement import inside_feasible
@@ -102,7 +102,9 @@ def _row(
     if row.recipe is not None:
         derive(cohort.path, row.name, row.recipe, opening=opening)
     outcomes = {each.key: each for each in _outcomes(cohort, row)}
-    columns = (*METRICS, *(HARD if name in WITH_HARD else ()), *BESIDE)
+    # Of a second validation set the row of a run holds no results: those of the first mislead.
+    beside = BESIDE if row.split is None else [c for c in BESIDE if not c.startswith("source_")]
+    columns = (*METRICS, *(HARD if name in WITH_HARD else ()), *beside)
     found = {column: [_value(outcomes.get(key), column) for key in keys] for column in columns}
     return {column: v for column, v in found.items() if any(x is not None for x in v)}
 

@@ -17,7 +17,7 @@ import pandas
 
 from checkwise.store.cohort import open_cohort
 from checkwise.study import Cohort
-from checkwise.study.methods import Method
+from checkwise.study.compared_method import Method
 from checkwise.text import number
 from checkwise.weights.derive import derive
 from checkwise.weights.derived import Derived

@@ -11,10 +11,9 @@ from pathlib import Path
 import numpy as np
 import single_runs
 from beside import grid
-from cohorts import FINE_TUNED, there
+from cohorts import FINE_TUNED, there, with_five
 from effects import effect
 from outcomes import METRICS, Outcomes
-from paper_claims import first, shown_as
 from recipes import LODO, OTHER_METHODS, WHOLE_RUNS
 
 from checkwise.tables.other_methods import HUGE_NLL
@@ -88,11 +87,9 @@ def table(names: tuple[str, ...]) -> str:
 
 def _cohorts(names: tuple[str, ...]) -> Iterator[tuple[str, Outcomes]]:
     """Cohorts that have at least one of the methods; five algorithms before ERM alone."""
-    for described, kept in there():
-        for one in first(described, kept):
-            if any(_measured(one, each) for each in names):
-                five = f"{shown_as(described.data)}, five algorithms"
-                yield described.data if one is kept else five, one
+    for described, kept in with_five():
+        if any(_measured(kept, each) for each in names):
+            yield described.data, kept
 
 
 def _measured(kept: Outcomes, name: str) -> bool:

@@ -16,7 +16,7 @@ RECIPES = {
     "pure-nll": ("pure-nll", "source-acc"),
     "source-acc, T ≥ 1": ("source-acc+ts-soften", "source-acc"),
     "mean of probabilities": ("mean-probs", "source-acc"),
-    "mean of probabilities, T ≥ 1": ("deploy-mean-probs", "source-acc"),
+    "mean of probabilities, both T ≥ 1": ("deploy-mean-probs", "source-acc+ts-soften"),
     "source-acc by unseen sites": ("source-acc@groups", "source-acc"),
 }
 LOW, HIGH = -2.2, 0.4  # changes beyond are drawn at the edge

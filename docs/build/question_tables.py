@@ -15,7 +15,7 @@ import question_answers
 import single_runs
 import validating_tables
 from beside import grid
-from cohorts import there
+from cohorts import there, with_five
 from effects import Effect, effect
 from outcomes import Outcomes
 
@@ -38,7 +38,7 @@ def table(
 ) -> str:
     """Recipes (title → name) against one reference."""
     rows = []
-    for described, kept in there(only):
+    for described, kept in with_five(only):
         if reference not in kept.values:
             continue
         found = {
@@ -85,7 +85,7 @@ def typical() -> str:
     """What `ac-nc` does to single runs: few large changes can make a mean."""
     rows = [
         (described.data, described.role, str(len(kept.keys)), *single_runs.typical(kept, "ac-nc"))
-        for described, kept in there()
+        for described, kept in with_five()
     ]
     header = (
         *("data", "role", "runs", "mean", "median", "5%-trimmed mean"),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from checkwise.study.methods import Method, method
+from checkwise.study.compared_method import Method
+from checkwise.study.methods import method
 
 RULES = ("last", "source-acc", "pure-nll", "ac-nc", "ac-nll", "ac-cwece", "ac-early")
 SOFTENED = ("last", "source-acc", "pure-nll", "ac-nc", "ac-early")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from beside import grid
-from cohorts import there
+from cohorts import with_five
 from outcomes import Outcomes
 
 from checkwise.statistics.spread import trimmed_mean
@@ -50,7 +50,7 @@ def changes(kept: Outcomes, recipe: str, reference: str) -> np.ndarray:
 def table(contrasts: Mapping[str, Contrast], only: Sequence[str] = ()) -> str:
     """Cohorts by contrasts (title → recipe, reference), and what a cell is."""
     rows = []
-    for described, kept in there(only):
+    for described, kept in with_five(only):
         cells = [
             spread(kept, *contrast) if all(name in kept.values for name in contrast) else ""
             for contrast in contrasts.values()

@@ -10,7 +10,7 @@ from beside import grid
 from cohorts import there
 from effects import effect
 from outcomes import Outcomes, read
-from question_answers import ACCURACY, SITES, SOFT
+from question_answers import ACCURACY, CWECE, ECE, SITES, SOFT
 from single_runs import NLL
 
 LEFT_OUT = {  # data → cohort with inner runs
@@ -29,6 +29,8 @@ def parts() -> dict[str, str]:
         "answer": question_answers.validating(),
         "nll": _across(only, NLL),
         "accuracy": _across(only, ACCURACY),
+        "ece": _across(only, ECE),
+        "cwece": _across(only, CWECE),
         "rules": _inside(only),
         "lodo": _left_out(),
     }
