@@ -67,7 +67,7 @@ def _mark(folder: Path, _: safe_read.Identity) -> Mark:
     last_step = layout.expect(content, "last_step", int, path)
     files = layout.expect(content, "files", dict, path)
     for name, recorded in files.items():
-        if not safe_read.is_plain_path(name) or not _is_fingerprint(recorded):
+        if not safe_read.is_plain_path(name) or not is_fingerprint(recorded):
             raise InputError(
                 f"Expected files of the run with their size and SHA-256, but got {name!r:.80} in "
                 f"{path}: {RETRAIN}."
@@ -145,7 +145,8 @@ def fingerprint_of(content: bytes) -> Fingerprint:
     return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
 
 
-def _is_fingerprint(recorded: object) -> bool:
+def is_fingerprint(recorded: object) -> bool:
+    """Whether something is the size and SHA-256 of a file."""
     return (
         isinstance(recorded, dict)
         and type(recorded.get("bytes")) is int

@@ -13,11 +13,13 @@ from typing import Any, TypeVar
 from numpy.typing import NDArray
 
 from checkwise.errors import InputError
-from checkwise.store import journal, layout, strict_json
+from checkwise.store import journal, layout
 from checkwise.store.cohort import is_cohort
+from checkwise.store.derived_files import derived_entry
+from checkwise.store.done import Fingerprint
 from checkwise.store.registration import mark_opened
 from checkwise.store.run import read_records
-from checkwise.store.safe_read import has_file, read_file
+from checkwise.store.safe_read import has_file
 
 Content = TypeVar("Content")
 
@@ -62,9 +64,12 @@ def read_pseudo_target(folder: Path, domain: str) -> dict[str, NDArray[Any]]:
     return _columns(Path(folder), domain)
 
 
-def read_entry(path: Path) -> dict[str, Any]:
-    """The result of a derived model on one held-out domain: ``diverged``, ``n``, metrics."""
-    return _opened(path, lambda: _entry(path))
+def read_entry(folder: Path, name: str, recorded: Fingerprint | None) -> dict[str, Any]:
+    """The result of a derived model on one held-out domain: ``diverged``, ``n``, metrics.
+
+    ``name`` is the file inside the result's folder, which has to be as it was ``recorded``.
+    """
+    return _opened(folder / name, lambda: derived_entry(folder, name, recorded))
 
 
 def has_logits(folder: Path, domain: str, step: int) -> bool:
@@ -119,17 +124,5 @@ def _columns(folder: Path, domain: str) -> dict[str, NDArray[Any]]:
         )
     steps, diverged = journal.steps_of(lines, path), journal.diverged_of(lines)
     columns = journal.metric_columns(lines, diverged, steps, str(path), gaps=True)
+    journal.check_possible(columns, diverged, steps, str(path))
     return {"step": steps, "diverged": diverged, **columns}
-
-
-def _entry(path: Path) -> dict[str, Any]:
-    try:
-        entry = strict_json.parse(read_file(path.parent, path.name))
-    except (OSError, ValueError) as error:
-        entry = error
-    if not isinstance(entry, dict):
-        raise InputError(
-            f"Expected the result on a held-out domain, but got {entry} in {path}: remove the "
-            "folder of the derived result and make it again."
-        )
-    return entry

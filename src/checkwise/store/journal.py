@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checkwise.errors import InputError
+from checkwise.records.checks import outside
 from checkwise.store import strict_json
 from checkwise.store.atomic_write import sync_folder
 from checkwise.store.done import Fingerprint
@@ -181,6 +182,30 @@ def metric_columns(
         ]
         columns[name] = np.array(values, dtype=np.int64 if count else np.float64)
     return columns
+
+
+def check_possible(
+    columns: Mapping[str, NDArray[Any]],
+    diverged: NDArray[np.bool_],
+    steps: NDArray[np.int64],
+    where: str,
+) -> None:
+    """Refuse what no metric can be; nan is a gap, and nothing is known of diverged checkpoints."""
+    bad = {
+        name: outside(column, name) & ~np.isnan(column)
+        for name, column in columns.items()
+        if name not in NOT_METRICS
+    }
+    if "n" in columns:
+        bad["n"] = columns["n"] < 1
+    if "correct" in columns:
+        bad["correct"] = (columns["correct"] < 0) | (columns["correct"] > columns["n"])
+    for name, rows in bad.items():
+        for row in np.flatnonzero(rows & ~diverged).tolist():
+            raise InputError(
+                f"Expected a possible value of {name}, but got {columns[name][row]:g} at step "
+                f"{steps[row]} in {where}: the file is damaged; `checkwise verify` says what to do."
+            )
 
 
 def _number(

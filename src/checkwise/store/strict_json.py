@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
+from math import isinf
 from typing import Any, Final
 
 DEEPEST: Final = 32  # levels of brackets; what checkwise writes has at most six
 _LARGEST: Final = 2**63 - 1
 _SURELY_FIT: Final = 18  # digits
+_MAY_OVERFLOW: Final = re.compile(r"[eE]\+?\d{3}|\d{300}")
 
 
 def parse(content: bytes) -> Any:
@@ -15,11 +18,12 @@ def parse(content: bytes) -> Any:
 
     Raises:
         ValueError: it is not UTF-8 or not JSON, repeats a key, nests too deep, or holds NaN,
-            an integer beyond 64 bits or half of a surrogate pair.
+            a number beyond 64 bits or half of a surrogate pair.
     """
     text = content.decode()
+    decoder = _CAREFUL_DECODER if _MAY_OVERFLOW.search(text) else _DECODER
     try:
-        value = _DECODER.decode(text)
+        value = decoder.decode(text)
     except RecursionError:
         raise ValueError("brackets nested too deep") from None
     if text.count("[") + text.count("{") > DEEPEST and _is_deep(value):
@@ -44,6 +48,13 @@ def _whole(digits: str) -> int:
     return int(digits)
 
 
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if isinf(value):
+        raise ValueError(f"{digits:.40}, which is beyond 64 bits")
+    return value
+
+
 def _constant(name: str) -> Any:
     raise ValueError(f"{name}, which JSON does not have")
 
@@ -64,4 +75,7 @@ def _is_deep(value: Any) -> bool:
 
 _DECODER: Final = json.JSONDecoder(
     object_pairs_hook=_object, parse_int=_whole, parse_constant=_constant
+)
+_CAREFUL_DECODER: Final = json.JSONDecoder(
+    object_pairs_hook=_object, parse_int=_whole, parse_float=_finite, parse_constant=_constant
 )

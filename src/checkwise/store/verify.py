@@ -12,9 +12,16 @@ from checkwise.plugins import find_plugin
 from checkwise.store import layout
 from checkwise.store.attempts import latest
 from checkwise.store.cohort import open_cohort
+from checkwise.store.derived_files import AGAIN, RECORD, recorded_files
 from checkwise.store.done import RETRAIN, fingerprint, finished, kept_files, read_mark
 from checkwise.store.failures import last_failure
-from checkwise.store.journal import read_journal
+from checkwise.store.journal import (
+    check_possible,
+    diverged_of,
+    metric_columns,
+    read_journal,
+    steps_of,
+)
 from checkwise.store.registration import LOG, read_log
 from checkwise.store.run import RunRecord, read_run
 from checkwise.store.safe_read import has_file
@@ -49,6 +56,7 @@ def verify(path: Path, *, progress: Callable[[int, int], None] | None = None) ->
         faults += _run_faults(folder)
         if progress:
             progress(done, len(cohort.runs))
+    faults += _derived_faults(path)
     planned = set(cohort.runs.values())
     for folder in sorted(p for p in (path / layout.RUNS).glob("*") if p.is_dir()):
         if folder not in planned:
@@ -65,6 +73,20 @@ def _log_faults(cohort: Path) -> Iterator[Fault]:
     except InputError as error:
         do = "until then nobody can tell what was registered in time"
         yield Fault(LOG, "damaged", str(error).rstrip("."), do)
+
+
+def _derived_faults(cohort: Path) -> Iterator[Fault]:
+    """Results of methods beside the runs; one without a record is not whole, and counts as none."""
+    for folder in sorted((cohort / layout.DERIVED).glob("*/*")):
+        name = folder.relative_to(cohort).as_posix()
+        try:
+            if not has_file(folder, RECORD):
+                continue
+            files = recorded_files(folder)
+            found = [replace(fault, run=name, do=AGAIN) for fault in _file_faults(folder, files)]
+            yield from found if files else [Fault(name, "damaged", "it has no checksums", AGAIN)]
+        except (InputError, OSError) as error:
+            yield Fault(name, "damaged", str(error).rpartition(": ")[0] or str(error), AGAIN)
 
 
 def _run_faults(folder: Path) -> Iterator[Fault]:
@@ -138,7 +160,10 @@ def _record_faults(folder: Path, run: RunRecord, last_step: int) -> Iterator[Fau
         yield Fault(folder.name, "damaged", what, RETRAIN)
     for name in (layout.SOURCE, *(layout.heldout_file(d) for d in run.key.held_out)):
         try:
-            steps: Sequence[Any] = [line.get("step") for line in read_journal(folder / name)]
+            lines = read_journal(folder / name)
+            steps: Sequence[Any] = [line.get("step") for line in lines]
+            if name != layout.SOURCE:
+                _check_values(lines, folder / name)
         except FileNotFoundError:
             continue  # its missing checksum was reported
         except (InputError, OSError) as error:
@@ -150,6 +175,14 @@ def _record_faults(folder: Path, run: RunRecord, last_step: int) -> Iterator[Fau
                 f" (step {lacking[0]} is missing)" if lacking else ""
             )
             yield Fault(folder.name, "damaged", what, RESTORE)
+
+
+def _check_values(lines: Sequence[Mapping[str, Any]], path: Path) -> None:
+    """Refuse held-out results that cannot be; those of the source are checked by their reader."""
+    steps, diverged = steps_of(lines, path), diverged_of(lines)
+    if len(steps):
+        columns = metric_columns(lines, diverged, steps, str(path), gaps=True)
+        check_possible(columns, diverged, steps, str(path))
 
 
 def planned_steps(facts: Mapping[str, Any], path: Path) -> list[int]:

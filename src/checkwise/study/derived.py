@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,14 @@ from checkwise.selection.columns import Columns
 from checkwise.store import layout
 from checkwise.study.outcome import Outcome, entry_metrics
 from checkwise.study.scopes import Scope, families
-from checkwise.weights.derived import Derived, digest_of, read_record, read_source
+from checkwise.weights.derived import (
+    SOURCE,
+    Derived,
+    digest_of,
+    folder_of,
+    read_record,
+    read_source,
+)
 
 
 def derived_outcomes(
@@ -60,12 +68,22 @@ def _best_of_families(
 
 def _check_current(path: Path, record: Derived) -> None:
     """Refuse a result that was made from other records than its runs have now."""
-    digests = record.inputs.get(layout.SOURCE)
-    if digests is None:
-        return
-    one = isinstance(digests, str)
-    members = [str(record.run)] if one else record.inputs["members"]
-    for member, digest in zip(members, [digests] if one else digests, strict=True):
+    if not record.files:
+        raise InputError(
+            f"Expected checksums of what {record.method} wrote for {record.run}, but an earlier "
+            f"version of checkwise wrote none: `checkwise derive {path} --method {record.method}` "
+            "makes it again."
+        )
+    digests, members = record.inputs.get(layout.SOURCE, []), record.inputs.get("members", [])
+    if isinstance(digests, str):
+        digests, members = [digests], [str(record.run)]
+    if digests and not _fit(digests, members):
+        raise InputError(
+            f"Expected the runs that {record.method} was made from, but got {members!r:.80} for "
+            f"{record.run}: `checkwise derive {path} --method {record.method} --force` makes it "
+            "again."
+        )
+    for member, digest in zip(members if digests else [], digests, strict=True):
         if digest != digest_of(path, f"{layout.RUNS}/{member}/{layout.SOURCE}"):
             raise InputError(
                 f"Expected {record.method} to be made from the records of {member}, but they have "
@@ -73,10 +91,16 @@ def _check_current(path: Path, record: Derived) -> None:
             )
 
 
+def _fit(digests: Any, members: Any) -> bool:
+    """Whether there is one digest for every run that went into a result."""
+    lists = isinstance(digests, list) and isinstance(members, list)
+    return lists and len(digests) == len(members) and all(isinstance(m, str) for m in members)
+
+
 def _outcome(path: Path, run: Trajectory, record: Derived, key: RunKey) -> Outcome:
-    entry = read_source(path, record.method, key)
+    entry, place = read_source(path, record.method, key), folder_of(path, record.method, key)
     domains = [
-        entry_metrics({**metrics, "diverged": entry["diverged"]})
+        entry_metrics({**metrics, "diverged": entry["diverged"]}, place / SOURCE)
         for metrics in entry["domains"].values()
     ]
     source = {name: float(np.mean([d[name] for d in domains])) for name in domains[0]}

@@ -21,11 +21,12 @@ from checkwise.metrics.probabilities import probabilities
 from checkwise.records import RunKey
 from checkwise.store import heldout, layout
 from checkwise.store.cohort import is_cohort, open_cohort
+from checkwise.store.derived_files import recorded_files
 from checkwise.store.logits import has_source_logits, remedy, source_groups, source_logits
 from checkwise.store.run import read_run
 from checkwise.store.saved_logits import read_logits
 from checkwise.study.outcome import FloatArray, Outcome, RunColumns, entry_metrics, mean_of
-from checkwise.weights.derived import heldout_path
+from checkwise.weights.derived import heldout_file
 
 if TYPE_CHECKING:
     from checkwise.weights.evaluate import OpenRuns
@@ -111,10 +112,12 @@ def values_at(journal: Mapping[str, NDArray[Any]], steps: Sequence[int]) -> dict
 
 def with_derived_targets(folder: Path, outcome: Outcome) -> Outcome:
     """The outcome of a recipe with the held-out results that it left in its folder."""
-    targets = {
-        domain: entry_metrics(heldout.read_entry(heldout_path(folder, domain)))
-        for domain in outcome.key.held_out
-    }
+    files = recorded_files(folder)
+    targets = {}
+    for domain in outcome.key.held_out:
+        name = heldout_file(domain)
+        entry = heldout.read_entry(folder, name, files.get(name))
+        targets[domain] = entry_metrics(entry, folder / name)
     return replace(outcome, targets=targets)
 
 

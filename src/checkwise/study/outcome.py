@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from checkwise.calibrators.calibrator import Fitted
-from checkwise.errors import MissingMetricError
+from checkwise.errors import InputError, MissingMetricError
 from checkwise.metrics import METRICS
 from checkwise.records import RunKey, Trajectory
+from checkwise.records.checks import outside
 from checkwise.selection.columns import Columns
+from checkwise.store.derived_files import AGAIN
 
 if TYPE_CHECKING:
     import pandas
@@ -132,10 +135,20 @@ def mean_of(values: NDArray[Any]) -> float:
     return float(values[0] if len(values) == 1 else values.mean(dtype=np.float64))
 
 
-def entry_metrics(entry: Mapping[str, Any]) -> dict[str, float]:
-    """The metrics of one entry of a journal; nan where the model diverged."""
+def entry_metrics(entry: Mapping[str, Any], path: Path) -> dict[str, float]:
+    """The metrics of one entry of a derived result; nan where the model diverged.
+
+    Raises:
+        InputError: a metric is no number, or cannot have that value; ``path`` is for the message.
+    """
     diverged = bool(entry.get("diverged"))
     known = [name for name in METRICS if name in entry]
+    for name in () if diverged else known:
+        value = entry[name]
+        if type(value) not in (int, float) or outside(np.array(value, float), name):
+            raise InputError(
+                f"Expected a possible value of {name}, but got {value!r:.40} in {path}: {AGAIN}."
+            )
     return {name: float("nan") if diverged else float(entry[name]) for name in known}
 
 

@@ -2,8 +2,9 @@
 
 ``<cohort>/derived/<method>/<run>/`` holds ``source.json`` and ``heldout/<domain>.json`` (entries
 like the lines of a run's journals, without ``step``), ``weights.safetensors`` where the method
-makes weights, and ``record.json``, which is written last: it stands for a result that is whole.
-Held-out entries are written here and read by ``checkwise.study`` alone.
+makes weights, and ``record.json``, which is written last: it stands for a result that is whole,
+and has the size and SHA-256 of its files. Held-out entries are written here and read by
+``checkwise.study`` alone.
 """
 
 from __future__ import annotations
@@ -16,12 +17,18 @@ from typing import Any
 
 from checkwise.errors import InputError
 from checkwise.records import RunKey
-from checkwise.store import layout, strict_json
+from checkwise.store import layout
 from checkwise.store.atomic_write import write_bytes, write_text, writing
-from checkwise.store.done import fingerprint
-from checkwise.store.safe_read import check_folder, check_tree, has_file, read_file
+from checkwise.store.derived_files import (
+    AGAIN,
+    RECORD,
+    derived_entry,
+    read_derived,
+    recorded_files,
+)
+from checkwise.store.done import Fingerprint, fingerprint, fingerprint_of
+from checkwise.store.safe_read import check_folder, check_tree, has_file
 
-RECORD = "record.json"
 SOURCE = "source.json"
 WEIGHTS = "weights.safetensors"
 
@@ -41,10 +48,12 @@ class Derived:
     inputs: Mapping[str, Any]
     seconds: float
     notes: Sequence[str] = field(default=())
+    files: Mapping[str, Fingerprint] = field(default_factory=dict)
 
     def same_inputs(self, params: Mapping[str, Any], inputs: Mapping[str, Any]) -> bool:
-        """Whether nothing changed that the result depends on."""
-        return dict(self.params) == dict(params) and dict(self.inputs) == dict(inputs)
+        """Whether nothing changed that the result depends on; without checksums nobody can tell."""
+        same = dict(self.params) == dict(params) and dict(self.inputs) == dict(inputs)
+        return same and bool(self.files)
 
 
 def folder_of(cohort: Path, method: str, run: RunKey) -> Path:
@@ -53,9 +62,9 @@ def folder_of(cohort: Path, method: str, run: RunKey) -> Path:
     return Path(cohort) / layout.DERIVED / slug / str(run)
 
 
-def heldout_path(folder: Path, domain: str) -> Path:
+def heldout_file(domain: str) -> str:
     """Where the result on a held-out domain is, inside the folder of a result."""
-    return folder / layout.HELDOUT / f"{layout.file_name(domain)}.json"
+    return f"{layout.HELDOUT}/{layout.file_name(domain)}.json"
 
 
 def write(
@@ -78,11 +87,13 @@ def write(
     with writing(folder):
         (folder / layout.HELDOUT).mkdir(parents=True, exist_ok=True)
         (folder / RECORD).unlink(missing_ok=True)
-        if weights is not None:
-            write_bytes(folder / WEIGHTS, weights)
-        write_text(folder / SOURCE, layout.encode_json(dict(source)))
+        files = {SOURCE: layout.encode_json(dict(source)).encode()}
         for domain, entry in heldout.items():
-            write_text(heldout_path(folder, domain), layout.encode_json(dict(entry)))
+            files[heldout_file(domain)] = layout.encode_json(dict(entry)).encode()
+        if weights is not None:
+            files[WEIGHTS] = weights
+        for name, encoded in files.items():
+            write_bytes(folder / name, encoded)
         content = {
             "schema": layout.SCHEMA,
             "method": record.method,
@@ -91,6 +102,7 @@ def write(
             "inputs": dict(record.inputs),
             "seconds": record.seconds,
             "notes": list(record.notes),
+            "files": {name: fingerprint_of(encoded) for name, encoded in files.items()},
         }
         write_text(folder / RECORD, layout.encode_json(content))
     return folder
@@ -103,19 +115,26 @@ def read_record(cohort: Path, method: str, run: RunKey) -> Derived | None:
         return None
     content = layout.read_json(path)
     try:
-        return Derived(
+        record = Derived(
             method=str(content["method"]),
             run=RunKey.from_dict(content["run"]),
             params=dict(content["params"]),
             inputs=dict(content["inputs"]),
             seconds=float(content["seconds"]),
             notes=tuple(str(note) for note in content["notes"]),
+            files=recorded_files(path.parent),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(
             f"Expected the record of a derived result, but got a fault at {error} in {path}: "
-            "remove its folder and derive it again."
+            f"{AGAIN}."
         ) from None
+    if (record.method, record.run) != (method, run):
+        raise InputError(
+            f"Expected the result of {method} for {run}, but got that of {record.method} for "
+            f"{record.run} in {path}: {AGAIN}."
+        )
+    return record
 
 
 def forget(cohort: Path, method: str, run: RunKey) -> None:
@@ -128,15 +147,25 @@ def forget(cohort: Path, method: str, run: RunKey) -> None:
 
 def read_source(cohort: Path, method: str, run: RunKey) -> dict[str, Any]:
     """The source-validation entry of a result: ``diverged`` and ``domains``."""
-    path = folder_of(cohort, method, run) / SOURCE
-    try:
-        entry = strict_json.parse(read_file(path.parent, SOURCE))
-        return {"diverged": bool(entry["diverged"]), "domains": dict(entry["domains"])}
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    folder = folder_of(cohort, method, run)
+    entry = derived_entry(folder, SOURCE, recorded_files(folder).get(SOURCE))
+    domains = entry.get("domains")
+    if (
+        not isinstance(domains, dict)
+        or not domains
+        or not all(isinstance(one, dict) for one in domains.values())
+    ):
         raise InputError(
-            f"Expected source results of {method}, but got a fault at {error} in {path}: remove "
-            "its folder and derive it again."
-        ) from None
+            f"Expected results of every source domain, but got {domains!r:.80} in "
+            f"{folder / SOURCE}: {AGAIN}."
+        )
+    return {"diverged": bool(entry.get("diverged")), "domains": domains}
+
+
+def read_weights(cohort: Path, method: str, run: RunKey) -> bytes:
+    """The weights that a method made of a run, as the content of a safetensors file."""
+    folder = folder_of(cohort, method, run)
+    return read_derived(folder, WEIGHTS, recorded_files(folder).get(WEIGHTS))
 
 
 def digest_of(folder: Path, name: str) -> str:

@@ -12,7 +12,7 @@ from checkwise.selection import select
 from checkwise.store.run import read_run
 from checkwise.weights.averaging import average
 from checkwise.weights.checkpoints import decode, read_checkpoint
-from checkwise.weights.derived import WEIGHTS, digest_of, folder_of
+from checkwise.weights.derived import WEIGHTS, digest_of, folder_of, read_weights
 from checkwise.weights.recipe import BATCHNORM, FROM_TRAINING, Model, Plan, Recipe, StoredRun
 from checkwise.weights.swad import with_batchnorm
 from checkwise.weights.training_mean import SMA
@@ -49,8 +49,9 @@ def make_eoa(
 
     members = []
     for run in runs:
-        path = folder_of(run.folder.parents[1], MEMBER, run.key) / WEIGHTS
-        members.append(decode(path.read_bytes(), path))
+        cohort = run.folder.parents[1]
+        path = folder_of(cohort, MEMBER, run.key) / WEIGHTS
+        members.append(decode(read_weights(cohort, MEMBER, run.key), path))
     by_trial: dict[int, Model] = {}
     for run in runs:
         if run.key.trial_seed not in by_trial:
