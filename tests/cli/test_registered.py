@@ -96,6 +96,7 @@ def test_the_registration_of_the_camera_traps(
     assert registered["digest"] in said
     (one,) = json.loads(out.read_text())["sets"]
     assert one["same_code"]
+    assert one["same_plan"]
     assert one["digest"] == registered["digest"]
     families = {c["name"]: c["family"] for c in one["contrasts"]}
     assert [name for name, family in families.items() if family == "main"] == list("abcd")
@@ -178,6 +179,12 @@ def test_an_unfinished_cohort_is_not_opened_unasked(
     (one,) = json.loads(capsys.readouterr().out)["sets"]
     assert one["contrasts"][0]["verdict"] == "not found"
     (found,) = registered_sets(folder)
+    assert found.same_plan
+    plan = (folder / "cohort.json").read_text()
+    (folder / "cohort.json").write_text(plan.replace('"development"', '"evaluation"'))
+    assert run("registered", folder, "--unfinished") == 0
+    assert "cohort.json has changed since" in capsys.readouterr().out
+    (folder / "cohort.json").write_text(plan)
     line = (folder / LOG).read_text().replace("ac-nc", "ac-ne", 1)
     (folder / LOG).write_text(line)
     assert run("registered", folder, "--unfinished") == 2
@@ -200,3 +207,26 @@ def test_estimates_alone_can_be_registered(
     said = capsys.readouterr().out
     assert "estimate only" in said
     assert "contradicted" not in said
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("planned", "x"), ("places", 5), ("code", None), ("plan", 3)]
+)
+def test_a_log_that_was_forged_is_refused_in_one_line(
+    name: str, value: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every line is chained as it should be; its content is not what checkwise writes."""
+    from tests.study.cohorts import tiny_runs, write_cohort
+
+    folder = write_cohort(tmp_path / "tiny", tiny_runs())
+    file = tmp_path / "mine.toml"
+    file.write_text(
+        '[[contrast]]\nname = "one"\nrule = "ac-nc"\nreference = "source-acc"\n'
+        'metric = "target_nll"\nfamily = "main"\n'
+    )
+    assert run("preregister", folder, "--contrasts", file) == 0
+    capsys.readouterr()
+    content = json.loads((folder / LOG).read_text())
+    (folder / LOG).write_text(json.dumps({**content, name: value}) + "\n")
+    assert run("registered", folder, "--unfinished") == 2
+    assert f"Expected {name} of a registered set" in capsys.readouterr().err

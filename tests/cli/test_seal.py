@@ -113,6 +113,7 @@ REFUSED = [
     "report COHORT -o TMP/page.html --delta-pp wide",
     "report COHORT -o TMP/page.html --role evaluation",
     "derive COHORT --method banana",
+    "derive COHORT --method ,",
     "derive COHORT --method swad --delta-pp 1",
     "derive COHORT --method swad --data banana",
     "swad COHORT --mode banana",

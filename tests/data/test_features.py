@@ -150,6 +150,8 @@ def _with(array: NDArray[Any], position: Any, value: Any) -> NDArray[Any]:
         ({"label": LABELS[:5]}, "one label for each of the 6 rows"),
         ({"label": LABELS.astype(float)}, "`label` as integers or strings"),
         ({"label": LABELS - 1}, "got -1"),
+        ({"label": _with(LABELS, 0, 2**40)}, "numbered from 0, but got 1099511627776"),
+        ({"domain": _with(np.arange(6), 0, 5_000_000)}, "numbered from 0, but got 5000000"),
         ({"classes": np.array(["x", "y"])}, "`label` in 0..1, but got 2"),
         ({"domains": np.array(["a", "c"])}, "but got 'b'"),
         ({"domains": np.array(["a", "b", "c"])}, "none for 'c'"),
@@ -240,3 +242,12 @@ def test_a_column_that_does_not_fit_is_named(
     _save(path, site=site)
     with pytest.raises(InputError, match=message):
         open_features(path, groups="site")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("North", "north"), ("Site 1", "Site1"), ("é", "e\u0301")]
+)
+def test_domains_that_selection_would_confuse_are_refused(path: Path, one: str, other: str) -> None:
+    domain = np.array([one, other, "south"] * 2)
+    with pytest.raises(InputError, match=r"differ in more than case or space.*rename one"):
+        open_features(_save(path, domain=domain))

@@ -184,3 +184,36 @@ def test_a_run_in_the_place_of_another_is_refused_by_name(cohort: Path, tmp_path
     (failed,) = [run for run in cohort_status(open_cohort(cohort)) if run.state == "failed"]
     assert failed.key == cohorts.key("ERM", 0)
     assert "but its run.json is of" in str(failed.reason)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"role": "foo"},
+        {"role": "evaluation", "roles": {"PACS": "development"}},
+        {"role": "mixed", "roles": {"PACS": "bar", "VLCS": "development"}},
+    ],
+)
+def test_roles_that_do_not_exist_or_do_not_fit_are_refused(
+    cohort: Path, change: dict[str, object]
+) -> None:
+    rewrite_plan(cohort, lambda plan: plan.update(change))
+    for read in (open_cohort, Cohort.open, verify):
+        with pytest.raises(InputError, match=r"development or evaluation, but got"):
+            read(cohort)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("nll", -50.0), ("accuracy", 7.0), ("ece", -0.1), ("n", 0), ("correct", 10**6)],
+)
+def test_held_out_values_that_cannot_be_are_refused(cohort: Path, name: str, value: float) -> None:
+    """As a forger would write them, who renews the mark of the run too."""
+    run = first_run(cohort)
+    (journal,) = (run / "heldout").glob("*.jsonl")
+    lines = [json.loads(line) for line in journal.read_text().splitlines()]
+    lines[1][name] = value
+    journal.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    cohorts.mark_again(run)
+    with pytest.raises(InputError, match=rf"possible value of {name}, but got .* at step"):
+        Cohort.open(cohort).evaluate("source-acc")

@@ -62,6 +62,9 @@ def _refusals(cohort: Path, out: Path) -> list[str]:
         b'{"a":1,"a":2}',
         b"[NaN]",
         b"[-Infinity]",
+        b"[1e999]",
+        b"[-1E+400]",
+        b"[" + b"9" * 400 + b".0]",
         b"[" + b"9" * 5000 + b"]",
         b"[9223372036854775808]",
         b"[" * 10_000 + b"]" * 10_000,
@@ -77,6 +80,6 @@ def test_what_checkwise_never_writes_is_no_json(text: bytes) -> None:
 
 
 def test_what_checkwise_writes_is() -> None:
-    written = {"a": [1, -(2**63) + 1, 0.1, None, True, {"é😀": "x"}]}
+    written = {"a": [1, -(2**63) + 1, 0.1, 1e300, 5e-324, None, True, {"é😀": "x"}]}
     assert strict_json.parse(layout.encode_json(written).encode()) == written
     assert strict_json.parse(b'["\\ud83d\\ude00"]') == ["😀"]

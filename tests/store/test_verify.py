@@ -12,6 +12,7 @@ from checkwise.errors import InputError
 from checkwise.records import RunKey
 from checkwise.store import layout
 from checkwise.store.cohort import open_cohort, write_cohort
+from checkwise.store.done import mark_done
 from checkwise.store.registration import LOG, register
 from checkwise.store.verify import Fault, record_steps, verify
 from tests.runs import config, train
@@ -146,3 +147,13 @@ def test_the_last_step_is_recorded_whatever_the_schedule() -> None:
     assert len(record_steps(5001, 100)) == 51
     assert record_steps(5, 3) == [0, 3, 4]
     assert layout.file_name("a/b") != layout.file_name("a%2Fb")
+
+
+def test_held_out_values_that_cannot_be_are_found_although_the_mark_fits(cohort: Path) -> None:
+    (run,) = (folder for folder in (cohort / layout.RUNS).iterdir() if folder.is_dir())
+    (journal,) = (run / layout.HELDOUT).iterdir()
+    journal.write_text(journal.read_text().replace('"nll":', '"nll":-', 1))
+    mark_done(run, 12)
+    damaged = [fault for fault in verify(cohort) if fault.kind == "damaged"]
+    assert [fault.run for fault in damaged] == [run.name]
+    assert "possible value of nll" in damaged[0].what

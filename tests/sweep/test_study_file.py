@@ -91,6 +91,11 @@ def test_a_study_comes_back_from_its_plain_values(tmp_path: Path) -> None:
         ('role = "development"', 'role = "test"', "development, evaluation"),
         ('held_out = ["0", "75"]', "held_out = []", "held_out"),
         ('held_out = ["0", "75"]', 'held_out = ["0", "0"]', "different domain names"),
+        (
+            'held_out = ["0", "75"]',
+            'held_out = [["0", "75"], ["75", "0"]]',
+            "different domain names",
+        ),
         ("[runs]", "[runs]\nhparams_seeds = [0, 0]", "different whole numbers"),
         ("[runs]", "[runs]\ndraws = 0", "at least 1, but got 0"),
         (

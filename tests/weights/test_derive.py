@@ -256,7 +256,7 @@ def test_a_damaged_record_is_named(cohort: Path, tmp_path: Path) -> None:
     record = derive(mine, "swad").records[0]
     path = mine / "derived" / "swad" / str(record.run) / "record.json"
     path.write_text('{"schema": 1}')
-    with pytest.raises(InputError, match=r"derive it again"):
+    with pytest.raises(InputError, match=r"remove the folder .* `checkwise derive` again"):
         read_record(mine, "swad", record.run)
 
 

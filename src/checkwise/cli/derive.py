@@ -59,6 +59,11 @@ def command(
     """Make models other than single checkpoints: averages and ensembles, evaluated like them."""
     asked = _Asked(path, data, force, launching, load_plugins(plugin))
     names = [name.strip() for listed in method for name in listed.split(",") if name.strip()]
+    if not names:
+        raise InputError(
+            f"Expected --method with a name, but got {', '.join(map(repr, method))}: name what to "
+            "make, such as swad."
+        )
     _derive(asked, names, as_json, minibatches=minibatches, delta_pp=delta_pp)
 
 

@@ -17,6 +17,7 @@ from checkwise.cli.options import AsJson, Plugins, load_plugins
 from checkwise.errors import InputError
 from checkwise.extras import require
 from checkwise.page import sentences
+from checkwise.store import layout
 from checkwise.store.atomic_write import write_text
 from checkwise.store.code_record import running_code
 from checkwise.study import Cohort
@@ -126,6 +127,7 @@ def _record(one: RegisteredSet, found: Sequence[ContrastResult]) -> dict[str, An
         "places": one.places,
         "code": one.code,
         "same_code": one.same_code,
+        "same_plan": one.same_plan,
         "contrasts": [as_record(result) for result in found],
     }
 
@@ -175,6 +177,11 @@ def _remarks(cohort: Cohort, one: RegisteredSet, found: Sequence[ContrastResult]
     yield code_line(one.code)
     if not one.same_code:
         yield f"The code that computed this table is another one: {code_line(running_code())}"
+    if not one.same_plan:
+        yield (
+            f"{layout.COHORT} has changed since: the runs, their settings or their role are not "
+            "those that were registered."
+        )
     yield f"Digest: {one.digest}"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any, Literal
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from checkwise.data.duplicates import Duplicates, find_duplicates
 from checkwise.errors import InputError
+from checkwise.records.held_out import same_name
 
 Kind = Literal["images", "digits", "features"]
 Labels = NDArray[np.int64]
@@ -54,6 +56,7 @@ class DomainDataset:
 
     def __post_init__(self) -> None:
         _check_names(self.name, "domain", self.domains)
+        check_unlike(self.name, self.domains)
         _check_names(self.name, "class", self.classes)
         if not len(self.domains) == len(self.x) == len(self.y) == len(self.ids):
             raise InputError(
@@ -219,6 +222,19 @@ def _check_names(name: str, what: str, names: tuple[str, ...]) -> None:
             f"Expected distinct, non-empty {what} names, but got {list(names)} in {name}: "
             + (f"rename {', '.join(repeated)}." if repeated else f"name every {what}.")
         )
+
+
+def check_unlike(name: str, domains: Sequence[str]) -> None:
+    """Refuse domains whose names selection would take for one another.
+
+    A run that holds one of them out could not be read: the other would count as its target.
+    """
+    for one, other in combinations(domains, 2):
+        if same_name(one, other):
+            raise InputError(
+                f"Expected domains whose names differ in more than case or space, but got {one!r} "
+                f"and {other!r} in {name}: rename one."
+            )
 
 
 def _check_domain(

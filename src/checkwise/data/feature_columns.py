@@ -17,6 +17,7 @@ Column = tuple[NDArray[np.int64], tuple[str, ...]]
 """The values of a column as indices, and the names that these stand for."""
 
 LABEL, DOMAIN = "label", "domain"
+MOST_NAMES = 100_000  # of values that are numbers and have no names of their own
 _NAMES = {LABEL: "classes", DOMAIN: "domains"}  # arrays that name the values of these two columns
 
 
@@ -87,6 +88,11 @@ def named_column(path: Path, arrays: Mapping[str, NDArray[Any]], key: str) -> Co
     indices = values.astype(np.int64)
     highest = int(indices.max(initial=-1))
     lowest = int(indices.min(initial=0))
+    if names is None and highest >= MOST_NAMES:
+        raise InputError(
+            f"Expected `{key}` numbered from 0, but got {highest} in {str(path)!r}: number from 0, "
+            f"or name every one in `{names_key}`."
+        )
     limit = highest + 1 if names is None else len(names)
     if lowest < 0 or highest >= limit:
         raise InputError(

@@ -45,7 +45,7 @@ def _git(*arguments: str) -> str | None:
     """What git says about the package's folder; None without git or outside a checkout."""
     try:
         said = subprocess.run(
-            ["git", "-C", str(PACKAGE), *arguments],
+            ["git", "--no-optional-locks", "-C", str(PACKAGE), *arguments],
             capture_output=True,
             text=True,
             timeout=10,

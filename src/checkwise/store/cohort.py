@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from checkwise.errors import InputError
 from checkwise.records import RunKey
@@ -16,6 +16,8 @@ from checkwise.store.atomic_write import writing
 from checkwise.store.cohort_plan import read_plan, write_plan
 from checkwise.store.run import versions
 from checkwise.store.safe_read import check_folder, has_file, is_plain_name
+
+ROLES: Final = ("development", "evaluation")
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,12 @@ def open_cohort(path: Path | str) -> CohortRecord:
         raise InputError(
             f"Expected the role of every data set, but got {reprlib.repr(roles)} in {file}: "
             "restore the file from a copy."
+        )
+    if not set(roles.values()) <= set(ROLES) or role != _common(roles):
+        raise InputError(
+            f"Expected the role of every data set, {' or '.join(ROLES)}, but got "
+            f"{reprlib.repr(roles)} and {reprlib.repr(role)} for all in {file}: restore the file "
+            "from a copy."
         )
     check_folder(path / layout.RUNS)
     check_folder(path / layout.ATTEMPTS)

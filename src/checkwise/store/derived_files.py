@@ -47,8 +47,9 @@ def read_derived(folder: Path, name: str, recorded: Fingerprint | None) -> bytes
 
 def derived_entry(folder: Path, name: str, recorded: Fingerprint | None) -> dict[str, Any]:
     """The JSON object in a file of a result."""
+    content = read_derived(folder, name, recorded)
     try:
-        entry = strict_json.parse(read_derived(folder, name, recorded))
+        entry = strict_json.parse(content)
     except ValueError as error:
         entry = error
     if not isinstance(entry, dict):

@@ -14,6 +14,7 @@ from checkwise.selection import DEFAULT_RULE
 from checkwise.selection.default_rule import PREFERRED, REFERENCE, usable_rules
 from checkwise.statistics.bootstrap import LEVEL, RESAMPLES, SEED, check_draws
 from checkwise.store import cohort as stored
+from checkwise.store.cohort import ROLES
 from checkwise.store.done import finished
 from checkwise.store.validation import Validation, check_validation
 from checkwise.study.choices import choices
@@ -32,7 +33,6 @@ from checkwise.weights.derived import folder_of
 if TYPE_CHECKING:
     import pandas
 
-ROLES = ("development", "evaluation")
 WITHOUT_METRICS = "ac-early"  # the rule beside the reference that needs accuracies only
 MAIN_METRICS = ("target_accuracy", "target_nll", "target_ece", "target_cwece")
 OPTIONS = ("weights", "worst_domain", "scope")  # how to choose, whatever the method

@@ -17,7 +17,7 @@ from checkwise.readers.request import Request
 from checkwise.records import Trajectory
 from checkwise.store import layout
 from checkwise.store.atomic_write import write_bytes
-from checkwise.store.cohort import CohortRecord, is_cohort, open_cohort, write_cohort
+from checkwise.store.cohort import ROLES, CohortRecord, is_cohort, open_cohort, write_cohort
 from checkwise.store.done import Fingerprint, fingerprint, mark_done
 from checkwise.store.journal import encode_line
 from checkwise.store.new_folder import check_new, new_folder
@@ -26,7 +26,6 @@ from checkwise.store.run import write_run
 from checkwise.study.foreign_runs import ForeignRun, read_runs
 from checkwise.study.target_rows import ByStep, TargetRow
 
-ROLES: Final = ("development", "evaluation")
 OUTSIDE_THE_SEAL: Final = (
     "The held-out values were imported from files that anyone could read before: the log of "
     "registrations cannot show that nobody looked there first."

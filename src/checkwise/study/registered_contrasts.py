@@ -37,6 +37,7 @@ class RegisteredSet:
         runs, planned: runs that were finished when it was registered, and planned ones.
         places: the held-out places that were planned, with their groups where known.
         code: the code that it was registered with.
+        same_plan: whether the cohort's plan is still the one that it was registered with.
         to_make: methods that `checkwise derive` has to make before they can be shown.
     """
 
@@ -47,6 +48,7 @@ class RegisteredSet:
     planned: int
     places: Mapping[str, Any]
     code: Mapping[str, Any]
+    same_plan: bool
     to_make: tuple[str, ...] = ()
 
     @property
@@ -63,7 +65,7 @@ def register_set(cohort: Cohort, fixed: ContrastSet) -> RegisteredSet:
     facts = {
         "test": {"what": TEST, "alpha": ALPHA, "level": LEVEL},
         "recipes": {row.label: _recipe(row) for row in fixed.rows},
-        "plan": layout.read_document(cohort.path / layout.COHORT).sha256,
+        "plan": _plan(cohort.path),
         "planned": len(record.runs),
         "places": _places(record.runs.values(), [key.held_out for key in record.runs]),
         "code": running_code(),
@@ -90,15 +92,28 @@ def registered_sets(path: Path) -> tuple[RegisteredSet, ...]:
 
 def _read(path: Path, line: Line, standing: Registered) -> RegisteredSet:
     content = line.content
+    kinds = {"journals": dict, "planned": int, "places": dict, "code": dict, "plan": str}
+    for name, kind in kinds.items():
+        if not isinstance(content.get(name), kind):
+            raise InputError(
+                f"Expected {name} of a registered set, but got {content.get(name)!r:.80} in "
+                f"{path / LOG}: restore the log from a copy."
+            )
     return RegisteredSet(
         fixed=parse_contrasts(content["contrasts"], str(path / LOG)),
         digest=line.digest,
         standing=standing,
         runs=len(content["journals"]),
-        planned=int(content.get("planned", 0)),
-        places=dict(content.get("places", {})),
-        code=dict(content.get("code", {})),
+        planned=content["planned"],
+        places=content["places"],
+        code=content["code"],
+        same_plan=content["plan"] == _plan(path),
     )
+
+
+def _plan(path: Path) -> str:
+    """SHA-256 of the cohort's plan, which has its runs, settings and roles."""
+    return layout.read_document(path / layout.COHORT).sha256
 
 
 def _recipe(row: Method) -> dict[str, Any]:

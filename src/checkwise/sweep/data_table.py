@@ -163,6 +163,6 @@ def _held_out(table: TomlTable) -> tuple[tuple[str, ...], ...] | None:
         and all(isinstance(name, str) and is_plain(name) for name in names)
         for names in sets
     )
-    if not fits or not sets or len({tuple(names) for names in sets}) != len(sets):
+    if not fits or not sets or len({frozenset(names) for names in sets}) != len(sets):
         raise table.refuse("held_out", wanted, value)
     return tuple(tuple(names) for names in sets)

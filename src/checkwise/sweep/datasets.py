@@ -9,7 +9,7 @@ from pathlib import Path
 
 from checkwise.data import EMBEDDED, DomainDataset, domain_names, list_images, open_dataset
 from checkwise.data.class_subsets import class_subset, with_classes
-from checkwise.data.dataset import check_domain_name
+from checkwise.data.dataset import check_domain_name, check_unlike
 from checkwise.data.manifest import Progress
 from checkwise.data.places import place_names, with_places
 from checkwise.errors import InputError
@@ -79,7 +79,9 @@ def open_spec(
 def domains_of(spec: DataSpec, roots: Mapping[str, str]) -> tuple[str, ...]:
     """The names of a data set's domains, without reading one example."""
     columns = {} if spec.domain_by is None else {"domain_by": spec.domain_by}
-    return domain_names(spec.dataset, root_of(spec, roots), **columns)
+    names = domain_names(spec.dataset, root_of(spec, roots), **columns)
+    check_unlike(spec.name, names)
+    return names
 
 
 def targets_of(spec: DataSpec, roots: Mapping[str, str]) -> tuple[str, ...]:
