@@ -18,7 +18,7 @@ AGAIN: Final = "remove the folder of this result and run the same `checkwise der
 def recorded_files(folder: Path) -> Mapping[str, Fingerprint]:
     """Size and SHA-256 of every file of a result; none if an earlier version wrote it."""
     path = folder / RECORD
-    files = layout.read_json(path).get("files", {})
+    files: dict[str, Fingerprint] = layout.read_json(path).get("files", {})
     plain = isinstance(files, dict) and all(
         is_plain_path(name) and is_fingerprint(one) for name, one in files.items()
     )
