@@ -4,7 +4,8 @@
 
 Those of all 540 runs come from packed journals, and ``make pages`` draws them. What they show is
 kept beside them in numbers, so that a test can tell when a picture is out of date. Cases of single
-images need the runs of pacs-erm with their weights and the images: a folder and ``PACS=PATH``.
+images need the runs of pacs-erm or pacs-full with their weights, and the images: a folder and
+``PACS=PATH``.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from paper_tables import COHORTS
 from PIL import Image
 
 from checkwise.figures import algorithms, distance, kendall
+from checkwise.store.cohort import open_cohort
 from checkwise.study.pool import Pool
 
 IMAGES = Path(__file__).parents[1] / "study" / "images"
@@ -30,9 +32,16 @@ PAPERS_RUN = "OfficeHome-VREx-Art-h0-t0"  # the one that the paper shows
 OVER_RUNS = {"distance": distance.facts, "algorithms": algorithms.facts, "kendall": kendall.facts}
 FACTS = IMAGES / "overview.json"
 DECIMALS = 5
-# Held out; seeds 0. The image of the cartoons' run bears a watermark and is not shown.
-CASES = ("art_painting", "sketch")
-OF_A_CASE = "confident-errors,shared-errors"
+# Cohort → picture → run, the first of its domain. The image of the cartoons' run bears a watermark
+# and is not shown.
+CASES = {
+    "pacs-erm": {
+        "case-art_painting": "PACS-ERM-art_painting-h0-t0",
+        "case-sketch": "PACS-ERM-sketch-h0-t0",
+    },
+    "pacs-full": {"case-all-layers": "PACS-ERM-art_painting-h1-t555660795"},
+}
+PREDICTIONS = "confident-errors,shared-errors"
 
 
 def over_runs() -> None:
@@ -60,13 +69,14 @@ def _plain(value: Any) -> Any:
 
 
 def cases(cohort: str, data: str) -> None:
-    """Single predictions of one run, and one image of each of two domains."""
+    """One image of a few runs, and all predictions of the first run of pacs-erm."""
+    runs = CASES[open_cohort(cohort).name]
     with tempfile.TemporaryDirectory() as folder:
-        first = ["--run", f"PACS-ERM-{CASES[0]}-h0-t0", "--data", data]
-        _draw([cohort, "--only", OF_A_CASE, *first], folder, "case")
-        for domain in CASES:
-            run = ["--run", f"PACS-ERM-{domain}-h0-t0", "--data", data]
-            _draw([cohort, "--only", "occlusion", *run], folder, f"case-{domain}")
+        for prefix, run in runs.items():
+            asked = [cohort, "--run", run, "--data", data, "--only"]
+            _draw([*asked, "occlusion"], folder, prefix)
+            if prefix == next(iter(CASES["pacs-erm"])):
+                _draw([*asked, PREDICTIONS], folder, "case")
 
 
 def _draw(asked: list[str], folder: str, prefix: str) -> None:

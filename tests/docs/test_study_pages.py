@@ -434,3 +434,46 @@ def of_seeds(record: dict[str, Any], seeds: list[int]) -> dict[str, Any]:
         for recipe, columns in record["values"].items()
     }
     return {**record, "runs": list(compress(record["runs"], keep)), "values": values}
+
+
+def test_accuracy_that_runs_lose_is_counted_by_hand() -> None:
+    kept = builder("outcomes").read("taicam-sites")
+    ours, theirs = (kept.values[name]["target_accuracy"] for name in ("ac-nc", "source-acc"))
+    changes = [round(100 * (a - b), 4) for a, b in zip(ours, theirs, strict=True)]
+    table = builder("accuracy_losses").table().replace("−", "-")
+    (row,) = rows_of(table, "camera traps, 24 places", "`ac-nc`")
+    assert row[2] == f"{sum(change <= -1 for change in changes)} of {len(changes)}"
+    assert float(row[3]) == pytest.approx(np.percentile(changes, 5), abs=6e-3)
+    assert float(row[4]) == pytest.approx(min(changes), abs=6e-3)
+    places: dict[str, list[float]] = {}
+    for key, change in zip(kept.keys, changes, strict=True):
+        places.setdefault(key.held_out[0], []).append(change)
+    lower = [name for name, found in places.items() if sum(found) < 0]
+    assert row[5] == f"{len(lower)} of {len(places)}"
+    assert builder("accuracy_losses").of_the_paper() == "76 of 540, 14.1%"
+
+
+def test_the_ends_of_an_interval_show_on_which_side_of_zero_they_are() -> None:
+    found = builder("effects").effect("officehome-erm", "ac-nc")
+    ends = [found.end(value) for value in (-0.12, 0.0004, -0.00004, 0.0)]
+    assert ends == ["−0.120", "+0.0004", "−0.00004", "0.000"]
+
+
+def test_runs_of_five_algorithms_stand_beside_those_of_erm() -> None:
+    for part in ("nll", "accuracy", "early", "typical"):
+        table = builder("page").part(STUDY / "choosing.md", part)
+        for data in ("OfficeHome", "PACS"):
+            counts = [row[2] for row in rows_of(table, f"{data}, five algorithms")]
+            assert [int(count.rpartition(" ")[2]) for count in counts] == [180], (part, data)
+            assert rows_of(table, f"{data}, ERM")
+
+
+def test_what_the_paper_leaves_open_cannot_be_contradicted() -> None:
+    claims, contradicted = builder("paper_claims"), builder("contradicted")
+    said = {claim.title: claim.said for group in claims.GROUPS.values() for claim in group}
+    found = {claim.title for claim, _ in contradicted.contradicted()}
+    assert all(said[title] != "left open" for title in found)
+    claimed = sum(said[title] == "claimed" for title in found)
+    clause = contradicted.clause()
+    assert f"{claimed or 'none'} of [the paper's claims]" in clause
+    assert (f"and {len(found) - claimed} of what it describes" in clause) == (len(found) > claimed)
