@@ -65,6 +65,7 @@ def compute() -> dict[str, Any]:
         "no_better_than": {} if better else {AVERAGE_SOFTENED: SOFTENED},
         "fewest_errors": {_data(name): _fewest_errors(each) for name, each in kept.items()},
         "saturated": f"{_our_saturated()} {_quotation()}",
+        "groups": _by_groups(),
         "effects": [_rounded(one.as_dict()) for one in (*ours, *_quoted())],
     }
 
@@ -139,6 +140,17 @@ def _our_saturated() -> str:
         f"On {choice.runs} of our runs with so few errors ({_data(SATURATED)}, development data) "
         f"ac-nc changed the NLL on unseen domains by {choice.plain} over "
         f"{len(choice.names)} held-out domains: harm was not shown there."
+    )
+
+
+def _by_groups() -> str:
+    """What validation on whole sites did."""
+    found = mean_effect(ORDERED_BY, f"{REFERENCE}@groups", REFERENCE)
+    assert found.excludes_zero
+    return (
+        f"on {_data(ORDERED_BY)} (evaluation data, {found.runs} runs), validation by sites instead "
+        f"of images changed the NLL of the most accurate checkpoint by {found.plain}, more than "
+        "any step above."
     )
 
 

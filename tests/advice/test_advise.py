@@ -89,7 +89,7 @@ def test_every_command_for_every_input_runs(
     path = INPUTS[name](here).relative_to(here)
     advice = cw.advise(path, **OPTIONS.get(name, {}))
     run_each(advice, capsys)
-    assert advice.cannot_know
+    assert any("hold out whole groups" in sentence for sentence in advice.cannot_know)
     assert all(step.fill_in for step in advice.steps if TO_FILL_IN in str(step.commands))
 
 

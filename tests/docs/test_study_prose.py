@@ -85,6 +85,7 @@ def test_guide() -> None:
     assert f"on {places(SITES)} unseen places" in page
     assert f"({FEW_ERRORS} or fewer)" in page
     assert f"[{saturated()} such runs of ours]" in page
+    assert f"our own runs are {saturated()} of five-class problems" in said("advise.md")
     assert len(page.split()) <= 350  # half a page
     harms = builder("harm_answers")
     for claim in (harms.softened(), harms.without_statistics(), harms.shared_errors()):

@@ -151,6 +151,8 @@ def _cannot_know(facts: Situation, known: shipped.Evidence) -> tuple[str, ...]:
         "How the domains you will meet differ from your validation sets. No validation set of "
         "yours says that, so every gain here may be absent or reversed there.",
         f"Whether it holds for your network and data. {known.scope}",
+        "Whether sites, patients, devices or bursts are on both sides of your split, so that "
+        f"validation is too easy. If so, hold out whole groups (docs/groups.md): {known.groups}",
     ]
     if facts.errors is None:
         how = "give --n NUMBER" if facts.takes_n else "this log does not say, and a table would"

@@ -162,6 +162,7 @@ class Evidence:
             one comes first.
         fewest_errors: data → validation errors at the best checkpoint, in the run with fewest.
         saturated: what others report where validation is saturated.
+        groups: what validation on whole groups did, in a sentence.
         scope: what the runs are, in a sentence.
     """
 
@@ -171,6 +172,7 @@ class Evidence:
     no_better_than: Mapping[str, str]
     fewest_errors: Mapping[str, int]
     saturated: str
+    groups: str
     scope: str
 
     def of(self, recipe: str) -> tuple[Effect, ...]:
@@ -191,6 +193,7 @@ def read() -> Evidence:
         record["no_better_than"],
         record["fewest_errors"],
         record["saturated"],
+        record["groups"],
         record["scope"],
     )
 
