@@ -217,3 +217,15 @@ def test_held_out_values_that_cannot_be_are_refused(cohort: Path, name: str, val
     cohorts.mark_again(run)
     with pytest.raises(InputError, match=rf"possible value of {name}, but got .* at step"):
         Cohort.open(cohort).evaluate("source-acc")
+
+
+def test_verify_says_that_a_plan_has_no_checksum(
+    cohort: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["verify", str(cohort)])
+    assert "cohort.json has no checksum" in capsys.readouterr().out.replace("\n", " ")
+    written(cohort)
+    with pytest.raises(SystemExit):
+        main(["verify", str(cohort)])
+    assert "no checksum" not in capsys.readouterr().out

@@ -39,14 +39,14 @@ def command(
     as_json: AsJson = False,
 ) -> int:
     """Check every file of DIR against its checksum, and that nothing is missing."""
-    from checkwise.store.verify import verify, verify_plugins
+    from checkwise.store.verify import unsigned, verify, verify_plugins
     from checkwise.study.registered import registered_as
 
     asked = None if registered is None else registered_as(path, registered)
     with counting("verifying") as step:
         faults = verify(path, progress=step)
     changed, notes = verify_plugins(path, plugin or ())
-    faults = [*faults, *changed]
+    faults, notes = [*faults, *changed], [*unsigned(path), *notes]
     if as_json:
         content = {"schema": 1, "faults": [asdict(fault) for fault in faults]}
         if asked is not None:

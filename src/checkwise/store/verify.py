@@ -12,6 +12,7 @@ from checkwise.plugins import find_plugin
 from checkwise.store import layout
 from checkwise.store.attempts import latest
 from checkwise.store.cohort import open_cohort
+from checkwise.store.cohort_plan import CHECKSUM, read_plan
 from checkwise.store.derived_files import AGAIN, RECORD, recorded_files
 from checkwise.store.done import RETRAIN, fingerprint, finished, kept_files, read_mark
 from checkwise.store.failures import last_failure
@@ -211,6 +212,16 @@ def record_steps(steps: int, record_every: int) -> list[int]:
         ([0, 2, 4], [0, 2, 4, 5])
     """
     return sorted({*range(0, steps, record_every), steps - 1})
+
+
+def unsigned(path: Path) -> list[str]:
+    """A note on a plan that nothing can be compared with."""
+    if has_file(path, layout.RUN) or CHECKSUM in read_plan(path).content:
+        return []
+    return [
+        f"{layout.COHORT} has no checksum, because an earlier version of checkwise wrote it: "
+        "nobody can tell whether its runs, settings or roles were changed."
+    ]
 
 
 def verify_plugins(path: Path, sources: Iterable[str]) -> tuple[list[Fault], list[str]]:
