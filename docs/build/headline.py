@@ -23,9 +23,9 @@ def unit() -> Claim:
     )
     return Claim(
         f"**Measured.** Changes of NLL on {len(one.names)} unseen places of camera traps, "
-        f"{one.runs} runs of heads on frozen features, [registered](sites-protocol.md). There "
-        f"`source-acc` has an NLL of {nll:.2f} and an accuracy of {100 * accuracy:.1f}%. The place "
-        "is the unit: its runs are averaged, and 95% intervals are Student's t over places.",
+        f"{one.runs} runs of heads on frozen features, [registered](sites-protocol.md); "
+        f"`source-acc` has an NLL of {nll:.2f} and an accuracy of {100 * accuracy:.1f}%. Runs of a "
+        "place are averaged; 95% intervals are Student's t over places.",
         (len(one.names) == 24,),
     )
 
@@ -53,8 +53,8 @@ def numbers() -> list[Claim]:
             (one["c"]["verdict"] == "found",),
         ),
         Claim(
-            f"**Softening does more.** `source-acc` with T ≥ 1 − without: {soft.plain}; − `ac-nc`: "
-            f"{more.plain} (estimates).",
+            f"**Softening does more.** `source-acc` with T ≥ 1 − without: {soft.plain}; against "
+            f"`ac-nc`: {more.plain} (estimates).",
             (more.mean < 0, more.excludes_zero, soft.excludes_zero),
         ),
         Claim(
