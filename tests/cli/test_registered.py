@@ -159,18 +159,24 @@ def test_refusals(trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert ".json" in capsys.readouterr().err
 
 
-def test_an_unfinished_cohort_is_not_opened_unasked(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def registered_cohort(place: Path) -> Path:
+    """A small cohort, not all of it finished, with one contrast in its log."""
     from tests.study.cohorts import tiny_runs, write_cohort
 
-    folder = write_cohort(tmp_path / "tiny", tiny_runs())
-    file = tmp_path / "mine.toml"
+    folder = write_cohort(place / "tiny", tiny_runs())
+    file = place / "mine.toml"
     file.write_text(
         '[[contrast]]\nname = "one"\nrule = "ac-nc"\nreference = "source-acc"\n'
         'metric = "target_nll"\nfamily = "main"\n'
     )
     assert run("preregister", folder, "--contrasts", file) == 0
+    return folder
+
+
+def test_an_unfinished_cohort_is_not_opened_unasked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = registered_cohort(tmp_path)
     capsys.readouterr()
     assert run("registered", folder) == 2
     assert "Nothing was opened" in capsys.readouterr().err
@@ -216,15 +222,7 @@ def test_a_log_that_was_forged_is_refused_in_one_line(
     name: str, value: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Every line is chained as it should be; its content is not what checkwise writes."""
-    from tests.study.cohorts import tiny_runs, write_cohort
-
-    folder = write_cohort(tmp_path / "tiny", tiny_runs())
-    file = tmp_path / "mine.toml"
-    file.write_text(
-        '[[contrast]]\nname = "one"\nrule = "ac-nc"\nreference = "source-acc"\n'
-        'metric = "target_nll"\nfamily = "main"\n'
-    )
-    assert run("preregister", folder, "--contrasts", file) == 0
+    folder = registered_cohort(tmp_path)
     capsys.readouterr()
     content = json.loads((folder / LOG).read_text())
     (folder / LOG).write_text(json.dumps({**content, name: value}) + "\n")
