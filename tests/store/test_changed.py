@@ -140,16 +140,9 @@ def rewrite_plan(cohort: Path, change: Callable[[dict[str, object]], object]) ->
     (cohort / layout.COHORT).write_text(json.dumps(plan))
 
 
-def written(cohort: Path) -> None:
-    """Let a cohort written by hand have the checksum that `write_cohort` gives it."""
-    from checkwise.store.cohort_plan import write_plan
-
-    write_plan(cohort, json.loads((cohort / layout.COHORT).read_text()))
-
-
 def test_a_changed_plan_is_refused_and_one_without_a_checksum_opens(cohort: Path) -> None:
     assert len(open_cohort(cohort).runs) == 3
-    written(cohort)
+    cohorts.sign_plan(cohort)
     assert len(open_cohort(cohort).runs) == 3
     rewrite_plan(cohort, lambda plan: plan.update(role="evaluation"))
     for read in (open_cohort, Cohort.open, verify, lambda c: cw.load(first_run(c))):
@@ -158,7 +151,7 @@ def test_a_changed_plan_is_refused_and_one_without_a_checksum_opens(cohort: Path
 
 
 def test_another_layout_of_the_same_plan_opens(cohort: Path) -> None:
-    written(cohort)
+    cohorts.sign_plan(cohort)
     rewrite_plan(cohort, lambda plan: plan)  # all on one line
     assert len(open_cohort(cohort).runs) == 3
 
@@ -225,7 +218,7 @@ def test_verify_says_that_a_plan_has_no_checksum(
     with pytest.raises(SystemExit):
         main(["verify", str(cohort)])
     assert "cohort.json has no checksum" in capsys.readouterr().out.replace("\n", " ")
-    written(cohort)
+    cohorts.sign_plan(cohort)
     with pytest.raises(SystemExit):
         main(["verify", str(cohort)])
     assert "no checksum" not in capsys.readouterr().out

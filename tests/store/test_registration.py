@@ -22,7 +22,7 @@ from checkwise.store.registration import LOG, OPENED, mark_opened, read_lines, r
 from checkwise.study import Cohort, method
 from checkwise.study.registered import registered, registered_as
 from checkwise.study.registered_choice import choice_of
-from tests.study.cohorts import tiny_runs, write_cohort
+from tests.study.cohorts import sign_plan, tiny_runs, write_cohort
 
 AC_NC = {**choice_of(method("ac-nc")), "metrics": ["target_nll"], "tables": ["main"]}
 AC_NLL = {**choice_of(method("ac-nll")), "metrics": ["target_nll"], "tables": ["main"]}
@@ -30,12 +30,12 @@ AC_NLL = {**choice_of(method("ac-nll")), "metrics": ["target_nll"], "tables": ["
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A cohort in which `verify` finds no fault."""
+    """A cohort about which `verify` has nothing to say."""
     every = {"record_every": 100, "steps": 201}
     runs = [
         replace(each, extra=every, steps=(0, 100, 200), diverged=()) for each in tiny_runs()[:3]
     ]
-    return write_cohort(tmp_path / "tiny", runs)
+    return sign_plan(write_cohort(tmp_path / "tiny", runs))
 
 
 def run(*arguments: object) -> int:
