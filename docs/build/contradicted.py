@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from paper_claims import GROUPS, Cell, PaperClaim, on_cohorts
+from judged_claims import Cell, on_cohorts
+from paper_says import GROUPS, PaperClaim
 
 
 @cache

@@ -239,10 +239,9 @@ CROSSED = [
 
 def judged(side: str, keys: list[RunKey], values: list[float]) -> tuple[str, list[str]]:
     """The verdict on hand-made changes, and what is named as not bearing it out."""
-    claims = builder("paper_claims")
-    claim = claims.PaperClaim("", "a", "b", "target_nll", side, None)
+    claim = builder("paper_says").PaperClaim("", "a", "b", "target_nll", side, None)
     found = builder("effects").of_values("target_nll", keys, np.array(values))
-    verdict, against = claims.judged(claim, found)
+    verdict, against = builder("judged_claims").judged(claim, found)
     return verdict, found.named(against)
 
 
@@ -338,7 +337,7 @@ def test_class_subsets_of_a_domain_are_one_domain() -> None:
 
 
 def test_a_cell_names_the_units_that_do_not_bear_it_out() -> None:
-    claims = builder("paper_claims")
+    claims = builder("judged_claims")
     found = builder("effects").of_values("target_nll", CROSSED, np.array(VETOES["splits"]))
     cell = claims.Cell("data", "evaluation", "places only", found, ("draw", "trial"))
     assert str(cell) == "−1.000 [−1.000, −1.000], places only (not over draws or splits)"
@@ -469,7 +468,7 @@ def test_runs_of_five_algorithms_stand_beside_those_of_erm() -> None:
 
 
 def test_what_the_paper_leaves_open_cannot_be_contradicted() -> None:
-    claims, contradicted = builder("paper_claims"), builder("contradicted")
+    claims, contradicted = builder("paper_says"), builder("contradicted")
     said = {claim.title: claim.said for group in claims.GROUPS.values() for claim in group}
     found = {claim.title for claim, _ in contradicted.contradicted()}
     assert all(said[title] != "left open" for title in found)
