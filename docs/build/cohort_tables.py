@@ -129,7 +129,8 @@ def _unit(row: Described, pool: Pool) -> str:
     if row.name in PARTS_OF_ONE:
         parts.append(
             "The runs are on disjoint sets of classes and are shown together; a held-out domain "
-            "counts once, whatever the classes."
+            "counts once, whatever the classes. A run that is named is named for all of them; its "
+            "seed (after `t`) finds it among the packed runs."
         )
     return " ".join(parts)
 
