@@ -25,8 +25,10 @@ def clause() -> str:
     """How many claims, how much of what is no claim, and on which data."""
     claims = {claim.title for claim, _ in contradicted() if claim.said == "claimed"}
     others = {claim.title for claim, _ in contradicted()} - claims
-    words = f"{len(claims) or 'none'} of [the paper's claims](claims.md)"
-    if others:
-        words += f", and {len(others)} of what it describes or shows in one run"
     data = "; ".join(dict.fromkeys(cell.data for _, cell in contradicted()))
-    return f"**Contradicted**: {words}{f' (on {data})' if data else ''}."
+    beside = f"{len(others)} of what it describes or shows in one run" if others else ""
+    if not claims:
+        also = f" Contradicted: {beside}, on {data}." if beside else ""
+        return f"**No claim of the paper is contradicted** ([claims](claims.md)).{also}"
+    named = f"{len(claims)} of [the paper's claims](claims.md)"
+    return f"**Contradicted**: {' and '.join(filter(None, (named, beside)))}, on {data}."

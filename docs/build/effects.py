@@ -1,4 +1,7 @@
-"""One recipe against another on one cohort, with the held-out domain (place) as the unit."""
+"""One recipe against another on one cohort, with the held-out domain (place) as the unit.
+
+Where runs of several domains share seeds, blocks of seeds are a unit too: blocks × domains.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,16 @@ from checkwise.records import RunKey
 from checkwise.statistics.bootstrap import percentile_interval
 from checkwise.statistics.clusters import numbered
 from checkwise.statistics.places import PlaceMeans, over_places
-from checkwise.study.compare import higher_is_better
-from checkwise.study.units import SEED_UNITS, clusters, deciding, unit_intervals
+from checkwise.study.compare import higher_is_better, scale
+from checkwise.study.units import (
+    SEED_UNITS,
+    LeadingUnit,
+    UnitInterval,
+    clusters,
+    deciding,
+    unit_intervals,
+    usual_unit,
+)
 from checkwise.text import number
 
 FEW = 3  # places below which no interval is printed
@@ -24,14 +35,14 @@ DECIMALS: Mapping[str, int] = {"target_nll": 3, "target_accuracy": 2}
 
 @dataclass(frozen=True, eq=False)
 class Effect:
-    """A mean change over places; accuracy in points.
+    """A mean change; accuracy in points.
 
     Args:
         metric: what changes.
         names: the held-out domains.
         over: their means, and what they say of other places.
         keys, by_run: the runs, and the change of each.
-        better, worse: runs that gain and that lose.
+        worse: runs that lose.
     """
 
     metric: str
@@ -39,7 +50,6 @@ class Effect:
     over: PlaceMeans
     keys: tuple[RunKey, ...]
     by_run: np.ndarray
-    better: int
     worse: int
 
     @property
@@ -53,9 +63,36 @@ class Effect:
         return self.over.by_place
 
     @property
+    def places_worse(self) -> int:
+        """Places that lose; kept values have seven decimals, so a smaller loss is none."""
+        sign = 1 if higher_is_better(self.metric) else -1
+        return int((sign * self.values < -2e-7 * scale(self.metric)).sum())
+
+    @cached_property
+    def unit(self) -> LeadingUnit:
+        """What the interval counts, as in the tables of ``checkwise tables``."""
+        return usual_unit(_of_one_data_set(self.keys))
+
+    @property
     def mean(self) -> float:
-        """Every place weighs the same."""
-        return self.over.mean
+        """Every place weighs the same; every run where blocks of seeds are counted too."""
+        return float(self.by_run.mean()) if self._crossed else self.over.mean
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Over places; over blocks × domains where runs of several domains share seeds."""
+        if not self._crossed:
+            return self.over.interval()
+        both = self._by_unit["block_domain"]
+        return both.low, both.high
+
+    @property
+    def _crossed(self) -> bool:
+        return self.unit.name == "block_domain"
+
+    @cached_property
+    def _by_unit(self) -> dict[str, UnitInterval]:
+        return unit_intervals(self.by_run, _of_one_data_set(self.keys))
 
     @property
     def worst(self) -> tuple[str, float]:
@@ -67,17 +104,17 @@ class Effect:
     @property
     def excludes_zero(self) -> bool:
         """Whether the interval lies on one side of zero."""
-        low, high = self.over.interval()
+        low, high = self.interval
         return len(self.names) >= FEW and (low > 0 or high < 0)
 
     @cached_property
     def units(self) -> dict[str, tuple[float, float]]:
         """The interval over runs and that of every unit that decides, as ``compare`` has them."""
         low, high = percentile_interval(self.by_run[:, None])
-        intervals = unit_intervals(self.by_run, _of_one_data_set(self.keys))
+        units = deciding(self._by_unit, self.runs)
         return {
             "run": (float(low[0]), float(high[0])),
-            **{unit: (one.low, one.high) for unit, one in deciding(intervals, self.runs).items()},
+            **{unit: (one.low, one.high) for unit, one in units.items()},
         }
 
     def named(self, units: Sequence[str]) -> list[str]:
@@ -95,7 +132,7 @@ class Effect:
         """The mean and its interval."""
         if len(self.names) < FEW:
             return self.text(self.mean)
-        low, high = (self.end(value) for value in self.over.interval())
+        low, high = (self.end(value) for value in self.interval)
         return f"{self.text(self.mean)} [{low}, {high}]"
 
     def text(self, value: float, more: int = 0) -> str:
@@ -103,9 +140,14 @@ class Effect:
         return number(value, DECIMALS.get(self.metric, 2) + more, signed=True)
 
     def end(self, value: float) -> str:
-        """An end of an interval; near zero with the digits that tell on which side it is."""
-        texts = (self.text(value, more) for more in (0, 1, 2))
-        return next((text for text in texts if text.strip("+−0.")), self.text(value))
+        """An end of an interval."""
+        return end(value, DECIMALS.get(self.metric, 2))
+
+
+def end(value: float, decimals: int) -> str:
+    """An end of an interval; near zero with the digits that tell on which side it is."""
+    texts = [number(value, decimals + more, signed=True) for more in (0, 1, 2)]
+    return next((text for text in texts if text.strip("+−0.")), texts[0])
 
 
 def effect(
@@ -122,7 +164,7 @@ def effect(
 
 
 def of_values(metric: str, keys: Sequence[RunKey], values: np.ndarray) -> Effect:
-    """The mean over places of a number that every run has.
+    """The mean of a number that every run has.
 
     A held-out domain is one place, also where several class subsets of it are problems of their
     own.
@@ -132,8 +174,7 @@ def of_values(metric: str, keys: Sequence[RunKey], values: np.ndarray) -> Effect
     places = ["+".join(key.held_out) for key in keys]
     names = tuple(dict.fromkeys(places))
     over = over_places(values, numbered(places, "domain"))
-    better, worse = int((sign * values > 0).sum()), int((sign * values < 0).sum())
-    return Effect(metric, names, over, keys, values, better, worse)
+    return Effect(metric, names, over, keys, values, int((sign * values < 0).sum()))
 
 
 # The printed interval counts domains once; the unit of the library counts every run once.

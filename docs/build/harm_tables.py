@@ -24,6 +24,7 @@ HARMS = {  # title → recipe, reference
     "`mean-probs`": ("mean-probs", RAW),
     "`mean-probs`, both T ≥ 1": ("deploy-mean-probs", f"source-acc{SOFT}"),
 }
+OTHER_VALIDATION = {f"`{name}`": (name, RAW) for name in accuracy_losses.OTHER_VALIDATION}
 
 
 def parts() -> dict[str, str]:
@@ -31,7 +32,7 @@ def parts() -> dict[str, str]:
     rows = [
         (described.data, title, *_harm(effect(kept, *contrast)))
         for described, kept in with_five()
-        for title, contrast in HARMS.items()
+        for title, contrast in {**HARMS, **OTHER_VALIDATION}.items()
         if set(contrast) <= set(kept.values)
     ]
     header = ("data", "recipe", "runs worse", "domains worse", "worst domain", "at a new one, 95%")
@@ -49,7 +50,7 @@ def _harm(found: Effect) -> tuple[str, ...]:
     low, high = found.over.new_place()
     return (
         f"{found.worse} of {found.runs}",
-        f"{int((found.values > 0).sum())} of {len(found.names)}",
+        f"{found.places_worse} of {len(found.names)}",
         f"{place}: {found.text(value)}",
         f"[{found.text(low)}, {found.text(high)}]",
     )

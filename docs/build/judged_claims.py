@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
-from cohorts import FIVE, Described, there
+from cohorts import FINE_TUNED, FIVE, Described, there
 from effects import FEW, Effect, of_values
 from outcomes import Outcomes, read
 from paper_says import CASES, MARGIN, PaperClaim, Side
@@ -15,8 +15,20 @@ from paper_says import CASES, MARGIN, PaperClaim, Side
 from checkwise.study.compare import scale
 from checkwise.text import listed
 
-Verdict = Literal["found", "places only", "not found", "contradicted", "cannot be tested"]
+Verdict = Literal[
+    "found",
+    "found in part",
+    "not found",
+    "contradicted in part",
+    "contradicted",
+    "cannot be tested",
+]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+IN_PART: dict[Verdict, Verdict] = {
+    "found": "found in part",
+    "contradicted": "contradicted in part",
+}
+BATCHNORM = "swad-nobn"  # without live BatchNorm it is `swad`
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +64,8 @@ def on_cohorts(claim: PaperClaim) -> Iterator[Cell]:
 
 def _effect(claim: PaperClaim, kept: Outcomes) -> Effect | None:
     names = [name for name in (claim.rule, claim.reference) if name]
+    if BATCHNORM in names and kept.cohort not in FINE_TUNED:
+        return None
     if not all(claim.metric in kept.values.get(name, {}) for name in names):
         return None
     ours, theirs = (
@@ -66,14 +80,14 @@ def _effect(claim: PaperClaim, kept: Outcomes) -> Effect | None:
 
 
 def judged(claim: PaperClaim, found: Effect) -> tuple[Verdict, tuple[str, ...]]:
-    """What every unit says together, and the units that do not bear out what places say."""
-    over_places = _lies(claim.side, *found.over.interval())
-    if over_places == "not found":
-        return over_places, ()
-    against = [
-        unit for unit, ends in found.units.items() if _lies(claim.side, *ends) != over_places
-    ]
-    return "places only" if against else over_places, tuple(against)
+    """What every unit says together, and the units that do not bear out the interval printed."""
+    printed = _lies(claim.side, *found.interval)
+    if printed == "not found":
+        return printed, ()
+    against = tuple(
+        unit for unit, ends in found.units.items() if _lies(claim.side, *ends) != printed
+    )
+    return (IN_PART[printed] if against else printed), against
 
 
 def _lies(side: Side, low: float, high: float) -> Verdict:

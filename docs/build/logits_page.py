@@ -52,8 +52,8 @@ def found() -> str:
     left = [f"{title} on {counted_on(after(plus))}" for title, plus in SCALED.items()]
     return (
         f"- `ts` raises the NLL of `source-acc` in {'; '.join(counts)}.\n"
-        "- With the same scaling on both sides the interval of `ac-nc` − `source-acc` in NLL, over "
-        f"held-out domains, excludes zero with {listed(left)}."
+        "- With the same scaling on both sides the interval of `ac-nc` − `source-acc` in NLL "
+        f"excludes zero with {listed(left)}."
     )
 
 

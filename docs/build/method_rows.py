@@ -13,6 +13,7 @@ import single_runs
 from beside import grid
 from cohorts import FINE_TUNED, there, with_five
 from effects import effect
+from interval_words import intervals
 from outcomes import METRICS, Outcomes
 from recipes import LODO, OTHER_METHODS, WHOLE_RUNS
 
@@ -41,6 +42,7 @@ AVERAGED = ("swad", "swad-nobn", "dense-swad", "dense-swad-nobn")
 def parts() -> dict[str, str]:
     """Every generated part of the page by name."""
     return {
+        "intervals": intervals(),
         "batchnorm": batchnorm(),
         **{name: table(names) for name, names in GROUPS.items()},
     }

@@ -22,6 +22,7 @@ def parts() -> dict[str, str]:
     """Every generated part of the page by name."""
     return {
         "own-seeds": own_seeds(),
+        "uncorrected": uncorrected(),
         "summary": summary(),
         **{name: group(name) for name in GROUPS},
     }
@@ -40,15 +41,34 @@ def own_seeds() -> str:
     )
 
 
+def uncorrected() -> str:
+    """How many verdicts there are, and how many may be chance."""
+    tested = [
+        cell.verdict
+        for claims in GROUPS.values()
+        for claim in claims
+        for cell in on_cohorts(claim)
+        if cell.verdict != "cannot be tested"
+    ]
+    return (
+        f"Nothing is corrected for the number of claims. Below are {len(tested)} verdicts; were "
+        f"all changes truly zero, about {len(tested) // 20} of the printed intervals would exclude "
+        "it."
+    )
+
+
 def summary() -> str:
     """Claims by verdict: the data of which each was shown."""
     rows = []
     for claims in GROUPS.values():
         for claim in claims:
             cells = list(on_cohorts(claim))
-            named = ["; ".join(c.data for c in cells if c.verdict == v) for v in VERDICTS]
-            rows.append((claim.title, claim.said, *named))
-    return grid(("claim", "the paper", *VERDICTS), rows, 2 + len(VERDICTS))
+            rows.append(
+                (claim, ["; ".join(c.data for c in cells if c.verdict == v) for v in VERDICTS])
+            )
+    used = [i for i in range(len(VERDICTS)) if any(named[i] for _, named in rows)]
+    lines = [(claim.title, claim.said, *(named[i] for i in used)) for claim, named in rows]
+    return grid(("claim", "the paper", *(VERDICTS[i] for i in used)), lines, 2 + len(used))
 
 
 def group(name: str) -> str:
@@ -58,11 +78,11 @@ def group(name: str) -> str:
     rows = [("the paper, over runs", "", "", *(printed(claim) for claim in claims))]
     for i, (described, _) in enumerate(there()):
         cells = [column[i] for column in columns.values()]
-        some = next((cell.found for cell in cells if cell.found is not None), None)
-        if some is not None:
-            counts = f"{len(some.names)}, {some.runs}"
-            named = shown_as(described.data)
-            rows.append((named, described.role, counts, *(str(cell) for cell in cells)))
+        found = [cell.found for cell in cells if cell.found is not None]
+        if found:
+            counts = dict.fromkeys(f"{len(each.names)}, {each.runs}" for each in found)
+            named = (shown_as(described.data), described.role, " / ".join(counts))
+            rows.append((*named, *(str(cell) for cell in cells)))
     return grid(("data", "role", "domains, runs", *columns), rows, 3)
 
 

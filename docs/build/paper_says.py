@@ -11,7 +11,8 @@ from beside import Paper
 from checkwise.text import number
 
 ACCURACY, NLL = "target_accuracy", "target_nll"
-ECE, CWECE, HARD_ECE = "target_ece", "target_cwece", "target_hard_ece"
+ECE, CWECE = "target_ece", "target_cwece"
+HARD_ECE, HARD_CWECE = "target_hard_ece", "target_hard_cwece"
 MARGIN = 0.5  # points of accuracy that count as a small change
 
 Side = Literal["below", "above", "small"]
@@ -86,6 +87,7 @@ class PaperClaim:
 ALL = ("OfficeHome", "TerraIncognita", "PACS")
 _MAIN = Printed("main-changes", ("evaluation",), "ac-nc", "source-acc")
 _WIDER = Printed("tolerance-changes", ("all",), "ac-nc(delta_pp=1.0)", "ac-nc(delta_pp=0.5)")
+_NARROWER = Printed("tolerance-changes", ("all",), "ac-nc(delta_pp=0.1)", "ac-nc(delta_pp=0.5)")
 _SWAD = Printed("swad", ("OfficeHome",), "swad", "ac-nc", levels=True)
 _NO_STATISTICS = Printed("swad", ("OfficeHome",), "swad-nobn", "swad", levels=True)
 _LODO = Printed("lodo-changes", ("evaluation",), "ac-nc", "lodo-acc")
@@ -139,6 +141,12 @@ GROUPS: dict[str, tuple[PaperClaim, ...]] = {
             said="left open",
         ),
         PaperClaim(
+            "and than the earliest checkpoint in it (`ac-early`)",
+            *("ac-nc", "ac-early", NLL, "below"),
+            Printed("controls", ("PACS",), "ac-nc", "ac-early", levels=True),
+            said="left open",
+        ),
+        PaperClaim(
             "D∞ gives lower NLL than D1",
             *("ac-nc", "ac-nc, D1", NLL, "below"),
             Printed("distances", ("all",), "ac-nc(q=inf)", "ac-nc(q=1)"),
@@ -162,6 +170,16 @@ GROUPS: dict[str, tuple[PaperClaim, ...]] = {
         PaperClaim(
             "and lower NLL", "ac-nc, 1 point", "ac-nc", NLL, "below", _WIDER, said="left open"
         ),
+        PaperClaim(
+            "a tolerance of 0.1 points gives higher ECE than 0.5",
+            *("ac-nc, 0.1 points", "ac-nc", ECE, "above", _NARROWER),
+        ),
+        PaperClaim(
+            "and higher CwECE",
+            *("ac-nc, 0.1 points", "ac-nc", CWECE, "above", _NARROWER),
+            said="described",
+        ),
+        PaperClaim("and higher NLL", "ac-nc, 0.1 points", "ac-nc", NLL, "above", _NARROWER),
     ),
     "order": (
         PaperClaim(
@@ -201,8 +219,21 @@ GROUPS: dict[str, tuple[PaperClaim, ...]] = {
         ),
         PaperClaim("and higher hard ECE", "ac-nc", "lodo-acc", HARD_ECE, "above", _LODO),
         PaperClaim(
+            "and higher hard CwECE",
+            *("ac-nc", "lodo-acc", HARD_CWECE, "above", _LODO),
+            said="left open",
+        ),
+        PaperClaim(
+            f"and its accuracy differs by less than {MARGIN} points",
+            *("ac-nc", "lodo-acc", ACCURACY, "small", _LODO),
+            said="left open",
+        ),
+        PaperClaim(
             "`ac-lodo` has lower hard ECE than `lodo-acc`",
             *("ac-lodo", "lodo-acc", HARD_ECE, "below", _INSIDE_LODO),
+        ),
+        PaperClaim(
+            "it lowers NLL too", "ac-lodo", "lodo-acc", NLL, "below", _INSIDE_LODO, said="left open"
         ),
         PaperClaim(
             f"and changes accuracy by less than {MARGIN} points",

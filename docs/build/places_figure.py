@@ -19,7 +19,7 @@ RECIPES = {
     "mean of probabilities, both T ≥ 1": ("deploy-mean-probs", "source-acc+ts-soften"),
     "source-acc by unseen sites": ("source-acc@groups", "source-acc"),
 }
-LOW, HIGH = -2.2, 0.4  # changes beyond are drawn at the edge
+LOW, HIGH = -2.6, 0.4  # changes beyond are drawn at the edge
 
 
 def draw() -> None:
@@ -43,7 +43,7 @@ def draw() -> None:
             inside = found.values.clip(LOW, HIGH)
             axes.plot(inside, [height] * len(inside), marker, color=colour, ms=2.6, alpha=0.55)
             if len(inside) >= FEW:
-                low, high = (max(LOW, min(HIGH, end)) for end in found.over.interval())
+                low, high = (max(LOW, min(HIGH, end)) for end in found.interval)
                 axes.plot([low, high], [height] * 2, color=colour, lw=1.3)
             label = described.data if row == 0 else None
             axes.plot(found.mean, height, marker, color=colour, ms=5.5, mec="black", label=label)

@@ -1,7 +1,6 @@
 """The tables of the study's pages, one page per question, from the kept outcomes.
 
-Rows are cohorts, columns recipes. Every cell is the mean over held-out domains of recipe −
-reference, with a t interval over these domains.
+Rows are cohorts, columns recipes. Every cell is the mean of recipe − reference, with its interval.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ import validating_tables
 from beside import grid
 from cohorts import there, with_five
 from effects import Effect, effect
+from interval_words import intervals
 from outcomes import Outcomes
 
 from checkwise.text import number
@@ -72,6 +72,7 @@ def choosing() -> dict[str, str]:
     raw, soft = same(CHOOSING), softened([r for r in CHOOSING if r != "ac-nll"])
     return {
         "answer": question_answers.choosing(),
+        "intervals": intervals(),
         "nll": table(raw, "source-acc", NLL),
         "nll-soft": table(soft, f"source-acc{SOFT}", NLL),
         "accuracy": table(raw, "source-acc", ACCURACY),
@@ -112,6 +113,7 @@ def averaging() -> dict[str, str]:
     raw, soft = same(AVERAGING), {"`mean-probs`": "deploy-mean-probs"}
     return {
         "answer": question_answers.averaging(),
+        "intervals": intervals(),
         "nll": table(raw, "source-acc", NLL),
         "accuracy": table(raw, "source-acc", ACCURACY),
         "nll-soft": table(
@@ -127,6 +129,7 @@ def calibrating() -> dict[str, str]:
     scaled = {f"`{name}`": f"source-acc+{name}" for name in SCALING}
     return {
         "answer": question_answers.calibrating(),
+        "intervals": intervals(),
         "nll": table(scaled, "source-acc", NLL),
         "single": single_runs.table(against(scaled, "source-acc")),
         "sharpened": sharpened(),

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from beside import grid
-from effects import DECIMALS
+from effects import DECIMALS, end
 from packed import DATA
 
 from checkwise.text import number
@@ -135,7 +135,7 @@ def verdict(each: dict[str, Any]) -> str:
 
 
 def _interval(each: dict[str, Any], low: str, high: str) -> str:
-    ends = (number(each[end], _decimals(each), signed=True) for end in (low, high))
+    ends = (end(each[name], _decimals(each)) for name in (low, high))
     return f"[{', '.join(ends)}]"
 
 

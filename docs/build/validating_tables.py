@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import question_answers
 import single_runs
+import stopping
 from beside import grid
 from cohorts import there
 from effects import effect
@@ -32,6 +33,8 @@ def parts() -> dict[str, str]:
         "ece": _across(only, ECE),
         "cwece": _across(only, CWECE),
         "rules": _inside(only),
+        "chosen": stopping.chosen(),
+        "stops": stopping.fixed(),
         "lodo": _left_out(),
     }
 
