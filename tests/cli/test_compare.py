@@ -350,13 +350,13 @@ def test_many_places_are_the_unit(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert {"place_low", "place_new_high", "run_low", "over"} <= {*pandas.read_csv(out)}
 
 
-def test_few_places_stand_beside_the_runs(
+def test_few_places_are_the_unit_and_single_runs_stand_beside(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run("compare", places(tmp_path / "places", 4)) == 0
     said = capsys.readouterr().out
-    assert "95% over runs" in said
-    assert "95% over domains (how many)" in said
+    assert "95% over single runs" in said
+    assert " 4 domains " in said
     assert "There are only 4 held-out domains" in said
     changes = np.array([0.0, 0.1, 0.2, 0.3])  # as `places` writes them
     half = scipy.stats.t(3).ppf(0.975) * changes.std(ddof=1) * np.sqrt(1 + 1 / 4)
@@ -409,4 +409,4 @@ def test_seeds_that_no_two_runs_share_are_single_runs(
         f"target NLL +0.150, by unit: 4 single runs [{low}, {high}], 4 domains [{low}, {high}]."
     )
     # The percentile interval of four runs is above zero, Student's is not.
-    assert "over 4 runs, which single runs and domains do not bear out" in said
+    assert "over 4 domains, an interval that includes zero" in said

@@ -297,13 +297,16 @@ def designs(number: int = 120) -> list[tuple[list[RunKey], list[float]]]:
             values += share * np.array([shared[getattr(key, unit)] for key in keys])
         made.append((sorted(keys), values.tolist()))
     constant = (made[-1][0], [0.25] * len(made[-1][0]))
-    return [*made, constant, seeds_of_their_own()]
+    return [*made, constant, seeds_of_their_own(), *(seeds_of_their_own(n) for n in (6, 7, 8))]
 
 
-def seeds_of_their_own() -> tuple[list[RunKey], list[float]]:
+def seeds_of_their_own(domains: int = 5) -> tuple[list[RunKey], list[float]]:
     """Found by runs and by domains; blocks × domains would be their spread with few degrees."""
-    keys = [RunKey("PACS", "ERM", (f"domain {i % 5}",), 1, i) for i in range(20)]
-    values = {key: 0.35 + 0.63 * (-1) ** (i // 5) + 0.01 * (i % 5) for i, key in enumerate(keys)}
+    keys = [RunKey("PACS", "ERM", (f"domain {i % domains}",), 1, i) for i in range(4 * domains)]
+    values = {
+        key: 0.35 + 0.63 * (-1) ** (i // domains) + 0.01 * (i % domains)
+        for i, key in enumerate(keys)
+    }
     return sorted(keys), [values[key] for key in sorted(keys)]
 
 
@@ -332,7 +335,8 @@ def test_intervals_by_unit_and_what_they_allow_are_the_librarys(tmp_path: Path) 
         "metric": metric_facts("nll"),
         "quantiles": quantiles(max(len(keys) for keys, _ in made)),
     }
-    kinds, sentences_compared, without, by_place = set(), {"blocks": 0, "places": 0}, 0, 0
+    kinds, without, by_domain = set(), 0, 0
+    sentences_compared = dict.fromkeys(OVER.values(), 0)
     for (keys, values), page in zip(
         made, run_script((*FILES, *COMPARING), body, given, tmp_path), strict=True
     ):
@@ -344,7 +348,7 @@ def test_intervals_by_unit_and_what_they_allow_are_the_librarys(tmp_path: Path) 
             assert ends == pytest.approx(
                 [expected.low, expected.high], rel=1e-9, abs=1e-12, nan_ok=True
             )
-        assert f"{page['over']}s" == row.over
+        assert OVER[page["over"]] == row.over
         ends = [np.nan if page[end] is None else page[end] for end in ("mean", "low", "high")]
         assert ends == pytest.approx([row.mean, row.low, row.high], rel=1e-9, nan_ok=True)
         run = page["units"]["run"]["low"], page["units"]["run"]["high"]
@@ -364,20 +368,25 @@ def test_intervals_by_unit_and_what_they_allow_are_the_librarys(tmp_path: Path) 
             sentences_compared[row.over] += 1
             said = replace(row, over_runs=run)
             assert page["said"] == sentences.effect(said) + sentences.caution(said)
-        by_place += row.units["domain"].groups >= 6 and by_runs.against == (
-            "domain",
-            "block_domain",
-        )
+        by_domain += by_runs.against == ("domain", "block_domain")
         kinds.add((by_runs.direction, by_runs.reach, bool(by_runs.against)))
     assert len(kinds) >= 8
-    assert min(sentences_compared.values()) > 8
+    assert min(sentences_compared.values()) > 0, sentences_compared
     assert without > 2
-    assert by_place  # many places alone can make a difference unclear
+    assert by_domain  # domains alone can make a difference unclear
+
+
+OVER = {
+    "place": "places",
+    "domain": "domains",
+    "block": "blocks",
+    "block_domain": "blocks × domains",
+}
 
 
 def as_on_the_page(row: Contrast) -> Contrast:
-    """Over places where they are many, as the library has it; else over blocks."""
-    if row.over == "places":
+    """As the library has it; over blocks where that has nothing but single runs."""
+    if row.over != "runs":
         return row
     block = row.units["block"]
     return replace(row, low=block.low, high=block.high, over="blocks", over_runs=None)

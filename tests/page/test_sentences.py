@@ -9,8 +9,8 @@ import pytest
 from checkwise.page import sentences
 from checkwise.page.tables import unit_table
 from checkwise.study import Contrast
-from checkwise.study.compare import over_many_places
-from checkwise.study.units import PlaceInterval, UnitInterval
+from checkwise.study.compare import over_leading_unit
+from checkwise.study.units import SEED_UNITS, PlaceInterval, UnitInterval
 
 NAN = float("nan")
 GROUPS = {"block": 9, "draw": 7, "trial": 3, "domain": 4, "block_domain": 4}
@@ -165,8 +165,9 @@ def at_places(row: Contrast, places: int, low: float, high: float) -> Contrast:
     """The same, with its mean and interval over so many places."""
     found = PlaceInterval(places, row.mean, low, high, 0.5, low - 1, high + 1)
     domain = replace(row.units["domain"], groups=places, low=low, high=high)
-    with_places = replace(row, places=found, units={**row.units, "domain": domain})
-    return over_many_places(with_places)
+    seeds = {unit: replace(row.units[unit], groups=row.n) for unit in SEED_UNITS}
+    units = {**row.units, **seeds, "domain": domain}
+    return over_leading_unit(replace(row, places=found, units=units))
 
 
 def test_many_places_are_named_and_the_next_one_is_expected_wider() -> None:
@@ -190,7 +191,8 @@ def test_many_places_that_do_not_agree_decide() -> None:
 def test_few_places_are_said_to_be_few() -> None:
     row = at_places(GAIN, 4, -0.05, 0.008)
     assert sentences.answer([row]).endswith(
-        "changed target NLL by −0.021 [−0.040, −0.004] over 30 runs, which domains do not bear out."
+        "changed target NLL by −0.021 [−0.050, 0.008] over 4 domains, an interval that includes "
+        "zero."
     )
     (few,) = [line for line in sentences.by_unit([EVEN, row]) if line.startswith("There are only")]
     assert few.startswith("There are only 4 held-out domains: intervals over so few are wide")
@@ -198,6 +200,17 @@ def test_few_places_are_said_to_be_few() -> None:
         "At a new place of the same kind, expect target NLL to change by −0.021 [−1.050, 1.008] "
         "(95%, from 4 domains; mean ± t·s·√(1 + 1/G))."
     )
+
+
+def test_domains_that_share_seeds_are_counted_with_them() -> None:
+    row = over_leading_unit(but(GAIN, "block_domain", low=-0.045, high=-0.001))
+    said = sentences.answer([row])
+    assert "lowered target NLL by 0.021 [0.001, 0.045] over 9 blocks × 4 domains." in said
+    assert row.over_runs == (GAIN.low, GAIN.high)
+    alone = over_leading_unit(few(GAIN, domain=1, block_domain=1))
+    assert sentences.over(alone) == "9 blocks"
+    assert over_leading_unit(few(GAIN, domain=1, block=30)).over == "runs"  # each by itself
+    assert over_leading_unit(few(GAIN, domain=1, block=2)).over == "runs"  # too few
 
 
 def test_other_metrics_follow_nll_and_accuracy_and_are_told_where_neither_is() -> None:

@@ -222,18 +222,25 @@ def test_many_places_are_the_unit_of_the_interval() -> None:
     assert (flat["run_low"], flat["run_high"]) == row.over_runs
 
 
-def test_few_places_stand_beside_the_runs() -> None:
+def test_few_places_are_the_unit_too_and_are_called_domains() -> None:
     values = np.random.default_rng(5).normal(-0.2, 1, 10)
     found = of_places(5, values)
-    (row,) = by_units(found, contrasts(found))
-    assert (row.over, row.over_runs) == ("runs", None)
-    assert row.mean == pytest.approx(values.mean())
-    assert row.places is not None
+    (row,), (over_runs,) = by_units(found, contrasts(found)), contrasts(found)
+    assert (row.over, row.over_runs) == ("domains", (over_runs.low, over_runs.high))
     interval = scipy.stats.ttest_1samp(values.reshape(5, 2).mean(axis=1), 0).confidence_interval()
-    assert (row.places.low, row.places.high) == pytest.approx(tuple(interval))
-    assert (row.places.low, row.places.high) == pytest.approx(
-        (row.units["domain"].low, row.units["domain"].high)
-    )
+    assert (row.mean, row.low, row.high) == pytest.approx((values.mean(), *interval))
+    assert (row.low, row.high) == pytest.approx((row.units["domain"].low, row.units["domain"].high))
+
+
+@pytest.mark.parametrize("domains", [3, 4, 8])
+def test_domains_that_share_seeds_lead_together_with_them(domains: int) -> None:
+    keys = [RunKey("d", "ERM", (f"p{i}",), h, 0) for i in range(domains) for h in range(5)]
+    column = np.random.default_rng(domains).normal(size=(len(keys), 1))
+    found = Differences("a", "b", tuple(keys), ("target_nll",), column, np.zeros_like(column))
+    (row,) = by_units(found, contrasts(found))
+    both = row.units["block_domain"]
+    assert (row.over, row.low, row.high) == ("blocks × domains", both.low, both.high)
+    assert row.mean == pytest.approx(column.mean())
 
 
 def test_two_way_errors_are_those_of_statsmodels() -> None:

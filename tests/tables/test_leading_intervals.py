@@ -203,10 +203,13 @@ def test_captions_say_which_rows_have_which_unit(tmp_path: Path) -> None:
     pool = Pool([Cohort.open(development), Cohort.open(evaluation)])
     said = caption(build("main-changes", pool))
     assert (
-        "are over 6 places (evaluation), 4 blocks × 4 domains (development) and 10 places "
+        "are over 6 places (evaluation), 4 blocks × 4 domains (development) and "
+        "8 blocks × 10 places (development + evaluation)." in said
+    )
+    assert (
+        "Intervals by held-out domain are over 4 domains (development) and 10 places "
         "(development + evaluation)." in said
     )
-    assert "Intervals by held-out domain are over 4 domains." in said
     assert (
         "Intervals at a new place are from 6 places (evaluation), from 4 domains (development) and "
         "from 10 places (development + evaluation)." in said

@@ -193,7 +193,7 @@ def test_lodo_contrasts_have_rows_for_either_role_and_for_both() -> None:
         for role, data, over in (
             ("evaluation", "B", "9 blocks × 4 domains"),
             ("development", "A", "9 blocks × 4 domains"),
-            (BOTH, "AB", "8 places"),
+            (BOTH, "AB", "9 blocks × 8 places"),
         ):
             cell = table.cell(*row, measure=measure, role=role)
             mean = np.mean([change for key, change in changes.items() if key.dataset in data])

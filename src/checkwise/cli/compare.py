@@ -35,7 +35,7 @@ from checkwise.study.methods import method
 from checkwise.study.registered import registrations
 
 OVER = "over"
-BY_DOMAIN = "95% over domains (how many)"
+OVER_RUNS, SINGLE_RUNS = "95% over runs", "95% over single runs"
 NEW_PLACE = "95%, a new place"
 CohortPath = Annotated[
     Path, typer.Argument(metavar="COHORT", help="A cohort; or a log or table, which is imported.")
@@ -84,8 +84,8 @@ def command(
 ) -> None:
     """Compare rules on held-out domains: paired differences with 95% intervals.
 
-    With six held-out places or more, intervals are over places; with fewer, over runs and beside
-    them over domains.
+    Intervals are over held-out domains; where these share seeds, over blocks × domains. Beside them
+    are those over single runs.
     """
     printing.refuse_to_overwrite(path, out)
     _check_suffix(out)
@@ -194,8 +194,8 @@ def check_metrics(metrics: Sequence[str]) -> None:
 def present(cohort: Cohort, rows: Sequence[Contrast], by: Sequence[str] = ()) -> None:
     """The table, and what was left out of it."""
     out = printing.console()
-    shown = "95% over runs" if all(row.over == "runs" for row in rows) else "95% interval"
-    header = (*by, "rule", "metric", "runs", "mean", shown, OVER, BY_DOMAIN, NEW_PLACE)
+    shown = OVER_RUNS if all(row.over == "runs" for row in rows) else "95% interval"
+    header = (*by, "rule", "metric", "runs", "mean", shown, OVER, SINGLE_RUNS, NEW_PLACE)
     header = (*header, "median", "better/equal/worse", "lose ≥ 1 point")
     lines = [
         (
@@ -205,8 +205,8 @@ def present(cohort: Cohort, rows: Sequence[Contrast], by: Sequence[str] = ()) ->
             str(row.n),
             sentences.shown(row.mean, row.metric, signed=True),
             sentences.interval(row),
-            "" if shown == "95% over runs" else sentences.over(row),
-            _by_domain(row),
+            "" if shown == OVER_RUNS else sentences.over(row),
+            "" if row.over_runs is None else sentences.ends(*row.over_runs, row.metric),
             _new_place(row),
             sentences.shown(row.median, row.metric, signed=True),
             f"{row.wins}/{row.ties}/{row.losses}",
@@ -214,7 +214,7 @@ def present(cohort: Cohort, rows: Sequence[Contrast], by: Sequence[str] = ()) ->
         )
         for row in rows
     ]
-    header, lines = _without_empty(header, lines, (OVER, BY_DOMAIN, NEW_PLACE))
+    header, lines = _without_empty(header, lines, (OVER, SINGLE_RUNS, NEW_PLACE))
     if printing.width(header, lines) > out.width:
         header = (*header[:-2], "better/\nequal/\nworse", "lose ≥\n1 point")
     out.print(printing.table(header, lines, left=(*by, "rule", "metric")))
@@ -229,14 +229,6 @@ def present(cohort: Cohort, rows: Sequence[Contrast], by: Sequence[str] = ()) ->
     )
     for sentence in () if by else _coverage(rows):
         out.print(sentence)
-
-
-def _by_domain(row: Contrast) -> str:
-    """The interval over few held-out domains, beside the one over runs."""
-    places = row.places
-    if places is None or places.many or not places.decides:
-        return ""
-    return f"{sentences.ends(places.low, places.high, row.metric)} ({places.places})"
 
 
 def _new_place(row: Contrast) -> str:

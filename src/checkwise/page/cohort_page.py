@@ -15,7 +15,6 @@ from checkwise.page.tables import paired_table, source_table, split_table, unit_
 from checkwise.statistics.bootstrap import RESAMPLES, SEED
 from checkwise.study import Contrast
 from checkwise.study.imported import OUTSIDE_THE_SEAL
-from checkwise.study.units import MANY_PLACES
 from checkwise.study.verdict import verdict
 from checkwise.text import counted, listed
 
@@ -292,18 +291,23 @@ def _method(facts: CohortFacts) -> Markup:
             "calibration errors are ×100, NLL is unscaled. ECE and CwECE are soft-bin squared gaps "
             "and not comparable with hard-bin values. Every run weighs the same.",
             _about_intervals(facts.contrasts(facts.rules[0])[0]),
-            "Intervals at the settings that you choose: 95% cluster-t over blocks, whose runs "
-            f"share both seeds; from {MANY_PLACES} held-out places on, Student's t over places.",
+            "Intervals at the settings that you choose are over the same groups of runs; where "
+            "there are too few of them, 95% cluster-t over blocks, whose runs share both seeds.",
         ),
     )
 
 
 def _about_intervals(first: Contrast) -> str:
     """What the reported intervals are, and what they leave out."""
-    if first.over == "places":
+    if first.over in ("places", "domains"):
         return (
-            "Intervals as reported: 95% t intervals over held-out places, each counting once, "
-            "however many runs it has."
+            f"Intervals as reported: 95% t intervals over held-out {first.over}, each counting "
+            "once, however many runs it has."
+        )
+    if first.over != "runs":
+        return (
+            f"Intervals as reported: 95% cluster-t over {first.over}; the runs of a block share "
+            "both seeds."
         )
     return (
         f"Intervals as reported: 95% percentile bootstrap over run pairs, {RESAMPLES:,} "

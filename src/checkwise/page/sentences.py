@@ -8,6 +8,7 @@ from typing import Final
 
 from checkwise.metrics import METRICS
 from checkwise.study import Contrast
+from checkwise.study.compare import counted_by
 from checkwise.study.units import deciding, told
 from checkwise.study.verdict import Reach, Verdict, verdict
 from checkwise.text import counted, listed, number
@@ -27,8 +28,8 @@ WHY_GROUPS = (
     "Runs that share both seeds (a block), hyperparameters (a draw), data splits or the held-out "
     "domain are not independent. A difference counts as found only if the interval over runs and "
     "those over blocks, draws, splits, domains, and blocks × domains all exclude zero; two groups "
-    "or fewer cannot decide. With six held-out places or more, the interval over places is the one "
-    "that is shown, and has to exclude zero as well."
+    "or fewer cannot decide. The interval that is shown is over blocks × domains where domains "
+    "share seeds, else over held-out domains, each counting once."
 )
 # With fewer pairs not even a difference of one sign in all of them is significant at 5%.
 FEW_RUNS: Final = 6
@@ -67,17 +68,14 @@ def ends(low: float, high: float, metric: str) -> str:
 
 
 def over(contrast: Contrast) -> str:
-    """What the interval counts: ``180 runs``, or ``24 places``."""
-    if contrast.over == "places" and contrast.places is not None:
-        return counted(contrast.places.places, "place")
-    if contrast.over == "blocks":
-        return counted(contrast.units["block"].groups, "block")
-    return counted(contrast.n, "run")
+    """What the interval counts: ``180 runs``, ``9 blocks × 4 domains`` or ``24 places``."""
+    return counted(contrast.n, "run") if contrast.over == "runs" else str(counted_by(contrast))
 
 
 def intervals_over(rows: Sequence[Contrast]) -> str:
     """What the intervals of some rows count: ``95% intervals over runs``."""
-    kinds = dict.fromkeys("held-out places" if row.over == "places" else "runs" for row in rows)
+    held_out = ("places", "domains")
+    kinds = dict.fromkeys(f"held-out {r.over}" if r.over in held_out else r.over for r in rows)
     return f"95% intervals over {listed(list(kinds), 'or')}"
 
 

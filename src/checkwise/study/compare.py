@@ -19,12 +19,19 @@ from checkwise.records import RunKey
 from checkwise.statistics.bootstrap import LEVEL, RESAMPLES, SEED, percentile_interval
 from checkwise.statistics.spread import spread, trimmed_mean
 from checkwise.study.outcome import FloatArray, Outcome, RunColumns, columns_over
-from checkwise.study.units import PlaceInterval, UnitInterval, place_interval, unit_intervals
+from checkwise.study.units import (
+    LeadingUnit,
+    PlaceInterval,
+    UnitInterval,
+    leading_unit,
+    place_interval,
+    unit_intervals,
+)
 
 BoolArray = NDArray[np.bool_]
 
 ACCURACY = "target_accuracy"
-Over = Literal["runs", "places", "blocks"]
+Over = Literal["runs", "places", "domains", "blocks", "blocks × domains"]
 
 
 @dataclass(frozen=True)
@@ -47,8 +54,8 @@ class Contrast:
         in_sample: whether the rule's values are on examples that something of it was fitted on.
         units: cluster-t intervals by block, draw, trial, domain and block × domain; see
             :func:`by_units`.
-        over: what the interval counts: "runs" or "places"; "blocks" where the page computes it.
-        over_runs: the interval over runs, where the one that is shown counts places.
+        over: what the interval counts, see :func:`over_leading_unit`.
+        over_runs: the interval over runs, where the one that is shown counts something else.
         places: the mean over held-out places, each counting once.
     """
 
@@ -246,7 +253,7 @@ def _contrast(
 def by_units(table: Differences, rows: Sequence[Contrast], level: float = LEVEL) -> list[Contrast]:
     """The contrasts of ``table`` with an interval by each unit that runs share.
 
-    Where there are many held-out places, the mean and interval are over places.
+    The interval that leads is that of the leading unit, see :func:`over_leading_unit`.
     """
     with_units = []
     for row, values in zip(rows, table.values.T, strict=True):
@@ -254,20 +261,32 @@ def by_units(table: Differences, rows: Sequence[Contrast], level: float = LEVEL)
         keys = marked(table.keys, finite)
         places = place_interval(values[finite], keys, level)
         units = unit_intervals(values[finite], keys, level)
-        with_units.append(over_many_places(replace(row, units=units, places=places)))
+        with_units.append(over_leading_unit(replace(row, units=units, places=places)))
     return with_units
 
 
-def over_many_places(row: Contrast) -> Contrast:
-    """The contrast with its mean and interval over places, where there are many."""
-    places = row.places
-    if places is None or not places.many:
+def over_leading_unit(row: Contrast) -> Contrast:
+    """The contrast with the interval of the unit that leads; over runs where groups are too few.
+
+    Over places, or fewer domains, the mean is over them as well: each counts once. Runs that share
+    neither seeds nor a domain with others are the unit themselves.
+    """
+    unit, places = counted_by(row), row.places
+    if unit.name == "domain" and places is not None:
+        low, high = places.low, places.high
+        over: Over = "places" if places.many else "domains"
+        row = replace(row, mean=places.mean, over_runs=(row.low, row.high))
+        return replace(row, low=low, high=high, over=over)
+    found = row.units.get(unit.name)
+    if found is None or not found.decides or (unit.name == "block" and unit.blocks == row.n):
         return row
-    return replace(
-        row,
-        mean=places.mean,
-        low=places.low,
-        high=places.high,
-        over="places",
-        over_runs=(row.low, row.high),
+    over = "blocks" if unit.name == "block" else "blocks × domains"
+    return replace(row, low=found.low, high=found.high, over=over, over_runs=(row.low, row.high))
+
+
+def counted_by(row: Contrast) -> LeadingUnit:
+    """The unit that leads for a contrast, as far as its runs allow one."""
+    blocks, domains = (
+        row.units[name].groups if name in row.units else 0 for name in ("block", "domain")
     )
+    return leading_unit(blocks, domains, row.n)

@@ -83,7 +83,7 @@ def _label(key: RunKey, by: str) -> Hashable:
 SEED_UNITS: Final = ("block", "draw", "trial")
 DOMAIN_UNITS: Final = ("domain", "block_domain")
 ENOUGH_GROUPS: Final = 3  # an interval over fewer groups says nothing
-MANY_PLACES: Final = 6  # from here on the held-out place is the unit of the interval
+MANY_PLACES: Final = 6  # from here on held-out domains are called places, and are not few
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ class PlaceInterval:
 
     @property
     def many(self) -> bool:
-        """Whether there are enough places for this to be the interval that is shown."""
+        """Whether there are enough places not to call them few."""
         return self.places >= MANY_PLACES
 
     @property
@@ -209,19 +209,19 @@ class LeadingUnit:
 
 
 def leading_unit(blocks: int, domains: int, runs: int) -> LeadingUnit:
-    """Many held-out places; blocks × domains where both are few; else domains, or blocks.
+    """Blocks × domains where runs of several domains share seeds; else domains, or blocks.
 
     Where every run has seeds of its own, runs share nothing but the domain.
 
     Example:
         >>> [str(leading_unit(*counts)) for counts in ((9, 24, 216), (9, 4, 36), (36, 4, 36))]
-        ['24 places', '9 blocks × 4 domains', '4 domains']
+        ['9 blocks × 24 places', '9 blocks × 4 domains', '4 domains']
         >>> [str(leading_unit(*counts)) for counts in ((2, 4, 8), (9, 2, 18), (1, 1, 1))]
         ['4 domains', '9 blocks', '1 block']
     """
     if domains < ENOUGH_GROUPS:
         name = "block"
-    elif domains < MANY_PLACES and ENOUGH_GROUPS <= blocks < runs:
+    elif ENOUGH_GROUPS <= blocks < runs:
         name = "block_domain"
     else:
         name = "domain"

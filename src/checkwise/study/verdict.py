@@ -39,7 +39,7 @@ def verdict(contrast: Contrast) -> Verdict:
         "run": [contrast.over_runs or (contrast.low, contrast.high)],
         **{unit: [(one.low, one.high)] for unit, one in decisive.items()},
     }
-    if contrast.over == "places":
+    if contrast.over in ("places", "domains"):
         intervals.setdefault("domain", []).append((contrast.low, contrast.high))
     against = tuple(
         unit

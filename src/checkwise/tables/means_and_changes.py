@@ -16,13 +16,14 @@ from checkwise.study.compare import (
     Differences,
     by_units,
     contrasts,
+    counted_by,
     marked,
     scale,
 )
 from checkwise.study.compared_method import Method
 from checkwise.study.outcome import FloatArray, RunColumns
 from checkwise.study.pool import Group, Pool, Row, label
-from checkwise.study.units import LeadingUnit, PlaceInterval, leading_unit, place_interval
+from checkwise.study.units import PlaceInterval, place_interval
 from checkwise.tables.table import Cell
 from checkwise.tables.titles_and_decimals import BY_DOMAIN, NEW_PLACE, OVER_RUNS
 from checkwise.tables.worst_domain import WHD, worst_changes, worst_level
@@ -117,18 +118,14 @@ def paired_cells(
 def leading_cell(c: Contrast, row: tuple[str, ...], role: str) -> Cell:
     """The difference with the interval of its leading unit; without one where groups are too few.
 
-    Over many places the mean is over places too.
+    Over places the mean is over places too.
     """
-    unit = _leading_unit(c)
+    unit = counted_by(c)
     cell = Cell(row, c.metric, c.mean, c.n, role, c.scale)
-    if c.over == "places":
+    if unit.name == "domain":
         return replace(cell, low=c.low, high=c.high, over=str(unit))
     found = c.units[unit.name]
     return replace(cell, low=found.low, high=found.high, over=str(unit)) if found.decides else cell
-
-
-def _leading_unit(c: Contrast) -> LeadingUnit:
-    return leading_unit(c.units["block"].groups, c.units["domain"].groups, c.n)
 
 
 def _over_runs_cell(c: Contrast, row: tuple[str, ...], role: str, seed: int) -> Cell:
@@ -139,7 +136,7 @@ def beside_cells(c: Contrast, row: tuple[str, ...], role: str) -> Iterator[Cell]
     """By held-out domain where that does not lead, at a new place; of an NLL what is robust."""
     places = c.places
     if places is not None and places.decides and c.metric.startswith("target_"):
-        if _leading_unit(c).name != "domain":
+        if counted_by(c).name != "domain":
             yield domain_cell(c.metric, places, row, role)
         yield new_place_cell(c.metric, places, row, role)
     if c.metric in ROBUST:
@@ -150,7 +147,7 @@ def beside_cells(c: Contrast, row: tuple[str, ...], role: str) -> Iterator[Cell]
 def domain_cell(measure: str, places: PlaceInterval, row: tuple[str, ...], role: str) -> Cell:
     """The mean over held-out domains, each counting once, with its interval."""
     cell = _place_cell(measure, places, row, role)
-    over = f"{places.places} domains"
+    over = f"{places.places} {cell.unit}"
     return replace(cell, measure=measure + BY_DOMAIN, low=places.low, high=places.high, over=over)
 
 

@@ -142,7 +142,7 @@ function contrastColumn(metric, at) {
   };
 }
 
-/** n = 30 · 9 blocks, or · 24 places: what the interval counts. */
+/** n = 36 · 9 blocks × 4 domains, or · 24 places: what the interval counts. */
 function sizesOf(one) {
   return `n = ${one.n}` + (one.n > 1 ? ` · ${countedGroups(one)}` : '');
 }
@@ -165,7 +165,7 @@ function renderTargetRules(page, setting, rows, metrics) {
   contrastTable(page, byId('rules-target'), {
     label: 'rule', name: 'rules-heldout', metrics,
     caption: `All rules at these settings − ${page.data.start.reference}, paired by run, with 95% ` +
-      'intervals over the blocks or places named; small figures: runs better / equal / worse',
+      'intervals over the groups named; small figures: runs better / equal / worse',
     rows: rows.filter((row) => row.contrasts.length).map((row) =>
       ({ rule: row.rule, label: labelOf(row.rule), contrasts: row.contrasts })),
     kind: (row) => (row.rule.name === setting.rule.name ? 'chosen' : null),

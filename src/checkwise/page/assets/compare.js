@@ -35,12 +35,9 @@ function contrast(mine, theirs, metric, keys, quantiles) {
   const sorted = Float64Array.from(values).sort();
   const of = kept.map((i) => keys[i]);
   const units = n < 2 ? {} : unitIntervals(values, of, quantiles);
-  const overRuns = { groups: 0, low: NaN, high: NaN, ...units[SHOWN_UNIT], mean: fsum(values) / n };
-  const many = (units.domain?.groups ?? 0) >= MANY_PLACES;
-  const { groups, mean, low, high } = many ? placeInterval(values, of, quantiles) : overRuns;
+  const { groups, mean, low, high, over } = leadingInterval(values, of, units, quantiles);
   return {
-    metric, values, n, kept, units, groups, mean, low, high,
-    over: many ? 'place' : SHOWN_UNIT,
+    metric, values, n, kept, units, groups, mean, low, high, over,
     missing: mine.length - n,
     median: n ? percentile(sorted, 50) : NaN,
     wins: better.filter((v) => v > SAME).length,

@@ -1,11 +1,12 @@
 // Cluster-t intervals of a mean over runs that share seeds, splits or held-out domains, and what they
 // allow a difference to be called: the closed form and the criterion of checkwise.study.
 
-const SHOWN_UNIT = 'block'; // the interval in sentences and tables, unless places are many
+const FALLBACK = 'block'; // the unit of the interval where no other leads
 const ENOUGH_GROUPS = 3; // an interval over fewer decides nothing
-const MANY_PLACES = 6; // from here on the interval over held-out places is shown
+const MANY_PLACES = 6; // from here on held-out domains are called places
 const SEED_UNITS = ['block', 'draw', 'trial'];
 const DOMAIN_UNITS = ['domain', 'block_domain'];
+const OF_DOMAINS = ['place', 'domain']; // what an interval over held-out domains counts
 const GROUPS = {
   run: 'runs', block: 'blocks', draw: 'draws', trial: 'splits', domain: 'domains',
   block_domain: 'blocks × domains',
@@ -80,6 +81,18 @@ function placeInterval(values, keys, quantiles) {
   return { groups, mean, low: mean - half, high: mean + half };
 }
 
+/** Blocks × domains where domains share seeds; else held-out domains, each counting once; or blocks. */
+function leadingInterval(values, keys, units, quantiles) {
+  const [blocks, domains] = [units.block?.groups ?? 0, units.domain?.groups ?? 0];
+  const overRuns = { groups: 0, low: NaN, high: NaN, mean: fsum(values) / values.length };
+  if (domains < ENOUGH_GROUPS) return { ...overRuns, ...units[FALLBACK], over: FALLBACK };
+  if (blocks >= ENOUGH_GROUPS && blocks < values.length) {
+    return { ...overRuns, ...units.block_domain, over: 'block_domain' };
+  }
+  const over = domains >= MANY_PLACES ? 'place' : 'domain';
+  return { ...placeInterval(values, keys, quantiles), over };
+}
+
 const includesZero = ({ low, high }) => !(low > 0 || high < 0);
 
 /** Units with enough groups; blocks × domains only where some runs share their seeds. */
@@ -94,8 +107,8 @@ function verdictOf({ units, mean, low, high, over, metric }) {
   const deciding = decidingUnits(units);
   const bearsOut = (interval) => (mean > 0 ? interval.low > 0 : interval.high < 0);
   const against = deciding.filter((unit) => !(bearsOut(units[unit]) &&
-    (unit !== 'domain' || over !== 'place' || bearsOut({ low, high }))));
-  const unclear = !deciding.includes(SHOWN_UNIT) || against.length > 0;
+    (unit !== 'domain' || !OF_DOMAINS.includes(over) || bearsOut({ low, high }))));
+  const unclear = !deciding.includes(FALLBACK) || against.length > 0;
   const everywhere = deciding.includes('domain') &&
     !DOMAIN_UNITS.some((unit) => against.includes(unit));
   return {
@@ -109,9 +122,9 @@ function verdictOf({ units, mean, low, high, over, metric }) {
 function cautionOf(one) {
   if (Number.isNaN(one.low)) return '';
   const { direction, reach, against } = verdictOf(one);
-  const { groups } = one.units[SHOWN_UNIT];
+  const { groups } = one.units[FALLBACK];
   if (groups < ENOUGH_GROUPS) {
-    return one.over === 'place'
+    return OF_DOMAINS.includes(one.over)
       ? `, from ${counted(groups, 'block')} of seeds: too few to tell`
       : `, an interval from ${groups} blocks, which are too few to tell`;
   }
@@ -133,17 +146,25 @@ function overOf(one) {
   return `over ${countedGroups(one)}`;
 }
 
-/** 9 blocks, or 24 places. */
-function countedGroups({ over, groups }) {
-  return counted(groups, over);
+/** 9 blocks, 24 places, or 9 blocks × 4 domains. */
+function countedGroups({ over, groups, units }) {
+  if (over !== 'block_domain') return counted(groups, over);
+  const domains = units.domain.groups;
+  const place = domains >= MANY_PLACES ? 'place' : 'domain';
+  return `${counted(units.block.groups, 'block')} × ${counted(domains, place)}`;
 }
 
 /** Which intervals the page computes here, and over how many clusters; or why there are none. */
-function aboutIntervals({ over, groups, n }) {
+function aboutIntervals(one) {
+  const { over, groups, n } = one;
   if (n < 2) return 'One run gives no interval.';
-  if (over === 'place') {
-    return `Intervals here are 95% t intervals over ${groups} held-out places, each counting once, ` +
-      'however many runs it has.';
+  if (OF_DOMAINS.includes(over)) {
+    return `Intervals here are 95% t intervals over ${groups} held-out ${over}s, each counting ` +
+      'once, however many runs it has.';
+  }
+  if (over === 'block_domain') {
+    return `Intervals here are 95% cluster-t intervals over ${countedGroups(one)}; the runs of a ` +
+      'block share both seeds.';
   }
   if (groups < 2) return 'All runs share both seeds and form one block, which gives no interval.';
   return `Intervals here are 95% cluster-t intervals over ${groups} blocks; the runs of a block ` +
