@@ -54,7 +54,6 @@ ROWS = (
 )
 METRICS = ("target_accuracy", "target_nll", "target_ece", "target_cwece")
 COLUMNS = ("rule", "metric", "n", "mean", "low", "high", "wins", "losses", "needs", "seconds")
-
 ENDS = ["mean", "low", "high"]
 
 
