@@ -127,6 +127,7 @@ docs: install
 # Rebuild the tables, references and outputs that pages show, then run the code on every page.
 pages: install
 	$(BIN)/python docs/build/advice.py
+	$(BIN)/python docs/build/baselines.py
 	$(BIN)/python docs/build/column_words.py
 	$(BIN)/python docs/build/commands.py
 	$(BIN)/python docs/build/guarantees.py
@@ -145,7 +146,11 @@ pages: install
 	$(BIN)/python docs/build/study_figures.py
 	$(BIN)/python docs/build/rules.py
 	$(BIN)/python docs/build/study_file.py
+	$(BIN)/python docs/build/sure_abstain.py
 	$(BIN)/python docs/build/sure_coverage.py
+	$(BIN)/python docs/build/sure_harm.py
+	$(BIN)/python docs/build/sure_optimism.py
+	$(BIN)/python docs/build/sure_rules.py
 	$(BIN)/python docs/build/sure_widths.py
 	$(BIN)/python -m pytest -q tests/docs
 

@@ -65,7 +65,7 @@ def compute() -> dict[str, Any]:
         "no_better_than": {} if better else {AVERAGE_SOFTENED: SOFTENED},
         "fewest_errors": {_data(name): _fewest_errors(each) for name, each in kept.items()},
         "saturated": f"{_our_saturated()} {_quotation()}",
-        "groups": _by_groups(),
+        "groups": _by_groups(ours),
         "effects": [_rounded(one.as_dict()) for one in (*ours, *_quoted())],
     }
 
@@ -143,10 +143,12 @@ def _our_saturated() -> str:
     )
 
 
-def _by_groups() -> str:
+def _by_groups(steps: list[Effect]) -> str:
     """What validation on whole sites did."""
     found = mean_effect(ORDERED_BY, f"{REFERENCE}@groups", REFERENCE)
+    largest = min(step.mean for step in steps if step.metric == "target_nll")
     assert found.excludes_zero
+    assert found.mean < largest < 0
     return (
         f"on {_data(ORDERED_BY)} (evaluation data, {found.runs} runs), validation by sites instead "
         f"of images changed the NLL of the most accurate checkpoint by {found.plain}, more than "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import compress
 
 import numpy as np
 from contrast import DEVELOPMENT, EVALUATION, Claim, change
@@ -12,6 +13,7 @@ from verdicts import ACCURACY, MARGIN, NLL
 
 from checkwise.tables.learning_rate import hparam
 from checkwise.tables.titles_and_decimals import shown
+from checkwise.text import number
 
 FAST = 1e-3  # the learning rate from which training goes far: the default, and that of the pilot
 
@@ -143,8 +145,9 @@ def _temperature(results: Results) -> Claim:
     )
     return Claim(
         "One temperature fitted on source validation does more: it changes the mean NLL of "
-        f"`source-acc` over {after.n} OfficeHome runs by {signed(scaled - plain)}. After scaling "
-        f"both, `ac-nc` − `source-acc` is {shown(after, signed=True)} (an interval over runs).",
+        f"`source-acc` over {after.n} OfficeHome runs by {number(scaled - plain, 3, signed=True)}. "
+        f"After scaling both, `ac-nc` − `source-acc` is {shown(after, signed=True)} (an interval "
+        "over runs).",
         (scaled - plain < change(results.main, EVALUATION)[NLL].mean, after.value > -0.02),
     )
 
@@ -153,6 +156,7 @@ def _far_only(results: Results) -> Claim:
     """There is something to gain only where training goes far."""
     pool = results.main
     fast = np.array([rate >= FAST for rate in hparam(pool, "lr")])
+    default = np.array([key.hparams_seed == 0 for key in pool.keys])
     high, low = (
         [change(pool, role, keep=keep)[NLL] for role in (EVALUATION, DEVELOPMENT)]
         for keep in (fast, ~fast)
@@ -166,6 +170,9 @@ def _far_only(results: Results) -> Claim:
         (
             max(c.mean for c in high) < -0.1,
             min(c.mean for c in low) > -0.05,
+            all(c.row.units["draw"].groups == 2 for c in high),
+            bool(fast[default].all()),
+            len({key.trial_seed for key in compress(pool.keys, default)}) == 3,
         ),
     )
 
@@ -184,8 +191,3 @@ def _paper_prefers_nc(results: Results) -> bool:
         for rule in ("ac-nc", "ac-early")
     )
     return nc < early
-
-
-def signed(value: float) -> str:
-    """A change with three decimals and its sign."""
-    return f"{value:+.3f}".replace("-", "−")

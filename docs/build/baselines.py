@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pandas
 
-from page import fill
+from checkwise.text import number
+from page import fill, interval
 
 PAGE = Path(__file__).parents[1] / "baselines.md"
 DATA = PAGE.with_suffix(".csv")
@@ -53,6 +54,7 @@ ROWS = (
 )
 METRICS = ("target_accuracy", "target_nll", "target_ece", "target_cwece")
 COLUMNS = ("rule", "metric", "n", "mean", "low", "high", "wins", "losses", "needs", "seconds")
+ENDS = ["mean", "low", "high"]
 
 
 def compute(cohort: Path) -> pandas.DataFrame:
@@ -80,25 +82,13 @@ def table(data: pandas.DataFrame) -> str:
             str(first["needs"]).replace("target labels (not deployable)", "**target labels**"),
             _seconds(float(first["seconds"])),
             str(first["n"]),
-            _interval(accuracy, 2),
-            _interval(nll, 3),
-            _signed(float(ece["mean"]), 2),
-            _signed(float(cwece["mean"]), 2),
+            interval(*accuracy[ENDS], 2),
+            interval(*nll[ENDS], 3),
+            number(float(ece["mean"]), 2, signed=True),
+            number(float(cwece["mean"]), 2, signed=True),
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
-
-
-def _interval(row: pandas.Series, digits: int) -> str:
-    ends = ", ".join(_signed(float(row[end]), digits) for end in ("low", "high"))
-    return f"{_signed(float(row['mean']), digits)} [{ends}]"
-
-
-def _signed(value: float, digits: int) -> str:
-    text = f"{abs(value):.{digits}f}"
-    if float(text) == 0:
-        return text
-    return ("−" if value < 0 else "+") + text
 
 
 def _seconds(value: float) -> str:

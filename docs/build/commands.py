@@ -13,6 +13,7 @@ from typing import Any
 import typer
 
 from checkwise.cli.main import COMMANDS, app
+from page import markdown
 
 PAGE = Path(__file__).parents[1] / "commands.md"
 NOTE = re.compile(r"\s*\[(default: (?P<default>[^\]]*)|(?P<required>required))\]")
@@ -57,7 +58,7 @@ Results go to standard output, warnings and errors to standard error. [JSON](jso
 def page() -> str:
     """The whole page."""
     group: Any = typer.main.get_command(app)
-    parts = [INTRODUCTION, _markdown(("exit code", "meaning"), list(EXIT_CODES.items()))]
+    parts = [INTRODUCTION, markdown(("exit code", "meaning"), list(EXIT_CODES.items()))]
     for title, commands in COMMANDS.items():
         parts.append(f"## {title}\n")
         parts += [section(name, group.commands[name]) for name, _, _ in commands]
@@ -74,7 +75,7 @@ def section(name: str, command: Any) -> str:
     lines = [f"### {name}\n", f"```sh\n{call}\n```\n", f"{_plain(said)}\n"]
     rows = [_row(p, names, text) for p, names, text in records if names != "--help"]
     if rows:
-        lines.append(_markdown(("argument or option", "default", "meaning"), rows))
+        lines.append(markdown(("argument or option", "default", "meaning"), rows))
     return "\n".join(lines)
 
 
@@ -100,11 +101,6 @@ def _kind(found: re.Match[str]) -> str:
 def _plain(text: str) -> str:
     """Markdown that shows the text as it is."""
     return re.sub(r"(`[^`]*`)|([|*_<>])", lambda m: m[1] or f"\\{m[2]}", text)
-
-
-def _markdown(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    lines = [header, ("---",) * len(header), *rows]
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
 if __name__ == "__main__":

@@ -61,13 +61,14 @@ def cluster_t(values: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
 def simulate(shared: Shared) -> list[float]:
     """The share of studies whose interval holds 0: percentile, cluster-t, any of the cluster-t."""
     values = studies(shared)
-    by_unit = [_holds(ends) for ends in cluster_t(values)]
-    over_runs = _holds(bootstrap_interval(values, resamples=RESAMPLES))
+    by_unit = [holds(ends) for ends in cluster_t(values)]
+    over_runs = holds(bootstrap_interval(values, resamples=RESAMPLES))
     every = [over_runs, *by_unit, np.any(by_unit, axis=0)]
     return [float(held.mean()) for held in every]
 
 
-def _holds(ends: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+def holds(ends: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    """Whether the interval of every study holds the true difference, 0."""
     return np.asarray((ends[0] <= 0) & (ends[1] >= 0))
 
 

@@ -46,7 +46,9 @@ def studies(clusters: int, shared: float, df: int | None) -> np.ndarray:
     rng = np.random.default_rng(20261115 + clusters)
 
     def noise(*shape: int) -> np.ndarray:
-        return rng.normal(size=shape) if df is None else rng.standard_t(df, shape) / np.sqrt(df)
+        if df is None:
+            return rng.normal(size=shape)
+        return rng.standard_t(df, shape) / np.sqrt(df / (df - 2))
 
     common = np.repeat(noise(clusters, STUDIES), RUNS_PER_CLUSTER, axis=0)
     own = noise(clusters * RUNS_PER_CLUSTER, STUDIES)
@@ -66,18 +68,18 @@ def simulate(clusters: int, shared: float, df: int | None) -> Coverage:
     bounded = 1 / len(sign_patterns(clusters)) <= 1 - LEVEL
     wild = float((wild_p_value(values, groups) > 1 - LEVEL).mean()) if bounded else None
     return Coverage(
-        _holds(run),
-        _holds(bca),
-        _holds(block),
-        _holds(student),
+        _covered(run),
+        _covered(bca),
+        _covered(block),
+        _covered(student),
         wild,
         _width(run),
         _width(student),
     )
 
 
-def _holds(ends: tuple[np.ndarray, np.ndarray]) -> float:
-    return float(((ends[0] <= 0) & (ends[1] >= 0)).mean())
+def _covered(ends: tuple[np.ndarray, np.ndarray]) -> float:
+    return float(crossed.holds(ends).mean())
 
 
 def _width(ends: tuple[np.ndarray, np.ndarray]) -> float:

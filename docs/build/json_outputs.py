@@ -39,7 +39,7 @@ def page() -> str:
 
 def section(command: str) -> str:
     """The fields of what one command prints."""
-    whole = schema(command)
+    whole = inlined(schema(command))
     definitions = whole.get("$defs", {})
     forms = whole.get("oneOf", [whole])
     parts = [f"## {command}\n", f"{whole['title']} [Schema]({SOURCE}/{command}.json).\n"]
@@ -51,6 +51,24 @@ def section(command: str) -> str:
     return "\n".join(parts)
 
 
+def inlined(whole: dict[str, Any]) -> dict[str, Any]:
+    """A schema with definitions where they are used, but for those that are a form themselves."""
+    definitions = whole.get("$defs", {})
+    listed = {form.get("$ref") for form in whole.get("oneOf", [whole])}
+
+    def inside(value: Any) -> Any:
+        if isinstance(value, list):
+            return [inside(each) for each in value]
+        if not isinstance(value, dict):
+            return value
+        if "$ref" in value and value["$ref"] not in listed:
+            value = _resolved(value, definitions) | value
+            del value["$ref"]
+        return {name: inside(each) for name, each in value.items()}
+
+    return {name: inside(each) for name, each in whole.items()}
+
+
 def _rows(form: dict[str, Any], definitions: dict[str, Any], within: str = "") -> Iterator[str]:
     form = _resolved(form, definitions)
     for name, about in form.get("properties", {}).items():
@@ -58,7 +76,7 @@ def _rows(form: dict[str, Any], definitions: dict[str, Any], within: str = "") -
         kind = f"{_kind(about)}{optional}"
         meaning = about.get("description", _resolved(about, definitions).get("description", ""))
         yield f"| `{within}{name}` | {kind} | {meaning} |"
-        if "$ref" not in about:  # a definition is listed by itself
+        if "$ref" not in about:  # what is left of these is a form with a table of its own
             yield from _inner(about, definitions, f"{within}{name}")
     if not within and isinstance(rest := form.get("additionalProperties"), dict):
         yield f"| any other | {_kind(rest)} | {rest.get('description', '')} |"

@@ -57,8 +57,8 @@ def write_page(notebook: Any, page: Path) -> None:
             parts.append(cell.source)
             continue
         parts.append(f"```python\n{cell.source}\n```")
-        for output in cell.outputs:
-            picture = page.with_name(f"{page.stem}-{number}.png")
+        for place, output in enumerate(cell.outputs):
+            picture = page.with_name(f"{page.stem}-{number}-{place}.png")
             parts.append(_shown(output, picture))
     parts.insert(1, f"[The notebook itself]({page.stem}.ipynb), to run and change.")
     page.parent.mkdir(parents=True, exist_ok=True)

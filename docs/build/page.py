@@ -1,11 +1,14 @@
 """Parts of a page that a script writes: between ``<!-- name -->`` and ``<!-- /name -->``.
 
-Such a part is on lines of its own, and each name marks one part of a page.
+Such a part is on lines of its own, and each name marks one part of a page. What is written into
+tables the same way on several pages is here, too.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+
+from checkwise.text import number
 
 
 def fill(page: Path, name: str, content: str) -> None:
@@ -18,6 +21,18 @@ def fill(page: Path, name: str, content: str) -> None:
 def part(page: Path, name: str) -> str:
     """What one part of a page holds."""
     return _parts(page, name)[1].strip("\n")
+
+
+def markdown(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    """A table, with a newline at its end."""
+    lines = [header, ("---",) * len(header), *rows]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def interval(mean: float, low: float, high: float, decimals: int, *, signed: bool = True) -> str:
+    """A mean with the ends of its interval; a change has its sign."""
+    middle, *ends = (number(float(one), decimals, signed=signed) for one in (mean, low, high))
+    return f"{middle} [{', '.join(ends)}]"
 
 
 def _parts(page: Path, name: str) -> tuple[str, str, str]:

@@ -35,9 +35,10 @@ REASONS = {
     "test columns are not read": "only a test set was logged",
     "outputs with one each": "the model has several outputs, and nothing says which one counts",
     "single batches": "the values are of single batches, not of the validation set",
-    "on the console": "it is a console's output, in which the lines of 16 runs are mixed",
+    "on the console": "it is a console's output, in which the lines of several runs may be mixed",
     "no columns of metrics": "no metric was logged",
-    "": "only training was logged",
+    "which may be of training": "nothing says whether a column is of validation",
+    "train": "only training was logged",
 }
 INTRODUCTION = """\
 # What checkwise makes of real logs
@@ -98,13 +99,20 @@ def _outcome(row: Mapping[str, str], folder: Path) -> Outcome:
         choice = cw.select(run)
     except cw.InputError as error:
         said = str(error).replace(str(place), "the log")
-        reason = next(words for part, words in REASONS.items() if part in said)
-        return Outcome(kind, row["repo"], row["path"], "", 0, said, reason)
+        return Outcome(kind, row["repo"], row["path"], "", 0, said, reason_of(said))
     mapping = ", ".join(f"{_title(metric)} ← `{c}`" for metric, c in run.columns.items())
     if any("in percent" in note for note in run.notes):
         mapping += " (percent)"
     answer = f"{choice.step} by {choice.rule}"
     return Outcome(kind, row["repo"], row["path"], mapping, len(run), answer, "")
+
+
+def reason_of(said: str) -> str:
+    """Why a log is refused, in a few words; a message that fits none of `REASONS` is a fault."""
+    for part, words in REASONS.items():
+        if part in said:
+            return words
+    raise SystemExit(f"Expected a refusal that REASONS has words for, but got: {said}")
 
 
 def _title(metric: str) -> str:
@@ -113,6 +121,8 @@ def _title(metric: str) -> str:
 
 def page(lines: list[Outcome]) -> str:
     """The whole page: counts, then a table for each kind."""
+    if unknown := sorted({line.kind for line in lines} - set(KINDS)):
+        raise SystemExit(f"Expected logs of the kinds in KINDS, but got {', '.join(unknown)}.")
     text = INTRODUCTION.format(count=len(lines)) + _counts(lines) + CHECKED
     for kind, title in KINDS.items():
         of_kind = [line for line in lines if line.kind == kind]

@@ -30,6 +30,11 @@ def as_whole(cohort: Cohort, dataset: str) -> Cohort:
     """Runs on parts of a data set as runs on one: a held-out domain of all parts is one place."""
     record = open_cohort(cohort.path)
     parts = {replace(key, dataset=dataset): key for key in record.runs}
+    if len(parts) < len(record.runs):
+        raise SystemExit(
+            f"Expected runs on parts of {dataset} that differ in more than the part, but the "
+            f"{len(record.runs)} runs of {cohort.path.name} would have {len(parts)} keys."
+        )
     runs = {key: record.runs[part] for key, part in parts.items()}
     whole = Cohort(replace(record, runs=runs, roles={dataset: record.role}))
     whole.runs = _Renamed({key: whole.runs.folder(key) for key in whole.runs}, parts)

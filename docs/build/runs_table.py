@@ -13,11 +13,12 @@ from packed import DATA
 
 from checkwise.sweep.plan import plan
 from checkwise.sweep.study_file import read_study
+from checkwise.text import counted, listed
 
 TIMES = DATA / "times.json"
 HEADER = (
     *("data", "cohort", "role", "what learns", "runs", "records", "diverged records"),
-    *("runs lost", "one run, median", "all runs"),
+    *("runs lost", "one run, median", "all runs, core time"),
 )
 COUNTS = ("runs", "records", "diverged_records", "runs_lost")
 
@@ -28,7 +29,7 @@ def runs() -> str:
     facts = {name: record_of(name)["trained"] for name in cohorts}
     rows = [_row(described, facts[name]) for name, described in cohorts.items()]
     machine = json.loads(TIMES.read_text())["machine"].partition(". One run")[0]
-    notes = [f"{machine}.", *not_kept(facts), *about(facts), *partial()]
+    notes = [f"{machine}.", *core_time(facts), *about(facts), *partial()]
     return f"{grid(HEADER, rows, 4)}\n\n{' '.join(notes)}"
 
 
@@ -38,19 +39,21 @@ def _row(described: Described, facts: Mapping[str, Any]) -> tuple[str, ...]:
         *(" and ".join(data), f"`{described.name}`", described.role, described.network),
         *(f"{facts[name]:,}" for name in COUNTS),
         f"{'about ' if 'about' in facts else ''}{facts['median_seconds']} s",
-        f"{facts['wall_minutes']} min" if "wall_minutes" in facts else "not kept",
+        f"about {facts['runs'] * facts['median_seconds'] / 3600:.1f} core-hours",
     )
 
 
-def not_kept(facts: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Why some cohorts have no time of all runs."""
-    lacking = sum("wall_minutes" not in each for each in facts.values())
-    if not lacking:
-        return []
-    return [
-        f"The time of all runs is not kept for {lacking} of {len(facts)} cohorts, because they "
-        "were trained in sessions whose times were not recorded."
+def core_time(facts: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """How the time of all runs was computed, and how long they took where that was recorded."""
+    wall = [
+        f"{each['wall_minutes']} min for `{name}`"
+        for name, each in facts.items()
+        if "wall_minutes" in each
     ]
+    said = ["The core time of all runs is estimated: their number times the median of one run."]
+    if wall:
+        said.append(f"Wall time was recorded of {counted(len(wall), 'cohort')}: {listed(wall)}.")
+    return said
 
 
 def about(facts: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -58,16 +61,18 @@ def about(facts: Mapping[str, Mapping[str, Any]]) -> list[str]:
     if not any("about" in each for each in facts.values()):
         return []
     return [
-        "*About*: the runs were trained in blocks, and of the first only the median is known. The "
-        "number is the mean of the medians of the blocks, weighed by their runs."
+        "The median of one run is *about* where the runs were trained in blocks, and of the first "
+        "only the median is known: it is the mean of the medians of the blocks, weighed by their "
+        "runs."
     ]
 
 
 def partial() -> list[str]:
     """Which cohorts lack runs that their studies plan."""
     said = []
-    for described, kept in there(FINE_TUNED):
-        planned, trained = len(plan(read_study(described.name), {})), len(kept.keys)
+    for described, _ in there(FINE_TUNED):
+        planned = len(plan(read_study(described.name), {}))
+        trained = record_of(described.name)["trained"]["runs"]
         if trained < planned:
             said.append(
                 f"`{described.name}` holds {trained} of the {planned} runs that its study plans; "

@@ -12,6 +12,7 @@ from checkwise.sweep.study_file import parse_study, shipped
 from checkwise.sweep.toml_table import Key
 from checkwise.train.config import NETWORK_KINDS
 from checkwise.train.hparams import KINDS, MEANINGS, TABLE, known_names
+from page import markdown
 
 PAGE = Path(__file__).parents[1] / "study-file.md"
 ABOUT = {
@@ -80,8 +81,8 @@ def page() -> str:
     for table, keys in groupby(known_keys(), key=lambda key: key.table):
         parts.append(f"{ABOUT[table]}\n")
         rows = [(f"`{k.name}`", k.wanted, k.default, k.means) for k in keys]
-        parts.append(_markdown(("key", "value", "default", "meaning"), rows))
-    parts += [HPARAMS, _markdown(("key", "default", "read by", "meaning"), _hparams())]
+        parts.append(markdown(("key", "value", "default", "meaning"), rows))
+    parts += [HPARAMS, markdown(("key", "default", "read by", "meaning"), _hparams())]
     parts.append(f"Shipped studies to copy from: {', '.join(f'`{name}`' for name in shipped())}.\n")
     return "\n".join(parts)
 
@@ -100,11 +101,6 @@ def _hparams() -> list[tuple[str, str, str, str]]:
             who += f" on {' and '.join(kind for kind in KINDS if kind in kinds)}"
         lines.append((f"`{name}`", ", ".join(defaults), who, MEANINGS[name]))
     return lines
-
-
-def _markdown(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    lines = [header, ("---",) * len(header), *rows]
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@
 kept source logits, takes 30, 50 and 100 validation examples of every source domain, chooses by
 every method from these alone, and writes ``sure-harm.csv``: one row per run, size, draw and method
 with the held-out results of the choice less those of source-acc on the same examples. Rows of
-other data sets stay. Without ``--run`` the table of the page is written again from that file.
+other cohorts stay. Without ``--run`` the table of the page is written again from that file.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 import checkwise as cw
 from checkwise.statistics.clusters import cluster_means, numbered
 from checkwise.study.pool import Pool
-from page import fill
+from page import fill, interval
 
 PAGE = Path(__file__).parents[1] / "sure.md"
 DATA = PAGE.with_name("sure-harm.csv")
@@ -39,14 +39,14 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "ac-nc, mcs": ("ac-nc", {"tolerance": "mcs"}),
     "ac-nc, certified": ("ac-nc", {"tolerance": "certified"}),
     "ac-nc, 1se": ("ac-nc", {"tolerance": "1se"}),
-    "abstain": ("abstain", FEW),
+    "ac-nc-abstain": ("ac-nc-abstain", FEW),
     "ac-nc-stable": ("ac-nc-stable", FEW),
     "ac-nc-one-se": ("ac-nc-one-se", FEW),
     "ac-nc-crossfit": ("ac-nc-crossfit", {"splits": 10}),
     "ac-nc-smooth": ("ac-nc-smooth", {}),
 }
 MEASURES = ("accuracy", "nll", "cwece")
-COLUMNS = ("dataset", "run", "block", "n", "draw", "method", "step", "differs", *MEASURES)
+COLUMNS = ("cohort", "dataset", "run", "block", "n", "draw", "method", "step", "differs", *MEASURES)
 
 
 def subsets(run: cw.Trajectory, key: str, draw: int) -> Iterator[tuple[int, cw.Trajectory]]:
@@ -78,6 +78,7 @@ def outcomes(path: Path) -> Iterator[dict[str, Any]]:
             usual = place[chosen["source-acc"]]
             for name, step in chosen.items():
                 yield {
+                    "cohort": path.name,
                     "dataset": key.dataset,
                     "run": str(key),
                     "block": f"{key.hparams_seed}-{key.trial_seed}",
@@ -108,28 +109,28 @@ def cells(rows: list[dict[str, str]]) -> list[str]:
     low, high = (np.where(share, np.clip(ends, 0, 100), ends) for ends in (low, high))
     decimals = (0, 2, 1, 3, 1, 3)
     return [
-        f"{mean:.{d}f} [{a:.{d}f}, {b:.{d}f}]".replace("-", "−")
-        for mean, a, b, d in zip(means.mean, low, high, decimals, strict=True)
+        interval(*ends, signed=not of_runs)
+        for *ends, of_runs in zip(means.mean, low, high, decimals, share, strict=True)
     ]
 
 
 def table(rows: list[dict[str, str]]) -> str:
     """The table of the page."""
     lines = [
-        "| data | examples per domain | method | differs, % | Δ accuracy, points | loses ≥ 1 "
+        "| cohort | examples per domain | method | differs, % | Δ accuracy, points | loses ≥ 1 "
         "point, % | Δ NLL | NLL worse by > 0.01, % | Δ CwECE ×100 |",
         "|---|---:|---|---:|---:|---:|---:|---:|---:|",
     ]
-    for dataset in sorted({row["dataset"] for row in rows}):
+    for cohort in sorted({row["cohort"] for row in rows}):
         for n in SIZES:
             for name in list(METHODS)[1:]:
                 here = [
                     row
                     for row in rows
-                    if (row["dataset"], row["n"], row["method"]) == (dataset, str(n), name)
+                    if (row["cohort"], row["n"], row["method"]) == (cohort, str(n), name)
                 ]
                 if here:
-                    lines.append(f"| {dataset} | {n} | {name} | {' | '.join(cells(here))} |")
+                    lines.append(f"| {cohort} | {n} | {name} | {' | '.join(cells(here))} |")
     return "\n".join(lines)
 
 
@@ -138,22 +139,23 @@ def read() -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def add(rows: list[dict[str, Any]]) -> None:
-    """Put rows into the file, in the place of what it had of the same data set."""
-    fresh = {row["dataset"] for row in rows}
+def compute(cohorts: list[Path]) -> None:
+    """The file with these cohorts added, or put in the place of what it had of them."""
     known = read() if DATA.exists() else []
-    with DATA.open("w", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows([row for row in known if row["dataset"] not in fresh] + rows)
+    for path in cohorts:
+        known = [row for row in known if row["cohort"] != path.name] + list(outcomes(path))
+        with DATA.open("w", newline="") as file:
+            writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(known)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--run", nargs="+", type=Path, metavar="COHORT")
     asked = parser.parse_args()
-    for path in asked.run or ():
-        add(list(outcomes(path)))
+    if asked.run:
+        compute(asked.run)
     fill(PAGE, PART, table(read()))
 
 

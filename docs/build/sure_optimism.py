@@ -16,6 +16,7 @@ import numpy as np
 
 import checkwise as cw
 from checkwise.records.examples import Examples, Outcomes
+from checkwise.text import number
 from page import fill
 
 PAGE = Path(__file__).parents[1] / "sure.md"
@@ -130,12 +131,13 @@ def table(rows: list[dict[str, str]]) -> str:
         scale, digits = (100, 2) if row["metric"] == "accuracy" else (1, 4)
         unit = " points" if row["metric"] == "accuracy" else ""
         sides = [
-            f"{scale * float(row[mean]):+.{digits}f} ± {scale * float(row[sd]):.{digits}f}{unit}"
-            for mean, sd in (("measured", "error"), ("corrected", "left"))
+            f"{number(scale * float(row[mean]), digits, signed=True)} ± "
+            f"{number(scale * float(row[error]), digits)}{unit}"
+            for mean, error in (("measured", "error"), ("corrected", "left"))
         ]
         lines.append(
             f"| {row['n']} | {row['rule']} | {row['metric']} | {sides[0]} | {sides[1]} | "
-            f"{100 * float(row['covered']):.0f}% of {row['samples']} |".replace("-0", "−0")
+            f"{100 * float(row['covered']):.0f}% of {row['samples']} |"
         )
     return "\n".join(lines)
 

@@ -19,7 +19,7 @@ import numpy as np
 import checkwise as cw
 from checkwise.statistics.clusters import cluster_means, numbered
 from checkwise.study.pool import Pool
-from page import fill
+from page import fill, interval
 
 PAGE = Path(__file__).parents[1] / "sure.md"
 DATA = PAGE.with_name("sure-rules.csv")
@@ -47,7 +47,7 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "source-acc-smooth": ("source-acc-smooth", {}),
 }
 MEASURES = ("accuracy", "nll", "cwece")
-COLUMNS = ("dataset", "run", "domain", "block", "method", "step", *MEASURES)
+COLUMNS = ("cohort", "dataset", "run", "domain", "block", "method", "step", *MEASURES)
 Rows = list[dict[str, str]]
 
 
@@ -61,6 +61,7 @@ def outcomes(path: Path) -> Iterator[dict[str, Any]]:
         for name, (rule, params) in METHODS.items():
             step = cw.select(run, rule, **params).step
             yield {
+                "cohort": path.name,
                 "dataset": key.dataset,
                 "run": str(key),
                 "domain": ", ".join(key.held_out),
@@ -77,8 +78,7 @@ def compute(cohorts: list[Path]) -> None:
     known = read() if DATA.exists() else []
     for path in cohorts:
         rows = list(outcomes(path))
-        fresh = {row["dataset"] for row in rows}
-        known = [row for row in known if row["dataset"] not in fresh] + rows
+        known = [row for row in known if row["cohort"] != path.name] + rows
         with DATA.open("w", newline="") as file:
             writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
             writer.writeheader()
@@ -103,7 +103,7 @@ def line(rows: Rows, reference: Rows) -> tuple[float, list[str]]:
     differs = sum(a["step"] != b["step"] for a, b in zip(rows, reference, strict=True))
     cells = [
         f"{differs} of {len(rows)}",
-        *(_cell(*one) for one in intervals),
+        *(interval(*one) for one in intervals),
         str(int((accuracy <= -LOSS_PP + 1e-9).sum())),
         str(int((nll > LOSS_NLL).sum())),
         _worst(rows, reference),
@@ -123,31 +123,26 @@ def _worst(rows: Rows, reference: Rows) -> str:
     points = np.array([[100 * (one - other)] for one, other in least.values()])
     means = cluster_means(points, numbered(list(least), "block"))
     low, high = means.interval()
-    return _cell(means.mean[0], low[0], high[0], 2)
-
-
-def _cell(mean: float, low: float, high: float, decimals: int) -> str:
-    mean, low, high = (round(float(end), decimals) + 0.0 for end in (mean, low, high))
-    return f"{mean:.{decimals}f} [{low:.{decimals}f}, {high:.{decimals}f}]".replace("-", "−")
+    return interval(means.mean[0], low[0], high[0], 2)
 
 
 def table(rows: Rows, reference: str) -> str:
     """One table of the page: the largest rise of NLL first."""
     lines = [
-        f"| data | method | chooses otherwise than {reference} | Δ accuracy, points | runs that "
+        f"| cohort | method | chooses otherwise than {reference} | Δ accuracy, points | runs that "
         "lose ≥ 1 point | Δ NLL | runs whose NLL rises by > 0.01 | Δ CwECE ×100 | Δ worst domain, "
         "points |",
         "|---|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
-    for dataset in sorted({row["dataset"] for row in rows}):
+    for cohort in sorted({row["cohort"] for row in rows}):
         of = {
-            name: [row for row in rows if (row["dataset"], row["method"]) == (dataset, name)]
+            name: [row for row in rows if (row["cohort"], row["method"]) == (cohort, name)]
             for name in METHODS
         }
         found = {name: line(here, of[reference]) for name, here in of.items() if name != reference}
         unfavourable_first = sorted(found.items(), key=lambda one: -one[1][0])
         lines += [
-            f"| {dataset} | {name} | {' | '.join(cells)} |"
+            f"| {cohort} | {name} | {' | '.join(cells)} |"
             for name, (_, cells) in unfavourable_first
         ]
     return "\n".join(lines)

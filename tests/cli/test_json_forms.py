@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -66,3 +67,13 @@ def test_the_page_is_what_the_schemas_give() -> None:
     page = builder("json_outputs")
     assert page.page() == page.PAGE.read_text(encoding="utf-8"), "run docs/build/json_outputs.py"
     assert "| `guarantee.bound_pp` | number or null |" in page.page()
+
+
+@pytest.mark.parametrize("command", commands_with_schema())
+def test_the_page_has_the_fields_of_every_definition(command: str) -> None:
+    shown = builder("json_outputs").section(command)
+    for definition in schema(command).get("$defs", {}).values():
+        for name, about in definition["properties"].items():
+            assert re.search(
+                rf"\| `([\w.\[\]*]+\.)?{name}` \|.*{re.escape(about['description'])}", shown
+            )

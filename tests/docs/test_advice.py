@@ -60,6 +60,14 @@ def test_advised_is_the_average_where_no_run_is_saturated() -> None:
         assert errors.min() > advice.FEW_ERRORS
 
 
+def test_groups_are_said_to_do_more_than_any_step_only_where_they_do(shipped: Any) -> None:
+    advice = builder("advice")
+    (step, *_) = [one for one in evidence.read().effects if one.metric == "target_nll"]
+    assert advice._by_groups([step]) == shipped["groups"]
+    with pytest.raises(AssertionError):
+        advice._by_groups([step, replace(step, mean=-0.9)])
+
+
 def test_what_is_quoted_is_marked(shipped: Any) -> None:
     quoted = [effect for effect in shipped["effects"] if effect["quoted"]]
     assert quoted

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from checkwise.records import RunKey
 from checkwise.selection import select
 from checkwise.tables import TABLES as BUILT
 from checkwise.text import number
@@ -105,3 +107,11 @@ def test_parts_of_a_data_set_keep_their_random_draws() -> None:
         for key, run in parts.usable.items():
             again = whole.usable[seeds[key.trial_seed]]
             assert select(again, "ac-random").step == select(run, "ac-random").step
+
+
+def test_parts_whose_runs_would_have_one_key_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = builder("recast")
+    runs = {RunKey(part, "ERM", ("Art",), 0, 0): Path(part) for part in ("first", "second")}
+    monkeypatch.setattr(module, "open_cohort", lambda path: SimpleNamespace(runs=runs))
+    with pytest.raises(SystemExit, match="the 2 runs of parts would have 1 keys"):
+        module.as_whole(SimpleNamespace(path=Path("parts")), "whole")

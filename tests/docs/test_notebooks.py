@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -29,6 +31,21 @@ def test_a_notebook_runs_and_becomes_a_page(path: Path, tmp_path: Path) -> None:
     assert "<table" in text
     for picture in re.findall(r"!\[[^\]]+\]\(([^)]+)\)", text):
         assert (page.parent / picture).read_bytes().startswith(b"\x89PNG")
+
+
+def test_every_picture_of_a_cell_is_kept(tmp_path: Path) -> None:
+    drawn = [b"\x89PNG one", b"\x89PNG two"]
+    outputs = [
+        SimpleNamespace(output_type="display_data", data={"image/png": base64.b64encode(one)})
+        for one in drawn
+    ]
+    cells = [
+        SimpleNamespace(cell_type="markdown", source="# Pictures"),
+        SimpleNamespace(cell_type="code", source="draw()", outputs=outputs),
+    ]
+    NOTEBOOKS.write_page(SimpleNamespace(cells=cells), tmp_path / "page.md")
+    shown = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", (tmp_path / "page.md").read_text())
+    assert [(tmp_path / name).read_bytes() for name in shown] == drawn
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)

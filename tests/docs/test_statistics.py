@@ -26,6 +26,12 @@ def test_the_page_shows_every_row() -> None:
     assert len(shown) == 2 + len(module.SCENARIOS) * len(module.CLUSTERS)
 
 
+@pytest.mark.parametrize("df", [None, 5, 12])
+def test_simulated_differences_have_variance_1(df: int | None) -> None:
+    values = builder("intervals").studies(9, 0.3, df)
+    assert values.var() == pytest.approx(1, rel=0.05)
+
+
 def crossed_rows() -> list[list[str]]:
     """Cells of the table of crossed draws and trials, without its head."""
     shown = builder("page").part(PAGE, builder("crossed").PART).splitlines()

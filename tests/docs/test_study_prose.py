@@ -64,20 +64,34 @@ def test_results_say_how_much_of_a_study_is_trained(
     trained: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module, name = builder("runs_table"), "pacs-finetuned"
-    there = [(SimpleNamespace(name=name), SimpleNamespace(keys=range(trained)))]
-    monkeypatch.setattr(module, "there", lambda only: there)
+    usable = SimpleNamespace(keys=range(7))  # a run that was lost was trained, too
+    monkeypatch.setattr(module, "there", lambda only: [(SimpleNamespace(name=name), usable)])
+    monkeypatch.setattr(module, "record_of", lambda name: {"trained": {"runs": trained}})
     said = "".join(module.partial())
     assert (f"`{name}` holds {trained} of the 24 runs" in said) == (trained < 24)
     assert bool(said) == (trained < 24)
 
 
-def test_results_say_which_times_are_missing_and_which_are_rough() -> None:
+def test_results_say_what_was_timed_and_which_times_are_rough() -> None:
     module, timed = builder("runs_table"), {"median_seconds": 5, "wall_minutes": 1}
-    assert module.not_kept({"a": timed}) == module.about({"a": timed}) == []
-    (said,) = module.not_kept({"a": timed, "b": {"median_seconds": 5}})
-    assert "not kept for 1 of 2 cohorts" in said
+    assert module.about({"a": timed}) == []
+    (_, said) = module.core_time({"a": timed, "b": {"median_seconds": 5}})
+    assert said == "Wall time was recorded of 1 cohort: 1 min for `a`."
+    assert len(module.core_time({"b": {"median_seconds": 5}})) == 1
     (said,) = module.about({"a": {**timed, "about": True}})
-    assert said.startswith("*About*: ")
+    assert "*about*" in said
+
+
+def test_every_cohort_has_a_core_time() -> None:
+    lines = builder("runs_table").runs().partition("\n\n")[0].splitlines()[2:]
+    rows = {
+        cells[1].strip(): cells[-1].strip() for cells in (row[2:-1].split("|") for row in lines)
+    }
+    for name, time in rows.items():
+        trained = builder("outcomes").record_of(name.strip("`"))["trained"]
+        hours = trained["runs"] * trained["median_seconds"] / 3600
+        assert time == f"about {hours:.1f} core-hours"
+        assert round(hours, 1) > 0
 
 
 def test_guide() -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import csv
+import re
+from pathlib import Path
 
 import pandas
 import pytest
 from scipy.stats import binom, t
 
 from tests.docs.test_pages import builder
+
+COHORTS = ("officehome-erm", "pacs-erm")
 
 
 @pytest.mark.parametrize("script", ["sure_harm", "sure_optimism"])
@@ -28,27 +32,32 @@ def test_the_tables_of_rules_show_what_the_file_holds(reference: str) -> None:
 
 def test_the_tables_of_rules_are_those_of_a_literal_calculation() -> None:
     """Mean changes, t intervals over four held-out domains, and the least domain of every block."""
+
+    def shown(value: float, decimals: int) -> str:
+        text = f"{value:+.{decimals}f}"
+        return text if float(text) else text[1:]
+
     module = builder("sure_rules")
     data = pandas.read_csv(module.DATA)
-    assert data.groupby(["dataset", "method"]).size().eq(36).all()
+    assert data.groupby(["cohort", "method"]).size().eq(36).all()
     assert set(data.method) == set(module.METHODS)
     lines = module.table(module.read(), "ac-nc").splitlines()
-    for dataset, method in (("OfficeHome", "ac-nc, paired"), ("PACS", "source-acc")):
-        here = data[data.dataset == dataset].set_index(["method", "run"]).sort_index()
+    for cohort, method in (("officehome-erm", "ac-nc, paired"), ("pacs-erm", "source-acc")):
+        here = data[data.cohort == cohort].set_index(["method", "run"]).sort_index()
         one, other = here.loc[method], here.loc["ac-nc"]
         assert one.index.tolist() == other.index.tolist()
-        (row,) = (line for line in lines if line.startswith(f"| {dataset} | {method} |"))
+        (row,) = (line for line in lines if line.startswith(f"| {cohort} | {method} |"))
         cells = [cell.strip().replace("−", "-") for cell in row.strip("|").split("|")]
         assert cells[2] == f"{(one.step != other.step).sum()} of 36"
         for cell, measure, scale, decimals in ((3, "accuracy", 100, 2), (5, "nll", 1, 3)):
             of_domains = (scale * (one[measure] - other[measure])).groupby(one.domain).mean()
             half = t.ppf(0.975, 3) * of_domains.std(ddof=1) / 2
             ends = (of_domains.mean(), of_domains.mean() - half, of_domains.mean() + half)
-            mean, low, high = (f"{round(end, decimals) + 0.0:.{decimals}f}" for end in ends)
+            mean, low, high = (shown(end, decimals) for end in ends)
             assert cells[cell] == f"{mean} [{low}, {high}]"
         assert cells[4] == str((one.accuracy - other.accuracy <= -0.01 + 1e-9).sum())
         worst = one.groupby("block").accuracy.min() - other.groupby("block").accuracy.min()
-        assert cells[8].startswith(f"{100 * worst.mean():.2f} [")
+        assert cells[8].startswith(f"{shown(100 * worst.mean(), 2)} [")
 
 
 def test_the_sentences_about_rules_are_borne_out() -> None:
@@ -56,16 +65,16 @@ def test_the_sentences_about_rules_are_borne_out() -> None:
     text = " ".join(module.PAGE.read_text().split())
     rows = module.read()
 
-    def cells(dataset: str, name: str, reference: str) -> list[str]:
+    def cells(cohort: str, name: str, reference: str) -> list[str]:
         of = {
-            one: [row for row in rows if (row["dataset"], row["method"]) == (dataset, one)]
+            one: [row for row in rows if (row["cohort"], row["method"]) == (cohort, one)]
             for one in (name, reference)
         }
         return list(module.line(of[name], of[reference])[1])
 
     every = [
         cells(data, name, "source-acc")
-        for data in ("OfficeHome", "PACS")
+        for data in COHORTS
         for name in module.METHODS
         if name != "source-acc"
     ]
@@ -73,11 +82,11 @@ def test_the_sentences_about_rules_are_borne_out() -> None:
         low, high = one[3].replace("−", "-").split("[")[1].strip("]").split(", ")
         assert float(low) <= 0 <= float(high)
     assert "every interval includes 0" in text
-    lost = [cells(data, "ac-nc", "source-acc")[2] for data in ("OfficeHome", "PACS")]
+    lost = [cells(data, "ac-nc", "source-acc")[2] for data in COHORTS]
     assert f"in {lost[0]} of 36 runs on OfficeHome and in {lost[1]} of 36 on PACS" in text
-    differs = [cells(data, "ac-nc-abstain", "source-acc")[0] for data in ("OfficeHome", "PACS")]
+    differs = [cells(data, "ac-nc-abstain", "source-acc")[0] for data in COHORTS]
     assert f"in {sum(int(one.split()[0]) for one in differs)} of 72 runs" in text
-    assert cells("PACS", "source-acc-smooth", "ac-nc")[1] == "−0.55 [−0.89, −0.21]"
+    assert cells("pacs-erm", "source-acc-smooth", "ac-nc")[1] == "−0.55 [−0.89, −0.21]"
 
 
 def test_the_table_of_abstain_shows_what_the_file_holds_and_a_part_is_simulated_again() -> None:
@@ -115,7 +124,50 @@ def test_every_method_saw_every_subset() -> None:
     module = builder("sure_harm")
     with module.DATA.open(newline="") as file:
         rows = list(csv.DictReader(file))
-    runs = {(row["dataset"], row["run"]) for row in rows}
+    runs = {(row["cohort"], row["run"]) for row in rows}
     assert len(rows) == len(runs) * len(module.SIZES) * module.DRAWS * len(module.METHODS)
     usual = [row for row in rows if row["method"] == "source-acc"]
     assert all(float(row["accuracy"]) == 0 and row["differs"] == "0" for row in usual)
+
+
+@pytest.mark.parametrize("cohort", COHORTS)
+def test_rows_are_of_the_cohort_that_they_name(cohort: str) -> None:
+    """Its kept outcomes are the same numbers, to the six decimals of the file."""
+    kept = builder("outcomes").read(cohort)
+    runs = [str(key) for key in kept.keys]
+    data = pandas.read_csv(builder("sure_rules").DATA)
+    here = data[data.cohort == cohort].set_index(["method", "run"])
+    for method in ("source-acc", "ac-nc"):
+        nll = here.loc[method].loc[runs, "nll"].to_numpy()
+        assert nll == pytest.approx(kept.values[method]["target_nll"], abs=1e-6)
+    small = pandas.read_csv(builder("sure_harm").DATA)
+    assert set(small[small.cohort == cohort].run) == set(runs)
+
+
+@pytest.mark.parametrize("script", ["sure_harm", "sure_rules"])
+def test_rows_of_other_cohorts_stay(
+    script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also those of another cohort on the same data set."""
+    module = builder(script)
+    blank = dict.fromkeys(module.COLUMNS, "0")
+
+    def row(cohort: str, step: str) -> dict[str, str]:
+        return {**blank, "cohort": cohort, "dataset": "PACS", "step": step}
+
+    monkeypatch.setattr(module, "DATA", tmp_path / "rows.csv")
+    monkeypatch.setattr(module, "outcomes", lambda path: [row(path.name, path.parent.name)])
+    for folder in ("1/first", "2/second", "3/first"):
+        module.compute([Path(folder)])
+    assert [(one["cohort"], one["step"]) for one in module.read()] == [
+        ("second", "2"),
+        ("first", "3"),
+    ]
+
+
+@pytest.mark.parametrize("script", ["sure_harm", "sure_rules", "sure_optimism", "baselines"])
+def test_no_table_has_a_negative_zero(script: str) -> None:
+    module = builder(script)
+    names = getattr(module, "REFERENCES", {"": getattr(module, "PART", "")}).values()
+    text = "".join(builder("page").part(module.PAGE, name) for name in names)
+    assert re.search(r"[-−]0\.?0*(?![.\d])", text) is None
