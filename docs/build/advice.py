@@ -24,8 +24,7 @@ from checkwise.page.sentences import own_units
 from checkwise.selection.default_rule import REFERENCE
 from checkwise.selection.saturation import FEW_ERRORS
 from checkwise.study import Contrast
-from checkwise.study.compare import by_units, contrasts
-from checkwise.study.units import MANY_PLACES
+from checkwise.study.compare import by_units, contrasts, counted_by
 from checkwise.study.verdict import verdict
 
 FILE = Path(checkwise.__file__).parent / "advice" / evidence.FILE
@@ -95,13 +94,12 @@ def _data(cohort: str) -> str:
 
 def _effect(recipe: str, row: Contrast, level: float, data: str, role: str) -> Effect:
     found = verdict(row)
-    intervals = {"run": Interval("run", row.n, row.low, row.high)} | {
+    intervals = {"run": Interval("run", row.n, *(row.over_runs or (row.low, row.high)))} | {
         unit: Interval(unit, one.groups, one.low, one.high)
         for unit, one in row.units.items()
         if one.decides and not isnan(one.low)
     }
-    places = row.units["domain"]
-    unit = "domain" if places.groups >= MANY_PLACES else "block"
+    unit = counted_by(row).name
     unit = unit if unit in intervals else "run"
     shown = "" if found.direction == "unclear" else found.reach
     return Effect(

@@ -97,7 +97,8 @@ class Change:
     @property
     def with_runs(self) -> str:
         """The mean and its interval over runs."""
-        return shown(self._cell(self.row.low, self.row.high), signed=True)
+        ends = self.row.over_runs or (self.row.low, self.row.high)
+        return shown(self._cell(*ends), signed=True)
 
     def text(self, value: float, *, signed: bool = False) -> str:
         """A value with this metric's decimals."""

@@ -105,7 +105,9 @@ class Effect:
         name = {"target_accuracy": "accuracy", "target_nll": "NLL"}[self.metric]
         unit = ""
         if self.interval is not None:
-            unit = f" over {self.interval.groups} {_GROUPS[self.interval.unit]}"
+            crossed = self.interval.unit == "block_domain"  # groups of two kinds at once
+            unit = f" over {'' if crossed else f'{self.interval.groups} '}"
+            unit += _GROUPS[self.interval.unit]
         return f"{name} {self.change}{unit} ({self.strength})"
 
     @property
