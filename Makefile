@@ -144,6 +144,8 @@ pages: install
 	$(BIN)/python docs/build/cohort_tables.py
 	$(BIN)/python docs/build/results.py
 	$(BIN)/python docs/build/study_figures.py
+	$(BIN)/python docs/build/cohort_figures.py
+	$(BIN)/python docs/build/process_figure.py
 	$(BIN)/python docs/build/rules.py
 	$(BIN)/python docs/build/study_file.py
 	$(BIN)/python docs/build/sure_abstain.py

@@ -5,7 +5,7 @@
 Those of all 540 runs come from packed journals, and ``make pages`` draws them. What they show is
 kept beside them in numbers, so that a test can tell when a picture is out of date. Cases of single
 images need the runs of pacs-erm or pacs-full with their weights, and the images: a folder and
-``PACS=PATH``.
+``PACS=PATH``. ``cohort_figures.py`` draws single cohorts, ``process_figure.py`` one choice.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any
 
+from cohort_facts import plain
 from packed import packed_cohorts
 from paper_tables import COHORTS
 from PIL import Image
@@ -31,7 +30,6 @@ IMAGES = Path(__file__).parents[1] / "study" / "images"
 PAPERS_RUN = "OfficeHome-VREx-Art-h0-t0"  # the one that the paper shows
 OVER_RUNS = {"distance": distance.facts, "algorithms": algorithms.facts, "kendall": kendall.facts}
 FACTS = IMAGES / "overview.json"
-DECIMALS = 5
 # Cohort → picture → run, the first of its domain. The image of the cartoons' run bears a watermark
 # and is not shown.
 CASES = {
@@ -55,17 +53,7 @@ def over_runs() -> None:
 
 def overview(pool: Pool) -> dict[str, Any]:
     """What the overview figures show, as plain values."""
-    return {name: _plain(facts(pool)) for name, facts in OVER_RUNS.items()}
-
-
-def _plain(value: Any) -> Any:
-    if is_dataclass(value) and not isinstance(value, type):
-        return _plain(asdict(value))
-    if isinstance(value, Mapping):
-        return {str(name): _plain(each) for name, each in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_plain(each) for each in value]
-    return round(float(value), DECIMALS) if isinstance(value, float) else value
+    return {name: plain(facts(pool)) for name, facts in OVER_RUNS.items()}
 
 
 def cases(cohort: str, data: str) -> None:
