@@ -119,7 +119,7 @@ def test_figures() -> None:
     page = said("study/figures.md")
     assert f"from the {runs(*DESIGN)} runs" in page
     assert f"{accuracy_lost():.2f} points below that of `source-acc`" in page
-    assert f"over the {WORDS[places(*DESIGN)]} held-out domains" in page
+    assert f"the {WORDS[places(*DESIGN)]} held-out domains" in page
 
 
 def test_the_quoted_analysis_is_quoted_as_it_was_kept() -> None:
