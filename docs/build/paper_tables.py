@@ -73,7 +73,7 @@ def lacks(pool: Pool) -> str:
     for name, needed in {**left_out(pool), **dict.fromkeys(FROM_LOGITS, "saved logits")}.items():
         by_need.setdefault(needed, []).append(f"`{name}`")
     parts = [f"{listed(names)} ({needed})" for needed, names in by_need.items()]
-    return f"Not here, with what is missing for them: {', '.join(parts)}."
+    return f"Not here, with what the packed runs lack for them: {', '.join(parts)}."
 
 
 def shares_seeds(pool: Pool) -> bool:

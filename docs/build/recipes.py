@@ -59,14 +59,10 @@ FURTHER: Mapping[str, Mapping[str, Method]] = {
     "pacs-finetuned": {name: method(name) for name in TUNED},
     "pacs-full": {name: method(name) for name in TUNED},
 }
-# Where all layers learn, BatchNorm statistics take four minutes of a core for every average and
-# run: only those of `swad` were estimated anew.
-NOT_MADE = {"pacs-full": ("mean-weights", "source-acc-bn", "dense-swad")}
 # Of the first study only the journals are left.
 JOURNALS_ONLY = ("officehome-frozen", "pacs-frozen")
 
 
 def of_cohort(name: str) -> Mapping[str, Method]:
     """The rows of one cohort's tables by their title."""
-    rows = {**(FROM_JOURNALS if name in JOURNALS_ONLY else EVERYWHERE), **FURTHER.get(name, {})}
-    return {title: row for title, row in rows.items() if title not in NOT_MADE.get(name, ())}
+    return {**(FROM_JOURNALS if name in JOURNALS_ONLY else EVERYWHERE), **FURTHER.get(name, {})}

@@ -104,7 +104,9 @@ def times() -> str:
     return (
         f"{grid(header, rows, 5)}\n\nCode: commit `{commit}`. The record of `taicam-sites` lists "
         f"the sites of {sum(map(bool, places.values()))} of its {len(places)} places. No run of "
-        "the others was finished then; their sites follow from the code and the data file."
+        "the others was finished then; their sites follow from the code and the data file. A test "
+        "deals all places anew from that file: the registered sites, and the number of images of "
+        "every place in the packed runs, are the same."
     )
 
 

@@ -90,7 +90,9 @@ def test_every_table_is_on_a_page_or_said_to_be_missing() -> None:
     for page in (page for page in PAGES if page != builder("logits_page").PAGE):
         said = " ".join(
             re.findall(
-                r"^Not here, with what is missing for them: .+$", page.read_text("utf-8"), re.M
+                r"^Not here, with what the packed runs lack for them: .+$",
+                page.read_text("utf-8"),
+                re.M,
             )
         )
         for name in needs:

@@ -27,6 +27,7 @@ from checkwise.store.verify import verify
 from checkwise.sweep.plan import make_cohort, noted_round
 from checkwise.sweep.study_file import read_study
 from checkwise.sweep.worker import Job, Worked, work
+from checkwise.train.algorithms.registry import unregister
 from tests.runs import contents
 from tests.sweep.studies import write_tiny
 
@@ -191,6 +192,14 @@ def test_a_worker_that_is_asked_to_stop_saves_and_gives_its_run_back(
     assert (latest(run) / layout.RESUME).is_file()
 
 
+@pytest.fixture
+def unregistered() -> Iterator[None]:
+    """What a plugin registers in this process is gone after the test."""
+    yield
+    unregister("Deadly")
+
+
+@pytest.mark.usefixtures("unregistered")
 def test_a_run_that_kills_its_workers_is_given_up(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
