@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from outcomes import FOLDER, Outcomes, read
+from outcomes import Outcomes, read
 
 
 @dataclass(frozen=True)
@@ -52,16 +52,16 @@ FIVE = {
 
 
 def there(only: Sequence[str] = ()) -> Iterator[tuple[Described, Outcomes]]:
-    """The cohorts whose outcomes are kept, with them."""
+    """The cohorts with their kept outcomes."""
     for each in COHORTS:
-        if (FOLDER / f"{each.name}.json.xz").exists() and (not only or each.name in only):
+        if not only or each.name in only:
             kept = read(each.name)
             yield each, kept.of_dataset(each.dataset) if each.dataset else kept
 
 
-def with_five(only: Sequence[str] = ()) -> Iterator[tuple[Described, Outcomes]]:
+def with_five() -> Iterator[tuple[Described, Outcomes]]:
     """The same, and the runs of five algorithms before those of ERM alone."""
-    for each, kept in there(only):
+    for each, kept in there():
         if each.name in FIVE:
             yield FIVE[each.name], read(FIVE[each.name].name)
         yield each, kept

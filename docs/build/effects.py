@@ -58,6 +58,11 @@ class Effect:
         return len(self.keys)
 
     @property
+    def counts(self) -> str:
+        """How many domains and runs, as tables have it."""
+        return f"{len(self.names)}, {self.runs}"
+
+    @property
     def values(self) -> np.ndarray:
         """The change of every place."""
         return self.over.by_place

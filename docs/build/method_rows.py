@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
+import accuracy_losses
 import single_runs
 from beside import grid
 from cohorts import FINE_TUNED, there, with_five
@@ -35,7 +35,6 @@ GROUPS = {
     ),
     "hyperparameters": ("hparams-acc", "hparams-ac"),
 }
-LOSS = 0.01  # a point of accuracy
 AVERAGED = ("swad", "swad-nobn", "dense-swad", "dense-swad-nobn")
 
 
@@ -65,10 +64,8 @@ def batchnorm() -> str:
 
 def failures(kept: Outcomes, name: str) -> tuple[int, int]:
     """Runs that lose a point of accuracy, and runs whose NLL is huge."""
-    found = kept.differences(name, REFERENCE)
-    accuracy = found.of_rule[:, 0] - found.of_reference[:, 0]
-    lost = int((np.round(accuracy, 6) <= -LOSS).sum())
-    return lost, int((found.of_rule[:, 1] > HUGE_NLL).sum())
+    lost = accuracy_losses.lost(effect(kept, name, REFERENCE, "target_accuracy"))
+    return lost, int((kept.values[name]["target_nll"] > HUGE_NLL).sum())
 
 
 def table(names: tuple[str, ...]) -> str:
@@ -102,7 +99,7 @@ def _measured(kept: Outcomes, name: str) -> bool:
 def _row(kept: Outcomes, name: str) -> tuple[str, ...]:
     nll, *others = (effect(kept, name, REFERENCE, metric) for metric in _SHOWN)
     return (
-        *(f"{len(nll.names)}, {nll.runs}", str(nll)),
+        *(nll.counts, str(nll)),
         *(single_runs.spread(kept, name), single_runs.medians(kept, name)),
         *(str(change) for change in others),
         *map(str, failures(kept, name)),

@@ -80,7 +80,7 @@ def group(name: str) -> str:
         cells = [column[i] for column in columns.values()]
         found = [cell.found for cell in cells if cell.found is not None]
         if found:
-            counts = dict.fromkeys(f"{len(each.names)}, {each.runs}" for each in found)
+            counts = dict.fromkeys(each.counts for each in found)
             named = (shown_as(described.data), described.role, " / ".join(counts))
             rows.append((*named, *(str(cell) for cell in cells)))
     return grid(("data", "role", "domains, runs", *columns), rows, 3)

@@ -15,46 +15,38 @@ import single_runs
 import validating_tables
 from beside import grid
 from cohorts import there, with_five
-from effects import Effect, effect
+from effects import effect
 from interval_words import intervals
 from outcomes import Outcomes
+from question_answers import SOFT
 
 from checkwise.text import number
 from page import fill
 
 STUDY = Path(__file__).parents[1] / "study"
 NLL, ACCURACY = "target_nll", "target_accuracy"
-SOFT = "+ts-soften"
 CHOOSING = ("ac-nc", "ac-early", "ac-nll", "pure-nll", "last")
 AVERAGING = ("mean-probs", "mean-probs-5", "mean-weights", "ac-nc-mean-probs")
 SCALING = ("ts", "ts-soften", "ts-max", "ts-mix", "ts-oracle")
 
 
-def table(
-    recipes: Mapping[str, str],
-    reference: str,
-    metric: str,
-    only: Sequence[str] = (),
-) -> str:
+def table(recipes: Mapping[str, str], reference: str, metric: str) -> str:
     """Recipes (title → name) against one reference."""
     rows = []
-    for described, kept in with_five(only):
+    for described, kept in with_five():
         if reference not in kept.values:
             continue
         found = {
-            title: effect(kept, name, reference, metric) if name in kept.values else None
+            title: effect(kept, name, reference, metric)
             for title, name in recipes.items()
+            if name in kept.values
         }
-        if not any(found.values()):
+        if not found:
             continue
-        cells = [str(each) if each is not None else "" for each in found.values()]
-        rows.append((described.data, described.role, _counts(found.values()), *cells))
+        counts = " / ".join(dict.fromkeys(each.counts for each in found.values()))
+        cells = [str(found[title]) if title in found else "" for title in recipes]
+        rows.append((described.data, described.role, counts, *cells))
     return grid(("data", "role", "domains, runs", *recipes), rows, 3)
-
-
-def _counts(found: object) -> str:
-    some = next(each for each in found if isinstance(each, Effect))  # type: ignore[attr-defined]
-    return f"{len(some.names)}, {some.runs}"
 
 
 def same(names: Sequence[str]) -> dict[str, str]:

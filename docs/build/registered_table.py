@@ -29,20 +29,15 @@ WORDS = {
 ORDER = ("contradicted", "not found", "found", "estimate only")  # the unfavourable first
 
 
-def read(cohort: str) -> dict[str, Any] | None:
-    """The one set of contrasts that was registered; None before the cohort was opened."""
-    file = DATA / f"registered-{cohort}.json"
-    if not file.exists():
-        return None
-    (one,) = json.loads(file.read_text())["sets"]
+def read(cohort: str) -> dict[str, Any]:
+    """The one set of contrasts that was registered."""
+    (one,) = json.loads((DATA / f"registered-{cohort}.json").read_text())["sets"]
     return dict(one)
 
 
 def named(cohort: str) -> dict[str, dict[str, Any]]:
     """The contrasts of an opened cohort by name."""
-    one = read(cohort)
-    assert one is not None
-    return {each["name"]: each for each in one["contrasts"]}
+    return {each["name"]: each for each in read(cohort)["contrasts"]}
 
 
 def plain(each: dict[str, Any], value: float) -> str:
@@ -53,8 +48,6 @@ def plain(each: dict[str, Any], value: float) -> str:
 def table(cohort: str) -> str:
     """Every contrast in the order of its verdict."""
     one = read(cohort)
-    if one is None:
-        return "Registered, not opened yet."
     contrasts = sorted(one["contrasts"], key=lambda each: ORDER.index(each["verdict"]))
     header = (
         *("contrast", "rule − reference", "places, runs"),
@@ -87,7 +80,6 @@ def times() -> str:
     rows = []
     for cohort in ("taicam-sites", "taicam-frozen"):
         one = read(cohort)
-        assert one is not None
         when = one["registered"]
         rows.append(
             (
@@ -112,9 +104,7 @@ def times() -> str:
 
 def named_places(cohort: str) -> dict[str, Any]:
     """The sites of every place as they were registered; None where they were not."""
-    one = read(cohort)
-    assert one is not None
-    return dict(one["places"])
+    return dict(read(cohort)["places"])
 
 
 def _utc(text: str) -> str:

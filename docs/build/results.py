@@ -68,7 +68,7 @@ def developed_table() -> str:
         if described.role == "development":
             some = effect(kept, "ac-nc")
             cells = [_cell(kept, *contrast) for contrast in DEVELOPED.values()]
-            rows.append((described.data, f"{len(some.names)}, {some.runs}", *cells))
+            rows.append((described.data, some.counts, *cells))
     return grid(("data", "domains, runs", *DEVELOPED), rows, 2)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 from beside import grid
@@ -47,10 +47,10 @@ def changes(kept: Outcomes, recipe: str, reference: str) -> np.ndarray:
     return kept.differences(recipe, reference, [NLL]).values[:, 0]
 
 
-def table(contrasts: Mapping[str, Contrast], only: Sequence[str] = ()) -> str:
+def table(contrasts: Mapping[str, Contrast]) -> str:
     """Cohorts by contrasts (title → recipe, reference), and what a cell is."""
     rows = []
-    for described, kept in with_five(only):
+    for described, kept in with_five():
         cells = [
             spread(kept, *contrast) if all(name in kept.values for name in contrast) else ""
             for contrast in contrasts.values()

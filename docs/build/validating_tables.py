@@ -76,7 +76,7 @@ def _left_out() -> str:
             there_ = [r for r in ("source-acc", f"source-acc{SOFT}") if r in kept.values]
             cells = _with_single_runs(kept, [(rule, reference) for reference in there_])
             lacking = ["not measured", ""] * (2 - len(there_))
-            counts = f"{len(found.names)}, {found.runs}"
+            counts = found.counts
             rows.append((data, f"`{rule}`", counts, *cells, *lacking))
     header = (
         *("data", "rule", "domains, runs", "− `source-acc`", SINGLE),
