@@ -46,6 +46,11 @@ def lost(found: Effect) -> int:
     return int((np.round(found.by_run, 4) <= -POINT).sum())
 
 
+def gained(found: Effect) -> int:
+    """Runs that gain a point or more."""
+    return int((np.round(found.by_run, 4) >= POINT).sum())
+
+
 @cache
 def of_the_paper() -> str:
     """How many runs of the paper do."""

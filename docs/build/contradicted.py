@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import cache
 
 from judged_claims import Cell, on_cohorts
@@ -22,13 +23,32 @@ def contradicted() -> tuple[tuple[PaperClaim, Cell], ...]:
 
 
 def clause() -> str:
-    """How many claims, how much of what is no claim, and on which data."""
+    """How many claims, how much of what is no claim, and on which data; then what was found."""
     claims = {claim.title for claim, _ in contradicted() if claim.said == "claimed"}
     others = {claim.title for claim, _ in contradicted()} - claims
     data = "; ".join(dict.fromkeys(cell.data for _, cell in contradicted()))
-    beside = f"{len(others)} of what it describes or shows in one run" if others else ""
-    if not claims:
-        also = f" Contradicted: {beside}, on {data}." if beside else ""
-        return f"**No claim of the paper is contradicted** ([claims](claims.md)).{also}"
-    named = f"{len(claims)} of [the paper's claims](claims.md)"
-    return f"**Contradicted**: {' and '.join(filter(None, (named, beside)))}, on {data}."
+    beside = f"{len(others)} things that it describes or shows in one run" if others else ""
+    if claims:
+        named = f"{len(claims)} of [the paper's claims](claims.md)"
+        said = f"**Contradicted**: {' and '.join(filter(None, (named, beside)))}, on {data}."
+    else:
+        said = "**No claim of the paper is contradicted** ([claims](claims.md))."
+        said += f" Contradicted are {beside}, on {data}." if beside else ""
+    return f"{said} {_found()}"
+
+
+def _found() -> str:
+    """How often the paper's claims were found."""
+    verdicts = [
+        cell.verdict
+        for claims in GROUPS.values()
+        for claim in claims
+        if claim.said == "claimed"
+        for cell in on_cohorts(claim)
+    ]
+    count = Counter(verdicts)
+    tested = len(verdicts) - count["cannot be tested"]
+    return (
+        f"Of {tested} verdicts on what it claims, {count['found']} are *found*, "
+        f"{count['found in part']} *found in part* and {count['not found']} *not found*."
+    )

@@ -91,8 +91,8 @@ def saturation_found() -> str:
                 (0 < raw.mean < 0.1, not raw.excludes_zero),
             ),
             Claim(
-                f"The guard, which takes the earliest feasible checkpoint there, leaves "
-                f"{guarded.plain}.",
+                "With the guard (`ac-nc+guard`), which takes the earliest feasible checkpoint "
+                f"there, the change is {guarded.plain}.",
                 (abs(guarded.mean) < abs(raw.mean),),
             ),
             Claim(

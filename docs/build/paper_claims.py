@@ -44,16 +44,17 @@ def own_seeds() -> str:
 def uncorrected() -> str:
     """How many verdicts there are, and how many may be chance."""
     tested = [
-        cell.verdict
+        claim.side
         for claims in GROUPS.values()
         for claim in claims
         for cell in on_cohorts(claim)
         if cell.verdict != "cannot be tested"
     ]
+    of_zero = sum(side != "small" for side in tested)
     return (
-        f"Nothing is corrected for the number of claims. Below are {len(tested)} verdicts; were "
-        f"all changes truly zero, about {len(tested) // 20} of the printed intervals would exclude "
-        "it."
+        f"Nothing is corrected for the number of claims. Below are {len(tested)} verdicts, "
+        f"{of_zero} of them about zero. Were all these changes truly zero, about {of_zero // 20} "
+        "of the printed intervals would exclude it."
     )
 
 

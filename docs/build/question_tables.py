@@ -148,7 +148,7 @@ def sharpened() -> str:
         "runs with T < 1",
         "`ts` there",
         "`ts-soften` there",
-        "target T larger",
+        "target T larger, of all runs",
     )
     return grid(header, rows, 2)
 

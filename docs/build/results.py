@@ -83,7 +83,8 @@ def on_development() -> list[Claim]:
     return [
         Claim(
             f"`ac-nc` − `source-acc`: the interval excludes zero on {counted_on(raw)}; with both "
-            f"softened, on {counted_on(soft)}.",
+            f"softened, on {counted_on(soft)}. OfficeHome and PACS count once, with five "
+            "algorithms where these have the number.",
             (
                 all(each.mean < 0 for each in raw.values() if each.excludes_zero),
                 not any(each.excludes_zero for each in soft.values()),

@@ -62,7 +62,7 @@ def about(facts: Mapping[str, Mapping[str, Any]]) -> list[str]:
         return []
     return [
         "The median of one run is *about* where the runs were trained in blocks, and of the first "
-        "only the median is known: it is the mean of the medians of the blocks, weighed by their "
+        "only the median is known: it is the mean of the medians of the blocks, weighted by their "
         "runs."
     ]
 

@@ -73,9 +73,10 @@ def early_stop() -> Claim:
     return Claim(
         f"**What it chooses is an early stop**: update {sites:,.0f} in the median run, instead of "
         f"{images:,.0f}. The same stop for every run, at update {nearest:,}, changes NLL by "
-        f"{plain.plain}: no less. Validation by sites found that stop without a target; that it "
-        f"knows more than when to stop is not shown ([stops]({SECTION})).",
-        (sites < images / 2, plain.mean < 0, plain.excludes_zero, beside.mean < 0),
+        f"{plain.plain}, and by {beside.plain} against validation by sites. That validation found "
+        "when to stop without a target; that it knows more is not shown "
+        f"([stops]({SECTION})).",
+        (sites < images / 2, plain.excludes_zero, beside.mean < 0, beside.excludes_zero),
     )
 
 

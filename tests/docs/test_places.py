@@ -40,6 +40,9 @@ def test_registered_places_and_those_of_the_packed_runs(
     registered = builder("registered_table").named_places(SITES)
     assert set(registered) == set(dealt)
     named = {place: found for place, found in registered.items() if found}
+    sizes = {len(sites) for _, sites in dealt.values()}
+    known = {len(found["groups"]) for found in named.values()}
+    assert (min(sizes), max(sizes)) == (min(known), max(known))  # as results.md has them
     assert len(named) == 20  # no run of the others was finished when the contrasts were registered
     for place, found in named.items():
         assert (found["n"], sorted(found["groups"])) == dealt[place]
