@@ -101,6 +101,8 @@ def _effect(recipe: str, row: Contrast, level: float, data: str, role: str) -> E
     }
     unit = counted_by(row).name
     unit = unit if unit in intervals else "run"
+    if unit == "domain":  # every domain counts once, as in the mean
+        intervals[unit] = replace(intervals[unit], low=row.low, high=row.high)
     shown = "" if found.direction == "unclear" else found.reach
     return Effect(
         recipe, row.rule, row.reference, row.metric, data, role, row.n, float(level), row.mean,

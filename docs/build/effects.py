@@ -24,6 +24,7 @@ from checkwise.study.units import (
     UnitInterval,
     clusters,
     deciding,
+    is_crossed,
     unit_intervals,
     usual_unit,
 )
@@ -116,7 +117,7 @@ class Effect:
     def units(self) -> dict[str, tuple[float, float]]:
         """The interval over runs and that of every unit that decides, as ``compare`` has them."""
         low, high = percentile_interval(self.by_run[:, None])
-        units = deciding(self._by_unit, self.runs)
+        units = deciding(self._by_unit, crossed=is_crossed(_of_one_data_set(self.keys)))
         return {
             "run": (float(low[0]), float(high[0])),
             **{unit: (one.low, one.high) for unit, one in units.items()},

@@ -355,7 +355,7 @@ def test_few_places_are_the_unit_and_single_runs_stand_beside(
 ) -> None:
     assert run("compare", places(tmp_path / "places", 4)) == 0
     said = capsys.readouterr().out
-    assert "95% over single runs" in said
+    assert "95% over runs" in said
     assert " 4 domains " in said
     assert "There are only 4 held-out domains" in said
     changes = np.array([0.0, 0.1, 0.2, 0.3])  # as `places` writes them

@@ -322,6 +322,7 @@ def test_intervals_by_unit_and_what_they_allow_are_the_librarys(tmp_path: Path) 
       const zeros = values.map(() => 0);
       const one = contrast(values, zeros, given.metric, keys, given.quantiles);
       return {
+        crossed: one.crossed,
         units: one.units, shown: shownInterval(one), verdict: verdictOf(one),
         over: one.over, mean: one.mean, low: one.low, high: one.high,
         said: effect(one) + cautionOf(one),
@@ -349,6 +350,7 @@ def test_intervals_by_unit_and_what_they_allow_are_the_librarys(tmp_path: Path) 
                 [expected.low, expected.high], rel=1e-9, abs=1e-12, nan_ok=True
             )
         assert OVER[page["over"]] == row.over
+        assert page["crossed"] == row.crossed
         ends = [np.nan if page[end] is None else page[end] for end in ("mean", "low", "high")]
         assert ends == pytest.approx([row.mean, row.low, row.high], rel=1e-9, nan_ok=True)
         run = page["units"]["run"]["low"], page["units"]["run"]["high"]

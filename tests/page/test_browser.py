@@ -210,8 +210,8 @@ def test_the_answer_at_the_settings_of_the_report_is_the_answer_above(
     live = page.text("#live-answer").replace("ac-nc (δ 0.5, L∞)", "ac-nc")
     assert live == sentences.answer(cohort.contrasts(["ac-nc"]))
     assert page.text("#live-intervals") == (
-        "Intervals here are 95% cluster-t intervals over 3 blocks × 3 domains; the runs of a block "
-        "share both seeds."
+        "Intervals here are 95% t intervals over 3 held-out domains, each counting once, however "
+        "many runs it has."
     )
 
 

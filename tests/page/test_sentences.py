@@ -167,7 +167,7 @@ def at_places(row: Contrast, places: int, low: float, high: float) -> Contrast:
     domain = replace(row.units["domain"], groups=places, low=low, high=high)
     seeds = {unit: replace(row.units[unit], groups=row.n) for unit in SEED_UNITS}
     units = {**row.units, **seeds, "domain": domain}
-    return over_leading_unit(replace(row, places=found, units=units))
+    return over_leading_unit(replace(row, places=found, units=units, crossed=False))
 
 
 def test_many_places_are_named_and_the_next_one_is_expected_wider() -> None:
@@ -229,7 +229,7 @@ def test_other_metrics_follow_nll_and_accuracy_and_are_told_where_neither_is() -
 
 
 def test_blocks_of_one_run_are_single_runs() -> None:
-    alone = few(GAIN, block=30, draw=30, trial=30, domain=4)
+    alone = replace(few(GAIN, block=30, draw=30, trial=30, domain=4), crossed=False)
     assert sentences.by_unit([alone])[0] == (
         "target NLL −0.021, by unit: 30 single runs [−0.040, −0.004], 4 domains [−0.040, −0.004]."
     )

@@ -15,7 +15,7 @@ from checkwise.records import RunKey
 from checkwise.statistics.clusters import cluster_means, numbered, two_way_means
 from checkwise.study import contrast_rows
 from checkwise.study.compare import Contrast, Differences, by_units, contrasts
-from checkwise.study.units import UnitInterval, unit_intervals
+from checkwise.study.units import UnitInterval, leading_means, unit_intervals
 from checkwise.study.verdict import Verdict, verdict
 
 KEYS = tuple(
@@ -184,10 +184,35 @@ def test_the_interval_over_places_has_to_exclude_zero_where_it_is_shown() -> Non
     assert verdict(replace(shown, high=-0.01)).direction == "better"
 
 
-def test_blocks_by_domains_are_no_unit_where_every_run_has_its_own_seeds() -> None:
+def test_blocks_by_domains_are_no_unit_where_no_domains_share_seeds() -> None:
     units = ALL | {"block_domain": ZERO}
-    assert verdict(replace(GAIN, n=9, units=units)).direction == "better"
-    assert verdict(replace(GAIN, n=10, units=units)).against == ("block_domain",)
+    assert verdict(replace(GAIN, crossed=False, units=units)).direction == "better"
+    assert verdict(replace(GAIN, units=units)).against == ("block_domain",)
+
+
+def test_seeds_that_algorithms_share_inside_a_domain_do_not_cross_domains() -> None:
+    keys = [
+        RunKey("d", algorithm, (f"p{i}",), 1, 10 * i + j)
+        for algorithm in ("ERM", "IRM")
+        for i in range(3)
+        for j in range(3)
+    ]
+    column = np.random.default_rng(1).normal(size=(len(keys), 1))
+    found = Differences("a", "b", tuple(keys), ("target_nll",), column, np.zeros_like(column))
+    (row,) = by_units(found, contrasts(found))
+    assert (row.over, row.crossed, row.units["block"].groups) == ("domains", False, 9)
+
+
+def test_a_mean_over_places_keeps_that_over_runs() -> None:
+    keys = [RunKey("d", "ERM", ("abc"[min(i // 10, 2)],), 1, i) for i in range(22)]  # 10, 10, 2
+    column = np.array([0.0] * 10 + [1.0] * 10 + [5.0] * 2)[:, None]
+    found = Differences("a", "b", tuple(keys), ("target_nll",), column, np.zeros_like(column))
+    (row,) = by_units(found, contrasts(found))
+    assert (row.over, row.mean) == ("domains", 2.0)
+    assert row.mean_over_runs == pytest.approx(20 / 22)
+    leading = leading_means(column, keys)
+    assert (str(leading.unit), leading.means.mean[0]) == ("3 domains", 2.0)
+    assert leading.means.p_value()[0] == pytest.approx(scipy.stats.ttest_1samp([0, 1, 5], 0).pvalue)
 
 
 def of_places(places: int, values: np.ndarray) -> Differences:

@@ -35,7 +35,7 @@ from checkwise.study.methods import method
 from checkwise.study.registered import registrations
 
 OVER = "over"
-OVER_RUNS, SINGLE_RUNS = "95% over runs", "95% over single runs"
+OVER_RUNS = "95% over runs"
 NEW_PLACE = "95%, a new place"
 CohortPath = Annotated[
     Path, typer.Argument(metavar="COHORT", help="A cohort; or a log or table, which is imported.")
@@ -84,8 +84,8 @@ def command(
 ) -> None:
     """Compare rules on held-out domains: paired differences with 95% intervals.
 
-    Intervals are over held-out domains; where these share seeds, over blocks × domains. Beside them
-    are those over single runs.
+    Intervals are over held-out domains; where these share seeds, over blocks × domains; with fewer
+    than three domains over blocks, or runs. Those over runs stand beside them.
     """
     printing.refuse_to_overwrite(path, out)
     _check_suffix(out)
@@ -195,7 +195,7 @@ def present(cohort: Cohort, rows: Sequence[Contrast], by: Sequence[str] = ()) ->
     """The table, and what was left out of it."""
     out = printing.console()
     shown = OVER_RUNS if all(row.over == "runs" for row in rows) else "95% interval"
-    header = (*by, "rule", "metric", "runs", "mean", shown, OVER, SINGLE_RUNS, NEW_PLACE)
+    header = (*by, "rule", "metric", "runs", "mean", shown, OVER, OVER_RUNS, NEW_PLACE)
     header = (*header, "median", "better/equal/worse", "lose ≥ 1 point")
     lines = [
         (
@@ -206,7 +206,7 @@ def present(cohort: Cohort, rows: Sequence[Contrast], by: Sequence[str] = ()) ->
             sentences.shown(row.mean, row.metric, signed=True),
             sentences.interval(row),
             "" if shown == OVER_RUNS else sentences.over(row),
-            "" if row.over_runs is None else sentences.ends(*row.over_runs, row.metric),
+            _over_runs(row),
             _new_place(row),
             sentences.shown(row.median, row.metric, signed=True),
             f"{row.wins}/{row.ties}/{row.losses}",
@@ -214,7 +214,7 @@ def present(cohort: Cohort, rows: Sequence[Contrast], by: Sequence[str] = ()) ->
         )
         for row in rows
     ]
-    header, lines = _without_empty(header, lines, (OVER, SINGLE_RUNS, NEW_PLACE))
+    header, lines = _without_empty(header, lines, (OVER, OVER_RUNS, NEW_PLACE))
     if printing.width(header, lines) > out.width:
         header = (*header[:-2], "better/\nequal/\nworse", "lose ≥\n1 point")
     out.print(printing.table(header, lines, left=(*by, "rule", "metric")))
@@ -231,6 +231,17 @@ def present(cohort: Cohort, rows: Sequence[Contrast], by: Sequence[str] = ()) ->
         out.print(sentence)
 
 
+def _over_runs(row: Contrast) -> str:
+    """The interval over runs, where another one leads; with its mean, if that is another too."""
+    if row.over_runs is None:
+        return ""
+    lead, mean = (
+        sentences.shown(value, row.metric, signed=True)
+        for value in (row.mean, sentences.of_runs(row))
+    )
+    return f"{'' if mean == lead else f'{mean} '}{sentences.ends(*row.over_runs, row.metric)}"
+
+
 def _new_place(row: Contrast) -> str:
     places = row.places
     if places is None or not places.decides:
@@ -242,8 +253,9 @@ def _without_empty(
     header: tuple[str, ...], lines: list[tuple[str, ...]], may_go: Sequence[str]
 ) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Without those columns that no row has anything in."""
-    empty = [name for name in may_go if not any(line[header.index(name)] for line in lines)]
-    stay = [i for i, name in enumerate(header) if name not in empty]
+    stay = [
+        i for i, name in enumerate(header) if name not in may_go or any(line[i] for line in lines)
+    ]
     return tuple(header[i] for i in stay), [tuple(line[i] for i in stay) for line in lines]
 
 

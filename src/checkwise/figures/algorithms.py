@@ -26,7 +26,7 @@ METRICS = ("target_accuracy", "target_nll")
 
 @dataclass(frozen=True)
 class Change:
-    """One rule − the reference on one algorithm's runs; its 95% interval is over runs or places.
+    """One rule − the reference on one algorithm's runs; its 95% interval is over ``over``.
 
     ``data`` and ``role`` are those of the figure.
     """
@@ -88,7 +88,7 @@ def draw(all_changes: Sequence[Change]) -> Figure:
             axes.errorbar(
                 means,
                 places,
-                xerr=np.nan_to_num(ends),
+                xerr=np.maximum(np.nan_to_num(ends), 0),
                 fmt="*" if metric == "target_accuracy" else "o",
                 color=style.COLOURS[i],
                 markerfacecolor=style.COLOURS[i] if i else "white",
@@ -104,7 +104,7 @@ def draw(all_changes: Sequence[Change]) -> Figure:
     first = all_changes[0]
     figure.suptitle(
         f"Rule − {first.reference}, {first.data}, {runs} runs per algorithm, {first.role}, "
-        f"95% over {first.over}",
+        f"95% over {'/'.join(sorted({change.over for change in all_changes}))}",
         fontsize=8,
     )
     return figure

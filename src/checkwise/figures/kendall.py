@@ -79,7 +79,7 @@ def draw(taus: KendallFacts) -> Figure:
             axes.errorbar(
                 [t.mean for t in taus_of],
                 [algorithms.index(c.algorithm) + offset for c in of_dataset],
-                xerr=np.nan_to_num(ends),
+                xerr=np.maximum(np.nan_to_num(ends), 0),
                 fmt=style.MARKERS[d],
                 ms=3.5,
                 lw=0.8,

@@ -64,7 +64,7 @@ def facts(pool: Pool, group: Group | None = None) -> tuple[AtTolerance, ...]:
                 pool.datasets(group.keep),
                 group.role,
                 pool.contrast,
-                rows[0].over,
+                "/".join(sorted({row.over for row in rows})),
             )
         )
     return tuple(by_tolerance)

@@ -283,18 +283,24 @@ def _bound(facts: CohortFacts) -> Markup:
 
 
 def _method(facts: CohortFacts) -> Markup:
-    count = facts.domains_count
+    count, first = facts.domains_count, facts.contrasts(facts.rules[0])[0]
     return el(
         "footer",
         document.paragraphs(
             f"Tolerance {facts.tolerance}.{f' {count}' * bool(count)} Accuracy and "
             "calibration errors are ×100, NLL is unscaled. ECE and CwECE are soft-bin squared gaps "
-            "and not comparable with hard-bin values. Every run weighs the same.",
-            _about_intervals(facts.contrasts(facts.rules[0])[0]),
+            f"and not comparable with hard-bin values. {_weights(first)}",
+            _about_intervals(first),
             "Intervals at the settings that you choose are over the same groups of runs; where "
             "there are too few of them, 95% cluster-t over blocks, whose runs share both seeds.",
         ),
     )
+
+
+def _weights(first: Contrast) -> str:
+    if first.over not in ("places", "domains"):
+        return "Every run weighs the same."
+    return "In levels every run weighs the same, in differences every held-out domain."
 
 
 def _about_intervals(first: Contrast) -> str:

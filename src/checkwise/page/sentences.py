@@ -29,7 +29,8 @@ WHY_GROUPS = (
     "domain are not independent. A difference counts as found only if the interval over runs and "
     "those over blocks, draws, splits, domains, and blocks × domains all exclude zero; two groups "
     "or fewer cannot decide. The interval that is shown is over blocks × domains where domains "
-    "share seeds, else over held-out domains, each counting once."
+    "share seeds, else over held-out domains, each counting once; with fewer than three domains "
+    "over blocks, or runs."
 )
 # With fewer pairs not even a difference of one sign in all of them is significant at 5%.
 FEW_RUNS: Final = 6
@@ -123,11 +124,17 @@ def answer(rows: Sequence[Contrast]) -> str:
     first, *rest = _leading(rows)
     few = ", too few for an interval" if isnan(first.low) else ""
     counts = "on" if isnan(first.low) else "over"
-    then = "".join(f"; it {effect(row)}{caution(row)}" for row in rest)
+    then = "".join(f"; it {effect(row)}{_also_over(row, first)}{caution(row)}" for row in rest)
     return (
         f"Against {first.reference}, {first.rule} {effect(first)} {counts} {over(first)}"
         f"{few}{caution(first)}{then}."
     )
+
+
+def _also_over(row: Contrast, first: Contrast) -> str:
+    """What the interval of a further metric counts, where that is not what the first one's does."""
+    same = isnan(row.low) or over(row) == over(first)
+    return "" if same else f" over {over(row)}"
 
 
 def _leading(rows: Sequence[Contrast]) -> list[Contrast]:
@@ -259,20 +266,27 @@ def expected_elsewhere(row: Contrast) -> str:
         f"At a new place of the same kind, expect {title(row.metric)} to change by "
         f"{shown(places.mean, row.metric, signed=True)}{points} "
         f"{ends(places.new_low, places.new_high, row.metric)} (95%, from "
-        f"{counted(places.places, 'place' if places.many else 'domain')}; mean ± t·s·√(1 + 1/G))."
+        f"{counted(places.places, 'place' if places.many else 'domain')}"
+        f"{' with these seeds' * (row.over == 'blocks × domains')}; mean ± t·s·√(1 + 1/G))."
     )
 
 
 def _unit_line(row: Contrast) -> str:
     said = [
         f"{named_groups(name, interval.groups)} {ends(interval.low, interval.high, row.metric)}"
-        for name, interval in told(deciding(row.units, row.n), row.n).items()
+        for name, interval in told(deciding(row.units, crossed=row.crossed), row.n).items()
     ]
     if not said:
         return ""
     points = " points" if unit(row.metric, row.scale) == "points" else ""
-    mean = shown(row.mean, row.metric, signed=True)
-    return f"{title(row.metric)} {mean}{points}, by unit: {', '.join(said)}."
+    mean = shown(of_runs(row), row.metric, signed=True)
+    weighed = "" if mean == shown(row.mean, row.metric, signed=True) else " (mean over runs)"
+    return f"{title(row.metric)} {mean}{points}{weighed}, by unit: {', '.join(said)}."
+
+
+def of_runs(row: Contrast) -> float:
+    """The mean over runs: groups of runs have intervals of it."""
+    return row.mean if row.mean_over_runs is None else row.mean_over_runs
 
 
 def spread(rows: Sequence[Contrast]) -> str:

@@ -68,7 +68,7 @@ def split_table(rule: str, by: str, groups: Mapping[str, Sequence[Contrast]]) ->
     first = next(iter(groups.values()))
     head = [by, *(_head(c) for c in first), "runs that lose ≥ 1 point"]
     rows = [_paired_row(name, contrasts) for name, contrasts in groups.items()]
-    few = min(row[0].n for row in groups.values()) < FEW
+    few = any(row[0].n < FEW and row[0].over == "runs" for row in groups.values())
     caution = f". Intervals from fewer than {FEW} runs are too narrow: hints, not results" * few
     over = intervals_over([row for contrasts in groups.values() for row in contrasts])
     return _table(head, rows, f"{rule} by {by}, with {over}; {COUNTS}{caution}")
@@ -78,7 +78,7 @@ def unit_table(contrasts: Sequence[Contrast]) -> Markup:
     """One rule's differences with groups of runs as the unit: one row per unit."""
     head = ["counted by", *(_head(contrast) for contrast in contrasts)]
     first = contrasts[0]
-    decisive = deciding(first.units, first.n)
+    decisive = deciding(first.units, crossed=first.crossed)
     counted = {
         name: found for name, found in first.units.items() if name in decisive or not found.decides
     }

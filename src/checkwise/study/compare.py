@@ -23,6 +23,7 @@ from checkwise.study.units import (
     LeadingUnit,
     PlaceInterval,
     UnitInterval,
+    is_crossed,
     leading_unit,
     place_interval,
     unit_intervals,
@@ -43,7 +44,7 @@ class Contrast:
         scale: factor from stored fractions to the numbers here (100 or 1).
         n: run pairs.
         mean, low, high: mean difference (rule − reference) and its interval; nan ends for n < 2.
-            With six held-out places or more it is the mean over places and its t interval.
+            Over held-out places or domains every one of them counts once, see ``over``.
         median, trimmed: the median, and the mean without the lowest and highest 5% of runs.
         wins, ties, losses: runs where the rule is better, equal, worse.
         lose_1pp: share of runs that lose at least 1 point; for target accuracy, else nan.
@@ -56,7 +57,9 @@ class Contrast:
             :func:`by_units`.
         over: what the interval counts, see :func:`over_leading_unit`.
         over_runs: the interval over runs, where the one that is shown counts something else.
+        mean_over_runs: the mean over runs, where ``mean`` counts every place once.
         places: the mean over held-out places, each counting once.
+        crossed: whether runs of several held-out domains share seeds.
     """
 
     rule: str
@@ -81,7 +84,9 @@ class Contrast:
     units: Mapping[str, UnitInterval] = field(default_factory=dict)
     over: Over = "runs"
     over_runs: tuple[float, float] | None = None
+    mean_over_runs: float | None = None
     places: PlaceInterval | None = None
+    crossed: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,22 +266,23 @@ def by_units(table: Differences, rows: Sequence[Contrast], level: float = LEVEL)
         keys = marked(table.keys, finite)
         places = place_interval(values[finite], keys, level)
         units = unit_intervals(values[finite], keys, level)
-        with_units.append(over_leading_unit(replace(row, units=units, places=places)))
+        found = replace(row, units=units, places=places, crossed=is_crossed(keys))
+        with_units.append(over_leading_unit(found))
     return with_units
 
 
 def over_leading_unit(row: Contrast) -> Contrast:
     """The contrast with the interval of the unit that leads; over runs where groups are too few.
 
-    Over places, or fewer domains, the mean is over them as well: each counts once. Runs that share
-    neither seeds nor a domain with others are the unit themselves.
+    Over places, or fewer domains, the mean is over them as well: each counts once. With fewer than
+    three domains, runs that share no seeds are the unit themselves.
     """
     unit, places = counted_by(row), row.places
     if unit.name == "domain" and places is not None:
         low, high = places.low, places.high
         over: Over = "places" if places.many else "domains"
-        row = replace(row, mean=places.mean, over_runs=(row.low, row.high))
-        return replace(row, low=low, high=high, over=over)
+        row = replace(row, over_runs=(row.low, row.high), mean_over_runs=row.mean)
+        return replace(row, mean=places.mean, low=low, high=high, over=over)
     found = row.units.get(unit.name)
     if found is None or not found.decides or (unit.name == "block" and unit.blocks == row.n):
         return row
@@ -289,4 +295,4 @@ def counted_by(row: Contrast) -> LeadingUnit:
     blocks, domains = (
         row.units[name].groups if name in row.units else 0 for name in ("block", "domain")
     )
-    return leading_unit(blocks, domains, row.n)
+    return leading_unit(blocks, domains, crossed=row.crossed)

@@ -112,23 +112,34 @@ class UnitInterval:
         return not (self.low > 0 or self.high < 0)
 
 
-def deciding(units: Mapping[str, UnitInterval], runs: int) -> dict[str, UnitInterval]:
-    """The units that decide about a mean over ``runs``: all with more than two groups.
+def is_crossed(keys: Sequence[RunKey]) -> bool:
+    """Whether runs of several held-out domains share seeds: some block lies in two domains.
 
-    Where every run has seeds of its own, a block is one run and lies in one domain. Runs then share
-    nothing but the domain, so that blocks × domains are no unit beside it.
+    Example:
+        >>> is_crossed([RunKey("PACS", "ERM", (d,), 0, 0) for d in "ab"])
+        True
+        >>> is_crossed([RunKey("PACS", a, (d,), 0, ord(d)) for a in ("ERM", "IRM") for d in "ab"])
+        False
+    """
+    both = {(_label(key, "block"), _label(key, "domain")) for key in keys}
+    return len(both) > len({block for block, _ in both})
+
+
+def deciding(units: Mapping[str, UnitInterval], *, crossed: bool) -> dict[str, UnitInterval]:
+    """The units that decide about a mean: all with more than two groups.
+
+    Where no two domains share seeds, blocks × domains are no unit beside domains.
 
     Example:
         >>> nine, two = UnitInterval(9, -2.0, -1.0, 0.01), UnitInterval(2, -9.0, 6.0, 0.5)
         >>> units = {"block": nine, "trial": two, "domain": nine, "block_domain": nine}
-        >>> list(deciding(units, 36)), list(deciding(units, 9))
-        (['block', 'domain', 'block_domain'], ['block', 'domain'])
+        >>> [list(deciding(units, crossed=crossed)) for crossed in (True, False)]
+        [['block', 'domain', 'block_domain'], ['block', 'domain']]
     """
-    alone = "block" in units and units["block"].groups == runs
     return {
         unit: interval
         for unit, interval in units.items()
-        if interval.decides and not (alone and unit == "block_domain")
+        if interval.decides and (crossed or unit != "block_domain")
     }
 
 
@@ -208,20 +219,20 @@ class LeadingUnit:
         return self.name != "block" or self.blocks >= ENOUGH_GROUPS
 
 
-def leading_unit(blocks: int, domains: int, runs: int) -> LeadingUnit:
+def leading_unit(blocks: int, domains: int, *, crossed: bool) -> LeadingUnit:
     """Blocks × domains where runs of several domains share seeds; else domains, or blocks.
 
-    Where every run has seeds of its own, runs share nothing but the domain.
-
     Example:
-        >>> [str(leading_unit(*counts)) for counts in ((9, 24, 216), (9, 4, 36), (36, 4, 36))]
+        >>> [str(leading_unit(*counts, crossed=True)) for counts in ((9, 24), (9, 4), (2, 4))]
         ['9 blocks × 24 places', '9 blocks × 4 domains', '4 domains']
-        >>> [str(leading_unit(*counts)) for counts in ((2, 4, 8), (9, 2, 18), (1, 1, 1))]
-        ['4 domains', '9 blocks', '1 block']
+        >>> str(leading_unit(9, 2, crossed=True))
+        '9 blocks'
+        >>> str(leading_unit(36, 4, crossed=False))
+        '4 domains'
     """
     if domains < ENOUGH_GROUPS:
         name = "block"
-    elif ENOUGH_GROUPS <= blocks < runs:
+    elif crossed and blocks >= ENOUGH_GROUPS:
         name = "block_domain"
     else:
         name = "domain"
@@ -231,7 +242,42 @@ def leading_unit(blocks: int, domains: int, runs: int) -> LeadingUnit:
 def usual_unit(keys: Sequence[RunKey]) -> LeadingUnit:
     """The unit of a test where none is named."""
     blocks, domains = (clusters(keys, unit).count for unit in ("block", "domain"))
-    return leading_unit(blocks, domains, len(keys))
+    return leading_unit(blocks, domains, crossed=is_crossed(keys))
+
+
+@dataclass(frozen=True, eq=False)
+class LeadingMeans:
+    """Means of K columns in the unit that leads.
+
+    Args:
+        unit: what leads.
+        means: the means with their standard errors.
+        lines: values and clusters whose signs may be flipped together; two for blocks × domains.
+    """
+
+    unit: LeadingUnit
+    means: ClusterMeans
+    lines: tuple[tuple[FloatArray, Clusters], ...]
+
+
+def leading_means(values: FloatArray, keys: Sequence[RunKey]) -> LeadingMeans:
+    """The columns of ``values`` [n, K] in their leading unit; over domains, each counts once.
+
+    Example:
+        >>> keys = [RunKey("PACS", "ERM", (d,), 0, t) for t, d in enumerate("aabc")]
+        >>> found = leading_means(np.array([[1.0], [1.0], [2.0], [3.0]]), keys)
+        >>> str(found.unit), found.means.mean
+        ('3 domains', array([2.]))
+    """
+    unit = usual_unit(keys)
+    if unit.name == "domain":
+        domains = clusters(keys, "domain")
+        places = np.stack([domains.sums(column) / domains.sizes for column in values.T], axis=1)
+        alone = numbered(range(len(places)), "domain")
+        return LeadingMeans(unit, cluster_means(places, alone), ((places, alone),))
+    names = ("block", "domain") if unit.name == "block_domain" else (unit.name,)
+    lines = tuple((values, clusters(keys, name)) for name in names)
+    return LeadingMeans(unit, unit_means(values, keys)[unit.name], lines)
 
 
 def told(units: Mapping[str, UnitInterval], runs: int) -> dict[str, UnitInterval]:

@@ -34,7 +34,7 @@ class Verdict:
 
 def verdict(contrast: Contrast) -> Verdict:
     """The criterion of docs/statistics.md, applied to one contrast."""
-    decisive = deciding(contrast.units, contrast.n)
+    decisive = deciding(contrast.units, crossed=contrast.crossed)
     intervals = {
         "run": [contrast.over_runs or (contrast.low, contrast.high)],
         **{unit: [(one.low, one.high)] for unit, one in decisive.items()},

@@ -18,9 +18,8 @@ from checkwise.study.units import (
     SEED_UNITS,
     UNITS,
     clusters,
+    leading_means,
     place_interval,
-    unit_means,
-    usual_unit,
 )
 from checkwise.tables.means_and_changes import MAIN
 from checkwise.tables.table import Cell, Table, table
@@ -147,13 +146,10 @@ def equivalences(pool: Pool, margins: Mapping[str, float]) -> Table:
         for measure, margin in margins.items():
             changes = pool.differences(pool.rule, pool.reference, [measure], group.keep)
             keys, values = finite(changes, measure)
-            unit = usual_unit(keys)
-            tested = equivalence_of(
-                unit_means(values, keys)[unit.name],
-                margin,
-                higher_is_better=higher_is_better(measure),
-            )
-            row, n, over = (measure, f"{margin:g}", str(unit)), tested.n, str(unit)
+            found = leading_means(values, keys)
+            better = higher_is_better(measure)
+            tested = equivalence_of(found.means, margin, higher_is_better=better)
+            row, n, over = (measure, f"{margin:g}", str(found.unit)), len(values), str(found.unit)
             ends = (tested.low, tested.high)
             cells.append(
                 Cell(

@@ -23,7 +23,7 @@ from checkwise.study.compare import (
 from checkwise.study.compared_method import Method
 from checkwise.study.outcome import FloatArray, RunColumns
 from checkwise.study.pool import Group, Pool, Row, label
-from checkwise.study.units import PlaceInterval, place_interval
+from checkwise.study.units import ENOUGH_GROUPS, PlaceInterval, place_interval
 from checkwise.tables.table import Cell
 from checkwise.tables.titles_and_decimals import BY_DOMAIN, NEW_PLACE, OVER_RUNS
 from checkwise.tables.worst_domain import WHD, worst_changes, worst_level
@@ -124,6 +124,8 @@ def leading_cell(c: Contrast, row: tuple[str, ...], role: str) -> Cell:
     cell = Cell(row, c.metric, c.mean, c.n, role, c.scale)
     if unit.name == "domain":
         return replace(cell, low=c.low, high=c.high, over=str(unit))
+    if c.over == "runs" and unit.blocks == c.n >= ENOUGH_GROUPS:  # runs that share no seeds
+        return replace(cell, low=c.low, high=c.high, seed=SEED)
     found = c.units[unit.name]
     return replace(cell, low=found.low, high=found.high, over=str(unit)) if found.decides else cell
 

@@ -12,7 +12,7 @@ from checkwise.records import RunKey
 from checkwise.statistics.multiplicity import holm, max_t
 from checkwise.study.compare import marked, scale
 from checkwise.study.pool import Pool
-from checkwise.study.units import clusters, unit_means, usual_unit
+from checkwise.study.units import leading_means
 from checkwise.tables.inference import CLUSTERS, finite, signs_drawn
 from checkwise.tables.means_and_changes import MAIN
 from checkwise.tables.table import Cell, Table, table
@@ -82,7 +82,6 @@ def influence(keys: Sequence[RunKey], values: FloatArray) -> list[Influence]:
 
 RULES = ("ac-nc", "ac-ne", "ac-nec", "ac-nll", "ac-cwece", "ac-ece", "ac-early", "pure-nll")
 # Whole clusters whose signs max-t flips: two lines at once have no clusters of their own.
-LINES = {"block": ("block",), "domain": ("domain",), "block_domain": ("block", "domain")}
 NAMED = 3  # runs per metric in the influence table, besides the notable ones
 
 
@@ -103,28 +102,27 @@ def multiplicity(pool: Pool) -> Table:
         cells,
         note=f"p and Holm: t tests over clusters. {CLUSTERS} max-t: the largest |t| of any rule "
         "when the signs of whole clusters are flipped; that is another test, and its p can be "
-        "smaller than the t test's. Of blocks × domains it is the larger p of the two; so few "
-        "domains have so few patterns of signs that it is never below 0.06.",
+        "smaller than the t test's. Of blocks × domains it is the larger p of the two; five "
+        "domains or fewer have so few patterns of signs that it is never below 0.06.",
         signed=True,
     )
 
 
 def _corrected(measure: str, values: FloatArray, keys: Sequence[RunKey], role: str) -> list[Cell]:
-    unit = usual_unit(keys)
-    means, n = unit_means(values, keys)[unit.name], len(values)
-    p = means.p_value()
-    lines = [clusters(keys, line) for line in LINES[unit.name]]
+    found = leading_means(values, keys)
+    means, n, p = found.means, len(values), found.means.p_value()
     corrected = {
         "p": p,
         "p_holm": holm(p),
-        "p_max_t": np.max([max_t(values, line) for line in lines], axis=0),
+        "p_max_t": np.max([max_t(*line) for line in found.lines], axis=0),
     }
+    most = max(groups.count for _, groups in found.lines)
     cells = []
     for k, rule in enumerate(RULES):
-        row = (measure, rule, str(unit))
+        row = (measure, rule, str(found.unit))
         cells.append(Cell(row, "change", float(means.mean[k]), n, role, scale(measure)))
         for name, column in corrected.items():
-            drawn = signs_drawn(max(line.count for line in lines) if name == "p_max_t" else 0)
+            drawn = signs_drawn(most if name == "p_max_t" else 0)
             value = float(column[k])
             cells.append(Cell(row, name, value, n, role, seed=drawn[0], resamples=drawn[1]))
     return cells

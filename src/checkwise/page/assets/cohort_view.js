@@ -187,7 +187,7 @@ function renderTargets(page, setting, chosen, usual) {
     : `Against ${first.reference}, ${settingText(setting)} ${effect(leading)} ` +
       overOf(leading) +
       `${Number.isNaN(leading.low) ? `, ${shownInterval(leading)}` : cautionOf(leading)}` +
-      `${others.map((c) => `; it ${effect(c)}${cautionOf(c)}`).join('')}.`;
+      `${others.map((c) => `; it ${effect(c)}${alsoOver(c, leading)}${cautionOf(c)}`).join('')}.`;
   const asReported = isStart(page, setting);
   byId('live-note').textContent = asReported
     ? 'These are the settings that the report was written with.'

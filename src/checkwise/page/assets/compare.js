@@ -35,9 +35,9 @@ function contrast(mine, theirs, metric, keys, quantiles) {
   const sorted = Float64Array.from(values).sort();
   const of = kept.map((i) => keys[i]);
   const units = n < 2 ? {} : unitIntervals(values, of, quantiles);
-  const { groups, mean, low, high, over } = leadingInterval(values, of, units, quantiles);
+  const { groups, mean, low, high, over, crossed } = leadingInterval(values, of, units, quantiles);
   return {
-    metric, values, n, kept, units, groups, mean, low, high, over,
+    metric, values, n, kept, units, groups, mean, low, high, over, crossed,
     missing: mine.length - n,
     median: n ? percentile(sorted, 50) : NaN,
     wins: better.filter((v) => v > SAME).length,

@@ -83,28 +83,35 @@ function placeInterval(values, keys, quantiles) {
 
 /** Blocks × domains where domains share seeds; else held-out domains, each counting once; or blocks. */
 function leadingInterval(values, keys, units, quantiles) {
+  const crossed = isCrossed(keys);
   const [blocks, domains] = [units.block?.groups ?? 0, units.domain?.groups ?? 0];
   const overRuns = { groups: 0, low: NaN, high: NaN, mean: fsum(values) / values.length };
-  if (domains < ENOUGH_GROUPS) return { ...overRuns, ...units[FALLBACK], over: FALLBACK };
-  if (blocks >= ENOUGH_GROUPS && blocks < values.length) {
-    return { ...overRuns, ...units.block_domain, over: 'block_domain' };
+  if (domains < ENOUGH_GROUPS) return { ...overRuns, ...units[FALLBACK], over: FALLBACK, crossed };
+  if (crossed && blocks >= ENOUGH_GROUPS) {
+    return { ...overRuns, ...units.block_domain, over: 'block_domain', crossed };
   }
   const over = domains >= MANY_PLACES ? 'place' : 'domain';
-  return { ...placeInterval(values, keys, quantiles), over };
+  return { ...placeInterval(values, keys, quantiles), over, crossed };
+}
+
+/** Whether runs of several held-out domains share seeds: some block lies in two of them. */
+function isCrossed(keys) {
+  const labels = keys.map(clustersOf);
+  const count = (unit) => new Set(labels.map((label) => label[unit])).size;
+  return count('shared') > count('block');
 }
 
 const includesZero = ({ low, high }) => !(low > 0 || high < 0);
 
-/** Units with enough groups; blocks × domains only where some runs share their seeds. */
-function decidingUnits(units) {
-  const alone = units.block?.groups === units.run?.groups;
+/** Units with enough groups; blocks × domains only where domains share seeds. */
+function decidingUnits(units, crossed) {
   return Object.keys(units).filter((unit) =>
-    units[unit].groups >= ENOUGH_GROUPS && !(alone && unit === 'block_domain'));
+    units[unit].groups >= ENOUGH_GROUPS && (crossed || unit !== 'block_domain'));
 }
 
 /** Better, worse or unclear; how far that reaches; which units do not bear it out. */
-function verdictOf({ units, mean, low, high, over, metric }) {
-  const deciding = decidingUnits(units);
+function verdictOf({ units, mean, low, high, over, crossed, metric }) {
+  const deciding = decidingUnits(units, crossed);
   const bearsOut = (interval) => (mean > 0 ? interval.low > 0 : interval.high < 0);
   const against = deciding.filter((unit) => !(bearsOut(units[unit]) &&
     (unit !== 'domain' || !OF_DOMAINS.includes(over) || bearsOut({ low, high }))));
@@ -146,6 +153,11 @@ function overOf(one) {
   return `over ${countedGroups(one)}`;
 }
 
+/** What the interval of a further metric counts, where that is not what the first one's does. */
+function alsoOver(one, first) {
+  return Number.isNaN(one.low) || overOf(one) === overOf(first) ? '' : ` ${overOf(one)}`;
+}
+
 /** 9 blocks, 24 places, or 9 blocks × 4 domains. */
 function countedGroups({ over, groups, units }) {
   if (over !== 'block_domain') return counted(groups, over);
@@ -167,7 +179,9 @@ function aboutIntervals(one) {
       'block share both seeds.';
   }
   if (groups < 2) return 'All runs share both seeds and form one block, which gives no interval.';
+  const resampled = groups === n || groups < ENOUGH_GROUPS;
   return `Intervals here are 95% cluster-t intervals over ${groups} blocks; the runs of a block ` +
-    'share both seeds. The answer at the top counts single runs, so its intervals differ.' +
+    'share both seeds.' +
+    (resampled ? ' The answer at the top resamples single runs, so its intervals differ.' : '') +
     (groups < ENOUGH_GROUPS ? ` Nothing is called better or worse from ${groups} blocks.` : '');
 }
