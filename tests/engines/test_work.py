@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.engines.conftest import Reference
 from tests.engines.sweeps import LONG
-from tests.sweep.test_work import four_workers, lose_two_and_stop_one
+from tests.sweep.test_work import four_workers, holders, lose_two_and_stop_one
 
 
 @LONG
@@ -20,4 +20,6 @@ def test_the_demo_with_two_workers_killed_and_one_stopped(
     words = ["plan", study, "--out", str(cohort)]
     subprocess.run([sys.executable, "-m", "checkwise", *words], check=True)
     with four_workers(cohort) as processes:
-        lose_two_and_stop_one(cohort, processes, expected)
+        victims = holders(cohort, 3)
+        assert victims, "the runs ended before three workers trained"
+        lose_two_and_stop_one(cohort, processes, victims, expected)
