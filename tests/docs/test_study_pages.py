@@ -509,4 +509,4 @@ def test_what_the_paper_leaves_open_cannot_be_contradicted() -> None:
     claimed = sum(said[title] == "claimed" for title in found)
     clause = contradicted.clause()
     assert ("No claim of the paper is contradicted" in clause) == (not claimed)
-    assert (f"{len(found) - claimed} of what it describes" in clause) == (len(found) > claimed)
+    assert (f"{len(found) - claimed} things that it describes" in clause) == (len(found) > claimed)
