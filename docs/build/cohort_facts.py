@@ -6,7 +6,7 @@ The three data sets of the 540 runs are here one by one, then the further cohort
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass, is_dataclass, replace
 from typing import Any
 
 from cohort_tables import described, pools
@@ -16,27 +16,12 @@ from packed import packed_cohorts
 from paper_tables import COHORTS, SEEN
 from recast import as_development
 
-from checkwise.figures import distance, kendall
-from checkwise.figures.algorithms import METRICS, PAPER
-from checkwise.study.compare import by_units, contrasts
+from checkwise.figures import algorithms, distance, kendall
+from checkwise.figures.algorithms import Change
 from checkwise.study.pool import Pool
-from checkwise.tables.means_and_changes import leading_cell
+from checkwise.study.units import usual_unit
 
 DECIMALS = 5
-
-
-@dataclass(frozen=True)
-class Change:
-    """One rule − source-acc on one algorithm's runs, with the interval that the tables show."""
-
-    algorithm: str
-    rule: str
-    metric: str
-    mean: float
-    low: float
-    high: float
-    n: int
-    over: str
 
 
 @dataclass(frozen=True)
@@ -83,34 +68,29 @@ def _further(name: str) -> list[Shown]:
 
 
 def _shown(row: Described, pool: Pool, of_design: bool) -> Shown:
-    algorithms = tuple(sorted({key.algorithm for key in pool.keys}))
+    trained = tuple(sorted({key.algorithm for key in pool.keys}))
     return Shown(
         name=row.name,
         data=row.data,
         network=row.network,
         role=pool.everything().role,
         runs=len(pool),
-        algorithms=algorithms,
+        algorithms=trained,
         of_design=of_design,
         points=distance.facts(pool),
-        changes=_changes(pool) if len(algorithms) > 1 else (),
+        changes=_changes(pool) if len(trained) > 1 else (),
         taus=None if of_design else kendall.facts(pool),
     )
 
 
 def _changes(pool: Pool) -> tuple[Change, ...]:
-    """The paper's two rules; `checkwise figures` has intervals over runs where domains are few."""
-    found = []
-    for group in pool.groups(["algorithm"]):
-        for rule in PAPER:
-            table = pool.differences(rule, pool.reference, METRICS, group.keep)
-            for contrast in by_units(table, contrasts(table)):
-                cell = leading_cell(contrast, group.labels, group.role)
-                ends = (cell.value, cell.low, cell.high)
-                found.append(
-                    Change(group.labels[0], rule.label, cell.measure, *ends, cell.n, cell.over)
-                )
-    return tuple(found)
+    """What `checkwise figures` shows, with the number of groups that an interval counts."""
+    found = algorithms.facts(pool)
+    units = {
+        name: str(usual_unit([key for key in pool.keys if key.algorithm == name]))
+        for name in dict.fromkeys(change.algorithm for change in found)
+    }
+    return tuple(replace(change, over=units[change.algorithm]) for change in found)
 
 
 def plain(value: Any) -> Any:

@@ -14,27 +14,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from cohort_facts import Change, Shown, plain, shown
+from cohort_facts import Shown, plain, shown
 from figures_page import PAGE, parts
 from PIL import Image
 
 from checkwise.figures import style
 from checkwise.figures.algorithms import METRICS as CHANGED
-from checkwise.figures.distance import NEAR_PP, Point
+from checkwise.figures.algorithms import NAMES, panel
+from checkwise.figures.distance import near_best, scatter
 from checkwise.figures.kendall import NAMES as TAU_NAMES
-from checkwise.selection import DEFAULT_RULE
 from checkwise.text import listed
 from page import fill
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 IMAGES = Path(__file__).parents[1] / "study" / "images"
 FACTS = IMAGES / "cohorts.json"
 DPI = 150
 COLUMNS = 2  # cohorts beside each other
-CHANGE_NAMES = {"target_accuracy": "Δ target accuracy (points)", "target_nll": "Δ target NLL"}
 
 
 def distances(cohorts: Sequence[Shown]) -> Figure:
@@ -47,17 +45,9 @@ def distances(cohorts: Sequence[Shown]) -> Figure:
             figure.add_subplot(rows, COLUMNS, place + 1),
             title=f"{cohort.data}: {cohort.runs} runs, {cohort.role}",
         )
-        near, far = near_and_far(cohort.points)
-        for point in near:
-            axes.scatter(
-                [point.distance],
-                [point.accuracy],
-                s=26,
-                color=style.colour(point.rule),
-                marker=style.MARKERS[rules.index(point.rule) % len(style.MARKERS)],
-                label=point.rule,
-                zorder=3 if point.rule == DEFAULT_RULE else 2,
-            )
+        near = near_best(cohort.points)
+        far = [point for point in cohort.points if point not in near]
+        scatter(axes, near, rules)
         if place % COLUMNS == 0:
             axes.set_ylabel("Mean target accuracy (%)", fontsize=7)
         axes.set_xlabel(
@@ -65,7 +55,7 @@ def distances(cohorts: Sequence[Shown]) -> Figure:
         )
         axes.ticklabel_format(useOffset=False)
         axes.margins(0.12)
-    widest = max(range(len(cohorts)), key=lambda i: len(near_and_far(cohorts[i].points)[0]))
+    widest = max(range(len(cohorts)), key=lambda i: len(near_best(cohorts[i].points)))
     style.legend_below(figure, figure.axes[widest], 5)
     figure.suptitle(
         "To the right: mean target distance (smaller is more reliable). "
@@ -73,12 +63,6 @@ def distances(cohorts: Sequence[Shown]) -> Figure:
         fontsize=8,
     )
     return figure
-
-
-def near_and_far(points: Sequence[Point]) -> tuple[list[Point], list[Point]]:
-    """Rules within a few points of the best accuracy, and the others."""
-    floor = max(point.accuracy for point in points) - NEAR_PP
-    return [p for p in points if p.accuracy >= floor], [p for p in points if p.accuracy < floor]
 
 
 def changes(cohorts: Sequence[Shown]) -> Figure:
@@ -92,29 +76,12 @@ def changes(cohorts: Sequence[Shown]) -> Figure:
         block.suptitle(f"{cohort.data}: {cohort.role}\n95% over {over}", fontsize=7.5)
         both = block.subplots(1, len(CHANGED), sharey=True)
         for axes, metric in zip(both, CHANGED, strict=True):
-            _changes_of(axes, [c for c in cohort.changes if c.metric == metric], cohort.algorithms)
-            axes.set_xlabel(CHANGE_NAMES[metric], fontsize=7)
+            of_metric = [c for c in cohort.changes if c.metric == metric]
+            panel(style.plain(axes), of_metric, cohort.algorithms, marker="o", size=4.5)
+            axes.set_xlabel(NAMES[metric], fontsize=7)
         both[0].set_ylim(len(cohort.algorithms) - 0.5, -0.5)
     style.legend_below(figure, both[0], 2)
     return figure
-
-
-def _changes_of(axes: Axes, found: Sequence[Change], algorithms: Sequence[str]) -> None:
-    style.plain(axes).axvline(0, color=style.GREY, lw=0.8)
-    for i, rule in enumerate(dict.fromkeys(change.rule for change in found)):
-        of_rule = [change for change in found if change.rule == rule]
-        axes.errorbar(
-            [c.mean for c in of_rule],
-            [algorithms.index(c.algorithm) + 0.18 * (2 * i - 1) for c in of_rule],
-            xerr=np.array([[c.mean - c.low, c.high - c.mean] for c in of_rule]).T,
-            fmt="o",
-            color=style.COLOURS[i],
-            markerfacecolor=style.COLOURS[i] if i else "white",
-            ms=4.5,
-            lw=0.9,
-            label=rule,
-        )
-    axes.set_yticks(range(len(algorithms)), algorithms, fontsize=7)
 
 
 def taus(cohorts: Sequence[Shown]) -> Figure:

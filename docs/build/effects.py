@@ -20,13 +20,13 @@ from checkwise.statistics.places import PlaceMeans, over_places
 from checkwise.study.compare import higher_is_better, scale
 from checkwise.study.units import (
     SEED_UNITS,
+    LeadingMeans,
     LeadingUnit,
-    UnitInterval,
     clusters,
     deciding,
     is_crossed,
+    leading_means,
     unit_intervals,
-    usual_unit,
 )
 from checkwise.text import number
 
@@ -74,31 +74,25 @@ class Effect:
         sign = 1 if higher_is_better(self.metric) else -1
         return int((sign * self.values < -2e-7 * scale(self.metric)).sum())
 
-    @cached_property
+    @property
     def unit(self) -> LeadingUnit:
         """What the interval counts, as in the tables of ``checkwise tables``."""
-        return usual_unit(_of_one_data_set(self.keys))
+        return self._leading.unit
 
     @property
     def mean(self) -> float:
         """Every place weighs the same; every run where blocks of seeds are counted too."""
-        return float(self.by_run.mean()) if self._crossed else self.over.mean
+        return float(self._leading.means.mean[0]) if len(self.names) >= FEW else self.over.mean
 
     @property
     def interval(self) -> tuple[float, float]:
         """Over places; over blocks × domains where runs of several domains share seeds."""
-        if not self._crossed:
-            return self.over.interval()
-        both = self._by_unit["block_domain"]
-        return both.low, both.high
-
-    @property
-    def _crossed(self) -> bool:
-        return self.unit.name == "block_domain"
+        low, high = self._leading.means.interval()
+        return float(low[0]), float(high[0])
 
     @cached_property
-    def _by_unit(self) -> dict[str, UnitInterval]:
-        return unit_intervals(self.by_run, _of_one_data_set(self.keys))
+    def _leading(self) -> LeadingMeans:
+        return leading_means(self.by_run[:, None], _of_one_data_set(self.keys))
 
     @property
     def worst(self) -> tuple[str, float]:
@@ -117,7 +111,8 @@ class Effect:
     def units(self) -> dict[str, tuple[float, float]]:
         """The interval over runs and that of every unit that decides, as ``compare`` has them."""
         low, high = percentile_interval(self.by_run[:, None])
-        units = deciding(self._by_unit, crossed=is_crossed(_of_one_data_set(self.keys)))
+        keys = _of_one_data_set(self.keys)
+        units = deciding(unit_intervals(self.by_run, keys), crossed=is_crossed(keys))
         return {
             "run": (float(low[0]), float(high[0])),
             **{unit: (one.low, one.high) for unit, one in units.items()},

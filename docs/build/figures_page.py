@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from beside import grid
-from cohort_facts import Change, Shown
+from cohort_facts import Shown
 from cohort_tables import page_of
 
+from checkwise.figures.algorithms import Change
 from checkwise.figures.distance import Point
 from checkwise.figures.kendall import NAMES
 from checkwise.selection import DEFAULT_RULE

@@ -15,6 +15,7 @@ from checkwise.study.methods import method
 from checkwise.study.pool import Pool
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 PAPER = (
@@ -22,6 +23,7 @@ PAPER = (
     method("ac-nec", q=np.inf).called("NEC, D∞"),
 )
 METRICS = ("target_accuracy", "target_nll")
+NAMES = {"target_accuracy": "Δ target accuracy (points)", "target_nll": "Δ target NLL"}
 
 
 @dataclass(frozen=True)
@@ -75,30 +77,13 @@ def draw(all_changes: Sequence[Change]) -> Figure:
     """Open markers for the first rule, filled ones for the second."""
     figure = style.new(2.0, 2.4)
     algorithms = list(dict.fromkeys(change.algorithm for change in all_changes))
-    rules = list(dict.fromkeys(change.rule for change in all_changes))
-    names = {"target_accuracy": "Δ target accuracy (points)", "target_nll": "Δ target NLL"}
-    for panel, metric in enumerate(METRICS):
-        axes = style.plain(figure.add_subplot(1, 2, panel + 1), xlabel=names[metric])
-        axes.axvline(0, color=style.GREY, lw=0.8)
-        for i, rule in enumerate(rules):
-            of_rule = [c for c in all_changes if c.metric == metric and c.rule == rule]
-            places = [algorithms.index(c.algorithm) + 0.18 * (2 * i - 1) for c in of_rule]
-            means = np.array([c.mean for c in of_rule])
-            ends = np.array([[c.mean - c.low, c.high - c.mean] for c in of_rule]).T
-            axes.errorbar(
-                means,
-                places,
-                xerr=np.maximum(np.nan_to_num(ends), 0),
-                fmt="*" if metric == "target_accuracy" else "o",
-                color=style.COLOURS[i],
-                markerfacecolor=style.COLOURS[i] if i else "white",
-                ms=6,
-                lw=0.9,
-                label=rule,
-            )
-        axes.set_yticks(range(len(algorithms)), algorithms, fontsize=7)
+    for number, metric in enumerate(METRICS):
+        axes = style.plain(figure.add_subplot(1, 2, number + 1), xlabel=NAMES[metric])
+        of_metric = [change for change in all_changes if change.metric == metric]
+        marker = "*" if metric == "target_accuracy" else "o"
+        panel(axes, of_metric, algorithms, marker=marker, size=6)
         axes.invert_yaxis()
-    style.legend_below(figure, axes, len(rules))
+    style.legend_below(figure, axes, len({change.rule for change in all_changes}))
     sizes = sorted({change.n for change in all_changes})
     runs = "–".join(str(n) for n in dict.fromkeys((sizes[0], sizes[-1])))
     first = all_changes[0]
@@ -108,3 +93,25 @@ def draw(all_changes: Sequence[Change]) -> Figure:
         fontsize=8,
     )
     return figure
+
+
+def panel(
+    axes: Axes, changes: Sequence[Change], algorithms: Sequence[str], *, marker: str, size: float
+) -> None:
+    """The changes of one metric with their intervals: a row per algorithm, a colour per rule."""
+    axes.axvline(0, color=style.GREY, lw=0.8)
+    for i, rule in enumerate(dict.fromkeys(change.rule for change in changes)):
+        of_rule = [change for change in changes if change.rule == rule]
+        ends = np.array([[c.mean - c.low, c.high - c.mean] for c in of_rule]).T
+        axes.errorbar(
+            [c.mean for c in of_rule],
+            [algorithms.index(c.algorithm) + 0.18 * (2 * i - 1) for c in of_rule],
+            xerr=np.maximum(np.nan_to_num(ends), 0),
+            fmt=marker,
+            color=style.COLOURS[i],
+            markerfacecolor=style.COLOURS[i] if i else "white",
+            ms=size,
+            lw=0.9,
+            label=rule,
+        )
+    axes.set_yticks(range(len(algorithms)), algorithms, fontsize=7)

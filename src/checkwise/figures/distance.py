@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from checkwise.figures import style
 from checkwise.records import RunKey
+from checkwise.selection import DEFAULT_RULE
 from checkwise.study.pool import Pool, Row, label
 
 if TYPE_CHECKING:
@@ -94,8 +95,7 @@ def _usual(pool: Pool) -> list[Row]:
 
 def draw(points: Sequence[Point]) -> Figure:
     """All rules, and beside them those within a few points of the best accuracy."""
-    best = max(point.accuracy for point in points)
-    near = [point for point in points if point.accuracy >= best - NEAR_PP]
+    near = near_best(points)
     panels = [("all rules", points)]
     if 1 < len(near) < len(points):
         panels.append(("high accuracy", near))
@@ -107,7 +107,7 @@ def draw(points: Sequence[Point]) -> Figure:
             ylabel="Mean target accuracy (%)",
             title=title,
         )
-        _scatter(axes, shown, [point.rule for point in points])
+        scatter(axes, shown, [point.rule for point in points])
         if place == 0:
             style.legend_below(figure, axes, 5)
     first = points[0]
@@ -117,7 +117,14 @@ def draw(points: Sequence[Point]) -> Figure:
     return figure
 
 
-def _scatter(axes: Axes, points: Sequence[Point], rules: Sequence[str]) -> None:
+def near_best(points: Sequence[Point]) -> list[Point]:
+    """The rules within a few points of the best accuracy."""
+    best = max(point.accuracy for point in points)
+    return [point for point in points if point.accuracy >= best - NEAR_PP]
+
+
+def scatter(axes: Axes, points: Sequence[Point], rules: Sequence[str]) -> None:
+    """A mark per rule, its own among all ``rules``; the default one lies above the others."""
     for point in points:
         axes.scatter(
             [point.distance],
@@ -126,4 +133,5 @@ def _scatter(axes: Axes, points: Sequence[Point], rules: Sequence[str]) -> None:
             color=style.colour(point.rule),
             marker=style.MARKERS[rules.index(point.rule) % len(style.MARKERS)],
             label=point.rule,
+            zorder=3 if point.rule == DEFAULT_RULE else 2,
         )
