@@ -87,8 +87,11 @@ def test_wrong_arguments_are_refused_at_once(run: Any) -> None:
         WandbLog(run, upload=True).log(selection())
 
 
-def test_an_offline_run_is_on_this_disk_and_select_says_what_to_export(run: Any) -> None:
+def test_an_offline_run_is_on_this_disk_and_select_says_what_to_export(
+    run: Any, tmp_path: Path
+) -> None:
     folder = Path(run.dir).parent
+    WandbLog(run, upload=True).log(selection(tmp_path))  # tests before may be in another process
     run.finish()
     assert written(folder, b"checkwise/choice")
     assert written(folder, b"step-200")
