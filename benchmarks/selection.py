@@ -55,7 +55,7 @@ def seconds(select: Any) -> float:
 
 def time_together(names: list[str]) -> float:
     runs = cohort()  # anew each time: views of a run are remembered
-    return seconds(lambda: [cw.select_many(runs, r, **params(r)) for r in names])
+    return seconds(lambda: [cw.select_many(runs, r, guard=False, **params(r)) for r in names])
 
 
 def main() -> None:
@@ -63,7 +63,9 @@ def main() -> None:
     together = min(time_together(names) for _ in range(3))
     runs = cohort()
     alone = seconds(
-        lambda: [cw.select(run, r, **params(r)) for r in names for run in runs.values()]
+        lambda: [
+            cw.select(run, r, guard=False, **params(r)) for r in names for run in runs.values()
+        ]
     )
     verdict = "met" if together < TARGET_SECONDS else "MISSED"
     print(f"{len(names)} rules × {RUNS} runs × {CHECKPOINTS} checkpoints, nothing cached before")

@@ -16,6 +16,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import traceback
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -104,6 +105,8 @@ def _become(asked: dict[str, Any], output: IO[bytes], errors: IO[bytes]) -> None
         main(asked["arguments"])
     except SystemExit as stop:
         code = int(stop.code or 0)
+    except BaseException:
+        traceback.print_exc()
     finally:
         sys.stdout.flush()
         sys.stderr.flush()

@@ -200,6 +200,7 @@ def test_a_command_works_or_names_the_extra(said: tuple[str, dict[str, Any]]) ->
             "transformers",
             "from checkwise.integrations.transformers import ReliabilityCallback",
         ),
+        ("lightning", "from checkwise.integrations.lightning import ReliabilityCheckpoint"),
         ("mlflow", "from checkwise.integrations.mlflow import MlflowLog; MlflowLog('run')"),
     ],
 )

@@ -6,7 +6,8 @@ import csv
 import json
 import math
 import re
-from collections.abc import Callable, Iterator
+import tomllib
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,15 +22,17 @@ class Allowance:
 
     ``tolerance`` bounds the difference of two decimal numbers, relative to the larger one if that
     is above 1. Whole numbers (steps, counts) are always compared exactly. ``reworded`` allows
-    other words in a sentence; the numbers in it stay.
+    other words in a sentence; the numbers in it stay. ``rewritten`` says that names in the answers
+    were replaced, so that their bytes and the order of keys are not those of the commit.
     """
 
     tolerance: float = 0.0
     reworded: bool = False
+    rewritten: bool = False
 
     @property
     def exact(self) -> bool:
-        return self.tolerance == 0 and not self.reworded
+        return self.tolerance == 0 and not self.reworded and not self.rewritten
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,44 @@ class Difference:
 
     def __str__(self) -> str:
         return f"{self.file} {self.place}: {self.before} → {self.after}"
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A difference that is meant; ``*`` stands for anything in ``file`` and ``place``."""
+
+    file: str
+    reason: str
+    place: str = "*"
+
+    def covers(self, difference: Difference) -> bool:
+        pairs = ((self.file, difference.file), (self.place, difference.place))
+        return all(
+            re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), text)
+            for pattern, text in pairs
+        )
+
+
+def read_listed(file: Path) -> list[Listed]:
+    try:
+        return [Listed(**entry) for entry in tomllib.loads(file.read_text())["difference"]]
+    except (KeyError, TypeError, tomllib.TOMLDecodeError) as error:
+        raise SystemExit(
+            f"Expected [[difference]] with file, reason and maybe place in {file}: {error}."
+        ) from None
+
+
+def set_apart(
+    differences: dict[str, list[Difference]], meant: Iterable[Listed]
+) -> tuple[dict[str, list[Difference]], dict[Listed, list[Difference]]]:
+    """The differences that no entry covers, and those that the first such entry does."""
+    listed: dict[Listed, list[Difference]] = {entry: [] for entry in meant}
+    left: dict[str, list[Difference]] = {file: [] for file in differences}
+    for file, changes in differences.items():
+        for change in changes:
+            entry = next((entry for entry in listed if entry.covers(change)), None)
+            (left[file] if entry is None else listed[entry]).append(change)
+    return left, listed
 
 
 def compare_folders(before: Path, after: Path, allowed: Allowance) -> dict[str, list[Difference]]:

@@ -133,7 +133,7 @@ def _kept(value: float) -> float | None:
 def _best_temperature(folder: Path, cohort: Cohort, key: RunKey) -> float | None:
     """What is best on the target itself, for the choice of source-acc."""
     targets = Targets(open_cohort(folder).runs[key], key.held_out)
-    step = select(cohort.usable[key], REFERENCE).step
+    step = select(cohort.usable[key], REFERENCE, guard=False).step
     logits = {k: v for name in key.held_out for k, v in targets.logits(name, step).items()}
     fitted = TS_LIMIT.fit(logits, force=True)
     return None if fitted.temperature is None else _kept(fitted.temperature)
@@ -141,7 +141,7 @@ def _best_temperature(folder: Path, cohort: Cohort, key: RunKey) -> float | None
 
 def _errors(run: Trajectory) -> int | None:
     """Validation errors at the best checkpoint."""
-    state = select(run, REFERENCE).saturation
+    state = select(run, REFERENCE, guard=False).saturation
     return None if state is None else state.errors
 
 
@@ -173,7 +173,7 @@ def _add_predictions(values: Values, folder: Path, cohort: Cohort, keys: Sequenc
 
 def _predicted(targets: Targets, cohort: Cohort, key: RunKey, rule: str) -> Predictions:
     """The choice of a rule on every held-out example."""
-    step = select(cohort.usable[key], rule).step
+    step = select(cohort.usable[key], rule, guard=False).step
     pairs = [targets.logits(name, step)[name] for name in key.held_out]
     logits, labels = (np.concatenate(part) for part in zip(*pairs, strict=True))
     return Predictions(step, "+".join(key.held_out), logits, labels)

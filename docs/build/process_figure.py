@@ -75,7 +75,8 @@ def packed_process() -> tuple[Process, dict[str, Any]]:
 
 def process(run: Trajectory) -> Process:
     """How the default rule chooses from a run."""
-    chosen, most_accurate = select(run, DEFAULT_RULE), select(run, REFERENCE)
+    chosen = select(run, DEFAULT_RULE, guard=False)
+    most_accurate = select(run, REFERENCE, guard=False)
     ranking = chosen.ranking
     inside = np.flatnonzero(ranking.eligible)
     scale = METRICS["accuracy"].scale
@@ -98,7 +99,7 @@ def process(run: Trajectory) -> Process:
 
 def without_compromise(runs: Iterable[Trajectory]) -> dict[str, int]:
     """In how many runs one feasible checkpoint is best in every objective."""
-    found = [select(run, DEFAULT_RULE) for run in runs]
+    found = [select(run, DEFAULT_RULE, guard=False) for run in runs]
     zero = [selection for selection in found if selection.score == 0]
     alone = [selection for selection in zero if len(selection.feasible_steps) == 1]
     return {"runs": len(found), "best in every objective": len(zero), "alone": len(alone)}

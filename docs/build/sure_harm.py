@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import checkwise as cw
-from checkwise.statistics.clusters import cluster_means, numbered
+from checkwise.statistics.clusters import numbered, two_way_means
 from checkwise.study.pool import Pool
 from page import fill, interval
 
@@ -72,7 +72,7 @@ def outcomes(path: Path) -> Iterator[dict[str, Any]]:
         place = {int(step): t for t, step in enumerate(pool.trajectory(key).steps)}
         for n, run in subsets(pool.trajectory(key), str(key), draw):
             chosen = {
-                name: cw.select(run, rule, **params).step
+                name: cw.select(run, rule, guard=False, **params).step
                 for name, (rule, params) in METHODS.items()
             }
             usual = place[chosen["source-acc"]]
@@ -96,14 +96,17 @@ def outcomes(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def cells(rows: list[dict[str, str]]) -> list[str]:
-    """One line of the table: means over runs and draws, with t intervals over blocks."""
+    """One line of the table: means over runs and draws, with t intervals over blocks × domains."""
     accuracy, nll, cwece = (np.array([float(row[m]) for row in rows]) for m in MEASURES)
     differs = np.array([float(row["differs"]) for row in rows])
     lost = accuracy <= -LOSS_PP / 100 + 1e-9
     columns = np.stack(
         [100 * differs, 100 * accuracy, 100 * lost, nll, 100 * (nll > 0.01), 100 * cwece], axis=1
     )
-    means = cluster_means(columns, numbered([row["block"] for row in rows], "block"))
+    blocks = numbered([row["block"] for row in rows], "block")
+    # A run is named DATASET-ALGORITHM-DOMAIN-hH-tT.
+    domains = numbered([row["run"].rsplit("-", 2)[0] for row in rows], "domain")
+    means = two_way_means(columns, blocks, domains)
     low, high = means.interval()
     share = np.array([True, False, True, False, True, False])
     low, high = (np.where(share, np.clip(ends, 0, 100), ends) for ends in (low, high))

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import checkwise as cw
-from checkwise.statistics.clusters import cluster_means, numbered
+from checkwise.statistics.clusters import cluster_means, numbered, two_way_means
 from checkwise.study.pool import Pool
 from page import fill, interval
 
@@ -59,7 +59,7 @@ def outcomes(path: Path) -> Iterator[dict[str, Any]]:
         target = {name: np.asarray(pool.target(key)[name]) for name in MEASURES}
         place = {int(step): t for t, step in enumerate(run.steps)}
         for name, (rule, params) in METHODS.items():
-            step = cw.select(run, rule, **params).step
+            step = cw.select(run, rule, guard=False, **params).step
             yield {
                 "cohort": path.name,
                 "dataset": key.dataset,
@@ -98,7 +98,8 @@ def line(rows: Rows, reference: Rows) -> tuple[float, list[str]]:
     change = numbers[0] - numbers[1]
     accuracy, nll = 100 * change[:, 0], change[:, 1]
     domains = numbered([(row["dataset"], row["domain"]) for row in rows], "domain")
-    means = cluster_means(np.stack([accuracy, nll, 100 * change[:, 2]], axis=1), domains)
+    blocks = numbered([(row["dataset"], row["block"]) for row in rows], "block")
+    means = two_way_means(np.stack([accuracy, nll, 100 * change[:, 2]], axis=1), blocks, domains)
     intervals = zip(means.mean, *means.interval(), (2, 3, 2), strict=True)
     differs = sum(a["step"] != b["step"] for a, b in zip(rows, reference, strict=True))
     cells = [

@@ -15,11 +15,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from checkwise.calibrators import Fitted, from_dict
+from checkwise.calibrators import Fitted
 from checkwise.errors import InputError
 from checkwise.extras import naming_extras
-from checkwise.store import strict_json
-from checkwise.weights.bundle import CALIBRATION, read_bundle, read_checked
+from checkwise.weights.bundle import (
+    check_shards,
+    read_bundle,
+    read_calibration,
+    read_checked,
+    weights_below,
+)
 from checkwise.weights.checkpoints import decode
 
 with naming_extras():
@@ -55,7 +60,9 @@ class Calibrated(nn.Module):
         super().__init__()
         members = [module] if isinstance(module, nn.Module) else list(module)
         if not members:
-            raise InputError("Expected at least one module to calibrate, but got none.")
+            raise InputError(
+                "Expected at least one module to calibrate, but got none.", code="empty"
+            )
         for member in members:
             if not isinstance(member, nn.Module):
                 raise InputError(
@@ -82,7 +89,8 @@ class Calibrated(nn.Module):
             raise InputError(
                 f"Expected logits of {expected} classes, as those that the calibrator was fitted "
                 f"on or of the first member, but got {other[0]}: use the networks that were "
-                "deployed together."
+                "deployed together.",
+                code="differs",
             )
 
     def probabilities(self, *args: Any, **kwargs: Any) -> Tensor:
@@ -116,7 +124,8 @@ class Deployed:
         if self.info["format"] != "transformers":
             raise InputError(
                 f"Expected a model of transformers, but {self.folder} holds weights as "
-                "safetensors: use `module(network)`."
+                "safetensors: use `module(network)`.",
+                code="unsupported",
             )
         return tuple(self.folder / place for place in self.info["members"])
 
@@ -135,28 +144,24 @@ class Deployed:
         return Calibrated(modules, self.calibrator)
 
     def pretrained(self, kind: Any, **options: Any) -> Calibrated:
-        """A model of transformers with its calibrator.
+        """A model of transformers with its calibrator, from the files of this folder alone.
 
         Args:
             kind: the class to load, such as ``AutoModelForSequenceClassification``.
             options: for ``from_pretrained``.
         """
+        check_shards(self.folder, self.info)
+        options |= {"use_safetensors": True, "local_files_only": True}
         members = [kind.from_pretrained(str(place), **options) for place in self.folders]
         return Calibrated(members, self.calibrator)
 
     def _state(self, place: str) -> dict[str, Tensor]:
-        names = [place] if place in self.info["files"] else self._files_below(place)
+        files = self.info["files"]
+        names = [place] if place in files else weights_below(place, files)
         state: dict[str, Tensor] = {}
         for name in names:
             state |= decode(read_checked(self.folder, self.info, name), self.folder / name)
         return state
-
-    def _files_below(self, place: str) -> list[str]:
-        return [
-            name
-            for name in self.info["files"]
-            if name.startswith(f"{place}/") and name.endswith(".safetensors")
-        ]
 
 
 def load(folder: str | Path) -> Deployed:
@@ -167,9 +172,7 @@ def load(folder: str | Path) -> Deployed:
     """
     place = Path(folder)
     info = read_bundle(place)
-    calibration = strict_json.parse(read_checked(place, info, CALIBRATION))
-    fitted = None if calibration["calibrator"] is None else from_dict(calibration)
-    return Deployed(place, info, fitted)
+    return Deployed(place, info, read_calibration(place, info))
 
 
 def _put(network: nn.Module, state: Mapping[str, Tensor], folder: Path) -> None:
@@ -179,7 +182,8 @@ def _put(network: nn.Module, state: Mapping[str, Tensor], folder: Path) -> None:
         reason = " ".join(str(error).split())
         raise InputError(
             f"Expected a network of the shape of {folder}, but got: {reason:.300}: build the one "
-            "that was trained."
+            "that was trained.",
+            code="differs",
         ) from None
 
 

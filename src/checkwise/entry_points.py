@@ -48,7 +48,8 @@ def register_offered(group: Group, name: str, registry: dict[str, Any]) -> bool:
     if len(entries) > 1:
         raise InputError(
             f"Expected one package that offers the {_WHAT[group]} {name!r}, but "
-            f"{' and '.join(map(str, origins))} do: uninstall all but one."
+            f"{' and '.join(map(str, origins))} do: uninstall all but one.",
+            code="ambiguous",
         )
     before = dict(registry)
     try:
@@ -70,13 +71,15 @@ def _import(entry: EntryPoint, origin: Origin, group: Group, registry: dict[str,
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise InputError(
             f"Expected {origin} to register the {what} {entry.name!r}, but its entry point "
-            f"{entry.value} cannot be loaded: {reason}. Repair or uninstall {origin.distribution}."
+            f"{entry.value} cannot be loaded: {reason}. Repair or uninstall {origin.distribution}.",
+            code="format",
         ) from None
     if entry.name not in registry:
         raise InputError(
             f"Expected {origin} to register the {what} {entry.name!r}, but importing its entry "
             f"point {entry.value} registers no {what} of that name: decorate it with "
-            f"@cw.{what}({entry.name!r})."
+            f"@cw.{what}({entry.name!r}).",
+            code="format",
         )
 
 

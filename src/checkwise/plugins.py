@@ -49,13 +49,15 @@ def load_plugin(source: str, *, sha256: str | None = None) -> Plugin:
     if wanted is not None and wanted != plugin.sha256:
         raise InputError(
             f"Expected the plugin {plugin.name} as it was when this began (SHA-256 {wanted:.12}…), "
-            f"but it changed (now {plugin.sha256:.12}…): restore it, or start again."
+            f"but it changed (now {plugin.sha256:.12}…): restore it, or start again.",
+            code="differs",
         )
     if plugin.source not in _LOADED:
         if plugin.name in loaded():
             raise InputError(
                 f"Expected plugins with different names, but got two called {plugin.name}: rename "
-                "one of the files."
+                "one of the files.",
+                code="ambiguous",
             )
         try:
             _import(plugin, content)
@@ -79,13 +81,15 @@ def check_loaded(recorded: Mapping[str, str], where: object) -> None:
         if name not in here:
             raise InputError(
                 f"Expected the plugin {name}, which {where} was made with, but it was not given: "
-                f"run the same command again with --plugin {name} (its path, if it is a file)."
+                f"run the same command again with --plugin {name} (its path, if it is a file).",
+                code="missing",
             )
         if here[name] != sha256:
             raise InputError(
                 f"Expected the plugin {name} that {where} was made with (SHA-256 {sha256:.12}…), "
                 f"but got one with another content ({here[name]:.12}…): restore it, or start again "
-                "in another folder."
+                "in another folder.",
+                code="differs",
             )
 
 
@@ -121,5 +125,6 @@ def _unloadable(source: str, error: BaseException) -> InputError:
     reason = " ".join(f"{type(error).__name__}: {error}".split())
     return InputError(
         f"Expected --plugin to name a Python file or module, but {source!r} cannot be loaded: "
-        f"{reason}."
+        f"{reason}.",
+        code="format",
     )

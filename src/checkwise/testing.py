@@ -91,13 +91,13 @@ def check_rule(rule: str | Rule, **params: Any) -> None:
     checked = get_rule(rule)
     needs = tuple(dict.fromkeys(("accuracy", *checked.looks_at(params))))
     for run in _runs(needs):
-        chosen = select(run, checked, **params)
+        chosen = select(run, checked, guard=False, **params)
         where = f"rule {checked.name!r} on {run!r}"
         assert chosen.step in run.steps.tolist(), f"{where}: step {chosen.step} is not in the run"
         assert not run.diverged[chosen.index], f"{where}: chose a diverged checkpoint"
-        again = select(run, checked, **params)
+        again = select(run, checked, guard=False, **params)
         assert chosen.step == again.step, f"{where}: chose {chosen.step}, then {again.step}"
-        turned = select(_turned(run), checked, **params)
+        turned = select(_turned(run), checked, guard=False, **params)
         assert chosen.step == turned.step, f"{where}: the order of domains changed the choice"
         tolerance = float(chosen.tolerance_pp)
         if chosen.keeps_accuracy:
@@ -106,7 +106,7 @@ def check_rule(rule: str | Rule, **params: Any) -> None:
         elif checked.constrained:
             assert chosen.feasible[chosen.index], f"{where}: chose outside the tolerance"
         if checked.prunable:
-            pruned = select(_pruned(run, chosen.feasible), checked, **params)
+            pruned = select(_pruned(run, chosen.feasible), checked, guard=False, **params)
             assert chosen.step == pruned.step, (
                 f"{where}: says it is prunable, but without the checkpoints below the tolerance "
                 f"it chose {pruned.step} instead of {chosen.step}"

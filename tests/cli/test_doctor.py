@@ -11,6 +11,7 @@ import pytest
 
 from checkwise.cli import doctor
 from tests.cli.test_select import run
+from tests.requirements import available
 
 NEEDS = ["numpy>=1.26", "scipy>=1.11.1; extra == 'study'", 'absent>=2; extra == "timm"']
 
@@ -65,6 +66,39 @@ def test_a_package_that_is_too_old_is_wrong(
 )
 def test_versions_are_compared_as_numbers(installed: str, least: str, too_old: bool) -> None:
     assert doctor.Package("x", "", installed, least).too_old is too_old
+
+
+@pytest.mark.parametrize(
+    ("named", "backends", "ready", "said_of"),
+    [
+        ("torch", ("torch",), True, ""),
+        (None, ("absent", "torch"), True, ""),
+        (None, ("absent", "away"), False, "absent, away"),
+        ("absent", ("torch", "absent"), False, "KERAS_BACKEND is absent"),
+    ],
+)
+def test_keras_is_ready_only_with_a_backend(
+    requirements: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    named: str | None,
+    backends: tuple[str, ...],
+    ready: bool,
+    said_of: str,
+) -> None:
+    available("keras", "torch")
+    requirements[:] = ["keras>=3.5; extra == 'keras'"]
+    monkeypatch.setattr(doctor, "KERAS_BACKENDS", backends, raising=False)
+    monkeypatch.delenv("KERAS_BACKEND", raising=False)
+    if named is not None:
+        monkeypatch.setenv("KERAS_BACKEND", named)
+    monkeypatch.setenv("COLUMNS", "200")
+    assert run("doctor", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["packages"][0]["fine"] is ready
+    assert run("doctor") == 0
+    line = next(x for x in capsys.readouterr().out.splitlines() if x.startswith("keras"))
+    assert ("not ready" not in line) is ready
+    assert said_of in line
 
 
 def test_a_cache_that_cannot_be_written_is_said(

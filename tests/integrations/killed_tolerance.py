@@ -8,7 +8,6 @@ that nobody killed. It prints at how many operations that was tried.
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 from pathlib import Path
@@ -18,7 +17,7 @@ import numpy as np
 
 import checkwise as cw
 from tests.integrations.killed_live import FILES, OPERATIONS, save
-from tests.killing import die_at
+from tests.killing import die_at, in_child, was_killed
 
 STEPS = 8
 JOURNAL = "checkwise.jsonl"
@@ -50,18 +49,13 @@ def train(folder: Path, tolerance: str) -> None:
 
 def in_a_fork(folder: Path, tolerance: str, number: int = 0) -> bool:
     """Train in a process that dies before an operation of that number; whether it died."""
-    pid = os.fork()
-    if pid == 0:
-        try:
-            if number:
-                die_at(number, OPERATIONS)
-            train(folder, tolerance)
-            os._exit(0)
-        finally:
-            os._exit(1)
-    _, status = os.waitpid(pid, 0)
-    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0, "the training failed"
-    return os.WIFSIGNALED(status)
+
+    def work() -> None:
+        if number:
+            die_at(number, OPERATIONS)
+        train(folder, tolerance)
+
+    return was_killed(in_child(work))
 
 
 def ended_with(folder: Path, tolerance: str) -> dict[str, Any]:

@@ -13,7 +13,6 @@ import random
 import signal
 import sys
 import time
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,9 @@ from typing import Any
 import torch
 
 import checkwise as cw
+from tests.killing import die_at, has_ended, in_child, was_killed
 
+OPERATIONS = ("mkdir", "fsync", "rename", "replace", "symlink", "unlink", "pwrite", "open")
 JOURNAL = "checkwise.jsonl"
 
 
@@ -31,38 +32,34 @@ def main(train_in: Callable[[Path], None], ending: str, step_of: Callable[[Path]
     torch.set_num_threads(1)
     cw.metrics.evaluate(logits=[[1.0, 0.0, 0.0]], labels=[0])  # compiled before the first fork
     for kill in range(kills + 1):
-        child = os.fork()
-        if child == 0:
-            try:
-                train_in(folder)
-            except BaseException:
-                traceback.print_exc()
-            os._exit(not (folder / "done").exists())
-        if kill < kills:
-            wait(folder / "checkpoints", draw, within_a_save=kill % 3 != 2)
+        operation = draw.randint(1, 60) if kill < kills and kill % 3 == 0 else 0
+
+        def work(operation: int = operation) -> None:
+            if operation:
+                die_at(operation, OPERATIONS)
+            train_in(folder)
+
+        child = in_child(work)
+        if kill < kills and not operation:
+            wait(child, folder / "checkpoints", draw, within_a_save=kill % 3 == 1)
             os.kill(child, signal.SIGKILL)
-        _, status = os.waitpid(child, 0)
+        killed = was_killed(child)
         found = state(folder / "checkpoints", ending, step_of)
-        print(json.dumps({"status": status, **found}), flush=True)
-        if not os.WIFSIGNALED(status):
+        print(json.dumps({"killed": killed, **found}), flush=True)
+        if not killed:
             break
 
 
-def wait(checkpoints: Path, draw: random.Random, *, within_a_save: bool) -> None:
+def wait(child: int, checkpoints: Path, draw: random.Random, *, within_a_save: bool) -> None:
     """Until a random instant, of the training or of one of its next saves."""
     if not within_a_save:
         time.sleep(draw.uniform(0, 1))
         return
     for _ in range(draw.randint(1, 3)):
-        wait_for(checkpoints, saving=False)
-        wait_for(checkpoints, saving=True)
+        for saving in (False, True):
+            while not has_ended(child) and is_saving(checkpoints) is not saving:
+                time.sleep(0.0002)
     time.sleep(draw.uniform(0, 0.03))
-
-
-def wait_for(checkpoints: Path, *, saving: bool) -> None:
-    end = time.monotonic() + 60
-    while time.monotonic() < end and is_saving(checkpoints) is not saving:
-        time.sleep(0.0002)
 
 
 def is_saving(checkpoints: Path) -> bool:
@@ -77,7 +74,8 @@ def state(checkpoints: Path, ending: str, step_of: Callable[[Path], int]) -> dic
     """What a reader finds."""
     files = {*checkpoints.glob(f"*{ending}"), *checkpoints.glob(f".*{ending}.part*")}
     there = len([path for path in files if not path.is_symlink()])
-    if not (checkpoints / JOURNAL).exists():
+    journal = checkpoints / JOURNAL
+    if not journal.exists() or b"\n" not in journal.read_bytes():  # killed before its first line
         return {"there": there}
     live = selector(checkpoints / JOURNAL)
     lines = (checkpoints / JOURNAL).read_text().splitlines(keepends=True)

@@ -16,6 +16,7 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from checkwise.integrations.lightning import ReliabilityCheckpoint
+from tests.forked_ranks import in_two
 from tests.integrations.lightning_models import examples, validation_sets
 
 
@@ -74,4 +75,4 @@ def train(folder: Path, processes: int, tolerance: str = "fixed") -> None:
 
 
 if __name__ == "__main__":
-    train(Path(sys.argv[1]), 2, sys.argv[2])
+    in_two(lambda: train(Path(sys.argv[1]), 2, sys.argv[2]))

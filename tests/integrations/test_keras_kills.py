@@ -29,10 +29,11 @@ def test_the_choice_survives_every_kill(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr[-3000:]
     states = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    assert states[-1]["status"] == 0, done.stderr[-3000:]
-    assert len(states) > 2  # how many kills meet a training depends on the machine
+    assert not states[-1]["killed"]
+    assert len(states) > 1  # the first kill is at an operation; others depend on the machine
     for state in states:
-        if state.get("choice") is not None:
+        # Of a first save that was cut off, a record may be left without a checkpoint.
+        if state.get("choice") is not None and (state["loaded"] is not None or state["there"]):
             assert state["loaded"] == state["choice"]
             assert state["there"] <= state["feasible"] + 2
     checkpoints = tmp_path / "checkpoints"

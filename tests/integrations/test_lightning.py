@@ -53,9 +53,7 @@ def step_of(path: str | Path) -> int:
 @pytest.mark.parametrize("rule", ["ac-nc", "source-acc", "pure-nll"])
 def test_the_choice_is_that_of_select_on_the_same_predictions(tmp_path: Path, rule: str) -> None:
     params: dict[str, Any] = {"delta_pp": 4} if rule == "ac-nc" else {}
-    choosing: Any = ReliabilityCheckpoint(
-        rule, domains=["a", "b"], dirpath=tmp_path, package="lightning", **params
-    )
+    choosing: Any = ReliabilityCheckpoint(rule, domains=["a", "b"], dirpath=tmp_path, **params)
     running, module = fit(tmp_path, choosing, max_epochs=6)
     offline = cw.select(cw.Trajectory.from_predictions(module.predictions()), rule, **params)
     assert len(offline.trajectory) == 6
@@ -129,14 +127,11 @@ def test_one_dataloader_needs_no_name_and_keys_may_differ(tmp_path: Path) -> Non
         def validation_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> Any:
             return {"scores": self.net(batch[0]), "y": batch[1]}
 
-    by_key: Any = ReliabilityCheckpoint(
-        dirpath=tmp_path / "one", logits="scores", labels="y", package="lightning"
-    )
+    by_key: Any = ReliabilityCheckpoint(dirpath=tmp_path / "one", logits="scores", labels="y")
     trainer(tmp_path, by_key, max_epochs=1).fit(Other(), training_set(), validation_sets("a"))
     by_function: Any = ReliabilityCheckpoint(
         dirpath=tmp_path / "two",
         outputs=lambda returned, batch: (returned["scores"], batch[1]),
-        package="lightning",
     )
     running = trainer(tmp_path, by_function, max_epochs=1)
     (one, two) = validation_sets("a", "b")
@@ -286,8 +281,6 @@ def test_wrong_arguments_are_refused_before_any_training(tmp_path: Path) -> None
         callback(tmp_path, outputs="logits")
     with pytest.raises(cw.InputError, match="a text as filename"):
         callback(tmp_path, filename=5)
-    with pytest.raises(cw.InputError, match="'lightning' or 'pytorch_lightning'"):
-        callback(tmp_path, package="torch")
     with pytest.raises(cw.InputError, match="a and b for 1 dataloader"):
         fit(tmp_path, callback(tmp_path), names="a")
     with pytest.raises(cw.InputError, match="a validation during the training"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import subprocess
@@ -17,10 +18,10 @@ from tests.requirements import available, package, requires
 available("lightning")
 
 import torch
-from lightning.pytorch.callbacks import Checkpoint, ModelCheckpoint
+from lightning.pytorch.callbacks import Callback, Checkpoint, ModelCheckpoint
 
 from checkwise.integrations.lightning import ReliabilityCheckpoint
-from tests.integrations.lightning_models import fit
+from tests.integrations.lightning_models import Classifier, fit, training_set, validation_sets
 
 ROOT = Path(__file__).parents[2]
 SEARCHED = os.pathsep.join(filter(None, sys.path))
@@ -44,7 +45,7 @@ READ_BY_LOGGERS = (
 
 
 def test_it_is_a_model_checkpoint_with_all_that_loggers_read(tmp_path: Path) -> None:
-    choosing = ReliabilityCheckpoint(domains=["a", "b"], dirpath=tmp_path, package="lightning")
+    choosing = ReliabilityCheckpoint(domains=["a", "b"], dirpath=tmp_path)
     assert isinstance(choosing, ModelCheckpoint)
     assert isinstance(choosing, Checkpoint)
     assert choosing.best_model_path == ""
@@ -69,7 +70,7 @@ def test_nothing_private_of_the_base_class_is_replaced() -> None:
 
 
 def test_the_trainer_has_what_the_callback_asks_it_for(tmp_path: Path) -> None:
-    choosing = ReliabilityCheckpoint(dirpath=tmp_path, package="lightning")
+    choosing = ReliabilityCheckpoint(dirpath=tmp_path)
     running, _ = fit(tmp_path, choosing, names="a", max_epochs=1)
     asked = (
         "callback_metrics checkpoint_callbacks ckpt_path current_epoch enable_validation fit_loop "
@@ -82,23 +83,25 @@ def test_the_trainer_has_what_the_callback_asks_it_for(tmp_path: Path) -> None:
 
 
 @other_package
-def test_the_other_package_works_alone_and_beside_the_first_one_is_named(tmp_path: Path) -> None:
+def test_the_package_that_was_imported_first_is_the_base_and_a_trainer_of_another_is_refused(
+    tmp_path: Path,
+) -> None:
     code = (
         "import sys; from pathlib import Path; import pytorch_lightning\n"
         "from tests.integrations.lightning_models import train_in\n"
         "train_in(Path(sys.argv[1]))\n"
         "assert 'lightning' not in sys.modules\n"
-        "import lightning.pytorch\n"
-        "from checkwise.integrations.lightning import ReliabilityCheckpoint\n"
+        "import lightning.pytorch, checkwise as cw\n"
+        "from tests.integrations.lightning_models import Classifier, ReliabilityCheckpoint\n"
+        "from tests.integrations.lightning_models import training_set, validation_sets\n"
+        "assert issubclass(ReliabilityCheckpoint, pytorch_lightning.callbacks.ModelCheckpoint)\n"
+        "class Other(Classifier, lightning.LightningModule): pass\n"
+        "choosing = ReliabilityCheckpoint(dirpath=Path(sys.argv[1]) / 'other')\n"
+        "trainer = lightning.Trainer(accelerator='cpu', callbacks=[choosing], logger=False)\n"
         "try:\n"
-        "    ReliabilityCheckpoint()\n"
-        "except ValueError as error:\n"
-        "    print(error)\n"
-        "for package in (lightning.pytorch, pytorch_lightning):\n"
-        "    name = package.__name__.partition('.')[0]\n"
-        "    choosing = ReliabilityCheckpoint(package=name)\n"
-        "    assert isinstance(choosing, package.callbacks.ModelCheckpoint)\n"
-        "    assert package.Trainer(callbacks=[choosing]).checkpoint_callback is choosing\n"
+        "    trainer.fit(Other(), training_set(), validation_sets('a'))\n"
+        "except cw.InputError as error:\n"
+        "    print(error.code, error)\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, tmp_path],
@@ -114,7 +117,57 @@ def test_the_other_package_works_alone_and_beside_the_first_one_is_named(tmp_pat
     )
     assert done.returncode == 0, done.stderr[-3000:]
     torch.load((tmp_path / "done").read_text(), weights_only=True)
-    assert "it imports both: pass package='lightning' or" in done.stdout
+    said = done.stdout.splitlines()[-1]
+    assert said.startswith("differs "), said
+    assert "import lightning before" in said
+
+
+def test_the_class_is_a_callback_and_importing_checkwise_stays_light() -> None:
+    assert issubclass(ReliabilityCheckpoint, Callback)
+    assert issubclass(ReliabilityCheckpoint, ModelCheckpoint)
+    assert inspect.signature(ReliabilityCheckpoint).parameters["delta_pp"].default is None
+    code = "import sys, checkwise; sys.exit('lightning' in sys.modules or 'torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+class Trained(Classifier):
+    """With its data, as LightningCLI trains it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def train_dataloader(self) -> Any:
+        return training_set()
+
+    def val_dataloader(self) -> Any:
+        return validation_sets("a", "b")
+
+
+def test_lightning_cli_builds_it_from_yaml(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    available("jsonargparse")
+    from lightning.pytorch.cli import LightningCLI
+
+    quiet = {"enable_progress_bar": False, "enable_model_summary": False, "logger": False}
+    keep = {"class_path": "checkwise.store.retention.KeepLast", "init_args": {"n": 2}}
+    chosen = {"rule": "ac-nc", "delta_pp": 2, "domains": ["a", "b"], "weights": {"a": 1, "b": 2}}
+    callback = {
+        "class_path": "checkwise.integrations.lightning.ReliabilityCheckpoint",
+        "init_args": {**chosen, "dirpath": str(tmp_path / "run"), "keep": keep},
+    }
+    settings = {"accelerator": "cpu", "max_epochs": 2, "callbacks": [callback], **quiet}
+    (tmp_path / "config.yaml").write_text(json.dumps({"trainer": settings}))
+    arguments = ["fit", "--config", str(tmp_path / "config.yaml")]
+    with pytest.raises(SystemExit, match="0"):
+        LightningCLI(Trained, args=[*arguments, "--print_config"])
+    assert "delta_pp: 2" in capsys.readouterr().out
+    cli = LightningCLI(Trained, args=arguments, save_config_callback=None)
+    made = cli.trainer.checkpoint_callback
+    assert type(made) is ReliabilityCheckpoint
+    assert made.selection is not None
+    assert made.selection.params["delta_pp"] == 2
+    assert Path(made.best_model_path).parent == tmp_path / "run"
 
 
 @pytest.mark.parametrize("when", [True, "all"])
@@ -131,7 +184,6 @@ def test_a_logger_uploads_what_is_kept(tmp_path: Path, when: bool | str) -> None
         domains=["a", "b"],
         dirpath=tmp_path / "run",
         filename="{step}",
-        package="lightning",
     )
     fit(tmp_path, choosing, max_epochs=4, logger=logger)
     client = mlflow.MlflowClient(store)

@@ -29,7 +29,7 @@ def records(folder: Path) -> list[dict[str, Any]]:
 
 
 def train_in_two(folder: Path, tolerance: str) -> None:
-    """As a program that Lightning starts again for the second process."""
+    """Lightning takes each process for one that it started itself."""
     done = subprocess.run(
         [sys.executable, "-m", lightning_processes.__name__, folder, tolerance],
         cwd=ROOT,

@@ -163,7 +163,7 @@ def test_a_forked_worker_does_not_hold_the_journal_of_a_killed_training(tmp_path
         "if worker == 0:\n"
         "    os.write(tell, b'x')\n"
         "    os.close(1)\n"
-        "    time.sleep(60)\n"
+        "    time.sleep(600)\n"
         "os.read(ready, 1)\n"
         "print(worker, flush=True)\n"
         "os.kill(os.getpid(), 9)\n"

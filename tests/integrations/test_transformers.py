@@ -329,3 +329,23 @@ def test_nothing_else_is_deleted(tmp_path: Path) -> None:
     callback = ReliabilityCallback(delta_pp=0.5)
     scripted_trainer(arguments(tmp_path, steps=10), table, labels, callback).train()
     assert steps_on_disk(tmp_path) == [1, 4, 10]
+
+
+@pytest.mark.parametrize("guard", [True, False])
+def test_where_validation_is_saturated_the_earliest_near_best_leaves_the_training(
+    tmp_path: Path, guard: bool
+) -> None:
+    table, labels = script([0.1, 0.5, 1.0, 1.0, 1.0])
+    for row, sharper in enumerate((1, 1, 1, 2, 4)):
+        table[row] *= sharper
+    callback = ReliabilityCallback(rule="ac-nc", guard=guard)
+    watch = Watch(tmp_path, callback)
+    trainer = scripted_trainer(
+        arguments(tmp_path, steps=8), table, labels, callback, callbacks=(watch,)
+    )
+    trainer.train()
+    assert callback.choice == offline(outputs_of(table, labels), guard=guard).step
+    assert callback.choice == (4 if guard else 8)
+    assert trainer.state.best_model_checkpoint == str(tmp_path / f"checkpoint-{callback.choice}")
+    assert {4, 6, 8} <= set(steps_on_disk(tmp_path))
+    assert cw.select(cw.load(tmp_path)).step == callback.choice

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import checkwise as cw
 from tests.requirements import available
@@ -25,6 +26,7 @@ from tests.integrations import transformers_ranks
 from tests.integrations.selections import check_calibrator, check_predictions
 from tests.integrations.transformers_kills import DELTA_PP, SETS
 from tests.integrations.transformers_runs import (
+    Scripted,
     arguments,
     known_script,
     outputs_of,
@@ -47,7 +49,6 @@ def run(*words: str) -> str:
         },
         capture_output=True,
         text=True,
-        timeout=600,
     )
     assert done.returncode == 0, done.stderr[-4000:]
     return done.stdout
@@ -68,6 +69,61 @@ def test_killed_at_random_instants(tmp_path: Path) -> None:
         assert set(steps_on_disk(folder)) == {*chosen.feasible_steps, 20}
         check_predictions(folder / "predictions", outputs)
         check_calibrator(folder / "calibrator.json", outputs, chosen.step)
+
+
+class Counting(Scripted):
+    """Counts the batches that it is trained with in a buffer, as normalisation does."""
+
+    batches: Any
+
+    def forward(self, example: Any, labels: Any = None) -> Any:
+        self.batches += self.training
+        return super().forward(example, labels)
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("options", "changes"),
+    [
+        ({}, {}),
+        ({}, {"load_best_model_at_end": False}),
+        ({}, {"load_best_model_at_end": False, "gradient_accumulation_steps": 3}),
+        ({}, {"max_steps": -1, "num_train_epochs": 1}),
+        ({"patience": 2}, {"max_steps": 30}),
+        ({"patience": 1}, {"eval_strategy": "epoch", "save_strategy": "epoch", "max_steps": 100}),
+    ],
+)
+def test_a_training_that_is_over_is_resumed_and_nothing_changes(
+    tmp_path: Path, options: dict[str, Any], changes: dict[str, Any]
+) -> None:
+    """A Trainer that resumes goes on for one batch at least."""
+    table, labels = script([0.1, 0.5, 0.9, *([0.7] * 50)])
+    seen: list[dict[str, Any]] = []
+    for resumed in (None, True):
+        callback = ReliabilityCallback(delta_pp=0.5, calibrator="ts-soften", **options)
+        args = arguments(tmp_path, steps=8, **changes)
+        trainer = scripted_trainer(args, table, labels, callback)
+        trainer.model.__class__ = Counting
+        trainer.model.register_buffer("batches", torch.zeros(1))
+        trainer.train(resume_from_checkpoint=resumed)
+        assert callback.selection is not None
+        seen.append(
+            {
+                "choice": callback.choice,
+                "digest": callback.selection.digest,
+                "weights": {name: float(w) for name, w in trainer.model.state_dict().items()},
+                "step": trainer.state.global_step,
+                "epoch": trainer.state.epoch,
+                "best": trainer.state.best_model_checkpoint,
+                "steps": callback.live.steps,
+                "files": contents(tmp_path),
+            }
+        )
+    assert seen[0] == seen[1]
+    assert seen[0]["step"] == max(seen[0]["steps"])
 
 
 def test_two_processes_choose_as_one(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from tests.integrations.transformers_runs import (
     scripted_trainer,
     steps_on_disk,
 )
+from tests.killing import has_ended, in_child, was_killed
 
 SETS = {"one": None, "two": {"art": slice(0, 17), "photo": slice(17, 41)}}
 DELTA_PP = 4
@@ -53,7 +54,8 @@ def train(folder: Path) -> None:
         "feasible": callback.selection.feasible_steps if callback.selection else (),
         "best": trainer.state.best_model_checkpoint,
     }
-    (folder / "ended.json").write_text(json.dumps(facts))
+    (folder / "ending.json").write_text(json.dumps(facts))
+    (folder / "ending.json").replace(folder / "ended.json")
 
 
 def check(folder: Path) -> None:
@@ -70,11 +72,9 @@ def check(folder: Path) -> None:
     assert len(whole) <= len(live.keep) + 2, (sorted(whole), live.keep)
 
 
-def wait_for_progress(journal: Path, *, seconds: float) -> None:
+def wait_for_progress(child: int, journal: Path, before: int) -> None:
     """Until a child has recorded something, so that a kill strikes between two steps or in one."""
-    before = journal.stat().st_size if journal.exists() else 0
-    end = time.monotonic() + seconds
-    while time.monotonic() < end and (not journal.exists() or journal.stat().st_size <= before):
+    while not has_ended(child) and (not journal.exists() or journal.stat().st_size <= before):
         time.sleep(0.001)
 
 
@@ -87,23 +87,15 @@ def main(folder: Path, seed: int, kills: int) -> None:
     folder.mkdir()
     done = 0
     while not (folder / "ended.json").exists():
-        child = os.fork()
-        if child == 0:
-            os.dup2(os.open(folder.parent / "child.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND), 1)
-            os.dup2(1, 2)
-            try:
-                train(folder)
-            finally:
-                os._exit(0 if (folder / "ended.json").exists() else 1)
+        journal = folder / "checkwise.jsonl"
+        before = journal.stat().st_size if journal.exists() else 0
+        child = in_child(lambda: train(folder))
         if done < kills:
-            wait_for_progress(folder / "checkwise.jsonl", seconds=20)
+            wait_for_progress(child, journal, before)
             time.sleep(float(rng.uniform(0, 0.15)))
             os.kill(child, signal.SIGKILL)
             done += 1
-        _, status = os.waitpid(child, 0)
-        assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0, (
-            folder.parent / "child.log"
-        ).read_text()[-3000:]
+        was_killed(child)
         check(folder)
 
 

@@ -38,7 +38,7 @@ def case(random: np.random.Generator, number: int) -> Case:
         setting = random_setting(random, rules, run)
         rule, params, options = arguments(setting)
         try:
-            return Case(run, setting, select(run, rule, **options, **params))
+            return Case(run, setting, select(run, rule, guard=False, **options, **params))
         except Exception as error:
             # wald may find nothing, and means cannot be weighted: draw again
             if "threshold_pp" not in str(error) and "only as an equal mean" not in str(error):

@@ -169,8 +169,10 @@ def test_a_journal_that_was_removed_is_noticed(tmp_path: Path) -> None:
 
 def test_the_journal_is_no_checkpoint_and_a_number_no_policy(tmp_path: Path) -> None:
     with cw.LiveSelector("ac-nll", journal=tmp_path / "j.jsonl") as live:
-        with pytest.raises(cw.InputError, match="is the journal"):
-            live.saved(1, tmp_path / "j.jsonl")
+        for own in ("j.jsonl", "."):
+            with pytest.raises(cw.InputError) as refused:
+                live.saved(1, tmp_path / own)
+            assert refused.value.code == "outside"
         with pytest.raises(cw.InputError, match=r"Expected a policy such as KeepLast\(2\)"):
             live.prune(3)  # type: ignore[arg-type]
     with pytest.raises(cw.InputError, match="there is nothing at"):

@@ -69,7 +69,7 @@ def test_the_family_equals_a_literal_version(
         delta,
         q,
     )
-    chosen = cw.select(run, f"ac-{objectives}", delta_pp=delta, q=q)
+    chosen = cw.select(run, f"ac-{objectives}", delta_pp=delta, q=q, guard=False)
     assert list(chosen.feasible_steps) == feasible
     # sum and sqrt may round differently in the last digit; then a near tie is reported
     assert step == chosen.step or step in chosen.near_ties + chosen.ties
@@ -128,11 +128,14 @@ def test_the_gap_never_exceeds_the_tolerance(f: dict[str, Any], delta: str) -> N
     ]
     for name, rule in cw.rules().items():
         if rule.constrained and name not in ("source-acc", "ac"):
-            chosen = cw.select(run, name, delta_pp=delta)
-            gap = max(accuracy) - accuracy[chosen.index]
-            assert 0 <= gap <= Fraction(delta)
-            assert chosen.gap_pp == pytest.approx(float(gap), abs=1e-9)
-            assert chosen.rank[chosen.index] == 1
+            for guard in (True, False):
+                chosen = cw.select(run, name, delta_pp=delta, guard=guard)
+                gap = max(accuracy) - accuracy[chosen.index]
+                assert 0 <= gap <= chosen.tolerance_pp
+                assert chosen.tolerance_pp == Fraction("0.5" if chosen.guard_acted else delta)
+                assert chosen.gap_pp == pytest.approx(float(gap), abs=1e-9)
+                assert chosen.rank[chosen.index] == 1
+                assert chosen.guarantee().bound_pp >= float(gap)
 
 
 @settings(max_examples=100, deadline=None)

@@ -55,9 +55,9 @@ def test_every_variant_keeps_the_contract(base: str, suffix: str, shape: dict[st
 
 def test_stable_is_what_is_chosen_most_often() -> None:
     run = validated_run(checkpoints=12)
-    base = cw.select(run, "ac-nc", delta_pp=4)
+    base = cw.select(run, "ac-nc", delta_pp=4, guard=False)
     share = base.stability(200, seed=3).share
-    stable = cw.select(run, "ac-nc-stable", delta_pp=4, draws=200, seed=3)
+    stable = cw.select(run, "ac-nc-stable", delta_pp=4, draws=200, seed=3, guard=False)
     assert stable.step == max(base.feasible_steps, key=lambda step: share[step])
     assert f"{share[stable.step]:.0%} of 200 resamples" in stable.explain()
 
@@ -78,9 +78,9 @@ def test_cross_fitting_is_each_half_in_turn(grouped: bool) -> None:
                 values={**other.values, "accuracy": one.values["accuracy"]},
                 examples=None,
             )
-            chosen.append(cw.select(joined, "ac-nc", delta_pp=10).step)
-    votes = cw.select(run, "ac-nc-crossfit", delta_pp=10, splits=6)
-    eligible = cw.select(run, "ac-nc", delta_pp=10).feasible_steps
+            chosen.append(cw.select(joined, "ac-nc", delta_pp=10, guard=False).step)
+    votes = cw.select(run, "ac-nc-crossfit", delta_pp=10, splits=6, guard=False)
+    eligible = cw.select(run, "ac-nc", delta_pp=10, guard=False).feasible_steps
     assert chosen.count(votes.step) == max(chosen.count(step) for step in eligible)
     assert votes.score == pytest.approx(1 - chosen.count(votes.step) / 12)
 

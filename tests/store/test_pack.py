@@ -267,12 +267,12 @@ def test_the_message_names_no_temporary_folder(cohort: Path, tmp_path: Path) -> 
 
 
 KILLING = """
-import json, os, sys
+import json, sys
 from pathlib import Path
 from checkwise.store import cohort as stored, registration
 from checkwise.store.done import finished
 from checkwise.store.unpack import unpack
-from tests.killing import die_at
+from tests.killing import die_at, in_child, was_killed
 
 file, place = Path(sys.argv[1]), Path(sys.argv[2])
 unpack(file, place / "warm")  # imports everything, so that forks need not
@@ -281,12 +281,10 @@ number, killed = 0, True
 while killed:
     number += 1
     out = place / str(number)
-    child = os.fork()
-    if child == 0:
+    def work():
         die_at(number, ("mkdir", "fsync", "replace", "rename", "unlink", "rmdir"))
         unpack(file, out)
-        os._exit(0)
-    killed = os.WIFSIGNALED(os.waitpid(child, 0)[1])
+    killed = was_killed(in_child(work))
     seen["killed"] += killed
     if out.exists():
         assert [e["kind"] for e in registration.read_log(out)] == ["opened"]

@@ -11,7 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import checkwise as cw
-from checkwise.store.deleting import delete_checkpoint, delete_others, remove_leftovers, size_of
+from checkwise.store.deleting import (
+    Home,
+    delete_checkpoint,
+    delete_others,
+    remove_leftovers,
+    size_of,
+)
 from checkwise.store.retention import KeepEvery, KeepFeasible, KeepLast, KeepMembers, Policy
 
 POLICIES = st.one_of(
@@ -36,7 +42,7 @@ def test_neither_the_chosen_nor_the_newest_nor_an_unknown_file_goes(
     with TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "0-other.pt").touch()  # nobody said that it was saved
-        live = cw.LiveSelector("ac-nll", delta_pp=2)
+        live = cw.LiveSelector("ac-nll", delta_pp=2, checkpoints=folder)
         feasible = 0
         for step, accuracy in enumerate(accuracies):
             live.add(step, metrics(accuracy))
@@ -116,25 +122,28 @@ def test_folders_and_files_go_and_the_bytes_are_counted(tmp_path: Path) -> None:
     saved[5] = tmp_path / "5.pt"
     saved[5].touch()
     os.link(saved[4], tmp_path / "best.pt")  # deleting one name of a file frees nothing
-    deleted = delete_others(saved, {2})
+    deleted = delete_others(saved, {2}, home=Home((tmp_path,)))
     assert (deleted.steps, deleted.bytes) == ((1, 3, 4), 30)
     assert sorted(os.listdir(tmp_path)) == ["5.pt", "best.pt", "checkpoint-2"]
 
 
 def test_what_is_gone_already_is_fine(tmp_path: Path) -> None:
     saved = folders(tmp_path, 1, 2, 3)
-    delete_checkpoint(saved[1])
-    assert delete_others(saved, ()).steps == (1, 2)
+    home = Home((tmp_path,))
+    delete_checkpoint(saved[1], home)
+    assert delete_others(saved, (), home=home).steps == (1, 2)
     assert os.listdir(tmp_path) == ["checkpoint-3"]
-    delete_checkpoint(tmp_path / "never")
+    delete_checkpoint(tmp_path / "never", home)
     assert size_of(tmp_path / "never") == 0
 
 
 def test_nothing_goes_before_the_newest_is_there(tmp_path: Path) -> None:
     saved = folders(tmp_path, 1, 2)
-    delete_checkpoint(saved[2])
-    with pytest.raises(cw.InputError, match=r"step 2, which was saved last.*nothing was deleted"):
-        delete_others(saved, ())
+    home = Home((tmp_path,))
+    delete_checkpoint(saved[2], home)
+    with pytest.raises(cw.InputError, match="step 2") as refused:
+        delete_others(saved, (), home=home)
+    assert refused.value.code == "missing"
     assert saved[1].exists()
 
 
@@ -145,14 +154,14 @@ def test_a_path_of_two_steps_stays_with_either(tmp_path: Path) -> None:
     newest = tmp_path / "new.pt"
     newest.touch()
     saved = {1: last, 2: last, 3: tmp_path / "link.pt", 4: newest}
-    assert delete_others(saved, {2}).steps == ()
+    assert delete_others(saved, {2}, home=Home((tmp_path,))).steps == ()
     assert last.exists()
 
 
 def test_what_a_killed_process_was_deleting_is_deleted_with_the_next(tmp_path: Path) -> None:
     saved = folders(tmp_path, 1, 2, 3)
-    half = tmp_path / ".checkpoint-0.abc.being-deleted"
+    half = tmp_path / ".checkpoint-0.0123abcd.being-deleted"
     (half / "deep").mkdir(parents=True)
-    delete_others(saved, {2})
+    delete_others(saved, {2}, home=Home((tmp_path,)))
     assert sorted(os.listdir(tmp_path)) == ["checkpoint-2", "checkpoint-3"]
-    remove_leftovers(tmp_path / "absent")
+    remove_leftovers(tmp_path / "absent", Home((tmp_path,)))

@@ -53,7 +53,7 @@ def start(cohort: Path, *words: str) -> subprocess.Popen[bytes]:
 
 
 def await_records(cohort: Path, number: int) -> None:
-    end = time.monotonic() + 60
+    end = time.monotonic() + 500
     while number > sum(
         journal.read_bytes().count(b"\n")
         for journal in cohort.glob("attempts/*/*/source.jsonl")
@@ -328,12 +328,12 @@ def lose_two_and_stop_one(
         process for process in processes if process is not stopped and process.pid not in victims
     ]
     for process in rest:
-        process.wait(3600)
+        process.wait(500)
         assert process.returncode == 0
     assert all_contents(cohort) == unbroken, "the run of the stopped worker was not taken over"
     before = {p: p.stat().st_mtime_ns for p in (cohort / "runs").rglob("*")}
     stopped.send_signal(signal.SIGCONT)
-    stopped.wait(120)
+    stopped.wait(500)
     assert stopped.returncode == 0
     assert all_contents(cohort) == unbroken
     assert before == {p: p.stat().st_mtime_ns for p in (cohort / "runs").rglob("*")}
@@ -342,7 +342,7 @@ def lose_two_and_stop_one(
 
 def holders(cohort: Path, number: int) -> list[int]:
     """The processes that hold runs, once enough have begun to record; none if all runs ended."""
-    end = time.monotonic() + 300
+    end = time.monotonic() + 500
     while time.monotonic() < end:
         pids = set()
         for lease in cohort.glob("attempts/*/lease"):

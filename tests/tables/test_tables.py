@@ -201,6 +201,22 @@ def test_rank_correlation_needs_three_feasible_checkpoints(pair: Pool) -> None:
     assert rho == pytest.approx(0.0)
 
 
+def test_rank_correlation_takes_near_ties_as_ties(tmp_path: Path) -> None:
+    """The ends of opposed objectives differ by η alone, which must not order them."""
+    key = RunKey("Tiny", "ERM", ("art",), 0, 0)
+    opposed = run(
+        key,
+        (20, 180, 179, 179),
+        (2.0, 0.6, 0.5, 0.4),
+        (0.0, 0.010, 0.020, 0.030),
+        (10, 60, 66, 50),
+        (2.3, 1.0, 0.8, 0.9),
+    )
+    pool = Pool([Cohort.open(write_cohort(tmp_path / "opposed", [opposed]))])
+    expected = scipy.stats.spearmanr([1.0, 0.5, 1.0], [1.0, 0.5, 0.5])[0]
+    assert inside_feasible(pool)[key].utility_rho == pytest.approx(expected)
+
+
 def test_regret_is_the_shortfall_to_the_best_in_hindsight(pair: Pool) -> None:
     table = build("regret", pair)
     row = ("Tiny", "any checkpoint", "ac-nc")
@@ -343,6 +359,16 @@ def test_many_places_are_the_unit_of_every_change(tmp_path: Path) -> None:
     assert frame.set_index("measure")["interval_over"]["target_nll"] == "6 places"
 
 
+def tied(distances: list[float]) -> np.ndarray:
+    """Every distance, or the next smaller one where that is closer than 1e-9."""
+    equal: dict[float, float] = {}
+    last = -1.0
+    for one in sorted(distances):
+        equal[one] = equal[last] if one - last < 1e-9 else one
+        last = one
+    return np.array([equal[one] for one in distances])
+
+
 def test_rank_correlation_given_the_step(tmp_path: Path) -> None:
     """Residuals of ranks on the ranks of the step, correlated: what a regression gives."""
     pool = Pool([Cohort.open(demo_like(tmp_path / "demo"))])
@@ -359,7 +385,7 @@ def test_rank_correlation_given_the_step(tmp_path: Path) -> None:
         low = [e.min(axis=1, keepdims=True) for e in errors]
         high = [e.max(axis=1, keepdims=True) for e in errors]
         utility = [
-            -((e - a) / (b - a + 1e-12)).max(axis=0)
+            -tied(((e - a) / (b - a + 1e-12)).max(axis=0).tolist())
             for e, a, b in zip(errors, low, high, strict=True)
         ]
         step = scipy.stats.rankdata(pool.trajectory(key).steps[inside])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from differences import Allowance, compare_folders, compare_values
+from differences import Allowance, compare_folders, compare_values, read_listed, set_apart
 
 EXACT = Allowance()
 NEAR = Allowance(tolerance=1e-9)
@@ -77,3 +77,45 @@ def test_without_an_allowance_bytes_count(tmp_path: Path) -> None:
     )
     assert compare_folders(before, after, EXACT)["source.jsonl"]
     assert not compare_folders(before, after, NEAR)["source.jsonl"]
+
+
+def test_meant_differences_are_set_apart(tmp_path: Path) -> None:
+    before = write(
+        tmp_path / "before", {"deploy/a.json": '{"t": [1, 2], "n": 3}', "live/b.json": "1"}
+    )
+    after = write(
+        tmp_path / "after", {"deploy/a.json": '{"t": [1, 4], "n": 5}', "live/c.json": "1"}
+    )
+    file = tmp_path / "listed.toml"
+    file.write_text(
+        """
+[[difference]]
+file = "deploy/*"
+place = ".t[1]"
+reason = "meant"
+[[difference]]
+file = "live/*"
+reason = "an answer on one side"
+[[difference]]
+file = "select/*"
+reason = "stale"
+"""
+    )
+    left, listed = set_apart(compare_folders(before, after, EXACT), read_listed(file))
+    assert {name: [change.place for change in found] for name, found in left.items()} == {
+        "deploy/a.json": [".n"],
+        "live/b.json": [],
+        "live/c.json": [],
+    }
+    assert {entry.reason: len(found) for entry, found in listed.items()} == {
+        "meant": 1,
+        "an answer on one side": 2,
+        "stale": 0,
+    }
+
+
+@pytest.mark.parametrize("text", ["", "[[difference]]\nfile = 'a'\n", "[[difference]\n"])
+def test_a_list_that_gives_no_reason_is_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "listed.toml").write_text(text)
+    with pytest.raises(SystemExit, match=r"listed\.toml"):
+        read_listed(tmp_path / "listed.toml")

@@ -11,25 +11,12 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
-from tests.killing import die_at
+from tests.killing import die_at, in_child, was_killed
 from tests.runs import config, train
 
 DURABLE = ("fsync", "replace", "unlink", "ftruncate", "pwrite", "mkdir")
-
-
-def in_child(work: Callable[[], object]) -> int:
-    """Start ``work`` in a fork; its process id."""
-    pid = os.fork()
-    if pid == 0:
-        try:
-            work()
-            os._exit(0)
-        finally:
-            os._exit(1)
-    return pid
 
 
 def killed_at(folder: Path, algorithm: str, number: int) -> bool:
@@ -39,8 +26,7 @@ def killed_at(folder: Path, algorithm: str, number: int) -> bool:
         die_at(number, DURABLE)
         train(folder, config(algorithm), resume_seconds=0)
 
-    _, status = os.waitpid(in_child(work), 0)
-    return os.WIFSIGNALED(status)
+    return was_killed(in_child(work))
 
 
 def killed_after(folder: Path, algorithm: str, seconds: float) -> bool:
@@ -48,8 +34,7 @@ def killed_after(folder: Path, algorithm: str, seconds: float) -> bool:
     pid = in_child(lambda: train(folder, config(algorithm), resume_seconds=0))
     time.sleep(seconds)
     os.kill(pid, signal.SIGKILL)
-    _, status = os.waitpid(pid, 0)
-    return os.WIFSIGNALED(status)
+    return was_killed(pid)
 
 
 def main() -> None:

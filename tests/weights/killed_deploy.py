@@ -19,7 +19,7 @@ import torch
 
 import checkwise as cw
 from checkwise.deployed import load
-from tests.killing import die_at
+from tests.killing import die_at, in_child, was_killed
 from tests.weights.deployments import contents, train
 
 OPERATIONS = ("mkdir", "fsync", "rename", "replace", "unlink", "rmdir", "close")
@@ -30,21 +30,17 @@ INSTANTS = 15
 
 def killed(work: Callable[[], object], *, number: int = 0, after: float = 0.0) -> bool:
     """Run ``work`` in a process that dies at an operation or an instant; whether it died."""
-    pid = os.fork()
-    if pid == 0:
-        try:
-            if number:
-                die_at(number, OPERATIONS)
-            work()
-            os._exit(0)
-        finally:
-            os._exit(1)
+
+    def deploy() -> None:
+        if number:
+            die_at(number, OPERATIONS)
+        work()
+
+    pid = in_child(deploy)
     if not number:
         time.sleep(after)
         os.kill(pid, signal.SIGKILL)
-    _, status = os.waitpid(pid, 0)
-    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0, "deploy failed"
-    return os.WIFSIGNALED(status)
+    return was_killed(pid)
 
 
 def main(folder: Path) -> None:

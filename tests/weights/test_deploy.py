@@ -268,7 +268,10 @@ def test_the_command_says_what_it_wrote(
     assert stop.value.code == 0
     printed = capsys.readouterr().out
     assert "Deployed 2 members: steps" in printed
-    assert "Calibrated with ts-soften (fitted)." in printed
+    told = load(out).info["calibration"]
+    assert told in " ".join(printed.split())
+    assert told in (tmp_path / "model" / "card.md").read_text()
+    assert "T = 1." in told
     assert "holds a deployed model" in complaint(arguments, capsys)
     with pytest.raises(SystemExit) as stop:
         main(["deploy", str(predictions), "-o", out, "--force", "--calibrator", "none", "--json"])
@@ -282,6 +285,73 @@ def test_the_command_says_what_it_wrote(
     assert load(out).calibrator is None
 
 
+def rescaled(predictions: Path, copy: Path, by: float) -> Path:
+    """The same predictions with every logit multiplied."""
+    shutil.copytree(predictions, copy)
+    for path in copy.glob("*/*.npz"):
+        with np.load(path) as arrays:
+            z, y = arrays["logits"], arrays["labels"]
+        np.savez(path, logits=by * z, labels=y)
+    return copy
+
+
+def test_what_calibration_did_is_said_alike_everywhere(
+    predictions: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    timid = rescaled(predictions, tmp_path / "timid", 0.3)
+    told, temperature = {}, {}
+    for place in ("new", "same"):
+        out = tmp_path / place
+        with pytest.raises(SystemExit) as stop:
+            main(["deploy", str(timid), "-o", str(out), "--for", place])
+        assert stop.value.code == 0
+        deployed = load(out)
+        told[place] = deployed.info["calibration"]
+        assert told[place] in " ".join(capsys.readouterr().out.split())
+        assert told[place] in (out / "card.md").read_text()
+        assert deployed.calibrator is not None
+        temperature[place] = deployed.calibrator.temperature
+    assert temperature["new"] == 1
+    assert temperature["same"] is not None
+    assert temperature["same"] < 1
+    assert f"{temperature['same']:.2g}" in told["new"]
+    assert "--for same" in told["new"]
+    assert f"{temperature['same']:.3g}" in told["same"]
+    assert cw.deploy(timid, tmp_path / "usual").info["calibration"] == told["new"]
+    freely = cw.deploy(timid, tmp_path / "free", for_="same").info
+    assert freely["calibrator"] == "ts"
+    plain = cw.deploy(timid, tmp_path / "plain", calibrator="ts").info
+    assert plain["calibration"] == told["same"]
+
+
+def test_with_few_errors_nothing_is_said_of_sharpening(tmp_path: Path) -> None:
+    folder = train(tmp_path)
+    for path in folder.glob("*/*.npz"):
+        with np.load(path) as arrays:
+            y = arrays["labels"]
+        z = 2.0 * np.eye(CLASSES)[y]
+        z[:4] = np.roll(z[:4], 1, axis=1)
+        np.savez(path, logits=z, labels=y)
+    info = cw.deploy(folder, tmp_path / "model").info
+    assert info["state"] == "saturated"
+    assert "--for same" not in info["calibration"]
+    same = cw.deploy(folder, tmp_path / "same", for_="same").info
+    assert "8 errors" in same["calibration"]
+
+
+def test_without_weights_torch_is_not_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text("step,accuracy,nll,n\n1,0.5,0.9,100\n2,0.6,0.8,100\n")
+    monkeypatch.setattr("checkwise.extras.find_spec", lambda name: None)
+    with pytest.raises(InputError) as error:
+        cw.deploy(log, tmp_path / "model")
+    assert error.value.code == "missing"
+    assert "log.csv" in str(error.value)
+    assert "--checkpoints" in str(error.value)
+
+
 REFUSED: dict[str, tuple[list[str], str]] = {
     "members alone": (["--members", "3"], "add --average"),
     "odd members": (["--average", "weights", "--members", "some"], "a number, all or greedy"),
@@ -289,6 +359,9 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     "odd average": (["--average", "logits"], "probabilities or weights"),
     "rule and average": (["--average", "weights", "--rule", "ac-nc"], "leave out --rule"),
     "other parameters": (["--average", "weights", "--q", "1"], "only delta_pp"),
+    "odd place": (["--for", "elsewhere"], "--for"),
+    "place and calibrator": (["--for", "same", "--calibrator", "ts"], "--calibrator"),
+    "default place and calibrator": (["--for", "new", "--calibrator", "none"], "--calibrator"),
     "odd calibrator": (["--calibrator", "warm"], "Expected a calibrator among"),
     "greedy weights": (["--average", "weights", "--members", "greedy"], "average probabilities"),
 }
@@ -432,7 +505,16 @@ def test_saturated_validation_never_sharpens_and_the_card_says_so(tmp_path: Path
     assert fitted.state == "saturated"
     assert fitted.temperature is not None
     assert fitted.temperature >= 1
-    assert "Saturated: the best checkpoint has 2 errors" in done.card
+    guard = done.info["guard"]
+    assert (guard["acted"], guard["errors"], done.info["rule"]) == (True, 2, "ac-nc")
+    assert done.info["steps"] == [cw.select(cw.load(folder), "ac-early").step]
+    assert any(f"step {done.info['steps'][0]}" in note for note in done.notes)
+    assert "2 errors" in done.card
+    averaged = cw.deploy(folder, tmp_path / "mean", average="probabilities", members=2)
+    assert (averaged.info["kind"], averaged.info["steps"]) == ("single", done.info["steps"])
+    assert averaged.info["guard"] == {**guard, "without": None}
+    off = cw.deploy(folder, tmp_path / "off", average="probabilities", members=2, guard=False)
+    assert (off.info["kind"], off.info["guard"]) == ("ensemble", None)
 
 
 @pytest.mark.parametrize("content", [b"junk", b"", b"PK\x03\x04broken", b"\x80\x02}q\x00."])

@@ -187,7 +187,9 @@ def read() -> Evidence:
     """The shipped table."""
     record = json.loads(files("checkwise.advice").joinpath(FILE).read_text(encoding="utf-8"))
     if record["schema"] != SCHEMA:
-        raise InputError(f"Expected {FILE} of schema {SCHEMA}: install checkwise again.")
+        raise InputError(
+            f"Expected {FILE} of schema {SCHEMA}: install checkwise again.", code="damaged"
+        )
     return Evidence(
         tuple(_effect(values) for values in record["effects"]),
         record["expected"],

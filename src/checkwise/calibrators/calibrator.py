@@ -34,6 +34,7 @@ State: TypeAlias = Literal["fitted", "edge", "saturated", "no-optimum"]
 Params: TypeAlias = Mapping[str, Any]
 
 SCHEMA = 2
+FARTHEST = 1e100  # of a parameter from 0; products with logits stay finite
 LEAST_ERRORS = 20  # with fewer wrong predictions a fit is not to be trusted
 # A calibrator that keeps predictions cannot change these.
 FROM_PREDICTIONS = ("correct", "accuracy", "worst_class_accuracy")
@@ -63,6 +64,8 @@ class Calibrator:
         cost: what is fitted and what applying it takes, in a few words.
         best: finds the parameters on the logits of one checkpoint by domain.
         transform: logits [n, C] and the parameters give calibrated logits.
+        valid: whether parameters that were read from a file are of the kind and shape that
+            ``best`` gives for that many classes.
         sharpens: whether it may make predictions more confident. One that may is not applied
             where there are too few errors, unless forced.
         keeps_predictions: whether the most probable class always stays the same.
@@ -73,6 +76,7 @@ class Calibrator:
     cost: str
     best: Callable[[Logits], Optimum]
     transform: Callable[[FloatArray, Params], FloatArray]
+    valid: Callable[[Params, int], bool]
     sharpens: bool = True
     keeps_predictions: bool = True
 
@@ -179,6 +183,22 @@ class Fitted:
             "nll_after": self.after,
             "forced": self.forced,
         }
+
+
+def numbers(value: object, *shape: int, least: float = -FARTHEST, most: float = FARTHEST) -> bool:
+    """Whether something read from a file is numbers within bounds, in lists of that shape.
+
+    Example:
+        >>> [numbers(value, 2) for value in ([1, 2.5], [1], [1, True], ["1", 2], None)]
+        [True, False, False, False, False]
+    """
+    if not shape:
+        return type(value) in (int, float) and least <= value <= most  # type: ignore[operator]
+    return (
+        isinstance(value, list)
+        and len(value) == shape[0]
+        and all(numbers(inner, *shape[1:], least=least, most=most) for inner in value)
+    )
 
 
 def entries_after(

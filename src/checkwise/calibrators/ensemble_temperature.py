@@ -10,13 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from checkwise.calibrators.calibrator import Calibrator, Optimum, Params
+from checkwise.calibrators.calibrator import Calibrator, Optimum, Params, numbers
 from checkwise.calibrators.examples import FloatArray, Logits, together
 from checkwise.calibrators.temperature import REASONS, fit_temperature, scaled
+from checkwise.calibrators.ts import valid as valid_temperature
 from checkwise.extras import naming_extras
 from checkwise.metrics.probabilities import probabilities
 
 _LEAST = float(np.finfo(np.float64).tiny)
+_ROUNDING = 1e-9
 
 
 def best(logits: Logits) -> Optimum:
@@ -67,10 +69,21 @@ def _weights(own: FloatArray) -> FloatArray:
     return np.asarray(w / w.sum())
 
 
+def valid(params: Params, classes: int) -> bool:
+    """A temperature, and weights that sum to 1."""
+    weights: Any = params.get("weights")
+    return (
+        valid_temperature(params, classes)
+        and numbers(weights, 3, least=0, most=1)
+        and abs(sum(weights) - 1) < _ROUNDING
+    )
+
+
 ENSEMBLE_TEMPERATURE = Calibrator(
     "ets",
     "ensemble temperature: softmax(z / T), softmax(z) and uniform, mixed",
     "four numbers; two softmaxes; fitting needs scipy",
     best,
     mix,
+    valid,
 )

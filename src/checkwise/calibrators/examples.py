@@ -24,13 +24,14 @@ Groups: TypeAlias = Mapping[str, NDArray[np.int64]]
 def together(logits: Logits) -> tuple[FloatArray, IntArray]:
     """The examples of all domains, in the order of the domains' names."""
     if not logits:
-        raise InputError("Expected the logits of at least one domain, but got none.")
+        raise InputError("Expected the logits of at least one domain, but got none.", code="empty")
     classes = {np.shape(z)[1:] for z, _ in logits.values()}
     if len(classes) > 1:
         raise InputError(
             f"Expected the same classes in every domain, but got logits of shapes "
             f"{', '.join(str([*np.shape(z)]) for z, _ in logits.values())}: they are of different "
-            "models."
+            "models.",
+            code="differs",
         )
     names = sorted(logits)
     z = np.concatenate([np.asarray(logits[name][0], dtype=np.float64) for name in names])

@@ -6,11 +6,14 @@ of 0, so the result is mixed with the uniform distribution of weight 1 / (n + 1)
 
 from __future__ import annotations
 
+from itertools import pairwise
+from typing import Any
+
 import numpy as np
 
-from checkwise.calibrators.calibrator import Calibrator, Optimum, Params
+from checkwise.calibrators.calibrator import Calibrator, Optimum, Params, numbers
 from checkwise.calibrators.examples import FloatArray, IntArray, Logits, together
-from checkwise.calibrators.ts_mix import mixed
+from checkwise.calibrators.ts_mix import mixed, valid_share
 from checkwise.metrics.probabilities import probabilities
 from checkwise.statistics.ranks import isotonic
 
@@ -65,11 +68,27 @@ def _steps(x: FloatArray, hit: FloatArray) -> tuple[FloatArray, FloatArray]:
     return knots[~inner], level[~inner]
 
 
+def valid(params: Params, classes: int) -> bool:
+    """Increasing knots and as many levels for every class, all of them probabilities."""
+    knots: Any = params.get("knots")
+    levels: Any = params.get("levels")
+    if not all(isinstance(one, list) and len(one) == classes for one in (knots, levels)):
+        return False
+    return valid_share(params.get("uniform")) and all(
+        isinstance(x, list)
+        and len(x) > 0
+        and all(numbers(one, len(x), least=0, most=1) for one in (x, y))
+        and all(low < high for low, high in pairwise(x))
+        for x, y in zip(knots, levels, strict=True)
+    )
+
+
 ISOTONIC = Calibrator(
     "isotonic",
     "a monotone function per class, normalised, with a uniform part of weight 1 / (n + 1)",
     "many numbers per class; a look-up",
     best,
     look_up,
+    valid,
     keeps_predictions=False,
 )

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, get_args
 
-import numpy as np
-
-from checkwise.calibrators.calibrator import SCHEMA, Calibrator, Fitted
+from checkwise.calibrators.calibrator import SCHEMA, Calibrator, Fitted, State, numbers
 from checkwise.calibrators.ensemble_temperature import ENSEMBLE_TEMPERATURE
 from checkwise.calibrators.examples import Logits
 from checkwise.calibrators.isotonic import ISOTONIC
@@ -55,7 +53,8 @@ def get_calibrator(name: str | Calibrator) -> Calibrator:
     if name not in _CALIBRATORS:
         raise InputError(
             f"Expected a calibrator among {', '.join(_CALIBRATORS)}, but got {shown(name)}: "
-            "choose one."
+            "choose one.",
+            code="unknown",
         )
     return _CALIBRATORS[name]
 
@@ -69,6 +68,7 @@ def fit(logits: Logits, calibrator: str | Calibrator = DEFAULT, *, force: bool =
         force: apply it even where there are too few errors to trust it.
 
     Example:
+        >>> import numpy as np
         >>> z, y = np.array([[2.0, 0.0]] * 100), np.array([0] * 75 + [1] * 25)
         >>> fitted = fit({"validation": (z, y)})
         >>> fitted.state, round(fitted.temperature, 6), fitted.probabilities(z[:1]).round(6)
@@ -83,34 +83,55 @@ def from_dict(record: Mapping[str, Any]) -> Fitted:
     Raises:
         InputError: it is of another schema, or damaged.
     """
-    if not isinstance(record, Mapping) or record.get("schema") != SCHEMA:
-        given = record.get("schema") if isinstance(record, Mapping) else record
+    schema = record.get("schema") if isinstance(record, Mapping) else record
+    if type(schema) is not int or schema != SCHEMA:
         raise InputError(
-            f"Expected a calibration of schema {SCHEMA}, but got {shown(given)}: fit it again with "
-            "`checkwise calibrate`."
+            f"Expected a calibration of schema {SCHEMA}, but got {shown(schema)}: fit it again "
+            "with `checkwise calibrate`.",
+            code="format",
         )
-    try:
-        fitted = Fitted(
-            calibrator=get_calibrator(record["calibrator"]),
-            params=record["params"],
-            state=record["state"],
-            conditions=tuple(record["conditions"]),
-            classes=int(record["classes"]),
-            n=int(record["n"]),
-            errors=int(record["errors"]),
-            before=float(record["nll_before"]),
-            after=float(record["nll_after"]),
-            forced=bool(record["forced"]),
-        )
-        applied = fitted.apply(np.zeros((1, fitted.classes)))
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-        raise InputError(
-            f"Expected a fitted calibrator, but got a fault at {error}: fit it again with "
-            "`checkwise calibrate`."
-        ) from None
-    if applied.shape != (1, fitted.classes) or not np.isfinite(applied).all():
-        raise InputError(
-            f"Expected parameters of {fitted.name} for {fitted.classes} classes, but got "
-            f"{shown(record['params'])}: fit it again with `checkwise calibrate`."
+    for name, valid in _FIELDS.items():
+        if name not in record or not valid(record[name]):
+            raise _damaged(f"{name} is {shown(record.get(name, 'missing'))}")
+    fitted = Fitted(
+        calibrator=get_calibrator(record["calibrator"]),
+        params=record["params"],
+        state=record["state"],
+        conditions=tuple(record["conditions"]),
+        classes=record["classes"],
+        n=record["n"],
+        errors=record["errors"],
+        before=record["nll_before"],
+        after=record["nll_after"],
+        forced=record["forced"],
+    )
+    if fitted.params is not None and not fitted.calibrator.valid(fitted.params, fitted.classes):
+        raise _damaged(
+            f"the parameters of {fitted.name} for {fitted.classes} classes are "
+            f"{shown(fitted.params)}"
         )
     return fitted
+
+
+def _damaged(how: str) -> InputError:
+    return InputError(
+        f"Expected a fitted calibrator, but {how}: fit it again with `checkwise calibrate`.",
+        code="damaged",
+    )
+
+
+# The schema of a fitted calibrator; its parameters have their own.
+_FIELDS: Final[Mapping[str, Callable[[Any], bool]]] = {
+    "calibrator": lambda value: isinstance(value, str) and value in _CALIBRATORS,
+    "params": lambda value: value is None or isinstance(value, dict),
+    "state": lambda value: value in get_args(State),
+    "conditions": lambda value: (
+        isinstance(value, list | tuple) and all(isinstance(one, str) for one in value)
+    ),
+    "classes": lambda value: type(value) is int and value >= 2,
+    "n": lambda value: type(value) is int and value >= 1,
+    "errors": lambda value: type(value) is int and value >= 0,
+    "nll_before": numbers,
+    "nll_after": numbers,
+    "forced": lambda value: isinstance(value, bool),
+}

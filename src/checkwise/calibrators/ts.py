@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from checkwise.calibrators.calibrator import Calibrator, Optimum, Params
+from checkwise.calibrators.calibrator import FARTHEST, Calibrator, Optimum, Params, numbers
 from checkwise.calibrators.examples import FloatArray, Logits, together
 from checkwise.calibrators.temperature import LARGEST, REASONS, fit_temperature, scaled
 
@@ -28,12 +28,18 @@ def divide(logits: FloatArray, params: Params) -> FloatArray:
     return scaled(logits, params["temperature"])
 
 
+def valid(params: Params, classes: int, *, least: float = 1 / FARTHEST) -> bool:
+    """A temperature."""
+    return numbers(params.get("temperature"), least=least)
+
+
 TS = Calibrator(
     "ts",
     "one temperature on pooled source logits",
     "one number; a division",
     best,
     divide,
+    valid,
 )
 # What a temperature could do at best, fitted on the very examples that it is judged on.
 TS_LIMIT = replace(TS, best=at_best)

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from checkwise.calibrators.calibrator import Calibrator, Optimum, Params
+from checkwise.calibrators.calibrator import Calibrator, Optimum, Params, numbers
 from checkwise.calibrators.examples import FloatArray, Logits
 from checkwise.calibrators.temperature import REASONS, Temperature, fit_temperature, scaled
-from checkwise.calibrators.ts import divide
+from checkwise.calibrators.ts import divide, valid
 from checkwise.metrics.probabilities import probabilities
 
 _SHRINK = 0.1  # of the covariance towards a multiple of the identity
@@ -46,6 +46,29 @@ def divide_by_likeness(logits: FloatArray, params: Params) -> FloatArray:
     likeness = Likeness(domains, np.array(params["slopes"]), np.array(params["offsets"]))
     by_domain = np.array([params["temperatures"][name] for name in domains])
     return scaled(logits, likeness.shares(logits) @ by_domain)
+
+
+def valid_mean(params: Params, classes: int) -> bool:
+    """A temperature, and those of domains."""
+    by_domain = params.get("temperatures")
+    return (
+        valid(params, classes)
+        and isinstance(by_domain, dict)
+        and all(valid({"temperature": value}, classes) for value in by_domain.values())
+    )
+
+
+def valid_weighted(params: Params, classes: int) -> bool:
+    """The same, and a slope for every class and domain."""
+    domains = params.get("domains")
+    return (
+        valid_mean(params, classes)
+        and isinstance(domains, list)
+        and all(isinstance(name, str) for name in domains)
+        and set(domains) == set(params["temperatures"])
+        and numbers(params.get("slopes"), classes, len(domains))
+        and numbers(params.get("offsets"), len(domains))
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +129,7 @@ TS_MULTI = Calibrator(
     "a number per domain; a division",
     best_mean,
     divide,
+    valid_mean,
 )
 TS_WEIGHTED = Calibrator(
     "ts-weighted",
@@ -113,4 +137,5 @@ TS_WEIGHTED = Calibrator(
     "a number per domain and class; a division",
     best_weighted,
     divide_by_likeness,
+    valid_weighted,
 )

@@ -5,10 +5,11 @@ Where one source domain is far more overconfident than the others, an unseen dom
 
 from __future__ import annotations
 
-from checkwise.calibrators.calibrator import LEAST_ERRORS, Calibrator, Optimum
+from checkwise.calibrators.calibrator import LEAST_ERRORS, Calibrator, Optimum, Params
 from checkwise.calibrators.examples import Logits
 from checkwise.calibrators.temperature import REASONS, fit_temperature
 from checkwise.calibrators.ts import divide
+from checkwise.calibrators.ts_domains import valid_mean
 from checkwise.text import counted
 
 
@@ -31,11 +32,17 @@ def best(logits: Logits) -> Optimum:
     return Optimum(params, notes=(*notes,))
 
 
+def valid(params: Params, classes: int) -> bool:
+    """A temperature of at least 1, and those of domains."""
+    return valid_mean(params, classes) and params["temperature"] >= 1
+
+
 TS_MAX = Calibrator(
     "ts-max",
     "the largest of a temperature per source domain, at least 1",
     "a number per domain; a division",
     best,
     divide,
+    valid,
     sharpens=False,
 )

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from checkwise.calibrators.calibrator import Calibrator, Optimum, Params
+from checkwise.calibrators.calibrator import FARTHEST, Calibrator, Optimum, Params, numbers
 from checkwise.calibrators.examples import FloatArray, Logits, log_probabilities, together
 from checkwise.calibrators.temperature import REASONS, fit_temperature, scaled
+from checkwise.calibrators.ts import valid as valid_temperature
 
 SMALLEST, LARGEST = float(np.exp(-16)), float(np.exp(16))
 
@@ -43,10 +44,21 @@ def mixed(log_p: FloatArray, uniform: float) -> FloatArray:
     return np.asarray(np.logaddexp(np.log1p(-uniform) + log_p, share))
 
 
+def valid(params: Params, classes: int) -> bool:
+    """A temperature and ε."""
+    return valid_temperature(params, classes) and valid_share(params.get("uniform"))
+
+
+def valid_share(uniform: object) -> bool:
+    """ε = 1 / (n + 1)."""
+    return numbers(uniform, least=1 / FARTHEST, most=0.5)
+
+
 TS_MIX = Calibrator(
     "ts-mix",
     "one temperature, then a mixture with the uniform distribution of weight 1 / (n + 1)",
     "one number; a softmax",
     best,
     mix,
+    valid,
 )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from checkwise.calibrators.calibrator import Calibrator, Optimum
 from checkwise.calibrators.examples import Logits, nll_of, together
 from checkwise.calibrators.temperature import REASONS, fit_temperature, scaled
-from checkwise.calibrators.ts import divide
+from checkwise.calibrators.ts import divide, valid
 
 
 def best(logits: Logits) -> Optimum:
@@ -31,5 +33,6 @@ TS_SOFTEN = Calibrator(
     "one number; a division",
     best,
     divide,
+    partial(valid, least=1),
     sharpens=False,
 )

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from checkwise.calibrators.calibrator import Calibrator, Optimum, Params
+from checkwise.calibrators.calibrator import Calibrator, Optimum, Params, numbers
 from checkwise.calibrators.examples import (
     FloatArray,
     IntArray,
@@ -88,11 +88,17 @@ def _minimum(z: FloatArray, y: IntArray) -> tuple[FloatArray, FloatArray] | None
     return answer.x[:classes], offset - offset.mean()
 
 
+def valid(params: Params, classes: int) -> bool:
+    """A factor and an offset per class."""
+    return all(numbers(params.get(name), classes) for name in ("scale", "bias"))
+
+
 VECTOR = Calibrator(
     "vector",
     "vector scaling: a factor and an offset per class",
     "two numbers per class; a multiplication and an addition; fitting needs scipy",
     best,
     stretch,
+    valid,
     keeps_predictions=False,
 )

@@ -23,7 +23,8 @@ def show_run(
     if len(chosen) != 1:
         raise InputError(
             f"Expected one run for --open, but there are {len(chosen)}: give the folder of one, or "
-            "write a page about all with `checkwise report`."
+            "write a page about all with `checkwise report`.",
+            code="ambiguous",
         )
     (selection,) = chosen.values()
     page = Path(tempfile.mkdtemp(prefix="checkwise-")) / "report.html"

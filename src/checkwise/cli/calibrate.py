@@ -92,7 +92,8 @@ def command(
         if oracle:
             raise InputError(
                 f"Expected --oracle with a run or cohort, but {path} is a predictions folder or a "
-                "journal, of which held-out domains are not read: leave it out."
+                "journal, of which held-out domains are not read: leave it out.",
+                code="held-out",
             )
         (run,) = inputs.load_runs(path, rule, options).values()
         selection = select(run, rule, **choosing)
@@ -104,7 +105,8 @@ def command(
         if importable(path):
             raise InputError(
                 f"Expected logits to fit a calibrator to, but {path} holds metrics alone: save the "
-                "logits of the checkpoints with `checkwise predict`, and calibrate that folder."
+                "logits of the checkpoints with `checkwise predict`, and calibrate that folder.",
+                code="missing",
             )
         roots = read_roots(data or ())
         how["oracle"] = oracle
@@ -127,7 +129,8 @@ def _source(path: Path, selection: Selection) -> Logits:
     if run.examples is None or not run.examples.has_logits:
         raise InputError(
             f"Expected the predictions of the choice, but {path} has none: train with "
-            "predictions=True, or evaluate the checkpoints with `checkwise predict`."
+            "predictions=True, or evaluate the checkpoints with `checkwise predict`.",
+            code="missing",
         )
     return run.examples.logits(selection.step)
 

@@ -188,7 +188,9 @@ def check_metrics(metrics: Sequence[str]) -> None:
     known = ["gap_pp", *(f"{side}_{name}" for side in ("source", "target") for name in METRICS)]
     for name in metrics:
         if name not in known:
-            raise InputError(f"Expected metrics among {', '.join(known)}, but got {name!r}.")
+            raise InputError(
+                f"Expected metrics among {', '.join(known)}, but got {name!r}.", code="unknown"
+            )
 
 
 def present(cohort: Cohort, rows: Sequence[Contrast], by: Sequence[str] = ()) -> None:

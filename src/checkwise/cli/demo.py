@@ -140,7 +140,8 @@ def _model_place(out: Path) -> Path:
     except InputError as error:
         raise InputError(
             f"Expected nothing, or an earlier model, at {place}, where the demo deploys its model, "
-            "but something else is there: name another folder with --out, or move that away."
+            "but something else is there: name another folder with --out, or move that away.",
+            code="exists",
         ) from error
     return place
 

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from checkwise.calibrators.registry import DEFAULT
 from checkwise.cli import printing
 from checkwise.cli.input_options import InputOptions
 from checkwise.cli.json_output import print_json
@@ -47,10 +46,22 @@ def command(
             "source NLL falls. [default: all]",
         ),
     ] = None,
+    for_: Annotated[
+        str | None,
+        typer.Option(
+            "--for",
+            metavar="new|same",
+            help="Where it is used: new places, never more confident than as trained, or data "
+            "like validation, one temperature as it fits. [default: new]",
+        ),
+    ] = None,
     calibrator: Annotated[
-        str,
-        typer.Option(metavar="NAME|none", help="How probabilities are calibrated, if they can be."),
-    ] = DEFAULT,
+        str | None,
+        typer.Option(
+            metavar="NAME|none",
+            help="Another way to calibrate, instead of --for. [default: that of --for]",
+        ),
+    ] = None,
     *,
     options: RunRuleOptions,
     inputs: InputOptions,
@@ -70,11 +81,14 @@ def command(
     from checkwise.weights.bundle import check_out
     from checkwise.weights.deploy import Asked, deploy_run
 
-    asked = Asked(average, _members(members), calibrator)  # type: ignore[arg-type]
+    asked = Asked(average, _members(members), calibrator, for_)  # type: ignore[arg-type]
     check_out(output, replace=force)
     runs = inputs.load_runs(path, rule, options)
     if len(runs) > 1:
-        raise InputError(f"Expected one run in {path}, but found {len(runs)}: name one with --run.")
+        raise InputError(
+            f"Expected one run in {path}, but found {len(runs)}: name one with --run.",
+            code="ambiguous",
+        )
     deployment = deploy_run(
         path,
         next(iter(runs.values())),
@@ -97,10 +111,8 @@ def command(
         "ensemble": f"{counted(len(info['steps']), 'member')}: steps {steps}",
     }[info["kind"]]
     out.print(f"Deployed {what}.")
-    if info["calibrator"] is not None:
-        same = info["metrics"]["plain"] == info["metrics"]["calibrated"]
-        unchanged = ": it leaves the probabilities as they are" if same else ""
-        out.print(f"Calibrated with {info['calibrator']} ({info['state']}){unchanged}.")
+    if info["calibrator"] is not None:  # without one a note says why
+        out.print(info["calibration"])
     for note in deployment.notes:
         out.print(f"note: {note}")
     out.print(f"{output} is complete; {output / 'card.md'} says what it is and what it is not.")

@@ -62,7 +62,8 @@ def command(
     if not names:
         raise InputError(
             f"Expected --method with a name, but got {', '.join(map(repr, method))}: name what to "
-            "make, such as swad."
+            "make, such as swad.",
+            code="missing",
         )
     _derive(asked, names, as_json, minibatches=minibatches, delta_pp=delta_pp)
 
@@ -90,7 +91,9 @@ def swad(
     if mode not in suffixes:
         raise InputError(f"Expected --mode faithful or as-described, but got {mode!r}.")
     if no_bn and minibatches is not None:
-        raise InputError("Expected --no-bn or --minibatches, but got both: leave one out.")
+        raise InputError(
+            "Expected --no-bn or --minibatches, but got both: leave one out.", code="ambiguous"
+        )
     name = f"swad{suffixes[mode]}{'-nobn' if no_bn else ''}"
     _derive(asked, [name], as_json, minibatches=minibatches)
 
@@ -155,7 +158,8 @@ def _derive(asked: _Asked, names: list[str], as_json: bool, **options: Any) -> N
     if idle:
         raise InputError(
             f"Expected options that {', '.join(names)} takes, but none takes "
-            f"--{idle[0].replace('_', '-')}: leave it out."
+            f"--{idle[0].replace('_', '-')}: leave it out.",
+            code="unsupported",
         )
     results = {}
     for name, recipe in recipes.items():

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ REQUIREMENT = re.compile(
     r"(?P<name>[A-Za-z0-9._-]+)(?P<bounds>[^;]*)(?:;.*extra == ['\"](?P<extra>[^'\"]+))?"
 )
 AT_LEAST = re.compile(r">=\s*([0-9.]+)")
+KERAS_BACKENDS = ("torch", "tensorflow", "jax")  # those that train
 
 
 @dataclass(frozen=True)
@@ -45,14 +47,26 @@ class Package:
         return self.installed is not None and _numbers(self.installed) < _numbers(self.least)
 
     @property
+    def lacks(self) -> str:
+        """What it cannot do without and pip does not bring: the backend of Keras."""
+        if self.name != "keras" or self.installed is None:
+            return ""
+        named = os.environ.get("KERAS_BACKEND")
+        there = [name for name in KERAS_BACKENDS if find_spec(name) is not None]
+        if named and named not in there:
+            return f"KERAS_BACKEND is {named}, which is not installed"
+        return "" if there else f"no backend: install one of {', '.join(KERAS_BACKENDS)}"
+
+    @property
     def fine(self) -> bool:
         """Whether it can be used."""
-        return self.installed is not None and not self.too_old
+        return self.installed is not None and not self.too_old and not self.lacks
 
     def __str__(self) -> str:
         if self.installed is None:
             return f"{self.name} missing"
-        return f"{self.name} {self.installed}" + f" (needs {self.least})" * self.too_old
+        needs = f"needs {self.least}" if self.too_old else self.lacks
+        return f"{self.name} {self.installed}" + (f" ({needs})" if needs else "")
 
 
 def command(as_json: AsJson = False) -> None:
@@ -96,7 +110,8 @@ def _requirements() -> list[str]:
     except PackageNotFoundError as error:
         raise InputError(
             "Expected an installed checkwise, but it runs from its source code alone: "
-            "pip install -e . in that folder."
+            "pip install -e . in that folder.",
+            code="system",
         ) from error
 
 
@@ -171,6 +186,7 @@ _LEFT = ("extra", "state", "packages")
 def _extras(packages: list[Package]) -> Iterator[tuple[str, str, str]]:
     for extra in dict.fromkeys(package.extra for package in packages if package.extra):
         own = [package for package in packages if package.extra == extra]
-        fine = all(package.fine for package in own)
-        state = "ready" if fine else f"pip install 'checkwise[{extra}]'"
+        state = f"pip install 'checkwise[{extra}]'"
+        if all(package.fine or package.lacks for package in own):
+            state = "ready" if all(package.fine for package in own) else "not ready"
         yield extra, state, ", ".join(map(str, own))

@@ -47,12 +47,17 @@ def command(
     model whose probabilities are used: it can average, it calibrates, and it writes a card.
     """
     if output.name in ("", ".."):
-        raise InputError(f"Expected a new name, but {output} is a folder: choose another.")
+        raise InputError(
+            f"Expected a new name, but {output} is a folder: choose another.", code="exists"
+        )
     why = output.with_name(output.name + ".json")
     _check_output(run, output, why, force=force)
     runs = inputs.load_runs(run, rule, options, validation)
     if len(runs) > 1:
-        raise InputError(f"Expected one run in {run}, but found {len(runs)}: name one with --run.")
+        raise InputError(
+            f"Expected one run in {run}, but found {len(runs)}: name one with --run.",
+            code="ambiguous",
+        )
     trajectory = next(iter(runs.values()))
     for place in (output, why):
         _refuse_weights(trajectory, place)
@@ -62,7 +67,9 @@ def command(
     why = output.with_name(output.name + ".json")
     for place in (output, why):
         if place.exists() and not force:
-            raise InputError(f"{place} exists already: choose another name or add --force.")
+            raise InputError(
+                f"{place} exists already: choose another name or add --force.", code="exists"
+            )
     with counting("copying, in MB") as progress:
         copy_checkpoint(
             weights,
@@ -92,15 +99,20 @@ def _check_output(run: Path, output: Path, why: Path, *, force: bool) -> None:
     if not force:
         raise InputError(
             f"Expected a new name, but {output} is a folder: choose another, or add --force to "
-            "replace an earlier export."
+            "replace an earlier export.",
+            code="exists",
         )
     if not _says_why(why):
         raise InputError(
             f"Expected an earlier export to replace, but there is no {why.name} beside the folder "
-            f"{output} that says so: choose another name, or move the folder away."
+            f"{output} that says so: choose another name, or move the folder away.",
+            code="exists",
         )
     if layout.is_record(output) or run.resolve().is_relative_to(output.resolve()):
-        raise InputError(f"Expected another folder to replace than {output}, which holds the run.")
+        raise InputError(
+            f"Expected another folder to replace than {output}, which holds the run.",
+            code="outside",
+        )
     printing.refuse_to_overwrite(run, why)
 
 
@@ -121,7 +133,8 @@ def _refuse_weights(trajectory: Trajectory, out: Path) -> None:
     ):
         raise InputError(
             f"Expected another place to write than {out}, among the checkpoints of the run, where "
-            "it could be taken for one of them: choose another folder."
+            "it could be taken for one of them: choose another folder.",
+            code="outside",
         )
     for path in _checkpoints(trajectory):
         if (
@@ -131,12 +144,14 @@ def _refuse_weights(trajectory: Trajectory, out: Path) -> None:
         ):
             raise InputError(
                 f"Expected another file to write than {out}, which is a checkpoint of the run or "
-                "part of one: choose another name."
+                "part of one: choose another name.",
+                code="outside",
             )
         if path.parent == target.parent and path.parent.name in _OF_TRAINERS:
             raise InputError(
                 f"Expected another folder to write to than {out.absolute().parent}, where the run "
-                "keeps its checkpoints: choose another."
+                "keeps its checkpoints: choose another.",
+                code="outside",
             )
 
 
@@ -157,25 +172,29 @@ def _weights(selection: Selection, run: Path) -> Path:
         raise InputError(
             f"Expected the weights of step {selection.step}, which was chosen, but {run} names no "
             "file for it: keep the checkpoint of every record (in a table, a column `path`; for a "
-            "log, --checkpoints)."
+            "log, --checkpoints).",
+            code="missing",
         )
     path = Path(selection.path)
     if not path.is_file() and not path.is_dir():
         raise InputError(
             f"Expected the weights of step {selection.step}, which was chosen, but there is no "
-            f"file {selection.path}: keep it, and give paths that hold in the current folder."
+            f"file {selection.path}: keep it, and give paths that hold in the current folder.",
+            code="missing",
         )
     if path.is_dir() and not any(path.iterdir()):
         raise InputError(
             f"Expected the weights of step {selection.step}, which was chosen, but the folder "
-            f"{selection.path} is empty: keep what was in it."
+            f"{selection.path} is empty: keep what was in it.",
+            code="missing",
         )
     if path.suffix == ".index" and any(
         place.name.startswith(f"{path.stem}.data-") for place in path.parent.iterdir()
     ):
         raise InputError(
             f"Expected a checkpoint in one file or folder, but {selection.path} is one of several "
-            f"files of a TensorFlow checkpoint: copy {path.stem}.* together."
+            f"files of a TensorFlow checkpoint: copy {path.stem}.* together.",
+            code="ambiguous",
         )
     folder = path.parent.parent
     if path.parent.name == layout.CHECKPOINTS and has_file(folder, layout.RUN):

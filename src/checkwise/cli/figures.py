@@ -70,5 +70,5 @@ def _run(pool: Pool, name: str) -> RunKey:
     by_name = {str(key): key for key in pool.keys}
     if name not in by_name:
         shown = ", ".join(list(by_name)[:3])
-        raise InputError(f"Expected a run such as {shown}, but got {name!r}.")
+        raise InputError(f"Expected a run such as {shown}, but got {name!r}.", code="unknown")
     return by_name[name]

@@ -57,13 +57,15 @@ def check_sealed(path: Path, request: Request) -> None:
         held_out = ", ".join(origin.held_out) or "its targets"
         raise InputError(
             f"Expected to read source domains only, but {path} was imported with {held_out} held "
-            f"out: add {' '.join(missing)}, or give {place}."
+            f"out: add {' '.join(missing)}, or give {place}.",
+            code="held-out",
         )
     shared = set.intersection(*(set(key.held_out) for key in record.runs))
     for name in sorted(shared & set(request.sources)):
         raise InputError(
             f"Expected to read source domains only, but {path} was imported with {name} held out: "
-            f"leave out --source {name}, or give {place}."
+            f"leave out --source {name}, or give {place}.",
+            code="held-out",
         )
 
 

@@ -107,7 +107,8 @@ class InputOptions(OptionGroup):
             if value:
                 raise InputError(
                     f"Expected {option} with a predictions folder, but {path} is none: leave it "
-                    "out, runs know what they hold out."
+                    "out, runs know what they hold out.",
+                    code="unsupported",
                 )
 
 
@@ -134,7 +135,10 @@ def columns_of(pairs: Iterable[str] | None) -> dict[str, str]:
                 "--column accuracy=val_accuracy."
             )
         if name in columns:
-            raise InputError(f"Expected one column for {name}, but --column names two: give one.")
+            raise InputError(
+                f"Expected one column for {name}, but --column names two: give one.",
+                code="ambiguous",
+            )
         columns[name] = column
     return columns
 

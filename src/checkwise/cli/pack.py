@@ -26,7 +26,9 @@ def pack(
         raise InputError(f"Expected -o to end in {packing.SUFFIX}, but got {str(output)!r}.")
     printing.refuse_to_overwrite(cohort, output)
     if output.exists() and not force:
-        raise InputError(f"{output} exists already: choose another name or add --force.")
+        raise InputError(
+            f"{output} exists already: choose another name or add --force.", code="exists"
+        )
     runs = packing.pack(cohort, output)
     size = output.stat().st_size / 1e6
     printing.console().print(f"{runs} runs packed into {output} ({size:.2f} MB).")

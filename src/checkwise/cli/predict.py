@@ -70,7 +70,9 @@ def command(
     elsewhere = None if settings.kind == "local" else evaluate_with(executor, workers)
     printing.refuse_folder(output)
     if is_record(output):
-        raise InputError(f"Expected another folder than {output}, which records a run.")
+        raise InputError(
+            f"Expected another folder than {output}, which records a run.", code="outside"
+        )
     names = [name.strip() for name in domains.split(",")]
     _warn_of_held_out(names)
     with counting("evaluating checkpoints") as progress:

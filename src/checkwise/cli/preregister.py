@@ -97,7 +97,8 @@ def command(
         if rule or metrics or params or options.weighting != EQUALLY or scope != SCOPE:
             raise InputError(
                 "Expected --contrasts alone, because its file names rules, metrics and parameters, "
-                "but got other options of a choice as well: leave them out."
+                "but got other options of a choice as well: leave them out.",
+                code="unsupported",
             )
         _register_contrasts(study, read_contrasts(contrasts), as_json)
         return
@@ -182,16 +183,21 @@ def _check(
         if value is None and rule in rules().values():  # elsewhere None stands for a choice
             raise InputError(
                 f"Expected --{name.replace('_', '-')}, which {row.name} needs, but got none: "
-                "add it."
+                "add it.",
+                code="missing",
             )
     for name in check_objectives(row.params.get("objectives", ("nll",))):
         if name not in METRICS:
-            raise InputError(f"Expected objectives among {', '.join(METRICS)}, but got {name!r}.")
+            raise InputError(
+                f"Expected objectives among {', '.join(METRICS)}, but got {name!r}.", code="unknown"
+            )
     check_named(",".join(metrics), "--metrics")
     check_metrics(metrics)
     for name in tables:
         if name not in TABLES:
-            raise InputError(f"Expected tables among {', '.join(TABLES)}, but got {name!r}.")
+            raise InputError(
+                f"Expected tables among {', '.join(TABLES)}, but got {name!r}.", code="unknown"
+            )
 
 
 def _say(path: Path, rule: str, line: Line, registration: Registered) -> None:

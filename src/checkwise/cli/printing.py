@@ -58,12 +58,16 @@ def refuse_to_overwrite(source: Path, out: Path | None, *, make_folder: bool = F
             "standard stream; name a file."
         )
     if out.exists() and source.exists() and out.samefile(source):
-        raise InputError(f"Expected another file to write than {out}, which is the input.")
+        raise InputError(
+            f"Expected another file to write than {out}, which is the input.", code="outside"
+        )
     file_to_write(out)
     if is_record(out):
-        raise InputError(f"Expected another file to write than {out}, which records a run.")
+        raise InputError(
+            f"Expected another file to write than {out}, which records a run.", code="outside"
+        )
     if not make_folder and not out.absolute().parent.is_dir():
-        raise InputError(f"Expected the folder of {out} to exist: make it first.")
+        raise InputError(f"Expected the folder of {out} to exist: make it first.", code="missing")
     check_writable(out)
 
 
@@ -72,12 +76,14 @@ def refuse_folder(out: Path) -> None:
     existing = next((place for place in (out, *out.parents) if place.exists()), out)
     if existing.exists() and not existing.is_dir():
         raise InputError(
-            f"Expected a folder to write to, but {existing} is a file: choose another."
+            f"Expected a folder to write to, but {existing} is a file: choose another.",
+            code="exists",
         )
     if is_own_folder(out):
         raise InputError(
             f"Expected a folder of its own to write to, but {out} is a cohort's or a run's: "
-            "choose another, such as COHORT/results."
+            "choose another, such as COHORT/results.",
+            code="outside",
         )
 
 
@@ -88,7 +94,8 @@ def refuse_files(out: Path, names: Iterable[str]) -> None:
         if (out / name).is_symlink() and is_record(out / name):
             raise InputError(
                 f"Expected another file to write than {out / name}, which is a link to a run's "
-                "records: remove the link or choose another folder."
+                "records: remove the link or choose another folder.",
+                code="outside",
             )
         check_writable(out / name)
 

@@ -18,11 +18,14 @@ from checkwise.cli.options import AsJson
 from checkwise.cli.rule_options import RuleName, RunRuleOptions
 from checkwise.errors import InputError
 from checkwise.integrations import LiveSelector
+from checkwise.readers.checkpoints.folders import matching
+from checkwise.readers.checkpoints.patterns import parse
 from checkwise.records import Trajectory
 from checkwise.selection import Selection, select
 from checkwise.selection.live import Chosen
+from checkwise.selection.saturation import guarded_answer
 from checkwise.store import layout
-from checkwise.store.deleting import delete_others
+from checkwise.store.deleting import Home, delete_others
 from checkwise.store.live_journal import is_live_journal, live_journals
 from checkwise.store.pruning import Pruning, plan_pruning
 from checkwise.store.retention import KeepEvery, KeepFeasible, KeepLast, Policy
@@ -60,7 +63,10 @@ def command(
     if journal is not None:
         options.load_plugins()
         _refuse_settings(options, rule, journal)
-        with closing(LiveSelector.from_journal(journal, read_only=not apply)) as live:
+        folder = _checkpoints_folder(inputs)
+        with closing(
+            LiveSelector.from_journal(journal, read_only=not apply, checkpoints=folder)
+        ) as live:
             policy = _with(KeepFeasible(), extra)
             plan = live.prune(policy) if apply else live.plan_pruning(policy)
             chosen = live.selection
@@ -69,10 +75,10 @@ def command(
         chosen = select(trajectory, rule, **options.weighting, **options.params)
         saved = _saved(trajectory, run)
         _check_chosen(chosen, saved)
-        always = _outside(saved, run, named=inputs.checkpoints is not None)
-        plan = plan_pruning(saved, Chosen.of(chosen), _with(KeepFeasible(), extra), always=always)
+        home = _home(run, inputs)
+        plan = plan_pruning(saved, Chosen.of(chosen), _with(KeepFeasible(), extra), home=home)
         if apply:
-            delete_others(saved, plan.stays)
+            delete_others(saved, plan.stays, home=home)
     if as_json:
         print_json("prune", record(chosen, plan, applied=apply))
     else:
@@ -100,7 +106,8 @@ def _journal(run: Path) -> Path | None:
     if len(journals) > 1:
         raise InputError(
             f"Expected one run in {run}, but it holds the journals "
-            f"{', '.join(path.name for path in journals)}: name one of them."
+            f"{', '.join(path.name for path in journals)}: name one of them.",
+            code="ambiguous",
         )
     return journals[0] if journals else None
 
@@ -110,7 +117,8 @@ def _refuse_settings(options: RunRuleOptions, rule: str | None, journal: Path) -
     if rule is not None or options.params or options.weighting != weighting:
         raise InputError(
             f"Expected no rule or parameters, because {journal} names those that the run was "
-            "trained with: leave them out."
+            "trained with: leave them out.",
+            code="unsupported",
         )
 
 
@@ -118,11 +126,14 @@ def _load(run: Path, rule: str | None, options: RunRuleOptions, inputs: InputOpt
     if inputs.include_unsaved:
         raise InputError(
             "Expected no --include-unsaved: what may be deleted is judged among the checkpoints "
-            "that are there; leave it out."
+            "that are there; leave it out.",
+            code="unsupported",
         )
     runs = inputs.load_runs(run, rule, options)
     if len(runs) > 1:
-        raise InputError(f"Expected one run in {run}, but found {len(runs)}: name one of them.")
+        raise InputError(
+            f"Expected one run in {run}, but found {len(runs)}: name one of them.", code="ambiguous"
+        )
     return next(iter(runs.values()))
 
 
@@ -133,14 +144,16 @@ def _saved(trajectory: Trajectory, run: Path) -> dict[int, Path]:
     if not saved:
         raise InputError(
             f"Expected checkpoints of the logged steps of {run}, but found none: name them with "
-            "--checkpoints, as in 'weights.{epoch}.keras'."
+            "--checkpoints, as in 'weights.{epoch}.keras'.",
+            code="missing",
         )
     for path in saved.values():
         if has_file(path.parent.parent, layout.RUN):
             raise InputError(
                 f"Expected a run of another trainer, but {path.parent.parent} is one of checkwise, "
                 "whose record lists every file that it keeps: to keep only these, train with "
-                'keep = "feasible" in the study.'
+                'keep = "feasible" in the study.',
+                code="unsupported",
             )
     return saved
 
@@ -149,21 +162,34 @@ def _check_chosen(chosen: Selection, saved: Mapping[int, Path]) -> None:
     if chosen.step not in saved:
         raise InputError(
             f"Expected the checkpoint of step {chosen.step}, which is chosen, but it is not on "
-            "disk: nothing is deleted before it is."
+            "disk: nothing is deleted before it is.",
+            code="missing",
         )
 
 
-def _outside(saved: Mapping[int, Path], run: Path, *, named: bool) -> dict[int, str]:
-    """Checkpoints that stay because of where they are; a pattern of the user's names any place."""
-    home = Path(os.path.realpath(run if run.is_dir() else run.parent))
-    reasons = {}
-    for step, path in saved.items():
-        place = Path(os.path.realpath(path))
-        if home.is_relative_to(place):
-            reasons[step] = "holds the run"
-        elif not named and not place.is_relative_to(home):
-            reasons[step] = "outside the folder; name it with --checkpoints"
-    return reasons
+def _checkpoints_folder(inputs: InputOptions) -> Path | None:
+    """The folder that --checkpoints names beside a journal, which names files itself."""
+    if inputs.checkpoints is None:
+        return None
+    folder = Path(inputs.checkpoints).expanduser()
+    if not folder.is_dir():
+        raise InputError(
+            f"Expected the folder of the checkpoints, because the journal names each of them, but "
+            f"{folder} is none: give --checkpoints FOLDER, or leave it out.",
+            code="missing",
+        )
+    return folder
+
+
+def _home(run: Path, inputs: InputOptions) -> Home:
+    """Where the user lets delete: in the folder of the run, and where --checkpoints leads."""
+    folder = run if run.is_dir() else run.parent
+    named: set[Path] = set()
+    if inputs.checkpoints is not None:
+        pattern = parse(os.path.expanduser(inputs.checkpoints))
+        for base in (folder, Path()):
+            named |= {Path(file.path).parent for file in matching(pattern, base)}
+    return Home((folder, *sorted(named)), () if run.is_dir() else (run,))
 
 
 def record(chosen: Selection | None, plan: Pruning, *, applied: bool) -> dict[str, Any]:
@@ -205,7 +231,7 @@ def _show(chosen: Selection | None, plan: Pruning, run: Path, *, applied: bool) 
     out.print()
     gone, there = len(plan.goes), len(plan.checkpoints)
     if chosen is not None:
-        out.print(f"{chosen.rule} chooses step {chosen.step}.")
+        out.print(guarded_answer(chosen) or f"{chosen.rule} chooses step {chosen.step}.")
     if not gone:
         stay = "The only checkpoint stays" if there == 1 else f"All {there} checkpoints stay"
         out.print(f"{stay}: nothing to delete.")

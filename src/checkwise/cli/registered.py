@@ -78,7 +78,8 @@ def command(
         raise InputError(
             f"Expected all planned runs of {path} to be finished, but "
             f"{len(cohort.unfinished)} are not: finish them with `checkwise sweep`, or add "
-            "--unfinished to open what there is. Nothing was opened."
+            "--unfinished to open what there is. Nothing was opened.",
+            code="missing",
         )
     results = [contrast_results(cohort, one.fixed) for one in sets]
     sets = _asked(path, digest)  # now with the date of the opening
@@ -111,7 +112,8 @@ def _asked(path: Path, digest: str | None) -> list[RegisteredSet]:
         raise InputError(
             f"Expected {which} in the log of {path}, but there are none: register them with "
             f"`checkwise preregister {path} --contrasts FILE.toml` before you open held-out "
-            "results."
+            "results.",
+            code="missing",
         )
     return known if digest is not None else [one for one in known if not one.standing.earlier]
 

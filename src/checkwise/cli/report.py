@@ -75,6 +75,7 @@ def _only_run(path: Path, runs: Mapping[RunKey, Trajectory]) -> Trajectory | Non
         shown = ", ".join(key.label for key in list(runs)[:3])
         raise InputError(
             f"Expected one run or a cohort, but {path} holds {len(runs)} runs ({shown}"
-            f"{', …' * (len(runs) > 3)}): give the folder of one of them."
+            f"{', …' * (len(runs) > 3)}): give the folder of one of them.",
+            code="ambiguous",
         )
     return next(iter(runs.values()))

@@ -137,7 +137,8 @@ class RuleOptions(OptionGroup):
             if name in params:
                 raise InputError(
                     f"Expected one value of `{name}`, but got it twice, last with --param "
-                    f"{assignment}: give one."
+                    f"{assignment}: give one.",
+                    code="ambiguous",
                 )
             params[name] = _value(value)
         return params
@@ -148,7 +149,8 @@ class RuleOptions(OptionGroup):
             option = "--worst-domain" if self.worst_domain else "--weights"
             raise InputError(
                 f"Expected no {option}, because in {what} every domain counts the same: leave it "
-                "out, or use `checkwise compare`."
+                "out, or use `checkwise compare`.",
+                code="unsupported",
             )
 
     @property
@@ -165,11 +167,12 @@ class RunRuleOptions(RuleOptions):
         list[str] | None,
         typer.Option(help="NAME=higher or NAME=lower: which is better; repeatable."),
     ] = None
-    guard: Annotated[
+    no_guard: Annotated[
         bool,
         typer.Option(
-            "--guard",
-            help="Take the earliest near-best checkpoint where validation has 5 errors or fewer.",
+            "--no-guard",
+            help="Rank by probabilities even where validation has 5 errors or fewer, instead of "
+            "taking the earliest near-best checkpoint.",
         ),
     ] = False
 
@@ -184,9 +187,11 @@ class RunRuleOptions(RuleOptions):
                     f"Expected --direction NAME=higher or NAME=lower, but got {assignment!r}."
                 )
             if directions.setdefault(name, direction) != direction:
-                raise InputError(f"Expected one direction of {name}, but got both: give one.")
+                raise InputError(
+                    f"Expected one direction of {name}, but got both: give one.", code="ambiguous"
+                )
         asked = {"directions": directions} if directions else {}
-        return {**super().weighting, **asked, **({"guard": True} if self.guard else {})}
+        return {**super().weighting, **asked, **({"guard": False} if self.no_guard else {})}
 
 
 def _weights(text: str) -> Weights:
@@ -199,7 +204,10 @@ def _weights(text: str) -> Weights:
         if not separator or not name:
             raise InputError(f"Expected --weights NAME=WEIGHT,…, but got {part!r}.")
         if name in weights:
-            raise InputError(f"Expected one weight per domain, but --weights names {name!r} twice.")
+            raise InputError(
+                f"Expected one weight per domain, but --weights names {name!r} twice.",
+                code="ambiguous",
+            )
         weights[name] = value
     return weights
 

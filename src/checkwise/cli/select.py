@@ -27,12 +27,12 @@ from checkwise.selection import Guarantee, Selection, select, select_many
 from checkwise.selection.constraint import ACCURACY
 from checkwise.selection.default_rule import REFERENCE
 from checkwise.selection.explain import headline, reasons, remedy, validation
-from checkwise.selection.saturation import FEW_ERRORS, SAFER, distrusted, warning
+from checkwise.selection.saturation import FEW_ERRORS, WITHIN_PP, guarded_answer
 from checkwise.selection.set_as import in_words, not_usual
 from checkwise.selection.sureness import Sureness
 from checkwise.selection.tolerances import ALPHA, FIXED
 from checkwise.store.atomic_write import write_text
-from checkwise.text import printable
+from checkwise.text import points, printable
 
 if TYPE_CHECKING:
     import pandas
@@ -95,7 +95,8 @@ def command(
     if options.alpha is not None and options.tolerance == "1se" and not guarantee:
         raise InputError(
             f"Expected no --alpha with --tolerance 1se, which has no level, but got {level:g}: "
-            "leave it out, or add --guarantee for the accuracy bound at that level."
+            "leave it out, or add --guarantee for the accuracy bound at that level.",
+            code="unsupported",
         )
     runs = inputs.load_runs(path, rule, options, validation)
     asked = {**options.weighting, **_params(options)}
@@ -184,8 +185,8 @@ def _show_one(
     drawn = plot or (plot is None and out.is_terminal)
     if drawn and (lines := picture(selection, out.width, encoding=out.encoding)):
         out.print(lines)
-    if first := warning(selection):
-        out.print(first)
+    if answer := guarded_answer(selection):
+        out.print(answer)
     for note in selection.trajectory.notes:
         out.print(f"note: {note}")
     judged = ACCURACY if selection.judged_by is None else selection.judged_by.metric
@@ -247,13 +248,15 @@ def _ranking(
             (judged.metric, [f"{values[i]:.4g}" for i in shown]),
             ("gap", [f"{abs(values[i] - judged.best):.4g}" for i in shown]),
         ]
-    header = ("rank", "step", *(name for name, _ in leading), "score", *metrics)
+    if not selection.guard_acted:  # which ranks by time
+        scores = [f"{ranked['score'][i]:.4g}" if ranked["feasible"][i] else "-" for i in shown]
+        leading.append(("score", scores))
+    header = ("rank", "step", *(name for name, _ in leading), *metrics)
     rows = [
         (
             str(ranked["rank"][i]),
             str(ranked["step"][i]),
             *(cells[i] for _, cells in leading),
-            f"{ranked['score'][i]:.4g}" if ranked["feasible"][i] else "-",
             *(f"{ranked[name][i]:.4g}" if name in ranked else "-" for name in metrics),
         )
         for i in shown
@@ -266,11 +269,11 @@ def _show_many(chosen: Mapping[RunKey, Selection], usual: Mapping[RunKey, Select
     lines = Counter(headline(selection) for selection in chosen.values())
     for line, times in lines.items():
         out.print(line if len(lines) == 1 else f"{times} of {len(chosen)} runs: {line}")
-    if few := sum(map(distrusted, chosen.values())):
+    if few := sum(selection.guard_acted for selection in chosen.values()):
         out.print(
-            f"{few} of {len(chosen)} runs: saturated, with {FEW_ERRORS} validation errors or fewer "
-            "at the best checkpoint, too few to rank checkpoints by their probabilities; the "
-            f"earliest feasible one is the safer choice (--rule {SAFER}, or --guard)."
+            f"{few} of {len(chosen)} runs: the best checkpoint has {FEW_ERRORS} validation errors "
+            "or fewer, too few to rank checkpoints by their probabilities; the earliest within "
+            f"{points(WITHIN_PP)} of the best was taken (--no-guard: the rule's own choice)."
         )
     rules = {selection.rule for selection in chosen.values()}
     by_accuracy = all(_judged_by(selection) == ACCURACY for selection in chosen.values())

@@ -83,7 +83,9 @@ def command(
         _show_plan(chosen, runs, absent, named_roots, worker_count(settings))
         return 0
     if out is None:
-        raise InputError("Expected --out DIR, the folder to train in, but got none: add it.")
+        raise InputError(
+            "Expected --out DIR, the folder to train in, but got none: add it.", code="missing"
+        )
     roots = all_roots(chosen, named_roots)
     # Before the plan is written, which no other study may replace.
     launcher = check_sweep(chosen, roots, settings=settings, out=out)

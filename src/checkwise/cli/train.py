@@ -72,7 +72,9 @@ def command(
         out.mkdir(parents=True, exist_ok=True)
         lease = take(out)
     if lease is None:
-        raise InputError(f"Expected a run that nobody trains, but another process trains {out}.")
+        raise InputError(
+            f"Expected a run that nobody trains, but another process trains {out}.", code="busy"
+        )
     console = printing.console()
     shown = ", ".join(f"{name} {value:g}" for name, value in config.hparams.items())
     console.print(f"{key}: {shown}")

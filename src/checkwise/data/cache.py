@@ -33,7 +33,8 @@ def make_folder(folder: Path) -> None:
     except OSError as error:
         raise InputError(
             f"Expected a cache folder that can be written, but got {error.strerror} in {folder}: "
-            "set the environment variable CHECKWISE_CACHE to another folder."
+            "set the environment variable CHECKWISE_CACHE to another folder.",
+            code="system",
         ) from error
 
 

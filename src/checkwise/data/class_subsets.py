@@ -19,7 +19,8 @@ def with_classes(dataset: DomainDataset, classes: Sequence[str]) -> DomainDatase
             f"Expected classes of {dataset.name}, but got {unknown[0]!r}: choose from "
             f"{', '.join(dataset.classes)}."
             if unknown
-            else f"Expected at least one class of {dataset.name}, but got none: name one."
+            else f"Expected at least one class of {dataset.name}, but got none: name one.",
+            code="unknown",
         )
     kept = tuple(name for name in dataset.classes if name in classes)
     new_label = np.full(len(dataset.classes), -1, dtype=np.int64)
@@ -30,7 +31,8 @@ def with_classes(dataset: DomainDataset, classes: Sequence[str]) -> DomainDatase
         if not len(left):
             raise InputError(
                 f"Expected examples of the chosen classes in every domain, but got none in "
-                f"{domain!r} of {dataset.name}: choose other classes."
+                f"{domain!r} of {dataset.name}: choose other classes.",
+                code="empty",
             )
     fewer = dataset.rows_only(rows, fingerprint("classes", dataset.fingerprint, repr(kept)))
     return replace(fewer, classes=kept, y=tuple(new_label[y] for y in fewer.y))
@@ -46,6 +48,7 @@ def class_subset(classes: Sequence[str], number: int, count: int) -> tuple[str, 
     if len(classes) < 2 * count:
         raise InputError(
             f"Expected at least 2 classes for each of {count} subsets, but got {len(classes)} "
-            "classes: lower `class_subsets`."
+            "classes: lower `class_subsets`.",
+            code="unsupported",
         )
     return tuple(classes[number - 1 :: count])

@@ -62,14 +62,16 @@ class DomainDataset:
             raise InputError(
                 f"Expected examples, labels and ids for {len(self.domains)} domains, but got "
                 f"{len(self.x)}, {len(self.y)} and {len(self.ids)} in {self.name}: pass one of "
-                "each per domain."
+                "each per domain.",
+                code="differs",
             )
         for domain, x, y, ids in zip(self.domains, self.x, self.y, self.ids, strict=True):
             _check_domain(f"domain {domain!r} of {self.name}", self, x, y, ids)
         if self.groups and tuple(map(len, self.groups)) != self.sizes:
             raise InputError(
                 f"Expected a group for each of {self.sizes} examples, but got "
-                f"{tuple(map(len, self.groups))} in {self.name}: pass one per example."
+                f"{tuple(map(len, self.groups))} in {self.name}: pass one per example.",
+                code="differs",
             )
 
     @property
@@ -116,7 +118,8 @@ class DomainDataset:
         if duplicates.sizes != self.sizes:
             raise InputError(
                 f"Expected duplicates among {self.sizes} examples, but got duplicates among "
-                f"{duplicates.sizes} in {self.name}: pass the duplicates of the same examples."
+                f"{duplicates.sizes} in {self.name}: pass the duplicates of the same examples.",
+                code="differs",
             )
         if not duplicates.removed:
             return self
@@ -211,7 +214,8 @@ def check_domain_name(name: str, domain: str, domains: Sequence[str]) -> None:
     """Refuse a domain that the data set ``name`` does not have."""
     if domain not in domains:
         raise InputError(
-            f"Expected a domain of {name}, but got {domain!r}: choose from {', '.join(domains)}."
+            f"Expected a domain of {name}, but got {domain!r}: choose from {', '.join(domains)}.",
+            code="unknown",
         )
 
 
@@ -220,7 +224,8 @@ def _check_names(name: str, what: str, names: tuple[str, ...]) -> None:
     if not names or repeated or not all(names):
         raise InputError(
             f"Expected distinct, non-empty {what} names, but got {list(names)} in {name}: "
-            + (f"rename {', '.join(repeated)}." if repeated else f"name every {what}.")
+            + (f"rename {', '.join(repeated)}." if repeated else f"name every {what}."),
+            code="ambiguous",
         )
 
 
@@ -233,7 +238,8 @@ def check_unlike(name: str, domains: Sequence[str]) -> None:
         if same_name(one, other):
             raise InputError(
                 f"Expected domains whose names differ in more than case or space, but got {one!r} "
-                f"and {other!r} in {name}: rename one."
+                f"and {other!r} in {name}: rename one.",
+                code="ambiguous",
             )
 
 
@@ -243,7 +249,8 @@ def _check_domain(
     if not 0 < len(x) == len(y) == len(ids):
         raise InputError(
             f"Expected as many labels and ids as examples, and at least one, but got {len(x)} "
-            f"examples, {len(y)} labels and {len(ids)} ids in {where}: align them."
+            f"examples, {len(y)} labels and {len(ids)} ids in {where}: align them.",
+            code="differs",
         )
     if dataset.kind == "features":
         fits = x.ndim >= 2 and x.dtype.kind == "f"
@@ -262,7 +269,8 @@ def _check_domain(
     if x.shape[1:] != dataset.x[0].shape[1:]:
         raise InputError(
             f"Expected examples of one shape, but got {list(x.shape[1:])} beside "
-            f"{list(dataset.x[0].shape[1:])} in {where}: bring all domains to one shape."
+            f"{list(dataset.x[0].shape[1:])} in {where}: bring all domains to one shape.",
+            code="differs",
         )
     if y.dtype != np.int64 or y.ndim != 1:
         raise InputError(

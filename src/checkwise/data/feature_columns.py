@@ -29,14 +29,16 @@ def read_columns(path: Path, *columns: str) -> dict[str, NDArray[Any]]:
             if not isinstance(file, np.lib.npyio.NpzFile):
                 raise InputError(
                     f"Expected an .npz file, but got a single array in {str(path)!r}: "
-                    "save with np.savez(path, features=…, label=…, domain=…)."
+                    "save with np.savez(path, features=…, label=…, domain=…).",
+                    code="format",
                 )
             required = list(dict.fromkeys(["features", LABEL, *columns]))
             absent = [key for key in required if key not in file.files]
             if absent:
                 raise InputError(
                     f"Expected the keys {', '.join(required)}, but got {', '.join(file.files)} in "
-                    f"{str(path)!r}: add {', '.join(absent)}."
+                    f"{str(path)!r}: add {', '.join(absent)}.",
+                    code="missing",
                 )
             raw.seek(0)
             per_row = tuple(dict.fromkeys([LABEL, *columns, "filename"]))
@@ -45,7 +47,8 @@ def read_columns(path: Path, *columns: str) -> dict[str, NDArray[Any]]:
             return {key: file[key] for key in sorted(keys)}
     except FileNotFoundError as error:
         raise InputError(
-            f"Expected a feature file, but got nothing in {str(path)!r}: check the path."
+            f"Expected a feature file, but got nothing in {str(path)!r}: check the path.",
+            code="missing",
         ) from error
     except InputError:
         raise
@@ -60,7 +63,8 @@ def _check_sizes(arrays: Mapping[str, ArrayHeader], columns: tuple[str, ...], pa
         if key in arrays and arrays[key].shape != rows:
             raise InputError(
                 f"Expected one {key} for each of the {rows[0]} rows of features, but got shape "
-                f"{list(arrays[key].shape)} in {str(path)!r}: save `{key}` with shape [n]."
+                f"{list(arrays[key].shape)} in {str(path)!r}: save `{key}` with shape [n].",
+                code="differs",
             )
 
 
@@ -76,14 +80,16 @@ def named_column(path: Path, arrays: Mapping[str, NDArray[Any]], key: str) -> Co
         if unknown:
             raise InputError(
                 f"Expected every {key} among `{names_key}`, but got {unknown[0]!r} in "
-                f"{str(path)!r}: list it in `{names_key}`."
+                f"{str(path)!r}: list it in `{names_key}`.",
+                code="format",
             )
         indices = np.array([position[value] for value in values.tolist()], dtype=np.int64)
         return indices, listed
     if values.dtype.kind not in "iu":
         raise InputError(
             f"Expected `{key}` as integers or strings, but got {values.dtype} in {str(path)!r}: "
-            f"save it with dtype int64 or str."
+            f"save it with dtype int64 or str.",
+            code="format",
         )
     indices = values.astype(np.int64)
     highest = int(indices.max(initial=-1))
@@ -91,13 +97,15 @@ def named_column(path: Path, arrays: Mapping[str, NDArray[Any]], key: str) -> Co
     if names is None and highest >= MOST_NAMES:
         raise InputError(
             f"Expected `{key}` numbered from 0, but got {highest} in {str(path)!r}: number from 0, "
-            f"or name every one in `{names_key}`."
+            f"or name every one in `{names_key}`.",
+            code="format",
         )
     limit = highest + 1 if names is None else len(names)
     if lowest < 0 or highest >= limit:
         raise InputError(
             f"Expected `{key}` in 0..{limit - 1}, but got {lowest if lowest < 0 else highest} in "
-            f"{str(path)!r}: number from 0 and name all of them in `{names_key}`."
+            f"{str(path)!r}: number from 0 and name all of them in `{names_key}`.",
+            code="format",
         )
     return indices, names or tuple(str(index) for index in range(limit))
 
@@ -110,13 +118,15 @@ def column(path: Path, arrays: Mapping[str, NDArray[Any]], key: str) -> Column:
     if values.dtype.kind not in "iuU":
         raise InputError(
             f"Expected `{key}` as integers or strings, but got {values.dtype} in {str(path)!r}: "
-            f"save it with dtype int64 or str."
+            f"save it with dtype int64 or str.",
+            code="format",
         )
     names, indices = np.unique(values, return_inverse=True)
     if "" in names.tolist():
         raise InputError(
             f"Expected a name in every row of `{key}`, but got an empty one in {str(path)!r}: fill "
-            "it in, or remove those rows."
+            "it in, or remove those rows.",
+            code="format",
         )
     return indices.astype(np.int64), tuple(str(name) for name in names.tolist())
 
@@ -125,5 +135,6 @@ def unreadable(path: Path, reason: object) -> InputError:
     """The error for a file that is no plain .npz."""
     return InputError(
         f"Expected a readable .npz file without Python objects, but got: {reason} in "
-        f"{str(path)!r}: save plain arrays with np.savez(path, features=…, label=…, domain=…)."
+        f"{str(path)!r}: save plain arrays with np.savez(path, features=…, label=…, domain=…).",
+        code="format",
     )

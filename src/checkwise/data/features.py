@@ -68,7 +68,8 @@ def open_features(
     if not sizes.all():
         raise InputError(
             f"Expected rows in every domain, but got none for {domains[int(np.argmin(sizes))]!r} "
-            f"in {str(path)!r}: remove it from `domains`, or add its rows."
+            f"in {str(path)!r}: remove it from `domains`, or add its rows.",
+            code="empty",
         )
     caches = cache_dir(cache)
     stored = np.dtype(np.float32) if dtype.itemsize > 4 else dtype.newbyteorder("=")
@@ -115,7 +116,8 @@ def _with_groups(
                 raise InputError(
                     f"Expected every group in one domain, but {names[code]!r} of `{column_name}` "
                     f"is in {domain_of[code]!r} and {domain!r} of {dataset.name}, so it would be "
-                    "on both sides of a split: use groups that lie inside the domains."
+                    "on both sides of a split: use groups that lie inside the domains.",
+                    code="format",
                 )
     return replace(
         dataset,
@@ -138,7 +140,8 @@ def _features_header(path: Path) -> tuple[tuple[int, ...], np.dtype[Any]]:
         kind = "Python objects" if dtype.hasobject else str(dtype)
         raise InputError(
             f"Expected `features` as a non-empty floating array [n, …], but got {kind} "
-            f"{list(shape)} in {str(path)!r}: save it as float32 or float16."
+            f"{list(shape)} in {str(path)!r}: save it as float32 or float16.",
+            code="format",
         )
     return shape, dtype
 
@@ -154,7 +157,9 @@ def _unpacker(path: Path, order: NDArray[np.int64]) -> Callable[[RowWriter], Non
                 rows.discard()
                 raise InputError(
                     f"Expected finite features, but got NaN or infinity in row "
-                    f"{first + int(np.argmin(finite))} in {str(path)!r}: remove or repair that row."
+                    f"{first + int(np.argmin(finite))} in {str(path)!r}: remove or repair "
+                    "that row.",
+                    code="format",
                 )
             targets = target_of[first : first + len(chunk)]
             # One write per stretch of rows that stay neighbours; usually the whole chunk.

@@ -38,7 +38,8 @@ def split_groups(
     if len(names) < 2:
         raise InputError(
             f"Expected at least 2 groups to split, but got {len(names)} in domain {domain_index}: "
-            'split this data set with split_by = "examples", or use other groups.'
+            'split this data set with split_by = "examples", or use other groups.',
+            code="unsupported",
         )
     wanted = int(len(groups) * holdout)
     order = np.arange(len(names))
@@ -56,7 +57,8 @@ def split_groups(
     if outside.all():
         raise InputError(
             f"Expected groups on both sides of the split, but all of domain {domain_index} are "
-            f"held out with holdout {holdout}: lower `holdout`."
+            f"held out with holdout {holdout}: lower `holdout`.",
+            code="empty",
         )
     return np.flatnonzero(~outside), np.flatnonzero(outside)
 
@@ -81,7 +83,8 @@ def split_both(
         raise InputError(
             f"Expected examples to train on, but the groups of domain {domain_index} that are held "
             f"out have {len(by_groups)} examples and the others {len(others)}: lower `holdout`, or "
-            "use smaller groups."
+            "use smaller groups.",
+            code="empty",
         )
     keys = np.arange(len(others))
     np.random.RandomState(seed_hash(trial_seed, domain_index)).shuffle(keys)

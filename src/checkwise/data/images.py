@@ -96,7 +96,8 @@ def scan(root: Path) -> ImageFolder:
     if not root.is_dir():
         raise InputError(
             f"Expected a folder of domain/class/file images, but got nothing in {str(root)!r}: "
-            "pass the folder that holds the domain folders."
+            "pass the folder that holds the domain folders.",
+            code="missing",
         )
     domains = _folders(root)
     classes_of = {domain: _folders(root / domain) for domain in domains}
@@ -104,7 +105,8 @@ def scan(root: Path) -> ImageFolder:
     if not classes:
         raise InputError(
             f"Expected domain/class/file images, but got no class folders in {str(root)!r}: "
-            "pass the folder that holds the domain folders."
+            "pass the folder that holds the domain folders.",
+            code="format",
         )
     _check_same_classes(root, classes_of, classes)
     files = [[_image_files(root, domain, entry) for entry in classes] for domain in domains]
@@ -146,7 +148,8 @@ def _image_files(root: Path, domain: str, entry: str) -> list[str]:
     if nested:
         raise InputError(
             f"Expected domain/class/file images, but got a folder {nested[0]!r} inside the class "
-            f"in {str(folder)!r}: move its images up, or pass the folder above the domains."
+            f"in {str(folder)!r}: move its images up, or pass the folder above the domains.",
+            code="format",
         )
     names = sorted(
         file.name
@@ -156,7 +159,8 @@ def _image_files(root: Path, domain: str, entry: str) -> list[str]:
     if not names:
         raise InputError(
             f"Expected images in every class, but got an empty class in {str(folder)!r}: "
-            f"add images ({' '.join(SUFFIXES)}), or remove the class from all domains."
+            f"add images ({' '.join(SUFFIXES)}), or remove the class from all domains.",
+            code="empty",
         )
     return [f"{domain}/{entry}/{name}" for name in names]
 
@@ -179,7 +183,8 @@ def _check_same_classes(root: Path, classes_of: dict[str, list[str]], classes: l
         raise InputError(
             f"Expected the same classes in every domain, but {'; '.join(first)} in "
             f"{str(root)!r}: name the folder of the domains, and add those class folders, or "
-            "remove the classes from all domains."
+            "remove the classes from all domains.",
+            code="differs",
         )
 
 
@@ -219,7 +224,8 @@ def _decoder(
             shown = "; ".join(unreadable[:_NAMED_AT_ONCE])
             raise InputError(
                 f"Expected readable images, but got {len(unreadable)} unreadable: {shown} in "
-                f"{str(root)!r}: replace or remove these files, then open the folder again."
+                f"{str(root)!r}: replace or remove these files, then open the folder again.",
+                code="format",
             )
 
     return fill

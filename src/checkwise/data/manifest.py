@@ -105,5 +105,6 @@ def _hash_file(path: Path) -> str:
 def _unreadable(path: Path, error: OSError) -> InputError:
     return InputError(
         f"Expected a readable file, but got {error.strerror} in {str(path)!r}: "
-        "check its permissions and what it links to, or remove it."
+        "check its permissions and what it links to, or remove it.",
+        code="system",
     )

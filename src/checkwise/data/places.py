@@ -27,7 +27,8 @@ def with_places(dataset: DomainDataset, count: int) -> DomainDataset:
     if not dataset.groups:
         raise InputError(
             f"Expected groups to make places of, but {dataset.name} has none: set `groups` to the "
-            "column that names them."
+            "column that names them.",
+            code="missing",
         )
     names = iter(place_names(dataset.domains, count))
     places = []
@@ -36,7 +37,8 @@ def with_places(dataset: DomainDataset, count: int) -> DomainDataset:
         if len(present) < count:
             raise InputError(
                 f"Expected at least {count} groups in every domain for {count} places, but got "
-                f"{len(present)} in {dataset.domains[domain]!r} of {dataset.name}: lower `places`."
+                f"{len(present)} in {dataset.domains[domain]!r} of {dataset.name}: lower `places`.",
+                code="unsupported",
             )
         for members in deal(groups, count):
             rows = np.flatnonzero(np.isin(groups, members))

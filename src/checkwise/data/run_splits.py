@@ -45,7 +45,8 @@ def source_splits(
     if split_by != "examples" and not dataset.groups:
         raise InputError(
             f"Expected groups for split_by = {split_by!r}, but {dataset.name} has none: set "
-            "`groups` to the column of the feature file that names them."
+            "`groups` to the column of the feature file that names them.",
+            code="missing",
         )
     splits = []
     for domain in source_domains(dataset, held_out):
@@ -70,7 +71,8 @@ def check_sources(held_out: Sequence[str], left: Sequence[object], name: str) ->
     if not left:
         raise InputError(
             f"Expected at least one source domain, but all of {', '.join(held_out)} are held out "
-            f"of {name}: hold out fewer domains."
+            f"of {name}: hold out fewer domains.",
+            code="empty",
         )
 
 
@@ -143,5 +145,5 @@ def _divide(
         inside, by_examples, by_groups = split_both(groups, **seeds)
     except InputError as error:
         where = f"domain {dataset.domains[domain]!r} of {dataset.name}"
-        raise InputError(f"{error} ({where})") from None
+        raise InputError(f"{error} ({where})", code=error.code) from None
     return rows[inside], {"examples": rows[by_examples], "groups": rows[by_groups]}

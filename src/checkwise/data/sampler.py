@@ -79,7 +79,8 @@ class MinibatchSampler:
         if recorded != expected or not isinstance(drawn, int) or drawn < 0:
             raise InputError(
                 f"Expected the state of this sampler ({expected}), but got {dict(state)} in "
-                "set_state(): resume with the same data, seed and batch size."
+                "set_state(): resume with the same data, seed and batch size.",
+                code="differs",
             )
         self._drawn = drawn
 

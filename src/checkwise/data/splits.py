@@ -29,7 +29,8 @@ def split(
     if held_out < 1 or held_out >= n:
         raise InputError(
             f"Expected examples on both sides of the split, but got {n} examples with "
-            f"holdout {holdout} in domain {domain_index}: add examples or change `holdout`."
+            f"holdout {holdout} in domain {domain_index}: add examples or change `holdout`.",
+            code="empty",
         )
     keys = np.arange(n, dtype=np.int64)
     np.random.RandomState(seed_hash(trial_seed, domain_index)).shuffle(keys)

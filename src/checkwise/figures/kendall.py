@@ -58,7 +58,8 @@ def draw(taus: KendallFacts) -> Figure:
     if not taus.panel_means:
         raise InputError(
             "Expected runs with finite target values at two steps or more, but there are none: "
-            "Kendall's τ needs an order to compare."
+            "Kendall's τ needs an order to compare.",
+            code="empty",
         )
     figure = style.new(2.0, 2.6)
     algorithms = list(dict.fromkeys(cell.algorithm for cell in taus.cells))

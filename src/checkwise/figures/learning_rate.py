@@ -48,13 +48,15 @@ def facts(pool: Pool) -> tuple[AtRate, ...]:
     if len(rates) < 2:
         raise InputError(
             "Expected runs with different learning rates, but all have the same one: train a "
-            "ladder, such as the study pacs-ladder."
+            "ladder, such as the study pacs-ladder.",
+            code="empty",
         )
     measured = {at.rate for at in at_rates if any(at.changes.values())}
     if len(measured) < 2:
         raise InputError(
             "Expected finite held-out results at two learning rates or more, but got them at "
-            f"{len(measured)} of {len(rates)}: train at lower rates, where runs do not diverge."
+            f"{len(measured)} of {len(rates)}: train at lower rates, where runs do not diverge.",
+            code="empty",
         )
     return tuple(at_rates)
 

@@ -68,7 +68,8 @@ def facts(
     if height % patch or width % patch:
         raise InputError(
             f"Expected an image whose sides are multiples of {patch}, but got {height} × {width}: "
-            "resize it, or choose another patch."
+            "resize it, or choose another patch.",
+            code="unsupported",
         )
     rows, columns = height // patch, width // patch
     masked = np.repeat(image[None], rows * columns + 1, axis=0)

@@ -58,7 +58,8 @@ def facts(first: Predictions, second: Predictions) -> SharedErrors:
     if not np.array_equal(first.labels, second.labels):
         raise InputError(
             "Expected two checkpoints on the same examples in the same order, but their labels "
-            "differ."
+            "differ.",
+            code="differs",
         )
     p, q = first.probabilities, second.probabilities
     mine, theirs = p.argmax(axis=1), q.argmax(axis=1)

@@ -45,7 +45,8 @@ def facts(pool: Pool, group: Group | None = None) -> tuple[AtTolerance, ...]:
     if "delta_pp" not in pool.rule.takes:
         raise InputError(
             f"Expected a rule with a tolerance, but {pool.rule.label} has none: choose one that "
-            "takes delta_pp."
+            "takes delta_pp.",
+            code="unsupported",
         )
     group = group or pool.by_role()[0]
     by_tolerance = []

@@ -66,7 +66,7 @@ def median_run(sizes: Sequence[int]) -> int:
 def example(pool: Pool) -> RunKey:
     """The run with the median number of feasible checkpoints; no target is looked at."""
     runs = {key: pool.trajectory(key) for key in pool.keys}
-    chosen = select_many(runs, pool.rule.rule, **pool.rule.params)
+    chosen = select_many(runs, pool.rule.rule, guard=False, **pool.rule.params)
     return pool.keys[median_run([len(chosen[key].feasible_steps) for key in pool.keys])]
 
 
@@ -76,7 +76,9 @@ def facts(pool: Pool, key: RunKey | None = None) -> TrajectoryFacts:
     pool.reference.check_is_rule()
     key = key or example(pool)
     run = pool.trajectory(key)
-    rule, reference = (select(run, row.rule, **row.params) for row in (pool.rule, pool.reference))
+    rule, reference = (
+        select(run, row.rule, guard=False, **row.params) for row in (pool.rule, pool.reference)
+    )
     return trajectory_facts(run, rule, [reference], str(key))
 
 

@@ -71,7 +71,9 @@ def chosen_steps(shown: Shown) -> dict[RunKey, dict[str, int]]:
     for row in shown.rows:
         row.check_is_rule()
     runs = {key: pool.trajectory(key) for key in pool.keys}
-    chosen = {row.label: select_many(runs, row.rule, **row.params) for row in shown.rows}
+    chosen = {
+        row.label: select_many(runs, row.rule, guard=False, **row.params) for row in shown.rows
+    }
     keys = [shown.run] if shown.run is not None else list(pool.keys)
     steps = {key: {name: by_run[key].step for name, by_run in chosen.items()} for key in keys}
     return dict(sorted(steps.items(), key=lambda item: len(set(item[1].values())) == 1))
@@ -85,7 +87,8 @@ def example_predictions(shown: Shown) -> tuple[RunKey, dict[str, Predictions]]:
             return key, {name: read_heldout(folder, domain, step) for name, step in steps.items()}
     raise InputError(
         "Expected saved held-out logits at both choices of a run, but there are none: "
-        f"{remedy(shown.pool.folder(shown.pool.keys[0]), heldout=True)}."
+        f"{remedy(shown.pool.folder(shown.pool.keys[0]), heldout=True)}.",
+        code="missing",
     )
 
 
@@ -162,7 +165,9 @@ def write_figures(
     shown = Shown(Pool.of(cohorts), run, example, dict(roots or {}))
     unknown = [name for name in only if name not in FIGURES]
     if unknown:
-        raise InputError(f"Expected figures among {', '.join(FIGURES)}, but got {unknown[0]!r}.")
+        raise InputError(
+            f"Expected figures among {', '.join(FIGURES)}, but got {unknown[0]!r}.", code="unknown"
+        )
     if only:
         rehearsal = replace(shown, pool=Rehearsal.of_pool(shown.pool))
         for name in only:

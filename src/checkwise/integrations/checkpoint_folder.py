@@ -186,7 +186,8 @@ class CheckpointFolder:
             raise InputError(
                 f"Expected a folder without records, but {self._folder / JOURNAL} has "
                 f"{counted(len(live.steps), 'checkpoint')} of an earlier training: to go on from "
-                f"it, {self._go_on}, or choose another dirpath."
+                f"it, {self._go_on}, or choose another dirpath.",
+                code="exists",
             )
         live.resume(0)
 
@@ -243,7 +244,9 @@ class CheckpointFolder:
         """After the save: give the file its name, and write it down."""
         live, place = self._opened, Place(Path(plan.path))
         if plan.number is None:
-            raise InputError("Expected a plan for a checkpoint: call plan() before commit().")
+            raise InputError(
+                "Expected a plan for a checkpoint: call plan() before commit().", code="missing"
+            )
         place.finish()
         live.saved(plan.number, place.path)
         if outcome is not None:
@@ -254,7 +257,7 @@ class CheckpointFolder:
 
     def abandon(self, plan: Plan) -> None:
         """After a save that failed."""
-        Place(Path(plan.path)).abandon()
+        Place(Path(plan.path)).abandon(self._folder)
 
     def prune(self, stay: Iterable[int] = ()) -> None:
         """Delete what can no longer be chosen, but never the newest."""
@@ -283,7 +286,9 @@ class CheckpointFolder:
     @property
     def _opened(self) -> LiveSelector:
         if self._live is None:
-            raise InputError("Expected an open journal, but there is none: call open() first.")
+            raise InputError(
+                "Expected an open journal, but there is none: call open() first.", code="missing"
+            )
         return self._live
 
     def _link(self) -> None:

@@ -59,7 +59,8 @@ def outputs(path: str, domain: str) -> tuple[Any, Any]:
         held_out = ", ".join(f"env{i}" for i in checkpoint.targets)
         raise InputError(
             f"Expected one of the source domains {', '.join(sources)}, but got {domain!r}. Held "
-            f"out in this run: {held_out}."
+            f"out in this run: {held_out}.",
+            code="held-out",
         )
     images, labels = _validation(_facts(checkpoint), int(match[1]))
     return _logits(checkpoint, images), labels
@@ -82,13 +83,17 @@ def _validation(facts: str, index: int) -> tuple[Any, Any]:
     args, hparams = json.loads(facts)
     datasets, misc = _module("datasets"), _module("lib.misc")
     if not hasattr(datasets, args["dataset"]):
-        raise InputError(f"Expected a data set of DomainBed, but it has no {args['dataset']!r}.")
+        raise InputError(
+            f"Expected a data set of DomainBed, but it has no {args['dataset']!r}.", code="missing"
+        )
     _seed(args["seed"])  # as the training did: some data sets are drawn when they are opened
     data = getattr(datasets, args["dataset"])(args["data_dir"], args["test_envs"], hparams)
     size = int(len(data[index]) * args["holdout_fraction"])
     out, _ = misc.split_dataset(data[index], size, misc.seed_hash(args["trial_seed"], index))
     if size == 0:
-        raise InputError(f"Expected validation examples of env{index}, but its out-split is empty.")
+        raise InputError(
+            f"Expected validation examples of env{index}, but its out-split is empty.", code="empty"
+        )
     examples = [out[i] for i in range(len(out))]
     images = torch.stack([torch.as_tensor(image) for image, _ in examples])
     return images, torch.as_tensor([int(label) for _, label in examples])
@@ -100,7 +105,9 @@ def _logits(checkpoint: Checkpoint, images: Any) -> Any:
     name = checkpoint.args["algorithm"]
     algorithms = _module("algorithms")
     if not hasattr(algorithms, name):
-        raise InputError(f"Expected an algorithm of DomainBed, but it has no {name!r}.")
+        raise InputError(
+            f"Expected an algorithm of DomainBed, but it has no {name!r}.", code="missing"
+        )
     algorithm = getattr(algorithms, name)(
         checkpoint.input_shape, checkpoint.classes, checkpoint.domains, checkpoint.hparams
     )
@@ -128,7 +135,8 @@ def _module(name: str) -> Any:
             raise
         raise InputError(
             "Expected DomainBed, but it cannot be imported: set PYTHONPATH to the folder of your "
-            "checkout, the one that holds domainbed/."
+            "checkout, the one that holds domainbed/.",
+            code="missing",
         ) from None
 
 
@@ -165,7 +173,9 @@ def selection_method(
         target = f"env{records[0]['args']['test_envs'][0]}_in_acc"
         (tested,) = [record[target] for record in records if record["step"] == chosen.step][-1:]
         if chosen.accuracy is None:
-            raise InputError("Expected source accuracies, but these predictions have none.")
+            raise InputError(
+                "Expected source accuracies, but these predictions have none.", code="missing"
+            )
         return {"val_acc": chosen.accuracy, "test_acc": tested}
 
     body = {"name": f"checkwise {rule}", "run_acc": classmethod(run_acc)}

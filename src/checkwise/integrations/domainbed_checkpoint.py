@@ -97,7 +97,9 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
         import torch
     path = Path(path)
     if not path.is_file():
-        raise InputError(f"Expected a checkpoint of DomainBed, but there is no file at {path}.")
+        raise InputError(
+            f"Expected a checkpoint of DomainBed, but there is no file at {path}.", code="missing"
+        )
     try:
         with torch.serialization.safe_globals(_NUMPY):
             content = torch.load(path, map_location="cpu", weights_only=True)
@@ -118,10 +120,13 @@ def _refused(path: Path, error: Exception) -> InputError:
         return InputError(
             f"Expected tensors, plain values and NumPy scalars, but {path} holds "
             f"{listed(sorted(unsafe))}: loading that could run code of a stranger, so the "
-            "file was not opened."
+            "file was not opened.",
+            code="unsupported",
         )
     reason = " ".join(str(error).split())
-    return InputError(f"Expected a checkpoint of DomainBed, but {path} is none: {reason:.120}")
+    return InputError(
+        f"Expected a checkpoint of DomainBed, but {path} is none: {reason:.120}", code="format"
+    )
 
 
 def _checked(content: Any, path: Path) -> Checkpoint:
@@ -130,20 +135,23 @@ def _checked(content: Any, path: Path) -> Checkpoint:
         if not isinstance(value, kind):
             raise InputError(
                 f"Expected {key} in a checkpoint of DomainBed, but {path} has {shown(value)}: name "
-                "a file that `domainbed.scripts.train --save_model_every_checkpoint` wrote."
+                "a file that `domainbed.scripts.train --save_model_every_checkpoint` wrote.",
+                code="format",
             )
     args = dict(content["args"])
     for name, (is_right, form) in _ARGS.items():
         if name not in args:
             raise InputError(
                 f"Expected args.{name} in a checkpoint of DomainBed, but {path} lacks it: it was "
-                "written by another version."
+                "written by another version.",
+                code="missing",
             )
         if not is_right(args[name]):
             raise InputError(
                 f"Expected {form} as args.{name} in a checkpoint of DomainBed, but {path} has "
                 f"{shown(args[name])}: it was changed after the training, or written by another "
-                "version."
+                "version.",
+                code="format",
             )
     return Checkpoint(
         args=args,

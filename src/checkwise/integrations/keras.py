@@ -174,7 +174,8 @@ class ReliabilityCheckpoint(Callback):  # type: ignore[misc, unused-ignore]
         except OSError as error:
             raise InputError(
                 f"Expected a folder to write to, but got at {self._folder}: {error.strerror}. "
-                "Choose another dirpath."
+                "Choose another dirpath.",
+                code="system",
             ) from error
         model, step = self._reached
         again = model() is self.model and step == self._step()
@@ -255,7 +256,8 @@ class ReliabilityCheckpoint(Callback):  # type: ignore[misc, unused-ignore]
         if not source.exists() or match is None:
             raise InputError(
                 f"Expected a checkpoint of this callback to resume from, but got {source}: name "
-                f"one of {self._folder}, or pass resume=True."
+                f"one of {self._folder}, or pass resume=True.",
+                code="missing",
             )
         if self.model.optimizer is not None and not self.model.optimizer.built:
             self.model.optimizer.build(self.model.trainable_variables)
@@ -270,7 +272,9 @@ class ReliabilityCheckpoint(Callback):  # type: ignore[misc, unused-ignore]
         """Optimizer steps so far."""
         optimizer = getattr(self.model, "optimizer", None)
         if optimizer is None:
-            raise InputError("Expected a compiled model with an optimizer, but it has none.")
+            raise InputError(
+                "Expected a compiled model with an optimizer, but it has none.", code="unsupported"
+            )
         return int(optimizer.iterations)
 
     def _name(self, epoch: int, step: int, number: int | None) -> str:
@@ -289,5 +293,6 @@ def _refuse_processes() -> None:
     if processes > 1:
         raise InputError(
             f"Expected one process, but got {processes}: this callback works in a training of one "
-            "process."
+            "process.",
+            code="unsupported",
         )

@@ -42,11 +42,14 @@ def load_chosen(
     if not journal.is_file():
         raise InputError(
             f"Expected the dirpath of a ReliabilityCheckpoint, but there is no {JOURNAL} in "
-            f"{folder}: name the folder that it wrote to."
+            f"{folder}: name the folder that it wrote to.",
+            code="missing",
         )
     live = LiveSelector.from_journal(journal)
     if live.choice is None or live.path is None:
-        raise InputError(f"Expected a chosen checkpoint, but {journal} has none with its file.")
+        raise InputError(
+            f"Expected a chosen checkpoint, but {journal} has none with its file.", code="missing"
+        )
     loaded = _loaded(live.path, model)
     if average_within_pp is None:
         return loaded
@@ -99,7 +102,8 @@ def _loaded(path: Path, model: Any) -> Any:
         if path.suffix != ".keras":
             raise InputError(
                 f"Expected a model to load {path.name} into, because it holds weights alone: write "
-                "load_chosen(folder, model)."
+                "load_chosen(folder, model).",
+                code="missing",
             )
         return keras.models.load_model(path)
     if not hasattr(model, "load_weights"):

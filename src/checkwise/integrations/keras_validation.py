@@ -28,7 +28,9 @@ def named_sets(validation: Any) -> dict[str, Any]:
     """
     sets = dict(validation) if isinstance(validation, Mapping) else {SINGLE: validation}
     if not sets:
-        raise InputError("Expected at least one validation set, but got none: name one.")
+        raise InputError(
+            "Expected at least one validation set, but got none: name one.", code="empty"
+        )
     for name, data in sets.items():
         if not isinstance(name, str) or not name:
             raise InputError(f"Expected a name of a validation set, but got {shown(name)}.")
@@ -45,12 +47,14 @@ def _check_set(name: str, data: Any) -> None:
             )
         if _rows(data[1]) == 0:
             raise InputError(
-                f"Expected at least one example of the validation set {name!r}, but got none."
+                f"Expected at least one example of the validation set {name!r}, but got none.",
+                code="empty",
             )
     elif isinstance(data, Iterator) or not (hasattr(data, "__iter__") or _is_indexed(data)):
         raise InputError(
             f"Expected (inputs, labels) or a data set of batches for the validation set {name!r}, "
-            f"but got {shown(data)}, which cannot be gone through again at every epoch."
+            f"but got {shown(data)}, which cannot be gone through again at every epoch.",
+            code="unsupported",
         )
 
 
@@ -61,7 +65,9 @@ def sources(names: tuple[str, ...], options: Mapping[str, Any]) -> tuple[str, ..
     check_held_out(held_out, names, where)
     left = set(names).difference(held_out)
     if not left:
-        raise InputError(f"Expected a set to choose by, but all of {where} are held out.")
+        raise InputError(
+            f"Expected a set to choose by, but all of {where} are held out.", code="empty"
+        )
     named = as_names(options.get("sources"))
     chosen = set(divide(left, sources=named, where=where).sources)
     return tuple(name for name in names if name in chosen)

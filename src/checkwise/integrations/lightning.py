@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from collections.abc import Iterable
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import proxy
 
 from checkwise.errors import CheckwiseWarning, InputError
+from checkwise.extras import naming_extras
 from checkwise.integrations import lightning_validation as validation
 from checkwise.integrations.arguments import (
     check_function,
@@ -18,26 +22,38 @@ from checkwise.integrations.arguments import (
     check_tracker,
 )
 from checkwise.integrations.checkpoint_folder import CheckpointFolder, Outcome, Plan
-from checkwise.integrations.lightning_package import (
-    blank,
-    completed,
-    package_in_use,
-)
 from checkwise.integrations.processes import decided_once, gathered
 from checkwise.integrations.tracked_metrics import PREFIX
 from checkwise.integrations.tracker import Tracker, report_to
 from checkwise.integrations.validation_sums import ValidationSums, in_order, merged, own_rows
 from checkwise.metrics.settings import BANDWIDTH, BINS
 from checkwise.records.held_out import as_names
+from checkwise.selection.constrained import Ties
 from checkwise.selection.default_rule import DEFAULT_RULE
+from checkwise.selection.directions import Directions
 from checkwise.selection.result import Selection
-from checkwise.selection.standing import Points
+from checkwise.selection.standing import Points, Weights
 from checkwise.store.retention import Policy
+
+
+@naming_extras()
+def _model_checkpoint() -> Any:
+    """That of the package that the program imported first, or of the one that is installed.
+
+    `lightning` and `pytorch_lightning` hold the same code as different classes, and a Trainer
+    recognises only the callbacks of its own package.
+    """
+    packages = ("lightning.pytorch", "pytorch_lightning")
+    imported = [name for name in sys.modules if name in packages]
+    installed = [name for name in packages if find_spec(name.partition(".")[0]) is not None]
+    first, *_ = *imported, *installed, *packages
+    return import_module(f"{first}.callbacks").ModelCheckpoint
+
 
 if TYPE_CHECKING:
     from lightning.pytorch.callbacks import ModelCheckpoint
 else:
-    ModelCheckpoint = object  # the one of the package in use is added when a callback is made
+    ModelCheckpoint = _model_checkpoint()
 
 
 class ReliabilityCheckpoint(ModelCheckpoint):
@@ -50,6 +66,7 @@ class ReliabilityCheckpoint(ModelCheckpoint):
 
     Args:
         rule: a name from ``cw.rules()``.
+        delta_pp: how far below the best accuracy is near-best, in points; by default the rule's.
         domains: names of the validation sets, one per dataloader. By default the keys of a dict of
             dataloaders, ``validation`` for a single one, and ``dataloader_0`` … for several.
         dirpath: a folder on this machine; by default the one that Lightning gives a
@@ -71,24 +88,18 @@ class ReliabilityCheckpoint(ModelCheckpoint):
             same examples each time.
         tracker: where the selection is logged when training ends, as ``MlflowLog``.
         save_weights_only, auto_insert_metric_name: as for ``ModelCheckpoint``.
-        package: ``lightning`` or ``pytorch_lightning``, where a program imports both.
         bins, bandwidth: settings of the calibration errors.
-        params: the rule's parameters and options of ``LiveSelector``: ``delta_pp``, ``q``,
-            ``held_out``, ``weights`` …
+        held_out, sources, weights, worst_domain, directions, guard, tolerance, alpha, planned: as
+            for ``LiveSelector``.
+        constraint, delta, objectives, q, ties: parameters of the rule, where it takes them.
+        params: those of rules that other packages offer.
     """
-
-    package: str
-
-    def __new__(cls, *_: Any, package: str | None = None, **__: Any) -> ReliabilityCheckpoint:
-        bare: Any = cls
-        whole = bare if hasattr(cls, "package") else completed(bare, package_in_use(package))
-        instance: ReliabilityCheckpoint = super().__new__(whole)
-        return instance
 
     def __init__(
         self,
         rule: str = DEFAULT_RULE,
         *,
+        delta_pp: Points | None = None,
         domains: str | Iterable[str] | None = None,
         dirpath: str | os.PathLike[str] | None = None,
         filename: str | None = None,
@@ -103,9 +114,22 @@ class ReliabilityCheckpoint(ModelCheckpoint):
         tracker: Tracker | None = None,
         save_weights_only: bool = False,
         auto_insert_metric_name: bool = True,
-        package: str | None = None,
         bins: int = BINS,
         bandwidth: float = BANDWIDTH,
+        held_out: str | Iterable[str] | None = None,
+        sources: str | Iterable[str] | None = None,
+        weights: Weights = "equal",
+        worst_domain: bool = False,
+        directions: Directions | None = None,
+        guard: bool = True,
+        tolerance: str = "fixed",
+        alpha: float | None = None,
+        planned: int | None = None,
+        constraint: str | None = None,
+        delta: Points | None = None,
+        objectives: str | Iterable[str] | None = None,
+        q: float | None = None,
+        ties: Ties | None = None,
         **params: Any,
     ) -> None:
         if "://" in str(dirpath):
@@ -132,11 +156,32 @@ class ReliabilityCheckpoint(ModelCheckpoint):
         validation.check_distinct(self._domains or ())
         self._outputs = outputs or validation.ByKey(logits, labels)
         self._partial, self._tracker = partial, tracker
-        self._bins, self._bandwidth, self._params = bins, bandwidth, params
+        self._bins, self._bandwidth = bins, bandwidth
+        options = {
+            "bins": bins,
+            "bandwidth": bandwidth,
+            "held_out": held_out,
+            "sources": sources,
+            "weights": weights,
+            "worst_domain": worst_domain,
+            "directions": directions,
+            "guard": guard,
+            "tolerance": tolerance,
+            "alpha": alpha,
+            "planned": planned,
+            "delta_pp": delta_pp,
+            "constraint": constraint,
+            "delta": delta,
+            "objectives": objectives,
+            "q": q,
+            "ties": ties,
+            **params,
+        }
+        self._params = {name: value for name, value in options.items() if value is not None}
         self._checkpoints = CheckpointFolder(
             rule,
             keep,
-            {"bins": bins, "bandwidth": bandwidth, **params},
+            self._params,
             average_within_pp=average_within_pp,
             predictions=predictions,
             calibrator=calibrator,
@@ -148,9 +193,6 @@ class ReliabilityCheckpoint(ModelCheckpoint):
         self._saved_in: str | None = None
         self._trained_in: str | None = None
         self._newest: int | None = None  # how far training was at the newest checkpoint
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return blank, (type(self).__mro__[1], self.package), self.__dict__
 
     @property
     def state_key(self) -> str:
@@ -168,6 +210,15 @@ class ReliabilityCheckpoint(ModelCheckpoint):
 
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
         """Open the journal, and finish what a killed training left undone."""
+        if self not in trainer.checkpoint_callbacks:
+            own, other = (
+                kind.__module__.partition(".")[0] for kind in (ModelCheckpoint, type(trainer))
+            )
+            raise InputError(
+                f"Expected a Trainer of {own}, but got one of {other}: import {other} before "
+                "checkwise.integrations.lightning.",
+                code="differs",
+            )
         if not trainer.fast_dev_run:
             folder = Path(str(self.dirpath))
             plan = decided_once(trainer, lambda: self._checkpoints.open(folder, trainer.ckpt_path))
@@ -191,12 +242,14 @@ class ReliabilityCheckpoint(ModelCheckpoint):
             if other is not self and shares and getattr(other, "save_last", None):
                 raise InputError(
                     f"Expected to be alone in {self.dirpath}, but another {type(other).__name__} "
-                    "writes last.ckpt there: give each its own dirpath."
+                    "writes last.ckpt there: give each its own dirpath.",
+                    code="busy",
                 )
         if not trainer.enable_validation:
             raise InputError(
                 "Expected a validation during the training, but there is none: give the Trainer a "
-                "validation dataloader and the module a validation_step."
+                "validation dataloader and the module a validation_step.",
+                code="missing",
             )
         validation.check_not_empty(trainer, self._domains, self._params)
         if not trainer.fast_dev_run:

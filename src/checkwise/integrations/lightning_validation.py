@@ -36,7 +36,8 @@ def check_distinct(named: Iterable[str]) -> None:
     if twice:
         raise InputError(
             f"Expected a name of its own for each validation dataloader, but {twice[0]!r} is there "
-            "twice: name each one in domains=."
+            "twice: name each one in domains=.",
+            code="ambiguous",
         )
 
 
@@ -46,7 +47,8 @@ def _names(loaders: Any, domains: tuple[str, ...] | None) -> tuple[str, ...]:
         if len(domains) != number:
             raise InputError(
                 f"Expected one name per validation dataloader, but got {listed(domains)} for "
-                f"{counted(number, 'dataloader')}: name each one in domains=."
+                f"{counted(number, 'dataloader')}: name each one in domains=.",
+                code="differs",
             )
         return domains
     if isinstance(loaders, Mapping) and len(loaders) == number:
@@ -62,7 +64,8 @@ def sources(named: tuple[str, ...], options: Mapping[str, Any]) -> frozenset[str
     left = set(named).difference(held_out)
     if not left:
         raise InputError(
-            f"Expected a validation set to choose by, but all of {where} are held out."
+            f"Expected a validation set to choose by, but all of {where} are held out.",
+            code="empty",
         )
     return frozenset(divide(left, sources=as_names(options.get("sources")), where=where).sources)
 
@@ -77,7 +80,8 @@ def check_not_empty(
         if name in read and batches == 0:
             raise InputError(
                 f"Expected at least one batch of the validation set {name!r}, but got none: check "
-                "its dataloader, drop_last and limit_val_batches."
+                "its dataloader, drop_last and limit_val_batches.",
+                code="empty",
             )
 
 

@@ -21,9 +21,10 @@ from checkwise.selection.default_rule import DEFAULT_RULE
 from checkwise.selection.directions import Directions
 from checkwise.selection.live import LiveSelection
 from checkwise.selection.result import Selection
+from checkwise.selection.rules import get_rule
 from checkwise.selection.standing import Weights
 from checkwise.store.atomic_write import remove_unwritten
-from checkwise.store.deleting import delete_others, place_of
+from checkwise.store.deleting import Home, delete_others, place_of, state_of
 from checkwise.store.kept_predictions import KeptPredictions
 from checkwise.store.layout import PREDICTIONS
 from checkwise.store.live_history import LiveHistory
@@ -46,8 +47,10 @@ class LiveSelector(LiveSelection):
         journal: a file that holds every record. It is created with its folder if there is none;
             otherwise the selection is rebuilt from it, so that resuming never loses the best. A
             journal that was begun with another rule or other settings is refused.
-        read_only: rebuild the selection from the journal and write nothing to it, as the other
-            processes of a distributed training do.
+        read_only: rebuild the selection from the journal, write nothing to it and delete nothing,
+            as the other processes of a distributed training do.
+        checkpoints: the folder of the weights, by default that of the journal. ``prune`` deletes
+            nothing outside of it.
         bins, bandwidth: settings of the calibration errors.
         held_out, sources: domains that ``add`` skips unread, and domains that are validation
             although their names look held out (``test``, ``ood`` …).
@@ -78,6 +81,7 @@ class LiveSelector(LiveSelection):
         *,
         journal: str | os.PathLike[str] | None = None,
         read_only: bool = False,
+        checkpoints: str | os.PathLike[str] | None = None,
         predictions: bool | str | os.PathLike[str] = False,
         calibrator: str | None = None,
         bins: int = BINS,
@@ -87,7 +91,7 @@ class LiveSelector(LiveSelection):
         weights: Weights = "equal",
         worst_domain: bool = False,
         directions: Directions | None = None,
-        guard: bool = False,
+        guard: bool = True,
         tolerance: str = "fixed",
         alpha: float | None = None,
         planned: int | None = None,
@@ -111,23 +115,32 @@ class LiveSelector(LiveSelection):
         self._journal: LiveJournal | None = None
         self._warned = False
         self._history = LiveHistory(Path())
+        self._read_only, self._named = read_only, set[int]()
+        self._folder = None if checkpoints is None else Path(os.path.abspath(checkpoints))
+        self._own: tuple[Path, ...] = ()
         self._calibrator = ChoiceCalibrator.of(calibrator, journal, read_only=read_only)
         folder = predictions_folder(predictions or calibrator is not None, journal)
         self._recorder.keeps_logits = folder is not None and not read_only
         self._recorder.keeps_examples |= self._recorder.keeps_logits
         if journal is not None:
             path = Path(os.path.abspath(journal))
+            self._folder, self._own = self._folder or path.parent, (path, beside(path, CALIBRATOR))
             if not read_only:
                 self._journal = LiveJournal(path, self.settings)
                 remove_unwritten(beside(path, CALIBRATOR))
                 lines = self._journal.lines
             else:
                 lines = read_live_journal(path, self.settings)[1] if path.exists() else []
-            self._history = LiveHistory.replay(lines, path)
+            try:
+                self._history = LiveHistory.replay(lines, path)
+            except InputError:
+                self.close()
+                raise
         # What vanished was deleted when a process was killed, or by somebody else.
         there = self._history.checkpoints
-        self._history.forget_weights([s for s, place in there.items() if not place.exists()])
+        self._history.forget_weights([s for s, at in there.items() if not os.path.exists(at)])
         self._refresh()
+        self._predictions_home = Home()
         if self._journal is not None:
             self._open_predictions(folder)
             self._calibrate()
@@ -140,9 +153,13 @@ class LiveSelector(LiveSelection):
                 self.close()
                 raise InputError(
                     f"Expected the folder in which predictions were begun, {before}, but got "
-                    f"{folder}: name that one, or predictions=True."
+                    f"{folder}: name that one, or predictions=True.",
+                    code="differs",
                 )
-            KeptPredictions(before).tidy(self._history.records, self._history.forgotten)
+            # A folder that only the journal names may be somebody else's.
+            if folder is not None or not Home((self._history.folder,)).objection(before):
+                self._predictions_home = Home((before,))
+            self._tidy()
         elif folder is not None:
             try:
                 KeptPredictions(folder).check_unused()
@@ -150,18 +167,33 @@ class LiveSelector(LiveSelection):
                 self.close()
                 raise
             self._note({"predictions": _relative(folder, self._history.folder)})
+            self._predictions_home = Home((folder,))
+
+    def _tidy(self) -> None:
+        if self._journal is not None and self._kept is not None:
+            self._kept.tidy(self._history.records, self._history.forgotten)
 
     @property
     def _kept(self) -> KeptPredictions | None:
         """The predictions folder, if there is one."""
         folder = self._history.predictions
-        return None if folder is None else KeptPredictions(folder)
+        if folder is None:
+            return None
+        return KeptPredictions(folder, self._predictions_home, self._history.written)
 
     @classmethod
-    def from_journal(cls, journal: str | os.PathLike[str], *, read_only: bool = True) -> Self:
+    def from_journal(
+        cls,
+        journal: str | os.PathLike[str],
+        *,
+        read_only: bool = True,
+        checkpoints: str | os.PathLike[str] | None = None,
+    ) -> Self:
         """The selection that a journal holds, under the rule and settings it was begun with."""
         header, _ = read_live_journal(Path(journal))
-        return cls(journal=journal, read_only=read_only, **settings_of(header))
+        settings = settings_of(header, Path(journal))
+        get_rule(settings["rule"])  # of a plug-in, perhaps, that is not there
+        return cls(journal=journal, read_only=read_only, checkpoints=checkpoints, **settings)
 
     def _put(self, record: CheckpointRecord) -> None:
         named = {d: g for d, g in self._recorder.groups.items() if d not in self._history.groups}
@@ -169,11 +201,12 @@ class LiveSelector(LiveSelection):
             self._note({"groups": {domain: packed_numbers(g) for domain, g in named.items()}})
         slim = self._slim(record)
         kept = self._kept if self._recorder.keeps_logits else None
-        if kept is not None and record.step not in self._history.records:
+        line = slim.as_dict()
+        if kept is not None:
             kept.check_free(record.step)
         if kept is not None and not record.diverged:
-            kept.write(slim, record, self._recorder.groups)
-        self._note(slim.as_dict())
+            line["predictions"] = kept.write(slim, record, self._recorder.groups)
+        self._note(line)
         if kept is not None:
             kept.place(slim)
         self._calibrate()
@@ -209,24 +242,33 @@ class LiveSelector(LiveSelection):
     def _refresh(self) -> None:
         self._recorder.records = self._history.records
         self._recorder.groups.update(self._history.groups)
-        self._without_weights = frozenset(self._history.without_weights)
+        self._without_weights = self._history.without_weights
         self._selection = None
 
     def saved(self, step: int, path: str | os.PathLike[str]) -> None:
         """Say that the weights of a step have been saved, as a file or a folder.
 
-        ``prune`` deletes only what was named here, in this process or an earlier one. A path that
-        an earlier step was saved to holds the later one's weights; the earlier one's are gone.
+        ``prune`` deletes only what was named here, in this process or an earlier one, and has not
+        changed since. A path that an earlier step was saved to holds the later one's weights; the
+        earlier one's are gone.
         """
-        number, place = check_step(step), Path(path)
+        number, place = check_step(step), Path(os.path.abspath(path))
         if not place.exists():
             raise InputError(
                 f"Expected the checkpoint of step {step}, but there is nothing at {place}: call "
-                "`saved` after the save."
+                "`saved` after the save.",
+                code="missing",
             )
-        if self._journal is not None and place.resolve() == self._journal.path.resolve():
-            raise InputError(f"Expected a checkpoint, but {place} is the journal: name another.")
-        self._note({"step": number, "saved": _relative(place, self._history.folder)})
+        if self._home.is_part(place):
+            raise InputError(
+                f"Expected a checkpoint, but {place} is or holds the journal of the run, its "
+                "predictions or all its checkpoints: save each checkpoint to a file or folder of "
+                "its own.",
+                code="outside",
+            )
+        saved = {"saved": _relative(place, self._history.folder), "state": state_of(place)}
+        self._note({"step": number, **saved})
+        self._named.add(number)
         self._calibrate()
 
     def resume(self, step: int) -> None:
@@ -239,9 +281,15 @@ class LiveSelector(LiveSelection):
         known = (*self.steps, *self._history.checkpoints, *self._without_weights)
         if any(later > number for later in known):
             self._note({"resumed": number})
-            if self._journal is not None and self._kept is not None:
-                self._kept.tidy(self._history.records, self._history.forgotten)
+            self._tidy()
             self._calibrate()
+
+    @property
+    def _home(self) -> Home:
+        """Where checkpoints may be deleted; what was read from the journal has no say in it."""
+        kept = self._history.predictions
+        spared = self._own if kept is None else (*self._own, kept)
+        return Home(() if self._folder is None else (self._folder,), spared)
 
     @property
     def checkpoints(self) -> Mapping[int, Path]:
@@ -264,13 +312,22 @@ class LiveSelector(LiveSelection):
         """What ``prune`` would delete, and why the others stay."""
         run = self.among(self._history.checkpoints)
         always = {} if self.choice is None else {self.choice: "chosen"}
-        return plan_pruning(self._history.checkpoints, run, policy or KeepFeasible(), always=always)
+        history = self._history
+        return plan_pruning(
+            history.checkpoints,
+            run,
+            policy or KeepFeasible(),
+            home=self._home,
+            states=history.states,
+            always=always,
+        )
 
     def prune(self, policy: Policy | None = None) -> Pruning:
         """Delete the saved checkpoints that no policy keeps, and note it in the journal.
 
         The newest checkpoint is synced to the disk before another is deleted. The newest and the
-        chosen one always stay. What may still be chosen is judged among the saved checkpoints.
+        chosen one always stay, and so does what an earlier process saved outside the folder of
+        checkpoints. What may still be chosen is judged among the saved checkpoints.
 
         Args:
             policy: what stays; by default everything that may still be chosen.
@@ -280,11 +337,32 @@ class LiveSelector(LiveSelection):
                 f"Expected a policy such as KeepLast(2), but got {shown(policy)}: combine "
                 "policies with |."
             )
+        if self._read_only:
+            raise InputError(
+                "Expected a LiveSelector that may delete, but this one was made with "
+                "read_only=True: prune in the process that writes the journal.",
+                code="unsupported",
+            )
+        history = self._history
+        for step in self._named.intersection(history.checkpoints):
+            self._check_home(history.checkpoints[step])
         plan = self.plan_pruning(policy)
-        deleted = delete_others(self._history.checkpoints, plan.stays)
+        deleted = delete_others(
+            history.checkpoints, plan.stays, home=self._home, states=history.states
+        )
         if deleted.steps:
             self._note({"deleted": list(deleted.steps)})
         return plan
+
+    def _check_home(self, path: Path) -> None:
+        """Refuse to go on where checkpoints of this process would fill the disk."""
+        if self._home.objection(path):
+            where = "a folder that was named" if self._folder is None else self._folder
+            raise InputError(
+                f"Expected checkpoints to be in {where}, but {path} is not: name their folder, as "
+                'in LiveSelector(…, checkpoints="weights"). Nothing was deleted.',
+                code="outside",
+            )
 
     def _select(self) -> Selection | None:
         """The selection, with the kept predictions of its checkpoints."""
@@ -336,7 +414,8 @@ def predictions_folder(
         return None
     if journal is None:
         raise InputError(
-            "Expected a journal beside kept predictions, but there is none: pass journal=."
+            "Expected a journal beside kept predictions, but there is none: pass journal=.",
+            code="missing",
         )
     if predictions is not True:
         return Path(predictions)

@@ -157,12 +157,14 @@ class MlflowLog:
                 raise
             raise InputError(
                 f"Expected an MLflow run {self.run_id}, but there is none at "
-                f"{client.tracking_uri}: pass the run's id, and tracking_uri= if it is elsewhere."
+                f"{client.tracking_uri}: pass the run's id, and tracking_uri= if it is elsewhere.",
+                code="missing",
             ) from error
         if run.info.lifecycle_stage == "deleted":
             raise InputError(
                 f"Expected an MLflow run that is active, but {self.run_id} is deleted: restore it "
-                "or pass another."
+                "or pass another.",
+                code="missing",
             )
         return run
 
@@ -180,7 +182,8 @@ def _with_paths(selection: Selection, paths: Mapping[int, str | os.PathLike[str]
     if unknown := sorted(set(paths) - set(steps)):
         raise InputError(
             f"Expected paths of the steps {steps[0]} … {steps[-1]} of this run, but got one of "
-            f"step {unknown[0]}, which was not measured."
+            f"step {unknown[0]}, which was not measured.",
+            code="unknown",
         )
     named = tuple(os.fspath(paths[step]) if step in paths else None for step in steps)
     return replace(selection, trajectory=replace(selection.trajectory, paths=named))
@@ -197,7 +200,9 @@ def _check_there(kept: Mapping[int, str]) -> None:
     for step, path in kept.items():
         if not Path(path).exists():
             raise InputError(
-                f"Expected the checkpoint of step {step} to upload, but there is nothing at {path}."
+                f"Expected the checkpoint of step {step} to upload, but there is nothing "
+                f"at {path}.",
+                code="missing",
             )
 
 

@@ -17,7 +17,8 @@ def gathered(mine: Result) -> list[Result]:
     if not distributed.is_available() or not distributed.is_initialized():
         raise InputError(
             "Expected processes that torch.distributed connects, but it is not initialised: use a "
-            "strategy such as 'ddp', or one process."
+            "strategy such as 'ddp', or one process.",
+            code="system",
         )
     everywhere: list[Any] = [None] * distributed.get_world_size()
     distributed.all_gather_object(everywhere, mine)

@@ -82,7 +82,8 @@ class Validation:
         """Add a batch of a set: logits [n, C] and labels [n]."""
         if name not in self._sums:
             raise InputError(
-                f"Expected one of the validation sets {', '.join(self._sums)}, but got {name!r}."
+                f"Expected one of the validation sets {', '.join(self._sums)}, but got {name!r}.",
+                code="unknown",
             )
         self._sums[name].update(logits, labels)
 
@@ -162,12 +163,14 @@ def choose(
     if kept is not None and not kept.folder.is_dir():
         raise InputError(
             f"Expected the folder in which Validation kept predictions, but there is none at "
-            f"{kept.folder}: pass the same folder to both, one that the driver sees too."
+            f"{kept.folder}: pass the same folder to both, one that the driver sees too.",
+            code="missing",
         )
     if calibrator is not None and kept is None:
         raise InputError(
             f"Expected predictions to fit {calibrator} to, but there are none: pass predictions=, "
-            "the folder that Validation was given."
+            "the folder that Validation was given.",
+            code="missing",
         )
     pairs = getattr(result, "best_checkpoints", None)
     if not pairs:
@@ -184,7 +187,9 @@ def choose(
     paths = {step: str(checkpoint.path) for step, (checkpoint, _) in latest.items()}
     chosen = live.selection
     if chosen is None:
-        raise InputError(f"Expected a checkpoint to choose, but all {len(paths)} diverged.")
+        raise InputError(
+            f"Expected a checkpoint to choose, but all {len(paths)} diverged.", code="empty"
+        )
     run = chosen.trajectory
     placed = replace(run, paths=tuple(paths[step] for step in run.steps.tolist()))
     if kept is None:
@@ -222,7 +227,8 @@ def _step(metrics: Mapping[str, Any], checkpoint: Any) -> int:
         raise InputError(
             f"Expected {STEP} in the metrics of {checkpoint.path}, but got "
             f"{', '.join(map(str, metrics)) or 'none'}: report with Validation.report, or choose "
-            "from your own metrics with `checkwise select FOLDER`."
+            "from your own metrics with `checkwise select FOLDER`.",
+            code="missing",
         )
     return int(step)
 
@@ -239,7 +245,10 @@ def _entries(
             entries.setdefault(name, {})[metric] = value
     for name, entry in entries.items():
         if _COUNT not in entry:
-            raise InputError(f"Expected the count of {name!r} in the metrics of {checkpoint.path}.")
+            raise InputError(
+                f"Expected the count of {name!r} in the metrics of {checkpoint.path}.",
+                code="missing",
+            )
         entry[_COUNT] = int(entry[_COUNT])
         entry.setdefault("accuracy", float("nan"))
         if predictions is not None and not isnan(entry["accuracy"]):
@@ -254,7 +263,9 @@ def _kept_examples(folder: Path, name: str) -> dict[str, Any]:
         return {}
     saved = read_outcomes(file)
     if saved.outcomes is None:
-        raise InputError(f"Expected `correct` and `nll` in {file}, but got none of them.")
+        raise InputError(
+            f"Expected `correct` and `nll` in {file}, but got none of them.", code="missing"
+        )
     return {"examples": CountedExamples(saved.outcomes.correct, saved.labels.astype(np.int64))}
 
 

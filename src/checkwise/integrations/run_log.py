@@ -49,7 +49,8 @@ class RunLog:
         if path is None or not Path(path).exists():
             raise InputError(
                 f"Expected the checkpoint of step {selection.step} to upload, but "
-                + (f"there is nothing at {path}." if path else "it is not known where it is.")
+                + (f"there is nothing at {path}." if path else "it is not known where it is."),
+                code="missing",
             )
         return self.run.log_artifact(
             path,

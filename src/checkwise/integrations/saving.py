@@ -15,7 +15,7 @@ from typing import Final
 
 from checkwise.store.atomic_write import sync_folder
 from checkwise.store.copying import KERAS
-from checkwise.store.deleting import delete_checkpoint, place_of, sync_checkpoint
+from checkwise.store.deleting import Home, delete_checkpoint, place_of, sync_checkpoint
 
 JOURNAL: Final = "checkwise.jsonl"
 _ANNOUNCED: Final = ".saving"
@@ -60,9 +60,9 @@ class Place:
         """After the journal knows the file and ``last.ckpt`` leads to it."""
         self.announcement.unlink(missing_ok=True)
 
-    def abandon(self) -> None:
-        """After a save that failed."""
-        delete_checkpoint(self.part)
+    def abandon(self, folder: Path) -> None:
+        """After a save that failed; ``folder`` is that of the checkpoints."""
+        delete_checkpoint(self.part, Home((folder,)))
         self.announcement.unlink(missing_ok=True)
 
 
@@ -81,9 +81,9 @@ def clean_up(folder: Path, goes_on_from: Container[Path | None]) -> bool:
             continue
         place = Place(announcement.with_name(announcement.name[1 : -len(_ANNOUNCED)]))
         if place_of(place.path) not in goes_on_from and place.path.exists():
-            delete_checkpoint(place.path)
+            delete_checkpoint(place.path, Home((folder,)))
             deleted = True
-        place.abandon()
+        place.abandon(folder)
     return deleted
 
 

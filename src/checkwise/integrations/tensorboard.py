@@ -43,13 +43,16 @@ class TensorBoardLog:
             )
         require("tensorboard")
         if Path(self.folder).exists() and not Path(self.folder).is_dir():
-            raise InputError(f"Expected a folder, but {self.folder} is a file: choose another.")
+            raise InputError(
+                f"Expected a folder, but {self.folder} is a file: choose another.", code="exists"
+            )
         try:
             check_writable(Path(self.folder, f"{_FILES}0{_SUFFIX}"))
         except OSError as error:
             raise InputError(
                 f"Expected a folder to write to, but got at {self.folder}: {error.strerror}. "
-                "Choose another."
+                "Choose another.",
+                code="system",
             ) from error
 
     def log(self, selection: Selection) -> Path:

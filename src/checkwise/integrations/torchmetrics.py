@@ -52,7 +52,8 @@ class _Reliability(Metric):  # type: ignore[misc, unused-ignore]
         if num_classes is None:
             raise InputError(
                 "Expected the number of classes, but got none: write "
-                f"{type(self).__name__}(num_classes=C)."
+                f"{type(self).__name__}(num_classes=C).",
+                code="missing",
             )
         if kind not in ("logits", "probs"):
             raise InputError(f"Expected kind 'logits' or 'probs', but got {kind!r}.")
@@ -102,7 +103,9 @@ class _Reliability(Metric):  # type: ignore[misc, unused-ignore]
         """All eight metrics of what was added in this process."""
         sums = Sums(*(getattr(self, name).cpu().numpy() for name in Sums._fields))
         if not sums.support.any():
-            raise InputError("Expected at least one example, but got none. Call update() first.")
+            raise InputError(
+                "Expected at least one example, but got none. Call update() first.", code="empty"
+            )
         return summarise(sums, bins=self.bins, bandwidth=self.bandwidth)
 
     def compute(self) -> Any:

@@ -69,7 +69,7 @@ class ValidationSums:
                 self.accumulator = self._empty(values.shape[-1])
             self.accumulator.update(**{self.kind: values}, labels=labels[:real])
         except InputError as error:
-            raise InputError(f"{error} (validation set {self.name!r})") from None
+            raise InputError(f"{error} (validation set {self.name!r})", code=error.code) from None
 
     def _empty(self, classes: int) -> Accumulator:
         return Accumulator(
@@ -87,7 +87,8 @@ class ValidationSums:
         if self.accumulator is None:
             raise InputError(
                 f"Expected at least one example of the validation set {self.name!r}, but got none: "
-                "check its dataloader."
+                "check its dataloader.",
+                code="empty",
             )
         return self.accumulator.result()
 

@@ -75,7 +75,8 @@ class Accumulator:
         if self.n + rows > _MOST:
             raise InputError(
                 f"Expected at most {_MOST} examples, but got {self.n + rows}. Use several "
-                "accumulators and average their results."
+                "accumulators and average their results.",
+                code="unsupported",
             )
         if self._block is None:
             self._block = kernel.new_block(self.classes)
@@ -106,7 +107,8 @@ class Accumulator:
         if ours != others:
             raise InputError(
                 f"Expected an accumulator with (classes, bins, bandwidth) = {ours}, but got "
-                f"{others}. Merge only what was measured alike."
+                f"{others}. Merge only what was measured alike.",
+                code="differs",
             )
         if other._sums is None:
             return
@@ -124,7 +126,8 @@ class Accumulator:
         if not self._examples:
             raise InputError(
                 "Expected examples that were kept, but got none: make it with "
-                "Accumulator(…, examples=True), and call update()."
+                "Accumulator(…, examples=True), and call update().",
+                code="missing",
             )
         return CountedExamples.joined(self._examples)
 
@@ -137,7 +140,9 @@ class Accumulator:
     def sums(self) -> Sums:
         """What the metrics follow from; those of several accumulators may be added."""
         if self._sums is None:
-            raise InputError("Expected at least one example, but got none. Call update() first.")
+            raise InputError(
+                "Expected at least one example, but got none. Call update() first.", code="empty"
+            )
         return self._sums
 
     def result(self) -> Report:

@@ -68,7 +68,8 @@ def read(*, logits: Any, probs: Any, labels: Any, classes: int | None = None) ->
         raise InputError(
             "Expected exactly one of `logits` and `probs`, but got "
             f"{'neither' if logits is None else 'both'}. Pass raw scores as `logits=` or "
-            "probabilities as `probs=`; they are never guessed from their values."
+            "probabilities as `probs=`; they are never guessed from their values.",
+            code="ambiguous",
         )
     kind = "probs" if logits is None else "logits"
     values = probs if logits is None else logits
@@ -80,11 +81,14 @@ def read(*, logits: Any, probs: Any, labels: Any, classes: int | None = None) ->
             "For a binary score give both columns."
         )
     if shape[0] == 0:
-        raise InputError(f"Expected at least one example, but `{kind}` is empty. Add rows.")
+        raise InputError(
+            f"Expected at least one example, but `{kind}` is empty. Add rows.", code="empty"
+        )
     if classes is not None and shape[1] != classes:
         raise InputError(
             f"Expected {classes} classes, but `{kind}` has {shape[1]} columns. "
-            "Make a new Accumulator for a different number of classes."
+            "Make a new Accumulator for a different number of classes.",
+            code="differs",
         )
     sample = to_numpy(values[:1], kind)
     if sample.dtype.kind not in "fiu":

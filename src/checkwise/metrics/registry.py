@@ -171,7 +171,9 @@ def metric(name: str, *, direction: Direction, scale: int = 1) -> Callable[[Func
     if not isinstance(name, str) or not name or name.split() != [name]:
         raise InputError(f"Expected a metric name without spaces, but got {name!r}.")
     if name in METRICS:
-        raise InputError(f"Expected a new metric name, but {name!r} exists. Choose another.")
+        raise InputError(
+            f"Expected a new metric name, but {name!r} exists. Choose another.", code="exists"
+        )
     if direction not in ("lower", "higher"):
         raise InputError(f"Expected direction 'lower' or 'higher', but got {direction!r}.")
     if isinstance(scale, bool) or scale not in (1, 100):
@@ -194,7 +196,7 @@ def get_metric(name: str) -> Metric:
         'lower'
     """
     if not is_metric(name):
-        raise InputError(f"Expected one of {', '.join(METRICS)}, but got {name!r}.")
+        raise InputError(f"Expected one of {', '.join(METRICS)}, but got {name!r}.", code="unknown")
     return METRICS[name]
 
 

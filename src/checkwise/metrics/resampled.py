@@ -86,7 +86,10 @@ def _known(names: Iterable[str]) -> list[str]:
     wanted = list(names)
     unknown = [name for name in wanted if name not in RESAMPLED]
     if unknown:
-        raise InputError(f"Expected metrics among {', '.join(RESAMPLED)}, but got {unknown[0]!r}.")
+        raise InputError(
+            f"Expected metrics among {', '.join(RESAMPLED)}, but got {unknown[0]!r}.",
+            code="unknown",
+        )
     return wanted
 
 

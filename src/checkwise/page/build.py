@@ -45,7 +45,8 @@ def write_report(
     if isinstance(source, Selection) and asked:
         raise InputError(
             f"Expected nothing beside a selection, but got {', '.join(asked)}: pass the "
-            "run instead."
+            "run instead.",
+            code="unsupported",
         )
     if isinstance(source, str | Path):
         source = _open(Path(source))
@@ -96,5 +97,6 @@ def _open(path: Path) -> Cohort | Trajectory:
         return read_trajectory(latest(path))
     raise InputError(
         f"Expected the folder of a cohort or of one of its runs, but {path} is neither: read logs "
-        "and tables with checkwise.load and pass the trajectory."
+        "and tables with checkwise.load and pass the trajectory.",
+        code="unsupported",
     )

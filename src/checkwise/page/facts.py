@@ -121,7 +121,8 @@ def cohort_facts(
     if compared[0] not in chosen:
         raise InputError(
             f"Expected the first rule to choose a checkpoint from source validation, but "
-            f"{compared[0]} does not: put one that does before it, such as ac-nc."
+            f"{compared[0]} does not: put one that does before it, such as ac-nc.",
+            code="unsupported",
         )
     tables = cohort.differences(
         compared, reference, metrics=cohort.main_metrics, **domains, **params
@@ -182,7 +183,7 @@ def _choices(
 ) -> dict[str, dict[RunKey, Selection]]:
     """Selections of the rules that choose a checkpoint of the run itself, from its validation."""
     return {
-        row.label: select_many(cohort.usable, row.rule, **domains, **row.params)
+        row.label: select_many(cohort.usable, row.rule, guard=False, **domains, **row.params)
         for row in with_shared(rules, params)
         if row.rule is not None and row.is_rule
     }

@@ -143,6 +143,7 @@ def _recomputable(selection: Selection, computed: Iterable[Mapping[str, Any]]) -
     rule = selection.rule_used
     return (
         selection.tolerance.fixed
+        and not selection.guard_acted
         and any(entry["name"] == rule.name for entry in computed)
         and isinstance(selection.weights, str)
         and all(
@@ -157,7 +158,12 @@ def _reported_rule(selection: Selection) -> dict[str, Any]:
     rule = selection.rule_used
     ranked_by = [name for name in selection.looked_at if name in selection.trajectory.metrics]
     facts = _rule_facts(rule, "reported", ranked_by, [])
-    if not selection.tolerance.fixed:
+    if selection.guard_acted:
+        facts["summary"] = (
+            f"within {tolerance_in_words(selection)} of the best accuracy, the earliest: "
+            "validation is too good to rank by probabilities"
+        )
+    elif not selection.tolerance.fixed:
         kept = TOLERANCES[selection.tolerance.name]
         facts["summary"] = f"{kept}, nearest to the best {listed(ranked_by)}"
     elif selection.constraint != ACCURACY:
@@ -173,7 +179,8 @@ def _reported_rule(selection: Selection) -> dict[str, Any]:
 
 def _band(selection: Selection) -> float:
     """How far below the best accuracy the band is drawn; 0 where no such edge decided."""
-    by_points = selection.keeps_accuracy and selection.tolerance.fixed
+    fixed = selection.tolerance.fixed or selection.guard_acted
+    by_points = selection.keeps_accuracy and fixed
     return float(selection.tolerance_pp) if by_points else 0.0
 
 

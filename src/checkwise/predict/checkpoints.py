@@ -47,14 +47,18 @@ def find_checkpoints(folder: Path, pattern: str | None = None) -> dict[int, str]
         InputError: no checkpoint, checkpoints of several families, or two of one step.
     """
     if not folder.is_dir():
-        raise InputError(f"Expected a folder of checkpoints, but {folder} is none: check the path.")
+        raise InputError(
+            f"Expected a folder of checkpoints, but {folder} is none: check the path.",
+            code="missing",
+        )
     pattern = pattern or _only_family(folder).pattern
     checkpoints: dict[int, str] = {}
     for name, step in _matches(folder, pattern):
         if step in checkpoints:
             raise InputError(
                 f"Expected one checkpoint per step, but {folder} holds {checkpoints[step]} and "
-                f"{name}: narrow --checkpoints, now {pattern!r}."
+                f"{name}: narrow --checkpoints, now {pattern!r}.",
+                code="ambiguous",
             )
         if not is_plain(name):
             raise InputError(
@@ -65,7 +69,8 @@ def find_checkpoints(folder: Path, pattern: str | None = None) -> dict[int, str]
     if not checkpoints:
         raise InputError(
             f"Expected checkpoints like {pattern!r} in {folder}, but found none: check "
-            "--checkpoints."
+            "--checkpoints.",
+            code="missing",
         )
     return dict(sorted(checkpoints.items()))
 
@@ -75,7 +80,8 @@ def _matches(folder: Path, pattern: str) -> Iterator[tuple[str, int]]:
     parsed = parse(pattern)
     if parsed.is_absolute:
         raise InputError(
-            f"Expected --checkpoints below {folder}, but got {pattern!r}: write the part below it."
+            f"Expected --checkpoints below {folder}, but got {pattern!r}: write the part below it.",
+            code="outside",
         )
     for checkpoint in matching(parsed, folder):
         step = checkpoint.numbers.get("step", checkpoint.numbers.get("epoch", -1))
@@ -107,7 +113,8 @@ def _only_family(folder: Path) -> Family:
             raise InputError(
                 f"Expected checkpoints of one kind, but {folder / place} holds "
                 f"{counted(len(present), 'kind')}: {shown}{', …' * (len(present) > 4)}. Add "
-                "--checkpoints with one of these."
+                "--checkpoints with one of these.",
+                code="ambiguous",
             )
         if present:
             prefix = "" if place == "." else f"{place}/"
@@ -115,7 +122,8 @@ def _only_family(folder: Path) -> Family:
     raise InputError(
         f"Expected checkpoints with a number in their names in {folder}, such as "
         "step-000100.safetensors or checkpoint-500, but found none: name their pattern, as "
-        "--checkpoints 'weights.{epoch}.keras'."
+        "--checkpoints 'weights.{epoch}.keras'.",
+        code="missing",
     )
 
 

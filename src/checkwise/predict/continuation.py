@@ -50,7 +50,8 @@ def outdated(out: Path, before: PredictionsRecord | None, now: PredictionsRecord
         if saved:
             raise InputError(
                 f"Expected a new folder or one that `checkwise predict` made, but {out} holds "
-                "other outputs: choose another."
+                "other outputs: choose another.",
+                code="exists",
             )
         return Outdated((), "")
     if (before.function, before.sha256) != (now.function, now.sha256):

@@ -49,7 +49,8 @@ class FunctionName:
             if not Path(source).is_file():
                 raise InputError(
                     f"Expected a Python file for --function, but there is none at {source}: check "
-                    "the path."
+                    "the path.",
+                    code="missing",
                 )
             source = str(Path(source).absolute())
         return cls(source, attribute)
@@ -85,7 +86,8 @@ def load_function(name: FunctionName) -> Loaded:
     if not callable(function):
         raise InputError(
             f"Expected a function {name.attribute} in {name.source}, but got "
-            f"{'none' if function is None else type(function).__name__}: check its name."
+            f"{'none' if function is None else type(function).__name__}: check its name.",
+            code="unknown",
         )
     return Loaded(function, hashlib.sha256(content).hexdigest())
 
@@ -98,7 +100,8 @@ def _origin(module: str) -> Path:
     if spec is None or spec.origin is None or not Path(spec.origin).is_file():
         raise InputError(
             f"Expected an installed module for --function, but found none called {module}: the "
-            "current folder is not searched; for a file write --function file.py:function."
+            "current folder is not searched; for a file write --function file.py:function.",
+            code="missing",
         )
     return Path(spec.origin)
 

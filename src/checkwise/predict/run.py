@@ -175,7 +175,8 @@ def _check_place(folder: Path, checkpoints: Iterable[str], out: Path) -> None:
     if place in {path.parent for path in paths} or paths & {place, *place.parents}:
         raise InputError(
             f"Expected a folder of its own for the outputs, but {out} holds the checkpoints: "
-            f"choose another, such as {out / 'predictions'}."
+            f"choose another, such as {out / 'predictions'}.",
+            code="outside",
         )
 
 
@@ -209,7 +210,8 @@ def _lock(out: Path) -> Iterator[int]:
                 if time.monotonic() > end:
                     raise InputError(
                         f"Expected to be alone, but another `checkwise predict` writes to {out}: "
-                        "wait for it, or choose another folder."
+                        "wait for it, or choose another folder.",
+                        code="busy",
                     ) from None
                 time.sleep(0.1)
         yield lock
@@ -244,7 +246,8 @@ def _begin_or_continue(out: Path, now: PredictionsRecord, *, force: bool) -> Non
     if stale.steps and not force:
         raise InputError(
             f"Expected outputs in {out} that can be continued, but {stale.reason}: choose "
-            "another folder, or discard them with --force."
+            "another folder, or discard them with --force.",
+            code="exists",
         )
     with writing(out):
         discard(out, stale.steps)  # before the record, which would call them current

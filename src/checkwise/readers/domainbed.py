@@ -127,7 +127,8 @@ def assemble(
     if not domains or not values["accuracy"]:
         raise InputError(
             f"Expected the validation accuracy of at least one source domain, but {path} line "
-            f"{lines[0].number} has none: check args.test_envs."
+            f"{lines[0].number} has none: check args.test_envs.",
+            code="empty",
         )
     arrays = {
         metric: np.array([columns[index] for index in sorted(columns)]).T

@@ -31,7 +31,8 @@ def arguments(line: Line, path: Path) -> dict[str, Any]:
     if not isinstance(args, dict):
         raise InputError(
             f"Expected args as an object, but got {args!r:.40} in {path} line {line.number}: "
-            "give the log as it was written."
+            "give the log as it was written.",
+            code="format",
         )
     return args
 
@@ -50,7 +51,8 @@ def targets_from(
     if not named:
         raise InputError(
             f"Expected args.test_envs to say which domain is the target, but {path} line "
-            f"{line.number} has none: name it with --held-out env0, in Python held_out='env0'."
+            f"{line.number} has none: name it with --held-out env0, in Python held_out='env0'.",
+            code="missing",
         )
     check_held_out([match[0] for match in named], [f"env{i}" for i in sorted(known)], str(path))
     return tuple(sorted({int(match[1]) for match in named}))
@@ -68,7 +70,8 @@ def check_targets(targets: Collection[int], known: Collection[int], line: Line, 
             raise InputError(
                 f"Expected args.test_envs to name a domain of the log, which has "
                 f"{', '.join(f'env{i}' for i in sorted(known))}, but got {target} in {path} line "
-                f"{line.number}: correct args.test_envs."
+                f"{line.number}: correct args.test_envs.",
+                code="format",
             )
 
 
@@ -84,7 +87,8 @@ def run_key(args: Mapping[str, Any], targets: Iterable[int], *, seed: str, path:
             return 0
         if type(value) is not int:
             raise InputError(
-                f"Expected a whole number as args.{name}, but got {value!r:.40} in {path}."
+                f"Expected a whole number as args.{name}, but got {value!r:.40} in {path}.",
+                code="format",
             )
         return value
 
@@ -127,5 +131,7 @@ def left_out(
     check_held_out(request.held_out, known, str(path))
     out = {i for i, names in aliases.items() if set(names) & set(request.held_out)}
     if sources and out == set(sources):
-        raise InputError(f"No source domain of {path} is left after --held-out: hold out fewer.")
+        raise InputError(
+            f"No source domain of {path} is left after --held-out: hold out fewer.", code="empty"
+        )
     return out

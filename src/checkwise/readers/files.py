@@ -154,20 +154,25 @@ def read_file(path: Path, request: Request) -> list[LoadedRun]:
     if path.name.endswith(PACKED):
         raise InputError(
             f"Expected {ACCEPTED}, but {path} is an archive: unpack it with "
-            f"`checkwise unpack {path} --out FOLDER`, then name the folder."
+            f"`checkwise unpack {path} --out FOLDER`, then name the folder.",
+            code="unsupported",
         )
     if is_database(path):
         raise InputError(
             f"Expected a store of MLflow or Trackio, but {path} is a database that is damaged, or "
-            "of another program: check the path, or take a copy that is whole."
+            "of another program: check the path, or take a copy that is whole.",
+            code="format",
         )
     if domainbed.is_console(path):
         raise InputError(
             f"Expected a run's {domainbed.LOG}, but {path} is what DomainBed printed on the "
             f"console, where the lines of several runs may be mixed: give the folder that holds "
-            f"{domainbed.LOG}."
+            f"{domainbed.LOG}.",
+            code="ambiguous",
         )
-    raise InputError(f"Expected {ACCEPTED}, but {path} is none of these: check the path.")
+    raise InputError(
+        f"Expected {ACCEPTED}, but {path} is none of these: check the path.", code="format"
+    )
 
 
 def logs_in(folder: Path) -> list[Path]:

@@ -65,7 +65,8 @@ def _read_folder_log(path: Path, request: Request) -> list[LoadedRun]:
     if predictions_folder.recognises(path):
         raise InputError(
             f"Expected one account of a run, but {path} holds {domainbed.LOG} and step folders "
-            "with predictions: move the step folders into a folder of their own."
+            "with predictions: move the step folders into a folder of their own.",
+            code="ambiguous",
         )
     return read_file(path / domainbed.LOG, request)
 
@@ -134,7 +135,8 @@ def read_below(root: Path, request: Request) -> list[LoadedRun]:
         _refuse_only_file(root, request)
         raise InputError(
             f"Expected {ACCEPTED}, but the folder {root} holds none of these: check the path, "
-            "or name the file."
+            "or name the file.",
+            code="missing",
         )
     if left_out:
         total = len(runs) + len(left_out)
@@ -151,7 +153,8 @@ def _refuse_only_file(root: Path, request: Request) -> None:
     if (root / predictions_record.RECORD).is_file():
         raise InputError(
             f"Expected predictions, but {root} holds none yet: run `checkwise predict` again, and "
-            "look at what it says."
+            "look at what it says.",
+            code="missing",
         )
     files = [path for path in sorted(root.iterdir()) if path.suffix.lower() in LOG_SUFFIXES]
     if len(files) == 1 and files[0].is_file():
@@ -182,7 +185,8 @@ def _check_place(root: Path, folder: Path, reader: Reader) -> None:
         if is_held_out_word(name):
             raise HeldOutFolderError(
                 f"Expected predictions on validation sets, but those in {folder} lie in a folder "
-                f"called {name!r}: if they are validation, name that folder itself."
+                f"called {name!r}: if they are validation, name that folder itself.",
+                code="held-out",
             )
 
 
@@ -203,7 +207,8 @@ def _run_folders(root: Path) -> Iterator[tuple[Path, Reader]]:
         if without_runs > MOST_FOLDERS:
             raise InputError(
                 f"Expected at most {MOST_FOLDERS:,} folders without runs below {root}, but there "
-                "are more: name a folder nearer to the runs."
+                "are more: name a folder nearer to the runs.",
+                code="unsupported",
             )
         if reader is not None:
             yield folder, reader

@@ -41,7 +41,7 @@ def impossible(run: Trajectory) -> list[tuple[int, int]]:
         (t, e)
         for t in np.flatnonzero(~run.diverged).tolist()
         for e in range(len(run.domains))
-        if not _possible(*_value(run, t, e))
+        if not possible(*_value(run, t, e))
     ]
 
 
@@ -50,11 +50,12 @@ def _value(run: Trajectory, t: int, e: int) -> tuple[float, int]:
     return float(run.values["accuracy"][t, e]), int(run.counts[e])
 
 
-def _possible(accuracy: float, n: int) -> bool:
-    return abs(accuracy - round(accuracy * n) / n) <= _rounding(accuracy) * (1 + 1e-9)
+def possible(accuracy: float, n: int) -> bool:
+    """Whether a whole number of correct predictions gives an accuracy, as it was rounded."""
+    return abs(accuracy - round(accuracy * n) / n) <= rounding(accuracy) * (1 + 1e-9)
 
 
-def _rounding(value: float) -> float:
+def rounding(value: float) -> float:
     """How far a logged number can be from what was measured: half its last digit or bit."""
     exponent = Decimal(repr(round(value, _DIGITS))).as_tuple().exponent
     digits = -exponent if isinstance(exponent, int) else 0

@@ -41,25 +41,29 @@ def read_lines(path: Path) -> tuple[list[Line], tuple[str, ...]]:
                 raise InputError(
                     f"Expected one JSON record per line, but {path} is one JSON value over several "
                     "lines: write a line for each record, as pandas does with "
-                    "to_json(path, orient='records', lines=True)."
+                    "to_json(path, orient='records', lines=True).",
+                    code="format",
                 ) from None
             if index != filled[-1]:
                 raise InputError(
                     f"Expected one JSON record per line, but {path} line {index + 1} is not JSON: "
-                    "if a run was cut off there and started again, remove that line."
+                    "if a run was cut off there and started again, remove that line.",
+                    code="format",
                 ) from None
             notes = (f"the last line ({index + 1}) was cut off and is not read",)
             break
         if not isinstance(fields, dict):
             raise InputError(
                 f"Expected one JSON object per line, but {path} line {index + 1} holds "
-                f"{type(fields).__name__} {raw[index]:.40}: give one record per line."
+                f"{type(fields).__name__} {raw[index]:.40}: give one record per line.",
+                code="format",
             )
         lines.append(Line(index + 1, fields))
     if not lines:
         raise NoRecordsError(
             f"Expected one JSON record per line, but {path} holds no complete record: "
-            "wait for the first checkpoint, or check that this is the right file."
+            "wait for the first checkpoint, or check that this is the right file.",
+            code="empty",
         )
     return lines, notes
 
@@ -84,7 +88,8 @@ def _decoded(path: Path) -> str:
         line = data.count(b"\n", 0, error.start) + 1
         raise InputError(
             f"Expected UTF-8 text, but {path} line {line} is something else: "
-            "save the file as UTF-8."
+            "save the file as UTF-8.",
+            code="format",
         ) from None
 
 
@@ -116,7 +121,8 @@ def number(line: Line, name: str, path: Path, fields: dict[str, Any] | None = No
     came = "nothing" if value is None else repr(value)[:40]
     raise InputError(
         f"Expected a number as {name}, but got {came} in {path} line {line.number}: "
-        "remove that record, or log it at every step."
+        "remove that record, or log it at every step.",
+        code="format",
     )
 
 
@@ -126,6 +132,7 @@ def whole(line: Line, name: str, path: Path, fields: dict[str, Any] | None = Non
     if not 0 <= value < 2**53 or value != int(value):
         raise InputError(
             f"Expected a whole number of 0 or more as {name}, but got {value:g} in {path} "
-            f"line {line.number}: remove that record."
+            f"line {line.number}: remove that record.",
+            code="format",
         )
     return int(value)

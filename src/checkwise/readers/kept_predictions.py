@@ -108,7 +108,8 @@ def _file(kept: KeptPredictions, record: CheckpointRecord, name: str) -> Path:
     if folder is None or not (folder / f"{name}.npz").is_file():
         raise InputError(
             f"Expected the predictions of {name!r} at step {record.step}, but there are none in "
-            f"{kept.folder}: they were deleted; restore them."
+            f"{kept.folder}: they were deleted; restore them.",
+            code="missing",
         )
     return folder / f"{name}.npz"
 
@@ -133,5 +134,6 @@ def _check(saved: SavedOutputs, domain: DomainRecord, file: Path) -> None:
 def _other(file: Path, came: str) -> InputError:
     return InputError(
         f"Expected the predictions that the journal recorded, but {file} has {came}: it was "
-        "replaced after the record was written; restore it."
+        "replaced after the record was written; restore it.",
+        code="damaged",
     )

@@ -44,12 +44,13 @@ def own(folder: Path) -> set[str]:
 def read(path: Path, request: Request) -> list[LoadedRun]:
     """The run of a journal; only steps whose weights are there, where any are."""
     header, lines = read_live_journal(path)
-    settings = settings_of(header)
+    settings = settings_of(header, path)
     history = LiveHistory.replay(lines, path)
     saved = {step: str(place) for step, place in history.checkpoints.items() if place.exists()}
     if not history.records:
         raise NoRecordsError(
-            f"Expected at least one record, but got none in {path}: wait for the first checkpoint."
+            f"Expected at least one record, but got none in {path}: wait for the first checkpoint.",
+            code="empty",
         )
     steps, notes = steps_to_choose_from(
         sorted(history.records),

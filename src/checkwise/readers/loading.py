@@ -77,7 +77,8 @@ def load(
         )
         raise InputError(
             f"Expected one run, but {path} holds {len(runs)} ({shown}{', …' * (len(runs) > 3)}): "
-            "use load_runs, or `checkwise select`, which chooses in each."
+            "use load_runs, or `checkwise select`, which chooses in each.",
+            code="ambiguous",
         )
     return runs[0].trajectory
 
@@ -155,22 +156,28 @@ def _read(path: Path, request: Request) -> list[LoadedRun]:
             path = latest(path)  # a run that is not published yet
         if not path.exists():
             raise InputError(
-                f"Expected {ACCEPTED}, but there is nothing at {path}: check the path."
+                f"Expected {ACCEPTED}, but there is nothing at {path}: check the path.",
+                code="missing",
             )
         if is_held_out(path):
             raise InputError(
                 f"Expected what selection may read, but {path} holds results on a held-out domain: "
-                "name the folder of the run."
+                "name the folder of the run.",
+                code="held-out",
             )
         if path.is_file():
             return read_file(path, request)
         if not path.is_dir():
             raise InputError(
-                f"Expected a file or a folder, but {path} is a pipe or a device: save it to a file."
+                f"Expected a file or a folder, but {path} is a pipe or a device: save it "
+                "to a file.",
+                code="unsupported",
             )
         return read_below(path, request)
     except (OSError, ValueError) as error:
         # A folder that cannot be listed, a name with a null byte.
         if isinstance(error, InputError):
             raise
-        raise InputError(f"Expected a readable path, but got {path!s:.200} ({error}).") from None
+        raise InputError(
+            f"Expected a readable path, but got {path!s:.200} ({error}).", code="system"
+        ) from None

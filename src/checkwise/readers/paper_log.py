@@ -113,7 +113,8 @@ def _source_entries(line: Line, targets: Collection[int], path: Path) -> dict[in
         if index in by_index:
             raise InputError(
                 f"Expected one {FIELD} entry per domain, but {path} line {line.number} has two of "
-                f"domain {index}: keep one."
+                f"domain {index}: keep one.",
+                code="ambiguous",
             )
         by_index[index] = entry
     return by_index
@@ -162,6 +163,7 @@ def _counts(
                 raise InputError(
                     f"Expected the same n at every step, but domain {index} has {counts[index]} "
                     f"and, in {path} line {line.number}, {n}: evaluate all checkpoints on the same "
-                    "examples."
+                    "examples.",
+                    code="differs",
                 )
     return counts

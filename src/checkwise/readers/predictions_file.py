@@ -96,7 +96,8 @@ def _opened(file: Path) -> Iterator[Any]:
         reason = str(error).partition("\n")[0][:80] or type(error).__name__
         raise InputError(
             f"Expected an .npz file of plain arrays, but {file} cannot be read ({reason}): "
-            "save it again with np.savez."
+            "save it again with np.savez.",
+            code="format",
         ) from None
 
 
@@ -124,7 +125,8 @@ def _check(headers: Mapping[str, ArrayHeader], file: Path) -> None:
             if needs.said:
                 raise InputError(
                     f"Expected {name} as {needs.said}, but {file} holds {came}: save it so, or "
-                    "leave it out."
+                    "leave it out.",
+                    code="format",
                 )
             raise _unexpected(file, came)
     sizes = {name: headers[name].shape[0] for name in ARRAYS if name in headers}
@@ -136,12 +138,14 @@ def _check(headers: Mapping[str, ArrayHeader], file: Path) -> None:
                 "outputs, labels and groups of the same examples."
                 if name in OUTPUTS
                 else f"Expected {labels} {name}, one per label, but {file} holds {rows}: save "
-                "those of the same examples."
+                "those of the same examples.",
+                code="differs",
             )
 
 
 def _unexpected(file: Path, came: str) -> InputError:
     return InputError(
         f"Expected numeric arrays logits (or probs) [n, C] and labels [n], but {file} holds "
-        f"{came}: save them with np.savez(file, logits=…, labels=…)."
+        f"{came}: save them with np.savez(file, logits=…, labels=…).",
+        code="format",
     )

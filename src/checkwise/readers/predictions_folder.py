@@ -34,7 +34,8 @@ def step_folders(path: Path) -> dict[int, Path]:
         if step in folders:
             raise InputError(
                 f"Expected one folder per step, but {path} holds {folders[step].name} and "
-                f"{folder.name}: remove one."
+                f"{folder.name}: remove one.",
+                code="ambiguous",
             )
         folders[step] = folder
     return dict(sorted(folders.items()))
@@ -88,7 +89,8 @@ def logits_at(path: Path, step: int, domains: Sequence[str]) -> dict[str, tuple[
         if kind != "logits":
             raise InputError(
                 f"Expected logits, but {files[domain]} holds {kind}: a temperature needs logits; "
-                "save them as `logits`."
+                "save them as `logits`.",
+                code="missing",
             )
         logits[domain] = (outputs, labels)
     return logits
@@ -106,7 +108,9 @@ def _sides(
     check_held_out(request.held_out, sorted(names | aside), str(path))
     left = names - set(request.held_out)
     if not left:
-        raise InputError(f"No source domain of {path} is left after --held-out: hold out fewer.")
+        raise InputError(
+            f"No source domain of {path} is left after --held-out: hold out fewer.", code="empty"
+        )
     return divide(left, sources=request.sources, where=str(path))
 
 

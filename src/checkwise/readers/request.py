@@ -62,7 +62,8 @@ class Request:
         if both:
             raise InputError(
                 f"Expected {both[0]!r} as held out or as a source, but it is both: leave out "
-                "--held-out or --source."
+                "--held-out or --source.",
+                code="ambiguous",
             )
         check_validation(request.validation)
         for name in request.metrics:
@@ -73,7 +74,8 @@ class Request:
         """Refuse a map of columns for an input whose columns have fixed names."""
         if self.columns:
             raise InputError(
-                f"Expected a table for --column, but {path} is not a table: leave out --column."
+                f"Expected a table for --column, but {path} is not a table: leave out --column.",
+                code="unsupported",
             )
 
     def refuse_log_options(self, path: Path, *, is_journal: bool = False) -> None:
@@ -89,7 +91,8 @@ class Request:
             if is_set:
                 raise InputError(
                     f"Expected a trainer's log for {option}, but {path} is none: leave it out (a "
-                    "table has the columns `n` and `path` for that)."
+                    "table has the columns `n` and `path` for that).",
+                    code="unsupported",
                 )
 
     def expects_log(self, path: Path, sources: Iterable[str]) -> None:
@@ -123,7 +126,8 @@ def build(make: Callable[..., Trajectory], where: str, *args: Any, **facts: Any)
         return make(*args, **facts)
     except InputError as error:
         named = where in str(error)
-        raise InputError(str(error) if named else f"{error} ({where})") from None
+        message = str(error) if named else f"{error} ({where})"
+        raise InputError(message, code=error.code) from None
 
 
 def read_bytes(path: Path) -> bytes:
@@ -134,11 +138,13 @@ def read_bytes(path: Path) -> bytes:
     except OSError as error:
         raise InputError(
             f"Expected a readable file, but {path} cannot be read ({error.strerror}): check its "
-            "permissions."
+            "permissions.",
+            code="system",
         ) from None
     if len(content) > LARGEST_FILE:
         raise InputError(
             f"Expected a table or log of at most {LARGEST_FILE >> 20} MiB, but {path} is larger: "
-            "leave out what is not source validation, or split it by run."
+            "leave out what is not source validation, or split it by run.",
+            code="unsupported",
         )
     return content

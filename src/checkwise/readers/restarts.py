@@ -44,7 +44,8 @@ def _check_same_settings(before: Line, after: Line, path: Path) -> None:
             raise InputError(
                 f"Expected one configuration per run, but {path} line {before.number} has {name} = "
                 f"{old.get(name)!r:.40} and line {after.number} has {new.get(name)!r:.40} at the "
-                "same step: keep the lines of one of them."
+                "same step: keep the lines of one of them.",
+                code="ambiguous",
             )
 
 

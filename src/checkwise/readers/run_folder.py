@@ -53,7 +53,8 @@ def check_own(runs: Iterable[LoadedRun], request: Request) -> None:
         if not recognises(Path(run.where)):
             raise InputError(
                 f"Expected a run of checkwise for --validation {request.validation}, but "
-                f"{run.where} is none: leave it out; --source and --held-out say what is read."
+                f"{run.where} is none: leave it out; --source and --held-out say what is read.",
+                code="unsupported",
             )
 
 
@@ -66,7 +67,8 @@ def read(path: Path, request: Request) -> list[LoadedRun]:
     if unknown:
         raise InputError(
             f"Expected --held-out to name what {path} was trained without, but got "
-            f"{', '.join(unknown)}: its source domains are {', '.join(run.domains)}."
+            f"{', '.join(unknown)}: its source domains are {', '.join(run.domains)}.",
+            code="unknown",
         )
     request.expects_log(path, run.domains)
     if set(request.metrics) & set(REFINED_METRICS):
@@ -80,7 +82,8 @@ def read(path: Path, request: Request) -> list[LoadedRun]:
     if recorded is not None and set(absent) & set(unknown_metrics(recorded)):
         raise InputError(
             f"Expected the plugin that defines {', '.join(absent)}, which {path} was trained with, "
-            f"but it was not given: run the same command again and {plugin_hint(recorded)}."
+            f"but it was not given: run the same command again and {plugin_hint(recorded)}.",
+            code="missing",
         )
     return [LoadedRun(run.key, run, str(path))]
 
@@ -92,5 +95,6 @@ def _check_there(path: Path) -> None:
         what = "is not a regular file" if os.path.lexists(path / lost[0]) else "is missing"
         raise InputError(
             f"Expected the records of the run {path.name}, but {path / lost[0]} {what}: "
-            "`checkwise verify` says what to do."
+            "`checkwise verify` says what to do.",
+            code="damaged",
         )

@@ -65,7 +65,8 @@ def _folder(root: Path, run: LoadedRun) -> tuple[str, ...]:
 def _refusal(key: RunKey, alike: Sequence[LoadedRun]) -> InputError:
     return InputError(
         f"Expected one run per configuration, but {alike[0].where} and {alike[1].where} are both "
-        f"{key}: keep one (move the other away), or read each by its own path."
+        f"{key}: keep one (move the other away), or read each by its own path.",
+        code="ambiguous",
     )
 
 
@@ -76,6 +77,7 @@ def only(name: str, runs: Mapping[RunKey, Loaded], path: Path) -> dict[RunKey, L
         shown = ", ".join(key.label for key in [*runs][:5])
         raise InputError(
             f"Expected a run called {name!r}, but {path} has {shown}{', …' * (len(runs) > 5)}: "
-            "check the name."
+            "check the name.",
+            code="unknown",
         )
     return named

@@ -85,7 +85,8 @@ def _planned(test_envs: Any, started: int, line: Line, path: Path) -> tuple[int,
     if started >= len(test_envs):
         raise InputError(
             f"Expected {len(test_envs)} runs as in args.test_envs, but the steps of {path} start "
-            f"again in line {line.number}: remove the lines of the attempt that does not count."
+            f"again in line {line.number}: remove the lines of the attempt that does not count.",
+            code="ambiguous",
         )
     return environments.indices(test_envs[started])
 

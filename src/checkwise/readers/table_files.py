@@ -32,7 +32,8 @@ def open_csv(path: Path, request: Request) -> Sheet:
         text = read_bytes(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(
-            f"Expected UTF-8 text, but {path} is not (byte {error.start}): save it as UTF-8 CSV."
+            f"Expected UTF-8 text, but {path} is not (byte {error.start}): save it as UTF-8 CSV.",
+            code="format",
         ) from None
     lines = csv.reader(io.StringIO(text, newline=""), strict=True)
     table: list[list[str]] = []
@@ -45,12 +46,14 @@ def open_csv(path: Path, request: Request) -> Sheet:
             elif row:
                 raise InputError(
                     f"Expected {len(header)} cells as in the first line, but {path} line "
-                    f"{lines.line_num} has {len(row)}: complete that line or remove it."
+                    f"{lines.line_num} has {len(row)}: complete that line or remove it.",
+                    code="format",
                 )
     except csv.Error as error:
         raise InputError(
             f"Expected comma-separated values, but {path} line {lines.line_num} is not ({error}): "
-            "check its quotes."
+            "check its quotes.",
+            code="format",
         ) from None
 
     def cells(column: str, rows: Rows) -> list[str]:
@@ -73,7 +76,8 @@ def open_parquet(path: Path) -> Sheet:
     if length > MOST_ROWS:  # equal rows take no room in the file
         raise InputError(
             f"Expected at most {MOST_ROWS:,} rows, but {path} has {length:,}: leave out what is "
-            "not source validation, or split it by run."
+            "not source validation, or split it by run.",
+            code="unsupported",
         )
 
     def cells(column: str, rows: Rows) -> list[Any]:
@@ -90,7 +94,8 @@ def _not_parquet(path: Path, error: Exception) -> InputError:
     """Damage surfaces as a dozen kinds of error; all mean the same to the caller."""
     reason = str(error).partition("\n")[0][:80]
     return InputError(
-        f"Expected a Parquet file, but {path} cannot be read as one ({reason}): write it again."
+        f"Expected a Parquet file, but {path} cannot be read as one ({reason}): write it again.",
+        code="format",
     )
 
 

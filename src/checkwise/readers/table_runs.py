@@ -60,7 +60,9 @@ def read(sheet: Sheet, request: Request) -> list[LoadedRun]:
 def sort_rows(sheet: Sheet, request: Request) -> SourceRows:
     """Which rows are source validation; of the others only domain and role are looked at."""
     if not sheet.rows:
-        raise InputError(f"Expected at least one row, but {sheet.path} holds only column names.")
+        raise InputError(
+            f"Expected at least one row, but {sheet.path} holds only column names.", code="empty"
+        )
     everything = np.arange(sheet.rows)
     header, where = sheet.header(everything), str(sheet.path)
     reading = columns_read(header, request, sheet.path)
@@ -83,7 +85,9 @@ def columns_read(header: Sequence[str], request: Request, path: Path) -> dict[st
     for name in request.metrics:
         # A registered metric may be missing: the rule that wants it says what to do.
         if name not in header and name not in METRICS and name not in request.columns:
-            raise InputError(f"Expected a column {name!r}, but {path} has none: check the name.")
+            raise InputError(
+                f"Expected a column {name!r}, but {path} has none: check the name.", code="missing"
+            )
     known = [*FACTS, *RUN_COLUMNS, *METRICS, *request.metrics]
     return column_names.resolve(header, known, request.columns, str(path))
 
@@ -96,13 +100,15 @@ def check_header(header: Sequence[str], request: Request, path: Path) -> dict[st
         shown = ", ".join(header[:12])[:200] or "nothing"
         raise InputError(
             f"Expected columns step and accuracy (and domain, nll, ece, cwece, n where you have "
-            f"them), but {path} has {shown}: {column_names.missing(absent, header)}."
+            f"them), but {path} has {shown}: {column_names.missing(absent, header)}.",
+            code="missing",
         )
     if set(header) >= HELD_OUT_JOURNAL and "domain" not in reading:
         raise InputError(
             f"Expected source validation, but {path} has the columns of checkwise's results on a "
             "held-out domain (diverged, split): name the folder of the run; in a table of your own "
-            "rename `split`."
+            "rename `split`.",
+            code="held-out",
         )
     return reading
 
@@ -148,7 +154,9 @@ def key_of(named: Mapping[str, str], targets: tuple[str, ...], path: Path) -> Ru
             seeds[name] = int(text.removesuffix(".0"))  # pandas writes 0.0 beside a gap
         except ValueError:
             raise InputError(
-                f"Expected a whole number as {name}, but got {text!r:.40} in {path}: fix that cell."
+                f"Expected a whole number as {name}, but got {text!r:.40} in {path}: fix "
+                "that cell.",
+                code="format",
             ) from None
     return RunKey(
         dataset=named.get("dataset") or named.get("run") or path.stem,

@@ -202,54 +202,138 @@ def _is_whole(record: CheckpointRecord) -> bool:
     )
 
 
-def check_alike(record: CheckpointRecord, others: Iterable[CheckpointRecord]) -> None:
-    """Refuse a checkpoint that was measured on other examples, or by other metrics."""
-    for other in others:
-        if other.step == record.step:
-            continue
-        if tuple(record.domains) != tuple(other.domains):
-            odd = sorted(set(record.domains).symmetric_difference(other.domains))
+class Records(dict[int, CheckpointRecord]):
+    """Records by step, with what they have in common: another one needs a single comparison."""
+
+    _common: _Common | None = None  # None: to be found out
+
+    def copy(self) -> Records:
+        """The same records, which can go on by themselves."""
+        other = Records(self)
+        other._common = self._common and self._common.copy()
+        return other
+
+    def check_alike(self, record: CheckpointRecord) -> None:
+        """Refuse a checkpoint that was measured on other examples, or by other metrics.
+
+        The record of the same step, which it replaces, has no say.
+        """
+        if self._common is None:
+            self._common = _Common.of(self.values())
+        common = self._common
+        if record.step in common.steps:
+            common = _Common.of(other for step, other in self.items() if step != record.step)
+        common.check(record)
+
+    def __setitem__(self, step: int, record: CheckpointRecord) -> None:
+        self._forget(step)
+        super().__setitem__(step, record)
+        if self._common is not None:
+            self._common.add(record)
+
+    def __delitem__(self, step: int) -> None:
+        self._forget(step)
+        super().__delitem__(step)
+
+    def _forget(self, step: int) -> None:
+        if self._common is not None and step in self._common.steps:
+            self._common = None
+
+
+@dataclass
+class _Common:
+    """What is known of all records, each fact with the first step that has it.
+
+    Attributes:
+        domains: their names, of the first record.
+        groups: whether a domain has groups, of the first record.
+        facts: domain and name of a fact → its value.
+        metrics: the names of the metrics, of the first record that did not diverge.
+    """
+
+    domains: tuple[tuple[str, ...], int] | None = None
+    groups: dict[str, tuple[bool, int]] = field(default_factory=dict)
+    facts: dict[tuple[str, str], tuple[Any, int]] = field(default_factory=dict)
+    metrics: tuple[tuple[str, ...], int] | None = None
+    steps: set[int] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, records: Iterable[CheckpointRecord]) -> _Common:
+        common = cls()
+        for record in records:
+            common.add(record)
+        return common
+
+    def copy(self) -> _Common:
+        return replace(
+            self, groups=dict(self.groups), facts=dict(self.facts), steps=set(self.steps)
+        )
+
+    def add(self, record: CheckpointRecord) -> None:
+        step = record.step
+        if self.domains is None:
+            self.domains = tuple(record.domains), step
+            self.groups = {n: (d.groups is not None, step) for n, d in record.domains.items()}
+            self.steps.add(step)
+        for name, domain in record.domains.items():
+            for fact in _FACTS:
+                value = getattr(domain, fact)
+                if value is not None and (name, fact) not in self.facts:
+                    self.facts[name, fact] = value, step
+                    self.steps.add(step)
+        if self.metrics is None and not record.diverged:
+            self.metrics = record.metrics, step
+            self.steps.add(step)
+
+    def check(self, record: CheckpointRecord) -> None:
+        if self.domains is None:
+            return
+        domains, _ = self.domains
+        if tuple(record.domains) != domains:
+            odd = sorted(set(record.domains).symmetric_difference(domains))
             raise InputError(
-                f"Expected domains {', '.join(other.domains)} at every step, but step "
-                f"{record.step} differs in {', '.join(odd)}: evaluate the same domains at every "
-                "checkpoint."
+                f"Expected domains {', '.join(domains)} at every step, but step {record.step} "
+                f"differs in {', '.join(odd)}: evaluate the same domains at every checkpoint.",
+                code="differs",
             )
         for name, domain in record.domains.items():
-            _check_same_examples(record.step, name, domain, other.step, other.domains[name])
-        if not record.diverged and not other.diverged and set(record.metrics) != set(other.metrics):
-            odd = sorted(set(record.metrics).symmetric_difference(other.metrics))
+            self._check_same_examples(record.step, name, domain)
+        names, before = self.metrics or (record.metrics, 0)
+        if not record.diverged and set(record.metrics) != set(names):
+            odd = sorted(set(record.metrics).symmetric_difference(names))
             raise InputError(
-                f"Expected the metrics {', '.join(other.metrics)} at every step, as at step "
-                f"{other.step}, but step {record.step} differs in {', '.join(odd)}: measure every "
-                "checkpoint alike."
+                f"Expected the metrics {', '.join(names)} at every step, as at step {before}, but "
+                f"step {record.step} differs in {', '.join(odd)}: measure every checkpoint alike.",
+                code="differs",
             )
 
-
-def _check_same_examples(
-    step: int, name: str, domain: DomainRecord, before: int, earlier: DomainRecord
-) -> None:
-    if (domain.groups is None) != (earlier.groups is None):
-        have, lack = (before, step) if domain.groups is None else (step, before)
-        raise InputError(
-            f"Expected groups of the examples of domain {name!r} at every step or at none, but "
-            f"step {have} has them and step {lack} has none: save the same `groups` with every "
-            "checkpoint, or leave them out."
-        )
-    for fact, what in _FACTS.items():
-        one, other = getattr(domain, fact), getattr(earlier, fact)
-        if one is not None and other is not None and one != other:
+    def _check_same_examples(self, step: int, name: str, domain: DomainRecord) -> None:
+        grouped, before = self.groups[name]
+        if (domain.groups is not None) != grouped:
+            have, lack = (before, step) if grouped else (step, before)
             raise InputError(
-                f"The {what} of domain {name!r} at step {step} differ from those at step "
-                f"{before}: evaluate every checkpoint on the same examples, in the same order, "
-                "also after a resume."
+                f"Expected groups of the examples of domain {name!r} at every step or at none, but "
+                f"step {have} has them and step {lack} has none: save the same `groups` with every "
+                "checkpoint, or leave them out.",
+                code="differs",
             )
+        for fact, what in _FACTS.items():
+            value = getattr(domain, fact)
+            known, before = self.facts.get((name, fact), (value, step))
+            if value is not None and value != known:
+                raise InputError(
+                    f"The {what} of domain {name!r} at step {step} differ from those at step "
+                    f"{before}: evaluate every checkpoint on the same examples, in the same order, "
+                    "also after a resume.",
+                    code="differs",
+                )
 
 
 def facts_of(records: Iterable[CheckpointRecord]) -> dict[str, Any]:
     """Arguments of ``Trajectory`` that follow from records in the order of their steps."""
     rows = list(records)
     if not rows:
-        raise InputError("Expected outputs of at least one checkpoint, but got none.")
+        raise InputError("Expected outputs of at least one checkpoint, but got none.", code="empty")
     domains = tuple(rows[0].domains)
     measured = [row for row in rows if not row.diverged]
     metrics = measured[0].metrics if measured else ("accuracy",)

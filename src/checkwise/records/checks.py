@@ -37,14 +37,16 @@ def steps(raw: Any) -> IntArray:
     if array.ndim != 1 or array.size == 0:
         raise InputError(
             f"Expected a list of at least one step, but got shape {array.shape}: "
-            "give one training step per checkpoint."
+            "give one training step per checkpoint.",
+            code="empty",
         )
     array = whole_numbers(array, "step")
     for before, after in zip(array[:-1].tolist(), array[1:].tolist(), strict=True):
         if before == after:
             raise InputError(
                 f"Step {after} appears twice: keep one row per step and domain "
-                "(the last one, if the run was restarted)."
+                "(the last one, if the run was restarted).",
+                code="ambiguous",
             )
         if before > after:
             raise InputError(
@@ -85,11 +87,13 @@ def domains(raw: Iterable[str]) -> tuple[str, ...]:
     except TypeError:
         raise InputError(f"Expected a list of source domains, but got {shown(raw)}.") from None
     if not names:
-        raise InputError("Expected at least one source domain, but got none.")
+        raise InputError("Expected at least one source domain, but got none.", code="empty")
     names = tuple(plain_name(name, "a domain's name") for name in names)
     for name in names:
         if names.count(name) > 1:
-            raise InputError(f"Domain {name!r} is listed twice: domain names have to differ.")
+            raise InputError(
+                f"Domain {name!r} is listed twice: domain names have to differ.", code="ambiguous"
+            )
     return names
 
 
@@ -112,7 +116,8 @@ def key(raw: RunKey | None, domains: Sequence[str]) -> RunKey | None:
             if same_name(target, domain):
                 raise InputError(
                     f"Expected source domains only, but {domain!r} is among them and run {raw} "
-                    f"holds out {target!r}: remove its records, or correct the key."
+                    f"holds out {target!r}: remove its records, or correct the key.",
+                    code="held-out",
                 )
     return raw
 
@@ -127,7 +132,8 @@ def diverged(raw: Any, steps: IntArray) -> BoolArray:
     if array.all():
         raise InputError(
             f"All {len(steps)} checkpoints diverged (outputs not finite): there is nothing to "
-            "select; train again with a smaller learning rate."
+            "select; train again with a smaller learning rate.",
+            code="empty",
         )
     return frozen(array)
 
@@ -162,17 +168,21 @@ def pooled(
     if not values and not raw:
         raise InputError(
             "Expected at least one metric, but got none: give accuracy, nll, or any other score, "
-            "one value per step and domain."
+            "one value per step and domain.",
+            code="empty",
         )
     checked: dict[str, FloatArray] = {}
     for name, metric in raw.items():
         if name == "accuracy" and name not in values:
             raise InputError(
                 "Expected accuracy for every domain, but got it as a mean over domains: give it "
-                "per domain, or as the accuracy of a single one."
+                "per domain, or as the accuracy of a single one.",
+                code="missing",
             )
         if name in values:
-            raise InputError(f"Metric {name!r} is given per domain and as a mean: keep one.")
+            raise InputError(
+                f"Metric {name!r} is given per domain and as a mean: keep one.", code="ambiguous"
+            )
         array = to_floats(metric, plain_name(name, "a metric's name"))
         if array.shape != steps.shape:
             raise InputError(
@@ -228,7 +238,8 @@ def correct(raw: Any, run: Trajectory) -> IntArray | None:
         if raw is not None:
             raise InputError(
                 "Expected accuracy beside the number correct, but the run has none: add it, as "
-                "correct / n."
+                "correct / n.",
+                code="missing",
             )
         return None
     accuracy, counts = run.values["accuracy"], run.counts
@@ -246,7 +257,8 @@ def correct(raw: Any, run: Trajectory) -> IntArray | None:
         raise InputError(
             f"{array[t, e]} correct of n = {counts[e]} does not fit accuracy "
             f"{accuracy[t, e]:g} at step {run.steps[t]}, domain {run.domains[e]!r}: "
-            "check both columns."
+            "check both columns.",
+            code="differs",
         )
     return frozen(array)
 

@@ -8,7 +8,9 @@ which one is meant.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
 
 from checkwise.errors import InputError
 from checkwise.metrics import METRICS
@@ -16,11 +18,22 @@ from checkwise.records.held_out import is_held_out_word, looks_held_out, words
 from checkwise.text import shortened
 
 VALIDATION_WORDS = ("val", "valid", "validation", "eval", "evaluation", "dev")
+TRAINING_WORDS = ("train", "training", "trn", "tr")
 # Other words for a metric in the columns of trainers' logs.
 ALSO_CALLED = {
     "accuracy": ("acc", "top"),
     "nll": ("loss", "ce", "xent", "crossentropy", "logloss"),
 }
+# Words of scores of which less is better: 1 minus an accuracy, a regression's, a loss.
+ERRORS = re.compile(
+    r"(?:m|val|valid|eval|dev|test|top|multi|binary)?err(?:or)?s?|misclassifi(?:cations?|ed)"
+)
+REGRESSION_WORDS = (
+    "mse", "rmse", "mae", "mape", "smape", "msle", "rmsle", "huber", "squared", "absolute",
+    "residual", "residuals", "reconstruction",
+)  # fmt: skip
+LOSS_WORDS = ("nll", "ce", "xent", "entropy", "crossentropy", "likelihood", "brier")
+ONE_MINUS = re.compile(r"(?<![a-z0-9])1\s*[-−–]\s*acc|one[ _-]?minus", re.IGNORECASE)
 # Columns that say what is held out: one that is spelt differently must not be ignored.
 SORTING = ("domain", "role", "held_out")
 DOMAIN_WORDS = ("domain", "domains", "env", "envs", "environment", "environments")
@@ -56,18 +69,27 @@ def resolve(
         if name not in known:
             raise InputError(
                 f"Expected --column NAME=COLUMN with a name among {', '.join(known)}, but got "
-                f"{name!r}: check the name."
+                f"{name!r}: check the name.",
+                code="unknown",
             )
         if column not in header:
             raise InputError(
                 f"Expected a column {column!r} for {name}, but {where} has {shortened(header)}: "
-                "check the name."
+                "check the name.",
+                code="missing",
             )
     for name, column in columns.items():
+        check_told(name, column, where)
+        if name == "accuracy" and says(column) == "error rate":
+            raise InputError(
+                f"Expected accuracies, but by its name {column!r} in {where} is an error rate: "
+                "write 1 minus its values in a column `accuracy`."
+            )
         if column in SORTING and name != column:
             raise InputError(
                 f"Expected the column {column!r} to say what is held out, but --column reads it as "
-                f"{name} in {where}: copy it under another name, and map that."
+                f"{name} in {where}: copy it under another name, and map that.",
+                code="held-out",
             )
     taken = set(columns.values())
     reading = {
@@ -77,8 +99,39 @@ def resolve(
     }
     for column in reading.values():
         if list(header).count(column) > 1:
-            raise InputError(f"Column {column!r} appears twice in {where}: keep one of them.")
+            raise InputError(
+                f"Column {column!r} appears twice in {where}: keep one of them.", code="ambiguous"
+            )
     return reading
+
+
+def says(column: str) -> Literal["accuracy", "error rate", "regression", "loss", ""]:
+    """What the name of a column says that it measures; "" where it says nothing of these.
+
+    Example:
+        >>> [says(c) for c in ("multi_error", "val_mae", "1-acc", "mlogloss", "top-1-acc", "f1")]
+        ['error rate', 'regression', 'error rate', 'loss', 'accuracy', '']
+    """
+    in_column = set(words(column))
+    if in_column & set(REGRESSION_WORDS):
+        return "regression"
+    if any(map(ERRORS.fullmatch, in_column)) or ONE_MINUS.search(re.sub(r"top[-_ ]?1", "", column)):
+        return "error rate"
+    if in_column & set(LOSS_WORDS) or any(word.endswith("loss") for word in in_column):
+        return "loss"
+    return "accuracy" if in_column & {"acc", "accuracy"} else ""
+
+
+def check_told(name: str, column: str, where: str) -> None:
+    """Refuse a column for accuracy or NLL whose own name says that it is something else."""
+    wrong = {"accuracy": ("regression", "loss"), "nll": ("regression", "error rate", "accuracy")}
+    said = says(column)
+    if said in wrong.get(name, ()):
+        raise InputError(
+            f"Expected {name} under --column {name}, but by its name {column!r} in {where} is "
+            f"{'an' if said[0] in 'ae' else 'a'} {said}: name the column of the {name}, or choose "
+            f"by it with --constraint {column} or --objectives {column}."
+        )
 
 
 def check_sorting(
@@ -108,7 +161,8 @@ def check_sorting(
         if meant is not None and meant not in reading:
             raise InputError(
                 f"Expected the column `{meant}` under that name, but {where} has {column!r}: "
-                f"rename it, or add --column {meant}={column}."
+                f"rename it, or add --column {meant}={column}.",
+                code="held-out",
             )
 
 
@@ -120,7 +174,8 @@ def check_parts(column: str, cells: Iterable[object], where: str) -> None:
             raise InputError(
                 f"Expected held-out rows to be marked in the column `role`, but {column!r} says "
                 f"{held[0]!r:.60} in {where}: remove these rows, or rename the column `role` with "
-                "the values source and target."
+                "the values source and target.",
+                code="held-out",
             )
 
 
@@ -137,7 +192,8 @@ def check_rivals(
             raise InputError(
                 f"Expected one column for {name}, but {where} has {column!r} and {rival!r}, and "
                 f"the first may be of training: say which one is validation, with --column "
-                f"{name}={rival} or --column {name}={column} (in Python columns={{…}})."
+                f"{name}={rival} or --column {name}={column} (in Python columns={{…}}).",
+                code="ambiguous",
             )
 
 
@@ -150,6 +206,8 @@ def is_validation_of(column: str, metric: str) -> bool:
         ['val_accuracy', 'valid/acc', 'evalTop1']
     """
     in_column = set(words(column))
+    if not in_column.isdisjoint(TRAINING_WORDS) or says(column) == "error rate":
+        return False
     spellings = [words(metric), *([other] for other in ALSO_CALLED.get(metric, ()))]
     for spelling in spellings:
         joined = {f"{word}{''.join(spelling)}" for word in VALIDATION_WORDS}

@@ -132,7 +132,8 @@ class Examples:
         if self._logits is None:
             raise InputError(
                 "Expected the logits of every validation example, but this run carries none: "
-                "select from a predictions folder, or save source logits while training."
+                "select from a predictions folder, or save source logits while training.",
+                code="missing",
             )
         saved = self._logits(step)
         return {name: saved[name] for name in self.domains}
@@ -182,7 +183,8 @@ class Examples:
             raise InputError(
                 f"Expected examples of the domains {', '.join(run.domains)} at the "
                 f"{len(run.steps)} steps of the run, but got {', '.join(self.domains)} at "
-                f"{len(self.steps)} steps: take those of the same run."
+                f"{len(self.steps)} steps: take those of the same run.",
+                code="differs",
             )
         measured = _Measured(run.domains, run.steps, run.counts, run.correct, run.diverged)
         # What is there is checked now, so that the error comes where the mistake is.
@@ -248,14 +250,15 @@ def _group_numbers(groups: Mapping[str, Any], domains: Sequence[str], counts: Se
     if absent:
         raise InputError(
             f"Expected the groups of every domain, but got none of {', '.join(absent)}: give "
-            "each example its site, patient or burst, or a number of its own."
+            "each example its site, patient or burst, or a number of its own.",
+            code="missing",
         )
     numbers: list[IntArray] = []
     for name, n in zip(domains, counts, strict=True):
         try:
             numbers.append(group_numbers(groups[name], n))
         except InputError as error:
-            raise InputError(f"{error} (domain {name!r})") from None
+            raise InputError(f"{error} (domain {name!r})", code=error.code) from None
     return tuple(numbers)
 
 
@@ -284,7 +287,8 @@ def examples_of(
         absent = next(name for name in domains if name not in groups)
         raise InputError(
             f"Expected groups of every validation set or of none, but {absent!r} has none: save "
-            "`groups` with each, or with none."
+            "`groups` with each, or with none.",
+            code="differs",
         )
     outcomes = Outcomes(
         correct=tuple(stacked("hits", name, False) for name in domains),
@@ -320,7 +324,8 @@ class _Measured(NamedTuple):
         if self.counts is not None and correct.shape[1] != self.counts[e]:
             raise InputError(
                 f"Expected {self.counts[e]} examples of domain {self.domains[e]!r}, but got "
-                f"{correct.shape[1]}: they are of another run."
+                f"{correct.shape[1]}: they are of another run.",
+                code="differs",
             )
 
     def _check_correct(self, e: int, correct: BoolArray) -> None:
@@ -333,7 +338,8 @@ class _Measured(NamedTuple):
             raise InputError(
                 f"Expected {self.correct[t, e]} correct examples of domain {self.domains[e]!r} at "
                 f"step {self.steps[t]}, but got {counted[t]}: the saved examples are not those "
-                "that were measured; save them again."
+                "that were measured; save them again.",
+                code="differs",
             )
 
 

@@ -50,13 +50,15 @@ def read(
             raise InputError(
                 f"Expected a column {name!r}, but the table has {', '.join(header) or 'none'}: "
                 "give one row per step and domain with step, accuracy and the metrics you have "
-                f"({column_names.missing([name], header)})."
+                f"({column_names.missing([name], header)}).",
+                code="missing",
             )
     for name in metrics:
         if name not in reading and "accuracy" not in reading:
             raise InputError(
                 f"Expected a column {name!r}, but the table has {', '.join(header) or 'none'}: "
-                "check the name."
+                "check the name.",
+                code="missing",
             )
     column_names.check_rivals(header, reading, columns, "the table")
     column_names.check_sorting(header, reading, "the table", told=bool(as_names(held_out)))
@@ -66,7 +68,8 @@ def read(
         if len(column) != rows:
             raise InputError(
                 f"Expected {rows} values in every column, as in 'step', but {reading[name]!r} has "
-                f"{len(column)}: fill in the missing ones."
+                f"{len(column)}: fill in the missing ones.",
+                code="differs",
             )
     chosen = source_rows(taken, rows, "the table", held_out=held_out, sources=sources)
     raw = {name: column[chosen.keep] for name, column in taken.items()}
@@ -140,11 +143,13 @@ def _check_grid(
     if seen[i, j] > 1:
         raise InputError(
             f"Expected one row per step and domain, but got {seen[i, j]} for {where}: keep one "
-            "(or add the run's columns, if the table holds several runs)."
+            "(or add the run's columns, if the table holds several runs).",
+            code="ambiguous",
         )
     raise InputError(
         f"Expected every domain at every step, but there is no row for {where}: "
-        "add it, or remove that step."
+        "add it, or remove that step.",
+        code="differs",
     )
 
 
@@ -184,7 +189,8 @@ def _constant_counts(
         raise InputError(
             f"Expected the same n at every step, but domain {domains[e]!r} has n = {n[0, e]} at "
             f"step {steps[0]} and {n[t, e]} at step {steps[t]}: evaluate all checkpoints on the "
-            "same examples."
+            "same examples.",
+            code="differs",
         )
     constant: NDArray[np.int64] = n[0]
     return constant

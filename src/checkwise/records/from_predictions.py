@@ -18,7 +18,7 @@ from checkwise.metrics.settings import BANDWIDTH, BINS
 from checkwise.records.checkpoint_record import (
     CheckpointRecord,
     DomainRecord,
-    check_alike,
+    Records,
     facts_of,
 )
 from checkwise.records.checks import domains as domain_names
@@ -58,7 +58,7 @@ class Recorder:
     bandwidth: float = BANDWIDTH
     held_out: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
-    records: dict[int, CheckpointRecord] = field(default_factory=dict)
+    records: Records = field(default_factory=Records)
     keeps_examples: bool = False
     labels: dict[str, IntArray] = field(default_factory=dict)
     groups: dict[str, IntArray] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class Recorder:
     def copy(self) -> Recorder:
         """One that can go on by itself."""
         return replace(
-            self, records=dict(self.records), labels=dict(self.labels), groups=dict(self.groups)
+            self, records=self.records.copy(), labels=dict(self.labels), groups=dict(self.groups)
         )
 
     def measure(self, step: int, outputs: Mapping[str, Any]) -> CheckpointRecord:
@@ -95,7 +95,7 @@ class Recorder:
             }
         record = CheckpointRecord(int(step), measured, bool(lost), tuple(notes))
         _check_domains_alike(record)
-        check_alike(record, self.records.values())
+        self.records.check_alike(record)
         return record
 
     def put(self, record: CheckpointRecord) -> None:
@@ -119,7 +119,8 @@ class Recorder:
                 raise InputError(
                     f"Expected the domain {name!r} at every step, but step {step} has only "
                     f"{', '.join(map(str, outputs)) or 'none'}: evaluate the same domains at every "
-                    "checkpoint."
+                    "checkpoint.",
+                    code="missing",
                 )
         check_held_out(self.held_out, list(outputs), f"step {step}")
         sides = divide(
@@ -128,7 +129,9 @@ class Recorder:
             where=f"step {step}",
         )
         if not sides.sources:
-            raise InputError(f"Expected at least one source domain at step {step}, but got none.")
+            raise InputError(
+                f"Expected at least one source domain at step {step}, but got none.", code="empty"
+            )
         return sides
 
     def _measure(self, step: int, name: str, entry: Any) -> DomainRecord:
@@ -156,7 +159,7 @@ class Recorder:
         try:
             return self._evaluate(name, *entry)
         except InputError as error:
-            raise InputError(f"{error} ({where})") from None
+            raise InputError(f"{error} ({where})", code=error.code) from None
 
     def _with_examples(self, record: DomainRecord, examples: Any, where: str) -> DomainRecord:
         """The record with what an accumulator kept of every example, in the order of the set."""
@@ -226,7 +229,8 @@ def _check_domains_alike(record: CheckpointRecord) -> None:
             odd = sorted(set(domain.values).symmetric_difference(record.metrics))
             raise InputError(
                 f"Expected the same metrics of every domain, but {name!r} differs in "
-                f"{', '.join(odd)} at step {record.step}: measure every domain alike."
+                f"{', '.join(odd)} at step {record.step}: measure every domain alike.",
+                code="differs",
             )
 
 

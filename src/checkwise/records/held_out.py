@@ -118,7 +118,8 @@ def check_spelling(name: str, known: Iterable[str], where: str) -> None:
     if alike:
         raise InputError(
             f"Expected the held-out domain as it is written among the domains, but got {name!r} "
-            f"beside the domain {alike[0]!r} in {where}: write both the same way."
+            f"beside the domain {alike[0]!r} in {where}: write both the same way.",
+            code="ambiguous",
         )
 
 
@@ -129,7 +130,8 @@ def check_held_out(wanted: Iterable[str], known: Collection[str], where: str) ->
         if name not in known:
             raise InputError(
                 f"Expected the held-out domain {name!r} among {', '.join(known)} in {where}: "
-                "check the name; for several, repeat --held-out."
+                "check the name; for several, repeat --held-out.",
+                code="unknown",
             )
 
 
@@ -140,7 +142,8 @@ def check_sources(wanted: Iterable[str], known: Collection[str], where: str) -> 
             raise InputError(
                 f"Expected --source to name a validation set of {where} "
                 f"({', '.join(sorted(known))}), but got {name!r}: check the name; a target that "
-                "the input or --held-out names cannot be a source."
+                "the input or --held-out names cannot be a source.",
+                code="unknown",
             )
 
 
@@ -198,6 +201,7 @@ def divide(
         raise InputError(
             f"Expected a validation set, but {where} has only "
             f"{' and '.join(repr(name) for name in by_name)}: if that is validation and not a "
-            f"target, {_as_source(by_name[0])}."
+            f"target, {_as_source(by_name[0])}.",
+            code="held-out",
         )
     return Sides(tuple(name for name in left if name not in by_name), by_name)

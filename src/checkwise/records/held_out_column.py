@@ -116,7 +116,8 @@ def _unreadable(cell: Any, where: str) -> InputError:
     return InputError(
         f"Expected the names of domains in the column `held_out`, but got {shown(cell)} in "
         f"{where}: write a list of names, or join them with +; to mark the rows of a target, use a "
-        "column `role` with `target`."
+        "column `role` with `target`.",
+        code="format",
     )
 
 

@@ -33,7 +33,8 @@ def plain_metrics(entry: Mapping[str, Any], where: str) -> DomainRecord:
     if not values:
         raise InputError(
             f"Expected at least one metric at {where}, but got none: give accuracy, nll, or any "
-            "other score."
+            "other score.",
+            code="empty",
         )
     n = counts.get("n")
     if not all(np.isfinite(value) for value in values.values()):
@@ -53,7 +54,8 @@ def _correct(counts: Mapping[str, int], accuracy: float | None, where: str) -> i
     if n is None or accuracy is None:
         if correct is not None:
             raise InputError(
-                f"Expected n and accuracy beside the number correct at {where}: add them."
+                f"Expected n and accuracy beside the number correct at {where}: add them.",
+                code="missing",
             )
         return None
     if correct is None:
@@ -63,7 +65,8 @@ def _correct(counts: Mapping[str, int], accuracy: float | None, where: str) -> i
     if correct > n or abs(correct / n - accuracy) > LARGEST_DIFFERENCE:
         raise InputError(
             f"{correct} correct of n = {n} does not fit accuracy {accuracy:g} at {where}: check "
-            "both."
+            "both.",
+            code="differs",
         )
     return correct
 

@@ -77,7 +77,8 @@ class RunKey:
         if not isinstance(values, dict) or not isinstance(values.get("held_out"), list):
             raise InputError(
                 f"Expected a run's key with a list of held-out domains, but got "
-                f"{reprlib.repr(values)}."
+                f"{reprlib.repr(values)}.",
+                code="damaged",
             )
         facts: dict[str, Any] = {name: values.get(name) for name in cls.__dataclass_fields__}
         return cls(**facts)

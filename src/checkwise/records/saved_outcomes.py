@@ -31,7 +31,8 @@ def check_same(saved: Outcomes, computed: Outcomes, predictions: Predictions) ->
     if predictions.kind != "logits":
         raise InputError(
             "Expected `correct` and `nll` beside logits, but got them beside probabilities: leave "
-            "them out."
+            "them out.",
+            code="unsupported",
         )
     for start, rows, labels in predictions.blocks():
         part = slice(start, start + len(labels))
@@ -46,7 +47,8 @@ def check_same(saved: Outcomes, computed: Outcomes, predictions: Predictions) ->
                 f"{bool(saved.correct[start + row])} and {saved.nll[start + row]:.4g} where its "
                 f"logits give {bool(computed.correct[start + row])} and "
                 f"{computed.nll[start + row]:.4g}: the file is damaged, or holds those of another "
-                "checkpoint; save it again, or save logits and labels alone."
+                "checkpoint; save it again, or save logits and labels alone.",
+                code="differs",
             )
 
 

@@ -68,7 +68,8 @@ def source_rows(
     if not keep.any():
         raise InputError(
             f"Expected rows of a source domain, but {where} has none beside the held-out ones: "
-            "hold out fewer."
+            "hold out fewer.",
+            code="empty",
         )
     targets = _targets(columns, keep, known if "domain" in columns else frozenset(), where)
     for row, names in targets.items():
@@ -76,7 +77,8 @@ def source_rows(
     if not keep.any():
         raise InputError(
             f"Expected rows of a source domain, but every row of {where} belongs to a held-out "
-            "domain."
+            "domain.",
+            code="empty",
         )
     check_sources(validation, set(domain[keep].tolist()), where)
     row_targets = tuple(targets.get(row, ()) for row in np.flatnonzero(keep).tolist())
@@ -87,7 +89,8 @@ def _target_roles(role: NDArray[np.object_], where: str) -> NDArray[np.bool_]:
     for row, name in enumerate(role.tolist()):
         if name not in (SOURCE, "") and not looks_held_out(name):
             raise InputError(
-                f"Expected role 'source' or 'target', but got {name!r} in row {row} of {where}."
+                f"Expected role 'source' or 'target', but got {name!r} in row {row} of {where}.",
+                code="format",
             )
     return np.array([name not in (SOURCE, "") for name in role.tolist()], dtype=bool)
 
@@ -110,6 +113,7 @@ def _targets(
     if empty and len(empty) < len(targets):
         raise InputError(
             f"Expected `held_out` in every row, but it is empty in row {empty[0]} of {where} and "
-            "not in others: fill it in, so that no run reads its target there."
+            "not in others: fill it in, so that no run reads its target there.",
+            code="held-out",
         )
     return targets

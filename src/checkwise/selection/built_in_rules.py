@@ -76,7 +76,8 @@ def wald(table: Columns, *, threshold_pp: Points | None = None) -> Ranking:
     if threshold_pp is None:
         raise InputError(
             "Rule wald needs threshold_pp, the least accuracy in points (for example 80); "
-            "for a tolerance below the best accuracy use ac-ece."
+            "for a tolerance below the best accuracy use ac-ece.",
+            code="missing",
         )
     eligible = table.at_least(threshold_pp)
     if not np.all(eligible.any(axis=-1)):
@@ -85,7 +86,8 @@ def wald(table: Columns, *, threshold_pp: Points | None = None) -> Ranking:
         among = f" in {short.sum()} of {len(short)} runs" if len(short) > 1 else ""
         raise InputError(
             f"No checkpoint reaches threshold_pp = {threshold_pp}{among}: the best mean source "
-            f"accuracy is {best.min():.2f} points; choose a lower threshold."
+            f"accuracy is {best.min():.2f} points; choose a lower threshold.",
+            code="empty",
         )
     return Ranking(table.error("ece"), eligible)
 

@@ -75,13 +75,15 @@ def check_constraint(params: Mapping[str, Any]) -> None:
     if "delta_pp" in params and "delta" in params:
         raise InputError(
             f"Expected one tolerance, but got delta_pp {params['delta_pp']} and delta "
-            f"{params['delta']}: leave out one of them."
+            f"{params['delta']}: leave out one of them.",
+            code="ambiguous",
         )
     if "delta" not in params:
         if constraint != ACCURACY:
             raise InputError(
                 f"Expected how far from the best {constraint} a checkpoint may be, but got no "
-                f"tolerance: {_use_delta(constraint)}."
+                f"tolerance: {_use_delta(constraint)}.",
+                code="missing",
             )
         return
     asked = read_delta(params["delta"])

@@ -112,7 +112,8 @@ def _named_scores(usable: list[str], params: Mapping[str, Any]) -> RuleWithReaso
     raise InputError(
         f"Expected what to choose by among the checkpoints near the best {constraint}, but got no "
         f"objectives, and this run has none of the usual ones (nll, cwece, ece): it carries "
-        f"{', '.join(usable)}; name some{example}."
+        f"{', '.join(usable)}; name some{example}.",
+        code="missing",
     )
 
 
@@ -125,7 +126,8 @@ def _without_accuracy(usable: list[str]) -> Rule:
         "Expected accuracy or nll to choose by, but this run carries "
         f"{', '.join(usable) or 'neither for every domain'}: say which score has to be near its "
         f"best and what to choose by then, as in --constraint {first} --delta 0.5% --objectives "
-        f"{(others or ['nll'])[0]}."
+        f"{(others or ['nll'])[0]}.",
+        code="missing",
     )
 
 

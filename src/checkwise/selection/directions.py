@@ -85,7 +85,8 @@ def direction_of(name: str, directions: Directions | None = None) -> Direction:
         raise InputError(
             f"Expected to know whether a higher or a lower {name} is better, but its name does not "
             f"say: add --direction {name}=higher or {name}=lower (in Python "
-            f'directions={{"{name}": "higher"}}).'
+            f'directions={{"{name}": "higher"}}).',
+            code="ambiguous",
         )
     return direction
 

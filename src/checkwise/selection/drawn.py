@@ -188,7 +188,8 @@ def folds_of(run: Trajectory, folds: int, repeats: int, seed: int) -> tuple[Draw
     if fewest < 2:
         raise InputError(
             "Expected at least two independent validation examples or groups in every domain, but "
-            "got a domain with one: without the one there is nothing to choose by."
+            "got a domain with one: without the one there is nothing to choose by.",
+            code="unsupported",
         )
     parts = min(folds, fewest)
     inside = [

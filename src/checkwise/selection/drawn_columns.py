@@ -235,6 +235,14 @@ class DrawnColumns(Columns):
             ),
         )
 
+    @property
+    def errors_of_best(self) -> IntArray:
+        """How many examples the earliest most accurate checkpoint of every sample gets wrong."""
+        correct, sizes = self._counted
+        best = np.argmin(self["order"], axis=1)
+        right = np.take_along_axis(correct, best[:, None, None], axis=1).sum(axis=(1, 2))
+        return np.asarray(sizes.sum(axis=1) - right)
+
     def alone(self, d: int, metrics: Sequence[str]) -> Columns:
         """The columns of one sample, for rules that take no stack."""
         return Columns.of(self.sample(d, metrics), **self.options)

@@ -12,7 +12,7 @@ import numpy as np
 from checkwise.records.source_rows import ONLY_DOMAIN
 from checkwise.selection.constraint import ACCURACY
 from checkwise.selection.default_rule import DEFAULT_RULE, PREFERRED, REMEDY
-from checkwise.selection.saturation import warning
+from checkwise.selection.saturation import WITHIN_PP, guarded_answer
 from checkwise.selection.set_as import AS_SET
 from checkwise.selection.standing import domain_weights
 from checkwise.text import counted, listed, points, shortened
@@ -43,7 +43,7 @@ def account(selection: Selection) -> str:
 
 def why(selection: Selection) -> str:
     """What to know first, why this checkpoint, and what to be careful about."""
-    return " ".join(part for part in (warning(selection), reasons(selection)) if part)
+    return " ".join(part for part in (guarded_answer(selection), reasons(selection)) if part)
 
 
 def reasons(selection: Selection) -> str:
@@ -52,9 +52,9 @@ def reasons(selection: Selection) -> str:
     sentences = [
         _choice(selection),
         selection.ranking.note,
-        _eligible(selection),
+        "" if selection.guard_acted else _eligible(selection),
         f"{coarseness}." if coarseness else "",
-        _runner_up(selection),
+        "" if selection.guard_acted else _runner_up(selection),
         _ties(selection),
         _edge(selection),
         _diverged(selection),
@@ -65,7 +65,8 @@ def reasons(selection: Selection) -> str:
 def remedy(selection: Selection) -> str:
     """How to get the metrics of the default rule, where another one stands in for it."""
     stands_in = selection.rule in PREFERRED[1:] and not selection.trajectory.chosen_by
-    return f"For {DEFAULT_RULE}, {REMEDY}." if stands_in and selection.reason else ""
+    helps = stands_in and selection.reason and not selection.guard_acted
+    return f"For {DEFAULT_RULE}, {REMEDY}." if helps else ""
 
 
 def validation(domains: Sequence[str]) -> str:
@@ -86,10 +87,8 @@ def _choice(s: Selection) -> str:
     if judged is None:
         return f"{s.rule} chose step {s.step} of {checkpoints}{in_brackets}."
     if judged.metric == ACCURACY:
-        return (
-            f"{s.rule} chose step {s.step}: {by_accuracy}{in_brackets}, "
-            f"{_below(s.gap_pp)} of {checkpoints}."
-        )
+        whose = f"Step {s.step}" if s.guard_acted else f"{s.rule} chose step {s.step}"
+        return f"{whose}: {by_accuracy}{in_brackets}, {_below(s.gap_pp)} of {checkpoints}."
     worse = "below" if judged.direction == "higher" else "above"
     distance = f"{judged.gap:.4g} {worse} the best" if judged.gap else "the best"
     return (
@@ -181,6 +180,8 @@ def _beyond_plan(s: Selection) -> str:
 
 def tolerance_in_words(s: Selection) -> str:
     """The tolerance of a rule, with the score where it is no accuracy."""
+    if s.guard_acted:
+        return points(WITHIN_PP)
     if not s.tolerance.fixed:
         return f"the tolerance {s.tolerance.name}"
     if "delta_pp" in s.params or not (s.rule_used.optional and "delta" in s.params):
@@ -200,7 +201,7 @@ def coarse(s: Selection) -> str:
     """A sentence where one validation example weighs more than the tolerance; else nothing."""
     counts = s.trajectory.counts
     delta = s.tolerance_pp
-    if counts is None or delta == 0 or not s.tolerance.fixed:
+    if counts is None or delta == 0 or not (s.tolerance.fixed or s.guard_acted):
         return ""
     sizes = [int(n) for n in counts]
     shares = [Fraction(1)] * len(sizes)
@@ -221,6 +222,8 @@ def coarse(s: Selection) -> str:
 
 
 def _plain_tolerance(s: Selection) -> str:
+    if s.guard_acted:
+        return WITHIN_PP
     return str(s.params["delta_pp"]) if "delta_pp" in s.params else _tolerance(s)
 
 

@@ -20,6 +20,7 @@ from checkwise.selection.directions import Directions, check_directions
 from checkwise.selection.members import MEMBERS_DELTA_PP, members
 from checkwise.selection.result import Selection
 from checkwise.selection.rules import find_metrics, get_rule
+from checkwise.selection.saturation import WITHIN_PP, guards
 from checkwise.selection.select import check_applies, select
 from checkwise.selection.standing import Points, Weights, check_weighting
 from checkwise.selection.tolerances import check_kind, check_tolerance
@@ -51,7 +52,7 @@ class LiveSelection:
         weights: Weights = "equal",
         worst_domain: bool = False,
         directions: Directions | None = None,
-        guard: bool = False,
+        guard: bool = True,
         tolerance: str = "fixed",
         alpha: float | None = None,
         planned: int | None = None,
@@ -62,7 +63,8 @@ class LiveSelection:
             raise InputError(
                 f"Expected a rule that chooses from metrics, but {rule} looks at every validation "
                 "example again: choose live with another rule, and with this one from saved "
-                "predictions after the training."
+                "predictions after the training.",
+                code="unsupported",
             )
         self._params = self._rule.complete(params)
         find_metrics(self._rule, self._params)
@@ -74,14 +76,14 @@ class LiveSelection:
             "weights": weights,
             "worst_domain": worst_domain,
             "directions": check_directions(directions),
-            **({"guard": True} if guard else {}),
+            **({} if guard else {"guard": False}),
             **self._kind.as_dict(),
         }
         names = as_names(held_out), as_names(sources)
         self._recorder = Recorder(
             "logits", bins, bandwidth, *names, keeps_examples=not self._kind.fixed
         )
-        self._without_weights: frozenset[int] = frozenset()
+        self._without_weights: set[int] = set()
         self._selection: Selection | None = None
 
     def add(self, step: int, outputs: Mapping[str, Any]) -> None:
@@ -104,20 +106,23 @@ class LiveSelection:
             other = next(name for name in record.domains if name not in grouped)
             raise InputError(
                 f"Expected groups of every validation set at step {step}, or of none, but "
-                f"{grouped[0]!r} has them and {other!r} has none: add groups to each."
+                f"{grouped[0]!r} has them and {other!r} has none: add groups to each.",
+                code="differs",
             )
         for name, domain in record.domains.items():
             if domain.hits is None and not self._kind.fixed:
                 raise InputError(
                     f"Expected (logits, labels) of {name!r} at step {step} for tolerance "
                     f"{self._kind.name!r}, but got metrics alone: it compares checkpoints example "
-                    'by example; add outputs, or use tolerance "fixed".'
+                    'by example; add outputs, or use tolerance "fixed".',
+                    code="missing",
                 )
             if domain.said is None and self._recorder.keeps_logits:
                 raise InputError(
                     f"Expected (logits, labels) of {name!r} at step {step} to keep its "
                     "predictions, but got metrics alone: add outputs, or the result of an "
-                    "Accumulator(…, logits=True), or leave out predictions and calibrator."
+                    "Accumulator(…, logits=True), or leave out predictions and calibrator.",
+                    code="missing",
                 )
         return record
 
@@ -214,7 +219,7 @@ class LiveSelection:
         while gone := self._without_weights.intersection(chosen.eligible_steps):
             steps = listed([str(step) for step in sorted(gone)])
             note = f"left out, because the weights were deleted: {steps}"
-            trajectory = _without(trajectory, gone, note)
+            trajectory = _without(trajectory, frozenset(gone), note)
             chosen = self._choose(trajectory)
         return chosen
 
@@ -265,8 +270,10 @@ class LiveSelection:
         for s ≤ t. So if a_i < b_s − δ then a_i < b_t − δ for every later t, and i is never
         feasible again. Objectives are normalised over the feasible checkpoints alone, so those
         that fell out change neither the choice nor its score. With the guard, the choice is that
-        of the rule or the earliest feasible one, so it is feasible all the same. With the
-        tolerance "paired" the same follows from ``ToleranceKind.prunable``.
+        of the rule or the earliest within 0.5 points of the best; whether validation is saturated
+        may change with every new best, so both may be chosen later, and the same holds for 0.5
+        points in place of δ. With the tolerance "paired" it follows from
+        ``ToleranceKind.prunable``.
 
         So it is with any other constraint and a tolerance in its own units. A relative one of p
         moves too: its edge b − p·|b| rises with b, by 1 − p above 0 and by 1 + p below, and p is
@@ -307,7 +314,11 @@ def may_be_chosen(chosen: Selection) -> tuple[int, ...]:
     eligible = chosen.ranking.eligible
     if chosen.params.get("pareto"):
         # A dominated checkpoint stays: the one that beats it may fall below the tolerance.
-        eligible = chosen.feasible
+        eligible = replace(chosen, guard=None).feasible
+    elif chosen.guard_acted:  # what the rule itself may choose once validation can rank again
+        eligible = chosen.rule_used.ranking(chosen.columns, chosen.params).eligible
+    if chosen.guard is not None and guards(chosen.rule_used, chosen.params):
+        eligible = eligible | chosen.columns.within_points(WITHIN_PP)
     return tuple(run.steps[eligible].tolist())
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from checkwise.metrics.settings import whole
 from checkwise.selection.constraint import ACCURACY
 from checkwise.selection.result import Selection
+from checkwise.selection.select import guarded
 from checkwise.selection.standing import Points
 
 # An average gains from more members than a choice has candidates.
@@ -24,7 +25,8 @@ def members(
     """The steps whose probabilities or weights make up an average.
 
     They are those within ``delta_pp`` points of the best accuracy, whatever the rule. Where the
-    selection keeps another score near its best, they are its feasible set.
+    selection keeps another score near its best, they are its feasible set. Where the guard is on
+    and validation is saturated, the average is of one checkpoint, the guard's.
 
     Args:
         selection: any choice from the run.
@@ -40,10 +42,17 @@ def members(
         >>> members(chosen), members(chosen, 2), members(chosen, delta_pp="0.2")
         ((20, 30, 40, 50), (20, 50), (30, 40))
     """
+    if selection.guard is not None and (one := guarded(selection, averaged=True)).guard_acted:
+        return (one.step,)
+    steps = near_best(selection, delta_pp)
+    return steps if k is None else tuple(spread(steps, k))
+
+
+def near_best(selection: Selection, delta_pp: Points = MEMBERS_DELTA_PP) -> tuple[int, ...]:
+    """The steps within a tolerance of the best, of which an average is made."""
     by_accuracy = selection.constraint == ACCURACY
     near = selection.columns.within_points(delta_pp) if by_accuracy else selection.feasible
-    steps = selection.trajectory.steps[np.flatnonzero(near)].tolist()
-    return tuple(steps if k is None else spread(steps, k))
+    return tuple(selection.trajectory.steps[np.flatnonzero(near)].tolist())
 
 
 def spread(items: Sequence[Item], k: int) -> list[Item]:

@@ -46,7 +46,7 @@ def record(s: Selection, alpha: float, paired: bool) -> dict[str, Any]:
         "notes": list(s.notes),
         **({"rule_note": s.ranking.note} if s.ranking.note else {}),
         "digest": s.digest,
-        "saturation": _saturation(s),
+        "guard": _guard(s),
         "guarantee": _guarantee(s, alpha, paired),
         **({} if s.calibration is None else {"calibration": s.calibration.as_dict()}),
         **_offered_by(s),
@@ -60,9 +60,17 @@ def _constraint(s: Selection) -> dict[str, Any]:
     return {"constraint": {**asdict(s.judged_by), "delta": _logged("delta", s.params["delta"])}}
 
 
-def _saturation(s: Selection) -> dict[str, Any] | None:
+def _guard(s: Selection) -> dict[str, Any] | None:
+    """What the guard found and did; None where it is off."""
+    if s.guard is None:
+        return None
     state = s.saturation
-    return None if state is None else {**asdict(state), "saturated": state.saturated}
+    return {
+        "acted": s.guard.acted,
+        "errors": None if state is None else state.errors,
+        "examples": None if state is None else state.examples,
+        "without": s.guard.without,
+    }
 
 
 def _offered_by(s: Selection) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from checkwise.selection.optimism import FOLDS, LEVEL, REPEATS, Corrected, optim
 from checkwise.selection.paired_bound import PairedBound, paired_bound
 from checkwise.selection.record import record
 from checkwise.selection.rules import Rule
-from checkwise.selection.saturation import Saturation, saturation
+from checkwise.selection.saturation import WITHIN_PP, Guard, Saturation, saturation
 from checkwise.selection.stability import Stability, stability
 from checkwise.selection.standing import (
     BoolArray,
@@ -63,8 +63,7 @@ class Selection:
     reason: str = ""  # why not the default rule, where no rule was named
     directions: Directions = field(default_factory=dict)
     tolerance: ToleranceKind = FIXED
-    guard: bool = False
-    replaced: Selection | None = None  # what the guard put this in place of
+    guard: Guard | None = None  # what it did; None where it is off
     calibration: CalibratedChoice | None = None  # where live selection was asked for one
 
     def __repr__(self) -> str:
@@ -86,15 +85,13 @@ class Selection:
     @property
     def settings(self) -> dict[str, Any]:
         """The rule, its parameters and the options of ``select``, side by side."""
-        if self.replaced is not None:
-            return {**self.replaced.settings, "guard": True}
         return {
             "rule": self.rule,
             **self.params,
             "weights": self.weights,
             "worst_domain": self.worst_domain,
             "directions": self.directions,
-            **({"guard": True} if self.guard else {}),
+            "guard": self.guard is not None,
             **self.tolerance.as_dict(),
         }
 
@@ -149,9 +146,15 @@ class Selection:
         return self.rule_used.constraint(self.params)
 
     @property
+    def guard_acted(self) -> bool:
+        """Whether the choice is the earliest near-best checkpoint, instead of the rule's own."""
+        return self.guard is not None and self.guard.acted
+
+    @property
     def keeps_accuracy(self) -> bool:
         """Whether the choice is within a tolerance of the best accuracy."""
-        return self.rule_used.constrained and self.constraint == ACCURACY
+        constrained = self.rule_used.constrained and self.constraint == ACCURACY
+        return constrained or self.guard_acted
 
     @cached_property
     def judged_by(self) -> ScoreAtChoice | None:
@@ -333,7 +336,7 @@ class Selection:
                 f"The bound is on accuracy, but this choice keeps {self.constraint} within a "
                 "tolerance of its best, so no bound holds."
             )
-        if not self.rule_used.constrained:
+        if not self.keeps_accuracy:
             raise NoGuaranteeError(
                 f"Rule {self.rule} does not keep accuracy within a tolerance of the best, so no "
                 "bound holds; source-acc and the ac- rules have one."
@@ -363,7 +366,8 @@ class Selection:
     def _allowed_pp(self) -> float:
         """How far below the best measured accuracy the choice may be, or is."""
         delta = float(self.tolerance_pp)
-        return delta if self.tolerance.fixed else max(delta, self.gap_pp or 0.0)
+        fixed = self.tolerance.fixed or self.guard_acted
+        return delta if fixed else max(delta, self.gap_pp or 0.0)
 
     def _paired_bound(self, alpha: float) -> PairedBound | None:
         return paired_bound(
@@ -376,7 +380,12 @@ class Selection:
 
     @property
     def tolerance_pp(self) -> Fraction:
-        """δ in points; 0 for rules that take the best accuracy, or constrain another score."""
+        """δ in points; 0 for rules that take the best accuracy, or constrain another score.
+
+        Where the guard acted it is the guard's.
+        """
+        if self.guard_acted:
+            return points_of(WITHIN_PP)
         if self._asked is None or "delta_pp" in self.params:
             return points_of(self.params.get("delta_pp", 0))
         if self.constraint != ACCURACY:
@@ -393,6 +402,8 @@ class Selection:
     @property
     def feasible(self) -> BoolArray:
         """Which checkpoints are within the tolerance of the best, dominated ones too."""
+        if self.guard_acted:
+            return self.ranking.eligible
         if self._asked is None:
             return self.columns.within(self.tolerance_pp)
         return self.columns.near_best(self.constraint, self._asked)

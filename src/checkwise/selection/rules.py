@@ -95,7 +95,7 @@ class Rule:
         }
         unknown = [name for name in given if not self.accepts(name)]
         if unknown:
-            raise InputError(self._refusal(unknown[0]))
+            raise InputError(self._refusal(unknown[0]), code="unknown")
         defaults = {n: value for n, value in self.defaults.items() if n not in self.optional}
         if self.optional:
             check_constraint(given)
@@ -106,7 +106,7 @@ class Rule:
         complete = {**defaults, **given}
         for name, value in complete.items():
             if value is inspect.Parameter.empty:
-                raise InputError(f"Rule {self.name} needs the parameter {name!r}.")
+                raise InputError(f"Rule {self.name} needs the parameter {name!r}.", code="missing")
         if "delta_pp" in complete:
             tolerance(complete["delta_pp"])  # refuses what is not a tolerance
         return complete
@@ -191,7 +191,8 @@ def get_rule(name: str | Rule) -> Rule:
     if not isinstance(name, str) or not is_rule(name):
         raise InputError(
             f"Expected one of the rules {', '.join(_RULES)}, but got {str(name)!r}"
-            f"{_what_exists(str(name))}"
+            f"{_what_exists(str(name))}",
+            code="unknown",
         )
     return _RULES[name] if name in _RULES else _DERIVED[name]
 
@@ -265,7 +266,9 @@ def find_metrics(rule: Rule, params: Mapping[str, Any]) -> None:
 def register(rule: Rule) -> Rule:
     """Add a rule under a new name."""
     if rule.name in _RULES:
-        raise InputError(f"A rule named {rule.name!r} exists already: choose another name.")
+        raise InputError(
+            f"A rule named {rule.name!r} exists already: choose another name.", code="exists"
+        )
     _RULES[rule.name] = rule
     return rule
 

@@ -1,82 +1,68 @@
-"""Saturated validation: too few errors are left to rank checkpoints by their probabilities.
+"""The guard: where hardly an error is left, validation cannot rank checkpoints.
 
 Where nearly every validation example is right, lower NLL and calibration error mostly reward
-sharper probabilities, which fit a handful of examples and do harm elsewhere.
+sharper probabilities, which fit a handful of examples and do harm elsewhere. The earliest
+checkpoint near the best is the answer then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from checkwise.selection.constraint import ACCURACY
-from checkwise.text import counted
+from checkwise.text import counted, points
 
 if TYPE_CHECKING:
     from checkwise.records import Trajectory
     from checkwise.selection.result import Selection
+    from checkwise.selection.rules import Rule
 
 FEW_ERRORS: Final = 5
 SAFER: Final = "ac-early"  # looks at accuracy and time alone
-_MOSTLY = 0.75
-_LEAST_FEASIBLE = 4
+WITHIN_PP: Final = "0.5"  # of the best accuracy, whatever tolerance the rule was given
 
 
 @dataclass(frozen=True)
 class Saturation:
-    """How much validation can still tell about the checkpoints of a run.
+    """How many errors validation has left.
 
     Args:
         errors: validation examples that the most accurate checkpoint gets wrong, over all domains;
             of equally accurate ones the earliest.
         examples: validation examples; None where only a perfect score says that there is no error.
-        tied: share of the pairs of feasible checkpoints whose accuracies are equal; 0 where there
-            are fewer than two.
-        falling: objective → share of the pairs of feasible checkpoints of which the later is
-            better: near 1 where the objective improves while accuracy stands still.
     """
 
     errors: int
     examples: int | None
-    tied: float
-    falling: Mapping[str, float]
 
     @property
     def saturated(self) -> bool:
         """Whether ranking by probabilities is not to be trusted."""
         return self.errors <= FEW_ERRORS
 
-    @property
-    def out_of(self) -> str:
-        """Of how many examples, as ``errors`` in words goes on: ``in 258``, ``in all``."""
-        return f"in {'all' if self.examples is None else self.examples}"
 
-    @property
-    def still_falling(self) -> tuple[str, ...]:
-        """Objectives that mostly improve with time inside the feasible set."""
-        return tuple(name for name, share in self.falling.items() if share >= _MOSTLY)
+@dataclass(frozen=True)
+class Guard:
+    """What the guard did about a choice.
+
+    Args:
+        acted: whether the choice is the earliest checkpoint near the best, instead of the rule's.
+        without: the step that the rule itself chooses; None where it stands for an average.
+    """
+
+    acted: bool
+    without: int | None
 
 
 def saturation(s: Selection) -> Saturation | None:
     """The state of a run's validation; None where the number of errors is not known."""
-    order = s.columns.order_by(ACCURACY)
-    counted_errors = _errors(s.trajectory, int(np.argmin(order)))
-    if counted_errors is None:
-        return None
-    errors, examples = counted_errors
-    feasible = np.flatnonzero(s.feasible)
-    earlier, later = np.triu_indices(len(feasible), 1)
-    one, other = feasible[earlier], feasible[later]
-    tied = float(np.mean(order[one] == order[other])) if len(one) else 0.0
-    falling = {}
-    if len(feasible) >= _LEAST_FEASIBLE:
-        for name in s.looked_at:
-            values = s.columns.error(name)
-            falling[name] = float(np.mean(values[other] < values[one]))
-    return Saturation(errors, examples, tied, falling)
+    best = int(np.argmin(s.columns.order_by(ACCURACY)))
+    counted_errors = _errors(s.trajectory, best)
+    return None if counted_errors is None else Saturation(*counted_errors)
 
 
 def _errors(trajectory: Trajectory, best: int) -> tuple[int, int | None] | None:
@@ -88,23 +74,30 @@ def _errors(trajectory: Trajectory, best: int) -> tuple[int, int | None] | None:
     return examples - int(trajectory.correct[best].sum()), examples
 
 
-def distrusted(s: Selection) -> bool:
-    """Whether a rule ranked by probabilities on validation that is saturated."""
-    return bool(
-        s.looked_at and s.constraint == ACCURACY and s.saturation and s.saturation.saturated
-    )
+def guards(rule: Rule, params: Mapping[str, Any]) -> bool:
+    """Whether a rule ranks by more than accuracy and time, near the best accuracy or anywhere."""
+    looked_at = params.get("objectives", rule.needs)
+    return rule.constraint(params) == ACCURACY and any(name != ACCURACY for name in looked_at)
 
 
-def warning(s: Selection) -> str:
-    """What to know first where the ranking is not to be trusted; else nothing."""
-    if not distrusted(s) or s.saturation is None:
+def guarded_answer(s: Selection) -> str:
+    """The one answer where the guard acted, with the reason; else nothing."""
+    if s.guard is None or not s.guard.acted or s.saturation is None:
         return ""
-    wrong = counted(s.saturation.errors, "error")
-    sentence = (
-        f"Saturated: the best checkpoint has {wrong} {s.saturation.out_of} validation "
-        "examples, too few to rank checkpoints by their probabilities"
+    rules = "an average" if s.guard.without is None else f"step {s.guard.without}"
+    other = "" if s.guard.without == s.step else f" (--no-guard: {rules})"
+    near = s.trajectory.steps[s.feasible]
+    errors, examples = s.saturation.errors, s.saturation.examples
+    gaps = s.columns["gap_pp"][s.feasible]
+    if errors == 0 and not gaps.any() and len(near) > 1:
+        return (
+            f"{len(near)} checkpoints make no error on validation, so it cannot tell them apart. "
+            f"Use step {s.step}, the earliest{other}."
+        )
+    made = counted(errors, "error") if errors else "no error"
+    made += "" if examples is None else f" in {examples} examples"
+    which = "the only checkpoint" if len(near) == 1 else f"the earliest of {len(near)} checkpoints"
+    return (
+        f"The best checkpoint makes {made} on validation, too few to rank checkpoints by their "
+        f"probabilities. Use step {s.step}, {which} within {points(WITHIN_PP)} of the best{other}."
     )
-    if s.rule_used.constrained:
-        earliest = s.trajectory.steps[np.flatnonzero(s.feasible)[0]]
-        return f"{sentence}; the earliest feasible one, step {earliest}, is the safer choice."
-    return f"{sentence}; {SAFER} is the safer rule."

@@ -24,11 +24,11 @@ from checkwise.selection.directions import Directions, check_directions
 from checkwise.selection.measured import with_measured
 from checkwise.selection.result import Selection, order_of
 from checkwise.selection.rules import Rule, get_rule
-from checkwise.selection.saturation import SAFER, distrusted
+from checkwise.selection.saturation import SAFER, WITHIN_PP, Guard, guards
 from checkwise.selection.set_as import AS_SET, USUAL, in_words, not_usual
 from checkwise.selection.standing import Weights
 from checkwise.selection.tolerances import FIXED, ToleranceKind, check_tolerance, examples_for
-from checkwise.text import counted, listed
+from checkwise.text import listed
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -40,7 +40,7 @@ def select(
     weights: Weights = "equal",
     worst_domain: bool = False,
     directions: Directions | None = None,
-    guard: bool = False,
+    guard: bool = True,
     tolerance: str | None = None,
     alpha: float | None = None,
     planned: int | None = None,
@@ -56,9 +56,10 @@ def select(
         worst_domain: judge every checkpoint by its worst domain instead of the mean; a minimum
             has no weights, so ``weights`` stays "equal".
         directions: whether "higher" or "lower" is better, for scores whose names do not say it.
-        guard: take the earliest feasible checkpoint where a rule ranks by probabilities and the
-            best checkpoint has 5 validation errors or fewer. Exploratory: no study has confirmed
-            it yet.
+        guard: where the best checkpoint has 5 validation errors or fewer, validation cannot rank
+            probabilities: take the earliest checkpoint within 0.5 points of the best accuracy,
+            whatever ``delta_pp`` is. Rules that look at accuracy and time alone, and those with
+            another constraint, are left alone; so are runs whose number of errors is not known.
         tolerance: which checkpoints are near the best: "fixed", the default (at most δ below the
             best measured accuracy), or by what every validation example said: "paired" (not shown
             to be worse by more than δ), "mcs" (not distinguishable from the best), "certified"
@@ -123,7 +124,7 @@ def select_many(
     weights: Weights = "equal",
     worst_domain: bool = False,
     directions: Directions | None = None,
-    guard: bool = False,
+    guard: bool = True,
     tolerance: str | None = None,
     alpha: float | None = None,
     planned: int | None = None,
@@ -148,8 +149,7 @@ def select_many(
     domains: dict[str, Any] = {"weights": weights, "worst_domain": worst_domain}
     options = {**domains, "directions": known, "tolerance": kind}
     if rule is not None:
-        all_chosen = _select_all(runs, RuleWithReason(get_rule(rule)), params, options)
-        return {key: guarded(one) for key, one in all_chosen.items()} if guard else all_chosen
+        return _select_all(runs, RuleWithReason(get_rule(rule)), params, options, guard=guard)
     groups: dict[tuple[str, str], tuple[RuleWithReason, dict[Key, Trajectory]]] = {}
     chosen: dict[Key, Selection] = {}
     for key, run in runs.items():
@@ -162,8 +162,8 @@ def select_many(
         _, alike = groups.setdefault((asked.rule.name, asked.reason), (asked, {}))
         alike[key] = run
     for asked, alike in groups.values():
-        chosen |= _select_all(alike, asked, params, options)
-    return {key: guarded(chosen[key]) if guard else chosen[key] for key in runs}
+        chosen |= _select_all(alike, asked, params, options, guard=guard)
+    return {key: chosen[key] for key in runs}
 
 
 def _as_trained(
@@ -205,9 +205,9 @@ def _as_trained(
     try:
         chosen = select(run, rule, **{**trained, **told, **own, **params})
     except CheckwiseError as error:
-        raise type(error)(
-            f"{error} (Rule {rule}, {AS_SET}: {in_words(run.chosen_by)}; name another with --rule.)"
-        ) from None
+        named = f"Rule {rule}, {AS_SET}: {in_words(run.chosen_by)}; name another with --rule."
+        error.args = (f"{error} ({named})",)
+        raise
     return replace(chosen, reason=chosen.reason or _as_set(run, chosen))
 
 
@@ -223,31 +223,24 @@ def _as_set(run: Trajectory, chosen: Selection) -> str:
     return f"{said}, but for {listed(sorted(changed))}" if changed else said
 
 
-def guarded(chosen: Selection) -> Selection:
-    """The choice, or the earliest feasible checkpoint where validation is saturated."""
-    if not distrusted(chosen) or chosen.saturation is None:
-        return replace(chosen, guard=True)
-    safer = get_rule(SAFER)
-    params = safer.complete(
-        {"delta_pp": chosen.tolerance_pp} if chosen.rule_used.constrained else {}
-    )
-    table = chosen.columns
-    ranking = safer.ranking(table, params)
-    index = choose(ranking, order_of(table, ACCURACY), ties=safer.ties(params))
-    errors = counted(chosen.saturation.errors, "error")
-    reason = (
-        f"the guard (exploratory) replaced {chosen.rule}: validation has {errors} "
-        f"{chosen.saturation.out_of} examples"
-    )
+def guarded(chosen: Selection, *, averaged: bool = False) -> Selection:
+    """The choice, or the earliest near-best checkpoint where validation is saturated.
+
+    ``averaged``: for an average, which takes every checkpoint near the best whatever the rule.
+    """
+    if chosen.guard is not None and chosen.guard.acted:
+        return chosen
+    asked = averaged or guards(chosen.rule_used, chosen.params)
+    few = asked and chosen.saturation is not None and chosen.saturation.saturated
+    if not few or chosen.constraint != ACCURACY:
+        return replace(chosen, guard=Guard(acted=False, without=chosen.step))
+    table = replace(chosen, tolerance=FIXED).columns
+    ranking = get_rule(SAFER).ranking(table, {"delta_pp": WITHIN_PP})
     return replace(
         chosen,
-        rule_used=safer,
-        params=params,
-        index=int(index),
+        index=int(choose(ranking, order_of(table, ACCURACY), ties="earliest")),
         ranking=ranking,
-        reason=reason,
-        guard=True,
-        replaced=chosen,
+        guard=Guard(acted=True, without=None if averaged else chosen.step),
     )
 
 
@@ -266,11 +259,14 @@ def _select_all(
     asked: RuleWithReason,
     params: Mapping[str, Any],
     options: Mapping[str, Any],
+    *,
+    guard: bool,
 ) -> dict[Key, Selection]:
     """One rule on every run: runs that can be stacked are ranked together."""
     rule = asked.rule
     if not rule.stackable:
-        own = {**options, "tolerance": "fixed", **options["tolerance"].as_dict(), **params}
+        kind = {"tolerance": "fixed", **options["tolerance"].as_dict()}
+        own = {**options, **kind, "guard": guard, **params}
         return {key: _named(key, select, run, rule, **own) for key, run in runs.items()}
     complete = rule.complete({**asked.params, **_set(params, asked)})
     check_applies(options["tolerance"], rule, complete)
@@ -300,7 +296,7 @@ def _select_all(
                 options["directions"],
                 options["tolerance"],
             )
-    return {key: chosen[key] for key in runs}
+    return {key: guarded(chosen[key]) if guard else chosen[key] for key in runs}
 
 
 def check_applies(kind: ToleranceKind, rule: Rule, params: Mapping[str, Any]) -> None:
@@ -310,14 +306,16 @@ def check_applies(kind: ToleranceKind, rule: Rule, params: Mapping[str, Any]) ->
     if not rule.takes_tolerance:
         raise InputError(
             f"Expected a rule with a tolerance for {kind.name!r}, but {rule.name} has none: leave "
-            "the tolerance out, or name a rule such as ac-nc."
+            "the tolerance out, or name a rule such as ac-nc.",
+            code="unsupported",
         )
     constraint = rule.constraint(params)
     if constraint != ACCURACY:
         raise InputError(
             f"Expected accuracy as the constraint of tolerance {kind.name!r}, but got "
             f"{constraint}: it compares correct answers example by example; use tolerance "
-            '"fixed".'
+            '"fixed".',
+            code="unsupported",
         )
 
 
@@ -350,7 +348,8 @@ def check_needs(
         if name not in trajectory.metrics:
             raise InputError(
                 f"Expected the direction of a score of this run, but it carries "
-                f"{', '.join(trajectory.metrics)} and no {name}: check the name."
+                f"{', '.join(trajectory.metrics)} and no {name}: check the name.",
+                code="unknown",
             )
     pooled = [name for name in needs if name in unsplit(trajectory, weights, worst_domain)]
     if pooled:
@@ -391,4 +390,4 @@ def _named(key: object, call: Any, *args: Any, **kwargs: Any) -> Any:
     except MissingMetricError as error:
         raise MissingMetricError(f"Run {key}: {error}") from None
     except CheckwiseError as error:
-        raise InputError(f"Run {key}: {error}") from None
+        raise InputError(f"Run {key}: {error}", code=error.code) from None

@@ -27,7 +27,7 @@ USUAL: Final[Mapping[str, Any]] = {
     "weights": "equal",
     "worst_domain": False,
     "directions": {},
-    "guard": False,
+    "guard": True,
     "tolerance": "fixed",
     "alpha": None,
     "planned": None,

@@ -22,6 +22,7 @@ from checkwise.selection.directions import direction_of
 from checkwise.selection.drawn import Drawn, bootstrapped
 from checkwise.selection.drawn_columns import DrawnColumns
 from checkwise.selection.rules import Rule
+from checkwise.selection.saturation import FEW_ERRORS, WITHIN_PP, guards
 from checkwise.selection.standing import FloatArray, IntArray
 from checkwise.text import counted, listed
 
@@ -120,7 +121,7 @@ def stability(
     by_accuracy = (ACCURACY,) if ACCURACY in s.trajectory.metrics else ()
     for drawn in bootstrapped(s.trajectory, draws, seed, progress):
         table = table_of(s, drawn)
-        index = choices(s.rule_used, s.params, table)
+        index = choices(s.rule_used, s.params, table, guard=s.guard is not None)
         chosen.append(index)
         for name in dict.fromkeys((*by_accuracy, *s.looked_at)):
             errors = -table[name] if direction_of(name, s.directions) == "higher" else table[name]
@@ -141,11 +142,17 @@ def table_of(s: Selection, drawn: Drawn) -> DrawnColumns:
     )
 
 
-def choices(rule: Rule, params: Mapping[str, Any], table: DrawnColumns) -> IntArray:
-    """The index that a rule chooses in every sample, [D].
+def choices(
+    rule: Rule, params: Mapping[str, Any], table: DrawnColumns, *, guard: bool = False
+) -> IntArray:
+    """The index that a rule chooses in every sample, [D], with the guard where it is on.
 
     A rule that draws examples itself draws them from those of the sample, at most 200 times.
     """
+    if guard and guards(rule, params):
+        few = table.errors_of_best <= FEW_ERRORS
+        earliest = np.argmax(table.within_points(WITHIN_PP), axis=1)
+        return np.where(few, earliest, choices(rule, params, table))
     if rule.stackable:
         return _chosen(rule, params, table)
     if rule.reads_examples and "draws" in params:

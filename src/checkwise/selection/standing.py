@@ -25,7 +25,7 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 Weights: TypeAlias = str | Mapping[str, float]
-Points: TypeAlias = str | float | Decimal | Fraction  # percentage points
+Points: TypeAlias = float | str | Decimal | Fraction  # percentage points
 
 SLACK_PP = 1e-9
 _SLACK = Fraction(1, 10**9)
@@ -85,7 +85,8 @@ def check_weighting(weights: Weights, worst_domain: bool) -> None:
     if worst_domain and weights != "equal":
         raise InputError(
             f"Expected equal weights with worst_domain, but got {shown(weights)}: the worst domain "
-            "has no weights; leave out one of the two."
+            "has no weights; leave out one of the two.",
+            code="unsupported",
         )
 
 
@@ -103,7 +104,8 @@ def domain_weights(trajectory: Trajectory, weights: Weights) -> tuple[Fraction, 
         if trajectory.counts is None:
             raise InputError(
                 "Expected the number of examples per domain for weights 'sample', but this run has "
-                "none: add a column `n`, or use weights 'equal'."
+                "none: add a column `n`, or use weights 'equal'.",
+                code="missing",
             )
         total = int(trajectory.counts.sum())
         return tuple(Fraction(n, total) for n in trajectory.counts.tolist())

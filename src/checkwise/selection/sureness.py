@@ -154,7 +154,8 @@ def _alone(s: Selection) -> str:
 def share_with(s: Selection, times: int, seed: int = 0) -> float:
     """How often the same checkpoint is chosen with so many times as many examples like these."""
     same = [
-        choices(s.rule_used, s.params, table_of(s, d)) == s.index for d in _drawn(s, times, seed)
+        choices(s.rule_used, s.params, table_of(s, d), guard=s.guard is not None) == s.index
+        for d in _drawn(s, times, seed)
     ]
     return float(np.concatenate(same).mean())
 

@@ -110,17 +110,20 @@ def check_tolerance(
     """
     if not isinstance(name, str) or name not in TOLERANCES:
         raise InputError(
-            f"Expected the tolerance to be one of {', '.join(TOLERANCES)}, but got {shown(name)}."
+            f"Expected the tolerance to be one of {', '.join(TOLERANCES)}, but got {shown(name)}.",
+            code="unknown",
         )
     if alpha is not None and name in _WITHOUT_ALPHA:
         raise InputError(
             f"Expected no alpha with tolerance {name!r}, which has no level, but got "
-            f"{shown(alpha)}: leave it out."
+            f"{shown(alpha)}: leave it out.",
+            code="unsupported",
         )
     if planned is not None and name != "paired":
         raise InputError(
             f"Expected no planned number of records with tolerance {name!r}, but got "
-            f"{shown(planned)}: only 'paired' shares alpha over records; leave it out."
+            f"{shown(planned)}: only 'paired' shares alpha over records; leave it out.",
+            code="unsupported",
         )
     level = ALPHA if alpha is None else error_level(alpha)
     records = None if planned is None else whole(planned, "planned", least=1)
@@ -132,7 +135,8 @@ def check_kind(kind: ToleranceKind, worst_domain: bool) -> None:
     if worst_domain and not kind.fixed:
         raise InputError(
             f"Expected the mean over domains with tolerance {kind.name!r}, but got worst_domain: "
-            'it compares means; leave out one of the two, or use tolerance "fixed".'
+            'it compares means; leave out one of the two, or use tolerance "fixed".',
+            code="unsupported",
         )
 
 
@@ -251,6 +255,7 @@ def examples_for(run: Trajectory, kind: ToleranceKind) -> Examples:
         raise InputError(
             f"Expected what every validation example said for tolerance {kind.name!r}, but this "
             f"{'log' if in_journal else 'run'} carries metrics alone: "
-            f"{IN_JOURNAL if in_journal else NEEDS_EXAMPLES}."
+            f"{IN_JOURNAL if in_journal else NEEDS_EXAMPLES}.",
+            code="missing",
         )
     return run.examples

@@ -230,7 +230,9 @@ def _checked(losses: Iterable[float]) -> list[float]:
         raise InputError(f"Expected one loss per endpoint, but got shape {list(array.shape)}.")
     values: list[float] = array.tolist()
     if not values:
-        raise InputError("Expected the losses of at least one endpoint, but got none.")
+        raise InputError(
+            "Expected the losses of at least one endpoint, but got none.", code="empty"
+        )
     for index, loss in enumerate(values):
         if not (isfinite(loss) and loss >= 0):
             raise InputError(

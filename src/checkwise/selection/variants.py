@@ -144,7 +144,8 @@ def smoothed(base: Base, *, window: int = WINDOW) -> Ranking:
     if not options["tolerance"].fixed:
         raise InputError(
             f"Expected a fixed tolerance with smoothing, but got {options['tolerance'].name!r}: "
-            "means over checkpoints have no examples of their own."
+            "means over checkpoints have no examples of their own.",
+            code="unsupported",
         )
     return base.ranking(Columns.of(_smooth(base.table.run, window), **options))
 
@@ -190,7 +191,8 @@ def abstaining(
     if not base.objectives:
         raise InputError(
             f"Expected a rule with objectives before -abstain, but {base.rule.name} looks at "
-            "accuracy alone: name a rule such as ac-nc."
+            "accuracy alone: name a rule such as ac-nc.",
+            code="unsupported",
         )
     examples_of(base.table.run)
     ranking = base.ranking()
@@ -219,7 +221,8 @@ def _fallback(base: Base, name: str) -> int:
     if base.rule.constrained and not rule.constrained:
         raise InputError(
             f"Expected a fallback that keeps accuracy near its best, as {base.rule.name} does, but "
-            f"got {name}: name source-acc or an ac- rule."
+            f"got {name}: name source-acc or an ac- rule.",
+            code="unsupported",
         )
     shared = {key: value for key, value in base.params.items() if rule.accepts(key)}
     usual = Base(rule, rule.complete(shared), base.table)
@@ -266,7 +269,8 @@ def _variant(
         if shared:
             raise InputError(
                 f"Expected a rule without a parameter {min(shared)!r} of its own before "
-                f"-{suffix}, but got {base.name}: name another rule."
+                f"-{suffix}, but got {base.name}: name another rule.",
+                code="unsupported",
             )
 
         def ranked(table: Columns, **params: Any) -> Ranking:

@@ -58,7 +58,8 @@ def resampled_counts(
         if drawn.max() > np.iinfo(np.uint8).max:  # 1 on average
             raise InputError(
                 f"Expected no example more than 255 times in a resample, but seed {seed} draws "
-                f"one {drawn.max()} times: use another seed."
+                f"one {drawn.max()} times: use another seed.",
+                code="unsupported",
             )
         parts.append(drawn.astype(np.uint8))
     counts = np.concatenate(parts)

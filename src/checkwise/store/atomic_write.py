@@ -99,7 +99,8 @@ def file_to_write(path: Path) -> Path:
     if kind != stat.S_IFREG:
         raise InputError(
             f"Expected a file to write, but {path} is a {_KINDS.get(kind, 'device')}: choose "
-            "another."
+            "another.",
+            code="exists",
         )
     return Path(os.path.realpath(path)) if path.is_symlink() else path
 
@@ -125,6 +126,8 @@ def sync_folder(folder: Path) -> None:
 
 class StoreError(CheckwiseError):
     """A folder cannot be written; its files are whole, and the same command continues."""
+
+    code = "system"
 
 
 @contextmanager

@@ -155,7 +155,7 @@ def _begin_from(source: Path, attempt: Path, training: Training) -> bool:
 
 def _about(error: InputError, removed: Path, source: Path) -> InputError:
     """The error about files of an attempt that is removed, for the attempt that they came from."""
-    return InputError(str(error).replace(str(removed), str(source)))
+    return InputError(str(error).replace(str(removed), str(source)), code=error.code)
 
 
 def furthest(folders: Sequence[Path], training: Training) -> Path | None:

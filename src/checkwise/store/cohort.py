@@ -83,13 +83,15 @@ def open_cohort(path: Path | str) -> CohortRecord:
     if not isinstance(roles, dict) or not all(isinstance(role, str) for role in roles.values()):
         raise InputError(
             f"Expected the role of every data set, but got {reprlib.repr(roles)} in {file}: "
-            "restore the file from a copy."
+            "restore the file from a copy.",
+            code="damaged",
         )
     if not set(roles.values()) <= set(ROLES) or role != _common(roles):
         raise InputError(
             f"Expected the role of every data set, {' or '.join(ROLES)}, but got "
             f"{reprlib.repr(roles)} and {reprlib.repr(role)} for all in {file}: restore the file "
-            "from a copy."
+            "from a copy.",
+            code="damaged",
         )
     check_folder(path / layout.RUNS)
     check_folder(path / layout.ATTEMPTS)
@@ -143,11 +145,13 @@ def check_folders(keys: Sequence[RunKey]) -> None:
         if other != key:
             raise InputError(
                 f"Expected runs with different names, but {_difference(other, key)} would share "
-                f"the folder {slug}: rename one."
+                f"the folder {slug}: rename one.",
+                code="ambiguous",
             )
         files = [layout.heldout_file(domain).casefold() for domain in key.held_out]
         if len(set(files)) < len(files):
             raise InputError(
                 f"Expected held-out domains with different names, but those of {key} share a file: "
-                "rename a domain."
+                "rename a domain.",
+                code="ambiguous",
             )

@@ -57,7 +57,8 @@ def check_planned(folder: Path, key: RunKey) -> None:
         raise InputError(
             f"Expected the run {planned} that was planned for {folder}, but its {layout.RUN} is of "
             f"{key}: restore the run's folder from a copy, or remove it and run the same "
-            "`checkwise sweep` again."
+            "`checkwise sweep` again.",
+            code="differs",
         )
 
 
@@ -69,7 +70,8 @@ def _plan(path: Path, _: str) -> Plan:
     if recorded is not None and recorded != _checksum(rest):
         raise InputError(
             f"Expected the plan that was written, but {path} was changed since: restore it from a "
-            "copy, or plan the study again with another --out."
+            "copy, or plan the study again with another --out.",
+            code="damaged",
         )
     runs: dict[str, RunKey] = {}
     for entry in layout.expect(content, "runs", list, path):
@@ -78,15 +80,19 @@ def _plan(path: Path, _: str) -> Plan:
             raise InputError(
                 f"Expected a folder of its own inside {layout.RUNS}/ for every run, but got "
                 f"{slug!r:.80} in {path}: restore the file from a copy, or plan the study again "
-                "with another --out."
+                "with another --out.",
+                code="outside",
             )
         try:
             runs[slug] = RunKey.from_dict(entry.get("key"))
         except InputError as error:
-            raise InputError(f"{error} It is in {path}: restore the file from a copy.") from None
+            raise InputError(
+                f"{error} It is in {path}: restore the file from a copy.", code=error.code
+            ) from None
     if len(set(runs.values())) < len(runs):
         raise InputError(
-            f"Expected every run once, but {path} plans one twice: restore the file from a copy."
+            f"Expected every run once, but {path} plans one twice: restore the file from a copy.",
+            code="damaged",
         )
     return Plan(content, runs)
 

@@ -100,7 +100,8 @@ def tree_of(folder: Path) -> tuple[list[str], list[Source]]:
         if len(inner) + len(files) > MOST_FILES:
             raise InputError(
                 f"Expected a checkpoint of at most {MOST_FILES:,} files, but {folder} holds more: "
-                "copy it yourself."
+                "copy it yourself.",
+                code="unsupported",
             )
     return inner, files
 
@@ -121,7 +122,8 @@ def _refuse_folder(error: OSError) -> None:
 def _unreadable(path: Path, error: OSError) -> InputError:
     return InputError(
         f"Expected a readable checkpoint, but {path} cannot be read ({error.strerror}): check its "
-        "permissions."
+        "permissions.",
+        code="system",
     )
 
 
@@ -133,7 +135,8 @@ def _check_link(path: Path, root: Path) -> None:
     if not target.is_relative_to(root) or target.is_dir():
         raise InputError(
             f"Expected a checkpoint that is whole in its folder, but {path} is a link to "
-            "something that is not a file inside it: put the file itself there."
+            "something that is not a file inside it: put the file itself there.",
+            code="outside",
         )
 
 
@@ -141,7 +144,8 @@ def _file(path: Path, name: str, checkpoint: Path) -> Source:
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
         raise InputError(
-            f"Expected files in the checkpoint {checkpoint}, but {path} is none: move it away."
+            f"Expected files in the checkpoint {checkpoint}, but {path} is none: move it away.",
+            code="outside",
         )
     return Source(path, name, status.st_size)
 
@@ -152,5 +156,6 @@ def _check_space(source: Path, size: int, out: Path) -> None:
         raise InputError(
             f"Expected {size / 1e9:.2f} GB of free space for a copy of {source}, but "
             f"{out.absolute().parent} has {free / 1e9:.2f} GB: free some space, or choose another "
-            "disk."
+            "disk.",
+            code="system",
         )

@@ -1,8 +1,13 @@
-"""Deleting checkpoints: after a newer one is safe on the disk, and never half of one."""
+"""Deleting checkpoints: in a home, after a newer one is safe on the disk, never half of one.
+
+Whatever deletes by a name that was read from a file goes through here.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 import shutil
 import stat
 import uuid
@@ -16,6 +21,37 @@ from checkwise.errors import InputError
 from checkwise.store.atomic_write import sync_folder, writing
 
 _BEING_DELETED: Final = ".being-deleted"
+OUTSIDE: Final = "outside the folder; name it with --checkpoints"
+_LEFT: Final = re.compile(rf"\..+\.[0-9a-f]{{8}}{re.escape(_BEING_DELETED)}", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Home:
+    """Where this process may delete: folders that it was told of, never by a file that it read.
+
+    Args:
+        folders: what is not inside one of them stays, wherever links lead.
+        spared: files and folders that stay, with what is in them and around them.
+    """
+
+    folders: tuple[Path, ...] = ()
+    spared: tuple[Path, ...] = ()
+
+    def objection(self, path: Path) -> str:
+        """Why a file or folder stays, in a few words; empty where it may go."""
+        if self.is_part(path):
+            return "holds the run"
+        homes = [place_of(folder) for folder in self.folders]
+        inside = all(any(place.is_relative_to(h) for h in homes) for place in _places(path))
+        return "" if inside and path.name != ".." else OUTSIDE
+
+    def is_part(self, path: Path) -> bool:
+        """Whether a path is a home, is spared, or is around one or in what is spared."""
+        homes, spared = ([place_of(p) for p in paths] for paths in (self.folders, self.spared))
+        return any(
+            is_shared(place, spared) or any(home.is_relative_to(place) for home in homes)
+            for place in _places(path)
+        )
 
 
 @dataclass(frozen=True)
@@ -27,7 +63,27 @@ class Deleted:
     bytes: int = 0
 
 
-def delete_others(saved: Mapping[int, Path], keep: Iterable[int]) -> Deleted:
+def objection(path: Path, home: Home, state: str | None = None) -> str:
+    """Why a checkpoint stays, in a few words; empty where it may go, or is gone already.
+
+    Args:
+        path: the file or folder.
+        home: where deleting is allowed.
+        state: from ``state_of``, when it was recorded; None where nothing was.
+    """
+    if why := home.objection(path):
+        return why
+    changed = state is not None and os.path.lexists(path) and state_of(path) != state
+    return "changed since it was saved" if changed else ""
+
+
+def delete_others(
+    saved: Mapping[int, Path],
+    keep: Iterable[int],
+    *,
+    home: Home,
+    states: Mapping[int, str] | None = None,
+) -> Deleted:
     """Delete the saved checkpoints of all steps but those to keep and the one saved last.
 
     The checkpoint saved last is synced first, so that a crash never takes the old one and leaves
@@ -37,36 +93,54 @@ def delete_others(saved: Mapping[int, Path], keep: Iterable[int]) -> Deleted:
     Args:
         saved: step → file or folder, in the order of saving; nothing else is touched.
         keep: steps that stay. The choice has to be among them.
+        home: what is outside of it stays.
+        states: step → state of its checkpoint when it was recorded; what changed since stays.
     """
     if not saved:
         return Deleted()
     for folder in {path.parent for path in saved.values()}:
-        remove_leftovers(folder)
+        remove_leftovers(folder, home)
     newest = list(saved)[-1]
     stay = {*keep, newest}
     places = [place_of(saved[step]) for step in saved if step in stay]
     going = {
         step: path
         for step, path in saved.items()
-        if step not in stay and not is_shared(place_of(path), places)
+        if step not in stay
+        and not is_shared(place_of(path), places)
+        and not objection(path, home, (states or {}).get(step))
     }
     if not going:
         return Deleted()
     if not os.path.lexists(saved[newest]):
         raise InputError(
             f"Expected the checkpoint of step {newest}, which was saved last, but there is nothing "
-            f"at {saved[newest]}: nothing was deleted."
+            f"at {saved[newest]}: nothing was deleted.",
+            code="missing",
         )
-    sync_checkpoint(saved[newest])
+    if not home.objection(saved[newest]):  # what a file names elsewhere is not even walked
+        sync_checkpoint(saved[newest])
     freed = 0
     for path in going.values():
         freed += size_of(path)
-        delete_checkpoint(path)
+        delete_checkpoint(path, home)
     return Deleted(tuple(going), tuple(going.values()), freed)
 
 
-def delete_checkpoint(path: Path) -> None:
-    """Delete a file or a folder; one that is gone already is fine."""
+def delete_checkpoint(path: Path, home: Home) -> None:
+    """Delete a file or a folder; one that is gone already is fine.
+
+    Raises:
+        InputError: it is not in the home, or holds what is spared.
+    """
+    if home.objection(path):
+        folders = ", ".join(map(str, home.folders)) or "no folder"
+        raise InputError(
+            f"Expected to delete only inside {folders}, but {path} is not, or holds the run: it "
+            "was left as it is.",
+            code="outside",
+        )
+    path = place_of(path.parent) / path.name
     with writing(path.parent, then="what is left of it is deleted with the next"):
         try:
             if not stat.S_ISDIR(path.lstat().st_mode):
@@ -80,12 +154,33 @@ def delete_checkpoint(path: Path) -> None:
         shutil.rmtree(hidden)
 
 
-def remove_leftovers(folder: Path) -> None:
+def remove_leftovers(folder: Path, home: Home) -> None:
     """Delete what a killed process was deleting in a folder."""
-    with suppress(FileNotFoundError), os.scandir(folder) as entries:
+    with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
-            if entry.name.endswith(_BEING_DELETED) and entry.is_dir(follow_symlinks=False):
+            if (
+                _LEFT.fullmatch(entry.name)
+                and entry.is_dir(follow_symlinks=False)
+                and not home.objection(Path(entry.path))
+            ):
                 shutil.rmtree(entry.path, ignore_errors=True)
+
+
+def state_of(path: Path) -> str:
+    """A digest of the name, size and time of each file in a folder, or of one file.
+
+    Example:
+        >>> state_of(Path("no file")) == state_of(Path("no file either"))
+        True
+    """
+    digest = hashlib.sha256()
+    inside = sorted(Path(at, name) for at, _, names in os.walk(path) for name in names)
+    for file in inside or [path]:
+        with suppress(OSError):
+            status = file.lstat()
+            name = os.fsencode(file.relative_to(path))
+            digest.update(b"%s\0%d\0%d\0" % (name, status.st_size, status.st_mtime_ns))
+    return digest.hexdigest()[:16]
 
 
 def sync_checkpoint(path: Path) -> None:
@@ -125,6 +220,11 @@ def _sync_file(path: Path) -> None:
         os.fsync(file)
     finally:
         os.close(file)
+
+
+def _places(path: Path) -> tuple[Path, Path]:
+    """Where a path is and where it leads; these differ for a link."""
+    return place_of(path.parent) / path.name, place_of(path)
 
 
 def place_of(path: Path) -> Path:

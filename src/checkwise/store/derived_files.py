@@ -24,7 +24,9 @@ def recorded_files(folder: Path) -> Mapping[str, Fingerprint]:
     )
     if not plain:
         raise InputError(
-            f"Expected files with their size and SHA-256, but got {files!r:.80} in {path}: {AGAIN}."
+            f"Expected files with their size and SHA-256, but got {files!r:.80} in {path}: "
+            f"{AGAIN}.",
+            code="damaged",
         )
     return files
 
@@ -35,12 +37,14 @@ def read_derived(folder: Path, name: str, recorded: Fingerprint | None) -> bytes
         content = read_file(folder, name)
     except OSError as error:
         raise InputError(
-            f"Expected {folder / name}, but it cannot be read ({error.strerror}): {AGAIN}."
+            f"Expected {folder / name}, but it cannot be read ({error.strerror}): {AGAIN}.",
+            code="system",
         ) from None
     if fingerprint_of(content) != recorded:
         raise InputError(
             f"Expected what `checkwise derive` wrote, but {folder / name} was changed since: "
-            f"{AGAIN}."
+            f"{AGAIN}.",
+            code="damaged",
         )
     return content
 
@@ -53,5 +57,7 @@ def derived_entry(folder: Path, name: str, recorded: Fingerprint | None) -> dict
     except ValueError as error:
         entry = error
     if not isinstance(entry, dict):
-        raise InputError(f"Expected a JSON object, but got {entry} in {folder / name}: {AGAIN}.")
+        raise InputError(
+            f"Expected a JSON object, but got {entry} in {folder / name}: {AGAIN}.", code="damaged"
+        )
     return entry

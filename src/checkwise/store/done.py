@@ -70,7 +70,8 @@ def _mark(folder: Path, _: safe_read.Identity) -> Mark:
         if not safe_read.is_plain_path(name) or not is_fingerprint(recorded):
             raise InputError(
                 f"Expected files of the run with their size and SHA-256, but got {name!r:.80} in "
-                f"{path}: {RETRAIN}."
+                f"{path}: {RETRAIN}.",
+                code="damaged",
             )
     return Mark(last_step, files)
 
@@ -93,12 +94,14 @@ def check_recorded(folder: Path, name: str, present: Fingerprint) -> None:
     if recorded is None:
         raise InputError(
             f"Expected what the run finished with, but {folder / name} was added since: move it "
-            "out of the run's folder."
+            "out of the run's folder.",
+            code="damaged",
         )
     if recorded != present:
         raise InputError(
             f"Expected what the run finished with, but the checksum differs in {folder / name}, "
-            "which was changed since: `checkwise verify` says what to do."
+            "which was changed since: `checkwise verify` says what to do.",
+            code="damaged",
         )
 
 
@@ -107,7 +110,8 @@ def check_start(path: Path, content: bytes, noted: Fingerprint) -> None:
     if len(content) < noted["bytes"]:
         raise InputError(
             f"Expected at least {noted['bytes']} bytes, but got {len(content)} in {path}: the "
-            "journal was shortened; remove the run's folder to train it again."
+            "journal was shortened; remove the run's folder to train it again.",
+            code="damaged",
         )
     if fingerprint_of(content) != noted:
         raise damaged(path, "changed")
@@ -117,7 +121,8 @@ def damaged(path: Path, how: str) -> InputError:
     """The error about a file of an unfinished run that is not as it was written."""
     return InputError(
         f"Expected {path} as the run wrote it, but it was {how} since: remove the run's folder and "
-        "run the same command again, which trains it from its start."
+        "run the same command again, which trains it from its start.",
+        code="damaged",
     )
 
 

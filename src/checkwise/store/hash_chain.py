@@ -93,7 +93,8 @@ def broken(path: Path, number: int, fault: str = "does not") -> InputError:
     """The error about a log, which names the line at fault."""
     return InputError(
         "Expected a log in which every line follows from the one before it, but line "
-        f"{number} of {path} {fault}: it was changed by hand; restore it from a copy."
+        f"{number} of {path} {fault}: it was changed by hand; restore it from a copy.",
+        code="damaged",
     )
 
 
@@ -148,12 +149,14 @@ def _content(file: int, path: Path) -> bytes:
     state = os.fstat(file)
     if not stat.S_ISREG(state.st_mode) and not stat.S_ISDIR(state.st_mode):  # reading says so
         raise InputError(
-            f"Expected a log in a plain file, but {path} is a device or a pipe: move it away."
+            f"Expected a log in a plain file, but {path} is a device or a pipe: move it away.",
+            code="unsupported",
         )
     if state.st_size > LARGEST:
         raise InputError(
             f"Expected a log of at most {LARGEST} bytes, but got {state.st_size} in {path}: it was "
-            "changed by hand; restore it from a copy."
+            "changed by hand; restore it from a copy.",
+            code="damaged",
         )
     parts = []
     at = 0
@@ -178,11 +181,13 @@ def _locked(path: Path) -> Iterator[int]:
 def _refuse_link(path: Path) -> None:
     if path.is_symlink():
         raise InputError(
-            f"Expected a log in a plain file, but {path} is a link: put the file itself there."
+            f"Expected a log in a plain file, but {path} is a link: put the file itself there.",
+            code="outside",
         )
 
 
 def _unreadable(path: Path, error: OSError) -> InputError:
     return InputError(
-        f"Expected a log that can be read, but got: {error.strerror} in {path}: make it readable."
+        f"Expected a log that can be read, but got: {error.strerror} in {path}: make it readable.",
+        code="system",
     )

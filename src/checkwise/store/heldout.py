@@ -36,7 +36,8 @@ def unseal(place: Path) -> None:
     if not cohorts:
         raise InputError(
             f"Expected held-out results inside a cohort, but {place} is in none: name the run in "
-            "the cohort where `checkwise sweep` trained it."
+            "the cohort where `checkwise sweep` trained it.",
+            code="missing",
         )
     for cohort in cohorts:
         _mark(cohort)
@@ -116,11 +117,13 @@ def _columns(folder: Path, domain: str) -> dict[str, NDArray[Any]]:
         known = ", ".join(sorted(p.stem for p in path.parent.glob("*.jsonl"))) or "none"
         raise InputError(
             f"Expected results on the held-out domain {domain!r}, but {path.parent} has "
-            f"{known}: check the name, or let the run train."
+            f"{known}: check the name, or let the run train.",
+            code="missing",
         ) from None
     if not lines:
         raise InputError(
-            f"Expected at least one record, but got none in {path}: wait for its first checkpoint."
+            f"Expected at least one record, but got none in {path}: wait for its first checkpoint.",
+            code="empty",
         )
     steps, diverged = journal.steps_of(lines, path), journal.diverged_of(lines)
     columns = journal.metric_columns(lines, diverged, steps, str(path), gaps=True)

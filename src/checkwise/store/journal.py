@@ -46,7 +46,8 @@ class Journal:
             os.close(self._file)
             raise InputError(
                 f"Expected at least {length} bytes, but got {size} in {path}: the journal was "
-                "shortened; remove the run's folder to train it again."
+                "shortened; remove the run's folder to train it again.",
+                code="damaged",
             )
         os.ftruncate(self._file, length)
         os.fsync(self._file)
@@ -94,15 +95,27 @@ def append_whole(file: int, content: bytes, *, at: int) -> None:
     """Write ``content`` after the first ``at`` bytes of an open file, and sync it.
 
     A short write is continued. If that fails, the file is cut back to ``at`` bytes and the
-    ``OSError`` is raised.
+    ``OSError`` is raised. Where even that failed, the next call cuts it back, or raises.
+
+    Raises:
+        InputError: the file has less than ``at`` bytes.
     """
+    size = os.fstat(file).st_size
+    if size < at:
+        raise InputError(
+            f"Expected at least {at} bytes, but got {size} in a journal that this process writes: "
+            "something else has shortened it; restore it, and run the same command again.",
+            code="damaged",
+        )
+    if size > at:
+        os.ftruncate(file, at)
     try:
         view = memoryview(content)
         while view:
             view = view[os.pwrite(file, view, at + len(content) - len(view)) :]
         os.fsync(file)
     except OSError:
-        with suppress(OSError):  # readers skip a torn line anyway
+        with suppress(OSError):
             os.ftruncate(file, at)
         raise
 
@@ -127,7 +140,8 @@ def parse_journal(content: bytes, path: Path) -> list[dict[str, Any]]:
         if not isinstance(record, dict):
             raise InputError(
                 f"Expected a JSON object, but got {line[:40]!r} in line {number} of {path}: the "
-                "file is damaged; restore it, or remove the run's folder to train it again."
+                "file is damaged; restore it, or remove the run's folder to train it again.",
+                code="damaged",
             )
         records.append(record)
     return records
@@ -141,7 +155,8 @@ def steps_of(lines: Sequence[Mapping[str, Any]], path: Path) -> NDArray[np.int64
         if type(step) is not int or step < 0 or (steps and step <= steps[-1]):
             raise InputError(
                 f"Expected increasing steps, but got {reprlib.repr(step)} in line {number} of "
-                f"{path}: the file is damaged; `checkwise verify` says what to do."
+                f"{path}: the file is damaged; `checkwise verify` says what to do.",
+                code="damaged",
             )
         steps.append(step)
     return np.array(steps, dtype=np.int64)
@@ -204,7 +219,9 @@ def check_possible(
         for row in np.flatnonzero(rows & ~diverged).tolist():
             raise InputError(
                 f"Expected a possible value of {name}, but got {columns[name][row]:g} at step "
-                f"{steps[row]} in {where}: the file is damaged; `checkwise verify` says what to do."
+                f"{steps[row]} in {where}: the file is damaged; `checkwise verify` says "
+                "what to do.",
+                code="damaged",
             )
 
 
@@ -218,6 +235,7 @@ def _number(
     if isinstance(value, bool) or not isinstance(value, kind):
         raise InputError(
             f"Expected a {'whole ' * whole}number for {name}, but got {reprlib.repr(value)} at "
-            f"step {step} in {where}: the file is damaged; `checkwise verify` says what to do."
+            f"step {step} in {where}: the file is damaged; `checkwise verify` says what to do.",
+            code="damaged",
         )
     return value

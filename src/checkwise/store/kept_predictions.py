@@ -11,7 +11,7 @@ import hashlib
 import os
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,7 +22,12 @@ from checkwise.errors import InputError
 from checkwise.records.checkpoint_record import CheckpointRecord, DomainRecord
 from checkwise.records.examples import IntArray
 from checkwise.store.atomic_write import sync_folder, writing
-from checkwise.store.deleting import delete_checkpoint, remove_leftovers, sync_checkpoint
+from checkwise.store.deleting import (
+    Home,
+    delete_checkpoint,
+    remove_leftovers,
+    sync_checkpoint,
+)
 from checkwise.store.journal import encode_line
 from checkwise.store.layout import check_domains
 from checkwise.store.npz import write_npz
@@ -38,9 +43,14 @@ class KeptPredictions:
 
     Args:
         folder: holds nothing but these.
+        home: where files may be deleted; without it they are only read.
+        written: step → digests of what was written for it, as the journal has them. Nothing else
+            is deleted under a step's name.
     """
 
     folder: Path
+    home: Home = field(default_factory=Home)
+    written: Mapping[int, Collection[str]] = field(default_factory=dict)
 
     def check_unused(self) -> None:
         """Refuse a folder that holds something else, before it is first written to."""
@@ -49,13 +59,17 @@ class KeptPredictions:
         ):
             raise InputError(
                 f"Expected an empty folder for predictions, but {self.folder} holds something "
-                "else: move it away, or name another folder in predictions=."
+                "else: move it away, or name another folder in predictions=.",
+                code="exists",
             )
 
     def write(
         self, record: CheckpointRecord, whole: CheckpointRecord, groups: Mapping[str, IntArray]
-    ) -> None:
+    ) -> str:
         """Write what every example said into a hidden folder; ``place`` makes it visible.
+
+        Returns:
+            A digest of the files, for the journal.
 
         Args:
             record: as the journal will hold it.
@@ -64,7 +78,7 @@ class KeptPredictions:
         """
         check_domains(list(record.domains))
         hidden = self._hidden(record)
-        delete_checkpoint(hidden)
+        delete_checkpoint(hidden, self.home)
         with writing(self.folder, then=_KEPT):
             self.folder.mkdir(parents=True, exist_ok=True)
             hidden.mkdir()
@@ -72,13 +86,14 @@ class KeptPredictions:
                 with (hidden / f"{name}.npz").open("wb") as file:
                     write_npz(file, _arrays(domain, groups.get(name)))
         sync_checkpoint(hidden)
+        return _digest(hidden)
 
     def place(self, record: CheckpointRecord) -> None:
         """Give the files of a record their name, once the journal has the record."""
         placed, hidden = self.placed(record.step), self._hidden(record)
-        if record.diverged or hidden.is_dir():
-            delete_checkpoint(placed)  # an earlier record of the same step
-        if hidden.is_dir():
+        if self._is_ours(record.step) and (record.diverged or hidden.is_dir()):
+            delete_checkpoint(placed, self.home)  # an earlier record of the same step
+        if hidden.is_dir() and not os.path.lexists(placed):
             with writing(self.folder, then=_KEPT):
                 hidden.rename(placed)
                 sync_folder(self.folder)
@@ -92,38 +107,38 @@ class KeptPredictions:
         """Finish what a killed process began, and delete the files of ``forgotten`` steps.
 
         Nothing is deleted that this journal did not write: files of steps that it never had are
-        somebody else's, and so is a folder that holds anything but predictions.
+        somebody else's, and so are files that are not as they were written.
         """
-        if not self.folder.is_dir():
+        if not self.folder.is_dir() or not self.home.folders:
             return
-        remove_leftovers(self.folder)
+        remove_leftovers(self.folder, self.home)
         for name in sorted(os.listdir(self.folder)):
             if match := _HIDDEN.fullmatch(name):
                 record = records.get(int(match[1]))
                 if record is not None and self._hidden(record).name == name:
                     self.place(record)
-                elif self._holds_predictions(name):
-                    delete_checkpoint(self.folder / name)
+                elif _digest(self.folder / name):  # the journal never learned of these
+                    delete_checkpoint(self.folder / name, self.home)
         for name in os.listdir(self.folder):
             if match := _PLACED.fullmatch(name):
                 step = int(match[1])
                 record = records.get(step)
                 lost = step in forgotten if record is None else record.diverged
-                if lost and self._holds_predictions(name):
-                    delete_checkpoint(self.folder / name)
+                if lost and self._is_ours(step):
+                    delete_checkpoint(self.folder / name, self.home)
 
-    def _holds_predictions(self, name: str) -> bool:
-        """Whether there is nothing but files of predictions in a step's folder."""
-        inside = list((self.folder / name).iterdir())
-        return all(file.suffix == ".npz" and file.is_file() for file in inside)
+    def _is_ours(self, step: int) -> bool:
+        """Whether the journal has the digest of what is kept under a step's name."""
+        return _digest(self.placed(step)) in self.written.get(step, ())
 
     def check_free(self, step: int) -> None:
-        """Refuse to replace what another journal keeps for a step."""
-        if self.placed(step).exists():
+        """Refuse to replace what this journal did not write."""
+        if os.path.lexists(self.placed(step)) and not self._is_ours(step):
             raise InputError(
-                f"Expected no predictions of step {step} in {self.folder}, which this journal has "
-                "no record of, but some are there: another run keeps its own in this folder; give "
-                "each run a folder of its own."
+                f"Expected no predictions of step {step} in {self.folder} but those that this "
+                "journal has a record of, and others are there: another run keeps its own in this "
+                "folder; give each run a folder of its own.",
+                code="exists",
             )
 
     def placed(self, step: int) -> Path:
@@ -133,6 +148,20 @@ class KeptPredictions:
     def _hidden(self, record: CheckpointRecord) -> Path:
         token = hashlib.sha256(encode_line(record.as_dict())).hexdigest()[:16]
         return self.folder / f".step-{record.step:06d}.{token}.part"
+
+
+def _digest(folder: Path) -> str:
+    """Of the files of a step; empty where there are none, or there is anything else."""
+    digest = hashlib.sha256()
+    if folder.is_symlink() or not folder.is_dir():
+        return ""
+    for file in sorted(folder.iterdir()):
+        if file.suffix != ".npz" or file.is_symlink() or not file.is_file():
+            return ""
+        digest.update(f"{file.name}\0".encode(errors="surrogateescape"))
+        with file.open("rb") as content:
+            digest.update(hashlib.file_digest(content, "sha256").digest())
+    return digest.hexdigest()
 
 
 def _arrays(domain: DomainRecord, groups: IntArray | None) -> dict[str, NDArray[Any]]:

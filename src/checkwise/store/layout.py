@@ -95,7 +95,8 @@ def check_domains(domains: Sequence[str]) -> tuple[str, ...]:
         if alike:
             raise InputError(
                 f"Expected domains with different names, but got {alike[0]!r} and {name!r}: "
-                "rename one."
+                "rename one.",
+                code="ambiguous",
             )
     return names
 
@@ -213,12 +214,14 @@ def read_document(path: Path) -> Document:
         return _document(path, safe_read.identity(path.parent, path.name))
     except FileNotFoundError:
         raise InputError(
-            f"Expected a file {path.name}, but there is none in {path.parent}: check the path."
+            f"Expected a file {path.name}, but there is none in {path.parent}: check the path.",
+            code="missing",
         ) from None
     except NotADirectoryError:
         raise InputError(
             f"Expected a folder with {path.name} in it, but {path.parent} is a file: name the "
-            "folder (`checkwise unpack` makes one from a packed cohort)."
+            "folder (`checkwise unpack` makes one from a packed cohort).",
+            code="unsupported",
         ) from None
     except OSError as error:
         raise unreadable(path, error.strerror or str(error)) from None
@@ -235,7 +238,9 @@ def _document(path: Path, _: safe_read.Identity) -> Document:
     except ValueError as error:
         raise unreadable(path, str(error)) from None
     if not isinstance(content, dict):
-        raise InputError(f"Expected a JSON object, but got {type(content).__name__} in {path}.")
+        raise InputError(
+            f"Expected a JSON object, but got {type(content).__name__} in {path}.", code="damaged"
+        )
     check_schema(content.get("schema"), path)
     return Document(content, len(raw), hashlib.sha256(raw).hexdigest())
 
@@ -244,7 +249,8 @@ def unreadable(path: Path, reason: str) -> InputError:
     """The error about a file of a cohort that is not a JSON object."""
     return InputError(
         f"Expected a readable JSON object, but got: {reason} in {path}: `checkwise verify` says "
-        "what to do."
+        "what to do.",
+        code="damaged",
     )
 
 
@@ -254,7 +260,8 @@ def expect(content: Mapping[str, Any], name: str, kind: type[Value], path: Path)
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise InputError(
             f"Expected {_KINDS[kind]} as {name!r}, but got {reprlib.repr(value)} in {path}: "
-            "`checkwise verify` says what to do."
+            "`checkwise verify` says what to do.",
+            code="damaged",
         )
     return value
 
@@ -266,7 +273,8 @@ def check_schema(schema: object, path: Path) -> None:
     newer = type(schema) is int and schema > SCHEMA
     advice = "update checkwise" if newer else "write it again with this version of checkwise"
     raise InputError(
-        f"Expected schema {SCHEMA}, but got {reprlib.repr(schema)} in {path}: {advice}."
+        f"Expected schema {SCHEMA}, but got {reprlib.repr(schema)} in {path}: {advice}.",
+        code="damaged",
     )
 
 

@@ -44,6 +44,8 @@ _FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 class LeaseLostError(CheckwiseError):
     """Another process has taken this run over; leave it to that process."""
 
+    code = "busy"
+
 
 @dataclass(frozen=True)
 class Holder:

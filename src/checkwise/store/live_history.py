@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from checkwise.errors import InputError
-from checkwise.records.checkpoint_record import CheckpointRecord, check_alike, unpacked_numbers
+from checkwise.records.checkpoint_record import CheckpointRecord, Records, unpacked_numbers
 from checkwise.records.examples import IntArray
 from checkwise.store.live_journal import damaged
+from checkwise.store.safe_read import LONGEST_NAME
+
+_LONGEST: Final = 4000  # bytes of a path; systems allow 4096, with the folder before it
 
 
 @dataclass
@@ -22,19 +25,24 @@ class LiveHistory:
         folder: where the journal is; paths in it begin here.
         records: step → record.
         checkpoints: step → file or folder of its weights, in the order of saving.
+        states: step → the state of its checkpoint when it was saved, as far as it was recorded.
         without_weights: steps whose weights were deleted.
         groups: domain → the independent unit of each example, where they were named.
         predictions: the folder with the predictions of every record, if they are kept.
+        written: step → digests of the predictions that were written for it.
         forgotten: steps that had a record which a resume took back.
     """
 
     folder: Path
-    records: dict[int, CheckpointRecord] = field(default_factory=dict)
+    records: Records = field(default_factory=Records)
     checkpoints: dict[int, Path] = field(default_factory=dict)
+    states: dict[int, str] = field(default_factory=dict)
     without_weights: set[int] = field(default_factory=set)
     groups: dict[str, IntArray] = field(default_factory=dict)
     predictions: Path | None = None
+    written: dict[int, set[str]] = field(default_factory=dict)
     forgotten: set[int] = field(default_factory=set)
+    _saved_to: dict[Path, int] = field(default_factory=dict, repr=False)
 
     @classmethod
     def replay(cls, lines: Iterable[Mapping[str, Any]], path: Path) -> LiveHistory:
@@ -51,19 +59,23 @@ class LiveHistory:
         """Take one line into account."""
         if "domains" in line:
             record = CheckpointRecord.from_dict(line)
-            check_alike(record, islice(reversed(self.records.values()), 1))
+            self.records.check_alike(record)
             self.records[record.step] = record
             self.forgotten.discard(record.step)
+            if "predictions" in line:
+                self.written.setdefault(record.step, set()).add(_text(line["predictions"]))
         elif "groups" in line:
             named = dict(line["groups"])
             self.groups |= {str(name): unpacked_numbers(text) for name, text in named.items()}
         elif "predictions" in line:
-            self.predictions = self.folder / str(line["predictions"])
+            self.predictions = self.folder / _path(line["predictions"])
         elif "saved" in line:
-            step, place = _whole(line["step"]), self.folder / str(line["saved"])
+            step, place = _whole(line["step"]), self.folder / _path(line["saved"])
+            state = _text(line.get("state", ""))
             self.checkpoints.pop(step, None)  # the one saved last comes last
-            self.forget_weights([s for s, other in self.checkpoints.items() if other == place])
-            self.checkpoints[step] = place
+            if self.checkpoints.get(before := self._saved_to.get(place, step)) == place:
+                self.forget_weights([before])
+            self.checkpoints[step], self.states[step], self._saved_to[place] = place, state, step
             self.without_weights.discard(step)
         elif "resumed" in line:
             self._forget_after(_whole(line["resumed"]))
@@ -86,6 +98,21 @@ class LiveHistory:
 
 
 def _whole(step: object) -> int:
-    if type(step) is not int:
-        raise ValueError(f"{step!r} is no step")
+    if type(step) is not int or step < 0:
+        raise ValueError("no step")
     return step
+
+
+def _path(value: object) -> Path:
+    path = Path(_text(value))
+    if len(os.fsencode(path)) > _LONGEST or any(
+        len(os.fsencode(name)) > LONGEST_NAME for name in path.parts
+    ):
+        raise ValueError("no path that a system has")
+    return path
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or "\0" in value:
+        raise ValueError("no text")
+    return value

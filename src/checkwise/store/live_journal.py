@@ -29,6 +29,24 @@ SCHEMA: Final = 1
 _DECIMAL: Final = re.compile(r"\d{1,20}(\.\d{1,40})?", re.ASCII)
 _START: Final = b'{"checkwise":"live selection",'
 _NOT_SETTINGS: Final = ("checkwise", "schema")
+# What the first line holds: its kinds, and whether it may be left out.
+_FORM: Final[Mapping[str, tuple[tuple[type, ...], bool]]] = {
+    "checkwise": ((str,), False),
+    "schema": ((int,), False),
+    "rule": ((str,), False),
+    "params": ((dict,), False),
+    "weights": ((str, dict), False),
+    "worst_domain": ((bool,), False),
+    "directions": ((dict,), False),
+    "guard": ((bool,), True),
+    "tolerance": ((str,), True),
+    "alpha": ((int, float), True),
+    "planned": ((int,), True),
+    "bins": ((int,), False),
+    "bandwidth": ((int, float), False),
+    "held_out": ((list,), False),
+    "sources": ((list,), False),
+}
 _USUAL_STEM: Final = "checkwise"  # of the journals that callbacks write
 _KEPT: Final = "every record before it is kept"
 
@@ -58,6 +76,7 @@ class LiveJournal:
                 self._length = content.rfind(b"\n") + 1
                 header = _header(settings)
                 if self.lines:
+                    _check_form(self.lines[0], path)
                     _check_same(self.lines.pop(0), header, path)
                 os.ftruncate(self._file, self._length)  # a line that was being written
                 if not self._length:
@@ -72,13 +91,15 @@ class LiveJournal:
         """Add one line; it has reached the disk when this returns, or left nothing."""
         if self._file < 0:
             raise InputError(
-                f"Expected an open journal, but {self.path} was closed: make a new LiveSelector."
+                f"Expected an open journal, but {self.path} was closed: make a new LiveSelector.",
+                code="unsupported",
             )
         content = encode_line(line)
         if os.fstat(self._file).st_nlink == 0:
             raise InputError(
                 f"Expected the journal at {self.path}, but it was removed while this process "
-                "writes to it: nothing more can be recorded there; make a new LiveSelector."
+                "writes to it: nothing more can be recorded there; make a new LiveSelector.",
+                code="damaged",
             )
         with writing(self.path.parent, then=_KEPT):
             append_whole(self._file, content, at=self._length)
@@ -106,10 +127,13 @@ def read_live_journal(
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The first line and the others, of a journal that another process may be writing to."""
     if not path.exists():
-        raise InputError(f"Expected a journal, but there is nothing at {path}: check the path.")
+        raise InputError(
+            f"Expected a journal, but there is nothing at {path}: check the path.", code="missing"
+        )
     header, *lines = _lines(read_file(path.parent, path.name), path) or [{}]
     if not header:
-        raise InputError(f"Expected records in {path}, but there is none yet.")
+        raise InputError(f"Expected records in {path}, but there is none yet.", code="empty")
+    _check_form(header, path)
     if settings is not None:
         _check_same(header, _header(settings), path)
     return header, lines
@@ -141,12 +165,27 @@ def beside(journal: Path, name: str) -> Path:
     return journal.with_name(name if journal.stem == _USUAL_STEM else f"{journal.stem}-{name}")
 
 
-def settings_of(header: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a ``LiveSelector`` that a journal was begun with."""
+def settings_of(header: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    """The arguments of a ``LiveSelector`` that a journal was begun with.
+
+    Raises:
+        InputError: a rule that is known does not take them.
+    """
+    from checkwise.selection.live import LiveSelection  # brings rules along, and numba
+    from checkwise.selection.rules import get_rule
+
     settings = {name: value for name, value in header.items() if name not in _NOT_SETTINGS}
-    params = settings.pop("params", {})
-    settings |= params if isinstance(params, dict) else {}
-    return {name: _number(value) for name, value in settings.items()}
+    settings |= settings.pop("params")
+    settings = {name: _number(value) for name, value in settings.items()}
+    try:
+        get_rule(settings["rule"])
+    except InputError:
+        return settings  # of a plug-in that is not loaded
+    try:
+        LiveSelection(**settings)
+    except (InputError, TypeError):
+        raise damaged(path, 1, header) from None
+    return settings
 
 
 def _number(value: Any) -> Any:
@@ -181,7 +220,8 @@ def _lock(file: int, path: Path) -> None:
         raise InputError(
             f"Expected to be the only one to write to {path}, but another LiveSelector has it "
             "open: wait for that training to end, `close()` it in this process, or name another "
-            "journal."
+            "journal.",
+            code="busy",
         ) from None
     except OSError as error:
         if error.errno not in (errno.ENOLCK, errno.ENOTSUP):
@@ -189,10 +229,10 @@ def _lock(file: int, path: Path) -> None:
 
 
 def _content(file: int) -> bytes:
-    content = b""
+    content = bytearray()
     while part := os.pread(file, 1 << 24, len(content)):
         content += part
-    return content
+    return bytes(content)
 
 
 def _lines(content: bytes, path: Path) -> list[dict[str, Any]]:
@@ -200,7 +240,8 @@ def _lines(content: bytes, path: Path) -> list[dict[str, Any]]:
     if not content.startswith(_START[: len(content)]):
         raise InputError(
             f"Expected a journal that checkwise wrote, but {path} begins with {content[:40]!r}: "
-            "name another file."
+            "name another file.",
+            code="format",
         )
     lines = []
     for number, line in enumerate(content.split(b"\n")[:-1], start=1):
@@ -218,7 +259,8 @@ def damaged(path: Path, number: int, line: object) -> InputError:
     """The error about a line that checkwise did not write like this."""
     return InputError(
         f"Expected a record, but got {shown(line)} in line {number} of {path}: the file is "
-        "damaged; restore it, or remove it to begin without its records."
+        "damaged; restore it, or remove it to begin without its records.",
+        code="damaged",
     )
 
 
@@ -228,13 +270,29 @@ def _header(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {"checkwise": "live selection", "schema": SCHEMA, **plain(settings)}
 
 
+def _check_form(header: Mapping[str, Any], path: Path) -> None:
+    """Refuse a first line of another schema, or that lacks something, or has something else."""
+    if type(header.get("schema")) is not int or header["schema"] != SCHEMA:
+        raise InputError(
+            f"Expected schema {SCHEMA}, but got {shown(header.get('schema'))} in {path}: update "
+            "checkwise, or name another journal.",
+            code="format",
+        )
+    kinds = all(
+        type(header[name]) in kinds if name in header else optional
+        for name, (kinds, optional) in _FORM.items()
+    )
+    if not kinds or not header["rule"] or set(header) - set(_FORM):
+        raise damaged(path, 1, header)
+    if set(header) & set(header["params"]):
+        raise damaged(path, 1, header)
+    names = (*header["held_out"], *header["sources"], *header["directions"].values())
+    if not all(isinstance(name, str) for name in names):
+        raise damaged(path, 1, header)
+
+
 def _check_same(there: Mapping[str, Any], here: Mapping[str, Any], path: Path) -> None:
     """Refuse a journal of another rule or of other settings."""
-    if there.get("schema") != SCHEMA:
-        raise InputError(
-            f"Expected schema {SCHEMA}, but got {shown(there.get('schema'))} in {path}: update "
-            "checkwise, or name another journal."
-        )
     differences = [
         f"{name} was {shown(before)} and is {shown(now)}"
         for name, before, now in _pairs(there, here)
@@ -243,7 +301,8 @@ def _check_same(there: Mapping[str, Any], here: Mapping[str, Any], path: Path) -
     if differences:
         raise InputError(
             f"Expected the settings with which {path} was begun, but {', '.join(differences)}: "
-            "use those, or name another journal."
+            "use those, or name another journal.",
+            code="differs",
         )
 
 

@@ -34,7 +34,8 @@ def source_logits(folder: Path, step: int, validation: Validation | None = None)
     if set(logits) & set(read_run(folder).key.held_out):
         raise InputError(
             f"Expected source domains only, but got a held-out one in {folder / name}: the file "
-            "does not belong to this run."
+            "does not belong to this run.",
+            code="held-out",
         )
     return logits
 

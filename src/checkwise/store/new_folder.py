@@ -5,8 +5,8 @@ from __future__ import annotations
 import ctypes
 import errno
 import fcntl
-import glob
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -15,7 +15,7 @@ from tempfile import mkdtemp
 from typing import Final
 
 from checkwise.errors import InputError
-from checkwise.store.atomic_write import sync_folder, writing
+from checkwise.store.atomic_write import StoreError, sync_folder, writing
 
 _BUILDING: Final = ".building"
 _HERE, _SWAP = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
@@ -25,7 +25,8 @@ _HERE, _SWAP = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
 def new_folder(out: Path, *, replace: bool = False) -> Iterator[Path]:
     """A folder to fill, which takes the name ``out`` when the block ends without an error.
 
-    A process that is killed inside the block leaves nothing under that name, or what was there.
+    A process that is killed inside the block leaves nothing under that name, or what was there; in
+    the one instant where two names cannot be swapped in one step, the next attempt brings it back.
 
     Args:
         out: the name.
@@ -43,14 +44,21 @@ def new_folder(out: Path, *, replace: bool = False) -> Iterator[Path]:
     with writing(out.parent, then=then), _workplace(out) as place:
         yield place
         _put_in_place(place, out, replace=replace)
+        with writing(out.parent, then=f"the new folder is at {out}, but a power cut may lose it"):
+            sync_folder(out.parent)
 
 
 def check_new(out: Path) -> None:
     """Refuse a place where something is already."""
     if out.is_symlink() or (out.exists() and not out.is_dir()):
-        raise InputError(f"Expected a new folder, but {out} is a file or a link: choose another.")
+        raise InputError(
+            f"Expected a new folder, but {out} is a file or a link: choose another.",
+            code="exists",
+        )
     if out.exists() and any(out.iterdir()):
-        raise InputError(f"Expected a new folder, but {out} is not empty: choose another.")
+        raise InputError(
+            f"Expected a new folder, but {out} is not empty: choose another.", code="exists"
+        )
     _check_movable(out)
 
 
@@ -58,16 +66,29 @@ def _check_movable(out: Path) -> None:
     if out.exists() and (out.samefile(Path.cwd()) or os.path.ismount(out)):
         raise InputError(
             f"Expected a new folder, but {out} is where you are or a mount point, which cannot be "
-            "put in place in one step: name a folder inside it."
+            "put in place in one step: name a folder inside it.",
+            code="exists",
         )
 
 
 def _clear_killed(out: Path) -> None:
-    """Remove what attempts left that were killed; a living one holds a lock on its folder."""
-    for place in out.parent.glob(f".{glob.escape(out.name)}.*{_BUILDING}"):
-        with suppress(OSError), locked(place):
-            _bring_back(_aside(place / out.name), out)
-            shutil.rmtree(place)
+    """Remove what attempts left that were killed; a living one holds a lock on its folder.
+
+    What is not surely such a folder stays: its whole name and all that is in it must be ours.
+    """
+    ours = re.compile(rf"\.{re.escape(out.name)}\.[a-z0-9_]{{8}}{re.escape(_BUILDING)}")
+    names: list[str] = []
+    with suppress(OSError):
+        names = os.listdir(out.parent)
+    for around in [out.parent / name for name in names if ours.fullmatch(name)]:
+        place = around / out.name
+        with suppress(OSError), locked(around):
+            if not set(os.listdir(around)) <= {place.name, _aside(place).name}:
+                continue
+            if _half_done(place):
+                _bring_back(_aside(place), out)
+            if not _half_done(place):
+                shutil.rmtree(around)
 
 
 @contextmanager
@@ -81,7 +102,8 @@ def _workplace(out: Path) -> Iterator[Path]:
             place.mkdir()
             yield place
     finally:
-        shutil.rmtree(around, ignore_errors=True)
+        if not _half_done(around / out.name):
+            shutil.rmtree(around, ignore_errors=True)
 
 
 @contextmanager
@@ -111,25 +133,31 @@ def _put_in_place(place: Path, out: Path, *, replace: bool) -> None:
         if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
             raise InputError(
                 f"Expected a new folder, but another process put one at {out} meanwhile: run the "
-                "same command again."
+                "same command again.",
+                code="exists",
             ) from None
         raise
-    sync_folder(out.parent)
 
 
 def _exchange(place: Path, out: Path) -> None:
-    """Put ``place`` where ``out`` is: in one step where the system can, otherwise in two.
-
-    Between the two steps the old folder has another name; the next attempt brings it back.
-    """
+    """Put ``place`` where ``out`` is: in one step where the system can, otherwise in two."""
     if _swapped(place, out):
         return
     aside = _aside(place)
     try:
         out.rename(aside)
         place.rename(out)
-    except BaseException:
-        _bring_back(aside, out)
+    except BaseException as error:
+        try:
+            _bring_back(aside, out)
+        finally:
+            if _half_done(place):
+                raise StoreError(
+                    f"Expected to put a new folder at {out}, but got: "
+                    f"{getattr(error, 'strerror', None) or type(error).__name__}. What was there "
+                    f"is whole, at {aside}: move it back, or run the same command again, which "
+                    "does so first."
+                ) from error
         raise
 
 
@@ -142,6 +170,11 @@ def _swapped(place: Path, out: Path) -> bool:
 def _aside(place: Path) -> Path:
     """Where the old folder waits while the new one takes its name."""
     return place.with_name(f"{place.name}.replaced")
+
+
+def _half_done(place: Path) -> bool:
+    """Whether the old folder waits aside and the new one has not taken its name."""
+    return _aside(place).exists() and place.exists()
 
 
 def _bring_back(aside: Path, out: Path) -> None:

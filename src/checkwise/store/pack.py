@@ -81,7 +81,8 @@ def check_whole(cohort: Path) -> Mapping[RunKey, Path]:
     if unfinished:
         raise InputError(
             f"Expected a finished cohort, but {len(unfinished)} of {len(runs)} runs of {cohort} "
-            f"are not finished (first {unfinished[0]}): run the same `checkwise sweep` again."
+            f"are not finished (first {unfinished[0]}): run the same `checkwise sweep` again.",
+            code="missing",
         )
     read_log(cohort)
     for folder in runs.values():
@@ -108,6 +109,7 @@ def _check_unchanged(folder: Path) -> None:
             what = "changed or removed" if name in files else "added"
             raise InputError(
                 f"Expected the records that the run finished with, but {folder / name} was {what} "
-                "since: `checkwise verify` says what to do."
+                "since: `checkwise verify` says what to do.",
+                code="damaged",
             )
     read_run(folder)

@@ -201,5 +201,6 @@ def _whole(content: Mapping[str, Any], name: str) -> int:
 def _damaged(path: Path, reason: str) -> InputError:
     return InputError(
         f"Expected the record of `checkwise predict`, but got: {reason} in {path}: restore the "
-        "file, or remove it; without it the outputs are read, but no checkpoint's path is known."
+        "file, or remove it; without it the outputs are read, but no checkpoint's path is known.",
+        code="damaged",
     )

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from checkwise.store.deleting import is_shared, place_of, size_of
+from checkwise.store.deleting import Home, is_shared, objection, place_of, size_of
 from checkwise.store.retention import Policy, RunSoFar, parts
 
 
 @dataclass(frozen=True)
 class Saved:
-    """One saved checkpoint; ``why`` it stays, empty if it goes."""
+    """One saved checkpoint; ``why`` it stays, empty if it goes. Outside its home, 0 ``bytes``."""
 
     step: int
     path: Path
@@ -58,6 +58,8 @@ def plan_pruning(
     run: RunSoFar,
     policy: Policy,
     *,
+    home: Home,
+    states: Mapping[int, str] | None = None,
     always: Mapping[int, str] | None = None,
 ) -> Pruning:
     """Decide about every saved checkpoint.
@@ -66,18 +68,23 @@ def plan_pruning(
         saved: step → file or folder, in the order of saving.
         run: what is known of these steps.
         policy: which of them stay.
+        home: what is outside of it stays.
+        states: step → state of its checkpoint when it was recorded; what changed since stays.
         always: further steps that stay, with the reason.
     """
     reasons = _reasons(saved, run, policy)
     reasons |= always or {}
+    for step, path in saved.items():
+        if step not in reasons and (why := objection(path, home, (states or {}).get(step))):
+            reasons[step] = why
     stay = {step: place_of(saved[step]) for step in saved if step in reasons}
     for step, path in saved.items():
         if step not in reasons and (why := _bound_to(path, stay)):
             reasons[step] = why
     return Pruning(
         tuple(
-            Saved(step, saved[step], size_of(saved[step]), reasons.get(step, ""))
-            for step in sorted(saved)
+            Saved(step, path, 0 if home.objection(path) else size_of(path), reasons.get(step, ""))
+            for step, path in sorted(saved.items())
         )
     )
 

@@ -58,7 +58,7 @@ def read_log(cohort: Path) -> list[dict[str, Any]]:
     """
     lines, torn = _checked(Path(cohort) / LOG)
     if torn:
-        raise InputError(f"Expected a log of whole lines, but {torn}.")
+        raise InputError(f"Expected a log of whole lines, but {torn}.", code="damaged")
     return [dict(line.content) for line in lines]
 
 

@@ -14,13 +14,14 @@ from typing import Any, Final, Literal, Protocol, TypeAlias, get_args
 from checkwise.metrics.settings import whole
 from checkwise.selection.default_rule import DEFAULT_RULE
 from checkwise.selection.live import Chosen, may_be_chosen
-from checkwise.selection.members import MEMBERS_DELTA_PP, members
+from checkwise.selection.members import MEMBERS_DELTA_PP, near_best
 from checkwise.selection.result import Selection
 from checkwise.selection.rules import get_rule
+from checkwise.selection.saturation import WITHIN_PP
 from checkwise.selection.select import select
 from checkwise.selection.standing import Points, tolerance
 from checkwise.store import layout
-from checkwise.store.deleting import delete_checkpoint
+from checkwise.store.deleting import Home, delete_checkpoint
 from checkwise.store.run import trajectory_of
 from checkwise.store.validation import GROUPS, OWN
 
@@ -109,6 +110,7 @@ class KeepFeasible(Policy):
             weights=chosen.weights,
             worst_domain=chosen.worst_domain,
             directions=chosen.directions,
+            guard=chosen.guard is not None,
             **self._params,
         )
         return set(may_be_chosen(by_rule))
@@ -140,7 +142,11 @@ class KeepMembers(Policy):
     def keep(self, steps: Iterable[int], live: RunSoFar) -> frozenset[int]:
         """The members among the steps."""
         chosen = live.selection
-        near = () if chosen is None else members(chosen, delta_pp=self.delta_pp)
+        if chosen is None:
+            return frozenset()
+        near = set(near_best(chosen, self.delta_pp))
+        if chosen.guard is not None:  # a later best may be the one that the guard acts on
+            near |= set(near_best(chosen, WITHIN_PP))
         return frozenset(near).intersection(steps)
 
     def why(self, step: int, live: RunSoFar) -> str:
@@ -224,7 +230,10 @@ def kept_steps(lines: Sequence[Mapping[str, Any]], keep: Keep, delta_pp: str) ->
     for own in (OWN, GROUPS) if GROUPS in lines[0] else (OWN,):
         seen = [{**line, OWN: line[own]} for line in lines]
         chosen = select(
-            trajectory_of(seen, path=Path(layout.SOURCE)), "ac-early", delta_pp=delta_pp
+            trajectory_of(seen, path=Path(layout.SOURCE)),
+            "ac-early",
+            delta_pp=delta_pp,
+            guard=False,
         )
         kept |= KeepFeasible().keep(steps, Chosen.of(chosen))
     return kept
@@ -234,4 +243,4 @@ def drop_weights(folder: Path, keep: Collection[int]) -> None:
     """Delete the weights of every other step; call this after the record is committed."""
     for path in (folder / layout.CHECKPOINTS).glob("step-*.safetensors"):
         if layout.step_of(path) not in keep:
-            delete_checkpoint(path)
+            delete_checkpoint(path, Home((folder,)))

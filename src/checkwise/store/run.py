@@ -97,7 +97,7 @@ def read_run(folder: Path) -> RunRecord:
     try:
         key = RunKey.from_dict(document.content.get("key"))
     except InputError as error:
-        raise InputError(f"{error} It is in {path}: {RETRAIN}.") from None
+        raise InputError(f"{error} It is in {path}: {RETRAIN}.", code=error.code) from None
     parts = [layout.expect(document.content, name, dict, path) for name in ("config", "versions")]
     check_recorded(folder, layout.RUN, {"bytes": document.bytes, "sha256": document.sha256})
     check_planned(folder, key)
@@ -117,12 +117,14 @@ def read_trajectory(folder: Path, validation: Validation | None = None) -> Traje
     if not has_file(folder, layout.SOURCE):
         raise InputError(
             f"Expected records in {path}, but the run has not written any yet: wait for its first "
-            "checkpoint."
+            "checkpoint.",
+            code="empty",
         )
     lines = read_records(folder, layout.SOURCE)
     if not lines:
         raise InputError(
-            f"Expected at least one record, but got none in {path}: wait for its first checkpoint."
+            f"Expected at least one record, but got none in {path}: wait for its first checkpoint.",
+            code="empty",
         )
     notes = imported_notes(run) if finished(folder) else ["the run is not finished"]
     second = is_second(run.config, validation, folder)
@@ -199,7 +201,8 @@ def trajectory_of(
         if _domains(line, path) != domains:
             raise InputError(
                 f"Expected the domains {', '.join(domains)} at every step, but step {line['step']} "
-                f"differs in {path}: the file is damaged; `checkwise verify` says what to do."
+                f"differs in {path}: the file is damaged; `checkwise verify` says what to do.",
+                code="damaged",
             )
     columns = {
         domain: journal.metric_columns(
@@ -212,13 +215,16 @@ def trajectory_of(
         if columns[domain].keys() != first.keys():
             raise InputError(
                 f"Expected the same metrics of every domain, but {domains[0]!r} and {domain!r} "
-                f"differ in {path}: the file is damaged; `checkwise verify` says what to do."
+                f"differ in {path}: the file is damaged; `checkwise verify` says what to do.",
+                code="damaged",
             )
     table = {name: np.stack([columns[d][name] for d in domains], axis=1) for name in first}
     table = {name: column for name, column in table.items() if name not in without}
     counts, correct = table.pop("n", None), table.pop("correct", None)
     if counts is not None and (counts != counts[0]).any():
-        raise InputError(f"Expected the same n at every step, but it changes in {path}.")
+        raise InputError(
+            f"Expected the same n at every step, but it changes in {path}.", code="damaged"
+        )
     return Trajectory(
         steps=steps,
         domains=domains,
@@ -241,7 +247,8 @@ def _pooled(
     if len(means) < len(lines):
         raise InputError(
             f"Expected the pooled metrics of every step, but some have none in {where}: the file "
-            "is damaged; `checkwise verify` says what to do."
+            "is damaged; `checkwise verify` says what to do.",
+            code="damaged",
         )
     counts: dict[str, Any] = {"n": None, "correct": None}
     return journal.metric_columns([{**counts, **entry} for entry in means], diverged, steps, where)
@@ -256,7 +263,8 @@ def _domains(line: Mapping[str, Any], path: Path) -> tuple[str, ...]:
     ):
         raise InputError(
             f"Expected the metrics of every domain, but got {reprlib.repr(domains)} at step "
-            f"{line['step']} of {path}: the file is damaged; `checkwise verify` says what to do."
+            f"{line['step']} of {path}: the file is damaged; `checkwise verify` says what to do.",
+            code="damaged",
         )
     return tuple(sorted(domains))
 

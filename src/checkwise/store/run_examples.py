@@ -54,7 +54,8 @@ def _logits(
     if set(logits) & set(held_out):
         raise InputError(
             f"Expected source domains only, but got a held-out one in {folder / name}: the file "
-            "does not belong to this run."
+            "does not belong to this run.",
+            code="held-out",
         )
     return logits
 
@@ -119,7 +120,8 @@ def _stacked(
             if not np.array_equal(rows[name][0][2], rows[name][-1][2]):
                 raise InputError(
                     f"Expected the labels of {name!r} to be the same at every step, but they "
-                    f"change at step {step}: `checkwise verify` says what happened to them."
+                    f"change at step {step}: `checkwise verify` says what happened to them.",
+                    code="damaged",
                 )
     return Outcomes(
         correct=tuple(np.stack([correct for correct, _, _ in rows[name]]) for name in domains),
@@ -132,7 +134,8 @@ def _of_domain(saved: Mapping[str, Any], name: str, step: int) -> Any:
     if name not in saved:
         raise InputError(
             f"Expected the examples of {name!r} at step {step}, but its file has only "
-            f"{', '.join(saved)}: `checkwise verify` says what happened to it."
+            f"{', '.join(saved)}: `checkwise verify` says what happened to it.",
+            code="damaged",
         )
     return saved[name]
 

@@ -122,7 +122,8 @@ def check_folder(folder: Path) -> None:
     if kind != stat.S_IFDIR:
         raise InputError(
             f"Expected a folder, but {folder} is {_KINDS.get(kind, 'not a folder')}: move it away, "
-            "or put the folder itself there."
+            "or put the folder itself there.",
+            code="outside",
         )
 
 
@@ -130,7 +131,8 @@ def _stat(folder: Path, name: str) -> os.stat_result:
     if not is_plain_path(name):
         raise InputError(
             f"Expected the name of a file inside {folder}, but got {name!r:.80}: the file that "
-            "names it is damaged."
+            "names it is damaged.",
+            code="outside",
         )
     place = Path(folder)
     *folders, last = name.split("/")
@@ -148,5 +150,6 @@ def _check_kind(status: os.stat_result, path: Path) -> None:
     if kind != stat.S_IFREG:
         raise InputError(
             f"Expected a regular file, but {path} is {_KINDS.get(kind, 'a device')}: put the file "
-            "itself there."
+            "itself there.",
+            code="outside",
         )

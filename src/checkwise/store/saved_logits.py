@@ -45,12 +45,14 @@ def read_arrays(
             return {n: arrays[n] for n in headers if n.endswith(endings)}
     except FileNotFoundError:
         raise InputError(
-            f"Expected {what}, but there is no {path.name} in {path.parent}: {advice()}."
+            f"Expected {what}, but there is no {path.name} in {path.parent}: {advice()}.",
+            code="missing",
         ) from None
     except InputError:
         raise
     except (OSError, ValueError) as error:
         raise InputError(
             f"Expected {what}, but got: {error} in {path}: the file is damaged; "
-            "`checkwise verify` says what to do."
+            "`checkwise verify` says what to do.",
+            code="damaged",
         ) from None

@@ -43,7 +43,8 @@ def read_outcomes(folder: Path, name_at: Callable[[int], str], step: int) -> Sav
         ):
             raise InputError(
                 f"Expected a bit, an NLL and a label per example of {domain!r}, but got other "
-                f"arrays in {folder / name}: `checkwise verify` says what happened to it."
+                f"arrays in {folder / name}: `checkwise verify` says what happened to it.",
+                code="damaged",
             )
         correct = np.unpackbits(bits, count=len(labels)).astype(np.bool_)
         found[domain] = (correct, nll.astype(np.float64), labels.astype(np.int64))

@@ -36,13 +36,15 @@ def unpack(file: Path, out: Path) -> None:
     if file.is_dir():
         raise InputError(
             f"Expected a packed cohort (made by `checkwise pack`), but {file} is a folder: name "
-            f"the {layout.PACKED} file; a cohort's folder needs no unpacking."
+            f"the {layout.PACKED} file; a cohort's folder needs no unpacking.",
+            code="unsupported",
         )
     members = _members(file)
     if layout.COHORT not in members:
         raise InputError(
             f"Expected a packed cohort (made by `checkwise pack`), but {file} holds no "
-            f"{layout.COHORT}: it is another archive."
+            f"{layout.COHORT}: it is another archive.",
+            code="damaged",
         )
     with new_folder(out) as place:
         # The mark comes before the journals: at no time do they lie anywhere without it.
@@ -77,7 +79,8 @@ def _check(place: Path, file: Path) -> None:
         reason = f"the run {unplanned[0]} is not in the plan"
     raise InputError(
         f"Expected a packed cohort (made by `checkwise pack`), but {file} is not whole ({reason}): "
-        "fetch it again, or pack the cohort again."
+        "fetch it again, or pack the cohort again.",
+        code="damaged",
     )
 
 
@@ -87,7 +90,9 @@ def _members(file: Path) -> dict[str, bytes]:
         with lzma.open(file) as compressed:
             content = compressed.read(LARGEST + 1)
         if len(content) > LARGEST:
-            raise InputError(f"Expected less than 1 GiB of journals, but {file} holds more.")
+            raise InputError(
+                f"Expected less than 1 GiB of journals, but {file} holds more.", code="unsupported"
+            )
         with tarfile.open(fileobj=io.BytesIO(content), mode="r:") as archive:
             for entry in archive:
                 # A sparse file may claim any size, whatever the archive holds.
@@ -97,12 +102,14 @@ def _members(file: Path) -> dict[str, bytes]:
                 if body is None:
                     raise InputError(
                         "Expected nothing but a cohort's records as plain files inside "
-                        f"{file}, but got {entry.name!r}: it is not a packed cohort."
+                        f"{file}, but got {entry.name!r}: it is not a packed cohort.",
+                        code="outside",
                     )
                 if entry.name in members:
                     raise InputError(
                         f"Expected each file once inside {file}, but got {entry.name!r} twice: it "
-                        "is not a packed cohort."
+                        "is not a packed cohort.",
+                        code="damaged",
                     )
                 members[entry.name] = body.read()
     except InputError:
@@ -110,11 +117,13 @@ def _members(file: Path) -> dict[str, bytes]:
     except ValueError as error:  # tarfile lets it through where a header has no number
         raise InputError(
             f"Expected a packed cohort (made by `checkwise pack`), but the headers in {file} are "
-            f"damaged ({error}): it is not a packed cohort."
+            f"damaged ({error}): it is not a packed cohort.",
+            code="damaged",
         ) from None
     except (OSError, EOFError, lzma.LZMAError, tarfile.TarError) as error:
         raise InputError(
             f"Expected a packed cohort (made by `checkwise pack`), but {file} cannot be read "
-            f"({error}): fetch it again."
+            f"({error}): fetch it again.",
+            code="system",
         ) from None
     return members

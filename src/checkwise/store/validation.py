@@ -24,7 +24,8 @@ def check_validation(name: str | None) -> Validation | None:
     """Refuse any other word; None is the run's own validation set."""
     if name is not None and name not in VALIDATIONS:
         raise InputError(
-            f"Expected a validation among {', '.join(VALIDATIONS)}, but got {name!r}: choose one."
+            f"Expected a validation among {', '.join(VALIDATIONS)}, but got {name!r}: choose one.",
+            code="unknown",
         )
     return name
 
@@ -43,5 +44,6 @@ def is_second(config: Mapping[str, Any], validation: Validation | None, where: o
     have = "whole groups" if split_by == "groups" else "examples"
     raise InputError(
         f"Expected a run that was validated on {validation}, but {where} held out {have} only: "
-        'train it with split_by = "both" (or leave the validation out).'
+        'train it with split_by = "both" (or leave the validation out).',
+        code="unsupported",
     )

@@ -199,7 +199,8 @@ def planned_steps(facts: Mapping[str, Any], path: Path) -> list[int]:
     if not (steps > 0 and every > 0 and steps // every < MOST_RECORDS):
         raise InputError(
             f"Expected a schedule, but got {steps} updates with a record every {every} in {path}: "
-            "restore the file from a copy."
+            "restore the file from a copy.",
+            code="damaged",
         )
     return record_steps(steps, every)
 

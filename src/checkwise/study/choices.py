@@ -92,7 +92,8 @@ def _by_family(
     if method.expected and scope == "hparams-ac":
         raise InputError(
             f"Expected a rule that chooses a checkpoint, but {method.name} is a mean over the "
-            "feasible set, which spans several runs here: use the scope hparams-acc."
+            "feasible set, which spans several runs here: use the scope hparams-acc.",
+            code="unsupported",
         )
     choose = _best_run_first if scope == "hparams-acc" else _best_pair
     outcomes = []
@@ -113,7 +114,7 @@ def _best_run_first(
     """The run of highest validation accuracy, and the rule's choice in it."""
     assert method.rule is not None
     together = pooled(family)
-    most_accurate = select(together.trajectory, get_rule("source-acc"), **options)
+    most_accurate = select(together.trajectory, get_rule("source-acc"), guard=False, **options)
     winner = together.run_of[most_accurate.index]
     selection = select(family[winner], method.rule, guard=method.guard, **options, **method.params)
     return _outcome(key, usable[winner], selection, method, options)

@@ -56,7 +56,8 @@ class Cohort:
         if not planned:
             raise InputError(
                 f"Expected runs with the role {self.role!r} in {record.path}, but there are none: "
-                f"its role is {record.role}."
+                f"its role is {record.role}.",
+                code="empty",
             )
         folders = {key: folder for key, folder in planned.items() if finished(folder)}
         self.unfinished: tuple[RunKey, ...] = tuple(key for key in planned if key not in folders)
@@ -75,7 +76,8 @@ class Cohort:
         if importable(path):
             raise InputError(
                 f"Expected a cohort, but {path} holds logs or a table of other tools: make a "
-                f"cohort of it with `checkwise import {path}`, and open that."
+                f"cohort of it with `checkwise import {path}`, and open that.",
+                code="unsupported",
             )
         return cls(stored.open_cohort(path), role)
 
@@ -151,7 +153,8 @@ class Cohort:
             raise InputError(
                 f"Expected runs with one role, but {self.path} holds development and evaluation "
                 "data: open it with role='evaluation' (--role on the command line), or compare "
-                "by=['dataset']."
+                "by=['dataset'].",
+                code="ambiguous",
             )
 
     def outcomes(
@@ -170,7 +173,8 @@ class Cohort:
             raise InputError(
                 f"Expected at least one finished run in {self.path}, but {len(self.unfinished)} "
                 f"are unfinished and {len(self.wrecked)} diverged: `checkwise sweep` with the same "
-                "study finishes runs."
+                "study finishes runs.",
+                code="empty",
             )
         if row.rule is None:
             return derived_outcomes(self.path, self.usable, row.name, scope=within)

@@ -166,7 +166,8 @@ def pair_outcomes(
     if not keys:
         raise InputError(
             f"Expected runs that {rule} and {reference} both have results for, but there are none: "
-            "compare with another reference."
+            "compare with another reference.",
+            code="empty",
         )
     sides = (columns_over(of_rule, keys), columns_over(of_reference, keys))
     return replace(

@@ -99,7 +99,8 @@ class Method:
         if self.rule is None or self.validation == "lodo":
             raise InputError(
                 f"Expected a rule that chooses by the validation of each run for @{split}, but "
-                f"{self.name} does not: leave out @{split}."
+                f"{self.name} does not: leave out @{split}.",
+                code="unsupported",
             )
         base, plus, suffix = self.name.partition("+")
         return replace(self, name=f"{base}@{split}{plus}{suffix}", split=split)
@@ -135,7 +136,8 @@ class Method:
         if not self.is_rule:
             raise InputError(
                 f"Expected a rule that chooses from source validation alone, but {self.name} does "
-                "more: choose one that `checkwise rules` lists as a rule."
+                "more: choose one that `checkwise rules` lists as a rule.",
+                code="unsupported",
             )
 
     def check_chooses(self) -> None:
@@ -145,5 +147,6 @@ class Method:
         reason = "is a mean over the feasible set" if self.expected else "makes a new model"
         raise InputError(
             f"Expected a rule that chooses a checkpoint, but {self.name} {reason}: use `evaluate` "
-            "or `compare`."
+            "or `compare`.",
+            code="unsupported",
         )

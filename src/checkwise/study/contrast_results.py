@@ -125,7 +125,8 @@ def contrast_results(cohort: Cohort, fixed: ContrastSet) -> tuple[ContrastResult
         raise InputError(
             f"Expected results of {listed(to_make)} for all {len(cohort.usable)} runs of "
             f"{cohort.path}, but some are missing: make them with `checkwise derive {cohort.path} "
-            f"--method {','.join(to_make)}`. Nothing was opened."
+            f"--method {','.join(to_make)}`. Nothing was opened.",
+            code="missing",
         )
     estimates = [_estimate(cohort, one) for one in fixed.contrasts]
     for family in fixed.families.values():

@@ -21,7 +21,8 @@ def check_columns(by: Sequence[str]) -> None:
     """Refuse to split by anything but columns of the run key."""
     if isinstance(by, str) or any(name not in KEY_COLUMNS for name in by):
         raise InputError(
-            f"Expected `by` to list columns among {', '.join(KEY_COLUMNS)}, but got {by!r}."
+            f"Expected `by` to list columns among {', '.join(KEY_COLUMNS)}, but got {by!r}.",
+            code="unknown",
         )
 
 

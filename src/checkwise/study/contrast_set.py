@@ -128,7 +128,8 @@ def parse_contrasts(values: Mapping[str, Any], file: str) -> ContrastSet:
     top.finish()
     if not isinstance(listed, list) or not listed:
         raise InputError(
-            f"Expected at least one table [[contrast]] in {file}, but got none: add one."
+            f"Expected at least one table [[contrast]] in {file}, but got none: add one.",
+            code="empty",
         )
     contrasts = tuple(_contrast(TomlTable(one, "contrast", file)) for one in listed)
     names = [one.name for one in contrasts]
@@ -136,7 +137,8 @@ def parse_contrasts(values: Mapping[str, Any], file: str) -> ContrastSet:
     if twice:
         raise InputError(
             f"Expected every contrast to have its own name, but {twice[0]!r} is there "
-            f"{names.count(twice[0])} times in {file}: rename one."
+            f"{names.count(twice[0])} times in {file}: rename one.",
+            code="ambiguous",
         )
     return ContrastSet(title, contrasts, note)
 

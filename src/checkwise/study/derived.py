@@ -41,7 +41,8 @@ def derived_outcomes(
     if not outcomes:
         raise InputError(
             f"Expected results of {method} beside the runs of {path}, but there are none: "
-            f"`checkwise derive {path} --method {method}` makes them."
+            f"`checkwise derive {path} --method {method}` makes them.",
+            code="missing",
         )
     if scope == "run":
         return tuple(outcomes)
@@ -54,7 +55,8 @@ def _best_of_families(
     if scope != "hparams-acc":
         raise InputError(
             f"Expected a rule in the scope {scope}, but {method} makes one model per run, with no "
-            "checkpoints to rank: use the scope hparams-acc."
+            "checkpoints to rank: use the scope hparams-acc.",
+            code="unsupported",
         )
     by_key = {outcome.key: outcome for outcome in outcomes}
     best = []
@@ -72,7 +74,8 @@ def _check_current(path: Path, record: Derived) -> None:
         raise InputError(
             f"Expected checksums of what {record.method} wrote for {record.run}, but an earlier "
             f"version of checkwise wrote none: `checkwise derive {path} --method {record.method}` "
-            "makes it again."
+            "makes it again.",
+            code="damaged",
         )
     digests, members = record.inputs.get(layout.SOURCE, []), record.inputs.get("members", [])
     if isinstance(digests, str):
@@ -81,13 +84,15 @@ def _check_current(path: Path, record: Derived) -> None:
         raise InputError(
             f"Expected the runs that {record.method} was made from, but got {members!r:.80} for "
             f"{record.run}: `checkwise derive {path} --method {record.method} --force` makes it "
-            "again."
+            "again.",
+            code="differs",
         )
     for member, digest in zip(members if digests else [], digests, strict=True):
         if digest != digest_of(path, f"{layout.RUNS}/{member}/{layout.SOURCE}"):
             raise InputError(
                 f"Expected {record.method} to be made from the records of {member}, but they have "
-                f"changed: `checkwise derive {path} --method {record.method}` makes it again."
+                f"changed: `checkwise derive {path} --method {record.method}` makes it again.",
+                code="differs",
             )
 
 

@@ -48,13 +48,15 @@ def read_runs(path: Path, request: Request) -> list[ForeignRun]:
             raise InputError(
                 f"Expected logs or a table to import, but {run.where} is a folder of predictions "
                 "or a run of checkwise: write metrics of all domains into a table with a column "
-                "`role`, or give the cohort itself."
+                "`role`, or give the cohort itself.",
+                code="unsupported",
             )
         if "accuracy" not in run.trajectory.metrics:
             raise InputError(
                 f"Expected runs with accuracy to import, but {run.where} carries only "
                 f"{', '.join(run.trajectory.metrics)}: comparisons are about accuracy; add it, or "
-                "choose a checkpoint with `checkwise select`."
+                "choose a checkpoint with `checkwise select`.",
+                code="missing",
             )
     files = dict.fromkeys(run.file for run in loaded.values() if run.file is not None)
     beyond = {file: beyond_source(file, request) for file in files}
@@ -96,7 +98,8 @@ def _check_all_taken(beyond: Mapping[Path, Mapping[RunKey | None, BeyondSource]]
             raise InputError(
                 f"Expected rows of a target to belong to a run with source rows, but in {file} "
                 f"{named} do not: write the columns that tell runs apart, and `held_out`, in the "
-                "rows of the target as in those of the sources."
+                "rows of the target as in those of the sources.",
+                code="missing",
             )
 
 
@@ -105,7 +108,8 @@ def _check_names(held_out: Sequence[str], run: LoadedRun) -> None:
         if any(same_name(domain, source) for source in run.trajectory.domains):
             raise InputError(
                 f"Expected held-out domains with names of their own, but {domain!r} is also a "
-                f"source domain of {run.where}: rename it in the rows of the target."
+                f"source domain of {run.where}: rename it in the rows of the target.",
+                code="ambiguous",
             )
 
 

@@ -88,7 +88,9 @@ class Targets:
         if absent:
             raise InputError(
                 f"Expected held-out results of {domain} at step {absent[0]}, but "
-                f"{self._folder / 'heldout'} has none for it: run `checkwise verify` on the cohort."
+                f"{self._folder / 'heldout'} has none for it: run `checkwise verify` on "
+                "the cohort.",
+                code="damaged",
             )
         return {name: mean_of(values) for name, values in values_at(journal, steps).items()}
 
@@ -199,7 +201,8 @@ class OutputsOf:
         if not is_cohort(place):
             raise InputError(
                 f"Expected saved logits, or a run inside its cohort, but {folder} has neither: "
-                "use the run where `checkwise sweep` trained it."
+                "use the run where `checkwise sweep` trained it.",
+                code="missing",
             )
         cohort = open_cohort(place)
         outputs = self._opening(cohort, key).checkpoint_outputs(step)

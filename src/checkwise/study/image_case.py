@@ -79,14 +79,16 @@ def image_case(
             raise InputError(
                 f"Expected the weights of step {step} of {key}, but there are none: occlusion "
                 "needs checkpoints; train with `keep` under [records] of the study, and do not "
-                "move weights away."
+                "move weights away.",
+                code="missing",
             )
     spec = next(spec for spec in Study.from_dict(cohort.study).data if spec.name == key.dataset)
     raw = open_spec(spec, roots)
     if raw.kind == "features":
         raise InputError(
             f"Expected images to cover in patches, but {key.dataset} holds features: occlusion "
-            "needs a study whose data are images."
+            "needs a study whose data are images.",
+            code="unsupported",
         )
     run = OpenRuns(roots)(cohort, key)
     domain = key.held_out[0]

@@ -68,20 +68,23 @@ def import_cohort(
     if is_cohort(out):
         raise InputError(
             f"Expected a new folder, but {out} is a cohort already: `checkwise compare {out}` uses "
-            "what was imported before; to import again, choose another folder."
+            "what was imported before; to import again, choose another folder.",
+            code="exists",
         )
     check_new(out)
     if path.is_dir() and out.resolve().is_relative_to(path.resolve()):
         raise InputError(
             f"Expected a folder outside {path}, whose runs are read, but {out} is inside it: "
-            "choose another."
+            "choose another.",
+            code="outside",
         )
     files = _fingerprints(path)
     runs = read_runs(path, request)
     if _fingerprints(path) != files:
         raise InputError(
             f"Expected files that stay as they are, but {path} changed while it was read: run the "
-            "same command again when nothing writes there."
+            "same command again when nothing writes there.",
+            code="busy",
         )
     measured = _measured(path, runs)
     with new_folder(out) as place:
@@ -112,7 +115,8 @@ def check_unchanged(cohort: Path, path: Path, request: Request) -> None:
     if before is None:
         raise InputError(
             f"Expected a cohort that was imported from {path}, but {cohort} was trained: name "
-            "another folder with --cohort."
+            "another folder with --cohort.",
+            code="differs",
         )
     now = _origin(path, _fingerprints(path), request)
     told = {"held_out": "--held-out", "sources": "--source", "columns": "--column"}
@@ -126,7 +130,8 @@ def check_unchanged(cohort: Path, path: Path, request: Request) -> None:
     what = f"{other[0]} was another then" if other else f"the files of {path} changed since"
     raise InputError(
         f"Expected what {cohort} was imported from, but {what}: name a new folder with --cohort to "
-        f"import it again (`checkwise compare {cohort}` shows what was imported)."
+        f"import it again (`checkwise compare {cohort}` shows what was imported).",
+        code="differs",
     )
 
 
@@ -148,7 +153,8 @@ def _measured(path: Path, runs: Sequence[ForeignRun]) -> tuple[str, ...]:
         raise InputError(
             f"Expected results on held-out domains beside source validation, but {path} has none: "
             "give a DomainBed or SWAD log with the fields of its test_envs, or a table with rows "
-            "of the target (a column `role` or `held_out`, or `checkwise import` with --held-out)."
+            "of the target (a column `role` or `held_out`, or `checkwise import` with --held-out).",
+            code="missing",
         )
     return tuple(name for name in METRICS if name in names)
 

@@ -61,7 +61,8 @@ class PseudoTargets:
         if domain in self._outer.held_out or domain not in self._folders:
             raise InputError(
                 f"Expected a pseudo-target of {self._outer} among {', '.join(self._folders)}, but "
-                f"got {domain!r}: the results on a target are closed to selection."
+                f"got {domain!r}: the results on a target are closed to selection.",
+                code="held-out",
             )
         folder = self._folders[domain]
         assert folder is not None
@@ -76,7 +77,8 @@ def lodo_trajectories(
     if not stored.is_cohort(place):
         raise InputError(
             f"Expected the inner runs of {path} in {place}, but there are none: "
-            f"`checkwise lodo {path}` trains them."
+            f"`checkwise lodo {path}` trains them.",
+            code="missing",
         )
     inner = stored.open_cohort(place)
     trajectories = {
@@ -87,7 +89,8 @@ def lodo_trajectories(
     if not trajectories:
         raise InputError(
             f"Expected inner runs of the runs in {path}, but {place} has none of theirs: "
-            f"`checkwise lodo {path}` trains them."
+            f"`checkwise lodo {path}` trains them.",
+            code="missing",
         )
     return trajectories
 
@@ -103,7 +106,8 @@ def _trajectory(
         raise InputError(
             f"Expected a finished inner run for every pair of domains of {key}, but got none for "
             f"{', '.join(pseudo.missing)} in {place}: `checkwise lodo {folder.parents[1]}` trains "
-            "what is missing."
+            "what is missing.",
+            code="missing",
         )
     for inner_folder in pseudo.folders.values():
         _check_same(folder, inner_folder)
@@ -113,7 +117,8 @@ def _trajectory(
         if journal["step"].tolist() != run.steps.tolist():
             raise InputError(
                 f"Expected results on {domain} at the steps of {key}, but got other steps in "
-                f"{pseudo.folders[domain]}: train inner and outer runs with one schedule."
+                f"{pseudo.folders[domain]}: train inner and outer runs with one schedule.",
+                code="differs",
             )
         diverged |= journal["diverged"]
     first = journals[run.domains[0]]
@@ -159,5 +164,6 @@ def _check_same(outer: Path, inner: Path) -> None:
     if differing:
         raise InputError(
             f"Expected inner runs trained like {outer.name}, but {inner.name} differs in "
-            f"{', '.join(differing)}: train them with `checkwise lodo`."
+            f"{', '.join(differing)}: train them with `checkwise lodo`.",
+            code="differs",
         )

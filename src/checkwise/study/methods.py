@@ -221,7 +221,8 @@ def _named(name: str) -> Method:
     meant = f"did you mean {listed(alike, 'or')}? " if alike else ""
     raise InputError(
         f"Expected a rule or a method, but got {name!r}: {meant}`checkwise rules` lists the rules, "
-        "and docs/compare.md the methods."
+        "and docs/compare.md the methods.",
+        code="unknown",
     )
 
 
@@ -230,19 +231,22 @@ def _composite(name: str, base: str, suffix: str) -> Method:
     if suffix not in SUFFIXES:
         raise InputError(
             f"Expected {base} followed by {', '.join('+' + known for known in SUFFIXES)}, but got "
-            f"{name!r}: choose one of these."
+            f"{name!r}: choose one of these.",
+            code="unknown",
         )
     if alone.rule is None or alone.expected or alone.calibrator is not None:
         raise InputError(
             f"Expected a rule that chooses one checkpoint before +{suffix}, but {base} does not "
-            "leave one to scale: name a rule."
+            "leave one to scale: name a rule.",
+            code="unsupported",
         )
     if suffix != GUARD:
         return _calibrated(alone, suffix)
     if alone.guard or alone.validation != "source":
         raise InputError(
             f"Expected a rule over source validation before +{GUARD}, but got {base}: name one, "
-            f"such as ac-nc+{GUARD}."
+            f"such as ac-nc+{GUARD}.",
+            code="unsupported",
         )
     return _guarded(alone)
 
@@ -254,7 +258,8 @@ def recipe_of(name: str) -> Recipe:
         makers = [known for known, one in _METHODS.items() if one.recipe is not None]
         raise InputError(
             f"Expected one of {', '.join(makers)}, but {name!r} picks a saved step: use it in "
-            "`checkwise compare`."
+            "`checkwise compare`.",
+            code="unsupported",
         )
     return recipe
 
@@ -269,7 +274,8 @@ def with_shared(rows: Sequence[str | Method], shared: Mapping[str, Any]) -> tupl
     if idle:
         raise InputError(
             f"Expected parameters of {', '.join(row.name for row in named)}, but none takes "
-            f"{idle[0]!r}: remove it or add a rule that does."
+            f"{idle[0]!r}: remove it or add a rule that does.",
+            code="unsupported",
         )
     labels = [row.label for row in named]
     twice = [label for label in dict.fromkeys(labels) if labels.count(label) > 1]

@@ -147,7 +147,8 @@ def entry_metrics(entry: Mapping[str, Any], path: Path) -> dict[str, float]:
         value = entry[name]
         if type(value) not in (int, float) or outside(np.array(value, float), name):
             raise InputError(
-                f"Expected a possible value of {name}, but got {value!r:.40} in {path}: {AGAIN}."
+                f"Expected a possible value of {name}, but got {value!r:.40} in {path}: {AGAIN}.",
+                code="damaged",
             )
     return {name: float("nan") if diverged else float(entry[name]) for name in known}
 

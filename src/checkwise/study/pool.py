@@ -59,7 +59,7 @@ class Pool:
                 "as both: choose another --rule or --reference."
             )
         if not cohorts:
-            raise InputError("Expected at least one cohort, but got none.")
+            raise InputError("Expected at least one cohort, but got none.", code="empty")
         self.cohorts = tuple(cohorts)
         owner: dict[RunKey, Cohort] = {}
         for cohort in self.cohorts:
@@ -67,13 +67,15 @@ class Pool:
                 if key in owner:
                     raise InputError(
                         f"Expected each run in one cohort, but {key} is in {owner[key].path} and "
-                        f"{cohort.path}: open only one of them."
+                        f"{cohort.path}: open only one of them.",
+                        code="ambiguous",
                     )
                 owner[key] = cohort
         if not owner:
             raise InputError(
                 f"Expected at least one finished run in {self.cohorts[0].path}, but got none: "
-                "`checkwise sweep` with the same study finishes runs."
+                "`checkwise sweep` with the same study finishes runs.",
+                code="empty",
             )
         self._owner = owner
         self.keys: tuple[RunKey, ...] = tuple(sorted(owner))

@@ -69,7 +69,8 @@ def with_training_terms(run: Trajectory, folder: Path) -> Trajectory:
     if not all("penalty" in term and "nll" in term for term in terms):
         raise InputError(
             f"Expected the loss and penalty of every update, but got none in {folder}: PAIR needs "
-            f"runs of {' or '.join(ALGORITHMS)} that checkwise trained."
+            f"runs of {' or '.join(ALGORITHMS)} that checkwise trained.",
+            code="missing",
         )
     loss = np.array([_number(term["nll"]) for term in terms])
     penalty = np.array([_number(term["penalty"]) for term in terms])
@@ -248,6 +249,7 @@ def _with_terms(path: Path, runs: Runs, rule: Rule) -> dict[RunKey, Trajectory]:
     if not trajectories:
         raise InputError(
             f"Expected runs of {' or '.join(ALGORITHMS)} for {rule.name}, but {path} has none: it "
-            "needs a penalty in the training log."
+            "needs a penalty in the training log.",
+            code="unsupported",
         )
     return trajectories

@@ -143,7 +143,7 @@ def calibrate_run(
         groups = source_groups(folder, int(run.steps[0]))
         run = with_refined(run, partial(source_logits, folder), groups=groups)
     assert run.key is not None
-    selection = select(run, rule, **params)
+    selection = select(run, rule, guard=False, **params)
     checkpoint = (outputs or OutputsOf())(folder, run.key, selection.step)
     return calibrate_selection(
         selection,
@@ -173,12 +173,15 @@ def calibrate_all(
     if (latest(path) / layout.RUN).is_file():
         if not finished(path):
             raise InputError(
-                f"Expected a finished run, but {path} is still being trained: wait for it."
+                f"Expected a finished run, but {path} is still being trained: wait for it.",
+                code="busy",
             )
         return (calibrate_run(path, rule, outputs=outputs, how=how, **params),)
     cohort = Cohort.open(path)
     if not cohort.usable:
-        raise InputError(f"Expected at least one finished run in {path}, but got none: train it.")
+        raise InputError(
+            f"Expected at least one finished run in {path}, but got none: train it.", code="empty"
+        )
     folders = [cohort.runs.folder(key) for key in cohort.usable]
     return tuple(calibrate_run(f, rule, outputs=outputs, how=how, **params) for f in folders)
 

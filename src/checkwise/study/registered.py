@@ -125,7 +125,10 @@ def registered_as(path: Path, digest: str) -> tuple[str, Registered]:
             "`checkwise preregister` printed."
         )
     if not is_cohort(path):
-        raise InputError(f"Expected a cohort, which keeps a log of registrations, but got {path}.")
+        raise InputError(
+            f"Expected a cohort, which keeps a log of registrations, but got {path}.",
+            code="unsupported",
+        )
     try:
         lines = read_lines(path)
     except InputError as error:

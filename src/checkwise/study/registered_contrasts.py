@@ -97,7 +97,8 @@ def _read(path: Path, line: Line, standing: Registered) -> RegisteredSet:
         if not isinstance(content.get(name), kind):
             raise InputError(
                 f"Expected {name} of a registered set, but got {content.get(name)!r:.80} in "
-                f"{path / LOG}: restore the log from a copy."
+                f"{path / LOG}: restore the log from a copy.",
+                code="damaged",
             )
     return RegisteredSet(
         fixed=parse_contrasts(content["contrasts"], str(path / LOG)),
@@ -141,7 +142,8 @@ def _places(folders: Any, held_out: list[tuple[str, ...]]) -> dict[str, Any]:
             if places.get(name) not in (None, facts):
                 raise InputError(
                     f"Expected every run to hold out the same groups in {name}, but the runs of "
-                    f"{folder.parent} differ: they are not of one study."
+                    f"{folder.parent} differ: they are not of one study.",
+                    code="differs",
                 )
             places[name] = facts
     return places

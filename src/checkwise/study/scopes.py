@@ -30,7 +30,9 @@ def check_scope(scope: str) -> Scope:
     for known in SCOPES:
         if scope == known:
             return known
-    raise InputError(f"Expected a scope among {', '.join(SCOPES)}, but got {scope!r}.")
+    raise InputError(
+        f"Expected a scope among {', '.join(SCOPES)}, but got {scope!r}.", code="unknown"
+    )
 
 
 def families(keys: Iterable[RunKey]) -> dict[RunKey, list[RunKey]]:
@@ -92,5 +94,6 @@ def _check_alike(first: Trajectory, other: Trajectory, key: RunKey) -> None:
     if first.domains != other.domains or counts != others or first.metrics != other.metrics:
         raise InputError(
             f"Expected runs validated on the same examples, but {key} and {first.key} differ: "
-            "hyperparameters can be chosen among runs of one study only."
+            "hyperparameters can be chosen among runs of one study only.",
+            code="differs",
         )

@@ -165,7 +165,8 @@ def _of_table(sheet: Sheet, request: Request) -> dict[RunKey | None, BeyondSourc
         if step in by_step:
             raise InputError(
                 f"Expected one row per step and domain, but got two for {where}: keep one (or add "
-                "the run's columns, if the table holds several runs)."
+                "the run's columns, if the table holds several runs).",
+                code="ambiguous",
             )
         by_step[step] = _row({name: columns[name][row] for name in wanted}, None, where)
     _warn_of_loss(sheet, others, _target_only(sheet, rows, reading, request))
@@ -234,7 +235,8 @@ def _check_counts(row: TargetRow, where: str) -> None:
     if row.correct > row.n or abs(row.correct / row.n - accuracy) > LARGEST_DIFFERENCE:
         raise InputError(
             f"Expected n, correct and accuracy that fit each other on the held-out domain {where}, "
-            "but they do not (the values are not shown): check these columns."
+            "but they do not (the values are not shown): check these columns.",
+            code="differs",
         )
 
 
@@ -247,5 +249,6 @@ def _refusal(
 ) -> InputError:
     return InputError(
         f"Expected {expected} as {name} on the held-out domain {where}, but it is none (the value "
-        f"is not shown): {do}."
+        f"is not shown): {do}.",
+        code="held-out",
     )

@@ -56,13 +56,15 @@ def clusters(keys: Sequence[RunKey], by: By = "block") -> Clusters:
         if by not in UNITS:
             raise InputError(
                 f"Expected clusters by {', '.join(UNITS)} or a list of columns of the run key, "
-                f"but got {by!r}."
+                f"but got {by!r}.",
+                code="unknown",
             )
         return numbered([_label(key, by) for key in keys], by)
     unknown = [name for name in by if name not in KEY_COLUMNS]
     if unknown or not by:
         raise InputError(
-            f"Expected columns among {', '.join(KEY_COLUMNS)} to cluster by, but got {list(by)!r}."
+            f"Expected columns among {', '.join(KEY_COLUMNS)} to cluster by, but got {list(by)!r}.",
+            code="unknown",
         )
     labels = [tuple(key_columns(key)[name] for name in by) for key in keys]
     return numbered(labels, "+".join(by))

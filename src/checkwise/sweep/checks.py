@@ -54,7 +54,9 @@ def _check_domains(study: Study, spec: DataSpec, roots: Mapping[str, str]) -> No
         try:
             split(size, domain_index=index, trial_seed=0, holdout=study.holdout)
         except InputError as error:
-            raise InputError(f"{error} (domain {domain!r} of {spec.name})") from None
+            raise InputError(
+                f"{error} (domain {domain!r} of {spec.name})", code=error.code
+            ) from None
 
 
 def _check_splits(study: Study, spec: DataSpec, dataset: DomainDataset) -> None:

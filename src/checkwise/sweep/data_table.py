@@ -23,14 +23,16 @@ def parse_data(
     if content is None or not tables:
         raise InputError(
             f"Expected a table [data] with `dataset` and `held_out`, but got none in {file}: "
-            "add it."
+            "add it.",
+            code="missing",
         )
     specs = [spec for values in tables for spec in _data_set(table("data", values), role, folder)]
     names = [spec.name for spec in specs]
     if len(set(names)) != len(names):
         raise InputError(
             f"Expected data sets with different names, but got {', '.join(names)} in {file}: "
-            "give each [[data]] a `name`."
+            "give each [[data]] a `name`.",
+            code="ambiguous",
         )
     return tuple(specs)
 

@@ -48,7 +48,8 @@ def root_of(spec: DataSpec, roots: Mapping[str, str]) -> str | None:
         return str(next((place for place in places if place.exists()), places[0]))
     raise InputError(
         f"Expected a place for the data set {whole}, but got none: add --data "
-        f"{whole}=PATH, or set {ENVIRONMENT} to the folder that holds it."
+        f"{whole}=PATH, or set {ENVIRONMENT} to the folder that holds it.",
+        code="missing",
     )
 
 
@@ -141,7 +142,8 @@ def check_roots(study: Study, roots: Mapping[str, str]) -> None:
     for name in roots:
         if name not in (*names, *(spec.name for spec in study.data)):
             raise InputError(
-                f"Expected --data for {', '.join(names)}, but got {name!r}: use one of these."
+                f"Expected --data for {', '.join(names)}, but got {name!r}: use one of these.",
+                code="unknown",
             )
 
 

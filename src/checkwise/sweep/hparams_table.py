@@ -30,7 +30,7 @@ def parse_hparams(values: Any, seeds: int, file: str) -> dict[str, Fixed]:
         try:
             hparams[name] = _fixed(rows[name], value)
         except InputError as error:
-            raise InputError(f"{error} ([hparams] of {file})") from None
+            raise InputError(f"{error} ([hparams] of {file})", code=error.code) from None
     table.finish()
     return hparams
 

@@ -25,7 +25,8 @@ def inner_study(study: Study, roots: Mapping[str, str]) -> Study:
         reason = "draws" if study.draws else "places"
         raise InputError(
             f"Expected a study with seeds that inner runs share and with whole domains held out, "
-            f"but {study.name} has `{reason}`: leave-one-domain-out validation cannot use it."
+            f"but {study.name} has `{reason}`: leave-one-domain-out validation cannot use it.",
+            code="unsupported",
         )
     data = tuple(_inner(spec, domains_of(spec, roots)) for spec in study.data)
     return replace(
@@ -40,7 +41,8 @@ def _inner(spec: DataSpec, domains: Sequence[str]) -> DataSpec:
         if len(set(domains) - set(held_out)) < 2:
             raise InputError(
                 f"Expected at least 2 source domains to leave one out, but {spec.name} without "
-                f"{', '.join(held_out)} has fewer: use a data set with more domains."
+                f"{', '.join(held_out)} has fewer: use a data set with more domains.",
+                code="unsupported",
             )
     sets = {
         held_out_set(held_out, extra, domains)

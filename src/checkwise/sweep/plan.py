@@ -93,7 +93,8 @@ def noted_round(cohort: Path) -> tuple[str, dict[str, str]]:
     if wrong:
         raise InputError(
             f"Expected the place of {wrong[0]!r:.80} as a string in {path}: remove that file, and "
-            "say where the data are with --data."
+            "say where the data are with --data.",
+            code="damaged",
         )
     return layout.expect(content, "round", str, path), places
 
@@ -108,19 +109,23 @@ def check_place(study: Study, out: Path) -> CohortRecord | None:
             raise InputError(
                 f"Expected the study that {out} was planned for, but got other values of "
                 f"{', '.join(differing)}: use another --out."
-                + _renamed(study, Study.from_dict(cohort.study))
+                + _renamed(study, Study.from_dict(cohort.study)),
+                code="differs",
             )
         return cohort
     if out.is_dir() and any(out.iterdir()):
         raise InputError(
-            f"Expected an empty folder or a cohort, but {out} holds other files: use another --out."
+            f"Expected an empty folder or a cohort, but {out} holds other files: use "
+            "another --out.",
+            code="exists",
         )
     places = (out.absolute(), *out.absolute().parents)
     nearest = next(folder for folder in places if folder.exists())
     if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
         raise InputError(
             f"Expected a folder that can be written for {out}, but {nearest} is "
-            f"{'not writable' if nearest.is_dir() else 'a file'}: use another --out."
+            f"{'not writable' if nearest.is_dir() else 'a file'}: use another --out.",
+            code="system",
         )
     return None
 

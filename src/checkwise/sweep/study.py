@@ -111,7 +111,8 @@ class Study(RunSettings):
         if "data" not in values or "network" not in values:
             raise InputError(
                 "Expected a cohort with the study that it was planned from, but its plan has no "
-                "data or network: use a cohort that `checkwise sweep` made."
+                "data or network: use a cohort that `checkwise sweep` made.",
+                code="unsupported",
             )
         try:
             return _parsed(dict(values))
@@ -119,7 +120,8 @@ class Study(RunSettings):
             raise InputError(
                 f"Expected the study that a cohort was planned for, but got an error at {error} in "
                 f"its {layout.COHORT}: restore the file from a copy, or plan the study again with "
-                "another --out."
+                "another --out.",
+                code="damaged",
             ) from None
 
     def with_plugins(self, plugins: Iterable[Plugin]) -> Study:
@@ -141,7 +143,8 @@ class Study(RunSettings):
             raise InputError(
                 f"Expected a hyperparameter seed among {', '.join(map(str, self.hparams_seeds))}, "
                 f"for which the study {self.name} lists {', '.join(listed)}, but got "
-                f"{hparams_seed}: choose one of these."
+                f"{hparams_seed}: choose one of these.",
+                code="unknown",
             )
         at = self.hparams_seeds.index(hparams_seed) if listed else 0
         return {
@@ -156,7 +159,8 @@ class Study(RunSettings):
             raise InputError(
                 f"Expected no trial seed, because every run of the study {self.name} has its own, "
                 f"but got {only['trial_seeds'][0]}: choose runs by --hparams-seed, which numbers "
-                "the draws from 1."
+                "the draws from 1.",
+                code="unsupported",
             )
         for key, values in only.items():
             known = getattr(self, key)
@@ -164,7 +168,8 @@ class Study(RunSettings):
                 if value not in known:
                     raise InputError(
                         f"Expected {key} among {', '.join(map(str, known))}, but got {value!r} for "
-                        f"the study {self.name}: choose from these."
+                        f"the study {self.name}: choose from these.",
+                        code="unknown",
                     )
         data = self.data
         if held_out:
@@ -173,7 +178,8 @@ class Study(RunSettings):
             if not data:
                 raise InputError(
                     f"Expected held-out domains of the study {self.name}, but got "
-                    f"{', '.join(held_out)}: check the names."
+                    f"{', '.join(held_out)}: check the names.",
+                    code="unknown",
                 )
         fewer: dict[str, Any] = {key: values for key, values in only.items() if values}
         seeds = fewer.get("hparams_seeds", self.hparams_seeds)

@@ -53,7 +53,8 @@ def _read(source: Path | str) -> tuple[Path, dict[str, Any]]:
         if str(source) not in known:
             raise InputError(
                 f"Expected a study file (.toml) or one of {', '.join(known)}, but got "
-                f"{str(source)!r}: {ended(near(source, known))}"
+                f"{str(source)!r}: {ended(near(source, known))}",
+                code="unknown",
             )
         path = known[str(source)]
     return path, read_toml(path)
@@ -234,19 +235,22 @@ def _check_together(study: Study, file: str) -> None:
     if study.network.kind == "linear" and "CORAL" in study.algorithms:
         raise InputError(
             "Expected algorithms that a linear head can train, but got 'CORAL' (on fixed features "
-            f'it equals ERM) in {file}: use kind = "mlp", or leave CORAL out.'
+            f'it equals ERM) in {file}: use kind = "mlp", or leave CORAL out.',
+            code="unsupported",
         )
     if "sma" in study.averages and study.steps <= SMA_START:
         raise InputError(
             f"Expected more than {SMA_START} updates for the average 'sma', which starts at step "
             f"{SMA_START}, but got `steps` = {study.steps} in {file}: raise `steps`, or leave out "
-            "'sma'."
+            "'sma'.",
+            code="unsupported",
         )
     ungrouped = [spec.name for spec in study.data if spec.groups is None]
     if study.split_by != "examples" and ungrouped:
         raise InputError(
             f"Expected `groups` in [data] for split_by = {study.split_by!r}, but {ungrouped[0]} "
-            f"has none in {file}: name the column of the groups."
+            f"has none in {file}: name the column of the groups.",
+            code="missing",
         )
     if study.record_every > study.steps:
         raise InputError(

@@ -195,7 +195,8 @@ class TomlTable:
             if key not in self._known:
                 raise InputError(
                     f"Expected keys among {', '.join(self._known)} in [{self._name}], but got "
-                    f"{value_shown(key)} in {self._file}: {ended(near(key, self._known))}"
+                    f"{value_shown(key)} in {self._file}: {ended(near(key, self._known))}",
+                    code="unknown",
                 )
 
     def refuse(
@@ -232,7 +233,8 @@ def read_toml(path: Path, what: str = "a study file") -> dict[str, Any]:
     except (OSError, ValueError, RecursionError) as error:
         reason = getattr(error, "strerror", None) or " ".join(str(error).split())[:120]
         raise InputError(
-            f"Expected {what} in TOML, but got: {reason} in {path}: correct it."
+            f"Expected {what} in TOML, but got: {reason} in {path}: correct it.",
+            code="format",
         ) from None
 
 

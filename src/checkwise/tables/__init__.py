@@ -95,10 +95,13 @@ def check_name(name: str, margins: Mapping[str, float] | None = None) -> None:
     if name == EQUIVALENCE and not margins:
         raise InputError(
             "Expected a margin for the equivalence table, such as target_accuracy=0.5: the "
-            "largest difference that would not matter."
+            "largest difference that would not matter.",
+            code="missing",
         )
     if name != EQUIVALENCE and name not in TABLES:
-        raise InputError(f"Expected one of the tables {', '.join(TABLES)}, but got {name!r}.")
+        raise InputError(
+            f"Expected one of the tables {', '.join(TABLES)}, but got {name!r}.", code="unknown"
+        )
 
 
 def usual_names(margins: Mapping[str, float] | None = None) -> list[str]:
@@ -125,7 +128,8 @@ def build(
     if not built.cells:
         raise InputError(
             f"Expected what table {name} needs, but these runs have no saved logits: "
-            f"{remedy(pool.folder(pool.keys[0]), heldout=True)}."
+            f"{remedy(pool.folder(pool.keys[0]), heldout=True)}.",
+            code="missing",
         )
     return built
 

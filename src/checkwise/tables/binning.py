@@ -103,7 +103,8 @@ def _foreign(folder: Path, run: Trajectory, t: int, what: str) -> InputError:
     return InputError(
         f"Expected the logits that the journal of {run.key} was made of, but got at step {step} "
         f"{what} in {folder / layout.source_predictions_file(step)}: `checkwise verify` says what "
-        "to do."
+        "to do.",
+        code="damaged",
     )
 
 
@@ -118,7 +119,13 @@ def binning(pool: Pool) -> Table:
     for variant in VARIANTS if runs else ():
         of_variant = columns_of(
             pool,
-            select_many(runs, "ac", objectives=("nll", variant), directions={variant: "lower"}),
+            select_many(
+                runs,
+                "ac",
+                guard=False,
+                objectives=("nll", variant),
+                directions={variant: "lower"},
+            ),
         )
         for group in pool.by_role():
             used = group.keep & keep
@@ -144,7 +151,8 @@ def binning(pool: Pool) -> Table:
 
 def _measured(pool: Pool) -> dict[RunKey, Trajectory]:
     """Runs with saved logits: their feasible checkpoints, all that ac-nc compares."""
-    selections = select_many({key: pool.trajectory(key) for key in pool.keys}, "ac-nc")
+    runs = {key: pool.trajectory(key) for key in pool.keys}
+    selections = select_many(runs, "ac-nc", guard=False)
     measured = {}
     for key in pool.keys:
         run, folder = pool.trajectory(key), pool.folder(key)

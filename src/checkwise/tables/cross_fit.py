@@ -44,7 +44,7 @@ def crossfitted_steps(folder: Path, run: Trajectory, rule: str = "ac-nc") -> tup
         }
         halves.append(Trajectory.from_predictions(part, **run.metric_settings))
     chosen = [
-        select(_joined(filters, ranks, run.key), rule).step
+        select(_joined(filters, ranks, run.key), rule, guard=False).step
         for filters, ranks in (halves, halves[::-1])
     ]
     return chosen[0], chosen[1]

@@ -40,7 +40,7 @@ def feasible_sets(pool: Pool) -> dict[RunKey, FeasibleSet]:
     """The feasible set of every run, from source validation."""
     runs = {key: pool.trajectory(key) for key in pool.keys}
     sets = {}
-    for key, selection in select_many(runs, "ac-nc").items():
+    for key, selection in select_many(runs, "ac-nc", guard=False).items():
         feasible = selection.ranking.eligible
         columns = Columns.of(runs[key])
         errors = np.stack([columns[name] for name in OBJECTIVES])
@@ -145,7 +145,7 @@ def plateau(pool: Pool) -> Table:
 
 def _feasible(pool: Pool) -> dict[RunKey, NDArray[np.bool_]]:
     runs = {key: pool.trajectory(key) for key in pool.keys}
-    return {key: s.ranking.eligible for key, s in select_many(runs, "ac-nc").items()}
+    return {key: s.ranking.eligible for key, s in select_many(runs, "ac-nc", guard=False).items()}
 
 
 def _ranges(pool: Pool, key: RunKey, feasible: NDArray[np.bool_]) -> dict[str, float]:

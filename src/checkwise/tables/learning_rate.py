@@ -31,7 +31,8 @@ def hparams_of(folder: Path) -> Mapping[str, Any]:
     if not isinstance(hparams, Mapping):
         raise InputError(
             "Expected the hyperparameters of the run under config → hparams, but got "
-            f"{hparams!r:.60} in {folder / layout.RUN}: use runs that checkwise trained."
+            f"{hparams!r:.60} in {folder / layout.RUN}: use runs that checkwise trained.",
+            code="missing",
         )
     return hparams
 
@@ -50,7 +51,8 @@ def _number(folder: Path, name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
         raise InputError(
             f"Expected the hyperparameter {name} as a number, but got {value!r:.60} in "
-            f"{folder / layout.RUN}: use runs that record it."
+            f"{folder / layout.RUN}: use runs that record it.",
+            code="missing",
         )
     return float(value)
 

@@ -113,7 +113,9 @@ def pair_s(pool: Pool) -> Table:
     rules = ("source-acc", "pair-last10", "pair-valfilter", "ac-nc")
     vrex = [g for g in pool.groups(["dataset", "algorithm"]) if g.labels[1] == "VREx"]
     if not vrex:
-        raise InputError("Expected runs of VREx, but there are none: PAIR needs its penalty.")
+        raise InputError(
+            "Expected runs of VREx, but there are none: PAIR needs its penalty.", code="unsupported"
+        )
     return table(
         "pair",
         "Selection in the style of PAIR, VREx only",

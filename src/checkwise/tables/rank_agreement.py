@@ -25,6 +25,7 @@ BoolArray = NDArray[np.bool_]
 METRICS = ("accuracy", "nll", "ece", "cwece")
 OBJECTIVES = ("nll", "cwece")
 SMALLEST = 3
+TIED = 1e-9  # distances closer than this are ties: below it η decides, not what was measured
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,8 @@ class LocalRanks:
 
     A run is valid with at least three feasible checkpoints and none of the four vectors constant:
     source and target accuracy, source and target utility (−D∞ of NLL and CwECE normalised inside Θ
-    on its own side). ``nll_…`` are of source utility and target NLL, the lower the better.
+    on its own side; distances closer than 1e-9 are ties). ``nll_…`` are of source utility and
+    target NLL, the lower the better.
 
     ``given_step`` is the correlation with the step number partialled out, because reliability on
     both sides changes with time; ``by_step`` is what the step number alone gives: its correlation
@@ -81,7 +83,7 @@ def all_checkpoints(pool: Pool) -> dict[str, FloatArray]:
 def inside_feasible(pool: Pool) -> dict[RunKey, LocalRanks]:
     """Rank correlations inside the feasible set at δ = 0.5."""
     runs = {key: pool.trajectory(key) for key in pool.keys}
-    selections = select_many(runs, "ac-nc")
+    selections = select_many(runs, "ac-nc", guard=False)
     return {key: _local(pool, key, s.ranking.eligible) for key, s in selections.items()}
 
 
@@ -112,7 +114,16 @@ def _local(pool: Pool, key: RunKey, feasible: BoolArray) -> LocalRanks:
 
 def _utility(side: dict[str, FloatArray]) -> FloatArray:
     errors = np.stack([side[name] for name in OBJECTIVES])
-    return -distance(normalise(errors, np.ones(errors.shape[1], dtype=bool)), np.inf)
+    return -_with_ties(distance(normalise(errors, np.ones(errors.shape[1], dtype=bool)), np.inf))
+
+
+def _with_ties(distances: FloatArray) -> FloatArray:
+    """The distances, where neighbours closer than ``TIED`` are made equal."""
+    if not np.isfinite(distances).all():
+        return distances
+    levels, of = np.unique(distances, return_inverse=True)
+    first = np.concatenate([[True], np.diff(levels) >= TIED])
+    return np.asarray(levels[first][np.cumsum(first) - 1][of])
 
 
 def transfers(pool: Pool, metric: str) -> dict[RunKey, Transfer]:

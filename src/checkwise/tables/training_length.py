@@ -45,7 +45,7 @@ def choices_within(pool: Pool, rules: Sequence[Method], percent: int) -> dict[st
     nothing = {"step": np.full(len(pool), np.nan)}
     return {
         row.label: RunColumns(
-            {**nothing, **columns_of(pool, select_many(runs, row.rule, **row.params))}
+            {**nothing, **columns_of(pool, select_many(runs, row.rule, guard=False, **row.params))}
         )
         for row in rules
     }

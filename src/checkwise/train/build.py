@@ -75,7 +75,8 @@ def check_kind(network: NetworkConfig, kind: Kind, name: str) -> None:
         fitting = {"digits": "digits", "features": "mlp or linear", "images": "backbone"}
         raise InputError(
             f"Expected {' or '.join(wanted)} for the network {network.kind!r}, but got {kind} in "
-            f"{name}: use the network {fitting[kind]}."
+            f"{name}: use the network {fitting[kind]}.",
+            code="unsupported",
         )
 
 

@@ -194,7 +194,8 @@ def check_same(config: RunConfig, recorded: Mapping[str, Any], where: object) ->
         advice = "the data changed: restore them, or use another folder"
     raise InputError(
         f"Expected the configuration that the run started with, but got other values of {shown} "
-        f"in {where}: {advice}."
+        f"in {where}: {advice}.",
+        code="differs",
     )
 
 
@@ -253,5 +254,6 @@ def _unlike(name: str, value: object, where: object) -> InputError:
     entry = f"no `{name}`" if value is None else f"`{name}` = {shown(value)}"
     return InputError(
         f"Expected the complete configuration of a run, but got {entry} in {where}: restore the "
-        "file from a copy, or train the run again."
+        "file from a copy, or train the run again.",
+        code="damaged",
     )

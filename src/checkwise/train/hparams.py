@@ -148,7 +148,8 @@ def register_hparams(rows: Iterable[Hyperparameter]) -> None:
         if row.name in known_names():
             raise InputError(
                 f"Expected a new name for a hyperparameter, but {row.name!r} exists: choose "
-                "another name, or list it in `reads` to use the existing one."
+                "another name, or list it in `reads` to use the existing one.",
+                code="exists",
             )
         row.checked(row.default)
         _OWN.append(row)
@@ -200,7 +201,7 @@ def hparams_for(
     seed = seed_hash(hparams_seed, trial_seed)
     for name, value in (overrides or {}).items():
         if name not in known_names():
-            raise InputError(unknown_name(name))
+            raise InputError(unknown_name(name), code="unknown")
         if name in rows and isinstance(value, LogUniform):
             drawn = value.draw(RandomState(seed_hash(seed, name)))
             hparams[name] = rows[name].checked(rows[name].rounded(drawn))
@@ -221,6 +222,7 @@ def _rows(kind: Kind, algorithm: str) -> list[Hyperparameter]:
     if kind not in KINDS:
         raise InputError(
             f"Expected the kind of data to be one of {', '.join(KINDS)}, but got {kind!r}: "
-            "choose the kind of your inputs."
+            "choose the kind of your inputs.",
+            code="unknown",
         )
     return [row for row in table() if row.applies_to(kind, algorithm)]

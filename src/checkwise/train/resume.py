@@ -87,7 +87,9 @@ def load(folder: Path) -> ResumeState | None:
     if "updates" in outer:
         raise InputError(
             f"Expected a state with a checksum, but an older version of checkwise wrote {path}: "
-            "finish the run with that version, or remove that file to train the run from the start."
+            "finish the run with that version, or remove that file to train the run from "
+            "the start.",
+            code="damaged",
         )
     content = outer["state"].numpy().tobytes() if isinstance(outer.get("state"), Tensor) else b""
     if hashlib.sha256(content).hexdigest() != outer.get("sha256"):
@@ -151,7 +153,8 @@ def _decoded(content: bytes, path: Path) -> dict[str, Any]:
 def _damaged(path: Path, reason: str) -> InputError:
     return InputError(
         f"Expected the state of an unfinished run, but got: {reason} in {path}: remove that file "
-        "to train the run from the start."
+        "to train the run from the start.",
+        code="damaged",
     )
 
 

@@ -39,7 +39,7 @@ def average(
                 excess[name].add_(difference, alpha=times)
         total += times
     if not total:
-        raise InputError("Expected at least one checkpoint to average, but got none.")
+        raise InputError("Expected at least one checkpoint to average, but got none.", code="empty")
     means = {
         name: (first[name].to(wide) + excess[name] / total).to(first[name].dtype)
         for name in parameters
@@ -52,11 +52,14 @@ def _check_names(tensors: Mapping[str, Tensor], parameters: Collection[str]) -> 
     if absent:
         raise InputError(
             f"Expected a checkpoint with {absent[0]!r}, but it has {len(tensors)} other tensors: "
-            "average checkpoints of one network."
+            "average checkpoints of one network.",
+            code="differs",
         )
     whole = [name for name in parameters if not tensors[name].is_floating_point()]
     if whole:
-        raise InputError(f"Expected floating-point parameters, but {whole[0]!r} is not one.")
+        raise InputError(
+            f"Expected floating-point parameters, but {whole[0]!r} is not one.", code="unsupported"
+        )
 
 
 def _check_alike(
@@ -67,5 +70,6 @@ def _check_alike(
         if other[name].shape != first[name].shape:
             raise InputError(
                 f"Expected checkpoints of one network, but {name!r} has the shapes "
-                f"{tuple(first[name].shape)} and {tuple(other[name].shape)}: leave one out."
+                f"{tuple(first[name].shape)} and {tuple(other[name].shape)}: leave one out.",
+                code="differs",
             )

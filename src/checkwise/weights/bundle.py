@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from checkwise.errors import InputError
+from checkwise.calibrators import Fitted, from_dict
+from checkwise.calibrators.calibrator import numbers
+from checkwise.errors import Code, InputError
 from checkwise.store import layout, safe_read, strict_json
-from checkwise.store.done import Fingerprint, fingerprint
+from checkwise.store.done import Fingerprint, fingerprint, fingerprint_of, is_fingerprint
 from checkwise.store.new_folder import check_new, new_folder
 from checkwise.text import shown
 
@@ -29,6 +31,8 @@ MEMBERS: Final = "members"
 MODEL: Final = "model"
 AGAIN: Final = "run `checkwise deploy` again"
 _CHUNK: Final = 1 << 24  # bytes
+_TENSORS: Final = ".safetensors"
+_INDEX: Final = ".safetensors.index.json"
 
 
 @dataclass(frozen=True)
@@ -40,46 +44,69 @@ class BundleFile:
 
 
 def check_out(out: Path, *, replace: bool) -> None:
-    """Refuse, before the work, a place that holds anything but an earlier bundle to replace."""
+    """Refuse, before the work, a place that holds anything but an earlier bundle to replace.
+
+    Only what reads back as a bundle is replaced, and only if nothing else is in the folder.
+    """
     if not (out.exists() or out.is_symlink()):
         return
-    if out.is_dir() and not out.is_symlink() and is_bundle(out):
-        if not replace:
-            raise InputError(
-                f"Expected a new folder, but {out} holds a deployed model: choose another name, "
-                "or add --force (force=True) to replace it."
-            )
+    if not out.is_dir() or out.is_symlink() or not os.path.lexists(out / DEPLOYED):
+        check_new(out)
         return
-    check_new(out)
-
-
-def is_bundle(folder: Path) -> bool:
-    """Whether a folder says that it is a deployed model."""
     try:
-        content = strict_json.parse(safe_read.read_file(folder, DEPLOYED))
-    except (OSError, ValueError):
-        return False
-    return isinstance(content, dict) and {"schema", "kind", "files"} <= set(content)
+        content = read_bundle(out) if replace else _read_info(out)
+    except InputError as error:
+        raise InputError(
+            f"Expected a new folder, or a deployed model as it was written, at {out}. {error} To "
+            "write there, move that folder away first.",
+            code="exists",
+        ) from None
+    if not replace:
+        raise InputError(
+            f"Expected a new folder, but {out} holds a deployed model: choose another name, "
+            "or add --force (force=True) to replace it.",
+            code="exists",
+        )
+    other = _not_of_it(out, content)
+    if other is not None:
+        raise InputError(
+            f"Expected nothing but a deployed model to replace, but {other} is not of it: move it "
+            "away, or choose another name.",
+            code="exists",
+        )
+
+
+def _not_of_it(folder: Path, content: Mapping[str, Any]) -> Path | None:
+    """Something in the folder that is not of the bundle, if there is any."""
+    own = {Path(name) for name in (DEPLOYED, *content["files"])}
+    own |= {parent for name in own for parent in name.parents}
+    for place, folders, names in os.walk(folder):
+        for name in sorted(folders + names):
+            if Path(place, name).relative_to(folder) not in own:
+                return Path(place, name)
+    return None
 
 
 def write_bundle(
     out: Path, files: Iterable[BundleFile], info: Mapping[str, Any], *, replace: bool = False
 ) -> dict[str, Any]:
     """Write a bundle, whole or not at all; returns the content of ``deployed.json``."""
-    check_out(out, replace=replace)
     with new_folder(out, replace=replace) as place:
         digests = {file.name: _put(place, file) for file in files}
         content = {"schema": SCHEMA, **info, "files": dict(sorted(digests.items()))}
         content["sha256"] = _own_digest(content)
         text = layout.encode_json(content)
         _put(place, BundleFile(DEPLOYED, text.encode()))
+        check_out(out, replace=replace)  # as late as can be: others may write there meanwhile
     return content
 
 
 def _put(place: Path, file: BundleFile) -> Fingerprint:
     if not safe_read.is_plain_path(file.name):
         raise InputError(
-            f"Expected plain names of files in a checkpoint, but got {shown(file.name)}: rename it."
+            f"Expected plain names of files in a checkpoint, but got {shown(file.name)}: rename "
+            "it.",
+            code="outside",
         )
     target = place / file.name
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -114,6 +141,8 @@ def read_bundle(folder: Path) -> dict[str, Any]:
             present = fingerprint(folder, name)
         except OSError as error:
             raise _damaged(folder / name, f"cannot be read ({error.strerror})") from None
+        except InputError as error:  # a link, a pipe, a folder
+            raise InputError(str(error), code="outside") from None
         if present != recorded:
             raise _damaged(folder / name, "was changed since: its digest differs")
     for name in _names_in(folder):
@@ -124,10 +153,31 @@ def read_bundle(folder: Path) -> dict[str, Any]:
 
 def read_checked(folder: Path, info: Mapping[str, Any], name: str) -> bytes:
     """A file of a bundle, compared with its digest once more: what is checked is what is used."""
-    content = safe_read.read_file(folder, name)
-    if hashlib.sha256(content).hexdigest() != info["files"][name]["sha256"]:
+    try:
+        content = safe_read.read_file(folder, name)
+    except OSError as error:
+        raise _damaged(folder / name, f"cannot be read ({error.strerror})") from None
+    if fingerprint_of(content) != info["files"].get(name):
         raise _damaged(folder / name, "was changed since: its digest differs")
     return content
+
+
+def read_calibration(folder: Path, info: Mapping[str, Any]) -> Fitted | None:
+    """The calibrator of a bundle; None where it has none."""
+    path = folder / CALIBRATION
+    try:
+        content = strict_json.parse(read_checked(folder, info, CALIBRATION))
+    except InputError:
+        raise
+    except ValueError as error:
+        raise _damaged(path, f"is damaged ({error})") from None
+    named = content.get("calibrator", 0) if isinstance(content, dict) else 0
+    if named != info["calibrator"]:
+        raise _damaged(path, f"names {shown(named)} as calibrator, not {info['calibrator']}")
+    try:
+        return None if named is None else from_dict(content)
+    except InputError as error:
+        raise _damaged(path, f"has a fault ({error})", code=error.code) from None
 
 
 def _read_info(folder: Path) -> dict[str, Any]:
@@ -137,29 +187,70 @@ def _read_info(folder: Path) -> dict[str, Any]:
     except (FileNotFoundError, NotADirectoryError):
         raise InputError(
             f"Expected a folder that `checkwise deploy` wrote, but there is no {DEPLOYED} in "
-            f"{folder}: check the path."
+            f"{folder}: check the path.",
+            code="missing",
         ) from None
     except OSError as error:
         raise _damaged(path, f"cannot be read ({error.strerror})") from None
+    except InputError as error:  # a link, a pipe, a folder
+        raise InputError(str(error), code="outside") from None
     try:
         content = strict_json.parse(raw)
     except ValueError as error:
         raise _damaged(path, f"is damaged ({error})") from None
     if not isinstance(content, dict):
         raise _damaged(path, "is no JSON object")
-    if content.get("schema") != SCHEMA:
+    if type(content.get("schema")) is not int or content["schema"] != SCHEMA:
         raise InputError(
             f"Expected schema {SCHEMA}, but got {shown(content.get('schema'))} in {path}: use the "
-            f"version of checkwise that wrote it, or {AGAIN}."
+            f"version of checkwise that wrote it, or {AGAIN}.",
+            code="format",
         )
     if content.get("sha256") != _own_digest(content):
         raise _damaged(path, "was changed since: its digest differs")
-    files = content.get("files")
-    named = files if isinstance(files, dict) else {"": None}
-    odd = [name for name in named if not safe_read.is_plain_path(name)]
-    if odd or not all(isinstance(f, dict) and "sha256" in f for f in named.values()):
-        raise _damaged(path, f"names {shown(odd[0] if odd else files)} as a file")
+    for name, valid in _FIELDS.items():
+        if name not in content or not valid(content[name]):
+            raise _damaged(path, f"has {shown(content.get(name, 'nothing'))} as {name}")
+    for name in (*content["files"], *content["members"]):
+        if not safe_read.is_plain_path(name):
+            raise _damaged(path, f"names {shown(name)} as a file", code="outside")
+    _check_members(path, content)
     return content
+
+
+def _check_members(path: Path, content: Mapping[str, Any]) -> None:
+    """Every member is a listed file of weights, or a folder that has one."""
+    members, files = content["members"], content["files"]
+    if len(members) != (len(content["steps"]) if content["kind"] == "ensemble" else 1):
+        raise _damaged(path, f"has {shown(members)} as members of {shown(content['steps'])}")
+    for member in members:
+        whole = content["format"] == "transformers"
+        weights = weights_below(member, files) if whole else [member] * (member in files)
+        if not weights:
+            raise _damaged(path, f"names {shown(member)} as a member, and lists no weights of it")
+    for name in (CALIBRATION, CARD):
+        if name not in files:
+            raise _damaged(path, f"does not list {name}")
+
+
+def weights_below(folder: str, files: Iterable[str]) -> list[str]:
+    """The files of weights in a folder of transformers, among those that a bundle lists."""
+    return [name for name in files if name.startswith(f"{folder}/") and name.endswith(_TENSORS)]
+
+
+def check_shards(folder: Path, info: Mapping[str, Any]) -> None:
+    """Refuse an index of weights that leads to a file which the bundle does not list."""
+    for name in [name for name in info["files"] if name.endswith(_INDEX)]:
+        try:
+            shards = strict_json.parse(read_checked(folder, info, name))["weight_map"].values()
+        except InputError:
+            raise
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise _damaged(folder / name, "is no index of weights", code="format") from None
+        place = name.rpartition("/")[0]
+        for shard in shards:
+            if f"{place}/{shard}" not in info["files"]:
+                raise _damaged(folder / name, f"names {shown(shard)} as a file", code="outside")
 
 
 def _own_digest(content: Mapping[str, Any]) -> str:
@@ -178,8 +269,76 @@ def _names_in(folder: Path) -> Iterable[str]:
                 yield Path(place, name).relative_to(folder).as_posix()
 
 
-def _damaged(path: Path, how: str) -> InputError:
+def _damaged(path: Path, how: str, code: Code = "damaged") -> InputError:
     return InputError(
         f"Expected the deployed model as it was written, but {path} {how}: restore the folder, or "
-        f"{AGAIN}."
+        f"{AGAIN}.",
+        code=code,
     )
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_whole(value: object) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _is_object(value: object) -> bool:
+    return isinstance(value, dict)
+
+
+def _maybe(valid: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: value is None or valid(value)
+
+
+def _list_of(valid: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, list) and all(valid(one) for one in value)
+
+
+def _among(*values: str) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, str) and value in values
+
+
+def _object_of(valid: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, dict) and all(valid(one) for one in value.values())
+
+
+def _is_measured(value: object) -> bool:
+    """A metric with its interval."""
+    return (
+        isinstance(value, dict)
+        and numbers(value.get("value"))
+        and all(value.get(end) is None or numbers(value[end]) for end in ("low", "high"))
+    )
+
+
+# The schema of deployed.json. Fields may be added within it, so that others are left alone.
+_FIELDS: Final[Mapping[str, Callable[[Any], bool]]] = {
+    "kind": _among("single", "weights-mean", "ensemble"),
+    "name": _is_text,
+    "rule": _is_text,
+    "rule_reason": _maybe(_is_text),
+    "params": _is_object,
+    "weights": lambda value: _is_text(value) or _is_object(value),
+    "worst_domain": lambda value: isinstance(value, bool),
+    "steps": _list_of(lambda value: type(value) is int),
+    "feasible_steps": _list_of(lambda value: type(value) is int),
+    "checkpoints": _is_whole,
+    "domains": _list_of(_is_text),
+    "format": _among("safetensors", "transformers"),
+    "members": _list_of(_is_text),
+    "calibrator": _maybe(_is_text),
+    "state": _maybe(_is_text),
+    "calibration": _is_text,
+    "metrics": lambda value: (
+        _object_of(_object_of(_is_measured))(value) and {"plain", "calibrated"} <= set(value)
+    ),
+    "guard": _maybe(_is_object),
+    "guarantee": _maybe(_is_object),
+    "notes": _list_of(_is_text),
+    "digest": _maybe(_is_text),
+    "versions": _object_of(_is_text),
+    "files": _object_of(is_fingerprint),
+}

@@ -8,7 +8,6 @@ from typing import Any, Final
 from checkwise.metrics import METRICS
 from checkwise.records.examples import groups_of
 from checkwise.selection.explain import explain
-from checkwise.selection.saturation import warning
 from checkwise.selection.sureness import HEAD, how_sure
 from checkwise.statistics.bootstrap import LEVEL
 from checkwise.text import counted, listed, number, printable
@@ -77,15 +76,15 @@ def _chosen(model: DeployedModel, info: Mapping[str, Any]) -> str:
 
 
 def _how_sure(model: DeployedModel, info: Mapping[str, Any]) -> str:
-    saturation = info["saturation"]
+    saturation = model.selection.saturation
     lines = []
     if saturation is not None:
-        errors = counted(saturation["errors"], "error")
+        errors = counted(saturation.errors, "error")
         lines.append(
-            f"The best checkpoint makes {errors} in {saturation['examples'] or 'all'} validation "
+            f"The best checkpoint makes {errors} in {saturation.examples or 'all'} validation "
             "examples."
         )
-    lines += [printable(warning(model.selection)), _chosen_again(model), _bound(model, info)]
+    lines += [_chosen_again(model), _bound(model, info)]
     return " ".join(line for line in lines if line) or "Not known: the run has no counts."
 
 
@@ -147,13 +146,14 @@ def _resampled(calibration: Calibration) -> str:
 def _calibration(calibration: Calibration) -> str:
     fitted = calibration.fitted
     if fitted is None:
-        return _sentence(f"No calibrator: {calibration.reason}")
+        return printable(calibration.done)
     scale = "" if fitted.temperature is None else f" T = {fitted.temperature:.4f}."
     lines = [
+        calibration.done,
         f"`{fitted.name}` ({fitted.calibrator.summary}), state: {fitted.state}.{scale} Fitted on "
         f"{counted(fitted.n, 'example')} with {counted(fitted.errors, 'error')}; `{CALIBRATION}` "
         "has its parameters.",
-        *fitted.conditions,
+        *calibration.notes,
     ]
     change = calibration.change
     if change is not None:

@@ -23,7 +23,8 @@ def read_checkpoint(folder: Path, step: int) -> dict[str, Tensor]:
         keep = read_run(folder).config.get("keep", "an unknown choice of")
         raise InputError(
             f"Expected the weights of step {step}, but {folder / layout.CHECKPOINTS} does not have "
-            f'them (the run kept {keep} weights): train it with keep = "all" under [records].'
+            f'them (the run kept {keep} weights): train it with keep = "all" under [records].',
+            code="missing",
         )
     return read_checked(folder, layout.checkpoint_file(step))
 
@@ -33,7 +34,8 @@ def read_average(folder: Path, name: str) -> dict[str, Tensor]:
     if not has_file(folder, layout.average_file(name)):
         raise InputError(
             f"Expected the average {name!r}, but {folder} was trained without it: train it with "
-            f'averages = ["{name}"] under [training].'
+            f'averages = ["{name}"] under [training].',
+            code="missing",
         )
     return read_checked(folder, layout.average_file(name))
 
@@ -53,7 +55,7 @@ def decode(content: bytes, path: Path) -> dict[str, Tensor]:
         return dict(load(content))
     except (SafetensorError, ValueError, RuntimeError) as error:
         raise InputError(
-            f"Expected a safetensors file, but got: {error} in {path}: restore it."
+            f"Expected a safetensors file, but got: {error} in {path}: restore it.", code="format"
         ) from None
 
 

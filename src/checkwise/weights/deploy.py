@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from checkwise.calibrators.examples import Groups
-from checkwise.calibrators.registry import DEFAULT, get_calibrator
+from checkwise.calibrators.registry import get_calibrator
 from checkwise.errors import InputError
 from checkwise.extras import naming_extras, require
 from checkwise.metrics.settings import whole
@@ -17,6 +17,8 @@ from checkwise.records import Trajectory
 from checkwise.selection import Selection, members, select
 from checkwise.selection.directions import Directions
 from checkwise.selection.members import MEMBERS_DELTA_PP
+from checkwise.selection.saturation import guarded_answer
+from checkwise.selection.select import guarded
 from checkwise.selection.standing import Weights
 from checkwise.store import layout
 from checkwise.text import shown
@@ -28,7 +30,9 @@ from checkwise.weights.run_models import Logits, RunModels, StoredModel, models_
 
 Average: TypeAlias = Literal["probabilities", "weights"]
 Members: TypeAlias = int | Literal["all", "greedy"]
+For: TypeAlias = Literal["new", "same"]
 NONE: Final = "none"  # as the name of a calibrator
+CALIBRATOR_FOR: Final[Mapping[str, str]] = {"new": "ts-soften", "same": "ts"}
 PREDICT: Final = (
     "`checkwise predict CHECKPOINTS --function FILE.py:FUNCTION --domains NAMES -o PREDICTIONS` "
     "writes a folder with them, which `checkwise deploy PREDICTIONS` takes"
@@ -42,12 +46,15 @@ class Asked:
     Args:
         average: None for one checkpoint, or what is averaged over those near the best.
         members: how many of these: all, some spread over them, or greedily chosen ones.
-        calibrator: its name; "none" for probabilities as they are.
+        calibrator: its name; "none" for probabilities as they are. By default that of ``for_``.
+        for_: "new" places, where predictions are never made more confident, or the "same" as
+            validation; by default new.
     """
 
     average: Average | None = None
     members: Members | None = None
-    calibrator: str = DEFAULT
+    calibrator: str | None = None
+    for_: For | None = None
 
     def __post_init__(self) -> None:
         if self.average not in (None, "probabilities", "weights"):
@@ -57,12 +64,29 @@ class Asked:
         if self.average is None and self.members is not None:
             raise InputError(
                 "Expected members of an average, but there is none: add --average probabilities "
-                "or weights, or leave the members out."
+                "or weights, or leave the members out.",
+                code="missing",
             )
         if self.members not in (None, "all", "greedy"):
             whole(self.members, "members", least=1)
-        if self.calibrator != NONE:
+        if self.for_ is not None and self.for_ not in CALIBRATOR_FOR:
+            raise InputError(
+                f"Expected --for new or --for same, but got {shown(self.for_)}.", code="unknown"
+            )
+        if self.for_ is not None and self.calibrator is not None:
+            raise InputError(
+                f"Expected --for or --calibrator, but got both: --for {self.for_} takes "
+                f"{CALIBRATOR_FOR[self.for_]}. Leave one out.",
+                code="ambiguous",
+            )
+        if self.calibrator not in (None, NONE):
             get_calibrator(self.calibrator)
+
+    @property
+    def fitted_by(self) -> str | None:
+        """The name of the calibrator; None for none."""
+        named = self.calibrator or CALIBRATOR_FOR[self.for_ or "new"]
+        return None if named == NONE else named
 
     @property
     def count(self) -> int | None:
@@ -87,7 +111,8 @@ def deploy(
     rule: str | None = None,
     average: Average | None = None,
     members: Members | None = None,
-    calibrator: str = DEFAULT,
+    calibrator: str | None = None,
+    for_: For | None = None,
     force: bool = False,
     roots: Mapping[str, str] | None = None,
     held_out: str | Iterable[str] | None = None,
@@ -98,7 +123,7 @@ def deploy(
     weights: Weights = "equal",
     worst_domain: bool = False,
     directions: Directions | None = None,
-    guard: bool = False,
+    guard: bool = True,
     **params: Any,
 ) -> Deployment:
     """Write a folder with the chosen or averaged model, its calibrator, and a card that says why.
@@ -115,19 +140,22 @@ def deploy(
         members: "all" of these, a number of them spread evenly, or "greedy": the one of lowest
             source NLL, then each with which the source NLL of the mean falls.
         calibrator: its name, "none" for none. It is fitted to the logits of source validation;
-            where there are none the model is deployed without, and the card says so.
+            where there are none the model is deployed without, and the card says so. By default
+            that of ``for_``.
+        for_: where the model is used: "new" places (one temperature of at least 1), the default,
+            or the "same" as validation (one temperature).
         force: replace a model that was deployed there before.
         roots: data set → its folder, to evaluate runs of checkwise that saved no logits.
         held_out, sources, columns, n, checkpoints: as for :func:`load`.
         weights, worst_domain, directions, guard, params: as for :func:`select`.
     """
-    asked = Asked(average, members, calibrator)
+    asked = Asked(average, members, calibrator, for_)
     run = load(
         path, held_out=held_out, sources=sources, columns=columns, n=n, checkpoints=checkpoints
     )
     choosing: dict[str, Any] = {"weights": weights, "worst_domain": worst_domain, **params}
     choosing |= {"directions": directions} if directions else {}
-    choosing |= {"guard": True} if guard else {}
+    choosing |= {} if guard else {"guard": False}
     return deploy_run(
         Path(path), run, Path(out), asked, rule=rule, choosing=choosing, roots=roots, force=force
     )
@@ -145,14 +173,14 @@ def deploy_run(
     force: bool = False,
 ) -> Deployment:
     """The same for a run that was read from ``path``; ``choosing`` has the options of select."""
+    _check_weights(run, path)
     require("torch", "safetensors")
     check_out(out, replace=force)
     _check_apart(path, out)
     models = models_of(path, run, roots or {})
     selection = _choose(run, rule, asked, choosing)
-    _check_weights(selection, path)
     model = _model(models, selection, asked)
-    calibration = calibrated(model, None if asked.calibrator == NONE else asked.calibrator)
+    calibration = calibrated(model, asked.fitted_by)
     info = record_of(model, calibration, facts=models.facts, name=_name(path, run))
     card = card_of(model, calibration, info)
     files = [
@@ -161,7 +189,9 @@ def deploy_run(
         BundleFile(CARD, card.encode(errors="backslashreplace")),
     ]
     written = write_bundle(out, files, info, replace=force)
-    return Deployment(out, written, card, (*model.notes, *calibration.notes))
+    notes = (*model.notes, *calibration.notes)
+    guard = guarded_answer(selection)
+    return Deployment(out, written, card, (guard, *notes) if guard else notes)
 
 
 def _choose(
@@ -172,27 +202,30 @@ def _choose(
     if rule is not None:
         raise InputError(
             f"Expected no rule with an average, which takes every checkpoint near the best, but "
-            f"got {rule}: leave out --rule, or --average."
+            f"got {rule}: leave out --rule, or --average.",
+            code="unsupported",
         )
     taken = ("weights", "worst_domain", "delta_pp", "directions", "guard")
     other = [name for name in choosing if name not in taken]
     if other:
         raise InputError(
-            f"Expected only delta_pp with an average, but got {other[0]}: leave it out."
+            f"Expected only delta_pp with an average, but got {other[0]}: leave it out.",
+            code="unsupported",
         )
-    weighting = _weighting(run, choosing)
-    return select(run, NEAR_BEST, **{"delta_pp": MEMBERS_DELTA_PP, **choosing, **weighting})
+    near = select(run, NEAR_BEST, **{"delta_pp": MEMBERS_DELTA_PP, **_weighted(run, choosing)})
+    return near if near.guard is None else guarded(near, averaged=True)
 
 
-def _weighting(run: Trajectory, choosing: Mapping[str, Any]) -> dict[str, Any]:
-    """How domains counted while the run trained, which decides what is near the best.
+def _weighted(run: Trajectory, choosing: Mapping[str, Any]) -> dict[str, Any]:
+    """How domains counted while the run trained, and the guard, which decide what is averaged.
 
     What the caller sets goes before.
     """
     usual = {"weights": "equal", "worst_domain": False}
-    if any(choosing.get(name, default) != default for name, default in usual.items()):
-        return {}
-    return {name: run.chosen_by[name] for name in usual if name in (run.chosen_by or {})}
+    told = any(choosing.get(name, default) != default for name, default in usual.items())
+    own = run.chosen_by or {}
+    weighting = {} if told else {name: own[name] for name in usual if name in own}
+    return {"guard": own.get("guard", True), **choosing, **weighting}
 
 
 @naming_extras()
@@ -273,7 +306,8 @@ def _greedy(models: RunModels, steps: Sequence[int], average: Average) -> list[i
     if any(z is None for z in logits.values()):
         raise InputError(
             "Expected logits of source validation to add members greedily, but there are none: "
-            f"{PREDICT}; or take all members."
+            f"{PREDICT}; or take all members.",
+            code="missing",
         )
 
     def nll(taken: Sequence[int]) -> float:
@@ -282,7 +316,8 @@ def _greedy(models: RunModels, steps: Sequence[int], average: Average) -> list[i
             if mean is None:
                 raise InputError(
                     "Expected a run that checkwise trained, to evaluate means of weights, but this "
-                    "is none: take all members, or average probabilities."
+                    "is none: take all members, or average probabilities.",
+                    code="unsupported",
                 )
             return source_nll(mean)
         mean = _ensemble_logits([logits[step] for step in taken])
@@ -307,11 +342,12 @@ def _ensemble_logits(outputs: Sequence[Logits | None]) -> Logits | None:
     }
 
 
-def _check_weights(selection: Selection, path: Path) -> None:
-    if not any(selection.trajectory.paths or ()):
+def _check_weights(run: Trajectory, path: Path) -> None:
+    if not any(run.paths or ()):
         raise InputError(
             f"Expected a run whose checkpoints are on disk, but {path} names none: keep the "
-            "checkpoint of every record (in a table, a column `path`; for a log, --checkpoints)."
+            "checkpoint of every record (in a table, a column `path`; for a log, --checkpoints).",
+            code="missing",
         )
 
 
@@ -321,7 +357,8 @@ def _check_apart(path: Path, out: Path) -> None:
     if run.is_relative_to(place) or layout.is_record(out) or layout.is_own_folder(out):
         raise InputError(
             f"Expected a folder of its own for the model, but {out} is the run's, or holds it: "
-            "choose another."
+            "choose another.",
+            code="outside",
         )
 
 

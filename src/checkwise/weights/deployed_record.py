@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from checkwise import __version__
 from checkwise.calibrators import Change, Fitted, change_of, fit
-from checkwise.calibrators.calibrator import SCHEMA
-from checkwise.calibrators.examples import Groups, units_together
+from checkwise.calibrators.calibrator import LEAST_ERRORS, SCHEMA
+from checkwise.calibrators.examples import Groups, together, units_together
+from checkwise.calibrators.temperature import REASONS, Temperature, fit_temperature
 from checkwise.records.examples import groups_of
 from checkwise.selection import Selection
-from checkwise.text import printable
+from checkwise.text import counted, printable
 from checkwise.weights.run_models import Format, Logits, StoredModel
 from checkwise.weights.source_metrics import Measured, measure, recorded
 
 Kind: TypeAlias = Literal["single", "weights-mean", "ensemble"]
+SLIGHT: Final = 0.8  # a temperature from here to 1 is called slight
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +55,8 @@ class Calibration:
 
     ``plain`` and ``after`` are metrics before and after; ``change`` is the cross-fitted change of
     the NLL. Without a calibrator ``reason`` says why. ``groups`` is the number of groups that
-    intervals resample; None where they resample examples.
+    intervals resample; None where they resample examples. ``free`` is the temperature that fits
+    best, whatever the calibrator allows.
     """
 
     fitted: Fitted | None
@@ -62,13 +65,54 @@ class Calibration:
     change: Change | None = None
     reason: str = ""
     groups: int | None = None
+    free: Temperature | None = None
+
+    @property
+    def done(self) -> str:
+        """What calibration did, in a sentence."""
+        fitted, free = self.fitted, self.free
+        if fitted is None:
+            return f"No calibrator: {self.reason}."
+        if not self._changed:
+            return self._unchanged(fitted, free)
+        if fitted.temperature is None:
+            return f"Calibrated with {fitted.name} on {counted(fitted.n, 'validation example')}."
+        was, now = ("over", "less") if fitted.temperature > 1 else ("under", "more")
+        return (
+            f"Calibrated: on validation the model is {was}confident, so its predictions become "
+            f"{now} confident (T = {fitted.temperature:.3g})."
+        )
+
+    @property
+    def _changed(self) -> bool:
+        fitted = self.fitted
+        return fitted is not None and fitted.params is not None and fitted.temperature != 1
+
+    @staticmethod
+    def _unchanged(fitted: Fitted, free: Temperature | None) -> str:
+        head = "Calibration changed nothing:"
+        few = fitted.errors < LEAST_ERRORS
+        if few and (fitted.params is None or free is None or not free.finite):
+            few_errors = f"{counted(fitted.errors, 'error')} in {fitted.n} validation examples"
+            return f"{head} {few_errors} say too little about confidence."
+        if free is None or not free.finite:
+            why = REASONS[free.state] if free is not None else f"{fitted.name} had nothing to fit"
+            return f"{head} {why}."
+        if fitted.calibrator.sharpens or free.value >= 1:
+            return f"{head} on validation the model is as confident as it should be (T = 1)."
+        much = "slightly " if free.value >= SLIGHT else ""
+        said = (
+            f"{head} on validation the model is {much}underconfident (T would be "
+            f"{free.value:.2g}), and for new places checkwise does not sharpen."
+        )
+        return said if few else f"{said} --for same does."
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What to know first."""
         if self.fitted is None:
             return (f"no calibrator: {self.reason}",)
-        return self.fitted.conditions
+        return self.fitted.conditions if self._changed else ()
 
     def as_dict(self) -> dict[str, Any]:
         """The content of ``calibration.json``."""
@@ -92,7 +136,8 @@ def calibrated(model: DeployedModel, calibrator: str | None) -> Calibration:
     logits = dict(model.logits)
     fitted = fit(logits, calibrator)
     after = measure({d: (fitted.apply(z), y) for d, (z, y) in logits.items()}, **how)
-    return Calibration(fitted, plain, after, change_of(logits, fitted, model.groups), groups=count)
+    change, free = change_of(logits, fitted, model.groups), fit_temperature(*together(logits))
+    return Calibration(fitted, plain, after, change, groups=count, free=free)
 
 
 def _count(groups: Groups | None) -> int | None:
@@ -123,11 +168,12 @@ def record_of(
         "members": [stored.place for stored in model.stored],
         "calibrator": None if fitted is None else fitted.name,
         "state": None if fitted is None else fitted.state,
+        "calibration": printable(calibration.done),
         "metrics": {
             "plain": {name: value.as_dict() for name, value in calibration.plain.items()},
             "calibrated": {name: value.as_dict() for name, value in calibration.after.items()},
         },
-        "saturation": chosen["saturation"],
+        "guard": chosen["guard"],
         "guarantee": chosen["guarantee"] if model.kind == "single" else None,
         "notes": [printable(note) for note in (*model.notes, *calibration.notes)],
         "digest": chosen["digest"],

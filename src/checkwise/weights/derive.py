@@ -76,7 +76,8 @@ def derive(
         raise InputError(
             f"Expected a finished run in {path}, but {len(runs) - len(finished_runs)} are "
             f"unfinished and {len(wrecked)} diverged: `checkwise sweep` with the same study "
-            "finishes runs."
+            "finishes runs.",
+            code="empty",
         )
     groups = _groups(usable if whole else _with_mates(cohort, usable, recipe), recipe)
     _check_several(method, recipe, groups)
@@ -161,7 +162,8 @@ def _locate(path: Path) -> tuple[CohortRecord, list[RunKey]]:
             return cohort, keys
     raise InputError(
         f"Expected a cohort's folder, or a run inside one, but got {path}: use the folder that "
-        "`checkwise sweep` wrote."
+        "`checkwise sweep` wrote.",
+        code="unsupported",
     )
 
 
@@ -190,5 +192,6 @@ def _check_several(method: str, recipe: Recipe, groups: Sequence[Sequence[Stored
     if lone:
         raise InputError(
             f"Expected several runs to combine for {method}, but {lone[0]} stands alone: train "
-            f"the study with more {recipe.varied}."
+            f"the study with more {recipe.varied}.",
+            code="unsupported",
         )

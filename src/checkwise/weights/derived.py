@@ -127,12 +127,14 @@ def read_record(cohort: Path, method: str, run: RunKey) -> Derived | None:
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(
             f"Expected the record of a derived result, but got a fault at {error} in {path}: "
-            f"{AGAIN}."
+            f"{AGAIN}.",
+            code="damaged",
         ) from None
     if (record.method, record.run) != (method, run):
         raise InputError(
             f"Expected the result of {method} for {run}, but got that of {record.method} for "
-            f"{record.run} in {path}: {AGAIN}."
+            f"{record.run} in {path}: {AGAIN}.",
+            code="differs",
         )
     return record
 
@@ -157,7 +159,8 @@ def read_source(cohort: Path, method: str, run: RunKey) -> dict[str, Any]:
     ):
         raise InputError(
             f"Expected results of every source domain, but got {domains!r:.80} in "
-            f"{folder / SOURCE}: {AGAIN}."
+            f"{folder / SOURCE}: {AGAIN}.",
+            code="damaged",
         )
     return {"diverged": bool(entry.get("diverged")), "domains": domains}
 

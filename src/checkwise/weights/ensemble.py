@@ -67,9 +67,10 @@ def plan_diwa(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
         raise InputError(
             f"Expected runs that began from the same weights, but {runs[0].key} and "
             f"{runs[-1].key} each drew their own, so averaging them makes no sense: train them "
-            "with shared_init = true under [training]."
+            "with shared_init = true under [training].",
+            code="unsupported",
         )
-    chosen = {run.key: select(run.trajectory, "source-acc") for run in runs}
+    chosen = {run.key: select(run.trajectory, "source-acc", guard=False) for run in runs}
     accuracy = {key: c.columns["accuracy"][c.index] for key, c in chosen.items()}
     best_first = sorted(runs, key=lambda run: (-accuracy[run.key], run.key))
     return Plan(

@@ -162,7 +162,8 @@ class OpenRun:
         if other:
             raise InputError(
                 f"Expected weights of the network of {self.key}, but {other[0]!r} is on one side "
-                "only: use weights of this run's network."
+                "only: use weights of this run's network.",
+                code="differs",
             )
         self.algorithm.load_state_dict(dict(weights), strict=False)
 

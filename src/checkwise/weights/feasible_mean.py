@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def plan(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
     """The feasible steps from the best rank down; the first ``top`` of them, or all."""
     (run,) = runs
-    chosen = select(run.trajectory, "ac-nc", delta_pp=params["delta_pp"])
+    chosen = select(run.trajectory, "ac-nc", guard=False, delta_pp=params["delta_pp"])
     order = np.argsort(chosen.rank)[: len(chosen.feasible_steps)]
     steps = run.trajectory.steps[order].tolist()
     averaged_steps = steps if params["top"] is None else steps[: params["top"]]

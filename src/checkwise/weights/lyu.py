@@ -83,7 +83,8 @@ def plan(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
     if len(run.trajectory.domains) < 2:
         raise InputError(
             f"Expected at least 2 source domains to compare, but {run.key} has one: use a rule "
-            "that needs only one."
+            "that needs only one.",
+            code="unsupported",
         )
     table = Columns.of(run.trajectory)
     usable = ~table["diverged"]

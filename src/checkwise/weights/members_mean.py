@@ -24,7 +24,7 @@ NEAR_BEST = "ac-early"  # the rule whose feasible set depends on accuracy alone
 def plan(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
     """All members in order of time, or ``k`` of them."""
     (run,) = runs
-    near = select(run.trajectory, NEAR_BEST, delta_pp=params["delta_pp"])
+    near = select(run.trajectory, NEAR_BEST, guard=False, delta_pp=params["delta_pp"])
     steps = list(members(near, params["k"], delta_pp=params["delta_pp"]))
     notes = ("only one checkpoint is near the best: this is it",) if len(steps) == 1 else ()
     return Plan(
@@ -41,7 +41,7 @@ def plan(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
 def plan_greedy(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
     """All members from the lowest source NLL up, to be offered in this order."""
     (run,) = runs
-    near = select(run.trajectory, NEAR_BEST, delta_pp=params["delta_pp"])
+    near = select(run.trajectory, NEAR_BEST, guard=False, delta_pp=params["delta_pp"])
     nll = dict(zip(run.trajectory.steps.tolist(), Columns.of(run.trajectory)["nll"], strict=True))
     offered = sorted(members(near, delta_pp=params["delta_pp"]), key=lambda step: nll[step])
     return Plan({"offered": offered, "source.jsonl": run.source_digest})

@@ -50,7 +50,8 @@ def plan(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
     if len(run.trajectory.domains) < 2:
         raise InputError(
             f"Expected at least 2 source domains to mix, but {run.key} has one: use a rule that "
-            "needs only one."
+            "needs only one.",
+            code="unsupported",
         )
     usable = run.trajectory.steps[~run.trajectory.diverged]
     return Plan({"candidates": usable.tolist(), "source.jsonl": run.source_digest})

@@ -110,7 +110,10 @@ class Recipe:
         unknown = [name for name in params if name not in self.params]
         if unknown:
             takes = ", ".join(self.params) or "none"
-            raise InputError(f"Method {method} has no parameter {unknown[0]!r}; it takes: {takes}.")
+            raise InputError(
+                f"Method {method} has no parameter {unknown[0]!r}; it takes: {takes}.",
+                code="unknown",
+            )
         return {**self.params, **params}
 
     def group_of(self, key: RunKey) -> tuple[Any, ...]:

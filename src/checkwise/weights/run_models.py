@@ -131,7 +131,8 @@ class OwnModels:
             raise InputError(
                 f"Expected a finished run inside its cohort, to evaluate a model of it, but "
                 f"{self.folder} is none: use the run where `checkwise sweep` trained it, or leave "
-                "the calibrator out (--calibrator none)."
+                "the calibrator out (--calibrator none).",
+                code="missing",
             )
         return OpenRuns(self.roots)(open_cohort(place), read_run(self.folder).key)
 
@@ -233,12 +234,14 @@ class TrainerModels:
                 f"Expected the checkpoint of step {step}, but "
                 f"{'none is known' if place is None else f'there is nothing at {place}'}: keep the "
                 "checkpoints near the best (the policy KeepFeasible, docs/prune.md), or take a "
-                "smaller tolerance (--delta-pp)."
+                "smaller tolerance (--delta-pp).",
+                code="missing",
             )
         if place.is_dir() != (self.format == "transformers"):
             raise InputError(
                 f"Expected checkpoints of one kind, but {place} is not what the others are: move "
-                "it away."
+                "it away.",
+                code="differs",
             )
         return place
 
@@ -251,7 +254,8 @@ def _inside(folder: Path, name: str) -> Path:
     if not (folder / name).is_file():
         raise InputError(
             f"Expected the same files of weights in every member, but {folder} has no {name}: "
-            "average checkpoints of one training."
+            "average checkpoints of one training.",
+            code="differs",
         )
     return folder / name
 

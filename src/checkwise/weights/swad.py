@@ -47,7 +47,7 @@ def plan(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
 def plan_alone(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
     """The one checkpoint that source-acc picks: what re-estimation does without averaging."""
     (run,) = runs
-    step = select(run.trajectory, "source-acc").step
+    step = select(run.trajectory, "source-acc", guard=False).step
     return Plan({"steps": [step], "multiplicities": [1], "source.jsonl": run.source_digest})
 
 

@@ -24,7 +24,8 @@ def transform_of(fitted: Fitted | None) -> nn.Module:
     if fitted.name not in _MODULES:
         raise InputError(
             f"Expected a calibrator among {', '.join(_MODULES)}, but got {fitted.name}: apply it "
-            "to the logits as an array (`calibrator.apply`)."
+            "to the logits as an array (`calibrator.apply`).",
+            code="unsupported",
         )
     return _MODULES[fitted.name](fitted.params)
 

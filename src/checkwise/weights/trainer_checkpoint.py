@@ -55,12 +55,14 @@ def read_state(path: Path) -> dict[str, Tensor]:
         raise InputError(
             f"Expected weights of PyTorch, but {path} is a checkpoint of Keras: load it, or the "
             "mean of several, with checkwise.integrations.keras.load_chosen, and calibrate it as "
-            "docs/keras.md says."
+            "docs/keras.md says.",
+            code="unsupported",
         )
     if path.suffix not in _TORCH:
         raise InputError(
             f"Expected weights of PyTorch ({SAFETENSORS}, {', '.join(_TORCH)}), but got {path}: "
-            "`checkwise export` copies any checkpoint as it is."
+            "`checkwise export` copies any checkpoint as it is.",
+            code="unsupported",
         )
     content = _load(path)
     state = _state_of(content, path)
@@ -80,12 +82,14 @@ def _load(path: Path) -> Any:
         raise InputError(
             f"Expected tensors and plain containers, but {path} holds {shown(reason)}, which is "
             "not loaded because it could run code: save its state dict alone "
-            "(`torch.save(model.state_dict(), …)`), or copy the file with `checkwise export`."
+            "(`torch.save(model.state_dict(), …)`), or copy the file with `checkwise export`.",
+            code="unsupported",
         ) from None
     except Exception as error:  # what a damaged file leads to inside torch has no common kind
         raise InputError(
             f"Expected a checkpoint of PyTorch, but got: {error!s:.200} in {path}: restore the "
-            "file, or choose another checkpoint."
+            "file, or choose another checkpoint.",
+            code="format",
         ) from None
 
 
@@ -106,7 +110,8 @@ def _state_of(content: Any, path: Path) -> Mapping[str, Tensor]:
         )
     raise InputError(
         f"Expected a state dict, by itself or under {', '.join(STATES)}, but {path} holds "
-        f"{shown(list(places) if places else type(content).__name__)}: save `model.state_dict()`."
+        f"{shown(list(places) if places else type(content).__name__)}: save `model.state_dict()`.",
+        code="format",
     )
 
 
@@ -130,7 +135,8 @@ def model_files(folder: Path) -> list[Source]:
     if any(fnmatch(file.name, pattern) for file in files for pattern in _SHARDED):
         raise InputError(
             f"Expected a checkpoint with the whole model, but {folder} is split over processes: "
-            "save the model with `trainer.save_model()`."
+            "save the model with `trainer.save_model()`.",
+            code="unsupported",
         )
     of_model = [
         file
@@ -141,6 +147,7 @@ def model_files(folder: Path) -> list[Source]:
     if not any(fnmatch(file.name, "*.safetensors") for file in of_model):
         raise InputError(
             f"Expected a folder with the weights as safetensors, as transformers saves them, but "
-            f"{folder} has none: `checkwise export` copies any checkpoint as it is."
+            f"{folder} has none: `checkwise export` copies any checkpoint as it is.",
+            code="missing",
         )
     return of_model

@@ -25,7 +25,8 @@ def plan(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
     if not has_file(run.folder, file):
         raise InputError(
             f"Expected the average {name!r}, but {run.folder} was trained without it: train it "
-            f'with averages = ["{name}"] under [training].'
+            f'with averages = ["{name}"] under [training].',
+            code="missing",
         )
     return Plan({file: digest_of(run.folder, file)})
 

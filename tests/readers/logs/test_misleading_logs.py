@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import checkwise as cw
 
@@ -177,3 +181,105 @@ def test_a_chart_of_means_over_several_runs_is_refused(tmp_path: Path) -> None:
     )
     with pytest.raises(cw.InputError, match="mean of several"):
         cw.load(path)
+
+
+ERRORS = ("error", "err", "merror", "multi_error", "error_rate", "top1_err", "1-acc", "Err@1")
+
+
+@given(
+    st.sampled_from(ERRORS),
+    st.sampled_from(["", "val_", "valid/", "eval-"]),
+    st.sampled_from([str, str.upper, str.title]),
+    st.sampled_from([1, 100]),
+    st.permutations(range(20, 61, 5)),
+)
+def test_the_lowest_error_rate_is_the_highest_accuracy(
+    name: str, prefix: str, case: Callable[[str], str], unit: int, errors: list[int]
+) -> None:
+    column = case(prefix + name)
+    text = f"iteration,{column},train_loss\n" + "".join(
+        f"{step},{unit * error / 100:g},0.5\n" for step, error in enumerate(errors)
+    )
+    with TemporaryDirectory() as folder:
+        path = _csv(Path(folder), text)
+        run = cw.load(path, columns={"accuracy": column})
+        assert cw.select(run).step == errors.index(20)
+        assert cw.select(run).accuracy == pytest.approx(0.8)
+        said = ""
+        try:
+            assert cw.select(cw.load(path)).step == errors.index(20)
+        except cw.InputError as error:
+            said = str(error)
+    assert f"={column}" not in said
+    assert "=train_loss" not in said
+
+
+@pytest.mark.parametrize(
+    ("metric", "column"),
+    [
+        ("accuracy", "val_mse"),
+        ("accuracy", "valid_multi_logloss"),
+        ("accuracy", "val_mean_absolute_error"),
+        ("nll", "val_err"),
+        ("nll", "val_acc"),
+        ("nll", "val_mae"),
+    ],
+)
+def test_a_column_is_not_read_as_what_its_name_rules_out(
+    tmp_path: Path, metric: str, column: str
+) -> None:
+    path = _csv(tmp_path, f"epoch,{column},val_top1\n0,0.9,0.5\n1,0.8,0.6\n")
+    with pytest.raises(cw.InputError) as error:
+        cw.load(path, columns={metric: column})
+    assert error.value.code == "value"
+    assert repr(column) in str(error.value)
+
+
+def test_a_table_with_domains_takes_no_error_rate_as_accuracy(tmp_path: Path) -> None:
+    path = _csv(tmp_path, "step,domain,multi_error\n0,a,0.5\n1,a,0.4\n")
+    with pytest.raises(cw.InputError) as error:
+        cw.load(path, columns={"accuracy": "multi_error"})
+    assert "'multi_error'" in str(error.value)
+
+
+@pytest.mark.parametrize("header", ["val_top1_error,val_nll", "valid_acc_err,valid_loss"])
+def test_no_note_offers_an_error_rate_as_accuracy(tmp_path: Path, header: str) -> None:
+    path = _csv(tmp_path, f"epoch,{header}\n0,0.5,0.9\n1,0.4,0.8\n")
+    assert not any("accuracy=" in note for note in cw.load(path).notes)
+
+
+def test_a_plain_loss_is_not_offered_as_nll(tmp_path: Path) -> None:
+    path = _csv(tmp_path, "epoch,accuracy,loss\n0,0.5,0.9\n1,0.4,0.8\n")
+    with pytest.raises(cw.InputError) as error:
+        cw.load(path)
+    assert "=loss" not in str(error.value)
+
+
+@pytest.mark.parametrize("rows", [2, 3, 12])
+def test_an_epoch_that_never_changes_is_refused(tmp_path: Path, rows: int) -> None:
+    lines = "".join(f"0,0.5,0.9,{0.5 + k / 100},{0.9 - k / 100}\n" for k in range(rows))
+    path = _csv(tmp_path, f"epoch,accuracy,loss,val_accuracy,val_loss\n{lines}")
+    with pytest.raises(cw.InputError) as error:
+        cw.load(path)
+    assert error.value.code == "ambiguous"
+    assert "'val_accuracy'" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("loss", "other", "is_read"),
+    [
+        ("val/loss", "lr/pg0", False),
+        ("val/loss", "time", True),
+        ("val/loss", "lr/0", True),  # YOLOv5
+        ("valid/loss", "lr/pg0", True),  # of the user's own
+        ("test/loss", "lr/pg0", False),
+    ],
+)
+def test_the_loss_of_an_old_ultralytics_is_not_read(
+    tmp_path: Path, loss: str, other: str, *, is_read: bool
+) -> None:
+    rows = "".join(f"{k},0.9,{0.5 + k / 10},1,{1.2 - k / 10},1\n" for k in (1, 2, 3))
+    header = f"epoch,train/loss,metrics/accuracy_top1,metrics/accuracy_top5,{loss},{other}"
+    run = cw.load(_csv(tmp_path, f"{header}\n{rows}"))
+    assert run.metrics == (("accuracy", "nll") if is_read else ("accuracy",))
+    assert any("val/loss" in note for note in run.notes) is (loss == "val/loss")

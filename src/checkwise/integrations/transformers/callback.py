@@ -74,6 +74,9 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
     An evaluation before the first step (``eval_on_start=True``) is no candidate: a Trainer saves
     nothing at step 0, and its state cannot name step 0 as the best.
 
+    A training that is over, at its last step or by ``patience``, may be resumed: nothing is
+    trained, recorded or saved, and the choice is the same.
+
     Args:
         rule: a name from :func:`checkwise.rules`.
         compute_metrics: your own function, called too. A rule may use what it returns.
@@ -142,6 +145,8 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         self._step = 0
         self._arrived: dict[str, Any] = {}
         self._added: tuple[str, ...] = ()
+        self._over = False
+        self._undo: Callable[[], None] = lambda: None
         self._warned = self._names_checked = False
         self._evaluated: Callable[[], Any] = lambda: None
 
@@ -197,14 +202,52 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
             if state.global_step == 0 and not retried:
                 refusals.check_new(self._path(args), self._live, args.output_dir)
             self._check_names(args, state.global_step, kwargs.get("model"))
-            folders.set_aside_later(self._live.checkpoints, state.global_step)
+            folders.set_aside_later(args.output_dir, self._live.checkpoints, state.global_step)
             self._live.resume(state.global_step)
-            if state.global_step in self._live.steps and self._note_saved(args, state.global_step):
+            noted = state.global_step in self._live.checkpoints
+            if noted or (
+                state.global_step in self._live.steps and self._note_saved(args, state.global_step)
+            ):
                 self._live.prune(self._keep)  # which a kill may have prevented
         self._training = True
         self._decide(args, state)
         if self.choice is None:
             state.best_global_step = state.best_metric = state.best_model_checkpoint = None
+        self._over = state.global_step >= state.max_steps or self._decision.stop
+        control.should_training_stop |= self._over
+
+    # A Trainer that resumes a training that is over trains a batch before it looks whether to stop.
+    # That batch is undone: it changes no weight and no buffer, and it is not counted or saved.
+
+    def on_step_begin(
+        self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any
+    ) -> None:
+        """Remember what a batch changes in a training that is over."""
+        if self._over:
+            counted = {name: getattr(state, name) for name in ("global_step", "epoch")}
+            buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]
+
+            def undo() -> None:
+                state.__dict__.update(counted)
+                for buffer, before in buffers:
+                    buffer.copy_(before)
+
+            self._undo = undo
+
+    def on_pre_optimizer_step(
+        self, args: Any, state: Any, control: Any, optimizer: Any = None, **kwargs: Any
+    ) -> None:
+        """Let a training that is over have no gradients: then no optimizer changes a weight."""
+        if self._over:
+            optimizer.zero_grad(set_to_none=True)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Count, evaluate and save nothing in a training that is over."""
+        if self._over:
+            self._undo()
+            control.should_log = control.should_evaluate = control.should_save = False
+
+    on_substep_end = on_epoch_end = on_step_end
 
     def on_prediction_step(
         self, args: Any, state: Any, control: Any, eval_dataloader: Any = None, **kwargs: Any
@@ -244,7 +287,10 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Note the checkpoint that is whole now; delete those that can no longer be chosen."""
-        if not state.is_world_process_zero or not self._training:
+        if not self._training:
+            return
+        PartialState().wait_for_everyone()  # each process writes its part of the folder
+        if not state.is_world_process_zero:
             return
         if self._arrived and not self._added:
             self._live.add(self._step, self._arrived)  # says which set is missing
@@ -275,7 +321,12 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         path = self._path(args).resolve()
         if (before := _OPEN.get(path)) is not None:
             before.close()
-        live = LiveSelector(journal=self._path(args), **self._keeping, **self._options)
+        live = LiveSelector(
+            journal=self._path(args),
+            checkpoints=args.output_dir,
+            **self._keeping,
+            **self._options,
+        )
         _OPEN[path] = live
         return live
 
@@ -287,7 +338,8 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
             raise InputError(
                 f"Expected {', '.join(absent)} for the rule, but compute_metrics returned "
                 f"{', '.join(returned)} of {name!r}: return it from compute_metrics= of the "
-                "callback."
+                "callback.",
+                code="missing",
             )
         examples = self._live.needs_examples or self._saves_logits
         if report is not None and not (examples or in_order(self._evaluated())):
@@ -382,7 +434,8 @@ def _refuse_without_metrics(metrics: Mapping[str, Any]) -> None:
         raise InputError(
             "Expected the metrics of r.compute_metrics in an evaluation, but got "
             f"{', '.join(metrics)}: write Trainer(compute_metrics=r.compute_metrics, callbacks=[r])"
-            " with the same r, and check that the evaluation set has labels."
+            " with the same r, and check that the evaluation set has labels.",
+            code="missing",
         )
 
 

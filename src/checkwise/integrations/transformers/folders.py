@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from checkwise.store.deleting import Home
+
 CHECKPOINT: Final = re.compile(r"checkpoint-([0-9]{1,15})")
 STATE: Final = "trainer_state.json"
 SENTINEL: Final = "checkpoint-is-incomplete.txt"
@@ -58,15 +60,15 @@ def set_aside_incomplete(output_dir: str | Path) -> list[Path]:
     return moved
 
 
-def set_aside_later(paths: Mapping[int, Path], step: int) -> list[Path]:
-    """Rename the checkpoints after a step from which training goes on another time.
+def set_aside_later(output_dir: str | Path, paths: Mapping[int, Path], step: int) -> list[Path]:
+    """Rename the checkpoints in a folder after a step from which training goes on another time.
 
     A save over an old checkpoint that is interrupted could not be told from a whole one. Nothing is
     deleted: ``checkpoint-30`` becomes ``earlier-checkpoint-30``.
     """
-    moved = []
+    home, moved = Home((Path(output_dir),)), []
     for later, path in paths.items():
-        if later > step and path.is_dir():
+        if later > step and path.is_dir() and not home.objection(path):
             target = _free_name(path.with_name(EARLIER + path.name))
             path.rename(target)
             _log.warning("%s is of an earlier training: renamed to %s", path, target.name)

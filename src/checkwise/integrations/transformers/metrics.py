@@ -121,7 +121,8 @@ class ReliabilityMetrics:
         if self._count == 0:
             raise InputError(
                 f"Expected at least one label, but every label of the evaluation set is {IGNORED}: "
-                "check the labels."
+                "check the labels.",
+                code="empty",
             )
         self.report = self._sums.result() if self._sums and self._finite else None
         values = self.report.values() if self.report else dict.fromkeys(NAMES, float("nan"))
@@ -139,7 +140,8 @@ def first_outputs(prediction: Any) -> tuple[Any, Any]:
     if isinstance(labels, tuple | list) and labels and hasattr(labels[0], "shape"):
         raise InputError(
             f"Expected one array of labels, but the model has {len(labels)}: say which logits and "
-            "labels to use, with outputs=lambda prediction: (logits, labels)."
+            "labels to use, with outputs=lambda prediction: (logits, labels).",
+            code="ambiguous",
         )
     return logits, labels
 

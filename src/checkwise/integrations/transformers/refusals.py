@@ -23,20 +23,23 @@ def check_arguments(args: Any) -> None:
         raise InputError(
             f'Expected metric_for_best_model="{METRIC}", but got {metric!r}: the Trainer would '
             "overrule the choice of the rule. The default of load_best_model_at_end is 'loss', so "
-            f'set metric_for_best_model="{METRIC}".'
+            f'set metric_for_best_model="{METRIC}".',
+            code="unsupported",
         )
     if args.save_total_limit is not None:
         raise InputError(
             f"Expected save_total_limit=None, but got {args.save_total_limit}: the Trainer would "
             "delete the oldest checkpoints, among them some that may still be chosen. Leave it "
-            "out; the callback deletes what can no longer be chosen."
+            "out; the callback deletes what can no longer be chosen.",
+            code="unsupported",
         )
     if _value(args.save_strategy) == "best":
         raise InputError(
             'Expected save_strategy="steps" or "epoch", but got "best": the choice can return to '
             "an earlier checkpoint, so each has to be saved when it is evaluated. Set "
             "save_strategy to the same as eval_strategy; checkpoints that can no longer be chosen "
-            "are deleted."
+            "are deleted.",
+            code="unsupported",
         )
     if metric is not None and _value(args.lr_scheduler_type) in _PLATEAU:
         _refuse_plateau(_value(args.lr_scheduler_type))
@@ -49,7 +52,8 @@ def check_strategies(args: Any) -> None:
             raise InputError(
                 f'Expected {name}="steps" or "epoch", but got "no": the rule chooses among '
                 "checkpoints that are evaluated and saved. Set eval_strategy and save_strategy to "
-                "the same; for metrics alone use reliability_metrics()."
+                "the same; for metrics alone use reliability_metrics().",
+                code="unsupported",
             )
 
 
@@ -64,7 +68,9 @@ def _refuse_plateau(name: str) -> None:
     raise InputError(
         f"Expected a learning rate that follows a schedule, but got {name}: it reads "
         f'metric_for_best_model, and "{METRIC}" is a choice among checkpoints, not a number that '
-        "falls. The rate would go to zero. Use another lr_scheduler_type, such as linear or cosine."
+        "falls. The rate would go to zero. Use another lr_scheduler_type, such as linear "
+        "or cosine.",
+        code="unsupported",
     )
 
 
@@ -78,7 +84,8 @@ def check_callbacks(state: Any) -> None:
                 f'"{METRIC}" is a choice among checkpoints, not a number that improves. It would '
                 "stop at the first evaluations. Remove it and write "
                 "ReliabilityCallback(patience=N): training stops when the chosen checkpoint is "
-                "followed by N evaluations."
+                "followed by N evaluations.",
+                code="unsupported",
             )
 
 
@@ -89,7 +96,8 @@ def check_model(model: Any) -> None:
         raise InputError(
             f"Expected a model that classifies, but got {name}: its labels are the inputs, shifted "
             "by one. Say which logits and labels belong together, with outputs=lambda prediction: "
-            "(logits, labels)."
+            "(logits, labels).",
+            code="unsupported",
         )
 
 
@@ -99,7 +107,8 @@ def check_search(state: Any) -> None:
         raise InputError(
             "Expected a single training, but got hyperparameter_search: it saves each trial in a "
             "folder that callbacks are not told. Train with the found hyperparameters, and choose "
-            "then."
+            "then.",
+            code="unsupported",
         )
 
 
@@ -114,7 +123,8 @@ def check_new(journal: Path, live: LiveSelector, output_dir: str) -> None:
             f"Expected an output_dir without records, but {journal} has "
             f"{counted(len(live.steps), 'checkpoint')} of an earlier training: go on from it with "
             "trainer.train(resume_from_checkpoint=True), choose another output_dir, or move "
-            f"{output_dir} away. Otherwise checkpoints of two trainings would be mixed."
+            f"{output_dir} away. Otherwise checkpoints of two trainings would be mixed.",
+            code="exists",
         )
 
 

@@ -3,35 +3,8 @@
 function explain(selection) {
   const { run, setting } = selection;
   if (setting.rule.kind === 'reported') return run.reported[setting.rule.name].words;
-  const parts = [saturated, chosenIs, feasibleAre, coarse, runnerUp, tiesAre, atTheEdge, divergedAre];
+  const parts = [chosenIs, feasibleAre, coarse, runnerUp, tiesAre, atTheEdge, divergedAre];
   return parts.map((say) => say(selection)).filter(Boolean).join(' ');
-}
-
-/** Errors of the most accurate checkpoint, and of how many examples; null where not known. */
-function errorsOf({ counts, correct, domains, accuracy }, order) {
-  const width = domains.length;
-  const best = order.indexOf(0);
-  if (counts === null || correct === null) {
-    const perfect = domains.every((_d, e) => accuracy[best * width + e] === 1);
-    return perfect ? { errors: 0, examples: 'all' } : { errors: null };
-  }
-  const examples = counts.reduce((sum, n) => sum + n, 0);
-  const right = counts.reduce((sum, _n, e) => sum + correct[best * width + e], 0);
-  return { errors: examples - right, examples };
-}
-
-/** Too few validation errors are left to rank by probabilities. */
-function saturated({ run, view, setting, eligible }) {
-  const { rule } = setting;
-  const silent = ['source', 'early', 'random'].includes(rule.kind);
-  const { errors, examples } = errorsOf(run, view.order);
-  if (silent || errors === null) return '';
-  if (errors > 5) return '';
-  const safer = rule.constrained
-    ? `the earliest feasible one, step ${run.steps[eligible.indexOf(true)]}, is the safer choice.`
-    : 'ac-early is the safer rule.';
-  return `Saturated: the best checkpoint has ${counted(errors, 'error')} in ${examples} ` +
-    `validation examples, too few to rank checkpoints by their probabilities; ${safer}`;
 }
 
 function chosenIs({ run, view, setting, index }) {

@@ -31,7 +31,8 @@ def by_pattern(pattern: Pattern, base: Path, log: LoggedSteps) -> Checkpoints:
         if chosen[step] is None:
             raise InputError(
                 f"Expected one checkpoint of step {step}, but --checkpoints {pattern.text!r} "
-                f"matches {some(paths)}: write more of the name, so that it matches one."
+                f"matches {some(paths)}: write more of the name, so that it matches one.",
+                code="ambiguous",
             )
         notes += [note] if note else []
     notes += shared_note(matches)
@@ -45,20 +46,23 @@ def _nothing_matches(
     if matches.shared:
         return InputError(
             f"{expected}, but the log has several steps in an epoch, and {some(matches.shared)} "
-            "could be of any of them: give a pattern with {step}."
+            "could be of any of them: give a pattern with {step}.",
+            code="ambiguous",
         )
     if matches.unlogged:
         steps = some([str(step) for step in log.steps])
         return InputError(
             f"{expected}, but the numbers in {some(matches.unlogged)} are none that the log has "
-            f"({steps}): check what they count, and write, for example, {{epoch+1}}."
+            f"({steps}): check what they count, and write, for example, {{epoch+1}}.",
+            code="missing",
         )
     folder = named_folder(pattern, base)
     names = names_in(folder)
     there = f"which holds {some(names)}" if names else "which is empty or not there"
     return InputError(
         f"{expected}, but there are none in {folder}, {there}: check the pattern, which begins at "
-        "the folder of the log or at the current one."
+        "the folder of the log or at the current one.",
+        code="missing",
     )
 
 
@@ -75,5 +79,6 @@ def _check_count(
             raise InputError(
                 f"Expected {{{name}}} to count as the log does, but {some(matches.unlogged)} fits "
                 f"only if names are {abs(offset)} {'above' if offset > 0 else 'below'} the log: "
-                f"write {{{name}{offset:+d}}}, or {{{name}+0}} if they are not."
+                f"write {{{name}{offset:+d}}}, or {{{name}+0}} if they are not.",
+                code="differs",
             )

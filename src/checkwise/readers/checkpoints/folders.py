@@ -42,12 +42,14 @@ def names_in(folder: Path) -> list[str]:
     except OSError as error:
         raise InputError(
             f"Expected a folder of checkpoints, but {folder} cannot be listed "
-            f"({error.strerror}): check its permissions."
+            f"({error.strerror}): check its permissions.",
+            code="system",
         ) from None
     if len(names) > MOST_NAMES:
         raise InputError(
             f"Expected at most {MOST_NAMES:,} names in a folder of checkpoints, but {folder} has "
-            "more: move the checkpoints of this run into a folder of their own."
+            "more: move the checkpoints of this run into a folder of their own.",
+            code="unsupported",
         )
     return sorted(name for name in names if not name.startswith("."))
 
@@ -102,7 +104,8 @@ def _walk(pattern: Pattern, start: Path) -> Iterator[tuple[Path, tuple[str, ...]
         if len(waiting) > MOST_FOLDERS:
             raise InputError(
                 f"Expected --checkpoints to lead through at most {MOST_FOLDERS:,} folders, but "
-                f"{shown(pattern.text)} leads through more: name the folder of this run."
+                f"{shown(pattern.text)} leads through more: name the folder of this run.",
+                code="unsupported",
             )
         if isinstance(part, str):
             waiting = [(folder / part, digits) for folder, digits in waiting]

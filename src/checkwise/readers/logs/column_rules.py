@@ -28,7 +28,6 @@ from checkwise.metrics.report import NAMES
 from checkwise.readers.logs.column_words import (
     ACCURACY_WORDS,
     SPELLINGS,
-    TRAINING_WORDS,
     Side,
     measure,
     side,
@@ -36,9 +35,9 @@ from checkwise.readers.logs.column_words import (
     tokens,
 )
 from checkwise.readers.logs.log import Log
-from checkwise.readers.logs.trainers import OTHER, Trainer
+from checkwise.readers.logs.trainers import OTHER, ULTRALYTICS, Trainer
 from checkwise.readers.request import Request
-from checkwise.records.column_names import is_validation_of
+from checkwise.records.column_names import TRAINING_WORDS, check_told, is_validation_of, says
 from checkwise.records.held_out import check_held_out, divide
 from checkwise.records.source_rows import ONLY_DOMAIN
 from checkwise.text import listed, printable, shortened
@@ -47,6 +46,11 @@ AXES = ("step", "epoch")
 LONGEST_NAME = 120
 OTHER_SCORES = (
     "; to choose by other scores, name them in --constraint NAME --delta 1% --objectives NAME"
+)
+OLD_LOSS = "val/loss"
+SOFTMAX_TWICE = (
+    f"{OLD_LOSS} is not read: before 8.3.39, which logs `time` as well, Ultralytics took the "
+    "softmax twice, and such a loss rewards overconfidence"
 )
 _OF_SET = re.compile(r"(?P<name>.+)\[(?P<set>[^\[\]]+)\]")
 _DATALOADER = re.compile(r"(?P<name>.+)/dataloader_idx_(?P<set>\d+)")
@@ -67,22 +71,25 @@ class Reading:
         columns: metric → validation set → column.
         domains: the validation sets, sorted.
         assumed: whether NLL is a loss that is taken for a cross-entropy.
-        inverted: whether accuracy is 1 minus an error rate.
+        inverted: columns of accuracy that are error rates, 1 minus it.
         told: metrics whose columns the caller names.
         beside: validation columns that are not read.
         notes: what to say about the sets.
         counts: validation set → column with the number of its examples.
+        speeds: validation set → columns with the seconds of an evaluation and its examples a
+            second, as transformers logs them.
         chosen_by: the rule and settings of the callback that logged.
     """
 
     columns: Mapping[str, Mapping[str, str]]
     domains: tuple[str, ...]
     assumed: bool
-    inverted: bool
+    inverted: tuple[str, ...]
     told: tuple[str, ...]
     beside: tuple[str, ...]
     notes: tuple[str, ...]
     counts: Mapping[str, str] = field(default_factory=dict)
+    speeds: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     chosen_by: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -126,12 +133,17 @@ def read_header(log: Log, request: Request) -> Reading:
         found = told.get(metric) or _of_metric(metric, candidates, domains, where)
         if found:
             columns[metric] = {domain: found[domain] for domain in domains if domain in found}
-    assumed = inverted = False
+    assumed = False
+    if "nll" not in columns and _softmax_twice(log):
+        candidates = [one for one in candidates if one.column != OLD_LOSS]
+        notes = (*notes, SOFTMAX_TWICE)
     if "nll" not in columns and (losses := _of_metric("loss", candidates, domains, where)):
         columns["nll"], assumed = losses, True
-    rates = _of_metric("error_rate", candidates, domains, where)
-    if "accuracy" not in columns and rates:
-        columns, inverted = {"accuracy": rates, **columns}, True
+    if "accuracy" not in columns:
+        rates = _of_metric("error_rate", candidates, domains, where)
+        columns = {"accuracy": rates, **columns} if rates else columns
+    accuracies = columns.get("accuracy", {}).values()
+    inverted = tuple(column for column in accuracies if says(column) == "error rate")
     if "nll" not in told:
         _check_outputs(candidates, columns.get("accuracy", {}), where)
     absent = [name for name in request.metrics if name not in columns]
@@ -148,9 +160,29 @@ def read_header(log: Log, request: Request) -> Reading:
     if "accuracy" not in columns:
         notes = (*notes, *_likely_accuracy(beside))
     notes = (*notes, *said)
+    speeds = _speeds(log.header, columns.get("accuracy", {}))
     return Reading(
-        columns, domains, assumed, inverted, tuple(told), beside, notes, counts, settings
+        columns, domains, assumed, inverted, tuple(told), beside, notes, counts, speeds, settings
     )
+
+
+def _speeds(header: Sequence[str], accuracy: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """Set → how long evaluations took and how fast they were, of the set of each accuracy."""
+    found = {}
+    for domain, column in accuracy.items():
+        before = column[: len(PREFIX)]
+        of_set = "" if domain == ONLY_DOMAIN else f"{domain}_"
+        pair = (f"{before}{of_set}runtime", f"{before}{of_set}samples_per_second")
+        same = column.startswith(before + of_set) and _TIMES.fullmatch(pair[0])
+        if same and set(pair) <= set(header):
+            found[domain] = pair
+    return found
+
+
+def _softmax_twice(log: Log) -> bool:
+    """Whether an Ultralytics before 8.3.39 wrote the loss; YOLOv5, with `lr/0`, did not do it."""
+    is_old = log.trainer.name == ULTRALYTICS.name and not {"time", "lr/0"} & set(log.header)
+    return is_old and OLD_LOSS in log.header
 
 
 def _settings(header: Iterable[str]) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -227,22 +259,26 @@ def _told(log: Log, request: Request, where: str) -> dict[str, dict[str, str]]:
             if log.axes.get(name) != column:
                 raise InputError(
                     f"Expected no --column {name}, because {where} ({log.trainer.name}) itself "
-                    f"says the {name} of every value: leave it out."
+                    f"says the {name} of every value: leave it out.",
+                    code="unsupported",
                 )
             continue
         if column not in log.header:
             raise InputError(
                 f"Expected a column {column!r} for {name}, but {where} has "
-                f"{shortened(log.header)}: check the name."
+                f"{shortened(log.header)}: check the name.",
+                code="missing",
             )
         match = _OF_SET.fullmatch(name)
         metric, domain = (match["name"], match["set"]) if match else (name, ONLY_DOMAIN)
+        check_told(metric, column, where)
         told.setdefault(metric, {})[domain] = column
     named = [name for name in request.columns if name not in AXES]
     if len({_OF_SET.fullmatch(name) is None for name in named}) > 1:
         raise InputError(
             f"Expected --column for one validation set or for several, but got both in {where}: "
-            "name the set of each, as in --column 'accuracy[photo]=COLUMN'."
+            "name the set of each, as in --column 'accuracy[photo]=COLUMN'.",
+            code="ambiguous",
         )
     return told
 
@@ -280,7 +316,9 @@ def _domains(
     check_held_out(request.held_out, sorted(names), where)
     left = names - set(request.held_out)
     if not left:
-        raise InputError(f"No validation set of {where} is left after --held-out: hold out fewer.")
+        raise InputError(
+            f"No validation set of {where} is left after --held-out: hold out fewer.", code="empty"
+        )
     sides = divide(left, sources=request.sources, where=where)
     return sides.sources, sides.notes
 
@@ -296,11 +334,13 @@ def _of_metric(
         if not spells(one.name, metric):
             continue
         if one.validation_set in found:
-            shown = "nll" if metric == "loss" else metric
+            shown = {"loss": "nll", "error_rate": "accuracy"}.get(metric, metric)
             rivals = [found[one.validation_set], one.column]
+            which = "COLUMN" if metric == "error_rate" else rivals[0]
             raise InputError(
                 f"Expected one column for {shown}, but {where} has {listed(rivals)}: say which one "
-                f"with --column {shown}={rivals[0]}."
+                f"with --column {shown}={which}.",
+                code="ambiguous",
             )
         found[one.validation_set] = one.column
     return {domain: found[domain] for domain in domains if domain in found}
@@ -308,7 +348,7 @@ def _of_metric(
 
 def _likely_accuracy(beside: Sequence[str]) -> tuple[str, ...]:
     """What to do where the accuracy may be there under a name of its own."""
-    likely = [column for column in beside if set(ACCURACY_WORDS) & set(tokens(column))]
+    likely = [column for column in beside if says(column) == "accuracy"]
     if not likely:
         return ()
     return (f"if {likely[0]} is the accuracy to keep, add --column accuracy={likely[0]}",)
@@ -333,7 +373,8 @@ def _check_outputs(candidates: Sequence[_Named], accuracy: Mapping[str, str], wh
     raise InputError(
         f"Expected an accuracy and a loss of one output, but {where} has outputs with one each "
         f"({shortened([*outputs])}): choose one with --column accuracy={column} --column "
-        f"nll={outputs[column]}."
+        f"nll={outputs[column]}.",
+        code="ambiguous",
     )
 
 
@@ -346,7 +387,8 @@ def _check_sets(
             raise InputError(
                 f"Expected {metric} on every validation set, but {where} has no column for "
                 f"{listed(lacking)}: add --column '{metric}[{lacking[0]}]=COLUMN', or leave the "
-                f"set out with --held-out {lacking[0]}."
+                f"set out with --held-out {lacking[0]}.",
+                code="missing",
             )
 
 
@@ -359,7 +401,8 @@ def _nothing(absent: Sequence[str], log: Log, named: Sequence[_Named], where: st
     if absent and absent[0] in log.header:
         return InputError(
             f"Expected {absent[0]} on validation, but {where} does not say which set its column "
-            f"of that name was measured on: if it is right, add --column {absent[0]}={absent[0]}."
+            f"of that name was measured on: if it is right, add --column {absent[0]}={absent[0]}.",
+            code="held-out",
         )
     for kind, reason in (
         (Side.VALIDATION, "and none is called so: if one of them is that"),
@@ -368,13 +411,18 @@ def _nothing(absent: Sequence[str], log: Log, named: Sequence[_Named], where: st
     ):
         columns = [one.column for one in named if one.side is kind]
         if columns:
-            option = _map(metrics, columns)
+            # A plain `loss` is of training in most logs, whatever its name leaves open.
+            likely = [c for c in columns if kind is not Side.UNKNOWN or measure(c) != "loss"]
+            option = _map(metrics, likely)
             is_other = not absent and kind is Side.VALIDATION and "COLUMN" in option
             others = OTHER_SCORES if is_other else ""
-            return InputError(f"Expected {wanted}, but {has}, {reason}, add {option}{others}.")
+            return InputError(
+                f"Expected {wanted}, but {has}, {reason}, add {option}{others}.", code="missing"
+            )
     return InputError(
         f"Expected {wanted}, but {has}: log validation metrics, or evaluate the checkpoints with "
-        "`checkwise predict`."
+        "`checkwise predict`.",
+        code="missing",
     )
 
 

@@ -12,10 +12,9 @@ import re
 from enum import Enum
 
 from checkwise.readers.logs.trainers import Trainer
-from checkwise.records.column_names import VALIDATION_WORDS
+from checkwise.records.column_names import TRAINING_WORDS, VALIDATION_WORDS
 from checkwise.records.held_out import looks_held_out
 
-TRAINING_WORDS = ("train", "training", "trn", "tr")
 # Words that change neither the set nor the metric: Lightning's `val_acc_epoch`, Ultralytics'
 # `metrics/…`, `avg_val_loss`.
 EMPTY_WORDS = ("epoch", "metrics", "metric", "avg", "average")

@@ -42,7 +42,8 @@ def header_of(path: Path) -> list[str]:
     except OSError as error:
         raise InputError(
             f"Expected a readable file, but {path} cannot be read ({error.strerror}): check its "
-            "permissions."
+            "permissions.",
+            code="system",
         ) from None
 
 
@@ -53,7 +54,9 @@ def open_logs(path: Path, request: Request) -> list[Log]:
     header, separator = _header(first, path), _separator(first)
     repeated = sorted(name for name, times in Counter(header).items() if name and times > 1)
     if repeated:
-        raise InputError(f"Column {repeated[0]!r} appears twice in {path}: keep one of them.")
+        raise InputError(
+            f"Column {repeated[0]!r} appears twice in {path}: keep one of them.", code="ambiguous"
+        )
     notes = []
     begin = content.rfind(b"\n") + 1
     last_line = content[begin:]
@@ -124,7 +127,8 @@ class _Table:
     def _wrong(self, line: int, what: str) -> InputError:
         return InputError(
             f"Expected a row as in the first line, but {self.path} line {line} {what}: mend that "
-            "line or remove it."
+            "line or remove it.",
+            code="format",
         )
 
 
@@ -137,7 +141,8 @@ def _header(line: bytes, path: Path) -> list[str]:
         return [name.strip() for name in _cells(line, _separator(line))]
     except (UnicodeDecodeError, csv.Error):
         raise InputError(
-            f"Expected UTF-8 text, but the first line of {path} is not: save it as UTF-8 CSV."
+            f"Expected UTF-8 text, but the first line of {path} is not: save it as UTF-8 CSV.",
+            code="format",
         ) from None
 
 

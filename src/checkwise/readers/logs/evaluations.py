@@ -69,7 +69,7 @@ def evaluations(
     keyed = {name: _in_order(points, by, name, where) for name, points in columns.items()}
     resumed = min((key for _, keys, _ in keyed.values() for key in _goes_back(keys)), default=None)
     parts = {
-        name: _runs(points, keys, name, where, resumed, notes)
+        name: _runs(points, keys, name, where, by, resumed, notes)
         for name, (points, keys, notes) in keyed.items()
     }
     counts = {name: len(runs) for name, runs in parts.items()}
@@ -77,7 +77,8 @@ def evaluations(
         shown_counts = ", ".join(f"{name} {count} times" for name, count in counts.items())
         raise InputError(
             f"Expected every column to begin again as often as the others, but in {where} they "
-            f"begin {shown_counts}: split the file by run."
+            f"begin {shown_counts}: split the file by run.",
+            code="differs",
         )
     number = next(iter(counts.values()))
     runs = [_joined({name: parts[name][k] for name in parts}, by, where) for k in range(number)]
@@ -90,7 +91,8 @@ def _axis(columns: Mapping[str, Points], where: str) -> str:
         if not len(points.cells):
             raise InputError(
                 f"Expected validation values in the column {name!r}, but {where} has none: train "
-                "with validation data, or evaluate the checkpoints with `checkwise predict`."
+                "with validation data, or evaluate the checkpoints with `checkwise predict`.",
+                code="missing",
             )
     for by in ("step", "epoch"):
         keys = [points.steps if by == "step" else points.epochs for points in columns.values()]
@@ -105,11 +107,13 @@ def _axis(columns: Mapping[str, Points], where: str) -> str:
             raise InputError(
                 f"Expected a whole number as step or epoch beside every value, but {name!r} in "
                 f"{where} has {counted(bare, 'value')} without one: complete these rows, or name "
-                "the column of steps with --column step=COLUMN."
+                "the column of steps with --column step=COLUMN.",
+                code="missing",
             )
     raise InputError(
         f"Expected {names} at the same steps or epochs, but in {where} they share none: log them "
-        "together, or name the column of steps with --column step=COLUMN."
+        "together, or name the column of steps with --column step=COLUMN.",
+        code="differs",
     )
 
 
@@ -126,7 +130,8 @@ def _in_order(
         raise InputError(
             f"Expected steps in order, or logged again where a run was resumed, but in {where} "
             f"{name!r} goes from {keys[place - 1]} back to {keys[place]} and no step comes twice: "
-            "sort the rows by step, or split the file by run."
+            "sort the rows by step, or split the file by run.",
+            code="format",
         )
     order = np.argsort(keys)
     ordered = Points(
@@ -147,7 +152,8 @@ def _keys(points: Points, by: str, name: str, where: str) -> list[int]:
         if not 0 <= key < LARGEST_STEP or key != int(key):
             raise InputError(
                 f"Expected whole numbers of 0 or more as {by}, but got {key:g} beside {name!r} in "
-                f"{where}: name another column with --column step=COLUMN."
+                f"{where}: name another column with --column step=COLUMN.",
+                code="format",
             )
         keys.append(int(key))
     return keys
@@ -167,6 +173,7 @@ def _runs(
     keys: Sequence[int],
     name: str,
     where: str,
+    by: str,
     resumed: int | None,
     said: tuple[str, ...],
 ) -> list[_Run]:
@@ -178,7 +185,7 @@ def _runs(
     back: list[int] = []
     first, before = keys[0], -1
     groups = _groups(points.cells, keys)
-    _check_batches(groups, points.cells, name, where)
+    _check_batches(groups, points.cells, name, where, by)
     for number, (key, places) in enumerate(groups, start=1):
         if key < before and key <= first:
             runs.append(_Run(values, epochs, (*_resumed(back), *notes)))
@@ -226,7 +233,7 @@ def _resumed(back: Sequence[int]) -> tuple[str, ...]:
 
 
 def _check_batches(
-    groups: Sequence[tuple[int, list[int]]], cells: Sequence[Any], name: str, where: str
+    groups: Sequence[tuple[int, list[int]]], cells: Sequence[Any], name: str, where: str, by: str
 ) -> None:
     """Refuse a column in which most steps have several values."""
     several = [
@@ -234,12 +241,22 @@ def _check_batches(
         for key, places in groups
         if len(places) > 1 and any(cells[place] != cells[places[0]] for place in places)
     ]
+    # One step logged twice may be evaluated again after training; an epoch that never changes is
+    # of many trainings of one epoch, and nobody can tell which row is which checkpoint.
+    if len(groups) == 1 and several and (by == "epoch" or len(several[0][1]) > 2):
+        raise InputError(
+            f"Expected {by}s that count on, but every one of the {len(several[0][1])} values of "
+            f"{name!r} in {where} is at {by} {groups[0][0]}, as where fit(epochs=1) is called in a "
+            "loop: pass initial_epoch to fit, or number the rows in that column.",
+            code="ambiguous",
+        )
     if len(groups) < 2 or 2 * len(several) <= len(groups):
         return
     key, places = max(several, key=lambda one: len(one[1]))
     raise InputError(
         f"Expected one value of {name!r} per evaluation, but {where} has {len(places)} at {key}, "
-        "as of single batches: log the value on the whole validation set."
+        "as of single batches: log the value on the whole validation set.",
+        code="ambiguous",
     )
 
 
@@ -247,12 +264,14 @@ def _number(cell: Any, name: str, key: int, where: str) -> float:
     if isinstance(cell, str) and _DECIMAL_COMMA.fullmatch(cell):
         raise InputError(
             f"Expected numbers with a decimal point in column {name!r}, but got {shown(cell)} at "
-            f"{key} in {where}: write the table with decimal points."
+            f"{key} in {where}: write the table with decimal points.",
+            code="format",
         )
     if isinstance(cell, bool) or not is_number(cell):
         raise InputError(
             f"Expected a number in column {name!r}, but got {shown(cell)} at {key} in {where}: fix "
-            "that cell."
+            "that cell.",
+            code="format",
         )
     return float(cell)
 
@@ -267,7 +286,8 @@ def _joined(columns: Mapping[str, _Run], by: str, where: str) -> Evaluations:
     if not steps:
         raise InputError(
             f"Expected {listed(list(columns))} at the same {by}, but in a part of {where} they "
-            "share none: split the file by run."
+            "share none: split the file by run.",
+            code="differs",
         )
     notes = [f"{by}{note}" for run in columns.values() for note in run.notes]
     for name, run in columns.items():

@@ -103,13 +103,16 @@ def open_records(
         if not isinstance(record, dict):
             raise InputError(
                 f"Expected one JSON object per evaluation, but record {number} in {path} is "
-                f"{type(record).__name__}: check that this is the right file."
+                f"{type(record).__name__}: check that this is the right file.",
+                code="format",
             )
         fields = flattened(record).items()
         rows.append({name: cell for name, cell in fields if not isinstance(cell, list)})
     header = list(dict.fromkeys(name for row in rows for name in row))
     if not header:
-        raise InputError(f"Expected records of evaluations, but {path} holds none yet.")
+        raise InputError(
+            f"Expected records of evaluations, but {path} holds none yet.", code="empty"
+        )
 
     def cells(names: Sequence[str]) -> Iterator[Sequence[Any]]:
         return ([row.get(name) for name in names] for row in rows)

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Container, Iterable, Mapping, Sequence
+from math import ceil, floor
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from checkwise.errors import CheckwiseWarning, InputError
 from checkwise.readers.checkpoints.find import Checkpoints, find_checkpoints
 from checkwise.readers.checkpoints.unsaved import steps_to_choose_from
+from checkwise.readers.impossible_accuracies import possible, rounding
 from checkwise.readers.logs import units
 from checkwise.readers.logs.column_rules import Reading, read_header
-from checkwise.readers.logs.evaluations import Evaluations, evaluations
-from checkwise.readers.logs.log import FloatArray, Log
+from checkwise.readers.logs.evaluations import LARGEST_STEP, Evaluations, evaluations
+from checkwise.readers.logs.log import FloatArray, Log, Points
 from checkwise.readers.logs.trainers import OTHER
 from checkwise.readers.request import LoadedRun, Request, build
 from checkwise.records import RunKey, Trajectory
@@ -22,6 +25,7 @@ from checkwise.records.source_rows import ONLY_DOMAIN
 from checkwise.text import counted, listed, shortened
 
 SETS_SHOWN = 3
+MOST_TRIED = 1000  # numbers of examples
 TITLES = {"nll": "NLL"}
 ASSUMED = "cross-entropy, assumed"
 BREAKS_IT = (
@@ -42,7 +46,9 @@ def read(logs: Sequence[Log], request: Request) -> list[LoadedRun]:
             runs += _read_log(log, request)
         except InputError as error:
             named = log.run and log.run not in str(error)
-            refusals.append(InputError(f"{error} (run {log.run})") if named else error)
+            refusals.append(
+                InputError(f"{error} (run {log.run})", code=error.code) if named else error
+            )
     if refusals and not runs:
         raise refusals[0]
     if refusals:
@@ -98,13 +104,16 @@ def _trajectory(
     )
     rows = np.isin(run.steps, steps)
     diverged = ~np.all([np.isfinite(table).all(axis=1) for table in values.values()], axis=0)
+    counts = _checked_counts(request.n, reading, values, diverged, str(log.path))
+    counts = counts or _logged_counts(run, reading) or _timed_counts(log, reading, values, diverged)
     counted_in = [f"steps are epochs, from {run.steps[0]} as in the log"] * (run.by == "epoch")
     return Trajectory(
         steps=steps,
         domains=reading.domains,
         values={metric: table[rows] for metric, table in values.items()},
         diverged=diverged[rows],
-        counts=_counts(request.n, reading.domains) or _logged_counts(run, reading),
+        counts=counts,
+        correct=_correct(values, counts, diverged[rows], rows),
         paths=[checkpoints.files.get(step) for step in steps] if checkpoints.files else None,
         columns=_columns(reading, values),
         logged=run.steps,
@@ -130,7 +139,7 @@ def _values(
         if metric == "accuracy":
             names = [per_set[domain] for domain in reading.domains]
             table, said = units.fractions(table, names, log.trainer, str(log.path))
-            table = 1 - table if reading.inverted else table
+            table = np.where([name in reading.inverted for name in names], 1 - table, table)
             notes += said
         values[metric] = table
     reason = units.no_cross_entropy(values)
@@ -143,7 +152,8 @@ def _values(
     if not values:
         raise InputError(
             f"Expected a validation accuracy or loss, but {_first(reading.columns['nll'])} in "
-            f"{log.path} is no cross-entropy: name another column with --column accuracy=COLUMN."
+            f"{log.path} is no cross-entropy: name another column with --column accuracy=COLUMN.",
+            code="unsupported",
         )
     return values, tuple(notes)
 
@@ -155,7 +165,8 @@ def _counts(n: int | Mapping[str, int] | None, domains: tuple[str, ...]) -> list
     if set(per_set) != set(domains):
         raise InputError(
             f"Expected the number of examples of {listed(list(domains))}, but got "
-            f"{listed([str(name) for name in per_set])}: give --n NAME=NUMBER,… for every set."
+            f"{listed([str(name) for name in per_set])}: give --n NAME=NUMBER,… for every set.",
+            code="missing",
         )
     return [per_set[domain] for domain in domains]
 
@@ -170,6 +181,85 @@ def _logged_counts(run: Evaluations, reading: Reading) -> list[int] | None:
     return [int(values[0]) for values in logged]
 
 
+def _checked_counts(
+    n: int | Mapping[str, int] | None,
+    reading: Reading,
+    values: Mapping[str, FloatArray],
+    diverged: NDArray[np.bool_],
+    where: str,
+) -> list[int] | None:
+    """The numbers of examples that the caller gives, if the accuracies can be of so many."""
+    counts = _counts(n, reading.domains)
+    for e, count in enumerate(counts or ()):
+        for accuracy in values["accuracy"][~diverged, e] if "accuracy" in values else ():
+            if not possible(float(accuracy), count):
+                column = reading.columns["accuracy"][reading.domains[e]]
+                raise InputError(
+                    f"Expected accuracies of {count} examples, as --n says, but {column} in "
+                    f"{where} has {accuracy:.10g}, and {count} × {accuracy:.10g} is no whole "
+                    "number: check --n.",
+                    code="differs",
+                )
+    return counts
+
+
+def _timed_counts(
+    log: Log, reading: Reading, values: Mapping[str, FloatArray], diverged: NDArray[np.bool_]
+) -> list[int] | None:
+    """Seconds × examples a second, where one whole number fits all of them and the accuracies.
+
+    transformers rounds the one to 4 decimals and the other to 3.
+    """
+    if set(reading.speeds) != set(reading.domains) or "accuracy" not in values:
+        return None
+    counts = []
+    for e, domain in enumerate(reading.domains):
+        seconds, speed = (_numbers(log.points(column)) for column in reading.speeds[domain])
+        if not len(seconds) or seconds.shape != speed.shape:
+            return None
+        off_seconds, off_speed = 5e-5 + 1e-7 * seconds, 5e-4 + 1e-7 * speed  # of 32 bits
+        low = ((seconds - off_seconds) * (speed - off_speed)).max()
+        high = ((seconds + off_seconds) * (speed + off_speed)).min()
+        if not (0 < low <= high < LARGEST_STEP) or high - low > MOST_TRIED:
+            return None
+        accuracies = values["accuracy"][~diverged, e].tolist()
+        fitting = [
+            n
+            for n in range(max(1, ceil(low)), floor(high) + 1)
+            if all(possible(accuracy, n) for accuracy in accuracies)
+        ]
+        if len(fitting) != 1:
+            return None
+        counts += fitting
+    return counts
+
+
+def _numbers(points: Points) -> FloatArray:
+    """The cells of a column; nothing where one is no number."""
+    try:
+        return np.array([float(cell) for cell in points.cells])
+    except (TypeError, ValueError):
+        return np.empty(0)
+
+
+def _correct(
+    values: Mapping[str, FloatArray],
+    counts: Sequence[int] | None,
+    diverged: NDArray[np.bool_],
+    rows: NDArray[np.bool_],
+) -> NDArray[np.int64] | None:
+    """How many predictions were right, where rounded accuracies leave no doubt about it."""
+    if counts is None or "accuracy" not in values:
+        return None
+    accuracy = np.where(diverged[:, None], 0.0, values["accuracy"][rows])
+    clear = all(
+        possible(value, n) and rounding(value) * n < 0.5
+        for row in accuracy.tolist()
+        for value, n in zip(row, counts, strict=True)
+    )
+    return np.rint(accuracy * np.array(counts)).astype(np.int64) if clear else None
+
+
 def _not_read(reading: Reading) -> tuple[str, ...]:
     beside = shortened(reading.beside)
     return (f"validation columns that are not read: {beside}",) if reading.beside else ()
@@ -180,12 +270,10 @@ def _mapping(log: Log, reading: Reading, read: Container[str]) -> str:
     parts = []
     for metric in (metric for metric in reading.columns if metric in read):
         per_set = reading.columns[metric]
-        names = list(per_set.values())
+        names = [f"1 − {one}" if one in reading.inverted else one for one in per_set.values()]
         column = ", ".join(names[:SETS_SHOWN])
         if len(names) > SETS_SHOWN:
             column += f" and {counted(len(names) - SETS_SHOWN, 'more set')}"
-        if metric == "accuracy" and reading.inverted:
-            column = f"1 − {column}"
         if metric in reading.told:
             column += " (by --column)"
         if metric == "nll" and reading.assumed:

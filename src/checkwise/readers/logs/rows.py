@@ -69,7 +69,8 @@ def axes_of(header: Sequence[str], request: Request, path: Path) -> dict[str, st
         if named is not None and named not in header:
             raise InputError(
                 f"Expected a column {named!r} for {axis}, but {path} has "
-                f"{', '.join(header[:12])[:200]}: check the name."
+                f"{', '.join(header[:12])[:200]}: check the name.",
+                code="missing",
             )
         by_words = {" ".join(tokens(column)): column for column in reversed(header)}
         column = named or next((by_words[s] for s in spellings if s in by_words), None)
@@ -78,7 +79,8 @@ def axes_of(header: Sequence[str], request: Request, path: Path) -> dict[str, st
     if not axes:
         raise InputError(
             f"Expected a column with steps or epochs, but {path} has "
-            f"{', '.join(header[:12])[:200] or 'nothing'}: name it with --column step=COLUMN."
+            f"{', '.join(header[:12])[:200] or 'nothing'}: name it with --column step=COLUMN.",
+            code="missing",
         )
     return axes
 
@@ -96,7 +98,8 @@ def _check_parts(header: Sequence[str], rows: Rows, path: Path) -> None:
             raise InputError(
                 f"Expected rows of one validation set, but {column!r} in {path} says "
                 f"{listed([repr(cell)[:40] for cell in sorted(cells)[:4]])}: keep the rows of "
-                "validation, or name that column `domain` in a table with step and accuracy."
+                "validation, or name that column `domain` in a table with step and accuracy.",
+                code="held-out",
             )
 
 

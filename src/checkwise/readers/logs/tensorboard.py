@@ -72,7 +72,8 @@ def open_logs(path: Path) -> list[Log]:
     if all(file.start is None for file in files):
         raise InputError(
             f"Expected TensorBoard events in {path}, but it holds no whole record: its writer was "
-            "stopped before it wrote one; name another run."
+            "stopped before it wrote one; name another run.",
+            code="empty",
         )
     columns = [
         _Column(qualified(role, tag), tag, file)

@@ -46,7 +46,8 @@ def open_logs(folder: Path) -> list[Log]:
     if not documents:
         raise InputError(
             f"Expected the state of a transformers run, but {damaged[0]} is no JSON with a list "
-            f"{HISTORY!r}: name the folder of another run."
+            f"{HISTORY!r}: name the folder of another run.",
+            code="format",
         )
     path, document, notes = _to_read(folder, documents)
     log = open_document(document, path, Request())
@@ -84,7 +85,8 @@ def _check_one_training(folder: Path, newest: Path, state: Mapping[str, Any]) ->
             raise InputError(
                 f"Expected checkpoints of one training in {folder}, but by their {STATE} those in "
                 f"{path.parent.name} and {newest.parent.name} are of two: move the checkpoints of "
-                f"one training away, or name the state to read, such as {path}."
+                f"one training away, or name the state to read, such as {path}.",
+                code="ambiguous",
             )
 
 

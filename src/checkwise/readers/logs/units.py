@@ -58,7 +58,8 @@ def fractions(
         raise InputError(
             f"Expected accuracies in one unit, but in {where} {columns[_first(reasons)]} is in "
             f"percent ({reasons[_first(reasons)]}), and nothing says so of {lacking}: give columns "
-            "in one unit."
+            "in one unit.",
+            code="ambiguous",
         )
     return _hundredths(table), (f"accuracy in percent: {listed([*dict.fromkeys(reasons)])}",)
 
@@ -80,7 +81,8 @@ def _percent_by(values: FloatArray, column: str, trainer: Trainer, where: str) -
     if largest < LEAST_PERCENTAGE:
         raise InputError(
             f"Expected accuracies from 0 to 1 or in percent, but {column!r} in {where} has values "
-            f"up to {largest:g}, which are neither: check that it is an accuracy."
+            f"up to {largest:g}, which are neither: check that it is an accuracy.",
+            code="format",
         )
     return f"values up to {largest:g}"
 

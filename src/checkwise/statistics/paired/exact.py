@@ -67,7 +67,10 @@ def mcnemar(
     T = len(sample)
     whole(reference, "reference", least=0, most=T - 1)
     if not sample.binary:
-        raise InputError("Expected values 0 and 1 (wrong and right), but got others: use max_t.")
+        raise InputError(
+            "Expected values 0 and 1 (wrong and right), but got others: use max_t.",
+            code="unsupported",
+        )
     steps = _steps(sample)
     if fixed_reference:
         p = _against(sample, steps, reference, range(T))

@@ -74,7 +74,8 @@ def _halves(sample: Stratified, seed: int) -> tuple[list[Units], list[Units]]:
         if units.count < 2:
             raise InputError(
                 "Expected at least two independent validation examples or groups in every domain, "
-                f"but domain {e} (counted from 0) has one: it cannot be split into halves."
+                f"but domain {e} (counted from 0) has one: it cannot be split into halves.",
+                code="unsupported",
             )
         shuffled = random.permutation(units.count)
         first.append(units.among(shuffled[: units.count // 2]))

@@ -82,7 +82,8 @@ class Stratified:
         if not tables or len({len(table) for table in tables}) != 1:
             raise InputError(
                 "Expected the values of the same checkpoints in one or more domains, but got "
-                f"{[len(table) for table in tables]} checkpoints: give every domain all of them."
+                f"{[len(table) for table in tables]} checkpoints: give every domain all of them.",
+                code="differs",
             )
         object.__setattr__(self, "values", tables)
         object.__setattr__(self, "weights", _weights(weights, len(tables)))
@@ -138,7 +139,8 @@ class Stratified:
         if low < 0 or high > 1:
             raise InputError(
                 f"Expected values from 0 to 1, but got {low:g} to {high:g}: this statement needs "
-                "bounded values; for a loss without a bound, such as NLL, use max_t."
+                "bounded values; for a loss without a bound, such as NLL, use max_t.",
+                code="unsupported",
             )
 
     def check_spread(self, names: Sequence[str] = ()) -> None:
@@ -150,7 +152,8 @@ class Stratified:
             raise InputError(
                 "Expected at least two independent validation examples or groups in every domain, "
                 f"but domain {domain} has one: its spread cannot be estimated; "
-                "use the tolerance 'fixed' or 'paired'."
+                "use the tolerance 'fixed' or 'paired'.",
+                code="unsupported",
             )
 
     @cached_property

@@ -52,7 +52,8 @@ def get_executor(settings: ExecutorSettings) -> Executor:
             raise InputError(
                 f"Expected settings that the executor {settings.kind} takes "
                 f"({', '.join(('workers', *kind.takes))}), but got `{field.name}` "
-                f"(--{field.name}): leave it out, or choose another --executor."
+                f"(--{field.name}): leave it out, or choose another --executor.",
+                code="unsupported",
             )
     worker_count(settings)
     return kind.make(settings)
@@ -65,7 +66,8 @@ def worker_count(settings: ExecutorSettings) -> int:
     if not _kind(settings).counts:
         raise InputError(
             f"Expected --workers N with --executor {settings.kind}, but got none: say how many "
-            "jobs to submit."
+            "jobs to submit.",
+            code="missing",
         )
     return os.cpu_count() or 1
 
@@ -74,6 +76,7 @@ def _kind(settings: ExecutorSettings) -> ExecutorKind:
     if settings.kind not in EXECUTORS:
         raise InputError(
             f"Expected an executor among {', '.join(EXECUTORS)}, but got {settings.kind!r}: "
-            "choose one."
+            "choose one.",
+            code="unknown",
         )
     return EXECUTORS[settings.kind]

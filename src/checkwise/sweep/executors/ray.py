@@ -75,7 +75,8 @@ class RayExecutor:
             raise InputError(
                 f"Expected a Ray cluster at {self._address or 'this machine'}, but got: "
                 f"{' '.join(str(error).split())[:200]}: start one with `ray start --head`, or "
-                "correct --address."
+                "correct --address.",
+                code="system",
             ) from None
         return True
 
@@ -93,7 +94,8 @@ class RayExecutor:
             asked = ", ".join(f"{value} {name}" for name, value in wanted.items() if value)
             raise InputError(
                 f"Expected a node of the Ray cluster with {asked} for a worker, but none has that: "
-                "lower --cpus, --gpus or --memory."
+                "lower --cpus, --gpus or --memory.",
+                code="system",
             )
 
 

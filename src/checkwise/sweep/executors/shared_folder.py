@@ -86,7 +86,8 @@ def not_shared(folder: Path, host: str) -> NotSharedError:
     return NotSharedError(
         f"Expected {cohort} on storage that every worker shares, but the token in "
         f"{WORKERS}/{folder.name} was not read on {host}: use an --out that is the same folder on "
-        "all machines."
+        "all machines.",
+        code="system",
     )
 
 

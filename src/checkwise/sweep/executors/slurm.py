@@ -57,7 +57,8 @@ class SlurmExecutor:
             if shutil.which(program) is None:
                 raise InputError(
                     f"Expected Slurm on this machine, but the command {program} is not here: run "
-                    "this where jobs are submitted, or use --executor local."
+                    "this where jobs are submitted, or use --executor local.",
+                    code="system",
                 )
         self._parameters: dict[str, Any] = {
             "job_name": "checkwise",
@@ -96,7 +97,8 @@ class SlurmExecutor:
         except (FailedJobError, subprocess.CalledProcessError) as error:
             raise InputError(
                 f"Expected Slurm to accept the jobs, but it said: {_reason(str(error))}: correct "
-                "the options, or [executor] of the study file."
+                "the options, or [executor] of the study file.",
+                code="system",
             ) from None
         return [job.job_id for job in jobs]
 

@@ -33,7 +33,8 @@ def check_algorithm(name: str) -> None:
     if name not in ALGORITHMS:
         raise InputError(
             f"Expected an algorithm among {', '.join(ALGORITHMS)}, but got {name!r}: choose one "
-            "of these names, or add --plugin with the file that defines it."
+            "of these names, or add --plugin with the file that defines it.",
+            code="unknown",
         )
 
 
@@ -56,11 +57,12 @@ def build_algorithm(
     known = known_names()
     for hparam in hparams:
         if hparam not in known and difflib.get_close_matches(hparam, known, n=1, cutoff=0.85):
-            raise InputError(unknown_name(hparam))
+            raise InputError(unknown_name(hparam), code="unknown")
     if "lr" not in hparams:
         raise InputError(
             f"Expected a learning rate among the hyperparameters, but got {sorted(hparams)}: "
-            "add `lr`, for example 5e-5 for images and 1e-3 for features."
+            "add `lr`, for example 5e-5 for images and 1e-3 for features.",
+            code="missing",
         )
     kind = ALGORITHMS[name]
     rows = {row.name: row for row in table() if row.name in ("lr", "weight_decay", *kind.reads)}

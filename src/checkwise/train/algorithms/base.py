@@ -69,7 +69,8 @@ class Algorithm(nn.Module, ABC):
         if not self._trained:
             raise InputError(
                 "Expected a network with trainable parameters, but got none that require "
-                "gradients: leave at least the classifier trainable."
+                "gradients: leave at least the classifier trainable.",
+                code="unsupported",
             )
         self.optimizer = self._new_optimizer()
 

@@ -30,7 +30,8 @@ class CORAL(Algorithm):
             raise InputError(
                 "Expected a trainable featurizer for CORAL, but got one without trainable "
                 "parameters: its penalty would have no gradient and CORAL would equal ERM; use "
-                "an MLP head, whose hidden layer is the featurizer."
+                "an MLP head, whose hidden layer is the featurizer.",
+                code="unsupported",
             )
 
     def objective(self, forward: Forward) -> tuple[Tensor, dict[str, Tensor]]:

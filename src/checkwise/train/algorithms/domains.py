@@ -33,5 +33,6 @@ def require_two_rows(algorithm: str, sizes: tuple[int, ...]) -> None:
     if min(sizes) < 2:
         raise InputError(
             f"Expected at least 2 rows per domain for {algorithm}, but got minibatches of "
-            f"{list(sizes)}: raise batch_size."
+            f"{list(sizes)}: raise batch_size.",
+            code="unsupported",
         )

@@ -47,7 +47,8 @@ class GroupDRO(Algorithm):
         if len(self.q) != len(losses):
             raise InputError(
                 f"Expected minibatches of {len(self.q)} source domains as before, but got "
-                f"{len(losses)}: keep the domains of a run fixed."
+                f"{len(losses)}: keep the domains of a run fixed.",
+                code="differs",
             )
         # softmax(log q + η·CE) is the normalised product, and cannot overflow.
         return torch.softmax(self.q.log() + self.hparams["groupdro_eta"] * losses, 0)

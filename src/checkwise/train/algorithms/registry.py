@@ -51,7 +51,9 @@ def algorithm(name: str, *, hparams: Sequence[Hyperparameter] = ()) -> Callable[
             f"{name!r}: choose such a name."
         )
     if name in ALGORITHMS:
-        raise InputError(f"An algorithm named {name!r} exists already: choose another name.")
+        raise InputError(
+            f"An algorithm named {name!r} exists already: choose another name.", code="exists"
+        )
 
     def register(kind: Kind) -> Kind:
         if not (isinstance(kind, type) and issubclass(kind, Algorithm)):

@@ -41,5 +41,6 @@ def build_backbone(name: str) -> Backbone:
         return timm_backbone(name.removeprefix("timm:"))
     raise InputError(
         f"Expected the backbone `lite0`, `resnet50` or `timm:<model>`, but got {name!r}: choose "
-        "one of these."
+        "one of these.",
+        code="unknown",
     )

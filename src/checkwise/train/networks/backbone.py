@@ -141,16 +141,19 @@ def _check_tune(backbone: Backbone, tune: Tune) -> None:
     if tune not in TUNES:
         raise InputError(
             f"Expected `tune` to be one of {', '.join(TUNES)}, but got {tune!r}: name the "
-            "part of the backbone that learns."
+            "part of the backbone that learns.",
+            code="unknown",
         )
     if tune == "last-two-stages" and backbone.halves is None:
         raise InputError(
             'Expected a backbone with two known last stages for `tune = "last-two-stages"`, but '
             'got one that could not be cut there: use `tune = "head"` or "all", or a ResNet or '
-            "EfficientNet."
+            "EfficientNet.",
+            code="unsupported",
         )
     if tune == "last-stage" and backbone.cut is None:
         raise InputError(
             'Expected a backbone with a known last stage for `tune = "last-stage"`, but got one '
-            'that could not be cut: use `tune = "head"` or "all", or a ResNet or EfficientNet.'
+            'that could not be cut: use `tune = "head"` or "all", or a ResNet or EfficientNet.',
+            code="unsupported",
         )

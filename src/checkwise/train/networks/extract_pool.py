@@ -105,7 +105,8 @@ class _Child:
         return InputError(
             f"Expected features from the backbone {self._backbone!r}, but its process ended with: "
             f"{lines[-1]} (exit code {code}): build the backbone in Python to see it fail, with "
-            f"checkwise.train.networks.build_backbone({self._backbone!r})."
+            f"checkwise.train.networks.build_backbone({self._backbone!r}).",
+            code="system",
         )
 
 

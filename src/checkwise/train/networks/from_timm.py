@@ -50,7 +50,8 @@ def timm_backbone(name: str, *, pretrained: bool = True) -> Backbone:
             reason = " ".join(str(error).split())
             raise InputError(
                 f"Expected a timm model that can be loaded, but got {reason:.200} for {name!r}: "
-                "check its name, and that its weights can be downloaded."
+                "check its name, and that its weights can be downloaded.",
+                code="unknown",
             ) from error
         facts = model.pretrained_cfg
         size = int(facts["input_size"][-1])

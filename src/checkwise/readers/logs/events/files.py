@@ -112,5 +112,6 @@ def _entries(folder: Path) -> Iterable[Path]:
     except OSError as error:
         raise InputError(
             f"Expected a readable folder, but {folder} cannot be read ({error.strerror}): check "
-            "its permissions."
+            "its permissions.",
+            code="system",
         ) from None

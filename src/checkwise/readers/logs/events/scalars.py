@@ -98,7 +98,8 @@ def _check_size(path: Path, *, scalars: int, tags: int) -> None:
         if count > most:
             raise InputError(
                 f"Expected at most {most:,} {what} in one event file, but {path} has more: check "
-                "what wrote the file."
+                "what wrote the file.",
+                code="unsupported",
             )
 
 
@@ -123,7 +124,8 @@ def _start(path: Path, block: Block) -> float:
     if not is_first_event(event):
         raise InputError(
             f"Expected TensorBoard events in {path}, but its records are something else: name an "
-            "event file, or the folder that holds it."
+            "event file, or the folder that holds it.",
+            code="format",
         )
     return event.wall_time or 0.0
 
@@ -158,7 +160,8 @@ def _event(path: Path, block: Block, record: int) -> Event:
     except MalformedError:
         raise InputError(
             f"Expected TensorBoard events in {path}, but the record at byte "
-            f"{block.offset + start - 12} is none: check what wrote the file."
+            f"{block.offset + start - 12} is none: check what wrote the file.",
+            code="format",
         ) from None
 
 

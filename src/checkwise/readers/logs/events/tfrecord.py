@@ -81,7 +81,8 @@ def read_blocks(path: Path) -> Iterator[Block | Ending]:
     except OSError as error:
         raise InputError(
             f"Expected a readable file, but {path} cannot be read ({error.strerror}): check its "
-            "permissions."
+            "permissions.",
+            code="system",
         ) from None
 
 
@@ -172,5 +173,6 @@ def _refuse_damage(file: BinaryIO, path: Path, start: int, behind: int, whole: i
                 f"Expected whole records in {path}, but the record at byte {start} is damaged "
                 f"(its checksum differs), after {whole} whole ones: copy the file again from where "
                 f"it was written. To use only what stands before the damage, cut a copy there "
-                f"(`head -c {start}`)."
+                f"(`head -c {start}`).",
+                code="format",
             )

@@ -69,7 +69,8 @@ def open_logs(path: Path) -> list[Log]:
         raise NoRecordsError(
             f"Expected a run with metrics, but the MLflow folder {path} has none"
             f"{' that is not deleted' if deleted else ''}: name the folder that holds "
-            "<experiment>/<run>/metrics, or restore a run in MLflow."
+            "<experiment>/<run>/metrics, or restore a run in MLflow.",
+            code="empty",
         )
     names = run_names.unique({run.identifier: run.name for run in runs})
     left_out = (f"{counted(len(deleted), 'deleted run')} left out",) if deleted else ()
@@ -172,7 +173,8 @@ def _row(fields: list[str], number: int, path: Path) -> tuple[int, float, str]:
     except (ValueError, OverflowError):
         raise InputError(
             f"Expected a line `timestamp value step`, but {path} line {number} is "
-            f"{shown(' '.join(fields))}: remove that line."
+            f"{shown(' '.join(fields))}: remove that line.",
+            code="format",
         ) from None
 
 
@@ -185,7 +187,8 @@ def _keys(metrics: Path) -> tuple[str, ...]:
         if len(keys) > MOST_KEYS:
             raise InputError(
                 f"Expected at most {MOST_KEYS:,} metrics in a run, but {metrics} holds more: name "
-                "the folder of another run."
+                "the folder of another run.",
+                code="unsupported",
             )
     return tuple(sorted(keys))
 

@@ -26,6 +26,7 @@ def points_of(steps: Sequence[float], cells: Sequence[Any], name: str, where: st
         raise InputError(
             f"Expected the step of every value, but the {len(cells)} values of {shown(name)} in "
             f"{where} all stand at step 0, where MLflow puts them without one: log them with "
-            "mlflow.log_metric(name, value, step=step)."
+            "mlflow.log_metric(name, value, step=step).",
+            code="missing",
         )
     return Points(np.array(steps, np.float64), np.full(len(steps), nan), cells)

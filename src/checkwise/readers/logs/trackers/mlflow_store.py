@@ -75,7 +75,8 @@ def open_logs(path: Path) -> list[Log]:
         raise NoRecordsError(
             f"Expected a run with metrics, but the MLflow store {path} has none"
             f"{' that is not deleted' if deleted else ''}: log metrics with "
-            "mlflow.log_metric(name, value, step=step), or restore a run in MLflow."
+            "mlflow.log_metric(name, value, step=step), or restore a run in MLflow.",
+            code="empty",
         )
     models = sqlite_file.read(path, partial(_models, path.parent))
     names = run_names.unique({run.run_id: run.name for run in runs})

@@ -49,7 +49,8 @@ def open_logs(path: Path) -> list[Log]:
     if document is None:
         raise InputError(
             f"Expected a snapshot of Ray Train's checkpoints, but {file} holds none: copy it again "
-            "from where it was written."
+            "from where it was written.",
+            code="format",
         )
     log = _records(document, file)
     trained = _by_training_step(log)
@@ -88,7 +89,8 @@ def _records(document: dict[str, Any], file: Path) -> list[Record]:
     if not results:
         raise NoRecordsError(
             f"Expected reports with checkpoints, but {file} holds none: report metrics with "
-            "ray.train.report(metrics, checkpoint=checkpoint)."
+            "ray.train.report(metrics, checkpoint=checkpoint).",
+            code="empty",
         )
     reports = document.get(REPORTS)
     if not isinstance(reports, list) or [type(r) for r in reports] != [int] * len(results):
@@ -129,6 +131,7 @@ def _result(result: Any, file: Path) -> dict[str, Any]:
     ):
         raise InputError(
             f"Expected {CHECKPOINT} and metrics in every result, but got {shown(result)} in "
-            f"{file}: remove that result."
+            f"{file}: remove that result.",
+            code="format",
         )
     return result

@@ -77,11 +77,13 @@ def read(path: Path, query: Callable[[sqlite3.Connection], Result]) -> Result:
         raise InputError(
             f"Expected a database at rest, but {path} has an unfinished transaction in "
             f"{path.name}-journal: wait for the program that writes it, or open it once with that "
-            "program, which undoes what a killed process left."
+            "program, which undoes what a killed process left.",
+            code="busy",
         )
     raise InputError(
         f"Expected a database at rest, but {path} changed each time it was read: run the same "
-        "command again when less is written, or copy the database and name the copy."
+        "command again when less is written, or copy the database and name the copy.",
+        code="busy",
     )
 
 
@@ -96,7 +98,9 @@ def check_columns(path: Path, required: Mapping[str, Sequence[str]], advice: str
     lacking = read(path, lambda connection: _lacking(connection, required))
     if lacking:
         raise InputError(
-            f"Expected the columns {listed(lacking)}, but the database {path} lacks them: {advice}."
+            f"Expected the columns {listed(lacking)}, but the database {path} lacks them: "
+            f"{advice}.",
+            code="missing",
         )
 
 
@@ -119,7 +123,8 @@ def rows_of(connection: sqlite3.Connection, sql: str, *values: Any) -> list[tupl
     if len(rows) > MOST_ROWS:
         raise InputError(
             f"Expected at most {MOST_ROWS:,} values of one metric, but there are more: delete the "
-            "runs that are not needed."
+            "runs that are not needed.",
+            code="unsupported",
         )
     return rows
 
@@ -132,7 +137,8 @@ def _query(path: Path, query: Callable[[sqlite3.Connection], Result]) -> Result:
     if size > LARGEST_FILE:
         raise InputError(
             f"Expected a database of at most {LARGEST_FILE >> 20} MiB while it is being written, "
-            f"but {path} is larger: end the program that writes it."
+            f"but {path} is larger: end the program that writes it.",
+            code="busy",
         )
     with tempfile.TemporaryDirectory(prefix="checkwise-") as folder:
         copy = Path(folder).resolve() / "copy.db"
@@ -197,5 +203,6 @@ def _unreadable(path: Path, error: Exception) -> InputError:
     reason = printable(str(error).partition("\n")[0][:80])
     return InputError(
         f"Expected an sqlite database, but {path} cannot be read as one ({reason}): copy it again "
-        "from where it was written, or restore it from a backup."
+        "from where it was written, or restore it from a backup.",
+        code="format",
     )

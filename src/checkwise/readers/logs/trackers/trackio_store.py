@@ -43,7 +43,8 @@ def open_logs(path: Path) -> list[Log]:
     if path.stat().st_size > LARGEST_FILE:
         raise InputError(
             f"Expected a database of at most {LARGEST_FILE >> 20} MiB, but {path} is larger: "
-            "delete the runs that are not needed."
+            "delete the runs that are not needed.",
+            code="unsupported",
         )
     rows = sqlite_file.read(path, _rows)
     by_run: dict[str, list[tuple[Any, ...]]] = {}
@@ -52,7 +53,8 @@ def open_logs(path: Path) -> list[Log]:
     if not by_run:
         raise NoRecordsError(
             f"Expected a run with metrics, but the Trackio project {path} has none: log metrics "
-            "with trackio.log({name: value})."
+            "with trackio.log({name: value}).",
+            code="empty",
         )
     names = run_names.unique({run: str(rows[-1][1]) for run, rows in by_run.items()})
     return [_log(path, names[run], rows) for run, rows in by_run.items()]
@@ -100,6 +102,7 @@ def _fields(cell: object, number: object, path: Path) -> dict[str, Any]:
     if not isinstance(fields, dict):
         raise InputError(
             f"Expected a JSON object in metrics.metrics, but got {shown(cell)} in {path} row "
-            f"{shown(number)}: delete that row."
+            f"{shown(number)}: delete that row.",
+            code="format",
         )
     return flattened(fields)

@@ -67,7 +67,8 @@ def open_logs(path: Path) -> list[Log]:
     if not by_run:
         raise NoRecordsError(
             f"Expected columns named `run - metric`, but {path} has none: export the chart again, "
-            "with at least one run shown."
+            "with at least one run shown.",
+            code="empty",
         )
     return [_log(path, run, columns, len(by_run) > 1) for run, columns in by_run.items()]
 
@@ -91,7 +92,8 @@ def _axes(run: str, charts: Sequence[Chart]) -> dict[str, str]:
             raise InputError(
                 f"Expected one x axis for the run {shown(run)}, but {first.path} has "
                 f"{shown(first.axis)} and {chart.path} has {shown(chart.axis)}: export both charts "
-                "with the x axis Step."
+                "with the x axis Step.",
+                code="ambiguous",
             )
     return {"epoch" if _is_epoch(first.axis) else "step": first.axis}
 
@@ -101,7 +103,8 @@ def _points(run: str, columns: Mapping[str, list[Chart]], name: str) -> Points:
     if others:
         raise InputError(
             f"Expected {shown(name)} of the run {shown(run)} in one export, but {chart.path} and "
-            f"{others[0].path} both hold it: remove the older file."
+            f"{others[0].path} both hold it: remove the older file.",
+            code="ambiguous",
         )
     index = chart.header.index(f"{run}{BETWEEN}{name}")
     _check_single(chart, run, name)
@@ -122,7 +125,8 @@ def _check_single(chart: Chart, run: str, name: str) -> None:
         raise InputError(
             f"Expected the values of single evaluations, but {shown(name)} in {chart.path} is the "
             "mean of several (its __MIN and __MAX differ): ungroup the runs, or export "
-            "`run.history(samples=10**6)`."
+            "`run.history(samples=10**6)`.",
+            code="format",
         )
 
 
@@ -132,7 +136,8 @@ def _number(cell: str, chart: Chart) -> float:
     except ValueError:
         raise InputError(
             f"Expected a number as {shown(chart.axis)}, but got {shown(cell)} in {chart.path}: "
-            "export the chart with the x axis Step."
+            "export the chart with the x axis Step.",
+            code="format",
         ) from None
 
 
@@ -178,7 +183,8 @@ def _chart(path: Path) -> Chart:
         text = read_bytes(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(
-            f"Expected UTF-8 text, but {path} is not (byte {error.start}): export the chart again."
+            f"Expected UTF-8 text, but {path} is not (byte {error.start}): export the chart again.",
+            code="format",
         ) from None
     lines = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
@@ -187,18 +193,21 @@ def _chart(path: Path) -> Chart:
     except csv.Error as error:
         raise InputError(
             f"Expected comma-separated values, but {path} line {lines.line_num} is not ({error}): "
-            "export the chart again."
+            "export the chart again.",
+            code="format",
         ) from None
     if header and header[0].lower() in TIMES:
         raise InputError(
             f"Expected steps or epochs in the first column, but {path} has {shown(header[0])}: "
-            "set the chart's x axis to Step, then export it again."
+            "set the chart's x axis to Step, then export it again.",
+            code="format",
         )
     for number, row in numbered:
         if len(row) != len(header):
             raise InputError(
                 f"Expected {len(header)} cells as in the first line, but {path} line {number} has "
-                f"{len(row)}: export the chart again."
+                f"{len(row)}: export the chart again.",
+                code="format",
             )
     _check_names(header, path)
     return Chart(path, header, [row for _, row in numbered])
@@ -210,5 +219,6 @@ def _check_names(header: Sequence[str], path: Path) -> None:
     if times > 1:
         raise InputError(
             f"Expected every run and metric once, but {path} has two columns {shown(twice)}: give "
-            "the runs names of their own in W&B, then export the chart again."
+            "the runs names of their own in W&B, then export the chart again.",
+            code="ambiguous",
         )

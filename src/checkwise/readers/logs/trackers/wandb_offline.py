@@ -26,7 +26,8 @@ def open_logs(path: Path) -> NoReturn:
     raise NoRecordsError(
         f"Expected a log of metrics, but {path} is a run in W&B's own format, which only W&B's "
         f"tools read: upload it with `wandb sync {folder}`, then export its metrics as CSV from "
-        "the chart's menu, or with `wandb.Api().run(NAME).history(samples=10**6).to_csv(FILE)`."
+        "the chart's menu, or with `wandb.Api().run(NAME).history(samples=10**6).to_csv(FILE)`.",
+        code="unsupported",
     )
 
 
