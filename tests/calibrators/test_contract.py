@@ -15,6 +15,7 @@ from checkwise.calibrators.calibrator import LEAST_ERRORS
 from checkwise.calibrators.examples import Logits
 from checkwise.errors import InputError
 from tests.calibrators.drawn import domains, drawn, nearly_perfect
+from tests.refusals import refused
 
 NAMES = list(calibrators())
 EVERY = pytest.mark.parametrize("name", NAMES)
@@ -149,7 +150,7 @@ def test_what_was_measured_is_recorded(name: str) -> None:
 @EVERY
 def test_other_logits_and_damaged_records_are_refused(name: str) -> None:
     fitted = fit(domains(), name)
-    with pytest.raises(InputError, match=r"Expected logits of shape \[n, 4\]"):
+    with refused("value: 4]"):
         fitted.apply(np.zeros((3, 5)))
     record = fitted.to_dict()
     assert record["params"]
@@ -165,12 +166,12 @@ def test_other_logits_and_damaged_records_are_refused(name: str) -> None:
 
 
 def test_an_unknown_name_lists_the_known() -> None:
-    with pytest.raises(InputError, match="Expected a calibrator among ts-soften, ts, ts-max"):
+    with refused("unknown: ts-soften … ts-max"):
         fit(domains(), "platt")
 
 
 def test_logits_of_different_models_are_refused() -> None:
-    with pytest.raises(InputError, match="the same classes in every domain"):
+    with refused("differs"):
         fit({"a": drawn(0), "b": drawn(0, classes=5)})
-    with pytest.raises(InputError, match="at least one domain"):
+    with refused("empty"):
         fit({})

@@ -17,11 +17,11 @@ from checkwise.calibrators.examples import Logits, entries
 from checkwise.calibrators.isotonic import ISOTONIC
 from checkwise.calibrators.temperature import fit_temperature, scaled
 from checkwise.calibrators.ts_domains import Likeness
-from checkwise.errors import InputError
 from checkwise.records import RunKey, Trajectory
 from checkwise.store.logits import source_logits
 from checkwise.store.run import write_run
 from checkwise.study.protocols import WALD_RECALIBRATED, with_recalibrated_ece
+from tests.refusals import refused
 from tests.requirements import package
 
 SETTINGS: dict[str, Any] = {"bins": 15, "bandwidth": 0.1}
@@ -130,15 +130,15 @@ def save(folder: Path, step: int, logits: Logits) -> None:
 
 def test_saved_source_logits_are_read_and_faults_named(tmp_path: Path) -> None:
     write_run(tmp_path, RunKey("PACS", "ERM", ("sketch",), 0, 0), {})
-    with pytest.raises(InputError, match=r'no step-000100.npz .* train with `logits = "source"`'):
+    with refused('missing: step-000100 … npz … `logits = "source"`'):
         source_logits(tmp_path, 100)
     save(tmp_path, 100, DOMAINS)
     assert sorted(source_logits(tmp_path, 100)) == ["a", "b"]
     save(tmp_path, 100, {"sketch": DOMAINS["a"]})
-    with pytest.raises(InputError, match="Expected source domains only, but got a held-out one"):
+    with refused("held-out: held-out"):
         source_logits(tmp_path, 100)
     (tmp_path / "predictions/source/step-000100.npz").write_bytes(b"PK nonsense")
-    with pytest.raises(InputError, match="the file is damaged"):
+    with refused("damaged"):
         source_logits(tmp_path, 100)
 
 
@@ -166,7 +166,7 @@ def test_wald_recalibrated_by_hand() -> None:
     assert again.values["ece"][1, 0] == pytest.approx(expected)
     # With an absolute threshold the candidates are all that reach it.
     assert cw.select(again, WALD_RECALIBRATED, threshold_pp=75).step == 1
-    with pytest.raises(InputError, match="No checkpoint reaches threshold_pp = 90"):
+    with refused("empty: threshold_pp … 90"):
         with_recalibrated_ece(run, saved.__getitem__, threshold_pp=90)
 
 

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from checkwise.cli import main
+from tests.refusals import names
 from tests.study.cohorts import demo_like
 from tests.study.sweeps import domainbed_sweep, tidy_rows
 
@@ -72,7 +73,7 @@ def test_files_that_changed_are_refused_with_what_to_do(
     log = next(sweep.rglob("results.jsonl"))
     log.write_text(log.read_text().replace('"loss": 1.0', '"loss": 2.0'))
     assert run("compare", sweep) == 2
-    assert "name a new folder with --cohort" in capsys.readouterr().err
+    assert "--cohort" in capsys.readouterr().err
     assert run("compare", sweep, "--cohort", tmp_path / "new") == 0
 
 
@@ -84,7 +85,7 @@ def test_a_rule_without_its_metrics_names_them_and_opens_nothing(
         ["preregister", sweep, "--rule", "ac-nc"],
     ):
         assert run(*command) == 2
-        assert "Rule ac-nc needs nll, cwece" in capsys.readouterr().err
+        assert names("ac-nc … nll, cwece", capsys.readouterr().err)
     assert run("preregister", sweep, "--metrics", "target_nll") == 2
     assert "'target_nll'" in capsys.readouterr().err
     assert not (sweep.with_name("runs.cohort") / "registrations.jsonl").exists()
@@ -159,7 +160,7 @@ def test_what_an_import_holds_out_is_not_read_as_a_source(
             capsys.readouterr()
             assert run(*command) == 2
             told = " ".join(capsys.readouterr().err.split())
-            assert "was imported with sketch held out: add --held-out sketch, or give" in told
+            assert names("sketch … --held-out sketch", told)
         assert run("select", path, "--held-out", "sketch") == 0
     assert run("select", f"{unmarked}.cohort") == 0
 

@@ -121,4 +121,4 @@ def test_open_writes_the_page_of_one_run_and_shows_it(
     assert str(page) in capsys.readouterr().err
     both = Path(__file__).parents[1] / "material" / "trainers" / "lightning" / "resumed" / "files"
     assert run("select", both, "--open") == 2
-    assert "one run for --open" in capsys.readouterr().err
+    assert "--open" in capsys.readouterr().err

@@ -12,12 +12,12 @@ import pytest
 
 import checkwise
 from checkwise.cli import main
-from checkwise.errors import InputError
 from checkwise.store.heldout import read_heldout
 from checkwise.store.layout import inner_path
 from checkwise.store.registration import LOG, OPENED, read_log, register
 from checkwise.study import Cohort
 from checkwise.tables import TABLES
+from tests.refusals import refused
 from tests.study.cohorts import tiny_runs, write_cohort
 from tests.study.test_methods import pair, save_logits
 
@@ -222,7 +222,7 @@ def test_a_run_outside_a_cohort_shows_source_results_only(
     assert "held-out domains" not in shown
     assert "not deployable" not in shown
     assert shown.count("Held-out results are shown only for a run inside its cohort") == 1
-    with pytest.raises(InputError, match="inside a cohort"):
+    with refused("missing"):
         read_heldout(lone, "sketch")
 
 

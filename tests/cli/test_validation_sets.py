@@ -10,6 +10,7 @@ import pytest
 
 import checkwise as cw
 from checkwise.cli import main
+from tests.refusals import names
 
 DOMAINS = """step,domain,accuracy,nll,cwece,path
 100,art,0.90,0.70,0.020,a.pt
@@ -153,17 +154,17 @@ def test_a_table_with_training_and_validation_columns_needs_the_map(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--column", "accuracy"), "--column NAME=COLUMN, but got 'accuracy'"),
-        (("--column", "=x"), "--column NAME=COLUMN"),
-        (("--column", "n=a", "--column", "n=b"), "--column names two"),
-        (("--column", "acc=accuracy"), "but got 'acc'"),
-        (("--source", "sketch"), "but got 'sketch'"),
-        (("--held-out", "Art"), "beside the domain 'art'"),
-        (("--held-out", "art,photo"), "for several, repeat --held-out"),
-        (("--held-out", "art", "--source", "art"), "it is both: leave out --held-out or --source"),
+        (("--column", "accuracy"), "--column … NAME=COLUMN … 'accuracy'"),
+        (("--column", "=x"), "--column … NAME=COLUMN"),
+        (("--column", "n=a", "--column", "n=b"), "--column"),
+        (("--column", "acc=accuracy"), "'acc'"),
+        (("--source", "sketch"), "'sketch'"),
+        (("--held-out", "Art"), "'art'"),
+        (("--held-out", "art,photo"), "--held-out"),
+        (("--held-out", "art", "--source", "art"), "--held-out … --source"),
     ],
 )
 def test_options_that_match_nothing_are_refused(
     table: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], said: str
 ) -> None:
-    assert said in refusal(capsys, "select", table, *words)
+    assert names(said, refusal(capsys, "select", table, *words))

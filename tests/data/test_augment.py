@@ -12,7 +12,7 @@ from PIL import Image
 
 from checkwise.data import augment
 from checkwise.data.augment import _crop_box, _jitter
-from checkwise.errors import InputError
+from tests.refusals import refused
 
 
 @pytest.fixture
@@ -116,5 +116,5 @@ def test_brightness_and_hue_move_within_their_ranges() -> None:
     [np.zeros((2, 8, 8, 3)), np.zeros((2, 8, 8, 1), np.uint8), np.zeros((8, 8, 3), np.uint8)],
 )
 def test_anything_but_rgb_bytes_is_refused(wrong: Any) -> None:
-    with pytest.raises(InputError, match="uint8 images"):
+    with refused("value: uint8"):
         augment(wrong, np.random.default_rng(0))

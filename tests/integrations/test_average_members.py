@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 import checkwise as cw
 from checkwise.cli.main import app
-from checkwise.errors import InputError
 from checkwise.integrations.average_members import described
+from tests.refusals import refused
 from tests.requirements import package
 
 RISING = [0.1, 0.5, 0.6, 0.8, 0.78, 0.81, 0.7, 0.8, 0.81]
@@ -105,7 +105,7 @@ def test_a_tolerance_that_is_none_is_refused_before_any_training(tmp_path: Path)
     from checkwise.integrations.lightning import ReliabilityCheckpoint
 
     for wrong in (-1, "one", float("nan")):
-        with pytest.raises(InputError, match="delta_pp"):
+        with refused("value: delta_pp"):
             ReliabilityCheckpoint(dirpath=tmp_path, average_within_pp=wrong)
 
 

@@ -19,6 +19,7 @@ from tests.requirements import available
 available("trackio")
 
 from checkwise.integrations.trackio import TrackioLog
+from tests.refusals import refused
 
 pytestmark = pytest.mark.filterwarnings("default")
 
@@ -82,13 +83,13 @@ def test_the_choice_can_be_read_again_from_the_store(
 
 
 def test_wrong_arguments_are_refused_at_once(trackio: Any) -> None:
-    with pytest.raises(cw.InputError, match="Expected a run of Trackio, but got 'digits'"):
+    with refused("value: 'digits'"):
         TrackioLog("digits")
     run = trackio.init(project="wrong", name="one", auto_log_cpu=False, embed=False)
-    with pytest.raises(cw.InputError, match="Expected True or False as upload"):
+    with refused("value: upload"):
         TrackioLog(run, upload=1)  # type: ignore[arg-type]
-    with pytest.raises(cw.InputError, match="Expected a text as alias"):
+    with refused("value: alias"):
         TrackioLog(run, alias="")
-    with pytest.raises(cw.InputError, match="not known where it is"):
+    with refused("missing"):
         TrackioLog(run, upload=True).log(selection())
     trackio.finish()

@@ -29,6 +29,7 @@ from tests.integrations.transformers_runs import (
     script,
     scripted_trainer,
 )
+from tests.refusals import refused
 
 TABLE, LABELS = script([0.1, 0.5, 0.6])
 
@@ -40,16 +41,16 @@ class Patient(EarlyStoppingCallback):  # type: ignore[misc, unused-ignore]
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"save_total_limit": 2}, "save_total_limit=None.*may still be chosen.*Leave it out"),
-        ({"save_strategy": "best"}, "save_strategy.*return to an earlier"),
-        ({"metric_for_best_model": None}, "metric_for_best_model.*'loss'.*overrule"),
-        ({"metric_for_best_model": "accuracy"}, "metric_for_best_model.*'accuracy'.*overrule"),
-        ({"lr_scheduler_type": "reduce_lr_on_plateau"}, "reduce_lr_on_plateau.*go to zero"),
+        ({"save_total_limit": 2}, "unsupported: save_total_limit=None"),
+        ({"save_strategy": "best"}, "unsupported: save_strategy"),
+        ({"metric_for_best_model": None}, "unsupported: metric_for_best_model … 'loss'"),
+        ({"metric_for_best_model": "accuracy"}, "unsupported: metric_for_best_model … 'accuracy'"),
+        ({"lr_scheduler_type": "reduce_lr_on_plateau"}, "unsupported: reduce_lr_on_plateau"),
     ],
 )
 def test_arguments(tmp_path: Path, changes: dict[str, Any], words: str) -> None:
     args = arguments(tmp_path, steps=4, **changes)
-    with pytest.raises(cw.InputError, match=words):
+    with refused(words):
         scripted_trainer(args, TABLE, LABELS, ReliabilityCallback())
 
 
@@ -64,7 +65,7 @@ def test_early_stopping(tmp_path: Path, kind: type[EarlyStoppingCallback]) -> No
 def test_early_stopping_that_is_added_later(tmp_path: Path) -> None:
     trainer = scripted_trainer(arguments(tmp_path, steps=4), TABLE, LABELS, ReliabilityCallback())
     trainer.add_callback(EarlyStoppingCallback(3))
-    with pytest.raises(cw.InputError, match="Expected no EarlyStoppingCallback"):
+    with refused("unsupported: EarlyStoppingCallback"):
         trainer.train()
 
 
@@ -80,7 +81,7 @@ def test_a_scheduler_object_that_waits_for_the_metric(tmp_path: Path) -> None:
         callbacks=[callback],
         optimizers=(optimizer, torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)),
     )
-    with pytest.raises(cw.InputError, match=r"ReduceLROnPlateau.*go to zero"):
+    with refused("unsupported: ReduceLROnPlateau"):
         trainer.train()
 
 
@@ -102,7 +103,7 @@ def test_a_trainer_that_was_not_given_the_metrics(tmp_path: Path) -> None:
         eval_dataset=Rows(LABELS),
         callbacks=[ReliabilityCallback()],
     )
-    with pytest.raises(cw.InputError, match=r"write Trainer\(compute_metrics=r.compute_metrics"):
+    with refused("missing: Trainer(compute_metrics=r … compute_metrics"):
         trainer.train()
 
 
@@ -110,7 +111,7 @@ def test_a_language_model(tmp_path: Path) -> None:
     size = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
     model = BertLMHeadModel(BertConfig(vocab_size=8, intermediate_size=8, is_decoder=True, **size))
     callback = ReliabilityCallback()
-    with pytest.raises(cw.InputError, match=r"BertLMHeadModel.*shifted"):
+    with refused("unsupported: BertLMHeadModel"):
         Trainer(
             model=model,
             args=arguments(tmp_path, steps=4),
@@ -123,12 +124,12 @@ def test_a_language_model(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("patience", [0, -1, 1.5, True, "3"])
 def test_patience_that_is_none(patience: Any) -> None:
-    with pytest.raises(cw.InputError, match="patience of 1 or more"):
+    with refused("value: 1"):
         ReliabilityCallback(patience=patience)
 
 
 def test_a_rule_that_does_not_exist() -> None:
-    with pytest.raises(cw.InputError, match="no-such-rule"):
+    with refused("unknown: no-such-rule"):
         ReliabilityCallback(rule="no-such-rule")
 
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import checkwise as cw
-from checkwise.errors import MissingMetricError
 from checkwise.metrics import METRICS
 from checkwise.metrics.debiased import top_label_gap
 from checkwise.metrics.smooth_ece import cosine_coefficients, error_at, smooth_ece
 from tests.metrics.golden.make import BANDWIDTHS, CASES
+from tests.refusals import refused
 from tests.selection.validated import predictions
 
 GOLDEN = Path(__file__).parent / "golden" / "relplot.npz"
@@ -95,5 +95,5 @@ def test_on_demand_metrics_are_in_no_record_unless_a_rule_asks() -> None:
         assert cw.select_many({"a": run}, "ac", objectives=[name], delta_pp=20)["a"].step == (
             chosen.step
         )
-    with pytest.raises(MissingMetricError, match="needs smece"):
+    with refused("missing: smece"):
         cw.select(replace(run, examples=None), "ac", objectives=["smece"])

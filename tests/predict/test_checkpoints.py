@@ -8,6 +8,7 @@ import pytest
 
 from checkwise.errors import InputError
 from checkwise.predict.checkpoints import find_checkpoints
+from tests.refusals import refused, said
 
 # Names as trainers write them (folders end in a slash), and what is found without a pattern.
 FOUND = {
@@ -87,18 +88,18 @@ def test_a_pattern_says_which(tmp_path: Path) -> None:
         (
             ["model_1.pt", "ema_1.pt"],
             None,
-            "kinds: 'ema_{step}.pt' (1), 'model_{step}.pt' (1)",
+            "ambiguous: kinds … 'ema_{step}.pt' … 1 … 'model_{step}.pt'",
         ),
-        (["model_1.pt", "checkpoint-5/"], None, "2 kinds: 'checkpoint-{step}' (1)"),
-        (["best.pt"], None, "with a number in their names"),
-        (["model-00001-of-00002.safetensors"], None, "with a number in their names"),
-        (["a1_2.pt", "a2_1.pt"], None, "with a number in their names"),
-        (["step-1.pt", "step-01.pt"], None, "one checkpoint per step"),
-        (["model_1.pt"], "weights_{step}.pt", "but found none: check --checkpoints"),
-        (["model_1.pt"], "model_1.pt", "has neither"),
-        (["model_0.pt"], "model_{step+1}.pt", "is -1 by"),
-        (["model_1.pt"], "/model_{step}.pt", "write the part below it"),
-        ([f"model_{10**15}.pt"], None, "Expected steps from 0"),
+        (["model_1.pt", "checkpoint-5/"], None, "ambiguous: 2 kinds … 'checkpoint-{step}' (1"),
+        (["best.pt"], None, "missing"),
+        (["model-00001-of-00002.safetensors"], None, "missing"),
+        (["a1_2.pt", "a2_1.pt"], None, "missing"),
+        (["step-1.pt", "step-01.pt"], None, "ambiguous"),
+        (["model_1.pt"], "weights_{step}.pt", "missing: --checkpoints"),
+        (["model_1.pt"], "model_1.pt", "value"),
+        (["model_0.pt"], "model_{step+1}.pt", "value: -1"),
+        (["model_1.pt"], "/model_{step}.pt", "outside"),
+        ([f"model_{10**15}.pt"], None, "value: 0"),
     ],
 )
 def test_what_is_not_clear_is_asked_for(
@@ -106,11 +107,11 @@ def test_what_is_not_clear_is_asked_for(
 ) -> None:
     with pytest.raises(InputError) as error:
         find_checkpoints(fill(tmp_path, names), pattern)
-    assert reason in str(error.value)
+    assert said(error.value, reason)
 
 
 def test_a_folder_that_is_none_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for path in (tmp_path / "file", tmp_path / "absent"):
-        with pytest.raises(InputError, match="Expected a folder of checkpoints"):
+        with refused("missing"):
             find_checkpoints(path)

@@ -20,6 +20,7 @@ import checkwise as cw
 from checkwise.data.features import open_features
 from checkwise.readers import folders, request, table_files
 from checkwise.store.npz import read_headers
+from tests.refusals import refused
 
 
 def log(folder: Path) -> None:
@@ -30,7 +31,7 @@ def log(folder: Path) -> None:
 def test_a_walk_over_nested_folders_ends_and_says_where(tmp_path: Path) -> None:
     (tmp_path / "/".join("d" * 200)).mkdir(parents=True)
     with pytest.warns(cw.CheckwiseWarning, match="more than 32 levels below"):  # noqa: SIM117
-        with pytest.raises(cw.InputError, match="holds none of these"):
+        with refused("missing"):
             cw.load_runs(tmp_path)
     near = tmp_path / "a"
     near.mkdir()
@@ -43,7 +44,7 @@ def test_a_walk_over_many_folders_ends(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(folders, "MOST_FOLDERS", 50)
     for i in range(60):
         (tmp_path / f"{i}").mkdir()
-    with pytest.raises(cw.InputError, match="at most 50 folders without runs below"):
+    with refused("unsupported: 50"):
         cw.load_runs(tmp_path)
 
 
@@ -188,7 +189,7 @@ def test_feature_files_are_looked_at_first(tmp_path: Path) -> None:
         label=member((10**9,), "<i8"),
         domain=member((10**9,), "<i8"),
     )
-    with pytest.raises(cw.InputError, match="does not fit its"):
+    with refused("format"):
         open_features(path, cache=tmp_path / "cache")
     path = archive(
         tmp_path / "features.npz",
@@ -196,7 +197,7 @@ def test_feature_files_are_looked_at_first(tmp_path: Path) -> None:
         label=member((60_000_000,), "<i8", values=480_000_000),
         domain=member((3,), "<i8", values=24),
     )
-    with pytest.raises(cw.InputError, match=r"would unpack to|one label for each"):
+    with refused("format"):
         open_features(path, cache=tmp_path / "cache")
 
 
@@ -206,7 +207,7 @@ def test_a_table_of_too_many_rows_is_refused_unread(tmp_path: Path) -> None:
     column = pa.DictionaryArray.from_arrays(pa.nulls(rows, pa.int32()).fill_null(0), ["x"])
     pq.write_table(pa.table({"step": column, "accuracy": column}), path, compression="zstd")
     assert path.stat().st_size < 2**20
-    with pytest.raises(cw.InputError, match="at most 5,000,000 rows"):
+    with refused("unsupported: 5,000,000"):
         cw.load(path)
 
 
@@ -216,7 +217,7 @@ def test_a_file_beyond_the_limit_is_refused(
     monkeypatch.setattr(request, "LARGEST_FILE", 1 << 20)
     path = tmp_path / "runs.csv"
     path.write_text("step,accuracy\n" + "1,0.5\n" * 200_000)
-    with pytest.raises(cw.InputError, match="at most 1 MiB"):
+    with refused("unsupported: 1 … MiB"):
         cw.load(path)
 
 
@@ -231,5 +232,5 @@ def test_true_is_no_number(suffix: str, column: str, tmp_path: Path) -> None:
         path.write_text(",".join(row) + "\n" + ",".join(map(str, row.values())) + "\n")
     else:
         pq.write_table(pa.table({name: [value] for name, value in row.items()}), path)
-    with pytest.raises(cw.InputError, match=r"but got (True|'True'|bool)"):
+    with refused("value: True"):
         cw.load(path)

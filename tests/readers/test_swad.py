@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pytest
 
-from checkwise.errors import InputError
 from checkwise.readers import load, load_runs
 from checkwise.records import RunKey
 from tests.readers.samples import STEPS, Record, swad, swad_file, write_lines
+from tests.refusals import refused
 
 
 def test_each_target_is_a_run_of_its_own(tmp_path: Path) -> None:
@@ -30,7 +29,7 @@ def test_the_validation_loss_is_a_pooled_nll(tmp_path: Path) -> None:
 
 def test_several_runs_are_too_many_for_load(tmp_path: Path) -> None:
     log = write_lines(tmp_path / "results.jsonl", swad_file())
-    with pytest.raises(InputError, match="holds 3"):
+    with refused("ambiguous: 3"):
         load(log)
     one = write_lines(tmp_path / "one.jsonl", swad_file()[:3])
     assert load(one).domains == ("env1", "env2")
@@ -60,7 +59,7 @@ def test_without_real_test_envs_restarting_steps_separate_the_runs(tmp_path: Pat
         k: run.digest for k, run in told.items()
     }
     again = [*plain, _without_real(swad(0, 2))]
-    with pytest.raises(InputError, match=r"Expected 3 runs .* start again in line 10"):
+    with refused("ambiguous: 3 … 10"):
         load_runs(write_lines(tmp_path / "again.jsonl", again))
 
 

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import checkwise as cw
+from tests.refusals import refused
 
 
 def rows(**changes: Any) -> pd.DataFrame:
@@ -75,45 +76,45 @@ def test_percentages_rounded_in_a_log_leave_the_count_open() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"accuracy": [0.5, 25.0, 0.75, 1.0]}, r"accuracy = 25 at step 0, domain 'photo'.*by 100"),
-        ({"accuracy": [0.5, -0.1, 0.75, 1.0]}, r"0 or more.*accuracy = -0\.1"),
-        ({"nll": [1.0, np.nan, 1.0, 1.0]}, r"nll = nan at step 0, domain 'photo'.*`diverged`"),
-        ({"nll": [1.0, np.inf, 1.0, 1.0]}, "nll = inf"),
-        ({"nll": [1.0, -0.5, 1.0, 1.0]}, r"nll of 0 or more.*step 0"),
-        ({"cwece": [0.1, 2.0, 0.1, 0.1]}, r"cwece as a fraction.*cwece = 2 at step 0.*by 100"),
-        ({"nll": [1.0, "high", 1.0, 1.0]}, "a number for nll, but got 'high' at step 0"),
-        ({"step": [0, 0, 0, 0]}, "got 2 for step 0, domain 'art'"),
-        ({"step": [0, 0, 100, 200]}, "no row for step 100, domain 'photo'"),
-        ({"step": [0, 0, 100.5, 100]}, "whole numbers as step, but got 100.5"),
-        ({"step": [0, 0, np.nan, 100]}, "whole numbers as step, but got nan"),
-        ({"step": ["a", "b", "c", "d"]}, "whole numbers as step"),
-        ({"step": [-5, -5, 100, 100]}, "steps of 0 or more, but got -5"),
-        ({"n": [4, 8, 5, 8]}, r"domain 'art' has n = 4 at step 0 and 5 at step 100"),
-        ({"n": [0, 8, 0, 8]}, "n of at least 1, but got 0 for domain 'art'"),
-        ({"correct": [2, 2, 3, 9]}, r"9 correct of n = 8"),
-        ({"correct": [1, 2, 3, 8]}, r"1 correct of n = 4 does not fit accuracy 0\.5"),
-        ({"role": ["source", "sauce", "source", "source"]}, "role 'source' or 'target'"),
-        ({"role": ["target"] * 4}, "Expected rows of a source domain"),
-        ({"diverged": [True] * 4}, "All 2 checkpoints diverged"),
-        ({"diverged": ["maybe"] * 4}, "true or false in column 'diverged'"),
+        ({"accuracy": [0.5, 25.0, 0.75, 1.0]}, "value: 25 … 0 … 'photo' … 100"),
+        ({"accuracy": [0.5, -0.1, 0.75, 1.0]}, "value: 0 … -0.1"),
+        ({"nll": [1.0, np.nan, 1.0, 1.0]}, "value: 0 … 'photo' … `diverged`"),
+        ({"nll": [1.0, np.inf, 1.0, 1.0]}, "value"),
+        ({"nll": [1.0, -0.5, 1.0, 1.0]}, "value: 0"),
+        ({"cwece": [0.1, 2.0, 0.1, 0.1]}, "value: 2 … 0 … 100"),
+        ({"nll": [1.0, "high", 1.0, 1.0]}, "value: nll … 'high' … 0"),
+        ({"step": [0, 0, 0, 0]}, "ambiguous: 2 … 0 … 'art'"),
+        ({"step": [0, 0, 100, 200]}, "differs: 100 … 'photo'"),
+        ({"step": [0, 0, 100.5, 100]}, "value: step … 100 … 5"),
+        ({"step": [0, 0, np.nan, 100]}, "value: step … nan"),
+        ({"step": ["a", "b", "c", "d"]}, "value: step"),
+        ({"step": [-5, -5, 100, 100]}, "value: 0 … -5"),
+        ({"n": [4, 8, 5, 8]}, "differs: 'art' … 4 … 0 … 5 … 100"),
+        ({"n": [0, 8, 0, 8]}, "value: 1 … 0 … 'art'"),
+        ({"correct": [2, 2, 3, 9]}, "differs: 9 … 8"),
+        ({"correct": [1, 2, 3, 8]}, "differs: 1 … 4 … 0.5"),
+        ({"role": ["source", "sauce", "source", "source"]}, "format: 'source' … 'target'"),
+        ({"role": ["target"] * 4}, "empty"),
+        ({"diverged": [True] * 4}, "empty: 2"),
+        ({"diverged": ["maybe"] * 4}, "value: 'diverged'"),
     ],
 )
 def test_bad_tables_are_refused(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(cw.InputError, match=message):
+    with refused(message):
         cw.Trajectory.from_frame(rows(**changes))
 
 
 def test_missing_columns_and_unknown_held_out_domains_are_named() -> None:
-    with pytest.raises(cw.InputError, match="a column 'accuracy', but the table has step"):
+    with refused("missing: 'accuracy' … step"):
         cw.Trajectory.from_frame({"step": [1]})
-    with pytest.raises(cw.InputError, match=r"held-out domain 'sketch'.*art, photo"):
+    with refused("unknown: held-out … 'sketch' … art, photo"):
         cw.Trajectory.from_frame(rows(), held_out="sketch")
 
 
 def test_what_is_no_table_is_refused() -> None:
-    with pytest.raises(cw.InputError, match="a mapping of columns, but got NoneType"):
+    with refused("value: NoneType"):
         cw.Trajectory.from_frame(None)
-    with pytest.raises(cw.InputError, match="'accuracy' has 1"):
+    with refused("differs: 'accuracy' … 1"):
         cw.Trajectory.from_frame({"step": [1, 2], "accuracy": [0.9]})
 
 
@@ -161,15 +162,15 @@ def test_non_finite_logits_mark_a_checkpoint_diverged() -> None:
 def test_predictions_must_be_of_the_same_examples() -> None:
     relabelled = outputs(2)
     relabelled["art"] = (relabelled["art"][0], (relabelled["art"][1] + 1) % 3)
-    with pytest.raises(cw.InputError, match="labels of domain 'art' at step 100 differ"):
+    with refused("differs: labels … 'art' … 100"):
         cw.Trajectory.from_predictions({0: outputs(1), 100: relabelled})
     fewer = {name: (z[:10], y[:10]) for name, (z, y) in outputs(2).items()}
-    with pytest.raises(cw.InputError, match="examples of domain 'art' at step 100 differ"):
+    with refused("differs: examples … 'art' … 100"):
         cw.Trajectory.from_predictions({0: outputs(1), 100: fewer})
     missing = {"art": outputs(2)["art"]}
-    with pytest.raises(cw.InputError, match="step 100 differs in photo"):
+    with refused("differs: 100 … photo"):
         cw.Trajectory.from_predictions({0: outputs(1), 100: missing})
-    with pytest.raises(cw.InputError, match="kind 'logits' or 'probs'"):
+    with refused("value: 'logits' … 'probs'"):
         cw.Trajectory.from_predictions({0: outputs(1)}, kind="guess")
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import checkwise as cw
+from tests.refusals import refused
 
 LABELS = np.random.default_rng(0).integers(0, 4, 60)
 
@@ -66,17 +66,17 @@ def test_reports_of_streamed_validation_are_accepted() -> None:
 
 
 def test_mistakes_are_refused_at_once() -> None:
-    with pytest.raises(cw.InputError, match="0 or more points, but got -1"):
+    with refused("value: 0 … -1"):
         cw.LiveSelector("ac-nc", delta_pp=-1)
     live = cw.LiveSelector()
     for step in (1.5, -1, "1", True):
-        with pytest.raises(cw.InputError, match="a whole number of 0 or more as step"):
+        with refused("value: 0"):
             live.add(step, outputs(0, 1.0))  # type: ignore[arg-type]
-    with pytest.raises(cw.InputError, match="name the validation set"):
+    with refused("value"):
         live.add(1, outputs(0, 1.0)["a"])  # type: ignore[arg-type]
     live.add(1, outputs(0, 1.0))
     wider = {name: (np.hstack([z, z]), y) for name, (z, y) in outputs(1, 1.0).items()}
-    with pytest.raises(cw.InputError, match="classes of domain 'a' at step 2 differ"):
+    with refused("differs: classes … 'a' … 2"):
         live.add(2, wider)
 
 
@@ -154,7 +154,7 @@ def test_what_is_below_the_tolerance_stays_below(
 def test_a_live_selection_takes_no_constraint_that_it_cannot_know() -> None:
     live = cw.LiveSelector("ac", constraint="f1", delta="1%", objectives=["nll"])
     live.add(1, outputs(0, 1.0))
-    with pytest.raises(cw.MissingMetricError, match="needs f1, but this run carries only"):
+    with refused("missing: f1"):
         _ = live.choice
-    with pytest.raises(cw.InputError, match="how far from the best brier"):
+    with refused("missing: brier"):
         cw.LiveSelector("ac", constraint="brier", objectives=["nll"])

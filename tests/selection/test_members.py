@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import checkwise as cw
-from checkwise.errors import InputError
 from checkwise.selection.members import members, spread
 from checkwise.store.retention import KeepMembers
+from tests.refusals import refused
 
 
 def run(correct: list[int], n: int = 1000) -> cw.Trajectory:
@@ -59,7 +59,7 @@ def test_another_constraint_has_its_own_feasible_set() -> None:
 
 @pytest.mark.parametrize("k", [0, -1, 1.5, True])
 def test_a_number_of_members_is_a_whole_one(k: object) -> None:
-    with pytest.raises(InputError, match="`k`"):
+    with refused("value: `k`"):
         members(cw.select(run([1, 2]), "source-acc"), k)  # type: ignore[arg-type]
 
 

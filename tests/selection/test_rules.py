@@ -12,6 +12,7 @@ import pytest
 import checkwise as cw
 from checkwise.selection import Columns
 from checkwise.selection.built_in_rules import random as draw
+from tests.refusals import refused
 
 
 def run(accuracy: list[float], **metrics: list[float]) -> cw.Trajectory:
@@ -158,9 +159,9 @@ def test_pure_rules_ignore_accuracy_and_take_the_earliest_tie() -> None:
 def test_wald_with_a_relative_threshold_is_ac_ece() -> None:
     assert cw.select(PLAIN, "wald", threshold_pp=89.5).step == cw.select(PLAIN, "ac-ece").step
     assert cw.select(PLAIN, "wald", threshold_pp=70).step == 100
-    with pytest.raises(cw.InputError, match=r"the best mean source accuracy is 90\.00"):
+    with refused("empty: 90.00"):
         cw.select(PLAIN, "wald", threshold_pp=95)
-    with pytest.raises(cw.InputError, match="needs threshold_pp"):
+    with refused("missing: threshold_pp"):
         cw.select(PLAIN, "wald")
 
 
@@ -219,7 +220,7 @@ def test_weights_and_the_worst_domain_change_what_counts() -> None:
     assert cw.select(two, "source-acc", worst_domain=True).step == 2
     assert cw.select(two, "source-acc", worst_domain=True).accuracy == 0.6
     assert cw.select(two, "pure-nll", weights={"a": 1, "b": 0}).step == 1
-    with pytest.raises(cw.InputError, match="a weight for each of a, b"):
+    with refused("value: a, b"):
         cw.select(two, weights={"a": 1}, rule="source-acc")
 
 
@@ -231,9 +232,9 @@ def test_weights_do_not_go_with_the_worst_domain(weights: Any) -> None:
         lambda: cw.select_many({1: run}, "source-acc", weights=weights, worst_domain=True),
         lambda: cw.LiveSelector("source-acc", weights=weights, worst_domain=True),
     ]
-    for refused in refusals:
-        with pytest.raises(cw.InputError, match="the worst domain has no weights"):
-            refused()
+    for ask in refusals:
+        with refused("unsupported"):
+            ask()
 
 
 def test_metrics_logged_as_means_only_serve_equal_weights_only() -> None:
@@ -244,7 +245,7 @@ def test_metrics_logged_as_means_only_serve_equal_weights_only() -> None:
         pooled={"nll": [2.0, 1.0]},
     )
     assert cw.select(pooled, "ac-nll").step == 2
-    with pytest.raises(cw.MissingMetricError, match="only as an equal mean"):
+    with refused("missing"):
         cw.select(pooled, "ac-nll", worst_domain=True)
 
 
@@ -259,24 +260,24 @@ def test_a_missing_metric_names_the_rules_that_work() -> None:
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"delta_pp": -1}, "delta_pp of 0 or more"),
-        ({"delta_pp": "wide"}, "delta_pp as a number"),
-        ({"delta_pp": float("nan")}, "delta_pp as a number"),
-        ({"delta_pp": None}, "delta_pp as a number"),
-        ({"delta_pp": "1e400"}, "delta_pp of a sensible size"),
-        ({"q": 3}, "1, 2 or inf"),
-        ({"tol": 1}, "no parameter 'tol'; it takes: delta_pp, q, pareto, eta"),
-        ({"eta": -1}, "Expected `eta` to be a number of at least 0 and below 1, but got -1"),
+        ({"delta_pp": -1}, "value: delta_pp … 0"),
+        ({"delta_pp": "wide"}, "value: delta_pp"),
+        ({"delta_pp": float("nan")}, "value: delta_pp"),
+        ({"delta_pp": None}, "value: delta_pp"),
+        ({"delta_pp": "1e400"}, "value: delta_pp"),
+        ({"q": 3}, "value: 1 … 2"),
+        ({"tol": 1}, "unknown: 'tol' … delta_pp"),
+        ({"eta": -1}, "value: `eta` … 0 … 1 … -1"),
         (
             {"eta": float("nan")},
-            "`eta` to be a number of at least 0 and below 1, but got nan",
+            "value: `eta` … 0 … 1 … nan",
         ),
-        ({"pareto": "maybe"}, "Expected pareto to be true or false, but got 'maybe'"),
-        ({"weights": "size"}, "'equal', 'sample'"),
+        ({"pareto": "maybe"}, "value: 'maybe'"),
+        ({"weights": "size"}, "value: 'equal' … 'sample'"),
     ],
 )
 def test_bad_parameters_are_refused(params: dict[str, object], message: str) -> None:
-    with pytest.raises(cw.InputError, match=message):
+    with refused(message):
         cw.select(PLAIN, "ac-nc", **params)  # type: ignore[arg-type]
 
 
@@ -291,12 +292,12 @@ def test_a_dominated_checkpoint_is_still_within_the_tolerance() -> None:
 
 
 def test_objectives_are_names_not_letters() -> None:
-    with pytest.raises(cw.InputError, match="as a list of metrics, but got 'nll'"):
+    with refused("value: 'nll'"):
         cw.select(PLAIN, "ac", objectives="nll")
 
 
 def test_an_unknown_rule_lists_the_known_ones() -> None:
-    with pytest.raises(cw.InputError, match=r"source-acc, ac-nc.*'best'"):
+    with refused("unknown: source-acc, ac-nc … 'best'"):
         cw.select(PLAIN, "best")
 
 
@@ -325,5 +326,5 @@ def test_a_weight_for_the_domain_that_a_run_holds_out_is_ignored() -> None:
     assert (
         cw.select(run, "source-acc", weights={**weights, "sketch": 5}).accuracy == wanted.accuracy
     )
-    with pytest.raises(cw.InputError, match="a weight for each of art, photo"):
+    with refused("value: art, photo"):
         cw.select(run, "source-acc", weights={**weights, "elsewhere": 5})

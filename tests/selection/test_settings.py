@@ -13,6 +13,7 @@ import pytest
 
 import checkwise as cw
 from checkwise import metrics
+from tests.refusals import refused
 
 Z, Y = np.array([[2.0, 0.0], [0.0, 1.0]]), [0, 1]
 RUN = cw.Trajectory(
@@ -81,5 +82,5 @@ def test_infinity_is_a_norm_and_nothing_else() -> None:
 
 @pytest.mark.parametrize("value", [v for v in ODD if not isinstance(v, int) or v is True])
 def test_a_seed_of_a_run_is_a_whole_number(value: Any) -> None:
-    with pytest.raises(cw.InputError, match="`hparams_seed` to be an integer"):
+    with refused("value: `hparams_seed`"):
         cw.RunKey("PACS", "ERM", ("art",), value, 0)

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import checkwise as cw
-from checkwise.errors import InputError
 from checkwise.selection.valley import ValleySearch
+from tests.refusals import refused
 
 
 @dataclass(eq=False)
@@ -201,18 +201,18 @@ def test_what_a_search_needs_is_all_it_will_ask_for() -> None:
 @pytest.mark.parametrize(
     ("losses", "options", "words"),
     [
-        ([], {}, "at least one"),
-        ([0.1, math.nan], {}, "index 1"),
-        ([0.1, math.inf], {}, "diverged"),
-        ([-0.1], {}, "index 0"),
-        ([0.1], {"n_converge": 0}, "n_converge"),
-        ([0.1], {"n_tolerance": 0}, "n_tolerance"),
-        ([0.1], {"tolerance_ratio": -1.0}, "tolerance_ratio"),
-        ([0.1], {"mode": "literal"}, "as-described"),
+        ([], {}, "empty"),
+        ([0.1, math.nan], {}, "value: 1"),
+        ([0.1, math.inf], {}, "value"),
+        ([-0.1], {}, "value: 0"),
+        ([0.1], {"n_converge": 0}, "value: n_converge"),
+        ([0.1], {"n_tolerance": 0}, "value: n_tolerance"),
+        ([0.1], {"tolerance_ratio": -1.0}, "value: tolerance_ratio"),
+        ([0.1], {"mode": "literal"}, "value: as-described"),
     ],
 )
 def test_what_has_no_valley_is_refused(
     losses: list[float], options: dict[str, object], words: str
 ) -> None:
-    with pytest.raises(InputError, match=words):
+    with refused(words):
         cw.loss_valley(losses, **options)  # type: ignore[arg-type]

@@ -10,6 +10,7 @@ import pytest
 
 import checkwise as cw
 from checkwise.selection import usable_rules
+from tests.refusals import refused
 
 
 def run_of(**scores: list[float]) -> cw.Trajectory:
@@ -40,39 +41,35 @@ def test_columns_of_accuracy_are_absent() -> None:
     assert list(chosen.columns) == ["step", "diverged", "nll"]
     assert list(chosen.table) == ["rank", "step", "feasible", "score", "diverged", "nll"]
     table: Any = chosen.columns
-    with pytest.raises(cw.MissingMetricError, match="metric 'accuracy', but this run carries"):
+    with refused("missing: 'accuracy'"):
         table["accuracy"]
-    with pytest.raises(cw.MissingMetricError, match="metric 'accuracy', but this run carries"):
+    with refused("missing: 'accuracy'"):
         table.within(1)
-    with pytest.raises(cw.MissingMetricError, match="metric 'accuracy', but this run carries"):
+    with refused("missing: 'accuracy'"):
         table.at_least(50)
 
 
 def test_what_works_is_listed() -> None:
     assert usable_rules(["nll", "ece"]) == ["pure-ece", "pure-nll", "last"]
     run = run_of(nll=[0.5, 0.3, 0.4])
-    with pytest.raises(cw.MissingMetricError, match=r"needs accuracy.*Rules that work: pure-nll"):
+    with refused("missing: accuracy … pure-nll"):
         cw.select(run, "ac-nll")
-    with pytest.raises(cw.MissingMetricError, match="--constraint f1"):
+    with refused("missing: --constraint f1"):
         cw.select(run, "source-acc")
-    with pytest.raises(
-        cw.MissingMetricError, match="no accuracy, and pure-nll takes no `delta_pp`"
-    ):
+    with refused("missing: no accuracy … pure-nll … `delta_pp`"):
         cw.select(run, delta_pp=1)
-    with pytest.raises(cw.MissingMetricError, match="accuracy to break ties by"):
+    with refused("missing"):
         cw.select(run, "pure-nll", ties="accuracy")
     assert cw.select(run_of(nll=[0.3, 0.3, 0.4]), ties="latest").step == 200
 
 
 def test_without_accuracy_and_loss_the_constraint_is_asked_for() -> None:
     run = run_of(f1=[0.9, 0.89, 0.7], latency=[3.0, 2.0, 1.0])
-    with pytest.raises(
-        cw.InputError, match=r"f1, latency: .*--constraint f1 .*--objectives latency"
-    ):
+    with refused("missing: f1, latency … --constraint … f1 … --objectives … latency"):
         cw.select(run)
-    with pytest.raises(cw.InputError, match=r"Run a: .*--constraint f1"):
+    with refused("missing: --constraint … f1"):
         cw.select_many({"a": run})
-    with pytest.raises(cw.InputError, match=r"none of the usual ones.*as in --objectives latency"):
+    with refused("missing: --objectives"):
         cw.select(run, constraint="f1", delta="2%")
     chosen = cw.select(run, constraint="f1", delta="2%", objectives=["latency"])
     assert (chosen.rule, chosen.step, chosen.reason) == ("ac", 200, "objectives were named")
@@ -127,7 +124,7 @@ def test_rules_of_ones_own_may_do_without() -> None:
 
         chosen = cw.select(run_of(zeta=[1.0, 2.0, 3.0]), "last-step")
         assert chosen.explain().startswith("last-step chose step 300 of 3 checkpoints.")
-        with pytest.raises(cw.MissingMetricError, match="Rule near needs accuracy"):
+        with refused("missing: near … accuracy"):
             cw.select(run_of(nll=[1.0, 2.0, 3.0]), "near")
     finally:
         unregister("last-step")
@@ -137,34 +134,34 @@ def test_rules_of_ones_own_may_do_without() -> None:
 @pytest.mark.parametrize(
     ("facts", "said"),
     [
-        ({"values": {}}, "at least one metric, but got none"),
-        ({"values": {}, "pooled": {"accuracy": [1, 1, 1]}}, "accuracy for every domain"),
+        ({"values": {}}, "empty"),
+        ({"values": {}, "pooled": {"accuracy": [1, 1, 1]}}, "missing"),
         (
             {"values": {"nll": [[1.0]] * 3}, "counts": [9], "correct": [[1]] * 3},
-            "beside the number",
+            "missing",
         ),
     ],
 )
 def test_what_is_no_run_is_refused(facts: dict[str, Any], said: str) -> None:
-    with pytest.raises(cw.InputError, match=said):
+    with refused(said):
         cw.Trajectory(steps=[1, 2, 3], domains=["val"], **facts)
 
 
 def test_a_mean_over_domains_is_enough() -> None:
     run = cw.Trajectory(steps=[1, 2], domains=["a", "b"], values={}, pooled={"nll": [0.5, 0.4]})
     assert cw.select(run).step == 2
-    with pytest.raises(cw.InputError, match="neither for every domain"):
+    with refused("missing"):
         cw.select(run, worst_domain=True)
 
 
 def test_a_table_needs_accuracy_unless_other_scores_are_named() -> None:
     table = {"step": [1, 2], "f1": [0.5, 0.6], "nll": [0.5, 0.4]}
-    with pytest.raises(cw.InputError, match="Expected a column 'accuracy'"):
+    with refused("missing: 'accuracy'"):
         cw.Trajectory.from_frame(table)
-    with pytest.raises(cw.InputError, match="Expected a column 'accuracy'"):
+    with refused("missing: 'accuracy'"):
         cw.Trajectory.from_frame(table, metrics=["accuracy", "f1"])
     assert cw.Trajectory.from_frame(table, metrics=["f1"]).metrics == ("nll", "f1")
-    with pytest.raises(cw.InputError, match="Expected a column 'auc'"):
+    with refused("missing: 'auc'"):
         cw.Trajectory.from_frame(table, metrics=["auc"])
 
 

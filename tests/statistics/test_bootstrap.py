@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from checkwise.errors import InputError
 from checkwise.statistics import bootstrap
 from checkwise.statistics.bootstrap import (
     bootstrap_interval,
@@ -16,6 +15,7 @@ from checkwise.statistics.bootstrap import (
     percentile_interval,
     resampled_means,
 )
+from tests.refusals import refused
 
 # Before scipy 1.15 it has another name.
 GENERATOR = "rng" if "rng" in signature(scipy.stats.bootstrap).parameters else "random_state"
@@ -84,7 +84,7 @@ def test_bca_of_a_constant_is_that_constant() -> None:
 
 
 def test_an_unknown_method_is_refused() -> None:
-    with pytest.raises(InputError, match="'percentile' or 'bca', but got 'normal'"):
+    with refused("value: 'percentile' … 'bca' … 'normal'"):
         bootstrap_interval(np.ones((3, 1)), method="normal")  # type: ignore[arg-type]
 
 
@@ -115,10 +115,10 @@ def test_one_run_has_no_interval() -> None:
 
 
 def test_values_that_are_not_finite_are_refused() -> None:
-    with pytest.raises(InputError, match="1 values that are not finite: leave such runs out"):
+    with refused("value: 1"):
         percentile_interval(np.array([[1.0], [np.nan]]))
 
 
 def test_a_level_that_is_no_probability_is_refused() -> None:
-    with pytest.raises(InputError, match="`level` strictly between 0 and 1, but got 95"):
+    with refused("value: `level` … 0 … 1 … 95"):
         percentile_interval(np.array([[1.0], [2.0]]), level=95)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from checkwise.errors import InputError
 from checkwise.statistics.clusters import cluster_means, numbered
 from checkwise.statistics.places import over_places
+from tests.refusals import refused
 
 
 def test_the_mean_over_places_is_scipys_one_sample_t() -> None:
@@ -66,5 +66,5 @@ def test_without_spread_or_with_one_place() -> None:
     assert over_places(np.ones(3), numbered("abc", "place")).p == 0
     alone = over_places(np.ones(2), numbered("aa", "place"))
     assert np.isnan([alone.p, *alone.interval(), *alone.new_place()]).all()
-    with pytest.raises(InputError, match="level"):
+    with refused("value"):
         alone.new_place(95)

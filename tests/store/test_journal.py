@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from checkwise.errors import InputError
 from checkwise.store.journal import Journal, read_journal
+from tests.refusals import refused
 
 
 def test_lines_come_back_as_they_were_written(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_a_broken_line_in_the_middle_is_refused_with_its_number(
 ) -> None:
     path = tmp_path / "j.jsonl"
     path.write_text(f'{{"step":0}}\n{broken}\n{{"step":2}}\n')
-    with pytest.raises(InputError, match=r"line 2 of .*j\.jsonl"):
+    with refused("damaged: 2 … j.jsonl"):
         read_journal(path)
 
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from checkwise.errors import InputError
 from checkwise.store import new_folder as module
 from checkwise.store.atomic_write import StoreError
 from checkwise.store.new_folder import new_folder
 from tests.killing import die_at, in_child
+from tests.refusals import refused
 
 
 @pytest.fixture(autouse=True)
@@ -71,7 +71,7 @@ def test_an_attempt_that_was_killed_between_the_steps_lost_nothing(
     assert os.waitstatus_to_exitcode(status) == 9
     assert not model.exists()
     if not replace:
-        with pytest.raises(InputError, match="is not empty"), new_folder(model):
+        with refused("exists"), new_folder(model):
             pass
         assert (model / "old").read_text() == "1"
         return

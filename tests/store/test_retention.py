@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,6 +18,7 @@ from checkwise.store.deleting import (
     size_of,
 )
 from checkwise.store.retention import KeepEvery, KeepFeasible, KeepLast, KeepMembers, Policy
+from tests.refusals import refused
 
 POLICIES = st.one_of(
     st.just(KeepFeasible()),
@@ -98,11 +98,11 @@ def test_what_was_not_measured_stays() -> None:
 
 def test_a_policy_refuses_what_is_none() -> None:
     for wrong in (0, -1, 1.5, True):
-        with pytest.raises(cw.InputError, match="integer of at least 1"):
+        with refused("value: 1"):
             KeepLast(wrong)  # type: ignore[arg-type]
-    with pytest.raises(cw.InputError, match="one of the rules"):
+    with refused("unknown"):
         KeepFeasible("ac-x")
-    with pytest.raises(cw.InputError, match="0 or more points"):
+    with refused("value: 0"):
         KeepFeasible(delta_pp=-1)
 
 
@@ -141,9 +141,8 @@ def test_nothing_goes_before_the_newest_is_there(tmp_path: Path) -> None:
     saved = folders(tmp_path, 1, 2)
     home = Home((tmp_path,))
     delete_checkpoint(saved[2], home)
-    with pytest.raises(cw.InputError, match="step 2") as refused:
+    with refused("missing: 2"):
         delete_others(saved, (), home=home)
-    assert refused.value.code == "missing"
     assert saved[1].exists()
 
 

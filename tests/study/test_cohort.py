@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from checkwise.errors import CheckwiseError, InputError, MissingMetricError
+from checkwise.errors import CheckwiseError
 from checkwise.study import Cohort, method
+from tests.refusals import refused
 from tests.study.cohorts import key, tiny_runs, write_cohort
 
 
@@ -117,7 +118,7 @@ def test_ac_mean_is_the_mean_over_the_feasible_set(tiny: Cohort) -> None:
     table = tiny.evaluate("ac-mean")
     assert table["target_nll"].tolist() == pytest.approx([1.35, 1.95, 3.0])
     assert table["step"].isna().tolist() == [True, True, False]
-    with pytest.raises(InputError, match="ac-mean is a mean over the feasible set"):
+    with refused("unsupported: ac-mean"):
         tiny.select("ac-mean")
 
 
@@ -153,20 +154,20 @@ def test_the_order_of_the_plan_does_not_change_intervals(tmp_path: Path) -> None
 
 def test_a_cohort_without_finished_runs_says_so(tmp_path: Path) -> None:
     folder = write_cohort(tmp_path / "c", tiny_runs()[3:])
-    with pytest.raises(InputError, match=r"finished run in .*1 are unfinished and 0 diverged"):
+    with refused("empty: 1 … 0"):
         Cohort.open(folder).compare(["ac-nc"])
 
 
 def test_what_cannot_be_compared_is_refused_with_a_way_out(tiny: Cohort) -> None:
-    with pytest.raises(InputError, match="none takes 'patience'"):
+    with refused("unsupported: 'patience'"):
         tiny.compare(["ac-nc"], patience=1)
-    with pytest.raises(MissingMetricError, match=r"got 'target_auroc'\. It has source_accuracy"):
+    with refused("missing: 'target_auroc' … source_accuracy"):
         tiny.compare(["ac-nc"], metrics=["target_auroc"])
-    with pytest.raises(InputError, match="Expected `by` to list columns among dataset"):
+    with refused("unknown: `by` … dataset"):
         tiny.compare(["ac-nc"], by=["seed"])
-    with pytest.raises(InputError, match="each rule once"):
+    with refused("value"):
         tiny.compare(["ac-nc", "ac-nc"])
-    with pytest.raises(InputError, match="Expected a list of rules"):
+    with refused("value"):
         tiny.compare("ac-nc")
 
 
@@ -187,12 +188,12 @@ def test_roles_are_never_pooled_silently(tmp_path: Path) -> None:
     plan = json.loads((folder / "cohort.json").read_text())
     plan["roles"] = {"PACS": "development", "OfficeHome": "evaluation"}
     (folder / "cohort.json").write_text(json.dumps(plan))
-    with pytest.raises(InputError, match="holds development and evaluation data"):
+    with refused("ambiguous"):
         Cohort.open(folder).compare(["ac-nc"])
     alone = Cohort.open(folder, role="evaluation").compare(["ac-nc"])
     assert alone["n"].tolist() == [1] * 4
     assert set(alone["role"]) == {"evaluation"}
     split = Cohort.open(folder).compare(["ac-nc"], by=["dataset"], metrics=["target_nll"])
     assert split.set_index("dataset")["role"].to_dict() == plan["roles"]
-    with pytest.raises(InputError, match="its role is mixed"):
+    with refused("empty: mixed"):
         Cohort.open(folder, role="test")

@@ -17,6 +17,7 @@ from checkwise.store.unpack import unpack
 from checkwise.study import Cohort
 from checkwise.study.heldout import Targets
 from tests.figures.saved_logits import save_logits
+from tests.refusals import refused
 from tests.study.cohorts import tiny_runs, write_cohort
 
 PACKED = "packing left the logits behind"
@@ -67,7 +68,7 @@ def test_logits_that_were_removed_were_not_left_behind(tmp_path: Path) -> None:
     folder, _, step = first_run(cohort_with(tmp_path / "cohort", "all"))
     for file in (folder / "predictions").rglob("*.npz"):
         file.unlink()
-    with pytest.raises(InputError, match="`checkwise verify` says what happened to it"):
+    with refused("missing: `checkwise verify`"):
         source_logits(folder, step)
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from checkwise.errors import InputError
 from checkwise.page import write_report
 from checkwise.store.pack import pack
 from checkwise.store.registration import LOG, OPENED, mark_opened, read_log, register
@@ -16,6 +15,7 @@ from checkwise.store.unpack import unpack
 from checkwise.study import Cohort, method
 from checkwise.study.registered import registered, registrations
 from checkwise.study.registered_choice import choice_of, same_choice
+from tests.refusals import refused
 from tests.study.cohorts import tiny_runs, write_cohort
 
 
@@ -126,7 +126,7 @@ def test_what_is_registered_in_an_unpacked_copy_is_late(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_chosen_cannot_be_registered() -> None:
-    with pytest.raises(InputError, match="the worst domain has no weights"):
+    with refused("unsupported"):
         choice_of(method("ac-nc"), weights="sample", worst_domain=True)
 
 
@@ -160,7 +160,7 @@ def test_a_log_changed_by_hand_is_noticed(folder: Path) -> None:
     ):
         path.write_text("".join(tampered))
         assert registered(folder, AC_NC).state == "unknown"
-        with pytest.raises(InputError, match="changed by hand"):
+        with refused("damaged"):
             register(folder, AC_NC)
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import checkwise as cw
-from checkwise.errors import InputError
 from checkwise.study import Cohort
 from tests.cli.test_select import answer, run
+from tests.refusals import refused
 from tests.sweep.studies import write_tiny
 
 ROWS = ("ac-nc-paired", "ac-nc-mcs", "ac-nc-certified", "ac-nc-1se")
@@ -54,7 +54,7 @@ def test_the_option_goes_to_the_rules_that_take_it(
 
 
 def test_an_unknown_tolerance_is_refused(cohort: Path) -> None:
-    with pytest.raises(InputError, match="one of fixed, paired"):
+    with refused("unknown: fixed, paired"):
         Cohort.open(cohort).select("ac-nc", tolerance="loose")
 
 

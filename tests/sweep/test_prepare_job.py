@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from checkwise.errors import CheckwiseError
 from checkwise.sweep.executors import JobLike, Workers
 from checkwise.sweep.executors.local import LocalExecutor
 from checkwise.sweep.plan import make_cohort
 from checkwise.sweep.prepare_job import PrepareJob, prepare_with
 from checkwise.sweep.study_file import read_study
+from tests.refusals import refused
 from tests.sweep.studies import write_tiny
 from tests.sweep.test_dry_run import BACKBONE, EACH, ZOO, own_cache, zoo
 
@@ -51,5 +49,5 @@ def test_what_a_worker_cannot_read_is_its_error(tmp_path: Path, zoo: Path) -> No
     study, roots = read_study(write_tiny(tmp_path, ZOO, BACKBONE, EACH)), {"Zoo": str(zoo)}
     cohort = make_cohort(study, tmp_path / "cohort", roots)
     (zoo / "Art" / "cat" / "1.png").write_bytes(b"no image")
-    with pytest.raises(CheckwiseError, match=r"1\.png"):
+    with refused("value: 1.png"):
         prepare_with(Elsewhere(), cohort, study, roots)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from checkwise.errors import InputError
 from checkwise.sweep.plan import make_cohort, plan
 from checkwise.sweep.study import Study
 from checkwise.sweep.study_file import read_study, shipped
+from tests.refusals import refused
 from tests.sweep.studies import write_tiny
 
 
@@ -49,7 +49,7 @@ def test_a_folder_does_not_hide_the_shipped_study_of_its_name(
     for name in ("officehome-frozen", "mine"):
         (tmp_path / name).mkdir()
     assert read_study("officehome-frozen").name == "officehome-frozen"
-    with pytest.raises(InputError, match="but got 'mine'"):
+    with refused("unknown: 'mine'"):
         read_study("mine")
 
 
@@ -73,60 +73,60 @@ def test_a_study_comes_back_from_its_plain_values(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("before", "after", "message"),
     [
-        ('["ERM", "VREx"]', '["ERM", "VRex"]', r"--plugin FILE.py, or did you mean 'VREx'\?$"),
-        ('"RotatedMNIST"', '"RotatedMnist"', r"did you mean 'RotatedMNIST'\?$"),
-        ("record_every", "record_evry", "`record_every` of \\[training\\].*add it"),
-        ("steps = 5", "steps = 5\nstep = 3", "did you mean 'steps'"),
-        ("steps = 5", "steps = 0", "at least 1, but got 0"),
-        ("steps = 5", 'steps = "5"', "a whole number"),
-        ("steps = 5", f"steps = {10**23}", "at most 100,000,000"),
-        ("batch_size = 8", f"batch_size = {10**10}", "an integer in"),
-        ("record_every = 2", "record_every = 9", "at most `steps`"),
-        ("batch_size = 8", "batch_sze = 8", r"did you mean 'batch_size'\?$"),
-        ("batch_size = 8", "batch_size = 0.5", "an integer"),
-        ("batch_size = 8", "batch_size = [8, 16]", "one for each of the 1 hyperparameter seeds"),
-        ("batch_size = 8", "batch_size = [0.5]", "an integer"),
-        ('kind = "digits"', 'kind = "digit"', "did you mean 'digits'"),
-        ('kind = "digits"', 'kind = "digits"\nhidden = 3', "but got 'hidden'"),
-        ('role = "development"', 'role = "test"', "development, evaluation"),
-        ('held_out = ["0", "75"]', "held_out = []", "held_out"),
-        ('held_out = ["0", "75"]', 'held_out = ["0", "0"]', "different domain names"),
+        ('["ERM", "VREx"]', '["ERM", "VRex"]', "value: --plugin FILE … 'VREx'"),
+        ('"RotatedMNIST"', '"RotatedMnist"', "value: 'RotatedMNIST'"),
+        ("record_every", "record_evry", "value: `record_every` of [training] … add it"),
+        ("steps = 5", "steps = 5\nstep = 3", "unknown: 'steps'"),
+        ("steps = 5", "steps = 0", "value: at least 1 … 0"),
+        ("steps = 5", 'steps = "5"', "value: a whole number"),
+        ("steps = 5", f"steps = {10**23}", "value: at most 100,000,000"),
+        ("batch_size = 8", f"batch_size = {10**10}", "value"),
+        ("record_every = 2", "record_every = 9", "value: `steps`"),
+        ("batch_size = 8", "batch_sze = 8", "unknown: 'batch_size'"),
+        ("batch_size = 8", "batch_size = 0.5", "value"),
+        ("batch_size = 8", "batch_size = [8, 16]", "value: 1"),
+        ("batch_size = 8", "batch_size = [0.5]", "value"),
+        ('kind = "digits"', 'kind = "digit"', "value: 'digits'"),
+        ('kind = "digits"', 'kind = "digits"\nhidden = 3', "unknown: 'hidden'"),
+        ('role = "development"', 'role = "test"', "value: development, evaluation"),
+        ('held_out = ["0", "75"]', "held_out = []", "value: held_out"),
+        ('held_out = ["0", "75"]', 'held_out = ["0", "0"]', "value"),
         (
             'held_out = ["0", "75"]',
             'held_out = [["0", "75"], ["75", "0"]]',
-            "different domain names",
+            "value",
         ),
-        ("[runs]", "[runs]\nhparams_seeds = [0, 0]", "different whole numbers"),
-        ("[runs]", "[runs]\ndraws = 0", "at least 1, but got 0"),
+        ("[runs]", "[runs]\nhparams_seeds = [0, 0]", "value"),
+        ("[runs]", "[runs]\ndraws = 0", "value: at least 1 … 0"),
         (
             'dataset = "RotatedMNIST"',
             'dataset = "RotatedMNIST"\nplaces = 0',
-            "at least 1, but got 0",
+            "value: at least 1 … 0",
         ),
         (
             'dataset = "RotatedMNIST"',
             'dataset = "RotatedMNIST"\nclass_subsets = 0',
-            "at least 1, but got",
+            "value: at least 1",
         ),
-        ("[training]", "[training", "in TOML"),
-        ('name = "tiny"', "", "`name`"),
+        ("[training]", "[training", "format: TOML"),
+        ('name = "tiny"', "", "value: `name`"),
     ],
 )
 def test_what_does_not_fit_is_named(tmp_path: Path, before: str, after: str, message: str) -> None:
     path = write_tiny(tmp_path, (before, after))
-    with pytest.raises(InputError, match=message) as caught:
+    with refused(message) as caught:
         read_study(path)
     assert "tiny.toml" in str(caught.value)
 
 
 def test_coral_on_a_linear_head_is_refused(tmp_path: Path) -> None:
     changes = (('kind = "digits"', 'kind = "linear"'), ('"VREx"', '"CORAL"'))
-    with pytest.raises(InputError, match="equals ERM"):
+    with refused("unsupported: ERM"):
         read_study(write_tiny(tmp_path, *changes))
 
 
 def test_an_unknown_study_lists_the_shipped_ones() -> None:
-    with pytest.raises(InputError, match=r"did you mean 'pacs-frozen'\?$"):
+    with refused("unknown: 'pacs-frozen'"):
         read_study("pacs-frozn")
 
 
@@ -134,7 +134,7 @@ def test_a_study_can_be_narrowed() -> None:
     study = read_study("pacs-frozen").narrowed(hparams_seeds=(0,), trial_seeds=(0,))
     assert len(plan(study, {})) == 20
     assert len(plan(study.narrowed(held_out=("photo",)), {})) == 5
-    with pytest.raises(InputError, match="0, 1, 2"):
+    with refused("unknown: 0, 1, 2"):
         read_study("pacs-frozen").narrowed(trial_seeds=(7,))
 
 
@@ -172,7 +172,7 @@ def test_data_of_ones_own_go_by_the_name_of_their_folder(tmp_path: Path) -> None
 
 def test_data_of_ones_own_without_name_or_place_are_refused(tmp_path: Path) -> None:
     nameless = write_tiny(tmp_path, ('dataset = "RotatedMNIST"', 'dataset = "ImageFolder"'))
-    with pytest.raises(InputError, match=r"Expected `name` of \[data\].*add it"):
+    with refused("value: `name` of [data] … add it"):
         read_study(nameless)
 
 
@@ -180,6 +180,6 @@ def test_a_cohort_planned_under_another_name_says_which(tmp_path: Path) -> None:
     study = read_study(write_tiny(tmp_path, own("pets")))
     old = replace(study, data=(replace(study.data[0], name="ImageFolder"),))
     make_cohort(old, tmp_path / "out", {})
-    with pytest.raises(InputError, match='to continue, set name = "ImageFolder"'):
+    with refused('differs: "ImageFolder"'):
         make_cohort(study, tmp_path / "out", {})
     assert make_cohort(old, tmp_path / "out", {}).runs

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from checkwise.cli import main
-from checkwise.errors import InputError
 from checkwise.store.atomic_write import StoreError
 from checkwise.store.attempts import place_of
 from checkwise.store.cohort import open_cohort
@@ -26,6 +25,7 @@ from checkwise.sweep.plan import make_cohort
 from checkwise.sweep.study_file import read_study
 from checkwise.sweep.worker import Job, Worked, work
 from checkwise.train.loop import train_run
+from tests.refusals import refused
 from tests.runs import contents
 from tests.sweep.studies import write_tiny
 
@@ -155,7 +155,7 @@ def test_a_full_disk_ends_the_worker_with_one_line(
         raise StoreError("no space left")
 
     monkeypatch.setattr(one_run, "train_run", full)
-    with pytest.raises(StoreError, match="no space left"):
+    with refused("system"):
         work(Job(str(cohort), "a"))
     assert not list(cohort.rglob("*.failed"))
 
@@ -163,13 +163,13 @@ def test_a_full_disk_ends_the_worker_with_one_line(
 def test_another_study_in_the_same_folder_is_refused(tmp_path: Path) -> None:
     cohort = planned(tmp_path)
     other = read_study(write_tiny(tmp_path, ("steps = 5", "steps = 7")))
-    with pytest.raises(InputError, match="other values of steps: use another --out"):
+    with refused("differs: steps … --out"):
         make_cohort(other, cohort, {})
 
 
 def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
     study = read_study(write_tiny(tmp_path))
-    with pytest.raises(InputError, match="holds other files"):
+    with refused("exists"):
         make_cohort(study, tmp_path, {})
 
 
@@ -203,11 +203,11 @@ def test_one_run_can_be_trained_alone(
 def test_data_are_found_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study = read_study("pacs-frozen")
     assert all_roots(study, read_roots(["PACS=/data/x"])) == {"PACS": "/data/x"}
-    with pytest.raises(InputError, match="--data for PACS, but got 'Pacs'"):
+    with refused("unknown: --data … PACS … 'Pacs'"):
         all_roots(study, {"Pacs": "/data"})
-    with pytest.raises(InputError, match="--data PACS=PATH"):
+    with refused("missing: --data … PACS=PATH"):
         all_roots(study, {})
     monkeypatch.setenv("CHECKWISE_DATA", str(tmp_path))
     assert all_roots(study, {}) == {"PACS": str(tmp_path / "PACS")}
-    with pytest.raises(InputError, match="NAME=PATH"):
+    with refused("value: NAME=PATH"):
         read_roots(["PACS"])

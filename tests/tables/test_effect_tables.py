@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from checkwise.errors import InputError
 from checkwise.records import Trajectory
 from checkwise.selection import select
 from checkwise.study import Cohort
 from checkwise.study.pool import Pool
 from checkwise.tables import build
 from checkwise.tables.training_length import PERCENTS
+from tests.refusals import refused
 from tests.study.cohorts import WrittenRun, demo_like, key, tiny_runs, write_cohort
 
 
@@ -72,13 +72,13 @@ def test_rates_that_every_run_drew_for_itself_are_shown_in_thirds(tmp_path: Path
 @pytest.mark.parametrize("rate", ["fast", None, True])
 def test_a_rate_that_is_no_number_is_refused(tmp_path: Path, rate: object) -> None:
     cohort = Cohort.open(write_cohort(tmp_path / "tiny", trained_with(0.001, rate, 0.001)))
-    with pytest.raises(InputError, match=r"hyperparameter lr as a number.*ERM.*run\.json"):
+    with refused("missing: lr … ERM … run.json"):
         build("learning-rate", cohort)
 
 
 def test_runs_without_a_configuration_have_no_learning_rate(tmp_path: Path) -> None:
     cohort = Cohort.open(write_cohort(tmp_path / "tiny", tiny_runs()))
-    with pytest.raises(InputError, match="under config → hparams, but got None in"):
+    with refused("missing: None"):
         build("learning-rate", cohort)
 
 

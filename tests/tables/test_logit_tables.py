@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from checkwise.errors import InputError
 from checkwise.statistics.risk_coverage import risk_coverage
 from checkwise.study import Cohort
 from checkwise.study.heldout import read_heldout
@@ -15,6 +14,7 @@ from checkwise.study.pool import Pool
 from checkwise.tables import build
 from checkwise.tables.cross_fit import available, crossfitted_steps
 from tests.figures.saved_logits import save_logits
+from tests.refusals import refused
 from tests.study.cohorts import key, tiny_runs, write_cohort
 
 
@@ -52,5 +52,5 @@ def test_cross_fitting_gives_two_choices_and_repeats_them(pool: Pool) -> None:
 
 
 def test_absent_logits_say_how_to_keep_them(pool: Pool) -> None:
-    with pytest.raises(InputError, match="held-out domain 'sketch' at step 400"):
+    with refused("missing: held-out … 'sketch' … 400"):
         read_heldout(pool.folder(key("ERM", 0)), "sketch", 400)

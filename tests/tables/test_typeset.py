@@ -100,4 +100,4 @@ def test_figures_are_drawn_by_a_command(tmp_path: Path, capsys: pytest.CaptureFi
     with pytest.raises(SystemExit) as stop:
         main(["figures", str(path), "--out", str(tmp_path / "f"), "--run", "nope"])
     assert stop.value.code == 2
-    assert "Expected a run such as PACS-ERM-sketch-h0-t0" in capsys.readouterr().err
+    assert "PACS-ERM-sketch-h0-t0" in capsys.readouterr().err

@@ -9,6 +9,7 @@ import pytest
 
 from checkwise.errors import InputError
 from checkwise.train.config import NetworkConfig, RunConfig
+from tests.refusals import refused
 from tests.runs import config
 
 
@@ -54,7 +55,7 @@ def test_options_that_are_not_in_use_are_not_written() -> None:
     ],
 )
 def test_a_value_that_no_run_writes_is_refused(name: str, value: object) -> None:
-    with pytest.raises(InputError, match=r"configuration of a run.* in run\.json: restore"):
+    with refused("damaged: run.json"):
         RunConfig.from_dict({**_written(config()), name: value}, "run.json")
 
 

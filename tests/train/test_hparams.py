@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checkwise.errors import InputError
 from checkwise.train.hparams import (
     KINDS,
     TABLE,
@@ -18,6 +17,7 @@ from checkwise.train.hparams import (
     draw_hparams,
     hparams_for,
 )
+from tests.refusals import refused
 
 ALGORITHMS = ("ERM", "CORAL", "GroupDRO", "IRM", "VREx")
 SHARED_NAMES = {"lr", "weight_decay", "batch_size", "resnet_dropout"}
@@ -110,23 +110,23 @@ def test_overrides_replace_draws_and_other_algorithms_overrides_are_passed_over(
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        ({"vrex_lamda": 1.0}, "did you mean `vrex_lambda`"),
-        ({"momentum": 0.9}, "Expected a hyperparameter among lr, weight_decay"),
-        ({"lr": 0}, "`lr`"),
-        ({"lr": "fast"}, "'fast'"),
-        ({"batch_size": 16.5}, "an integer"),
-        ({"batch_size": True}, "True"),
-        ({"resnet_dropout": 1.0}, r"\[0, 1\)"),
-        ({"weight_decay": float("nan")}, "nan"),
+        ({"vrex_lamda": 1.0}, "unknown: `vrex_lambda`"),
+        ({"momentum": 0.9}, "unknown: weight_decay"),
+        ({"lr": 0}, "value: `lr`"),
+        ({"lr": "fast"}, "value: 'fast'"),
+        ({"batch_size": 16.5}, "value"),
+        ({"batch_size": True}, "value: True"),
+        ({"resnet_dropout": 1.0}, "value: [0 … 1"),
+        ({"weight_decay": float("nan")}, "value: nan"),
     ],
 )
 def test_bad_overrides_are_refused(overrides: dict[str, object], message: str) -> None:
-    with pytest.raises(InputError, match=message):
+    with refused(message):
         hparams_for("images", "ERM", hparams_seed=0, trial_seed=0, overrides=overrides)
 
 
 def test_unknown_kind_is_refused() -> None:
-    with pytest.raises(InputError, match="images, digits, features"):
+    with refused("unknown"):
         default_hparams("audio", "ERM")  # type: ignore[arg-type]
 
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import checkwise as cw
-from checkwise.errors import InputError
 from checkwise.store import layout
 from checkwise.store.logits import has_source_logits, source_logits
 from checkwise.store.run import read_trajectory
 from checkwise.train.checkpoint_files import write_predictions
 from checkwise.train.evaluation import Outputs, Part
+from tests.refusals import refused
 from tests.runs import config, train
 
 
@@ -77,7 +77,7 @@ def test_outcomes_alone_serve_tolerances_and_no_calibrator(folders: dict[str, Pa
         assert one.feasible_steps == other.feasible_steps
         assert one.digest == other.digest
     assert not has_source_logits(folders["outcomes"])
-    with pytest.raises(InputError, match='logits = "source"'):
+    with refused('missing: logits = "source"'):
         source_logits(folders["outcomes"], 3)
     assert "How sure" not in cw.select(run).explain()
 
@@ -86,7 +86,7 @@ def test_damage_is_refused(folders: dict[str, Path], tmp_path: Path) -> None:
     train(tmp_path / "run", config(logits="outcomes", keep="none"))
     file = tmp_path / "run" / layout.outcomes_file(3)
     file.write_bytes(file.read_bytes()[:-5])
-    with pytest.raises(InputError, match=r"step-000003\.npz"):
+    with refused("damaged: step-000003.npz"):
         _ = examples(tmp_path / "run").correct
 
 

@@ -9,10 +9,10 @@ import pytest
 from torch import Tensor, nn
 
 import checkwise as cw
-from checkwise.errors import InputError
 from checkwise.train.algorithms.base import Forward
 from checkwise.train.algorithms.registry import unregister
 from checkwise.train.hparams import TABLE, known_names, table
+from tests.refusals import refused
 
 ROW = cw.train.Hyperparameter("mine_weight", 2.0, lambda random: random.uniform(0, 1), high=10)
 
@@ -37,7 +37,7 @@ def test_it_is_built_with_its_hyperparameters() -> None:
     assert cw.train.build_algorithm("Mine", *networks, {"lr": 0.1}).hparams["mine_weight"] == 2.0
     given = {"lr": 0.1, "mine_weight": 3}
     assert cw.train.build_algorithm("Mine", *networks, given).hparams["mine_weight"] == 3.0
-    with pytest.raises(InputError, match=r"`mine_weight` to be a number in \[0, 10\)"):
+    with refused("value: `mine_weight` … [0 … 10"):
         cw.train.build_algorithm("Mine", *networks, {"lr": 0.1, "mine_weight": 10})
 
 
@@ -63,17 +63,22 @@ def test_a_forgotten_algorithm_leaves_nothing() -> None:
 @pytest.mark.parametrize(
     ("name", "kind", "hparams", "message"),
     [
-        ("ERM", Mine, [], "'ERM' exists already"),
-        ("my algorithm", Mine, [], "letters, digits and underscores"),
-        ("../Mine", Mine, [], "letters, digits and underscores"),
-        ("Other", nn.Linear, [], "a subclass of cw.train.Algorithm"),
-        ("Other", Mine, [cw.train.Hyperparameter("lr", 1.0, lambda r: 1.0)], "'lr' exists"),
-        ("Other", Mine, [cw.train.Hyperparameter("x", 5.0, lambda r: 1.0, high=1)], "in \\[0, 1"),
+        ("ERM", Mine, [], "exists: 'ERM'"),
+        ("my algorithm", Mine, [], "value"),
+        ("../Mine", Mine, [], "value"),
+        ("Other", nn.Linear, [], "value"),
+        ("Other", Mine, [cw.train.Hyperparameter("lr", 1.0, lambda r: 1.0)], "exists: 'lr'"),
+        (
+            "Other",
+            Mine,
+            [cw.train.Hyperparameter("x", 5.0, lambda r: 1.0, high=1)],
+            "value: [0 … 1",
+        ),
     ],
 )
 def test_what_cannot_be_registered_is_refused(
     name: str, kind: Any, hparams: list[Any], message: str
 ) -> None:
-    with pytest.raises(InputError, match=message):
+    with refused(message):
         cw.train.algorithm(name, hparams=hparams)(kind)
     assert "Other" not in cw.train.algorithm_names()

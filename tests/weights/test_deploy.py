@@ -21,6 +21,7 @@ from checkwise.deployed import Calibrated, load
 from checkwise.errors import InputError
 from checkwise.store.cohort import open_cohort
 from checkwise.weights.evaluate import open_data, open_run
+from tests.refusals import refused
 from tests.requirements import package
 from tests.weights.cohorts import complaint
 from tests.weights.deployments import CLASSES, DOMAINS, contents, examples, network, train
@@ -384,14 +385,14 @@ def test_only_a_deployed_model_is_ever_replaced(predictions: Path, tmp_path: Pat
     other = tmp_path / "other"
     other.mkdir()
     (other / "thesis.tex").write_text("the only copy")
-    with pytest.raises(InputError, match="is not empty"):
+    with refused("exists"):
         cw.deploy(predictions, other, force=True)
     for place in (predictions, predictions.parent):
-        with pytest.raises(InputError, match=r"not empty|holds it"):
+        with refused("exists"):
             cw.deploy(predictions, place, force=True)
     link = tmp_path / "link"
     link.symlink_to(other)
-    with pytest.raises(InputError, match="a file or a link"):
+    with refused("exists"):
         cw.deploy(predictions, link, force=True)
     assert (other / "thesis.tex").read_text() == "the only copy"
 
@@ -439,7 +440,7 @@ def test_no_name_in_a_file_becomes_a_path(predictions: Path, name: str, tmp_path
     content["files"][name] = content["files"]["card.md"]
     content["sha256"] = _own_digest(content)
     path.write_text(json.dumps(content))
-    with pytest.raises(InputError, match=r"deployed.json names"):
+    with refused("outside: json … names"):
         load(tmp_path / "model")
 
 
@@ -455,7 +456,7 @@ def test_nothing_in_a_checkpoint_runs(tmp_path: Path, monkeypatch: pytest.Monkey
     for path in folder.glob("*/model.pt"):
         torch.save({"state_dict": torch.load(path, weights_only=True), "more": Ran()}, path)
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match="could run code: save its state dict alone"):
+    with refused("unsupported"):
         cw.deploy(folder, tmp_path / "model")
     assert not (tmp_path / "ran").exists()
     assert not (tmp_path / "model").exists()
@@ -464,30 +465,30 @@ def test_nothing_in_a_checkpoint_runs(tmp_path: Path, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ({"state_dict": {"a": torch.ones(1)}, "state_dict_ema": {"a": torch.ones(1)}}, "one model"),
-        ({"weights": [1, 2]}, "Expected a state dict"),
-        ([torch.ones(1)], "Expected a state dict"),
+        ({"state_dict": {"a": torch.ones(1)}, "state_dict_ema": {"a": torch.ones(1)}}, "value"),
+        ({"weights": [1, 2]}, "format"),
+        ([torch.ones(1)], "format"),
     ],
 )
 def test_a_file_without_one_model_is_refused(content: Any, reason: str, tmp_path: Path) -> None:
     folder = train(tmp_path / "run")
     for path in folder.glob("*/model.pt"):
         torch.save(content, path)
-    with pytest.raises(InputError, match=reason):
+    with refused(reason):
         cw.deploy(folder, tmp_path / "model")
 
 
 def test_a_member_that_is_gone_is_named(predictions: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(predictions, tmp_path / "predictions"))
     (folder / "step-000050" / "model.pt").unlink()
-    with pytest.raises(InputError, match="checkpoint of step 50"):
+    with refused("missing: 50"):
         cw.deploy(folder, tmp_path / "model", **WAYS["ensemble"])
     assert not (tmp_path / "model").exists()
 
 
 def test_a_network_of_another_shape_is_refused(predictions: Path, tmp_path: Path) -> None:
     cw.deploy(predictions, tmp_path / "model")
-    with pytest.raises(InputError, match="Expected a network of the shape of"):
+    with refused("differs"):
         load(tmp_path / "model").module(torch.nn.Linear(6, CLASSES))
 
 
@@ -551,12 +552,12 @@ def test_networks_of_other_classes_are_refused() -> None:
     z, y = np.random.default_rng(0).normal(0, 2, (200, 4)), np.arange(200) % 4
     calibrator = fit({"val": (z, y)})
     x = torch.zeros(2, 3)
-    with pytest.raises(InputError, match="4 classes"):
+    with refused("differs: 4"):
         Calibrated(torch.nn.Linear(3, 7), calibrator)(x)
-    with pytest.raises(InputError, match="4 classes"):
+    with refused("differs: 4"):
         Calibrated([torch.nn.Linear(3, 4), torch.nn.Linear(3, 5)], None)(x)
     for wrong in ("network", [None]):
-        with pytest.raises(InputError, match="Expected a torch module"):
+        with refused("value"):
             Calibrated(wrong, None)  # type: ignore[arg-type]
 
 

@@ -11,11 +11,11 @@ import torch
 from safetensors.torch import load_file
 
 import checkwise as cw
-from checkwise.errors import InputError
 from checkwise.store.cohort import open_cohort
 from checkwise.weights import lyu, mixup, read_record, read_source
 from checkwise.weights.evaluate import OpenRun, open_data, open_run
 from checkwise.weights.lyu import coral, mmd
+from tests.refusals import refused
 from tests.weights.cohorts import copied, derive, run_folders
 
 
@@ -131,7 +131,7 @@ def test_weights_that_were_not_kept_are_named(cohort: Path, tmp_path: Path) -> N
     run = run_folders(spoiled)[0]
     for file in (run / "checkpoints").iterdir():
         file.unlink()
-    with pytest.raises(InputError, match='train it with keep = "all"'):
+    with refused('missing: "all"'):
         derive(run, "mixup-acc", force=True)
 
 

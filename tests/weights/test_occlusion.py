@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from checkwise.cli import main
-from checkwise.errors import InputError
 from checkwise.figures import occlusion
 from checkwise.store.cohort import open_cohort
 from checkwise.store.registration import OPENED, read_lines
 from checkwise.study.heldout import Targets
 from checkwise.study.image_case import ImageCase, image_case
+from tests.refusals import refused
 from tests.weights.cohorts import copied
 
 STEPS = {"early": 13, "late": 91}
@@ -69,10 +69,10 @@ def test_what_cannot_be_shown_is_refused_before_anything_is_opened(
 ) -> None:
     path = copied(cohort, tmp_path)
     record = open_cohort(path)
-    with pytest.raises(InputError, match="Expected the weights of step 14"):
+    with refused("missing: 14"):
         image_case(record, next(iter(record.runs)), {"early": 14}, {})
     assert not read_lines(path)
-    with pytest.raises(InputError, match="Expected --example between 0 and"):
+    with refused("value: --example … 0"):
         case_of(path, row=10**6)
 
 

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 import checkwise as cw
-from checkwise.errors import InputError
 from checkwise.records import Trajectory
 from checkwise.study.protocols import PAIR_LAST10, PAIR_VALFILTER, with_training_terms
+from tests.refusals import refused
 
 RULES = {rule.name: rule for rule in (PAIR_LAST10, PAIR_VALFILTER)}
 
@@ -89,5 +88,5 @@ def test_a_term_that_was_not_finite_is_never_chosen(tmp_path: Path) -> None:
 
 def test_runs_without_a_penalty_are_refused(tmp_path: Path) -> None:
     (tmp_path / "source.jsonl").write_text('{"step":0,"train":{"loss":1.0,"nll":1.0}}\n')
-    with pytest.raises(InputError, match="PAIR needs runs of VREx or IRM"):
+    with refused("missing: PAIR … VREx or IRM"):
         with_training_terms(run([0.9]), tmp_path)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import checkwise as cw
+from tests.refusals import refused, said
 
 OUTPUTS = (
     "epoch,val_a_accuracy,val_a_loss,val_b_accuracy,val_b_loss,val_loss\n"
@@ -23,9 +24,9 @@ def _write(folder: Path, text: str) -> Path:
 
 def test_of_several_outputs_none_is_chosen(tmp_path: Path) -> None:
     path = _write(tmp_path, OUTPUTS)
-    with pytest.raises(cw.InputError, match="--column accuracy=val_a_accuracy --column nll=val_a_"):
+    with refused("ambiguous: --column … accuracy=val_a_accuracy … nll=val_a_"):
         cw.load(path)
-    with pytest.raises(cw.InputError, match="--column accuracy=val_b_accuracy --column nll=val_b_"):
+    with refused("ambiguous: --column … accuracy=val_b_accuracy … nll=val_b_"):
         cw.load(path, columns={"accuracy": "val_b_accuracy"})
     run = cw.load(path, columns={"accuracy": "val_b_accuracy", "nll": "val_b_loss"})
     assert cw.select(run).step == 0
@@ -55,7 +56,7 @@ def test_a_column_that_is_no_accuracy_is_not_taken_for_one(column: str, tmp_path
 
 def test_values_of_single_batches_are_refused(tmp_path: Path) -> None:
     rows = [f"{step},0.{batch}" for step in (10, 20, 30) for batch in range(4, 9)]
-    with pytest.raises(cw.InputError, match="has 5 at 10, as of single batches"):
+    with refused("ambiguous: 5 … 10"):
         cw.load(_write(tmp_path, "\n".join(["step,val_acc", *rows]) + "\n"))
 
 
@@ -88,7 +89,7 @@ def test_an_epoch_may_be_infinite(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"log_history": 3}', '{"log_history":'])
 def test_the_damaged_state_of_a_run_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / "trainer_state.json").write_text(text)
-    with pytest.raises(cw.InputError, match="Expected the state of a transformers run"):
+    with refused("format"):
         cw.load(tmp_path)
 
 
@@ -121,7 +122,7 @@ def test_a_cell_that_is_a_list_is_refused(tmp_path: Path) -> None:
     spoilt = {**record, "training_iteration": 2, "val_acc": [0.5]}
     lines = [json.dumps(one) for one in (record, spoilt, spoilt)]
     (tmp_path / "result.json").write_text("\n".join(lines) + "\n")
-    with pytest.raises(cw.InputError, match="Expected a number in column 'val_acc'"):
+    with refused("format: 'val_acc'"):
         cw.load(tmp_path)
 
 
@@ -154,7 +155,7 @@ def test_a_log_of_detection_is_refused_with_what_to_choose_by(tmp_path: Path) ->
     (tmp_path / "args.csv").write_text("name,value\nlr,1\n")
     with pytest.raises(cw.InputError) as error:
         cw.load(tmp_path)
-    assert "(Ultralytics) has time, train/box_loss" in str(error.value)
+    assert said(error.value, "missing: Ultralytics) has time … train/box_loss")
     assert "--constraint NAME --delta 1% --objectives NAME" in str(error.value)
     assert "nll" not in str(error.value)
 
@@ -169,5 +170,5 @@ def test_the_metrics_of_ultralytics_are_of_validation(tmp_path: Path) -> None:
 def test_any_score_of_a_known_trainer_makes_a_log(tmp_path: Path) -> None:
     (tmp_path / "history.csv").write_text("epoch,f1,val_f1\n0,0.5,0.5\n")
     (tmp_path / "other.csv").write_text("name,value\nlr,1\n")
-    with pytest.raises(cw.InputError, match=r"\(Keras\) has f1, val_f1, and none is called so"):
+    with refused("missing: Keras) has f1 … val_f1"):
         cw.load(tmp_path)

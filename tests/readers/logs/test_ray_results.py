@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from checkwise.errors import InputError
 from checkwise.readers.logs.trackers import ray_results
 from checkwise.readers.logs.trainers import RAY
 from tests.readers.logs.tracker_stores import MATERIAL, cells, own_reading
+from tests.refusals import refused
 
 TRIALS = own_reading("ray")
 
@@ -105,7 +105,7 @@ def test_a_line_cut_off_in_the_middle_is_refused(trial: Path) -> None:
     result = trial / "result.json"
     first, *rest = result.read_text().splitlines()
     result.write_text("\n".join([first, rest[0][:50], *rest[1:]]))
-    with pytest.raises(InputError, match=r"result\.json line 2 is not JSON"):
+    with refused("format: result.json … 2 … JSON"):
         ray_results.open_logs(trial)
 
 

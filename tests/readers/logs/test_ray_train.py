@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from checkwise.errors import InputError
 from checkwise.readers.logs.trackers import ray_results, ray_train
 from checkwise.readers.logs.trainers import RAY
 from tests.readers.logs.tracker_stores import MATERIAL, cells, own_reading
+from tests.refusals import refused
 
 SNAPSHOT: dict[str, Any] = json.loads((MATERIAL / "ray_train_snapshot.json").read_text())
 METRICS: dict[str, Any] = own_reading("ray_train")
@@ -74,13 +74,13 @@ def test_names_that_are_paths_lead_nowhere(tmp_path: Path) -> None:
 )
 def test_a_result_without_metrics_is_refused(tmp_path: Path, result: Any) -> None:
     path = _write(tmp_path, checkpoint_results=[result])
-    with pytest.raises(InputError, match="Expected checkpoint_dir_name and metrics"):
+    with refused("format: checkpoint_dir_name"):
         ray_train.open_logs(path)
 
 
 def test_a_training_without_checkpoints_says_so(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="Expected reports with checkpoints"):
+    with refused("empty"):
         ray_train.open_logs(_write(tmp_path, checkpoint_results=[]))
     (tmp_path / "checkpoint_manager_snapshot.json").write_text("{")
-    with pytest.raises(InputError, match="copy it again"):
+    with refused("format"):
         ray_train.open_logs(tmp_path)

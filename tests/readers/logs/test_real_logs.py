@@ -15,6 +15,7 @@ import pytest
 import checkwise as cw
 from checkwise.records import Trajectory
 from tests.readers.logs.independent import EXPECTED, REAL_LOGS, expected_row, index, read
+from tests.refusals import refused
 from tests.requirements import package, requires
 
 # What the message says, for each reason of the independent reading.
@@ -161,7 +162,7 @@ def test_the_folder_of_a_repository_gives_the_runs_of_its_logs(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", cw.CheckwiseWarning)  # runs that are left out
             if row["repo"] in MIXED:
-                with pytest.raises(cw.InputError, match="are of two"):
+                with refused("ambiguous"):
                     cw.load_runs(folder)
                 continue
             runs = cw.load_runs(folder)

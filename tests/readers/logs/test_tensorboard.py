@@ -19,6 +19,7 @@ from checkwise.readers.logs.log import Log
 from checkwise.readers.logs.tensorboard import open_logs, recognises
 from tests.readers.logs import event_bytes
 from tests.readers.logs.event_bytes import event, record, scalar, simple, span, tensor, version
+from tests.refusals import refused
 
 REAL = Path(__file__).parent / "tensorboard"
 KERAS = REAL / "keras/validation/events.out.tfevents.1748348913.c08530ad2bb0.19.1.v2"
@@ -235,7 +236,7 @@ def test_a_file_cut_anywhere_keeps_what_stands_before(tmp_path: Path) -> None:
         for cut in range(len(content)):
             copy = write(tmp_path, content[:cut])
             if cut < ends[0]:
-                with pytest.raises(InputError, match="no whole record"):
+                with refused("empty"):
                     open_logs(copy)
                 continue
             log = opened(copy)
@@ -310,7 +311,7 @@ def test_a_real_torn_file_is_read_to_its_last_whole_record() -> None:
 def test_an_empty_file_is_refused_alone_and_said_beside_others(tmp_path: Path) -> None:
     empty = write(tmp_path, name=NAME + ".0")
     assert recognises(empty)
-    with pytest.raises(InputError, match="no whole record"):
+    with refused("empty"):
         open_logs(empty)
     write(tmp_path, version(), scalar(1, "acc", 0.5), name=NAME + ".1")
     log = opened(tmp_path)
@@ -338,7 +339,7 @@ def test_events_are_recognised_by_content(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("data", [span(1, span(1, b"features")), b"\xff" * 20, b"", b"\x08" * 30])
 def test_records_of_another_kind_are_refused(tmp_path: Path, data: bytes) -> None:
-    with pytest.raises(InputError, match="Expected TensorBoard events"):
+    with refused("format: TensorBoard"):
         open_logs(write(tmp_path, record(data)))
 
 

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from checkwise.errors import InputError
 from checkwise.readers.logs.trackers import mlflow_store, trackio_store
 from checkwise.readers.logs.trainers import TRACKIO
 from tests.readers.logs.tracker_stores import build, cells, listing, own_reading
+from tests.refusals import refused
 
 RUNS = own_reading("trackio")
 
@@ -80,7 +80,7 @@ def test_a_record_that_is_no_json_object_is_refused(tmp_path: Path, cell: str) -
         "DROP TABLE metrics; ALTER TABLE m RENAME TO metrics"
     )
     store = build("trackio", tmp_path / "digits.db", changes=changes)
-    with pytest.raises(InputError, match=r"Expected a JSON object .* row 7: delete that row"):
+    with refused("format: JSON … 7"):
         trackio_store.open_logs(store)
 
 
@@ -117,14 +117,14 @@ def test_deep_records_are_flattened(tmp_path: Path) -> None:
 
 def test_a_project_without_records_says_so(tmp_path: Path) -> None:
     store = build("trackio", tmp_path / "digits.db", changes="DELETE FROM metrics")
-    with pytest.raises(InputError, match="has none: log metrics"):
+    with refused("empty"):
         trackio_store.open_logs(store)
 
 
 def test_a_database_without_steps_says_what_it_lacks(tmp_path: Path) -> None:
     changes = "ALTER TABLE metrics RENAME COLUMN step TO old"
     store = build("trackio", tmp_path / "digits.db", changes=changes)
-    with pytest.raises(InputError, match=r"Expected the columns metrics\.step"):
+    with refused("missing: metrics.step"):
         trackio_store.open_logs(store)
 
 

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import checkwise as cw
+from tests.refusals import refused
 
 State = list[dict[str, Any]]
 
@@ -69,7 +68,7 @@ def test_checkpoints_that_contradict_the_state_are_left_out(tmp_path: Path) -> N
 def test_without_a_state_of_the_run_two_trainings_are_refused(tmp_path: Path) -> None:
     _save(tmp_path, OLDER, 400)
     _save(tmp_path, NEWER, 100, 200)
-    with pytest.raises(cw.InputError, match="checkpoint-200 and checkpoint-400 are of two") as why:
+    with refused("ambiguous: checkpoint-200 … checkpoint-400") as why:
         cw.load(tmp_path)
     named = tmp_path / "checkpoint-200" / "trainer_state.json"
     assert str(named) in str(why.value)
