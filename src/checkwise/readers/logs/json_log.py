@@ -106,9 +106,11 @@ def open_records(
                 f"{type(record).__name__}: check that this is the right file.",
                 code="format",
             )
-        fields = flattened(record).items()
-        rows.append({name: cell for name, cell in fields if not isinstance(cell, list)})
-    header = list(dict.fromkeys(name for row in rows for name in row))
+        rows.append(flattened(record))
+    names = dict.fromkeys(name for row in rows for name in row)
+    metrics = {n for row in rows for n, cell in row.items() if not isinstance(cell, list)}
+    header = [name for name in names if name in metrics]
+    beside = [name for name in names if name not in metrics]
     if not header:
         raise InputError(
             f"Expected records of evaluations, but {path} holds none yet.", code="empty"
@@ -117,4 +119,5 @@ def open_records(
     def cells(names: Sequence[str]) -> Iterator[Sequence[Any]]:
         return ([row.get(name) for name in names] for row in rows)
 
-    return log_of_rows(path, trainer or trainer_of(header), header, cells, request, notes=notes)
+    trainer = trainer or trainer_of(header)
+    return log_of_rows(path, trainer, header, cells, request, beside=beside, notes=notes)

@@ -63,6 +63,7 @@ def open_logs(path: Path) -> list[Log]:
             trainer=RAY,
             header=tuple(name for name in columns if name not in (EPOCH, STEP)),
             points=partial(records.points, log),
+            said=partial(records.said, log),
             files=checkpoint_folders(file.parent, log),
             axes={"step": STEP if trained else REPORTS}
             | ({"epoch": EPOCH} if EPOCH in columns else {}),

@@ -88,6 +88,7 @@ def _log(path: Path, name: str, rows: Sequence[tuple[Any, ...]]) -> Log:
         trainer=TRACKIO,
         header=tuple(name for name in columns if name not in (*STEPS_OF_TRAINERS, *EPOCHS)),
         points=partial(records.points, log),
+        said=partial(records.said, log),
         run=name,
         axes=axes,
     )
