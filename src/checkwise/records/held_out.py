@@ -49,8 +49,8 @@ _HELD_OUT = re.compile(rf"\b(?:{'|'.join(HELD_OUT_WORDS)})\b")
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_]+")
 # Letters of other scripts that look like Latin ones; those of Latin itself have it in their names.
 _LOOK_ALIKE = str.maketrans(
-    "аеорсухѕіјһԁӏтгпкмԝАВЕКМНОРСТУХЅІЈαειουνρτκχγΑΒΕΖΗΙΚΜΝΟΡΤΥΧօսոհցᎢᎬᏚᎠᎪᎻᏞꓔꓰꓢꓮꓓꓡꓳꓴꓠꓖꓣꓧ",
-    "aeopcyxsijhdltrnkmwABEKMHOPCTYXSIJaeiouvptkxyABEZHIKMNOPTYXounhgTESDAHLTESADLOUNGRH",
+    "ɑаеорсухѕіјһԁӏтгпкмԝАВЕКМНОРСТУХЅІЈαειουνρτκχγΑΒΕΖΗΙΚΜΝΟΡΤΥΧօսոհցᎢᎬᏚᎠᎪᎻᏞꓔꓰꓢꓮꓓꓡꓳꓴꓠꓖꓣꓧ",
+    "aaeopcyxsijhdltrnkmwABEKMHOPCTYXSIJaeiouvptkxyABEZHIKMNOPTYXounhgTESDAHLTESADLOUNGRH",
 )
 _LATIN = re.compile(r"LATIN (?:(SMALL) |CAPITAL )?LETTER (?:[A-Z]+ )*([A-Z])(?: WITH|$)")
 _FILLERS = "\u115f\u1160\u3164\u2800"  # letters and signs that show nothing
