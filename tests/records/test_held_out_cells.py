@@ -19,12 +19,14 @@ ASKED: list[tuple[str, list[Any]]] = [
     *(("x", [cell] * 2) for cell in (
         "TEST", "Test set 2", "test_split", "testloader", "val/ood", "held-out", "t\u0435st",
         "\u202etset", ["test"], ("val", ["test"]), {"name": "test"}, {"meta": {"split": ["Test"]}},
-        "['test']", '{"split": "test"}', b"test", np.array(["test"]), "train+test", {"is_test": True},
+        "['test']", '{"split": "test"}', b"test", np.array(["test"]), "train+test",
+        {"is_test": True},
     )),
     ("x", ["val", "test"]), ("x", [None, "test"]), ("x", [0.5, "test"]), ("x", ["", "test"]),
     ("x", ["photo_val", "photo_test"]), ("x", ["", "photo_test"]),
     ("x", ["a", {"b": "id test"}, {"b": "id val"}]), ("split", ["photo_test"] * 2),
-    ("eval_dataset", ["test-suite-A"] * 2), ("is_test", [1, 1]), ("is_test", [False, True]), ("ood", ["yes", "no"]), ("test", ["True"]),
+    ("eval_dataset", ["test-suite-A"] * 2), ("is_test", [1, 1]),
+    ("is_test", [False, True]), ("ood", ["yes", "no"]), ("test", ["True"]),
 ]  # fmt: skip
 LEFT_ALONE: list[tuple[str, list[Any]]] = [
     ("host", ["test-machine"] * 2), ("run_name", ["test_run_3"] * 2),
