@@ -264,10 +264,9 @@ def test_a_folder_of_predictions_called_after_a_target_is_asked_about(
 ) -> None:
     folder = _predictions(tmp_path / name, "art", "photo")
     (tmp_path / "link").symlink_to(folder)
-    (tmp_path / "val").mkdir()
-    for path, options in ((folder, {}), (tmp_path / "link", {}), (folder, {"sources": "art"})):
+    for path, sources in ((folder, ()), (tmp_path / "link", ()), (folder, ["art"])):
         with pytest.raises(InputError) as error:
-            load(path, **options)
+            load(path, sources=sources)
         assert error.value.code == "held-out"
         assert repr(name) in str(error.value)
         assert "--source" in str(error.value)
