@@ -65,6 +65,11 @@ def test_the_caller_may_call_a_cell_validation() -> None:
     assert told == set(cells[:2])
 
 
+def test_a_log_keeps_the_rows_of_two_sets_apart_by_nothing_else() -> None:
+    assert _refusal("phase", ["train", "val"], one_set=True) == "held-out"
+    assert not _refusal("phase", ["val", "", None, "nan", "None"], one_set=True)
+
+
 def test_a_run_may_be_called_after_a_trial_and_not_after_a_set() -> None:
     assert not _refusal("run", ["test_lr", "base"], labels=["run"])
     assert _refusal("run", ["test", "base"], labels=["run"]) == "held-out"

@@ -46,6 +46,7 @@ _RUN_TOGETHER = re.compile(
     r"[^\W\d_]*)"
 )
 _HELD_OUT = re.compile(rf"\b(?:{'|'.join(HELD_OUT_WORDS)})\b")
+_STEM = re.compile("test|tst|target|tgt|ood|seen|held|out|excluded", re.IGNORECASE)  # of all these
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_]+")
 # Letters of other scripts that look like Latin ones; those of Latin itself have it in their names.
 _LOOK_ALIKE = str.maketrans(
@@ -76,6 +77,8 @@ def looks_held_out(name: str) -> bool:
         ['Test', 'ood-photo', 'photo_test2', 'held out']
     """
     plain = _as_it_looks(name)
+    if plain is name and not _STEM.search(name.replace(".", "")):
+        return False
     if _TURNING.search(name) and looks_held_out(plain[::-1]):
         return True
     return bool(_HELD_OUT.search(" ".join(words(plain)))) or any(map(_runs_together, _runs(plain)))

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from checkwise.errors import InputError
-from checkwise.records.cells import text_or_none
+from checkwise.records.cells import EMPTY, text_or_none
 from checkwise.records.column_names import (
     NAMING_WORDS,
     PART_WORDS,
@@ -62,18 +62,17 @@ def check_cells(
         for name, text in _texts(column, cells):
             said.setdefault(name, set()).add(text)
     for column, texts in said.items():
-        held = {text for text in texts if _MAY_SAY.search(text) and looks_held_out(text)}
+        held = {text for text in texts if looks_held_out(text)}
         named = {text for text in held if is_held_out_word(text, SET_WORDS)}
         if _is_flag(column):
             named |= {text for text in texts if text.lower() in YES}
         of_sets = not PART_WORDS.isdisjoint(words(column)[-1:])
         if column not in labels and (of_sets or len(held) < len(texts)):
             named |= held
-        sets = {text for text in texts if _MAY_SAY.search(text)}
         if asked := named.difference(sources):
             raise _refusal(column, asked, where, do=_what_to_do(asked))
-        if one_set and of_sets and len(sets) > 1:
-            raise _refusal(column, sets, where, do="keep the rows of validation")
+        if one_set and of_sets and len(texts - {""}) > 1:
+            raise _refusal(column, texts - {""}, where, do="keep the rows of validation")
     return {name for texts in said.values() for name in texts.intersection(sources)}
 
 
@@ -83,10 +82,11 @@ def _texts(column: str, cells: Iterable[Any]) -> Iterator[tuple[str, str]]:
     for name, level in waiting:  # grows while it is read: a cell may nest deeper than calls may
         level = list(level)
         kinds, is_flag = set(map(type, level)), _is_flag(name)
-        if kinds <= _NUMBERS and level and not is_flag:
-            yield name, ""
-            continue
-        for cell in set(level) if kinds == {str} else level:
+        if kinds and kinds <= _NUMBERS and not is_flag:
+            level = [None]
+        if kinds == {str} and not is_flag:
+            level = {text if _MAY_SAY.search(text) else "" for text in level}
+        for cell in level:
             if isinstance(cell, np.ndarray | np.generic):
                 cell = cell.tolist()
             if isinstance(cell, Mapping):
@@ -103,9 +103,11 @@ def _text(cell: Any, is_flag: bool) -> str:
     if isinstance(cell, int | float):
         return "1" if is_flag and cell == 1 else ""
     try:
-        return (text_or_none(cell) or "").strip()
+        text = (text_or_none(cell) or "").strip()
     except InputError:  # an object that is no text
         return ""
+    says = is_flag or (_MAY_SAY.search(text) and text.lower() not in (*EMPTY, "nan"))
+    return text if says else ""
 
 
 def _is_flag(column: str) -> bool:

@@ -140,7 +140,9 @@ CELLS_OF_TEST: list[Any] = [
     column=st.sampled_from(["phase", "loader", "notes", "meta", "split"])
     | st.text("abXY_", max_size=4),
     cell=st.sampled_from(CELLS_OF_TEST),
-    file=st.sampled_from(["run.csv", "run.json", "run.parquet", "trainer_state.json"]),
+    file=st.sampled_from(
+        ["run.csv", "run.json", "run.parquet", "trainer_state.json", "result.json"]
+    ),
 )
 def test_rows_that_say_test_in_any_column_are_refused(column: str, cell: Any, file: str) -> None:
     records = [
@@ -158,6 +160,10 @@ def test_rows_that_say_test_in_any_column_are_refused(column: str, cell: Any, fi
             pd.DataFrame(records).to_csv(path, index=False)
         elif file == "run.parquet":
             pd.DataFrame([{**one, column: [str(one[column])]} for one in records]).to_parquet(path)
+        elif file == "result.json":
+            ray = {"trial_id": "a"}
+            lines = [{**ray, "training_iteration": one["step"], **one} for one in records]
+            path.write_text("\n".join(map(json.dumps, lines)))
         else:
             path.write_text(json.dumps({"log_history": records} if "state" in file else records))
         with pytest.raises(cw.InputError) as error:

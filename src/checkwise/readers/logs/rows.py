@@ -16,12 +16,12 @@ from checkwise.readers.logs.log import Log, Points
 from checkwise.readers.logs.trainers import Trainer
 from checkwise.readers.request import Request
 from checkwise.records import column_names
+from checkwise.records.cells import EMPTY
 from checkwise.records.held_out_cells import Columns
 
 # Gives the cells under some names, at least of the rows in which the first of them is filled.
 Rows = Callable[[Sequence[str]], Iterator[Sequence[Any]]]
 AT_ONCE = 1000  # rows that are turned into columns together
-EMPTY = ("", "none", "null", "na", "n/a", "<na>")
 
 
 def log_of_rows(
