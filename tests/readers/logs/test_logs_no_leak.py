@@ -176,10 +176,11 @@ def test_rows_that_say_test_in_any_column_are_refused(column: str, cell: Any, fi
 
 def test_scores_beside_no_loss_but_that_of_test_are_of_test(tmp_path: Path) -> None:
     """YOLOv5's classification without a folder of validation images."""
-    path = tmp_path / "results.csv"
+    path = tmp_path / "exp" / "results.csv"
+    path.parent.mkdir()
     scores = "metrics/accuracy_top1"
     path.write_text(f"epoch,train/loss,test/loss,{scores},lr/0\n0,1,.9,.5,.1\n1,.9,.8,.6,.1\n")
-    for place in (path, tmp_path):
+    for place in (path, path.parent, tmp_path):
         with pytest.raises(cw.InputError) as error:
             cw.load(place)
         assert error.value.code == "held-out"

@@ -220,7 +220,7 @@ def has_validation(header: Sequence[str], trainer: Trainer) -> bool:
     """Whether some column is a validation accuracy or loss, of a known trainer any metric."""
     names = [one.name for one in _named(header, trainer) if one.side is Side.VALIDATION]
     if trainer is not OTHER:
-        return bool(names)
+        return bool(names or trainer.validation)
     return any(spells(name, metric) for name in names for metric in SPELLINGS)
 
 
