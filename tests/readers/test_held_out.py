@@ -247,15 +247,32 @@ def test_predictions_below_a_folder_named_like_a_target_are_left_out(
     _predictions(tmp_path / name, "art")
     if name != "held-out":  # which is not even entered
         with pytest.raises(
-            InputError, match=f"in a folder called '{name}'.*name that folder itself"
+            InputError,
+            match=f"in a folder called '{name}'.*name that folder itself and add --source",
         ):
             load_runs(tmp_path)
-    assert load(tmp_path / name).domains == ("art",)
+    assert load(tmp_path / name, sources="art").domains == ("art",)
     _predictions(tmp_path / "test_of_lr", "art")
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         assert [key.dataset for key in load_runs(tmp_path)] == ["test_of_lr"]
     assert any(f"called '{name}'" in str(w.message) for w in said) == (name != "held-out")
+
+
+@pytest.mark.parametrize("name", ["test", "target", "heldout", "Test-Set", "t\u0435st", "ood_val"])
+def test_a_folder_of_predictions_called_after_a_target_is_asked_about(
+    tmp_path: Path, name: str
+) -> None:
+    folder = _predictions(tmp_path / name, "art", "photo")
+    (tmp_path / "link").symlink_to(folder)
+    for path, sources in ((folder, ()), (tmp_path / "link", ()), (folder, ["art"])):
+        with pytest.raises(InputError) as error:
+            load(path, sources=sources)
+        assert error.value.code == "held-out"
+        assert repr(name) in str(error.value)
+        assert "--source" in str(error.value)
+    assert load(folder, sources=["art", "photo"]).domains == ("art", "photo")
+    assert load(folder, sources="art", held_out="photo").domains == ("art",)
 
 
 def test_outputs_in_memory_follow_the_same_rule() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import io
+import json
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,8 +18,11 @@ from hypothesis import strategies as st
 
 import checkwise as cw
 from checkwise.cli import main
+from checkwise.metrics import METRICS
 from checkwise.readers import load_runs
+from checkwise.readers.table_runs import RUN_COLUMNS
 from checkwise.records import RunKey
+from checkwise.records.from_frame import FACTS
 from tests.readers.samples import (
     STEPS,
     TARGET,
@@ -58,6 +62,17 @@ CELLS = st.sampled_from(["", "nan", "inf", "-1", "0.0", "1e300", "poison", "True
     0, 1
 )
 
+# How a row may say that it is of test, in a column of any name.
+NESTED: list[Callable[[str], Any]] = [
+    lambda word: word,
+    lambda word: [word],
+    lambda word: {"name": word},
+    lambda word: {"meta": {"split": ["x", word]}},
+]
+WORDS = ("test", "test_set", "Held-Out", "ood", "testloader", "t\u0435st", "photo_test", "target")
+COLUMNS = ("phase", "mode", "stage", "fold", "loader", "dataset", "split", "notes", "meta", "")
+OWN_COLUMNS = {*FACTS, *RUN_COLUMNS, *METRICS} - {"dataset", "split"}
+
 Facts = dict[RunKey, tuple[Any, ...]]
 
 
@@ -78,6 +93,80 @@ def _poison(
             record.pop(name, None)
         else:
             record[name] = value
+
+
+def _tables(rows: list[Record]) -> Iterator[Callable[[], Any]]:
+    """The readings of a table, each as a function."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        frame = pd.DataFrame(rows)
+        yield lambda: _facts(write_lines(folder / "run.jsonl", rows))
+        yield lambda: (frame.to_csv(folder / "run.csv", index=False), _facts(folder / "run.csv"))[1]
+        frame.to_parquet(folder / "run.parquet")
+        yield lambda: _facts(folder / "run.parquet")
+        if "held_out" not in frame:
+            yield lambda: cw.Trajectory.from_frame(frame).digest
+            yield lambda: cw.Trajectory.from_frame(frame.set_index(frame.columns[0])).digest
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_a_cell_of_any_column_that_says_test_is_refused_or_changes_nothing(
+    data: st.DataObject,
+) -> None:
+    column = data.draw(st.sampled_from(COLUMNS) | st.text("abXY_.-", max_size=4))
+    if column in OWN_COLUMNS:
+        return
+    word = data.draw(st.sampled_from(WORDS))
+    word = data.draw(st.sampled_from([word, word.upper(), word.title()]))
+    nested = data.draw(st.sampled_from(NESTED))
+    beside: Record = data.draw(st.sampled_from([{}, {"role": "source"}, {"held_out": "sketch"}]))
+    rows = []
+    for row in _without_targets():
+        del row["role"]
+        is_test = row["domain"] == "photo"
+        poison = {"accuracy": data.draw(st.floats(0, 1))} if is_test else {}
+        rows.append({column: nested(word if is_test else "val"), **row, **beside, **poison})
+    for read in _tables(rows):
+        with pytest.raises(cw.InputError) as error:
+            read()
+        assert error.value.code == "held-out"
+        assert word[0] in str(error.value)
+
+
+def test_a_cell_may_be_called_validation(tmp_path: Path) -> None:
+    rows = [{"dataset": "test-suite-A", **row} for row in _without_targets()]
+    path = write_csv(tmp_path / "run.csv", rows)
+    with pytest.raises(cw.InputError) as error:
+        cw.load(path)
+    assert error.value.code == "held-out"
+    assert "--source test-suite-A" in str(error.value)
+    assert cw.load(path, sources="test-suite-A").domains == ("art", "photo")
+    with pytest.raises(cw.InputError) as error:
+        cw.load(path, sources=["test-suite-A", "sketch"])
+    assert error.value.code == "unknown"
+
+
+def test_columns_without_a_name_or_with_one_name_are_looked_at_too(tmp_path: Path) -> None:
+    for header, cells in ((",split,split", "0,val,test"), (",,x", "0,test,y")):
+        path = tmp_path / "run.csv"
+        path.write_text(f"step,accuracy,domain{header}\n1,0.5,art{cells[1:]}\n")
+        with pytest.raises(cw.InputError) as error:
+            cw.load(path)
+        assert error.value.code == "held-out"
+
+
+@pytest.mark.parametrize("log", [domainbed, extended, lambda step: swad(step, 1)])
+def test_a_key_that_stands_twice_is_refused(tmp_path: Path, log: Callable[[int], Record]) -> None:
+    for name in ("args", "step"):
+        lines = [json.dumps(log(step)) for step in STEPS]
+        lines[1] = lines[1][:-1] + f', "{name}": {json.dumps(log(0)[name])}}}'
+        path = tmp_path / "results.jsonl"
+        path.write_text("\n".join(lines))
+        with pytest.raises(cw.InputError) as error:
+            cw.load(path)
+        assert error.value.code == "ambiguous"
+        assert f"results.jsonl line 2 has {name!r}" in str(error.value)
 
 
 @pytest.fixture(scope="module")

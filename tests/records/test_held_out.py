@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from checkwise.records import RunKey, Trajectory
 from checkwise.records.held_out import (
@@ -26,12 +28,19 @@ HELD_OUT = [
     "testsplit", "outofdistribution", "OutOfDist", "out-domain", "holdouts", "left-out", "o.o.d.",
     "te\u00adst", "evaltest", "EVALtest", "valtest", "evaltest2", "photo_evaltest", "evalood",
     "valtarget", "testeval", "tgt", "Tgt", "photo_tgt", "tgt2", "tst", "tst-1", "evaltst", "tgtval",
+    "testloader", "testdev", "testfold", "testv2", "minitest", "testdataset", "testb", "withheld",
+    "excluded", "not_seen", "neverSeen", "kept out",
 ]  # fmt: skip
+LOOK_ALIKE = {
+    "t": "тτｔ𝐭ŧᴛ", "e": "еεｅéᴇ", "s": "ѕｓꜱş", "o": "оοօøｏ", "h": "һհħ", "T": "ТΤᎢꓔＴ🅃",
+    "O": "ОΟꓳ", "D": "ᎠꓓĐ", "p": "рρ", "a": "аαɑ", "r": "гŕ", "g": "ցɡ", "l": "ӏł",
+    "d": "ԁđ", "u": "υս",
+}  # fmt: skip
 VALIDATION = [
     "validation", "val", "valid", "dev", "art", "photo", "sketch", "env0", "contest", "latest",
     "attested", "greatest", "protest", "testament", "targeted", "food", "wood", "mood", "L100",
     "+90%", "real world", "held", "out", "", "0", "attest", "fastest", "evaluated", "evaluation",
-    "eval", "tstorm", "testify", "widgets", "Valladolid",
+    "eval", "tstorm", "testify", "widgets", "Valladolid", "attestation", "Тула", "Ωmega", "seen",
 ]  # fmt: skip
 
 
@@ -45,6 +54,20 @@ def test_a_name_that_says_test_target_or_unseen_looks_held_out(name: str) -> Non
 def test_a_name_that_only_contains_such_letters_does_not(name: str) -> None:
     assert not looks_held_out(name)
     assert divide(["art", name], where="run").by_name == ()
+
+
+@given(data=st.data())
+def test_a_name_is_what_it_looks_like(data: st.DataObject) -> None:
+    """Letters of other scripts, marks, signs that show nothing, and text that runs backwards."""
+    name = data.draw(st.sampled_from(["test", "Test", "photo_test", "heldout", "OOD", "target 2"]))
+    letters = [
+        data.draw(st.sampled_from(LOOK_ALIKE.get(letter, letter) + letter)) for letter in name
+    ]
+    nothing = st.text("\u200b\u200d\u00ad\ufe0f\u0301\u034f\u3164\x00\u2060", max_size=2)
+    spelt = "".join(letter + data.draw(nothing) for letter in letters)
+    assert looks_held_out(spelt)
+    turn = data.draw(st.sampled_from("\u202e\u2067\u200f"))
+    assert looks_held_out(turn + spelt[::-1])
 
 
 def test_such_a_set_beside_others_is_held_out_and_the_note_says_how_to_keep_it() -> None:

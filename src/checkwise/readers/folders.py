@@ -21,7 +21,8 @@ from checkwise.readers.json_lines import NoRecordsError
 from checkwise.readers.logs import log_runs
 from checkwise.readers.logs.openers import EVENTS, OPENERS, Opener
 from checkwise.readers.request import LoadedRun, Request
-from checkwise.records.held_out import is_held_out_word, is_target_folder
+from checkwise.records.held_out import as_source, is_held_out_word, is_target_folder
+from checkwise.records.held_out_cells import SET_WORDS
 from checkwise.store import layout, predictions_record
 from checkwise.store.attempts import unpublished
 from checkwise.store.live_journal import live_journals
@@ -119,7 +120,7 @@ def read_below(root: Path, request: Request) -> list[LoadedRun]:
         is_only_log = reader.parts is logs_in and len(parts) == 1
         for part in parts:
             try:
-                _check_place(root, folder, reader)
+                _check_place(root, folder, reader, request)
                 read = reader.read(part, request)
                 runs += _in_folder(folder, read) if is_only_log else read
             except (NoRecordsError, HeldOutFolderError) as error:
@@ -177,15 +178,19 @@ def _without_copies(root: Path) -> list[tuple[Path, Reader]]:
     return [(folder, reader) for folder, reader in folders if folder not in copies]
 
 
-def _check_place(root: Path, folder: Path, reader: Reader) -> None:
+def _check_place(root: Path, folder: Path, reader: Reader, request: Request) -> None:
     """Refuse predictions in a folder called after a target; logs name their own targets."""
     if reader.read is not predictions_folder.read:
         return
-    for name in folder.relative_to(root).parts:
-        if is_held_out_word(name):
+    for name in (root.name, root.resolve().name, *folder.relative_to(root).parts):
+        if not is_held_out_word(name, SET_WORDS):
+            continue
+        names = predictions_folder.domains(folder) - {*request.held_out, *request.sources}
+        if names:
             raise HeldOutFolderError(
                 f"Expected predictions on validation sets, but those in {folder} lie in a folder "
-                f"called {name!r}: if they are validation, name that folder itself.",
+                f"called {name!r}: if they are validation, name that folder itself and "
+                f"{as_source(min(names))}.",
                 code="held-out",
             )
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from checkwise.errors import InputError
 from checkwise.readers.request import read_bytes
+from checkwise.text import shown
 
 
 class Line(NamedTuple):
@@ -20,6 +22,28 @@ class Line(NamedTuple):
 
 class NoRecordsError(InputError):
     """A log without one complete record: a run that has only just started."""
+
+
+def parsed(text: str | bytes, where: object) -> Any:
+    """The value of a JSON text, in which no object may have a key twice.
+
+    Raises:
+        InputError: a key stands twice, so that another reader may see another value.
+        ValueError: it is not JSON.
+    """
+
+    def fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) != len(pairs):
+            (twice, _), *_ = Counter(name for name, _ in pairs).most_common(1)
+            raise InputError(
+                f"Expected every key of a JSON object once, but {where} has {shown(twice)} twice: "
+                "keep the one that counts.",
+                code="ambiguous",
+            )
+        return found
+
+    return json.loads(text, object_pairs_hook=fields)
 
 
 def read_lines(path: Path) -> tuple[list[Line], tuple[str, ...]]:
@@ -34,7 +58,9 @@ def read_lines(path: Path) -> tuple[list[Line], tuple[str, ...]]:
     notes: tuple[str, ...] = ()
     for index in filled:
         try:
-            fields = json.loads(raw[index])
+            fields = parsed(raw[index], f"{path} line {index + 1}")
+        except InputError:
+            raise
         # Also an integer of thousands of digits, or brackets nested too deep to follow.
         except (ValueError, RecursionError):
             if index == filled[0] and len(filled) > 1 and _is_json("\n".join(raw)):
@@ -70,7 +96,7 @@ def read_lines(path: Path) -> tuple[list[Line], tuple[str, ...]]:
 
 def _is_json(text: str) -> bool:
     try:
-        json.loads(text)
+        json.loads(text)  # only asks whether it is
     except (ValueError, RecursionError):
         return False
     return True

@@ -80,6 +80,11 @@ def read(path: Path, request: Request) -> list[LoadedRun]:
     return [LoadedRun(None, trajectory, str(path))]
 
 
+def domains(path: Path) -> set[str]:
+    """The names of the sets in a folder of saved outputs."""
+    return {name for folder in step_folders(path).values() for name in output_files(folder)}
+
+
 def logits_at(path: Path, step: int, domains: Sequence[str]) -> dict[str, tuple[Any, Any]]:
     """The logits and labels of one step on these domains; no other file is opened."""
     files = output_files(step_folders(path)[step])

@@ -56,11 +56,17 @@ def open_csv(path: Path, request: Request) -> Sheet:
             code="format",
         ) from None
 
-    def cells(column: str, rows: Rows) -> list[str]:
-        index = header.index(column)
-        return [table[row][index].strip() for row in rows.tolist()]
+    places: dict[str, list[int]] = {}
+    for place, name in enumerate(header):
+        places.setdefault(name, []).append(place)
 
-    return Sheet(path, len(table), lambda rows: header, cells)
+    def cells(column: str, rows: Rows) -> list[Any]:
+        place, *others = places[column]
+        if others:  # which nobody reads, but each may say what is held out
+            return [[table[row][p].strip() for p in places[column]] for row in rows.tolist()]
+        return [table[row][place].strip() for row in rows.tolist()]
+
+    return Sheet(path, len(table), lambda rows: list(places), cells)
 
 
 def open_parquet(path: Path) -> Sheet:

@@ -67,9 +67,9 @@ def sort_rows(sheet: Sheet, request: Request) -> SourceRows:
     header, where = sheet.header(everything), str(sheet.path)
     reading = columns_read(header, request, sheet.path)
     column_names.check_sorting(header, reading, where, told=bool(request.held_out))
-    if not request.held_out and not {"role", "held_out"} & set(reading):
-        for column in (column for column in header if column not in reading.values()):
-            column_names.check_parts(column, sheet.cells(column, everything), where)
+    labels = {reading[name] for name in ("run", "algorithm") if name in reading}
+    read = set(reading.values()) - labels - {reading.get("dataset")}
+    unread = [column for column in header if column not in read]
     sorting = {name: reading[name] for name in column_names.SORTING if name in reading}
     return source_rows(
         sheet.columns(sorting, everything),
@@ -77,6 +77,8 @@ def sort_rows(sheet: Sheet, request: Request) -> SourceRows:
         where,
         held_out=request.held_out,
         sources=request.sources,
+        beside=lambda rows: ((c, sheet.cells(c, rows)) for c in unread),
+        labels=labels,
     )
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from checkwise.errors import InputError
 from checkwise.text import shown
 
+EMPTY = ("", "none", "null", "na", "n/a", "<na>")  # cells that hold nothing, in small letters
 CellColumns = Mapping[str, NDArray[Any]]
 
 

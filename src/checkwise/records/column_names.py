@@ -40,19 +40,11 @@ DOMAIN_WORDS = ("domain", "domains", "env", "envs", "environment", "environments
 # Words beside `target` or `test` in the name of a column that says which rows or domains are held
 # out; `test_accuracy` and `target_nll` are metrics.
 NAMING_WORDS = (*DOMAIN_WORDS, "is", "name", "names", "id", "ids", "idx", "index", "set", "flag")
-# Columns whose cells may say it: `split` = `test`.
-PART_WORDS = (
-    "split",
-    "splits",
-    "set",
-    "subset",
-    "part",
-    "partition",
-    "kind",
-    "type",
-    "role",
-    "roles",
-)
+# Last words of columns whose cells name sets: `split` = `photo_test`.
+PART_WORDS = {
+    "split", "splits", "set", "subset", "part", "partition", "kind", "type", "role", "roles",
+    "phase", "mode", "stage", "fold", "dataset", "loader", "dataloader",
+}  # fmt: skip
 
 
 def resolve(
@@ -162,19 +154,6 @@ def check_sorting(
             raise InputError(
                 f"Expected the column `{meant}` under that name, but {where} has {column!r}: "
                 f"rename it, or add --column {meant}={column}.",
-                code="held-out",
-            )
-
-
-def check_parts(column: str, cells: Iterable[object], where: str) -> None:
-    """Refuse a column such as `split` that is not read and calls some of its rows held out."""
-    if words(column)[-1:] and words(column)[-1] in PART_WORDS:
-        held = [cell for cell in cells if isinstance(cell, str) and looks_held_out(cell)]
-        if held:
-            raise InputError(
-                f"Expected held-out rows to be marked in the column `role`, but {column!r} says "
-                f"{held[0]!r:.60} in {where}: remove these rows, or rename the column `role` with "
-                "the values source and target.",
                 code="held-out",
             )
 

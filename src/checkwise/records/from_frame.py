@@ -15,6 +15,7 @@ from checkwise.records import column_names
 from checkwise.records.cells import objects, text_or_none, texts
 from checkwise.records.checks import whole_numbers
 from checkwise.records.held_out import as_names
+from checkwise.records.held_out_cells import Columns
 from checkwise.records.held_out_column import without_rows
 from checkwise.records.source_rows import ONLY_DOMAIN, source_rows
 from checkwise.text import shown
@@ -71,7 +72,14 @@ def read(
                 f"{len(column)}: fill in the missing ones.",
                 code="differs",
             )
-    chosen = source_rows(taken, rows, "the table", held_out=held_out, sources=sources)
+    chosen = source_rows(
+        taken,
+        rows,
+        "the table",
+        held_out=held_out,
+        sources=sources,
+        beside=lambda left: _beside(table, [*reading.values()], rows, left),
+    )
     raw = {name: column[chosen.keep] for name, column in taken.items()}
     notes = [*chosen.notes, *column_names.notes(header, reading)]
     if "domain" in taken:
@@ -120,15 +128,33 @@ def _names(table: Any) -> Iterable[Any]:
 
 
 def _column(table: Any, column: str, name: str) -> NDArray[Any]:
-    cells = table[column]
     if name == "held_out":  # its cells may be lists
-        return objects(cells.to_numpy() if hasattr(cells, "to_numpy") else cells)
-    array = to_numpy(cells, f"column {column!r}")
+        return objects(_cells(table[column]))
+    array = to_numpy(table[column], f"column {column!r}")
     if array.ndim != 1:
         raise InputError(
             f"Expected column {column!r} to be one-dimensional, but got {array.shape}."
         )
     return array
+
+
+def _beside(table: Any, read: list[str], rows: int, left: NDArray[np.int64]) -> Columns:
+    """The columns that are not read and the index of a data frame, in the rows that are left."""
+    columns = [(str(name), table[name]) for name in _names(table) if name not in read]
+    if hasattr(index := getattr(table, "index", None), "to_numpy"):
+        columns.append(("index", index))
+    for name, column in columns:
+        cells = objects(_cells(column))
+        yield name, cells[left] if len(cells) == rows else cells
+
+
+def _cells(column: Any) -> Iterable[Any]:
+    """The cells of a column as Python has them; a single value as one."""
+    for method in ("to_pylist", "to_list", "tolist", "to_numpy"):
+        if hasattr(column, method):
+            column = getattr(column, method)()
+            break
+    return column if isinstance(column, Iterable) and not isinstance(column, str) else (column,)
 
 
 def _check_grid(

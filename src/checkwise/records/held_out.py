@@ -8,6 +8,8 @@ A set is held out in one of three ways, and every reader uses this module for al
 3. Its name says so (:func:`looks_held_out`) and there are other sets beside it. ``sources=`` or
    ``--source`` says that such a set is validation after all. A set that stands alone is refused
    until the caller says which it is: a validation set under an unlucky name, or a mistake.
+
+What the cells beside a set's values say is in :mod:`checkwise.records.held_out_cells`.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ from checkwise.errors import InputError
 HELD_OUT_WORDS = (
     "test", "tests", "testing", "testset", "testsets", "testdata", "tst",
     "target", "targets", "tgt", "ood", "unseen",
-    "held ?outs?", "hold ?outs?", "left ?out",
+    "held ?outs?", "hold ?outs?", "left ?out", "kept ?out", "with ?held", "excluded",
+    "not ?seen", "never ?seen",
     "out of distribution", "out of dist", "out of domain", "out of sample", "out domain",
 )  # fmt: skip
 # Folders of runs with these names are not entered. `test` is not among them: unlike a validation
@@ -32,15 +35,27 @@ HELD_OUT_WORDS = (
 TARGET_FOLDERS = ("target", "targets", "held out", "heldout")
 
 # The same where letters of any case run together: `TESTset`, `OoD2`, `oodval`, `outofdomain`,
-# `evaltest`. Before `test` only words for evaluation count: `latest` and `contest` are no targets.
+# `evaltest`. Before and after `test` only words for sets count: `latest`, `contest` and `testify`
+# are no targets.
 _RUN_TOGETHER = re.compile(
-    r"(?:eval(?:uation)?|val(?:id(?:ation)?)?)?(?:"
-    r"(?:tests?|testing|tst|targets?|tgt)"
-    r"(?:sets?|data|dom|domains?|envs?|splits?|sites?|ood|evals?|vals?)?"
-    r"|(?:ood|unseen|heldout|holdout|leftout|outofd|outofsample|outdomain)[^\W\d_]*)"
+    r"(?:eval(?:uation)?|val(?:id(?:ation)?)?|dev|train|mini|tiny|small|full|sub|final|hidden|blind)?"
+    r"(?:(?:tests?|testing|tst|targets?|tgt)"
+    r"(?:(?:sub)?sets?|data(?:sets?|loaders?)?|loaders?|dom|domains?|envs?|splits?|folds?"
+    r"|part(?:ition)?s?|sites?|ood|evals?|vals?|dev|mini|small|full|hard|easy|clean|v|[a-d])?"
+    r"|(?:ood|unseen|notseen|heldout|withheld|holdout|leftout|keptout|outofd|outofsample|outdomain)"
+    r"[^\W\d_]*)"
 )
 _HELD_OUT = re.compile(rf"\b(?:{'|'.join(HELD_OUT_WORDS)})\b")
+_STEM = re.compile("test|tst|target|tgt|ood|seen|held|out|excluded", re.IGNORECASE)  # of all these
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_]+")
+# Letters of other scripts that look like Latin ones; those of Latin itself have it in their names.
+_LOOK_ALIKE = str.maketrans(
+    "ɑаеорсухѕіјһԁӏтгпкмԝАВЕКМНОРСТУХЅІЈαειουνρτκχγΑΒΕΖΗΙΚΜΝΟΡΤΥΧօսոհցᎢᎬᏚᎠᎪᎻᏞꓔꓰꓢꓮꓓꓡꓳꓴꓠꓖꓣꓧ",
+    "aaeopcyxsijhdltrnkmwABEKMHOPCTYXSIJaeiouvptkxyABEZHIKMNOPTYXounhgTESDAHLTESADLOUNGRH",
+)
+_LATIN = re.compile(r"LATIN (?:(SMALL) |CAPITAL )?LETTER (?:[A-Z]+ )*([A-Z])(?: WITH|$)")
+_FILLERS = "\u115f\u1160\u3164\u2800"  # letters and signs that show nothing
+_TURNING = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 def words(name: str) -> list[str]:
@@ -61,15 +76,39 @@ def looks_held_out(name: str) -> bool:
         ...  if looks_held_out(name)]
         ['Test', 'ood-photo', 'photo_test2', 'held out']
     """
-    if _HELD_OUT.search(" ".join(words(name))):
+    plain = _as_it_looks(name)
+    if plain is name and not _STEM.search(name.replace(".", "")):
+        return False
+    if _TURNING.search(name) and looks_held_out(plain[::-1]):
         return True
-    letters = re.findall(r"[^\W\d_]+", re.sub(r"\b(\w)\.", r"\1", _visible(name)).casefold())
-    return any(_RUN_TOGETHER.fullmatch(run) for run in letters)
+    return bool(_HELD_OUT.search(" ".join(words(plain)))) or any(map(_runs_together, _runs(plain)))
 
 
-def is_held_out_word(name: str) -> bool:
-    """Whether a name is just such a word, as `test` or `Held-Out`."""
-    return _HELD_OUT.fullmatch(" ".join(words(name))) is not None
+def is_held_out_word(name: str, beside: Collection[str] = ()) -> bool:
+    """Whether a name is just such a word, as `test` or `Held-Out`, or has only ``beside`` with it.
+
+    Example:
+        >>> is_held_out_word("Test 2"), is_held_out_word("test_set"), is_held_out_word("test_lr")
+        (True, False, False)
+        >>> is_held_out_word("TestSet", ["set"]), is_held_out_word("testset", ["set"])
+        (True, True)
+    """
+    plain = _as_it_looks(name)
+    if _TURNING.search(name) and is_held_out_word(plain[::-1], beside):
+        return True
+    said = [_HELD_OUT.sub(" ", " ".join(words(plain))).split(), _runs(plain)]
+    return looks_held_out(plain) and any(
+        all(word in beside or _runs_together(word) for word in one) for one in said
+    )
+
+
+def _runs(plain: str) -> list[str]:
+    """What stands between digits and signs, in small letters; `o.o.d.` is one run."""
+    return re.findall(r"[^\W\d_]+", re.sub(r"\b(\w)\.", r"\1", plain).casefold())
+
+
+def _runs_together(run: str) -> bool:
+    return _RUN_TOGETHER.fullmatch(run) is not None
 
 
 def is_target_folder(name: str) -> bool:
@@ -108,6 +147,24 @@ def _visible(name: str) -> str:
     """A name in one Unicode form, without invisible characters."""
     plain = unicodedata.normalize("NFKC", name)
     return "".join(sign for sign in plain if unicodedata.category(sign) != "Cf")
+
+
+def _as_it_looks(name: str) -> str:
+    """A name in the Latin letters that a reader takes it for, without marks and fillers."""
+    if name.isascii() and name.isprintable():
+        return name
+    signs = unicodedata.normalize("NFKD", name)
+    return "".join(
+        _latin(sign)
+        for sign in signs.translate(_LOOK_ALIKE)
+        if sign not in _FILLERS
+        and (sign.isspace() or unicodedata.category(sign) not in ("Cc", "Cf", "Mn", "Me"))
+    )
+
+
+def _latin(sign: str) -> str:
+    found = None if sign.isascii() else _LATIN.search(unicodedata.name(sign, ""))
+    return sign if found is None else found[2].lower() if found[1] else found[2]
 
 
 def check_spelling(name: str, known: Iterable[str], where: str) -> None:
@@ -161,11 +218,12 @@ class Sides:
             return ()
         return (
             f"held out because of the name: {', '.join(self.by_name)} "
-            f"(if validation, {_as_source(self.by_name[0])})",
+            f"(if validation, {as_source(self.by_name[0])})",
         )
 
 
-def _as_source(name: str) -> str:
+def as_source(name: str) -> str:
+    """How to say that a set is validation, whatever its name."""
     return f"add --source {shlex.quote(name)}, in Python sources={name!r}"
 
 
@@ -201,7 +259,7 @@ def divide(
         raise InputError(
             f"Expected a validation set, but {where} has only "
             f"{' and '.join(repr(name) for name in by_name)}: if that is validation and not a "
-            f"target, {_as_source(by_name[0])}.",
+            f"target, {as_source(by_name[0])}.",
             code="held-out",
         )
     return Sides(tuple(name for name in left if name not in by_name), by_name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,7 @@ from checkwise.records.held_out import (
     divide,
     looks_held_out,
 )
+from checkwise.records.held_out_cells import Columns, check_cells
 from checkwise.records.held_out_column import targets_of
 
 ONLY_DOMAIN = "validation"
@@ -44,17 +45,23 @@ def source_rows(
     *,
     held_out: str | Iterable[str] | None,
     sources: str | Iterable[str] | None,
+    beside: Callable[[NDArray[np.int64]], Columns],
+    labels: Iterable[str] = (),
 ) -> SourceRows:
     """Leave out targets: by role, then as the caller says, by name, and by the run's own column.
 
-    In this order, so that a row that is held out cannot decide about another.
+    In this order, so that a row that is held out cannot decide about another. What the other
+    columns say of the rows that are left is checked last.
 
     Args:
         columns: ``domain``, ``role`` and ``held_out`` as far as the table has them.
         rows: how many rows the table has.
         where: the table, for messages.
         held_out: domains that the caller leaves out.
-        sources: domains that the caller calls validation, whatever their names look like.
+        sources: domains, or cells of other columns, that the caller calls validation, whatever
+            their names look like.
+        beside: the columns that are not read, in some rows.
+        labels: those of them that name runs.
     """
     domain = texts(columns, "domain", ONLY_DOMAIN, rows)
     role = texts(columns, "role", "", rows)
@@ -63,7 +70,9 @@ def source_rows(
     check_held_out(unwanted, sorted(known), where)
     keep = ~_target_roles(role, where) & ~np.isin(domain, unwanted)
     declared = set(domain[keep & (role == SOURCE)].tolist())
-    sides = divide(domain[keep].tolist(), sources=validation, declared=declared, where=where)
+    left = domain[keep].tolist()
+    named = known.intersection(validation)
+    sides = divide(left, sources=named, declared=declared, where=where)
     keep &= np.isin(domain, sides.sources)
     if not keep.any():
         raise InputError(
@@ -80,8 +89,10 @@ def source_rows(
             "domain.",
             code="empty",
         )
-    check_sources(validation, set(domain[keep].tolist()), where)
-    row_targets = tuple(targets.get(row, ()) for row in np.flatnonzero(keep).tolist())
+    rows_left = np.flatnonzero(keep)
+    told = check_cells(beside(rows_left), where, sources=validation, labels=tuple(labels))
+    check_sources(validation, told.union(domain[keep].tolist()), where)
+    row_targets = tuple(targets.get(row, ()) for row in rows_left.tolist())
     return SourceRows(keep, row_targets, known, sides.notes)
 
 

@@ -6,11 +6,15 @@ import contextlib
 import csv
 import io
 import json
+import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import checkwise as cw
 from checkwise.cli import main
@@ -105,7 +109,8 @@ def test_real_logs(real: Path, tmp_path: Path) -> None:
     path = tmp_path / real.name
     path.write_bytes(real.read_bytes())
     (run,) = cw.load_runs(path).values()
-    stay = {"step", "epoch", *run.columns.values()}
+    speed = ("eval_runtime", "eval_samples_per_second")  # say how many examples there are
+    stay = {"step", "epoch", *run.columns.values(), *speed}
     if real.suffix == ".json":
         state = json.loads(real.read_text())
 
@@ -123,6 +128,66 @@ def test_real_logs(real: Path, tmp_path: Path) -> None:
             WRITERS["metrics.csv"](path, _spoilt(records, stay, value))
 
         unchanged(path, write_csv, CELLS)
+
+
+CELLS_OF_TEST: list[Any] = [
+    "test", "TEST", "Test set", "ood", "testloader", "t\u0435st", "photo_test", ["test"],
+    ["val", "test"], {"name": "test"}, {"meta": {"split": ["test"]}},
+]  # fmt: skip
+
+
+@given(
+    column=st.sampled_from(["phase", "loader", "notes", "meta", "split"])
+    | st.text("abXY_", max_size=4),
+    cell=st.sampled_from(CELLS_OF_TEST),
+    file=st.sampled_from(
+        ["run.csv", "run.json", "run.parquet", "trainer_state.json", "result.json"]
+    ),
+)
+def test_rows_that_say_test_in_any_column_are_refused(column: str, cell: Any, file: str) -> None:
+    records = [
+        {
+            "step": one.step + k,
+            "val_acc": (1 - k * 0.5) * one.right / 1000,
+            column: ["val", cell][k],
+        }
+        for one in RUN
+        for k in (0, 1)
+    ]
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name) / file
+        if file == "run.csv":
+            pd.DataFrame(records).to_csv(path, index=False)
+        elif file == "run.parquet":
+            pd.DataFrame([{**one, column: [str(one[column])]} for one in records]).to_parquet(path)
+        elif file == "result.json":
+            ray = {"trial_id": "a"}
+            lines = [{**ray, "training_iteration": one["step"], **one} for one in records]
+            path.write_text("\n".join(map(json.dumps, lines)))
+        else:
+            path.write_text(json.dumps({"log_history": records} if "state" in file else records))
+        with pytest.raises(cw.InputError) as error:
+            cw.load(path)
+        assert error.value.code == "held-out"
+        told = cell if isinstance(cell, str) else "test"
+        if column not in ("phase", "loader", "split") and not isinstance(cell, dict):
+            cw.load(path, sources=[told, str(cell)])
+
+
+def test_scores_beside_no_loss_but_that_of_test_are_of_test(tmp_path: Path) -> None:
+    """YOLOv5's classification without a folder of validation images."""
+    path = tmp_path / "exp" / "results.csv"
+    path.parent.mkdir()
+    scores = "metrics/accuracy_top1"
+    path.write_text(f"epoch,train/loss,test/loss,{scores},lr/0\n0,1,.9,.5,.1\n1,.9,.8,.6,.1\n")
+    for place in (path, path.parent, tmp_path):
+        with pytest.raises(cw.InputError) as error:
+            cw.load(place)
+        assert error.value.code == "held-out"
+        assert scores in str(error.value)
+    assert cw.load(path, columns={"accuracy": scores}).metrics == ("accuracy",)
+    path.write_text(path.read_text().replace("test/loss", "val/loss"))
+    assert cw.load(path).metrics == ("accuracy", "nll")
 
 
 def _evaluated_sets(value: Any = 0.5) -> list[dict[str, Any]]:

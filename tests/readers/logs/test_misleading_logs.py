@@ -273,7 +273,6 @@ def test_an_epoch_that_never_changes_is_refused(tmp_path: Path, rows: int) -> No
         ("val/loss", "time", True),
         ("val/loss", "lr/0", True),  # YOLOv5
         ("valid/loss", "lr/pg0", True),  # of the user's own
-        ("test/loss", "lr/pg0", False),
     ],
 )
 def test_the_loss_of_an_old_ultralytics_is_not_read(

@@ -11,7 +11,9 @@ The rules, in order:
    ``…/dataloader_idx_<i>``) are domains; names that look held out stay out.
 5. Where a model has several outputs with an accuracy and a loss each, the caller is asked which.
 6. ``loss`` is read as NLL, as a cross-entropy that is assumed and said to be.
-7. Where there are columns of checkwise's own callbacks and trackers, ``checkwise/<set>/<metric>``,
+7. Where every loss is of training or of test (YOLOv5 without a validation folder), what does not
+   say its set is of test.
+8. Where there are columns of checkwise's own callbacks and trackers, ``checkwise/<set>/<metric>``,
    only these are read: they are measured on whole sets, and hold the number of examples. The name
    of ``checkwise/settings/…`` says how the callback was set.
 """
@@ -218,12 +220,13 @@ def has_validation(header: Sequence[str], trainer: Trainer) -> bool:
     """Whether some column is a validation accuracy or loss, of a known trainer any metric."""
     names = [one.name for one in _named(header, trainer) if one.side is Side.VALIDATION]
     if trainer is not OTHER:
-        return bool(names)
+        return bool(names or trainer.validation)
     return any(spells(name, metric) for name in names for metric in SPELLINGS)
 
 
 def _named(header: Iterable[str], trainer: Trainer) -> list[_Named]:
     sets = {match["set"]: match["prefix"] for c in header if (match := _RUNTIME.fullmatch(c))}
+    of_test = trainer.validation if _tested_only(header) else ()
     named = []
     for column in header:
         if _TIMES.fullmatch(column):
@@ -240,8 +243,15 @@ def _named(header: Iterable[str], trainer: Trainer) -> list[_Named]:
             if column[len(prefix) : end] in sets and sets[column[len(prefix) : end]] == prefix:
                 name, domain = prefix + column[end + 1 :], column[len(prefix) : end]
                 break
-        named.append(_Named(column, name, domain, _side(name, domain, trainer)))
+        measured = Side.HELD_OUT if column in of_test else _side(name, domain, trainer)
+        named.append(_Named(column, name, domain, measured))
     return named
+
+
+def _tested_only(header: Iterable[str]) -> bool:
+    """Whether a log has a loss on test and none that could be of validation."""
+    sides = {side(column, OTHER) for column in header if tokens(column)[-1:] == ["loss"]}
+    return Side.HELD_OUT in sides and sides <= {Side.HELD_OUT, Side.TRAINING}
 
 
 def _side(name: str, domain: str | None, trainer: Trainer) -> Side:
@@ -417,7 +427,8 @@ def _nothing(absent: Sequence[str], log: Log, named: Sequence[_Named], where: st
             is_other = not absent and kind is Side.VALIDATION and "COLUMN" in option
             others = OTHER_SCORES if is_other else ""
             return InputError(
-                f"Expected {wanted}, but {has}, {reason}, add {option}{others}.", code="missing"
+                f"Expected {wanted}, but {has}, {reason}, add {option}{others}.",
+                code="held-out" if kind is Side.HELD_OUT else "missing",
             )
     return InputError(
         f"Expected {wanted}, but {has}: log validation metrics, or evaluate the checkpoints with "

@@ -85,10 +85,10 @@ def side(column: str, trainer: Trainer) -> Side:
         >>> side("val_acc", KERAS).name, side("accuracy", KERAS).name, side("accuracy", FASTAI).name
         ('VALIDATION', 'UNKNOWN', 'VALIDATION')
     """
-    if column in trainer.validation:
-        return Side.VALIDATION
     if looks_held_out(column) or "test" in tokens(column):
         return Side.HELD_OUT
+    if column in trainer.validation:
+        return Side.VALIDATION
     in_column = set(tokens(column))
     validation = not in_column.isdisjoint(VALIDATION_WORDS)
     training = not in_column.isdisjoint(TRAINING_WORDS)

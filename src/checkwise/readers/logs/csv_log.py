@@ -63,9 +63,12 @@ def open_logs(path: Path, request: Request) -> list[Log]:
     if rest and last_line and not _is_whole(last_line, separator, len(header)):
         content = content[:begin]
         notes.append("the last line was cut off and is not read")
-    table = _Table(path, content, header, separator)
     named = [name for name in header if name]
-    return [log_of_rows(path, trainer_of(named), named, table.rows, request, notes=notes)]
+    header = [name or f"column {place}" for place, name in enumerate(header, start=1)]
+    table = _Table(path, content, header, separator)
+    unnamed = sorted(set(header) - set(named))
+    trainer = trainer_of(named)
+    return [log_of_rows(path, trainer, named, table.rows, request, beside=unnamed, notes=notes)]
 
 
 def trainer_of(header: Sequence[str]) -> Trainer:
@@ -103,7 +106,8 @@ class _Table:
 
     def rows(self, names: Sequence[str]) -> Iterator[Sequence[Any]]:
         """The cells under some names, of every row in which the first of them is filled."""
-        first, *others = (self.header.index(name) for name in names)
+        places = {name: place for place, name in enumerate(self.header)}
+        first, *others = (places[name] for name in names)
         width = len(self.header)
         text = io.TextIOWrapper(io.BytesIO(self.content), "utf-8-sig", newline="")
         lines = csv.reader(text, delimiter=self.separator, strict=True)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from checkwise.errors import InputError
-from checkwise.readers.json_lines import flattened
+from checkwise.readers.json_lines import flattened, parsed
 from checkwise.readers.logs import trainers
 from checkwise.readers.logs.csv_log import trainer_of
 from checkwise.readers.logs.log import Log
@@ -24,7 +23,9 @@ LARGEST_START = 1 << 20  # bytes in which a log names its columns
 def whole_document(path: Path) -> Any:
     """The JSON value that a file holds as a whole; None where it holds no single value."""
     try:
-        return json.loads(read_bytes(path).decode("utf-8-sig"))
+        return parsed(read_bytes(path).decode("utf-8-sig"), path)
+    except InputError:
+        raise
     except (ValueError, RecursionError):
         return None
 
@@ -35,7 +36,10 @@ def recognises_file(path: Path) -> bool:
         start = file.read(LARGEST_START)
     if b'"log_history"' not in start and b'"val_' not in start:
         return False
-    document = whole_document(path)
+    try:
+        document = whole_document(path)
+    except InputError:
+        return True  # reading it says what is wrong
     return is_state(document) or _is_history(document)
 
 
@@ -106,9 +110,11 @@ def open_records(
                 f"{type(record).__name__}: check that this is the right file.",
                 code="format",
             )
-        fields = flattened(record).items()
-        rows.append({name: cell for name, cell in fields if not isinstance(cell, list)})
-    header = list(dict.fromkeys(name for row in rows for name in row))
+        rows.append(flattened(record))
+    names = dict.fromkeys(name for row in rows for name in row)
+    metrics = {n for row in rows for n, cell in row.items() if not isinstance(cell, list)}
+    header = [name for name in names if name in metrics]
+    beside = [name for name in names if name not in metrics]
     if not header:
         raise InputError(
             f"Expected records of evaluations, but {path} holds none yet.", code="empty"
@@ -117,4 +123,5 @@ def open_records(
     def cells(names: Sequence[str]) -> Iterator[Sequence[Any]]:
         return ([row.get(name) for name in names] for row in rows)
 
-    return log_of_rows(path, trainer or trainer_of(header), header, cells, request, notes=notes)
+    trainer = trainer or trainer_of(header)
+    return log_of_rows(path, trainer, header, cells, request, beside=beside, notes=notes)

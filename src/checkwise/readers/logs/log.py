@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checkwise.readers.logs.trainers import Trainer
+from checkwise.records.held_out_cells import Columns
 
 FloatArray = NDArray[np.float64]
 
@@ -47,6 +48,8 @@ class Log:
         axes: what the columns for ``step`` and ``epoch`` are called in the file, as far as it has
             them; a file whose records carry a step of their own (TensorBoard, MLflow) has
             ``{"step": "step"}``.
+        said: the cells beside the metrics, by column, of the rows that have a step or epoch; they
+            may say that a row is held out.
         notes: what to say about how the log was read.
     """
 
@@ -57,4 +60,5 @@ class Log:
     run: str = ""
     files: Mapping[int, str] = field(default_factory=dict)
     axes: Mapping[str, str] = field(default_factory=dict)
+    said: Callable[[], Columns] = tuple
     notes: tuple[str, ...] = ()

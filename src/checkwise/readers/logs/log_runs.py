@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import replace
 from math import ceil, floor
 from typing import Any
 
@@ -21,6 +22,7 @@ from checkwise.readers.logs.log import FloatArray, Log, Points
 from checkwise.readers.logs.trainers import OTHER
 from checkwise.readers.request import LoadedRun, Request, build
 from checkwise.records import RunKey, Trajectory
+from checkwise.records.held_out_cells import check_cells
 from checkwise.records.source_rows import ONLY_DOMAIN
 from checkwise.text import counted, listed, shortened
 
@@ -61,8 +63,10 @@ def read(logs: Sequence[Log], request: Request) -> list[LoadedRun]:
 
 
 def _read_log(log: Log, request: Request) -> list[LoadedRun]:
-    reading = read_header(log, request)
     where = f"{log.path}, run {log.run}" if log.run else str(log.path)
+    told = check_cells(log.said(), where, sources=request.sources, one_set=True)
+    request = replace(request, sources=tuple(n for n in request.sources if n not in told))
+    reading = read_header(log, request)
     columns = [column for per_set in reading.columns.values() for column in per_set.values()]
     columns += reading.counts.values()
     points = {column: log.points(column) for column in columns}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,12 @@ from checkwise.readers.logs.log import Log, Points
 from checkwise.readers.logs.trainers import Trainer
 from checkwise.readers.request import Request
 from checkwise.records import column_names
-from checkwise.records.column_names import PART_WORDS
-from checkwise.records.held_out import looks_held_out
-from checkwise.text import listed
+from checkwise.records.cells import EMPTY
+from checkwise.records.held_out_cells import Columns
 
 # Gives the cells under some names, at least of the rows in which the first of them is filled.
 Rows = Callable[[Sequence[str]], Iterator[Sequence[Any]]]
-PARTS = (*PART_WORDS, "phase", "mode", "stage")
-EMPTY = ("", "none", "null", "na", "n/a", "<na>")
+AT_ONCE = 1000  # rows that are turned into columns together
 
 
 def log_of_rows(
@@ -32,12 +31,16 @@ def log_of_rows(
     rows: Rows,
     request: Request,
     *,
+    beside: Sequence[str] = (),
     notes: Sequence[str] = (),
 ) -> Log:
-    """The log whose rows carry their step or epoch in a column."""
+    """The log whose rows carry their step or epoch in a column.
+
+    ``beside`` are columns that can hold no metric, and may say which rows are held out.
+    """
     axes = axes_of(header, request, path)
     column_names.check_sorting(header, {}, str(path), told=False)
-    _check_parts(header, rows, path)
+    others = [name for name in (*header, *beside) if name not in axes.values()]
 
     def points(column: str) -> Points:
         names = [column, axes.get("step", ""), axes.get("epoch", "")]
@@ -54,7 +57,15 @@ def log_of_rows(
             cells.append(row[0])
         return Points(np.array(steps, np.float64), np.array(epochs, np.float64), cells)
 
-    return Log(path, trainer, tuple(header), points, axes=axes, notes=tuple(notes))
+    def said() -> Columns:
+        for axis in axes.values():
+            left = rows([axis, *others])
+            while some := list(islice(left, AT_ONCE)):
+                filled = [row[1:] for row in some if not is_empty(row[0])]
+                if filled:
+                    yield from zip(others, zip(*filled, strict=True), strict=True)
+
+    return Log(path, trainer, tuple(header), points, axes=axes, said=said, notes=tuple(notes))
 
 
 def axes_of(header: Sequence[str], request: Request, path: Path) -> dict[str, str]:
@@ -85,38 +96,6 @@ def axes_of(header: Sequence[str], request: Request, path: Path) -> dict[str, st
     return axes
 
 
-def _check_parts(header: Sequence[str], rows: Rows, path: Path) -> None:
-    """Refuse rows of several sets in the same columns, which a column ``phase`` tells apart.
-
-    Any column of words may: what matters is that some of its cells name a set that is held out.
-    """
-    for column in _columns_of_words(header, rows):
-        cells = {str(row[0]) for row in rows([column]) if not is_empty(row[0])}
-        held_out = [cell for cell in cells if looks_held_out(cell)]
-        names_parts = tokens(column)[-1:] and tokens(column)[-1] in PARTS
-        if (len(cells) > 1 and (held_out or names_parts)) or (held_out and names_parts):
-            raise InputError(
-                f"Expected rows of one validation set, but {column!r} in {path} says "
-                f"{listed([repr(cell)[:40] for cell in sorted(cells)[:4]])}: keep the rows of "
-                "validation, or name that column `domain` in a table with step and accuracy.",
-                code="held-out",
-            )
-
-
-def _columns_of_words(header: Sequence[str], rows: Rows) -> list[str]:
-    """The columns whose first filled cell is no number."""
-    waiting = dict(enumerate(header))
-    of_words = []
-    for row in rows(header):
-        for place in [place for place in waiting if not is_empty(row[place])]:
-            column = waiting.pop(place)
-            if not is_number(row[place]):
-                of_words.append(column)
-        if not waiting:
-            break
-    return of_words
-
-
 def has_axis(header: Sequence[str]) -> bool:
     """Whether a header has a column of steps or epochs."""
     spelt = {" ".join(tokens(column)) for column in header}
@@ -124,8 +103,10 @@ def has_axis(header: Sequence[str]) -> bool:
 
 
 def is_empty(cell: Any) -> bool:
-    """Whether a cell holds nothing; ``nan`` is a value."""
-    return cell is None or (isinstance(cell, str) and cell.lower() in EMPTY)
+    """Whether a cell holds no single value; ``nan`` is one."""
+    return (
+        cell is None or isinstance(cell, list) or (isinstance(cell, str) and cell.lower() in EMPTY)
+    )
 
 
 def _place(cell: Any) -> float:

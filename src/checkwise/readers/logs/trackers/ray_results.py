@@ -75,6 +75,7 @@ def open_logs(path: Path) -> list[Log]:
             trainer=RAY,
             header=tuple(name for name in columns if name not in NOT_METRICS),
             points=partial(records.points, log),
+            said=partial(records.said, log),
             files=checkpoint_folders(file.parent, log),
             axes=axes,
             notes=notes,

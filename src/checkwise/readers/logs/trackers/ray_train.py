@@ -5,7 +5,6 @@ Version 2 of Ray Train writes no ``result.json``, and keeps no report without a 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from checkwise.errors import InputError
-from checkwise.readers.json_lines import NoRecordsError, flattened
+from checkwise.readers.json_lines import NoRecordsError, flattened, parsed
 from checkwise.readers.logs.log import Log
 from checkwise.readers.logs.trackers import records
 from checkwise.readers.logs.trackers.ray_results import CHECKPOINT, EPOCH, checkpoint_folders
@@ -40,6 +39,8 @@ def recognises(path: Path) -> bool:
             return f'"{RESULTS}"'.encode() in start.read(START) and _document(file) is not None
     except OSError:
         return False
+    except InputError:
+        return True  # reading it says what is wrong
 
 
 def open_logs(path: Path) -> list[Log]:
@@ -63,6 +64,7 @@ def open_logs(path: Path) -> list[Log]:
             trainer=RAY,
             header=tuple(name for name in columns if name not in (EPOCH, STEP)),
             points=partial(records.points, log),
+            said=partial(records.said, log),
             files=checkpoint_folders(file.parent, log),
             axes={"step": STEP if trained else REPORTS}
             | ({"epoch": EPOCH} if EPOCH in columns else {}),
@@ -114,7 +116,7 @@ def _file(path: Path) -> Path:
 
 def _document(file: Path) -> dict[str, Any] | None:
     try:
-        document = json.loads(read_bytes(file))
+        document = parsed(read_bytes(file), file)
     except InputError:
         raise
     except (ValueError, RecursionError):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from checkwise.readers.logs.log import Points
+from checkwise.records.held_out_cells import Columns
 
 # How JSON that knows no such numbers spells them.
 NOT_FINITE = ("NaN", "Infinity", "-Infinity")
@@ -42,6 +43,14 @@ def points(records: Sequence[Record], name: str) -> Points:
         epochs=np.array([record.epoch for record in filled], dtype=np.float64),
         cells=[record.fields[name] for record in filled],
     )
+
+
+def said(records: Sequence[Record]) -> Columns:
+    """What was logged beside numbers."""
+    for record in records:
+        for name, value in record.fields.items():
+            if not _is_number(value):
+                yield name, (value,)
 
 
 def axis(value: object) -> float:

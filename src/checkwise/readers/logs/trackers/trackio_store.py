@@ -6,7 +6,6 @@ changes the file.
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Sequence
 from functools import partial
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from checkwise.errors import InputError
-from checkwise.readers.json_lines import NoRecordsError, flattened
+from checkwise.readers.json_lines import NoRecordsError, flattened, parsed
 from checkwise.readers.logs.log import Log
 from checkwise.readers.logs.trackers import records, run_names, sqlite_file
 from checkwise.readers.logs.trackers.records import Record
@@ -88,6 +87,7 @@ def _log(path: Path, name: str, rows: Sequence[tuple[Any, ...]]) -> Log:
         trainer=TRACKIO,
         header=tuple(name for name in columns if name not in (*STEPS_OF_TRAINERS, *EPOCHS)),
         points=partial(records.points, log),
+        said=partial(records.said, log),
         run=name,
         axes=axes,
     )
@@ -96,7 +96,9 @@ def _log(path: Path, name: str, rows: Sequence[tuple[Any, ...]]) -> Log:
 def _fields(cell: object, number: object, path: Path) -> dict[str, Any]:
     try:
         # Trackio writes UTF-8 bytes into a column of text.
-        fields = json.loads(cell) if isinstance(cell, str | bytes) else None
+        fields = parsed(cell, f"{path} row {number}") if isinstance(cell, str | bytes) else None
+    except InputError:
+        raise
     except (ValueError, RecursionError):
         fields = None
     if not isinstance(fields, dict):

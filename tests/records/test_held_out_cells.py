@@ -1,0 +1,83 @@
+"""Cells that are not read: which make a table or log ask whether its rows are validation."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+from checkwise.errors import InputError
+from checkwise.records.held_out_cells import check_cells
+
+# Column and cells; the caller is asked about each.
+ASKED: list[tuple[str, list[Any]]] = [
+    *((column, ["test", "test"]) for column in (
+        "phase", "mode", "stage", "fold", "dataset", "loader", "x", "", "host", "notes", "run name",
+    )),
+    *(("x", [cell] * 2) for cell in (
+        "TEST", "Test set 2", "test_split", "testloader", "val/ood", "held-out", "t\u0435st",
+        "\u202etset", ["test"], ("val", ["test"]), {"name": "test"}, {"meta": {"split": ["Test"]}},
+        "['test']", '{"split": "test"}', b"test", np.array(["test"]), "train+test",
+        {"is_test": True},
+    )),
+    ("x", ["val", "test"]), ("x", [None, "test"]), ("x", [0.5, "test"]), ("x", ["", "test"]),
+    ("x", ["photo_val", "photo_test"]), ("x", ["", "photo_test"]),
+    ("x", ["a", {"b": "id test"}, {"b": "id val"}]), ("split", ["photo_test"] * 2),
+    ("eval_dataset", ["test-suite-A"] * 2), ("is_test", [1, 1]),
+    ("is_test", [False, True]), ("ood", ["yes", "no"]), ("test", ["True"]),
+]  # fmt: skip
+LEFT_ALONE: list[tuple[str, list[Any]]] = [
+    ("host", ["test-machine"] * 2), ("run_name", ["test_run_3"] * 2),
+    ("notes", ["a test of lr"] * 2), ("checkpoint", ["/runs/test/1.pt", "/runs/test/2.pt"]),
+    ("x", ["latest", "contest"]), ("config", ["--test-batch 3 --lr 1e-3"] * 2),
+    ("x", ["val", "train"]), ("x", [1e-5, "1e-5", None]), ("x", []), ("x", [[], {}]),
+    ("test_loss", [0.5, 1.0]), ("test_env", [1, 1]), ("is_test", [0, False]),
+    ("x", [object(), float("nan")]), ("metrics", [{"test": 0.5}, {"test": 0.6}]),
+]  # fmt: skip
+
+
+def _refusal(column: str, cells: list[Any], **options: Any) -> str:
+    """The kind of error, and whether it names column and file; "" where there is none."""
+    try:
+        check_cells([(column, cells)], "run.csv", **options)
+    except InputError as error:
+        named = [name for name in (column, "run.csv") if name not in str(error)]
+        return f"{error.code} without {named}" if named else error.code
+    return ""
+
+
+def test_cells_that_call_their_rows_held_out_are_asked_about() -> None:
+    assert [case for case in ASKED if _refusal(*case) != "held-out"] == []
+
+
+def test_cells_that_tell_no_rows_apart_are_left_alone() -> None:
+    assert [case for case in LEFT_ALONE if _refusal(*case)] == []
+
+
+def test_the_caller_may_call_a_cell_validation() -> None:
+    cells = ["test-suite-A", "test-suite-B", "val"]
+    with pytest.raises(InputError) as error:
+        check_cells([("dataset", cells)], "run.csv", sources=["test-suite-A"])
+    assert "--source test-suite-B" in str(error.value)
+    told = check_cells([("dataset", cells)], "run.csv", sources=[*cells[:2], "photo"])
+    assert told == set(cells[:2])
+
+
+def test_a_log_keeps_the_rows_of_two_sets_apart_by_nothing_else() -> None:
+    assert _refusal("phase", ["train", "val"], one_set=True) == "held-out"
+    assert not _refusal("phase", ["val", "", None, "nan", "None"], one_set=True)
+
+
+def test_a_run_may_be_called_after_a_trial_and_not_after_a_set() -> None:
+    assert not _refusal("run", ["test_lr", "base"], labels=["run"])
+    assert _refusal("run", ["test", "base"], labels=["run"]) == "held-out"
+
+
+def test_long_cells_and_many_columns_take_linear_time() -> None:
+    begin = time.monotonic()
+    for sign in ("A", "t", "test x ", "te\u0301", "[", "_", "A.", "o."):
+        check_cells([("notes", [sign * 250_000] * 2)], "run.csv")
+    check_cells([(f"c{k}", ["a", "b"]) for k in range(30_000)], "run.csv")
+    assert time.monotonic() - begin < 30
