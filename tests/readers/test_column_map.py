@@ -108,7 +108,7 @@ def test_other_columns_are_no_rivals_of_accuracy(tmp_path: Path, other: str) -> 
 def test_columns_of_a_test_set_are_read_only_when_the_user_names_them(tmp_path: Path) -> None:
     rows = [{"step": 0, "test_accuracy": 0.9, "test_nll": 0.5}]
     path = _write(tmp_path / "run.csv", rows)
-    with refused("missing: accuracy=test_accuracy"):
+    with refused("held-out: accuracy=test_accuracy"):
         load(path)
     run = load(path, columns={"accuracy": "test_accuracy"})
     assert run.metrics == ("accuracy",)
