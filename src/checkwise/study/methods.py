@@ -5,7 +5,6 @@ A method either has a ``rule``, which chooses a checkpoint from validation resul
 it, one line in ``_BUILT_IN`` and a test. ``+<calibrator>`` behind any rule, such as ``+ts``,
 calibrates the chosen model, whatever the number of validation errors: it shows what the calibrator
 does. ``+guard`` takes the earliest feasible checkpoint where validation is saturated.
-``posthoc-<calibrator>`` chooses and deploys after a calibrator as ``calibrate`` fits it.
 ``@groups`` behind a rule, as in ``source-acc@groups+ts``, chooses and calibrates by the second of
 two validation sets, whole groups; ``@examples`` by the first.
 """
@@ -77,20 +76,6 @@ def _calibrated(method: Method, suffix: str) -> Method:
     )
 
 
-def _posthoc(calibrator: str) -> Method:
-    """The smallest NLL after a calibrator, deployed with it; guarded as `calibrate` is."""
-    summary = f"smallest NLL after {calibrator}, which it is deployed with"
-    return Method(
-        f"posthoc-{calibrator}",
-        summary,
-        _LOGITS,
-        protocols.REFINE,
-        validation="refined",
-        calibrator=calibrator,
-        guarded=True,
-    )
-
-
 def _of_rule(rule: Rule) -> Method:
     return Method(rule.name, rule.summary, _LOGITS if rule.reads_examples else _LOGS, rule)
 
@@ -156,7 +141,6 @@ _BUILT_IN: Final = (
     replace(_over(protocols.WALD_ISOTONIC, "recalibrated", _LOGITS), calibrator="isotonic"),
     replace(_over(protocols.REFINE, "refined", _LOGITS), calibrator="ts"),
     replace(_over(protocols.AC_REFINE, "refined", _LOGITS), calibrator="ts"),
-    *(_posthoc(name) for name in calibrators()),
     _over(protocols.PAIR_LAST10, "training terms", _LOGS),
     _over(protocols.PAIR_VALFILTER, "training terms", _LOGS),
     _made("lyu-mmd", lyu.LYU_MMD),
