@@ -20,9 +20,8 @@ from checkwise.study import Cohort
 from checkwise.study.compared_method import Method
 from checkwise.text import number
 from checkwise.weights.derive import derive
-from checkwise.weights.derived import Derived
 from checkwise.weights.evaluate import OpenRuns
-from checkwise.weights.members_mean import MEAN_PROBS, MEAN_PROBS_GREEDY, MEAN_WEIGHTS
+from checkwise.weights.members_mean import MEAN_PROBS, MEAN_WEIGHTS
 from checkwise.weights.recipe import Recipe
 from page import fill
 
@@ -32,13 +31,11 @@ COUNTS = (1, 2, 3, 5, 8)
 ROWS: Mapping[str, Recipe] = {
     **{f"members-{k}": MEAN_PROBS.variant(f"{k} members", k=k) for k in COUNTS},
     "members-all": MEAN_PROBS,
-    "members-greedy": MEAN_PROBS_GREEDY,
     "members-weights": MEAN_WEIGHTS,
 }
 TITLES = {
     **{f"members-{k}": f"{k} spread" if k > 1 else "1, the middle" for k in COUNTS},
     "members-all": "all",
-    "members-greedy": "greedy",
     "members-weights": "mean weights of all",
 }
 
@@ -48,20 +45,13 @@ def measured(cohort: Path) -> tuple[pandas.DataFrame, pandas.DataFrame, dict[str
     counts, opening = {}, OpenRuns()
     for name, recipe in ROWS.items():
         records = derive(cohort, name, recipe, opening=opening).records
-        counts[name] = sum(_members(record) for record in records) / len(records)
+        counts[name] = sum(len(record.inputs["steps"]) for record in records) / len(records)
     opened = Cohort.open(cohort)
     methods = [
         Method(name, recipe.summary, recipe.needs, recipe=recipe) for name, recipe in ROWS.items()
     ]
     whole = methods[[*ROWS].index("members-all")]
     return opened.compare(methods), opened.compare(methods, whole), counts
-
-
-def _members(record: Derived) -> int:
-    if "steps" in record.inputs:
-        return len(record.inputs["steps"])
-    (taken,) = (note for note in record.notes if note.startswith("taken: "))
-    return taken.count(",") + 1
 
 
 def table(cohort: Path) -> str:

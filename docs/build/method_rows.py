@@ -24,14 +24,14 @@ from page import fill
 PAGE = Path(__file__).parents[1] / "study" / "methods.md"
 REFERENCE = "source-acc"
 CHOICES = ("ac-nc",)  # beside every method
-CALIBRATED = tuple(f"{REFERENCE}+{name}" for name in ("ts", "ts-soften", "ts-max", "ts-mix"))
+CALIBRATED = tuple(f"{REFERENCE}+{name}" for name in ("ts", "ts-soften", "ts-max"))
 AVERAGES = ("mean-probs", "mean-weights", "ac-nc-mean-probs")
 GROUPS = {
     "weights": (*AVERAGES, *WHOLE_RUNS, "eoa", "diwa-uniform", "diwa-greedy"),
     "validation": (*LODO, *(n for n in OTHER_METHODS if n.startswith(("lyu", "mixup", "pair")))),
     "calibration": (
         *CALIBRATED,
-        *(n for n in OTHER_METHODS if n.startswith(("wald", "refine", "ac-refine", "posthoc"))),
+        *(n for n in OTHER_METHODS if n.startswith(("wald", "refine", "ac-refine"))),
     ),
     "hyperparameters": ("hparams-acc", "hparams-ac"),
 }

@@ -27,7 +27,7 @@ STUDY = Path(__file__).parents[1] / "study"
 NLL, ACCURACY = "target_nll", "target_accuracy"
 CHOOSING = ("ac-nc", "ac-early", "ac-nll", "pure-nll", "last")
 AVERAGING = ("mean-probs", "mean-probs-5", "mean-weights", "ac-nc-mean-probs")
-SCALING = ("ts", "ts-soften", "ts-max", "ts-mix", "ts-oracle")
+SCALING = ("ts", "ts-soften", "ts-max", "ts-oracle")
 
 
 def table(recipes: Mapping[str, str], reference: str, metric: str) -> str:

@@ -10,7 +10,7 @@ from checkwise.study.methods import method
 RULES = ("last", "source-acc", "pure-nll", "ac-nc", "ac-nll", "ac-cwece", "ac-early")
 SOFTENED = ("last", "source-acc", "pure-nll", "ac-nc", "ac-early")
 SCALED = ("source-acc", "ac-nc")
-CALIBRATORS = ("ts", "ts-max", "ts-mix", "ts-oracle")
+CALIBRATORS = ("ts", "ts-max", "ts-oracle")
 AVERAGES = (
     *("mean-probs", "mean-probs-5", "mean-weights", "ac-nc-mean-probs"),
     *("deploy-mean-probs", "advised"),
@@ -45,7 +45,7 @@ TUNED = (  # networks with live BatchNorm: SWAD with statistics estimated anew, 
     *("swad", "swad-nobn", "dense-swad", "dense-swad-nobn", "source-acc-bn"),
 )
 OTHER_METHODS = (
-    *("wald-recalibrated", "wald-isotonic", "refine", "ac-refine", "posthoc-ts-soften"),
+    *("wald-recalibrated", "wald-isotonic", "refine", "ac-refine"),
     *("pair-last10", "pair-valfilter", "lyu-mmd", "lyu-coral", "mixup-acc", "mixup-loss"),
     *("eoa", "diwa-uniform", "diwa-greedy", "hparams-acc", "hparams-ac"),
 )

@@ -94,7 +94,6 @@ def test_a_shift_of_the_logits_changes_nothing_and_the_input_is_left_alone(name:
     new = drawn(99)[0]
     shifted: Logits = {d: (z + 5, y) for d, (z, y) in logits.items()}
     moved, plain = fit(shifted, name), fit(logits, name)
-    # The same for all examples: also a factor and an offset per class can take it up.
     np.testing.assert_allclose(moved.probabilities(new + 5), plain.probabilities(new), atol=1e-6)
     for d, (z, y) in logits.items():
         assert z.tobytes() == before[d][0].tobytes()

@@ -102,6 +102,6 @@ def test_the_change_and_the_refined_nll_use_the_folds_of_groups() -> None:
         difference[:, None], groups["val"], resamples=RESAMPLES, seed=SEED
     )
     assert change.low == pytest.approx(np.percentile(draws, 2.5))
-    refined = nll_after(logits, force=True, groups=groups)["val"]
+    refined = nll_after(logits, groups=groups)["val"]
     assert refined == pytest.approx(nll_of(after["val"][0], y).mean())
-    assert refined != nll_after(logits, force=True)["val"]
+    assert refined != nll_after(logits)["val"]

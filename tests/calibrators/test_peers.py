@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize, minimize_scalar
+from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 from sklearn.isotonic import IsotonicRegression
 
@@ -40,7 +40,7 @@ def test_probmetrics_agrees(name: str, logits: Any, labels: Any, new: Any, expec
 
 def test_the_golden_file_covers_what_probmetrics_has() -> None:
     covered = {parameters.values[0] for parameters in golden()}
-    assert covered == {"ts", "ts-mix", "ets", "vector", "isotonic"}
+    assert covered == {"ts", "isotonic"}
 
 
 def nll(z: Any, y: Any) -> float:
@@ -76,51 +76,6 @@ def test_temperatures_by_a_bounded_search(seed: int, stretch: float) -> None:
         "ts-multi": np.mean(each),
     }.items():
         assert fit(logits, name).temperature == pytest.approx(expected, rel=1e-6), name
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_ensemble_weights_by_a_nested_search(seed: int) -> None:
-    heat = [0.6, 0.9, 1.7, 1.7, 3.0, 3.0][seed]
-    z, y = drawn(seed, 300, heat=heat)
-    z[: 10 * seed] *= 8  # some examples are far too sure, so that the other parts matter
-    fitted = fit({"a": (z, y)}, "ets")
-    t = fitted.temperature
-    assert t == pytest.approx(brent(z, y), rel=1e-6)
-    parts = [softmax(z / t, axis=1), softmax(z, axis=1), np.full_like(z, 1 / z.shape[1])]
-
-    def mixture(uniform: float, plain: float) -> Any:
-        weights = ((1 - uniform) * (1 - plain), (1 - uniform) * plain, uniform)
-        return sum(w * p for w, p in zip(weights, parts, strict=True))
-
-    def loss(uniform: float, plain: float) -> float:
-        return float(-np.log(mixture(uniform, plain)[np.arange(len(y)), y]).mean())
-
-    def search(function: Any) -> Any:
-        return minimize_scalar(function, bounds=(0, 1), method="bounded", options={"xatol": 1e-12})
-
-    outer = search(lambda u: search(lambda v: loss(u, v)).fun).x
-    inner = search(lambda v: loss(outer, v)).x
-    assert fitted.after <= loss(outer, inner) + 1e-13
-    np.testing.assert_allclose(fitted.probabilities(z), mixture(outer, inner), rtol=0, atol=1e-6)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_vector_scaling_by_quasi_newton(seed: int) -> None:
-    z, y = drawn(seed, 400, classes=3 + seed, heat=1.3)
-    classes = z.shape[1]
-
-    def loss(theta: Any) -> tuple[float, Any]:
-        scaled = z * theta[:classes] + theta[classes:]
-        rest = softmax(scaled, axis=1) - np.eye(classes)[y]
-        slope = np.concatenate([(rest * z).mean(axis=0), rest.mean(axis=0)])
-        return nll(scaled, y), slope
-
-    start = np.concatenate([np.ones(classes), np.zeros(classes)])
-    theta = minimize(loss, start, jac=True, method="BFGS", options={"gtol": 1e-9}).x
-    expected = softmax(z * theta[:classes] + theta[classes:], axis=1)
-    np.testing.assert_allclose(
-        fit({"a": (z, y)}, "vector").probabilities(z), expected, rtol=0, atol=1e-6
-    )
 
 
 @pytest.mark.parametrize("classes", [2, 5])

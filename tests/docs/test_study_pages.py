@@ -389,7 +389,7 @@ def test_a_temperature_changes_no_prediction() -> None:
             assert scaled == pytest.approx(plain, abs=1e-9)
         assert (outcomes.temperature("source-acc+ts-soften") >= 1).all()
         best = outcomes.values["source-acc+ts-oracle"]["target_nll"]
-        for suffix in ("ts", "ts-soften", "ts-max"):  # ts-mix is more than a temperature
+        for suffix in ("ts", "ts-soften", "ts-max"):
             assert (best <= outcomes.values[f"source-acc+{suffix}"]["target_nll"] + 1e-6).all()
 
 

@@ -30,7 +30,6 @@ WAYS: dict[str, dict[str, Any]] = {
     "single": {},
     "ensemble": {"average": "probabilities", "delta_pp": 3},
     "three": {"average": "probabilities", "members": 3, "delta_pp": 3},
-    "greedy": {"average": "probabilities", "members": "greedy", "delta_pp": 3},
     "mean": {"average": "weights", "delta_pp": 3},
 }
 
@@ -62,7 +61,7 @@ def test_fewer_members_than_were_asked_for_are_said(
     assert not any("asked for" in note for note in done.notes)
 
 
-@pytest.mark.parametrize("way", ["single", "ensemble", "three", "greedy"])
+@pytest.mark.parametrize("way", ["single", "ensemble", "three"])
 def test_deployed_probabilities_are_those_of_the_saved_logits(
     predictions: Path, way: str, tmp_path: Path
 ) -> None:
@@ -355,8 +354,8 @@ def test_without_weights_torch_is_not_asked_for(
 
 REFUSED: dict[str, tuple[list[str], str]] = {
     "members alone": (["--members", "3"], "add --average"),
-    "odd members": (["--average", "weights", "--members", "some"], "a number, all or greedy"),
-    "no members": (["--average", "weights", "--members", "0"], "a number, all or greedy"),
+    "odd members": (["--average", "weights", "--members", "some"], "a number or all"),
+    "no members": (["--average", "weights", "--members", "0"], "a number or all"),
     "odd average": (["--average", "logits"], "probabilities or weights"),
     "rule and average": (["--average", "weights", "--rule", "ac-nc"], "leave out --rule"),
     "other parameters": (["--average", "weights", "--q", "1"], "only delta_pp"),
@@ -364,7 +363,6 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     "place and calibrator": (["--for", "same", "--calibrator", "ts"], "--calibrator"),
     "default place and calibrator": (["--for", "new", "--calibrator", "none"], "--calibrator"),
     "odd calibrator": (["--calibrator", "warm"], "Expected a calibrator among"),
-    "greedy weights": (["--average", "weights", "--members", "greedy"], "average probabilities"),
 }
 
 

@@ -109,16 +109,16 @@ def test_swad_averages_the_valley_of_source_nll(cohort: Path, tmp_path: Path) ->
 
 def test_a_second_call_does_nothing_until_something_changed(cohort: Path, tmp_path: Path) -> None:
     mine = copied(cohort, tmp_path)
-    assert len(derive(mine, "ac-nc-top3-weights").made) == 2
-    again = derive(mine, "ac-nc-top3-weights")
+    assert len(derive(mine, "ac-nc-mean-weights").made) == 2
+    again = derive(mine, "ac-nc-mean-weights")
     assert (len(again.made), len(again.current)) == (0, 2)
-    assert len(derive(mine, "ac-nc-top3-weights", delta_pp="5.0").made) == 2
-    assert len(derive(mine, "ac-nc-top3-weights", delta_pp="5.0", force=True).made) == 2
+    assert len(derive(mine, "ac-nc-mean-weights", delta_pp="5.0").made) == 2
+    assert len(derive(mine, "ac-nc-mean-weights", delta_pp="5.0", force=True).made) == 2
     key = again.records[0].run
     source = open_cohort(mine).runs[key] / "source.jsonl"
     source.write_text(source.read_text().replace('"loss":', '"loss" :', 1))
     mark_done(source.parent, 0)  # as if the run had been trained anew
-    assert [r.run for r in derive(mine, "ac-nc-top3-weights", delta_pp="5.0").made] == [key]
+    assert [r.run for r in derive(mine, "ac-nc-mean-weights", delta_pp="5.0").made] == [key]
 
 
 def test_held_out_results_are_written_without_being_read(cohort: Path, tmp_path: Path) -> None:
@@ -134,14 +134,14 @@ def test_held_out_results_are_written_without_being_read(cohort: Path, tmp_path:
 
 
 def test_feasible_sets_are_averaged_by_rank(cohort: Path) -> None:
-    for name, top in (("ac-nc-mean-probs", None), ("ac-nc-top3-probs", 3)):
-        for record in derive(cohort, name, delta_pp="10").records:
-            run = open_cohort(cohort).runs[record.run]
-            chosen = cw.select(cw.load(str(run)), "ac-nc", delta_pp="10")
-            ranked = chosen.table["step"][: len(chosen.feasible_steps)].tolist()
-            assert record.inputs["steps"] == ranked[:top]
-            assert record.inputs["steps"][0] == chosen.step
-            assert not (cohort / "derived" / name / run.name / "weights.safetensors").exists()
+    name = "ac-nc-mean-probs"
+    for record in derive(cohort, name, delta_pp="10").records:
+        run = open_cohort(cohort).runs[record.run]
+        chosen = cw.select(cw.load(str(run)), "ac-nc", delta_pp="10")
+        ranked = chosen.table["step"][: len(chosen.feasible_steps)].tolist()
+        assert record.inputs["steps"] == ranked
+        assert record.inputs["steps"][0] == chosen.step
+        assert not (cohort / "derived" / name / run.name / "weights.safetensors").exists()
 
 
 def outputs(*logits: list[list[float]]) -> list[Outputs]:
@@ -286,16 +286,16 @@ def test_diverged_checkpoints_are_no_endpoints(tmp_path: Path) -> None:
 
 
 def test_lawa_averages_the_last_checkpoints(cohort: Path) -> None:
-    outcome = derive(cohort, "lawa-3", minibatches=0)
+    outcome = derive(cohort, "lawa-5", minibatches=0)
     for record, run in zip(outcome.records, sorted(run_folders(cohort)), strict=True):
-        last = cw.load(str(run)).steps[-3:].tolist()
+        last = cw.load(str(run)).steps[-5:].tolist()
         assert record.inputs["steps"] == last
-        made = load_file(cohort / "derived" / "lawa-3" / run.name / "weights.safetensors")
+        made = load_file(cohort / "derived" / "lawa-5" / run.name / "weights.safetensors")
         for name in made:
             if "running" not in name and "num_batches" not in name:
                 mean = torch.stack([checkpoint(run, s)[name].double() for s in last]).mean(0)
                 assert torch.allclose(made[name].double(), mean, rtol=1e-6, atol=1e-9)
-    many = derive(cohort, "lawa-10", minibatches=0).records[0]
+    many = derive(cohort, "lawa-5", minibatches=0, k=10).records[0]
     assert len(many.inputs["steps"]) == len(cw.load(str(run_folders(cohort)[0])).steps) == 9
     assert many.notes == ("the run has only 9 checkpoints to average",)
 
@@ -321,7 +321,7 @@ def test_methods_that_share_opened_runs_evaluate_a_checkpoint_once(
         return plain(self, algorithm)
 
     monkeypatch.setattr(Evaluator, "__call__", counted)
-    names = ("mean-probs", "mean-probs-5", "mean-probs-greedy")
+    names = ("mean-probs", "mean-probs-5", "ac-nc-mean-probs")
     for name in names:
         derive(apart, name, delta_pp="10")
     alone = len(evaluated)
@@ -333,14 +333,14 @@ def test_methods_that_share_opened_runs_evaluate_a_checkpoint_once(
         (record.run, step)
         for name in names
         for record in derive(together, name, delta_pp="10").current
-        for step in record.inputs.get("steps", record.inputs.get("offered", ()))
+        for step in record.inputs["steps"]
     }
     assert len(evaluated) == len(used) < alone
     costs = {
         name: sum(record.seconds for record in derive(together, name, delta_pp="10").current)
         for name in names
     }
-    assert costs["mean-probs-greedy"] > 0.5 * costs["mean-probs"]  # it uses the same checkpoints
+    assert costs["ac-nc-mean-probs"] > 0.5 * costs["mean-probs"]  # it uses the same checkpoints
     for name in names:
         for key in open_cohort(cohort).runs:
             assert read_source(together, name, key) == read_source(apart, name, key)

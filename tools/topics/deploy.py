@@ -21,7 +21,6 @@ OPTIONS: dict[str, list[str]] = {
     "ts": ["--calibrator", "ts"],
     "source-acc": ["--rule", "source-acc"],
     "ensemble": ["--average", "probabilities", "--members", "3"],
-    "greedy": ["--average", "probabilities", "--members", "greedy"],
     "weights-mean": ["--average", "weights"],
 }
 

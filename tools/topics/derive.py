@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ask import Side
 
-METHODS = ("mean-probs", "mean-probs-3", "mean-weights", "ac-nc-top3-weights", "swad")
+METHODS = ("mean-probs", "mean-probs-3", "mean-weights", "ac-nc-mean-weights", "swad")
 
 
 def answers(side: Side) -> Iterator[tuple[str, object]]:
@@ -18,5 +18,5 @@ def answers(side: Side) -> Iterator[tuple[str, object]]:
     shutil.copytree("trained", cohort)
     for method in METHODS:
         yield method, side.run("derive", cohort, "--method", method, "--workers", "1", "--json")
-    rules = "mean-probs,mean-weights,ac-nc-top3-weights,ac-nc,source-acc"
+    rules = "mean-probs,mean-weights,ac-nc-mean-weights,ac-nc,source-acc"
     yield "compared", side.run("compare", cohort, "--json", "--rules", rules)

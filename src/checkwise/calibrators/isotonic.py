@@ -1,7 +1,8 @@
 """``isotonic``: a monotone function per class, one against the rest, normalised.
 
 Zadrozny and Elkan (2002). Steps are joined by straight lines. A step function gives probabilities
-of 0, so the result is mixed with the uniform distribution of weight 1 / (n + 1), as in ``ts-mix``.
+of 0, so the result is mixed with the uniform distribution of weight 1 / (n + 1): Laplace's
+rule, as in the library ``probmetrics`` (Berta et al. 2025).
 """
 
 from __future__ import annotations
@@ -11,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from checkwise.calibrators.calibrator import Calibrator, Optimum, Params, numbers
-from checkwise.calibrators.examples import FloatArray, IntArray, Logits, together
-from checkwise.calibrators.ts_mix import mixed, valid_share
+from checkwise.calibrators.calibrator import FARTHEST, Calibrator, Optimum, Params, numbers
+from checkwise.calibrators.examples import FloatArray, Logits, together
 from checkwise.metrics.probabilities import probabilities
 from checkwise.statistics.ranks import isotonic
 
@@ -23,23 +23,14 @@ _RESOLUTION = float(np.finfo(np.float64).resolution)
 def best(logits: Logits) -> Optimum:
     """Knots and levels of every class."""
     z, y = together(logits)
-    missing = absent_classes(y, z.shape[1])
-    if missing:
-        return Optimum(missing=missing)
+    absent = np.flatnonzero(np.bincount(y, minlength=z.shape[1]) == 0)
+    if len(absent):
+        lost = f"class {absent[0]} has" if len(absent) == 1 else f"{len(absent)} classes have"
+        return Optimum(missing=f"{lost} no validation example")
     p = probabilities(z)
     steps = [_steps(p[:, c], (y == c).astype(np.float64)) for c in range(z.shape[1])]
     knots, levels = [k.tolist() for k, _ in steps], [v.tolist() for _, v in steps]
     return Optimum({"knots": knots, "levels": levels, "uniform": 1 / (len(y) + 1)})
-
-
-def absent_classes(labels: IntArray, classes: int) -> str:
-    """Why classes cannot be calibrated one by one, or nothing."""
-    absent = np.flatnonzero(np.bincount(labels, minlength=classes) == 0)
-    if not len(absent):
-        return ""
-    if len(absent) == 1:
-        return f"class {absent[0]} has no validation example"
-    return f"{len(absent)} classes have no validation example"
 
 
 def look_up(logits: FloatArray, params: Params) -> FloatArray:
@@ -49,8 +40,10 @@ def look_up(logits: FloatArray, params: Params) -> FloatArray:
     level = np.stack([np.interp(*column) for column in columns], axis=1)
     total = level.sum(axis=1, keepdims=True)
     share = np.divide(level, total, out=np.full_like(level, 1 / level.shape[1]), where=total > 0)
+    uniform = params["uniform"]
     with np.errstate(divide="ignore"):
-        return mixed(np.log(share), params["uniform"])
+        log_p = np.log1p(-uniform) + np.log(share)
+    return np.asarray(np.logaddexp(log_p, np.log(uniform / share.shape[1])))
 
 
 def _steps(x: FloatArray, hit: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -74,7 +67,7 @@ def valid(params: Params, classes: int) -> bool:
     levels: Any = params.get("levels")
     if not all(isinstance(one, list) and len(one) == classes for one in (knots, levels)):
         return False
-    return valid_share(params.get("uniform")) and all(
+    return numbers(params.get("uniform"), least=1 / FARTHEST, most=0.5) and all(
         isinstance(x, list)
         and len(x) > 0
         and all(numbers(one, len(x), least=0, most=1) for one in (x, y))

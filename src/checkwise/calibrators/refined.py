@@ -9,24 +9,17 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from checkwise.calibrators.calibrator import Calibrator
 from checkwise.calibrators.cross_fit import cross_fitted
 from checkwise.calibrators.examples import Groups, Logits, nll_of
 from checkwise.calibrators.ts import TS
 
 REFINED, CALIBRATION = "refined_nll", "calibration_nll"
 REFINED_METRICS: Final = (REFINED, CALIBRATION)
-SMALL = 1_000  # validation examples below which the transform is cross-fitted
+SMALL = 1_000  # validation examples below which the temperature is cross-fitted
 
 
-def nll_after(
-    logits: Logits,
-    calibrator: Calibrator = TS,
-    *,
-    force: bool = False,
-    groups: Groups | None = None,
-) -> dict[str, float]:
-    """Mean NLL of every domain after the calibrator, which is fitted on all domains together.
+def nll_after(logits: Logits, *, groups: Groups | None = None) -> dict[str, float]:
+    """Mean NLL of every domain after one temperature, which is fitted on all domains together.
 
     Example:
         >>> import numpy as np
@@ -35,8 +28,8 @@ def nll_after(
         {'val': 0.562335}
     """
     if sum(len(y) for _, y in logits.values()) < SMALL:
-        after: Any = cross_fitted(logits, calibrator, force=force, groups=groups)
+        after: Any = cross_fitted(logits, TS, force=True, groups=groups)
     else:
-        fitted = calibrator.fit(logits, force=force)
+        fitted = TS.fit(logits, force=True)
         after = {domain: (fitted.apply(z), y) for domain, (z, y) in logits.items()}
     return {domain: float(nll_of(z, y).mean()) for domain, (z, y) in after.items()}

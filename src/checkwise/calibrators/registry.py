@@ -7,31 +7,17 @@ from types import MappingProxyType
 from typing import Any, Final, get_args
 
 from checkwise.calibrators.calibrator import SCHEMA, Calibrator, Fitted, State, numbers
-from checkwise.calibrators.ensemble_temperature import ENSEMBLE_TEMPERATURE
 from checkwise.calibrators.examples import Logits
 from checkwise.calibrators.isotonic import ISOTONIC
 from checkwise.calibrators.ts import TS
 from checkwise.calibrators.ts_domains import TS_MULTI, TS_WEIGHTED
 from checkwise.calibrators.ts_max import TS_MAX
-from checkwise.calibrators.ts_mix import TS_MIX
 from checkwise.calibrators.ts_soften import TS_SOFTEN
-from checkwise.calibrators.vector import VECTOR
 from checkwise.errors import InputError
 from checkwise.text import shown
 
 _CALIBRATORS: Final = {
-    known.name: known
-    for known in (
-        TS_SOFTEN,
-        TS,
-        TS_MAX,
-        TS_MIX,
-        TS_MULTI,
-        TS_WEIGHTED,
-        ENSEMBLE_TEMPERATURE,
-        VECTOR,
-        ISOTONIC,
-    )
+    known.name: known for known in (TS_SOFTEN, TS, TS_MAX, TS_MULTI, TS_WEIGHTED, ISOTONIC)
 }
 DEFAULT: Final = TS_SOFTEN.name
 

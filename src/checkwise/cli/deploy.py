@@ -41,9 +41,7 @@ def command(
     members: Annotated[
         str | None,
         typer.Option(
-            metavar="K|all|greedy",
-            help="How many to average: K spread evenly, all, or greedy, which adds one where "
-            "source NLL falls. [default: all]",
+            metavar="K|all", help="How many to average: K spread evenly, or all. [default: all]"
         ),
     ] = None,
     for_: Annotated[
@@ -119,8 +117,8 @@ def command(
 
 
 def _members(text: str | None) -> int | str | None:
-    if text is None or text in ("all", "greedy"):
+    if text is None or text == "all":
         return text
     if not text.isascii() or not text.isdigit() or int(text[:9]) < 1:
-        raise InputError(f"Expected --members as a number, all or greedy, but got {text!r:.40}.")
+        raise InputError(f"Expected --members as a number or all, but got {text!r:.40}.")
     return int(text[:9])

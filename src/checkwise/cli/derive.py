@@ -238,8 +238,6 @@ def _what(record: Derived) -> str:
         return f"{len(inputs['members'])} runs"
     if "candidates" in inputs:
         return f"one of {len(inputs['candidates'])} steps"
-    if "offered" in inputs:
-        return f"some of {len(inputs['offered'])} steps"
     if "steps" not in inputs:
         return "every update"
     times_taken = inputs.get("multiplicities", [1] * len(inputs["steps"]))

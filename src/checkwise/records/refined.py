@@ -1,4 +1,4 @@
-"""Runs that keep logits, with what is left of each checkpoint's NLL after calibrating it."""
+"""Runs that keep logits, with what is left of each checkpoint's NLL after its own temperature."""
 
 from __future__ import annotations
 
@@ -7,30 +7,26 @@ from dataclasses import replace
 
 import numpy as np
 
-from checkwise.calibrators.calibrator import Calibrator
 from checkwise.calibrators.examples import Groups, Logits
 from checkwise.calibrators.refined import CALIBRATION, REFINED, nll_after
-from checkwise.calibrators.ts import TS
 from checkwise.records.trajectory import Trajectory
 
 
 def with_refined(
     run: Trajectory,
     logits_at: Callable[[int], Logits],
-    calibrator: Calibrator = TS,
     *,
-    force: bool = True,
     groups: Groups | None = None,
 ) -> Trajectory:
     """The run with ``refined_nll`` and ``calibration_nll`` of every checkpoint and domain.
 
-    ``logits_at`` gives the source-validation logits of a step. With ``force`` the calibrator is
-    fitted whatever the number of errors: a saturated checkpoint then has a small refined NLL.
-    ``groups`` are the independent units of the examples, which stay together.
+    ``logits_at`` gives the source-validation logits of a step. The temperature is fitted whatever
+    the number of errors: a saturated checkpoint has a small refined NLL. ``groups`` are the
+    independent units of the examples, which stay together.
     """
     refined = np.full(run.values["nll"].shape, np.nan)
     for t in np.flatnonzero(~run.diverged).tolist():
-        after = nll_after(logits_at(int(run.steps[t])), calibrator, force=force, groups=groups)
+        after = nll_after(logits_at(int(run.steps[t])), groups=groups)
         refined[t] = [after[domain] for domain in run.domains]
     part = run.values["nll"] - refined
     return replace(run, values={**run.values, REFINED: refined, CALIBRATION: part})

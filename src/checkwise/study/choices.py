@@ -178,7 +178,7 @@ def _calibrated(outcome: Outcome, runs: Runs, method: Method) -> Outcome:
     seen = logits
     if method.split is not None:
         seen = runs.validated_by(method.split).logits(outcome.deployed, outcome.steps[0])
-    fitted = get_calibrator(method.calibrator).fit(seen, force=not method.guarded)
+    fitted = get_calibrator(method.calibrator).fit(seen, force=True)
     calibrated = fitted.metrics(logits, **run.metric_settings)
     source = {**outcome.source, **mean_metrics(calibrated.values())}
     return replace(outcome, source=source, calibration=fitted, in_sample=method.split != "groups")

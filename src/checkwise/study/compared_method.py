@@ -31,8 +31,8 @@ class Method:
         validation: what the rule looks at.
         split: which of two validation sets that is, of runs that have both; None for their own.
         calibrator: what calibrates the chosen model, if anything.
-        guarded: whether the calibrator is left out where validation has too few errors.
-        guard: whether the earliest feasible checkpoint replaces the choice there; exploratory.
+        guard: whether the earliest feasible checkpoint replaces the choice where validation has
+            too few errors; exploratory.
         oracle: whether it is fitted on the target itself: a limit, not a method.
         scope: whether every run counts by itself or hyperparameters are chosen too.
         expected: whether it is a mean over the feasible set instead of one checkpoint.
@@ -48,7 +48,6 @@ class Method:
     validation: Validation = "source"
     split: Split | None = None
     calibrator: str | None = None
-    guarded: bool = False
     guard: bool = False
     oracle: bool = False
     scope: Scope = "run"

@@ -5,7 +5,6 @@ A method either has a ``rule``, which chooses a checkpoint from validation resul
 it, one line in ``_BUILT_IN`` and a test. ``+<calibrator>`` behind any rule, such as ``+ts``,
 calibrates the chosen model, whatever the number of validation errors: it shows what the calibrator
 does. ``+guard`` takes the earliest feasible checkpoint where validation is saturated.
-``posthoc-<calibrator>`` chooses and deploys after a calibrator as ``calibrate`` fits it.
 ``@groups`` behind a rule, as in ``source-acc@groups+ts``, chooses and calibrates by the second of
 two validation sets, whole groups; ``@examples`` by the first.
 """
@@ -77,20 +76,6 @@ def _calibrated(method: Method, suffix: str) -> Method:
     )
 
 
-def _posthoc(calibrator: str) -> Method:
-    """The smallest NLL after a calibrator, deployed with it; guarded as `calibrate` is."""
-    summary = f"smallest NLL after {calibrator}, which it is deployed with"
-    return Method(
-        f"posthoc-{calibrator}",
-        summary,
-        _LOGITS,
-        protocols.REFINE,
-        validation="refined",
-        calibrator=calibrator,
-        guarded=True,
-    )
-
-
 def _of_rule(rule: Rule) -> Method:
     return Method(rule.name, rule.summary, _LOGITS if rule.reads_examples else _LOGS, rule)
 
@@ -124,22 +109,16 @@ _BUILT_IN: Final = (
     _made("swad-as-described-nobn", swad.AS_DESCRIBED_NOBN),
     _made("source-acc-bn", swad.SOURCE_ACC_BN),
     _made("ac-nc-mean-weights", feasible_mean.MEAN_WEIGHTS),
-    _made("ac-nc-top3-weights", feasible_mean.TOP3_WEIGHTS),
     _made("ac-nc-mean-probs", feasible_mean.MEAN_PROBS),
-    _made("ac-nc-top3-probs", feasible_mean.TOP3_PROBS),
     _made("mean-probs", members_mean.MEAN_PROBS),
     _made("mean-probs-3", members_mean.MEAN_PROBS_3),
     _made("mean-probs-5", members_mean.MEAN_PROBS_5),
-    _made("mean-probs-greedy", members_mean.MEAN_PROBS_GREEDY),
     _made("mean-weights", members_mean.MEAN_WEIGHTS),
-    _made("mean-weights-greedy", members_mean.MEAN_WEIGHTS_GREEDY),
     _made("deploy", deployed_rows.CHOICE),
     _made("deploy-mean-probs", deployed_rows.ALL_PROBS),
     _made("deploy-mean-probs-5", deployed_rows.MEAN_PROBS),
     _made("advised", deployed_rows.ADVISED),
-    _made("lawa-3", lawa.LAWA_3),
     _made("lawa-5", lawa.LAWA_5),
-    _made("lawa-10", lawa.LAWA_10),
     _made("sma", training_mean.SMA),
     _made("dense-swad", training_mean.DENSE_SWAD),
     _made("dense-swad-nobn", training_mean.DENSE_SWAD_NOBN),
@@ -156,7 +135,6 @@ _BUILT_IN: Final = (
     replace(_over(protocols.WALD_ISOTONIC, "recalibrated", _LOGITS), calibrator="isotonic"),
     replace(_over(protocols.REFINE, "refined", _LOGITS), calibrator="ts"),
     replace(_over(protocols.AC_REFINE, "refined", _LOGITS), calibrator="ts"),
-    *(_posthoc(name) for name in calibrators()),
     _over(protocols.PAIR_LAST10, "training terms", _LOGS),
     _over(protocols.PAIR_VALFILTER, "training terms", _LOGS),
     _made("lyu-mmd", lyu.LYU_MMD),

@@ -223,15 +223,14 @@ def validation_of(
         return lodo_trajectories(path, runs.usable, runs.folder)
     if method.validation == "training terms":
         return _with_terms(path, runs, method.rule)
-    assert method.calibrator is not None
     logits_of = {key: partial(runs.logits, key) for key in runs.usable}
-    calibrator = get_calibrator(method.calibrator)
     if method.validation == "refined":
-        force = not method.guarded
         return {
-            key: with_refined(run, logits_of[key], calibrator, force=force, groups=runs.groups(key))
+            key: with_refined(run, logits_of[key], groups=runs.groups(key))
             for key, run in runs.usable.items()
         }
+    assert method.calibrator is not None
+    calibrator = get_calibrator(method.calibrator)
     return {
         key: with_recalibrated_ece(
             run, logits_of[key], options, calibrator=calibrator, **method.params

@@ -25,11 +25,11 @@ from checkwise.text import shown
 from checkwise.weights.bundle import CALIBRATION, CARD, BundleFile, check_out, write_bundle
 from checkwise.weights.card import card_of
 from checkwise.weights.deployed_record import DeployedModel, Kind, calibrated, record_of
-from checkwise.weights.members_mean import NEAR_BEST, greedy, source_nll
+from checkwise.weights.members_mean import NEAR_BEST
 from checkwise.weights.run_models import Logits, RunModels, StoredModel, models_of
 
 Average: TypeAlias = Literal["probabilities", "weights"]
-Members: TypeAlias = int | Literal["all", "greedy"]
+Members: TypeAlias = int | Literal["all"]
 For: TypeAlias = Literal["new", "same"]
 NONE: Final = "none"  # as the name of a calibrator
 CALIBRATOR_FOR: Final[Mapping[str, str]] = {"new": "ts-soften", "same": "ts"}
@@ -45,7 +45,7 @@ class Asked:
 
     Args:
         average: None for one checkpoint, or what is averaged over those near the best.
-        members: how many of these: all, some spread over them, or greedily chosen ones.
+        members: how many of these: all, or some spread over them.
         calibrator: its name; "none" for probabilities as they are. By default that of ``for_``.
         for_: "new" places, where predictions are never made more confident, or the "same" as
             validation; by default new.
@@ -67,7 +67,7 @@ class Asked:
                 "or weights, or leave the members out.",
                 code="missing",
             )
-        if self.members not in (None, "all", "greedy"):
+        if self.members not in (None, "all"):
             whole(self.members, "members", least=1)
         if self.for_ is not None and self.for_ not in CALIBRATOR_FOR:
             raise InputError(
@@ -91,7 +91,7 @@ class Asked:
     @property
     def count(self) -> int | None:
         """How many members; None for all."""
-        return None if self.members in (None, "all", "greedy") else int(self.members)
+        return None if self.members in (None, "all") else int(self.members)
 
 
 @dataclass(frozen=True)
@@ -137,8 +137,7 @@ def deploy(
         rule: how the checkpoint is chosen, as for :func:`select`; not with an average.
         average: "probabilities" (an ensemble) or "weights" (one model) of the checkpoints within
             ``delta_pp`` points of the best, by default 1.
-        members: "all" of these, a number of them spread evenly, or "greedy": the one of lowest
-            source NLL, then each with which the source NLL of the mean falls.
+        members: "all" of these, or a number of them spread evenly.
         calibrator: its name, "none" for none. It is fitted to the logits of source validation;
             where there are none the model is deployed without, and the card says so. By default
             that of ``for_``.
@@ -233,9 +232,7 @@ def _model(models: RunModels, selection: Selection, asked: Asked) -> DeployedMod
     if asked.average is None:
         return _single(models, selection, selection.step)
     delta_pp = selection.params["delta_pp"]
-    steps: Sequence[int] = members(selection, asked.count, delta_pp=delta_pp)
-    if asked.members == "greedy":
-        steps = _greedy(models, members(selection, delta_pp=delta_pp), asked.average)
+    steps = members(selection, asked.count, delta_pp=delta_pp)
     if len(steps) == 1:
         note = f"the average is of one checkpoint, step {steps[0]}"
         return replace(_single(models, selection, steps[0]), notes=(note,))
@@ -298,33 +295,6 @@ def _unmeasured(kind: Kind) -> str:
             "calibrator with `checkwise.calibrators.fit`, or average probabilities instead"
         )
     return f"there are no logits of source validation: {PREDICT}"
-
-
-def _greedy(models: RunModels, steps: Sequence[int], average: Average) -> list[int]:
-    """Members from the lowest source NLL up, each added where that of the mean falls."""
-    logits = {step: models.logits(step) for step in steps}
-    if any(z is None for z in logits.values()):
-        raise InputError(
-            "Expected logits of source validation to add members greedily, but there are none: "
-            f"{PREDICT}; or take all members.",
-            code="missing",
-        )
-
-    def nll(taken: Sequence[int]) -> float:
-        if average == "weights" and len(taken) > 1:
-            mean = models.mean(taken).logits
-            if mean is None:
-                raise InputError(
-                    "Expected a run that checkwise trained, to evaluate means of weights, but this "
-                    "is none: take all members, or average probabilities.",
-                    code="unsupported",
-                )
-            return source_nll(mean)
-        mean = _ensemble_logits([logits[step] for step in taken])
-        return source_nll(mean or {})
-
-    offered = sorted(steps, key=lambda step: nll([step]))
-    return sorted(greedy(offered, nll))
 
 
 def _ensemble_logits(outputs: Sequence[Logits | None]) -> Logits | None:

@@ -1,4 +1,4 @@
-"""Averaging inside the feasible set: parameters or predictions of what ac-nc ranks best."""
+"""Averaging inside the feasible set: parameters or predictions of all its checkpoints."""
 
 from __future__ import annotations
 
@@ -17,22 +17,19 @@ if TYPE_CHECKING:
 
 
 def plan(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
-    """The feasible steps from the best rank down; the first ``top`` of them, or all."""
+    """The feasible steps from the best rank down."""
     (run,) = runs
     chosen = select(run.trajectory, "ac-nc", guard=False, delta_pp=params["delta_pp"])
     order = np.argsort(chosen.rank)[: len(chosen.feasible_steps)]
     steps = run.trajectory.steps[order].tolist()
-    averaged_steps = steps if params["top"] is None else steps[: params["top"]]
-    notes = []
-    if len(averaged_steps) == 1:
-        notes.append("only one checkpoint is feasible: this is ac-nc's choice")
+    notes = ("only one checkpoint is feasible: this is ac-nc's choice",) if len(steps) == 1 else ()
     inputs = {
-        "steps": averaged_steps,
-        "multiplicities": [1] * len(averaged_steps),
+        "steps": steps,
+        "multiplicities": [1] * len(steps),
         "feasible": len(steps),
         "source.jsonl": run.source_digest,
     }
-    return Plan(inputs, tuple(notes))
+    return Plan(inputs, notes)
 
 
 def make_weights(
@@ -54,15 +51,13 @@ def make_probabilities(
     return {run.key: Model(mean_log_probabilities(outputs), None)}
 
 
-_FEASIBLE = {"delta_pp": str(DELTA_PP), "top": None}
+_FEASIBLE = {"delta_pp": str(DELTA_PP)}
 MEAN_WEIGHTS = Recipe(
     "mean of the parameters of every feasible checkpoint",
     plan,
     make_weights,
     {**_FEASIBLE, **BATCHNORM},
 )
-TOP3_WEIGHTS = MEAN_WEIGHTS.variant("mean of the parameters of the three ac-nc ranks best", top=3)
 MEAN_PROBS = Recipe(
     "mean of the predictions of every feasible checkpoint", plan, make_probabilities, _FEASIBLE
 )
-TOP3_PROBS = MEAN_PROBS.variant("mean of the predictions of the three ac-nc ranks best", top=3)

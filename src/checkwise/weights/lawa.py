@@ -28,5 +28,3 @@ def plan(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
 LAWA_5 = Recipe(
     "mean of the parameters of the last five checkpoints", plan, make, {"k": 5, **BATCHNORM}
 )
-LAWA_3 = LAWA_5.variant("the same of the last three", k=3)
-LAWA_10 = LAWA_5.variant("the same of the last ten", k=10)

@@ -54,48 +54,6 @@ class Divide(_Transform):
         return logits / self.temperature
 
 
-class Stretch(_Transform):
-    """v ⊙ z + b."""
-
-    scale: Tensor
-    bias: Tensor
-
-    def __init__(self, params: Mapping[str, Any]):
-        super().__init__()
-        self._constant("scale", params["scale"])
-        self._constant("bias", params["bias"])
-
-    def forward(self, logits: Tensor) -> Tensor:
-        return (logits.double() * self.scale + self.bias).to(logits.dtype)
-
-
-class DivideAndMix(_Transform):
-    """log((1 − ε) softmax(z / T) + ε / C)."""
-
-    def __init__(self, params: Mapping[str, Any]):
-        super().__init__()
-        self.temperature, self.uniform = float(params["temperature"]), float(params["uniform"])
-
-    def forward(self, logits: Tensor) -> Tensor:
-        log_p = (logits.double() / self.temperature).log_softmax(-1)
-        return _mixed(log_p, self.uniform).to(logits.dtype)
-
-
-class Mixture(_Transform):
-    """log(w₁ softmax(z / T) + w₂ softmax(z) + w₃ / C)."""
-
-    def __init__(self, params: Mapping[str, Any]):
-        super().__init__()
-        self.temperature = float(params["temperature"])
-        self.shares = tuple(float(weight) for weight in params["weights"])
-
-    def forward(self, logits: Tensor) -> Tensor:
-        z = logits.double()
-        one, two, three = self.shares
-        p = one * (z / self.temperature).softmax(-1) + two * z.softmax(-1) + three / z.shape[-1]
-        return p.clamp_min(torch.finfo(torch.float64).tiny).log().to(logits.dtype)
-
-
 class DivideByLikeness(_Transform):
     """z / T with T a mean over domains, weighted by how much the logits look like each domain's."""
 
@@ -142,7 +100,8 @@ class LookUp(_Transform):
         total = level.sum(-1, keepdim=True)
         empty = total <= 0
         share = torch.where(empty, 1 / self.classes, level / torch.where(empty, 1.0, total))
-        return _mixed(share.log(), self.uniform).to(logits.dtype)
+        floor = torch.full_like(share, log(self.uniform / self.classes))
+        return torch.logaddexp(log1p(-self.uniform) + share.log(), floor).to(logits.dtype)
 
 
 def _interpolated(x: Tensor, knots: Tensor, levels: Tensor) -> Tensor:
@@ -156,19 +115,8 @@ def _interpolated(x: Tensor, knots: Tensor, levels: Tensor) -> Tensor:
     return low + share * (high - low)
 
 
-def _mixed(log_p: Tensor, uniform: float) -> Tensor:
-    """log((1 − ε) p + ε / C)."""
-    if uniform == 0:
-        return log_p
-    floor = torch.full_like(log_p, log(uniform / log_p.shape[-1]))
-    return torch.logaddexp(log1p(-uniform) + log_p, floor)
-
-
 _MODULES: Final[Mapping[str, Callable[[Mapping[str, Any]], nn.Module]]] = {
     **dict.fromkeys(("ts", "ts-soften", "ts-max", "ts-multi"), Divide),
-    "ts-mix": DivideAndMix,
     "ts-weighted": DivideByLikeness,
-    "ets": Mixture,
-    "vector": Stretch,
     "isotonic": LookUp,
 }
