@@ -70,6 +70,12 @@ class Request:
             is_metric(name)  # an installed distribution may offer it
         return request
 
+    @property
+    def reads_otherwise(self) -> bool:
+        """Whether the caller says what to read of a log, or where its checkpoints are."""
+        told = (self.columns, self.metrics, self.held_out, self.sources)
+        return any(told) or self.n is not None or self.checkpoints is not None
+
     def refuse_columns(self, path: Path) -> None:
         """Refuse a map of columns for an input whose columns have fixed names."""
         if self.columns:
