@@ -140,6 +140,13 @@ def input_files(root: Path) -> list[Path]:
 
 def _load_all(path: Path, request: Request) -> list[LoadedRun]:
     runs = one_training.once(_read(path, request), request)
+    left_out = request.left_out
+    if left_out and not runs:
+        raise left_out[0]
+    if left_out:
+        total = len(runs) + len(left_out)
+        said = f"{len(left_out)} of {total} runs in {path} are left out: {left_out[0]}"
+        warnings.warn(said, CheckwiseWarning, stacklevel=3)
     check_own(runs, request)
     if not any(run.trajectory.columns for run in runs):
         is_journal = any(run.trajectory.chosen_by for run in runs)

@@ -40,6 +40,7 @@ class Request:
     bins: int = BINS
     bandwidth: float = BANDWIDTH
     progress: Progress | None = None
+    left_out: list[InputError] = field(default_factory=list, compare=False)  # one for each run
 
     @classmethod
     def of(

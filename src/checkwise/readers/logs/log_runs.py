@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Container, Iterable, Mapping, Sequence
 from math import ceil, floor
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from checkwise.errors import CheckwiseWarning, InputError
+from checkwise.errors import InputError
 from checkwise.readers.checkpoints.find import Checkpoints, find_checkpoints
 from checkwise.readers.checkpoints.unsaved import steps_to_choose_from
 from checkwise.readers.impossible_accuracies import possible, rounding
@@ -34,29 +33,16 @@ BREAKS_IT = (
 
 
 def read(logs: Sequence[Log], request: Request) -> list[LoadedRun]:
-    """The runs of the logs of one path; of many, those that cannot be read are left out and said.
-
-    Raises:
-        InputError: no log can be read.
-    """
+    """The runs of the logs of one path; what cannot be read is added to ``request.left_out``."""
     runs: list[LoadedRun] = []
-    refusals: list[InputError] = []
     for log in logs:
         try:
             runs += _read_log(log, request)
         except InputError as error:
             named = log.run and log.run not in str(error)
-            refusals.append(
+            request.left_out.append(
                 InputError(f"{error} (run {log.run})", code=error.code) if named else error
             )
-    if refusals and not runs:
-        raise refusals[0]
-    if refusals:
-        warnings.warn(
-            f"{len(refusals)} of {len(logs)} runs in {logs[0].path} are left out: {refusals[0]}",
-            CheckwiseWarning,
-            stacklevel=7,
-        )
     return runs
 
 
