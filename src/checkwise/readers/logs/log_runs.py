@@ -143,7 +143,8 @@ def _values(
         if metric == "accuracy":
             names = [per_set[domain] for domain in reading.domains]
             table, said = units.fractions(table, names, log.trainer, str(log.path))
-            table = np.where([name in reading.inverted for name in names], 1 - table, table)
+            inverted = [name in reading.inverted for name in names]
+            table = np.where(inverted, units.complements(table), table)
             notes += said
         values[metric] = table
     reason = units.no_cross_entropy(values)
