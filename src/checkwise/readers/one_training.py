@@ -9,6 +9,7 @@ same values are of one training as well.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -25,6 +26,9 @@ from checkwise.records import Trajectory
 from checkwise.store.live_journal import is_live_journal, live_journals
 
 LEVELS_UP: Final = 3  # from the folder of a log, as in run/csv/version_0
+_OF_LOGGERS: Final = re.compile(
+    r"version_\d+|.*(logs?|logger|csv|tensorboard)|tb|runs|events|metrics|wandb", re.IGNORECASE
+)
 LEVELS_DOWN: Final = 3  # as in run/csv/version_0/checkpoints
 MOST_FOLDERS: Final = 2_000
 FEWEST: Final = 3  # evaluations that show by themselves that two logs are of one training
@@ -108,10 +112,13 @@ def _equal(one: FloatArray, other: FloatArray) -> bool:
 
 
 def _near(log: LoadedRun, journals: Callable[[Path], _Journal | None]) -> LoadedRun | None:
-    """The journal of a log, in the folders around it; None where there is none, or several."""
+    """The journal of a log, around the folders of its logger; None without one, or with several."""
     place = Path(os.path.realpath(log.file or log.where))
     folder = place if place.is_dir() else place.parent
-    for above in (folder, *folder.parents[:LEVELS_UP]):
+    places = [folder]
+    while len(places) <= LEVELS_UP and _OF_LOGGERS.fullmatch(places[-1].name):
+        places.append(places[-1].parent)
+    for above in places:
         read = filter(None, map(journals, _journals_below(above)))
         fitting = [journal.run for journal in read if _is_account(log, journal)]
         if fitting:
