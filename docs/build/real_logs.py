@@ -103,7 +103,7 @@ def _outcome(row: Mapping[str, str], folder: Path) -> Outcome:
     mapping = ", ".join(f"{_title(metric)} ← `{c}`" for metric, c in run.columns.items())
     if any("in percent" in note for note in run.notes):
         mapping += " (percent)"
-    answer = f"{choice.step} by {choice.rule}"
+    answer = f"{choice.step}{' (guard)' if choice.guard_acted else ''} by {choice.rule}"
     return Outcome(kind, row["repo"], row["path"], mapping, len(run), answer, "")
 
 

@@ -365,7 +365,8 @@ def test_a_path_of_an_unknown_step_is_refused(store: Store) -> None:
 
 
 def test_a_live_selection_knows_its_paths(store: Store) -> None:
-    with cw.LiveSelector("ac-nc", journal=store.folder / "run" / "checkwise.jsonl") as live:
+    journal = store.folder / "run" / "checkwise.jsonl"
+    with cw.LiveSelector("ac-nc", journal=journal, checkpoints=store.folder) as live:
         for row, (step, path) in enumerate(store.weights(*ROWS["step"]).items()):
             names = ("accuracy", "nll", "cwece")
             live.add(step, {"val": {name: ROWS[name][row] for name in names}})
@@ -375,7 +376,7 @@ def test_a_live_selection_knows_its_paths(store: Store) -> None:
         ids = store.log().log(live.selection)
     assert set(ids) == set(live.checkpoints) == {4, 8, 16}
     assert store.tags["path"] == str(live.path)
-    again = cw.LiveSelector.from_journal(store.folder / "run" / "checkwise.jsonl").selection
+    again = cw.LiveSelector.from_journal(journal).selection
     assert again is not None
     assert store.log().log(again) == ids
 
@@ -390,7 +391,6 @@ def test_the_lightning_callback_logs_when_training_ends(store: Store) -> None:
             delta_pp=20,
             domains=["a", "b"],
             dirpath=store.folder / "run",
-            package="lightning",
             tracker=store.log(),
         )
         fit(store.folder, choosing, max_epochs=epochs, resume=resumed)
@@ -408,7 +408,7 @@ def test_a_tracker_that_fails_does_not_end_the_program(store: Store) -> None:
     from tests.integrations.lightning_models import fit
 
     choosing: Any = ReliabilityCheckpoint(
-        domains=["a", "b"], dirpath=store.folder / "run", package="lightning", tracker=store.log()
+        domains=["a", "b"], dirpath=store.folder / "run", tracker=store.log()
     )
     store.client.delete_run(store.run_id)
     with pytest.warns(cw.CheckwiseWarning, match="is deleted: restore it .* Log it again with"):

@@ -1,8 +1,9 @@
-"""A checkpoint whose weights a Trainer would not load by their names: warned about once."""
+"""Checkpoints whose weights a Trainer would not load by their names: the callback loads them."""
 
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -17,66 +18,87 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 from transformers import Trainer, ViTConfig, ViTForImageClassification
 
+import checkwise as cw
 from checkwise.integrations.transformers import ReliabilityCallback
 from checkwise.integrations.transformers.saved_names import difference
 from tests.integrations.transformers_runs import Scripted, arguments, script, scripted_trainer
 
 
 class Renamed(Scripted):
-    """Saves its weight under another name, and reads it back, as some models do."""
+    """Saves its weight under another name, and reads it back if ``reads``, as some models do."""
+
+    reads = True
+    before: Any = None
 
     def save_pretrained(self, folder: Any, **keywords: Any) -> None:
         super().save_pretrained(folder, **keywords)
         path = Path(folder, "model.safetensors")
         save_file({"inner.step": load_file(path)["step"]}, path)
 
+    @classmethod
+    def from_pretrained(cls, folder: Any, **keywords: Any) -> Any:
+        if not cls.reads:
+            return super().from_pretrained(folder, **keywords)
+        saved = deepcopy(cls.before)
+        saved.step.data.copy_(load_file(Path(folder, "model.safetensors"))["inner.step"])
+        return saved, {"missing_keys": set()}
 
-def test_weights_under_other_names_are_warned_about_once(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+
+def _trainer(folder: Path, steps: int, **changes: Any) -> Trainer:
+    table, labels = script([0.1, 0.5, 0.9, 0.6, 0.5, 0.4, 0.3])
+    arguments_ = arguments(folder, steps=steps, **changes)
+    trainer = scripted_trainer(arguments_, table, labels, ReliabilityCallback())
+    trainer.model.__class__ = Renamed
+    Renamed.before = trainer.model
+    return trainer
+
+
+def test_the_model_that_leaves_training_is_the_choice_whatever_its_weights_are_called(
+    tmp_path: Path,
 ) -> None:
-    table, labels = script([0.1, 0.5, 0.6, 0.9])
-    for steps, resumed in ((4, None), (6, True)):
-        callback = ReliabilityCallback()
-        trainer = scripted_trainer(arguments(tmp_path, steps=steps), table, labels, callback)
-        trainer.model.__class__ = Renamed
+    for steps, resumed in ((8, None), (10, True)):
+        trainer = _trainer(tmp_path, steps)
         trainer.train(resume_from_checkpoint=resumed)
-        (warning,) = [r.getMessage() for r in caplog.records if "from_pretrained" in r.getMessage()]
-        assert "1 of the model's 1 weights" in warning
-        assert "as step; other names are there, as inner.step" in warning
-        caplog.clear()
+        chosen = Path(trainer.state.best_model_checkpoint)
+        saved = load_file(chosen / "model.safetensors")["inner.step"]
+        assert chosen.name == "checkpoint-4"
+        assert trainer.model.step.item() == saved.item() == 4
+    # Resumed training went on from the weights that were saved, and did not begin again.
+    assert load_file(tmp_path / "checkpoint-10" / "model.safetensors")["inner.step"].item() == 10
 
 
-def test_weights_under_their_names_are_not_warned_about(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+def test_weights_that_cannot_be_loaded_are_refused_at_the_first_save(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table, labels = script([0.1, 0.5, 0.6])
-    scripted_trainer(arguments(tmp_path, steps=4), table, labels, ReliabilityCallback()).train()
-    assert "from_pretrained" not in caplog.text
+    monkeypatch.setattr(Renamed, "reads", False)
+    trainer = _trainer(tmp_path / "a", 8)
+    with pytest.raises(cw.InputError, match=r"inner\.step") as refusal:
+        trainer.train()
+    assert refusal.value.code == "unsupported"
+    assert trainer.state.global_step == 2
+    _trainer(tmp_path / "b", 8, load_best_model_at_end=False).train()
 
 
-def test_the_advice_restores_a_vision_transformer(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_vision_transformer_leaves_training_as_the_choice(tmp_path: Path) -> None:
     """Whose names differ in some versions of transformers."""
     torch.manual_seed(0)
     size = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
     shape = {"image_size": 4, "patch_size": 4, "num_channels": 1, "intermediate_size": 8}
     model = ViTForImageClassification(ViTConfig(num_labels=3, **shape, **size))
     rows = [{"pixel_values": torch.randn(1, 4, 4), "labels": n % 3} for n in range(6)]
-    callback = ReliabilityCallback()
+    callback = ReliabilityCallback("ac-early", delta_pp=100)
     trainer = Trainer(
         model=model,
-        args=arguments(tmp_path, steps=1, every=1, load_best_model_at_end=False),
+        args=arguments(tmp_path, steps=3, every=1, learning_rate=0.5),
         train_dataset=rows,
         eval_dataset=rows,
         compute_metrics=callback.compute_metrics,
         callbacks=[callback],
     )
     trainer.train()
-    folder = tmp_path / "checkpoint-1"
-    differs = set(load_file(folder / "model.safetensors")) != set(model.state_dict())
-    assert ("ViTForImageClassification.from_pretrained" in caplog.text) == differs
-    loaded = ViTForImageClassification.from_pretrained(folder).state_dict()
+    chosen = str(trainer.state.best_model_checkpoint)
+    assert chosen.endswith("checkpoint-1")
+    loaded = ViTForImageClassification.from_pretrained(chosen).state_dict()
     assert all(torch.equal(weight, loaded[name]) for name, weight in model.state_dict().items())
 
 

@@ -213,9 +213,11 @@ def _show_one(
     if selection.path is not None:
         out.print(f"Checkpoint: {selection.path}")
     elif selection.trajectory.columns:
+        ahead = selection.trajectory.names_ahead
+        of_log = f"{selection.step} in the log, and one more in its trainer's names; " * bool(ahead)
         out.print(
-            f"No checkpoint was found near the log: restore that of step {selection.step} "
-            "(--checkpoints says where they are)."
+            f"No checkpoint was found near the log: restore that of step {selection.step + ahead} "
+            f"({of_log}--checkpoints says where they are)."
         )
 
 

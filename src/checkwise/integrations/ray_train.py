@@ -32,12 +32,15 @@ from checkwise.readers.predictions_file import read_outcomes
 from checkwise.records.from_predictions import Recorder, check_step
 from checkwise.selection.default_rule import DEFAULT_RULE
 from checkwise.selection.result import Selection
+from checkwise.store.deleting import Home
 from checkwise.store.kept_predictions import KeptPredictions
 from checkwise.store.layout import file_name
 from checkwise.text import shown
 
 _COUNT: Final = "n"
 _CORRECT: Final = "correct"
+_WRITTEN: Final = ".written"  # in the folder of predictions
+_LINE: Final = re.compile(r"([0-9]{1,16}) ([0-9a-f]{64})")
 _OF_RAY: Final = re.compile(r"checkpoint_[\d_.-]+")
 
 
@@ -112,9 +115,14 @@ class Validation:
         """Write the predictions of a step, whole; what looks held out is not among them."""
         recorder = Recorder(**self._settings, keeps_examples=True, keeps_logits=True)
         record = recorder.measure(step, entries)
+        kept.check_free(step)
         if not record.diverged:
-            kept.write(record, record, {})
-        kept.place(record)
+            digest = kept.write(record, record, {})
+            with (kept.folder / _WRITTEN).open("a") as file:
+                file.write(f"{step} {digest}\n")
+                file.flush()
+                os.fsync(file.fileno())
+        replace(kept, written=_written(kept.folder)).place(record)
 
     def report(
         self,
@@ -209,7 +217,18 @@ def _folder(predictions: Any) -> KeptPredictions:
             "Expected a folder that the workers and the driver see as predictions, but got "
             f"{shown(predictions)}."
         )
-    return KeptPredictions(Path(predictions))
+    folder = Path(predictions)
+    return KeptPredictions(folder, Home((folder,)), _written(folder))
+
+
+def _written(folder: Path) -> dict[int, set[str]]:
+    """Step → digests of what was written for it; a training that goes on reports steps again."""
+    written: dict[int, set[str]] = {}
+    file = folder / _WRITTEN
+    for line in file.read_text().splitlines() if file.is_file() else ():
+        if match := _LINE.fullmatch(line):
+            written.setdefault(int(match[1]), set()).add(match[2])
+    return written
 
 
 def _reported(pair: tuple[Any, Mapping[str, Any]]) -> str:

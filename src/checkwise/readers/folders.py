@@ -111,9 +111,8 @@ def domainbed_logs(root: Path) -> list[Path]:
 
 
 def read_below(root: Path, request: Request) -> list[LoadedRun]:
-    """Every run in a folder and the folders in it."""
+    """Every run in a folder and the folders in it, but for those in ``request.left_out``."""
     runs: list[LoadedRun] = []
-    left_out: list[InputError] = []
     for folder, reader in _without_copies(root):
         is_domainbed = reader.recognise is _has_log
         parts = reader.parts(folder)
@@ -124,27 +123,20 @@ def read_below(root: Path, request: Request) -> list[LoadedRun]:
                 read = reader.read(part, request)
                 runs += _in_folder(folder, read) if is_only_log else read
             except (NoRecordsError, HeldOutFolderError) as error:
-                left_out.append(error)
+                request.left_out.append(error)
             except InputError as error:
                 # A folder of trainings may hold logs that cannot be chosen from.
                 if not reader.is_log or is_domainbed:
                     raise
-                left_out.append(error)
-    if not runs and left_out:
-        raise left_out[0]
-    if not runs:
+                request.left_out.append(error)
+    if not runs and not request.left_out:
         _refuse_only_file(root, request)
+        if request.left_out:
+            return []
         raise InputError(
             f"Expected {ACCEPTED}, but the folder {root} holds none of these: check the path, "
             "or name the file.",
             code="missing",
-        )
-    if left_out:
-        total = len(runs) + len(left_out)
-        warnings.warn(
-            f"{len(left_out)} of {total} runs in {root} are left out: {left_out[0]}",
-            CheckwiseWarning,
-            stacklevel=5,
         )
     return runs
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from checkwise.errors import CheckwiseWarning, InputError
 from checkwise.metrics.settings import BANDWIDTH, BINS
-from checkwise.readers import impossible_accuracies
+from checkwise.readers import impossible_accuracies, one_training
 from checkwise.readers.files import ACCEPTED, file_reader, read_file
 from checkwise.readers.folders import domainbed_logs, read_below
 from checkwise.readers.request import LoadedRun, Progress, Request
@@ -139,7 +139,14 @@ def input_files(root: Path) -> list[Path]:
 
 
 def _load_all(path: Path, request: Request) -> list[LoadedRun]:
-    runs = _read(path, request)
+    runs = one_training.once(_read(path, request), request)
+    left_out = request.left_out
+    if left_out and not runs:
+        raise left_out[0]
+    if left_out:
+        total = len(runs) + len(left_out)
+        said = f"{len(left_out)} of {total} runs in {path} are left out: {left_out[0]}"
+        warnings.warn(said, CheckwiseWarning, stacklevel=3)
     check_own(runs, request)
     if not any(run.trajectory.columns for run in runs):
         is_journal = any(run.trajectory.chosen_by for run in runs)

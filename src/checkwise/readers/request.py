@@ -40,6 +40,7 @@ class Request:
     bins: int = BINS
     bandwidth: float = BANDWIDTH
     progress: Progress | None = None
+    left_out: list[InputError] = field(default_factory=list, compare=False)  # one for each run
 
     @classmethod
     def of(
@@ -69,6 +70,12 @@ class Request:
         for name in request.metrics:
             is_metric(name)  # an installed distribution may offer it
         return request
+
+    @property
+    def reads_otherwise(self) -> bool:
+        """Whether the caller says what to read of a log, or where its checkpoints are."""
+        told = (self.columns, self.metrics, self.held_out, self.sources)
+        return any(told) or self.n is not None or self.checkpoints is not None
 
     def refuse_columns(self, path: Path) -> None:
         """Refuse a map of columns for an input whose columns have fixed names."""

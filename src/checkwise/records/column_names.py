@@ -30,7 +30,13 @@ ERRORS = re.compile(
 )
 REGRESSION_WORDS = (
     "mse", "rmse", "mae", "mape", "smape", "msle", "rmsle", "huber", "squared", "absolute",
-    "residual", "residuals", "reconstruction",
+    "residual", "residuals", "reconstruction", "r2", "rsquared",
+)  # fmt: skip
+# Of losses that are no cross-entropy.
+OTHER_LOSSES = (
+    "focal", "hinge", "dice", "tversky", "lovasz", "jaccard", "iou", "triplet", "contrastive",
+    "margin", "kl", "kld", "kldiv", "elbo", "adversarial", "wasserstein", "center", "arcface",
+    "perceptual", "smooth", "smoothed", "l1", "l2", "regularization", "regularisation", "penalty",
 )  # fmt: skip
 LOSS_WORDS = ("nll", "ce", "xent", "entropy", "crossentropy", "likelihood", "brier")
 ONE_MINUS = re.compile(r"(?<![a-z0-9])1\s*[-−–]\s*acc|one[ _-]?minus", re.IGNORECASE)
@@ -97,31 +103,38 @@ def resolve(
     return reading
 
 
-def says(column: str) -> Literal["accuracy", "error rate", "regression", "loss", ""]:
+_ARTICLES = {"accuracy": "an", "error rate": "an", "other loss": "some"}
+Said = Literal["accuracy", "error rate", "regression", "other loss", "loss", ""]
+
+
+def says(column: str) -> Said:
     """What the name of a column says that it measures; "" where it says nothing of these.
 
     Example:
         >>> [says(c) for c in ("multi_error", "val_mae", "1-acc", "mlogloss", "top-1-acc", "f1")]
         ['error rate', 'regression', 'error rate', 'loss', 'accuracy', '']
+        >>> [says(c) for c in ("val_focal_loss", "val/dice", "val_dice_loss", "val_r2")]
+        ['other loss', '', 'other loss', 'regression']
     """
-    in_column = set(words(column))
+    in_column = {*words(column), *re.findall(r"[a-z]+[0-9]*", column.lower())}
     if in_column & set(REGRESSION_WORDS):
         return "regression"
     if any(map(ERRORS.fullmatch, in_column)) or ONE_MINUS.search(re.sub(r"top[-_ ]?1", "", column)):
         return "error rate"
     if in_column & set(LOSS_WORDS) or any(word.endswith("loss") for word in in_column):
-        return "loss"
+        return "other loss" if in_column & set(OTHER_LOSSES) else "loss"
     return "accuracy" if in_column & {"acc", "accuracy"} else ""
 
 
 def check_told(name: str, column: str, where: str) -> None:
     """Refuse a column for accuracy or NLL whose own name says that it is something else."""
-    wrong = {"accuracy": ("regression", "loss"), "nll": ("regression", "error rate", "accuracy")}
-    said = says(column)
+    no_loss = ("regression", "error rate", "accuracy", "other loss")
+    wrong = {"accuracy": ("regression", "loss", "other loss"), "nll": no_loss}
+    said: str = says(column)
     if said in wrong.get(name, ()):
         raise InputError(
             f"Expected {name} under --column {name}, but by its name {column!r} in {where} is "
-            f"{'an' if said[0] in 'ae' else 'a'} {said}: name the column of the {name}, or choose "
+            f"{_ARTICLES.get(said, 'a')} {said}: name the column of the {name}, or choose "
             f"by it with --constraint {column} or --objectives {column}."
         )
 
@@ -185,7 +198,9 @@ def is_validation_of(column: str, metric: str) -> bool:
         ['val_accuracy', 'valid/acc', 'evalTop1']
     """
     in_column = set(words(column))
-    if not in_column.isdisjoint(TRAINING_WORDS) or says(column) == "error rate":
+    if not in_column.isdisjoint(TRAINING_WORDS):
+        return False
+    if says(column) in ("error rate", "regression", "other loss"):
         return False
     spellings = [words(metric), *([other] for other in ALSO_CALLED.get(metric, ()))]
     for spelling in spellings:

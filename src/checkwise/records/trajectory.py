@@ -45,6 +45,8 @@ class Trajectory:
         bins, bandwidth: settings the calibration errors were computed with.
         logged: every step that was evaluated, where some are left out here because their weights
             were not saved or are gone.
+        names_ahead: how much more the trainer's names of checkpoints count than these steps, where
+            no file is there.
         columns: metric → the column of a log that it was read from.
         chosen_by: the rule and settings that the run was trained with, where it chose live; the
             default of :func:`select`.
@@ -73,6 +75,7 @@ class Trajectory:
     bins: int | None
     bandwidth: float | None
     logged: tuple[int, ...] | None
+    names_ahead: int
     columns: Mapping[str, str]
     chosen_by: Mapping[str, Any]
     notes: tuple[str, ...]
@@ -94,6 +97,7 @@ class Trajectory:
         bins: int | None = None,
         bandwidth: float | None = None,
         logged: Iterable[int] | None = None,
+        names_ahead: int = 0,
         columns: Mapping[str, str] | None = None,
         chosen_by: Mapping[str, Any] | None = None,
         notes: Iterable[str] = (),
@@ -117,6 +121,7 @@ class Trajectory:
         put("bins", bins)
         put("bandwidth", bandwidth)
         put("logged", None if logged is None else tuple(logged))
+        put("names_ahead", names_ahead)
         put("columns", MappingProxyType(dict(columns or {})))
         put("chosen_by", MappingProxyType(dict(chosen_by or {})))
         put("notes", tuple(notes))

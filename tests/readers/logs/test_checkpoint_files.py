@@ -6,12 +6,14 @@ Trees marked "written by" were written by that version of the trainer; the other
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 import checkwise as cw
+from checkwise.cli import main
 from checkwise.readers.checkpoints import folders as checkpoint_folders
 from checkwise.readers.checkpoints.find import Checkpoints, find_checkpoints
 from checkwise.readers.checkpoints.unsaved import steps_to_choose_from
@@ -113,28 +115,27 @@ def test_lightning_names(
     assert checkpoints.looked
 
 
-ONE_MORE = "the names of Lightning's checkpoints count one step more than its log"
-
-
 @pytest.mark.parametrize(
-    ("template", "said"),
+    ("template", "ahead"),
     [
-        ("epoch={epoch}-step={more}", True),
-        ("step={more}-epoch={epoch}", True),
-        ("step={more}", True),
-        ("epoch={epoch}-step={step}", False),
-        ("epoch={epoch}-val_acc=0.5", False),
+        ("epoch={epoch}-step={more}", 1),
+        ("step={more}-epoch={epoch}", 1),
+        ("step={more}", 1),
+        ("mine-{more}", 1),
+        ("mine-{step}", 0),
+        ("epoch={epoch}-step={step}", 0),
+        ("epoch={epoch}-val_acc=0.5", 0),
     ],
 )
-def test_that_names_count_one_step_more_is_said_where_they_do(
-    tmp_path: Path, template: str, *, said: bool
+def test_that_names_count_one_step_more_is_known_where_they_do(
+    tmp_path: Path, template: str, ahead: int
 ) -> None:
     steps = (9, 19, 29)
     files = [template.format(epoch=e, step=s, more=s + 1) for e, s in enumerate(steps)]
     put(tmp_path, *(f"checkpoints/{name}.ckpt" for name in files))
     checkpoints = find(tmp_path / "metrics.csv", trainers.LIGHTNING, steps, by_epoch(*steps))
     assert names(checkpoints) == {s: f"{f}.ckpt" for s, f in zip(steps, files, strict=True)}
-    assert (ONE_MORE in checkpoints.notes) is said
+    assert checkpoints.ahead == ahead
 
 
 def test_a_name_with_epoch_and_step_has_to_fit_in_both(tmp_path: Path) -> None:
@@ -529,3 +530,53 @@ def test_real_trainings_say_themselves_where_they_saved_a_step(case: Case, tmp_p
         counted = epochs if case.trainer in ("lightning", "transformers") else {}
         checkpoints = find(log, trainer, list(saved), counted)
         assert checkpoints.files == {s: str(root / name) for s, name in saved.items() if name}
+
+
+LIGHTNING = "epoch,step,val_acc,val_loss\n" + "".join(
+    f"{e},{100 * e + 99},{accuracy},0.5\n" for e, accuracy in enumerate((0.6, 0.7, 0.9, 0.8))
+)
+KERAS = "epoch,accuracy,loss,val_accuracy,val_loss\n" + "".join(
+    f"{e},0.5,0.5,{0.9 if e == 11 else 0.5},0.5\n" for e in range(14)
+)
+
+
+@pytest.mark.parametrize(
+    ("log", "text", "files", "step"),
+    [
+        ("metrics.csv", LIGHTNING, [f"epoch={e}-step={100 * e + 100}.ckpt" for e in range(4)], 300),
+        ("metrics.csv", LIGHTNING, [f"epoch={e}-step={100 * e + 99}.ckpt" for e in range(4)], 299),
+        ("metrics.csv", LIGHTNING, [f"mine-{100 * e + 100}.ckpt" for e in range(4)], 300),
+        ("metrics.csv", LIGHTNING, [], 300),
+        ("training.log", KERAS, [f"epoch-{e:04d}.keras" for e in range(1, 15)], 12),
+        ("training.log", KERAS, [f"epoch-{e:04d}.keras" for e in range(14)], 11),
+        ("training.log", KERAS, ["epoch-0011.keras", "epoch-0012.keras"], 12),
+        ("training.log", KERAS, [], 12),
+        ("training.log", KERAS.replace("epoch,", "step,", 1), [], 11),  # of nobody we know
+        (
+            "results.csv",
+            "epoch,time,metrics/accuracy_top1,val/loss\n1,1,.5,.9\n2,1,.7,.8\n3,1,.6,.9\n",
+            [f"weights/epoch{e}.pt" for e in range(3)],
+            1,
+        ),
+    ],
+)
+def test_the_number_that_is_printed_is_that_of_the_file(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    log: str,
+    text: str,
+    files: list[str],
+    step: int,
+) -> None:
+    put(tmp_path, log, *files)
+    (tmp_path / log).write_text(text)
+    with pytest.raises(SystemExit):
+        main(["select", str(tmp_path), "--rule", "source-acc"])
+    *_, last = capsys.readouterr().out.strip().splitlines()
+    run = cw.load(tmp_path)
+    if run.paths is None:
+        assert f"that of step {step} (" in last
+    else:
+        chosen = cw.select(run, "source-acc")
+        assert chosen.step == step
+        assert re.search(rf"(?<![0-9])0*{step}\.[a-z]+$", last)

@@ -103,14 +103,16 @@ COPIES = [
 ]
 
 
+COUNTING = ("eval_runtime", "eval_samples_per_second")  # n comes from these
+
+
 @pytest.mark.parametrize("real", COPIES, ids=lambda path: path.stem)
 def test_real_logs(real: Path, tmp_path: Path) -> None:
     """Every column that was not read is poisoned, those of validation too."""
     path = tmp_path / real.name
     path.write_bytes(real.read_bytes())
     (run,) = cw.load_runs(path).values()
-    speed = ("eval_runtime", "eval_samples_per_second")  # say how many examples there are
-    stay = {"step", "epoch", *run.columns.values(), *speed}
+    stay = {"step", "epoch", *run.columns.values(), *COUNTING}
     if real.suffix == ".json":
         state = json.loads(real.read_text())
 

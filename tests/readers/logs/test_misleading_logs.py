@@ -222,6 +222,10 @@ def test_the_lowest_error_rate_is_the_highest_accuracy(
         ("accuracy", "valid_multi_logloss"),
         ("accuracy", "val_mean_absolute_error"),
         ("nll", "val_err"),
+        ("nll", "val_focal_loss"),
+        ("nll", "val/hinge_loss"),
+        ("nll", "val_dice_loss"),
+        ("nll", "valKLLoss"),
         ("nll", "val_acc"),
         ("nll", "val_mae"),
     ],
@@ -283,3 +287,31 @@ def test_the_loss_of_an_old_ultralytics_is_not_read(
     run = cw.load(_csv(tmp_path, f"{header}\n{rows}"))
     assert run.metrics == (("accuracy", "nll") if is_read else ("accuracy",))
     assert any("val/loss" in note for note in run.notes) is (loss == "val/loss")
+
+
+@pytest.mark.parametrize("beside", ["val_mae", "val/mse", "mae", "val_r2", "val_root_rmse"])
+def test_the_loss_of_a_regression_is_not_read_as_nll(tmp_path: Path, beside: str) -> None:
+    path = _csv(tmp_path, f"epoch,val_loss,{beside}\n0,0.9,0.8\n1,0.7,0.6\n")
+    with pytest.raises(cw.InputError) as error:
+        cw.load(path)
+    assert error.value.code == "unsupported"
+    assert beside in str(error.value)
+    run = cw.load(path, columns={"mae": beside, "loss": "val_loss"})
+    assert run.metrics == ("mae", "loss")
+    assert cw.select(run, "ac", constraint="mae", delta="1%", objectives=["loss"]).step == 1
+
+
+def test_other_losses_are_not_offered_as_nll(tmp_path: Path) -> None:
+    path = _csv(
+        tmp_path, "step,val_acc,val_focal_loss,val_triplet_loss\n0,0.5,0.9,1\n1,0.4,0.8,1\n"
+    )
+    run = cw.load(path)
+    assert run.metrics == ("accuracy",)
+    assert not any("nll=" in note for note in run.notes)
+
+
+def test_an_error_rate_is_subtracted_as_a_decimal(tmp_path: Path) -> None:
+    rates = [k / 1000 for k in range(0, 200, 5)]
+    rows = "".join(f"{step},{rate:g}\n" for step, rate in enumerate(rates))
+    run = cw.load(_csv(tmp_path, f"epoch,val_error_rate\n{rows}"))
+    assert run.values["accuracy"][:, 0].tolist() == [(1000 - 5 * k) / 1000 for k in range(40)]

@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from checkwise.errors import CheckwiseWarning
+from checkwise.readers import load_runs
 from checkwise.readers.logs.trackers import mlflow_files, mlflow_store
 from tests.readers.logs.tracker_stores import MATERIAL, build, cells, own_reading
 from tests.refusals import refused
@@ -189,3 +191,31 @@ def test_a_real_store_of_other_people() -> None:
         expected = [(float(line.split()[2]), float(line.split()[1])) for line in lines]
         assert cells(log, name) == expected
     assert log.files == {}  # its model's step is MLflow's 0 for "no step"
+
+
+@pytest.mark.parametrize(("named", "left_out", "of"), [(".", 5, 8), ("a", 2, 5), ("b", 3, 3)])
+def test_runs_that_are_left_out_are_counted_in_the_folder_that_was_named(
+    tmp_path: Path, named: str, left_out: int, of: int
+) -> None:
+    """A store with some runs that cannot be chosen from, and one with nothing else."""
+    for store, wrong in (("a", 2), ("b", 3)):
+        experiment = tmp_path / store / "mlruns" / "1"
+        experiment.mkdir(parents=True)
+        facts = f"artifact_location: x\nexperiment_id: '1'\nname: {store}\n"
+        (experiment / "meta.yaml").write_text(facts)
+        for number in range(wrong + 3 * (store == "a")):
+            run = experiment / f"run{number}"
+            (run / "metrics").mkdir(parents=True)
+            (run / "meta.yaml").write_text(f"artifact_uri: x\nrun_id: run{number}\n")
+            name = "train_loss" if number < wrong else "val_loss"
+            values = "".join(f"{k} 0.{number}{k} {k}\n" for k in (1, 2, 3))
+            (run / "metrics" / name).write_text(values)
+    if left_out == of:
+        with pytest.raises(InputError) as refusal:
+            load_runs(tmp_path / named)
+        assert refusal.value.code == "missing"
+        return
+    with pytest.warns(CheckwiseWarning) as said:
+        assert len(load_runs(tmp_path / named)) == 3
+    (warning,) = said
+    assert str(warning.message).startswith(f"{left_out} of {of} runs in {tmp_path / named} ")

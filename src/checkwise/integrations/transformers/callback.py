@@ -193,6 +193,8 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         refusals.check_callbacks(state)
         refusals.check_search(state)
         refusals.check_schedule(args, kwargs.get("lr_scheduler"))
+        if state.global_step > 0:
+            self._load(folders.folder_of(args.output_dir, state.global_step), kwargs.get("model"))
         self._metrics.reset()
         self._step, self._arrived, self._added = 0, {}, ()
         # A smaller batch size after an error of memory is the same training.
@@ -201,7 +203,6 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
             self._live = self._open(args)
             if state.global_step == 0 and not retried:
                 refusals.check_new(self._path(args), self._live, args.output_dir)
-            self._check_names(args, state.global_step, kwargs.get("model"))
             folders.set_aside_later(args.output_dir, self._live.checkpoints, state.global_step)
             self._live.resume(state.global_step)
             noted = state.global_step in self._live.checkpoints
@@ -306,6 +307,8 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Close the journal, log the selection, say what to average; nothing later is recorded."""
+        if args.load_best_model_at_end and state.best_model_checkpoint is not None:
+            self._load(Path(state.best_model_checkpoint), kwargs.get("model"))
         self._training = False
         self._live.close()
         if state.is_world_process_zero:
@@ -398,21 +401,16 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         return whole
 
     def _check_names(self, args: Any, step: int, model: Any) -> None:
-        """Warn, once, where a Trainer would load only some of the weights of a checkpoint."""
+        """Refuse, at the first save, weights that could not be loaded in the end."""
         folder = folders.folder_of(args.output_dir, step)
-        if self._names_checked or model is None or not folder.is_dir():
-            return
+        if args.load_best_model_at_end and not self._names_checked and _differs(folder, model):
+            saved_names.weights_of(folder, model)
         self._names_checked = True
-        if AcceleratorState().distributed_type in _SHARDED:
-            return
-        if difference := saved_names.difference(folder, model):
-            _log.warning(
-                "%s. A Trainer loads by name, so load_best_model_at_end and resume_from_checkpoint "
-                "leave these weights as they are in memory: load the chosen checkpoint with "
-                "%s.from_pretrained(trainer.state.best_model_checkpoint), and do not resume.",
-                difference,
-                type(model).__name__,
-            )
+
+    def _load(self, folder: Path, model: Any) -> None:
+        """Load a checkpoint of which a Trainer loads only the weights whose names are the same."""
+        if _differs(folder, model):
+            model.load_state_dict(saved_names.weights_of(folder, model))
 
     def _warn_unsaved(self, step: int, what: str) -> None:
         if not self._warned:
@@ -423,6 +421,12 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
                 what,
             )
         self._warned = True
+
+
+def _differs(folder: Path, model: Any) -> bool:
+    if model is None or not folder.is_dir() or AcceleratorState().distributed_type in _SHARDED:
+        return False
+    return saved_names.difference(folder, model) is not None
 
 
 def _metrics_beyond_ours(rule: str, params: Mapping[str, Any]) -> tuple[str, ...]:

@@ -25,7 +25,6 @@ from checkwise.readers.checkpoints.patterns import INDEX, NUMBERS, parse
 from checkwise.readers.logs.state_history import of_another_training
 from checkwise.readers.logs.trainers import Trainer
 
-ONE_MORE: Final = "the names of Lightning's checkpoints count one step more than its log"
 _FEWEST_OLDER: Final = 2  # one name may fit an older version's count by chance
 
 
@@ -137,9 +136,10 @@ def _in_folder(trainer: Trainer, place: _Place, log: LoggedSteps) -> Checkpoints
             return Checkpoints({}, (_unclear_steps(place, older),))
         return _with_notes(older)
     if matches.files:
-        checkpoints = _with_notes(matches)
-        counts_more = [ONE_MORE] * _counts_one_more(trainer, matches)
-        return replace(checkpoints, notes=(*checkpoints.notes, *counts_more))
+        ahead = (
+            log.index_ahead if any(f"{{{INDEX}}}" in text for text in trainer.checkpoints) else 0
+        )
+        return replace(_with_notes(matches), ahead=ahead + _counts_one_more(trainer, matches))
     if numbered or not trainer.named_by_user:
         return Checkpoints({}, tuple(shared_note(matches)))
     return _by_family(place, log)
@@ -187,9 +187,10 @@ def _with_notes(matches: Matches) -> Checkpoints:
 
 def _by_family(place: _Place, log: LoggedSteps) -> Checkpoints:
     related = families(place.weights)
-    fitting = [files for f in related if (files := proven(f, str(place.folder), log)) is not None]
+    fitting = [fit for f in related if (fit := proven(f, str(place.folder), log)) is not None]
     if len(fitting) == 1:
-        return Checkpoints(fitting[0], looked=True)
+        files, ahead = fitting[0]
+        return Checkpoints(files, looked=True, ahead=ahead)
     if not related:
         return Checkpoints({})
     first = related[0]

@@ -47,9 +47,12 @@ def families(names: Iterable[str]) -> list[Family]:
     return [family for family in drawn if family is not None]
 
 
-def proven(family: Family, folder: str, log: LoggedSteps) -> Mapping[int, str] | None:
-    """The checkpoint of each step, if the whole family fits the log in one way of counting only."""
-    readings: list[Mapping[int, str]] = []
+def proven(family: Family, folder: str, log: LoggedSteps) -> tuple[Mapping[int, str], int] | None:
+    """The checkpoint of each step, if the whole family fits the log in one way of counting only.
+
+    And how much more the names say than the steps that they count.
+    """
+    readings: list[tuple[Mapping[int, str], int]] = []
     for axis in ("step", "epoch") if log.epochs else ("epoch",):
         for offset in _OFFSETS:
             matches = log.match(
@@ -57,8 +60,9 @@ def proven(family: Family, folder: str, log: LoggedSteps) -> Mapping[int, str] |
                 for name, number in family.numbers
             )
             files = {step: paths[0] for step, paths in matches.files.items()}
-            if len(files) == len(family.numbers) and files not in readings:
-                readings.append(files)
+            known = [reading for reading, _ in readings]
+            if len(files) == len(family.numbers) and files not in known:
+                readings.append((files, offset if log.are(axis) else 0))
     return readings[0] if len(readings) == 1 else None
 
 

@@ -56,6 +56,15 @@ class LoggedSteps:
             tuple(unlogged),
         )
 
+    def are(self, name: str) -> bool:
+        """Whether the steps count what a number of that name does."""
+        return name == "step" or all(self.epochs.get(step, step) == step for step in self.steps)
+
+    @property
+    def index_ahead(self) -> int:
+        """How much more a name that counts epochs from 0 says than the log."""
+        return -self._first_epoch if self.are("epoch") else 0
+
     def _by_numbers(self, names: tuple[str, ...]) -> dict[tuple[int, ...], list[int]]:
         steps: dict[tuple[int, ...], list[int]] = defaultdict(list)
         for step in self.steps:

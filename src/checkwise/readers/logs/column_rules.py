@@ -139,11 +139,16 @@ def read_header(log: Log, request: Request) -> Reading:
     if "nll" not in columns and _softmax_twice(log):
         candidates = [one for one in candidates if one.column != OLD_LOSS]
         notes = (*notes, SOFTMAX_TWICE)
-    if "nll" not in columns and (losses := _of_metric("loss", candidates, domains, where)):
-        columns["nll"], assumed = losses, True
     if "accuracy" not in columns:
         rates = _of_metric("error_rate", candidates, domains, where)
         columns = {"accuracy": rates, **columns} if rates else columns
+    regression = [one for one in named if says(one.column) == "regression"]
+    if "accuracy" not in columns and regression:
+        if not columns:
+            raise _no_classifier(regression[0].column, where)
+        candidates = [one for one in candidates if measure(one.name) != "loss"]
+    if "nll" not in columns and (losses := _of_metric("loss", candidates, domains, where)):
+        columns["nll"], assumed = losses, True
     accuracies = columns.get("accuracy", {}).values()
     inverted = tuple(column for column in accuracies if says(column) == "error rate")
     if "nll" not in told:
@@ -400,6 +405,14 @@ def _check_sets(
                 f"set out with --held-out {lacking[0]}.",
                 code="missing",
             )
+
+
+def _no_classifier(column: str, where: str) -> InputError:
+    return InputError(
+        f"Expected the log of a classifier, but {where} has {column}, which is of a regression, "
+        f"and no accuracy: its loss is no NLL{OTHER_SCORES}.",
+        code="unsupported",
+    )
 
 
 def _nothing(absent: Sequence[str], log: Log, named: Sequence[_Named], where: str) -> InputError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import ceil, floor
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from checkwise.errors import CheckwiseWarning, InputError
+from checkwise.errors import InputError
 from checkwise.readers.checkpoints.find import Checkpoints, find_checkpoints
 from checkwise.readers.checkpoints.unsaved import steps_to_choose_from
 from checkwise.readers.impossible_accuracies import possible, rounding
@@ -19,7 +18,7 @@ from checkwise.readers.logs import units
 from checkwise.readers.logs.column_rules import Reading, read_header
 from checkwise.readers.logs.evaluations import LARGEST_STEP, Evaluations, evaluations
 from checkwise.readers.logs.log import FloatArray, Log, Points
-from checkwise.readers.logs.trainers import OTHER
+from checkwise.readers.logs.trainers import KERAS, LIGHTNING, OTHER
 from checkwise.readers.request import LoadedRun, Request, build
 from checkwise.records import RunKey, Trajectory
 from checkwise.records.held_out_cells import check_cells
@@ -36,29 +35,16 @@ BREAKS_IT = (
 
 
 def read(logs: Sequence[Log], request: Request) -> list[LoadedRun]:
-    """The runs of the logs of one path; of many, those that cannot be read are left out and said.
-
-    Raises:
-        InputError: no log can be read.
-    """
+    """The runs of the logs of one path; what cannot be read is added to ``request.left_out``."""
     runs: list[LoadedRun] = []
-    refusals: list[InputError] = []
     for log in logs:
         try:
             runs += _read_log(log, request)
         except InputError as error:
             named = log.run and log.run not in str(error)
-            refusals.append(
+            request.left_out.append(
                 InputError(f"{error} (run {log.run})", code=error.code) if named else error
             )
-    if refusals and not runs:
-        raise refusals[0]
-    if refusals:
-        warnings.warn(
-            f"{len(refusals)} of {len(logs)} runs in {logs[0].path} are left out: {refusals[0]}",
-            CheckwiseWarning,
-            stacklevel=7,
-        )
     return runs
 
 
@@ -71,11 +57,18 @@ def _read_log(log: Log, request: Request) -> list[LoadedRun]:
     columns += reading.counts.values()
     points = {column: log.points(column) for column in columns}
     runs = evaluations(points, where, closing=log.trainer.closing)
+    found = find_checkpoints(
+        log.path, log.trainer, runs[-1].steps, runs[-1].epochs,
+        pattern=request.checkpoints, told=log.files,
+    )  # fmt: skip
+    # A run that was appended has written over the checkpoints of the one before.
+    note = f"checkpoints are those of the last run in {log.path.name}"
+    before = Checkpoints({}, (note,), ahead=found.ahead)
     loaded = []
     for number, run in enumerate(runs, start=1):
         parts = [f"{log.path.name} holds {len(runs)} runs one after the other"] * (len(runs) > 1)
-        is_last = number == len(runs)
-        trajectory = build(_trajectory, where, log, run, reading, request, parts, is_last=is_last)
+        checkpoints = found if number == len(runs) else before
+        trajectory = build(_trajectory, where, log, run, reading, request, parts, checkpoints)
         part = f"part {number}" if len(runs) > 1 else ""
         run_key = _key(log, part)
         loaded.append(LoadedRun(run_key, trajectory, str(log.path), log.path, part))
@@ -93,16 +86,9 @@ def _trajectory(
     reading: Reading,
     request: Request,
     parts: Iterable[str],
-    *,
-    is_last: bool,
+    checkpoints: Checkpoints,
 ) -> Trajectory:
     values, in_units = _values(log, run, reading)
-    checkpoints = Checkpoints({}, (f"checkpoints are those of the last run in {log.path.name}",))
-    if is_last:  # a run that was appended has written over the checkpoints of the one before
-        checkpoints = find_checkpoints(
-            log.path, log.trainer, run.steps, run.epochs,
-            pattern=request.checkpoints, told=log.files,
-        )  # fmt: skip
     steps, unsaved = steps_to_choose_from(
         run.steps, checkpoints, include_unsaved=request.include_unsaved
     )
@@ -110,9 +96,9 @@ def _trajectory(
     diverged = ~np.all([np.isfinite(table).all(axis=1) for table in values.values()], axis=0)
     counts = _checked_counts(request.n, reading, values, diverged, str(log.path))
     counts = counts or _logged_counts(run, reading) or _timed_counts(log, reading, values, diverged)
-    counted_in = [f"steps are epochs, from {run.steps[0]} as in the log"] * (run.by == "epoch")
+    ahead = max(checkpoints.ahead, -min(run.steps))
     return Trajectory(
-        steps=steps,
+        steps=[step + ahead for step in steps],
         domains=reading.domains,
         values={metric: table[rows] for metric, table in values.items()},
         diverged=diverged[rows],
@@ -120,15 +106,33 @@ def _trajectory(
         correct=_correct(values, counts, diverged[rows], rows),
         paths=[checkpoints.files.get(step) for step in steps] if checkpoints.files else None,
         columns=_columns(reading, values),
-        logged=run.steps,
+        logged=[step + ahead for step in run.steps],
+        names_ahead=0 if checkpoints.files else _ahead(log, run),
         chosen_by=reading.chosen_by,
         notes=(
             _mapping(log, reading, values),
             *([BREAKS_IT] if reading.assumed and "nll" in values else []),
-            *parts, *log.notes, *reading.notes, *run.notes, *counted_in, *in_units,
+            *parts, *log.notes, *reading.notes, *run.notes,
+            *_counted(run, ahead), *in_units,
             *checkpoints.notes, *unsaved, *_not_read(reading),
         ),
     )  # fmt: skip
+
+
+def _ahead(log: Log, run: Evaluations) -> int:
+    """How much more the trainer's own names of checkpoints count than this log."""
+    if run.by == "epoch":
+        return log.trainer.ahead if log.trainer is KERAS and run.steps[0] == 0 else 0
+    return log.trainer.ahead if log.trainer is LIGHTNING and log.axes.get("step") == "step" else 0
+
+
+def _counted(run: Evaluations, ahead: int) -> list[str]:
+    """What steps count, where the log leaves it open."""
+    epochs = "steps are epochs" if run.by == "epoch" else "steps are counted"
+    if ahead:
+        more = "more" if ahead > 0 else "less"
+        return [f"{epochs} as in the names of checkpoints, {abs(ahead)} {more} than in the log"]
+    return [f"{epochs}, from {run.steps[0]} as in the log"] * (run.by == "epoch")
 
 
 def _values(
@@ -143,7 +147,8 @@ def _values(
         if metric == "accuracy":
             names = [per_set[domain] for domain in reading.domains]
             table, said = units.fractions(table, names, log.trainer, str(log.path))
-            table = np.where([name in reading.inverted for name in names], 1 - table, table)
+            inverted = [name in reading.inverted for name in names]
+            table = np.where(inverted, units.complements(table), table)
             notes += said
         values[metric] = table
     reason = units.no_cross_entropy(values)

@@ -22,6 +22,7 @@ class Trainer:
         weights: what its checkpoints are called whatever step they belong to, with ``*``.
         named_by_user: whether users call their checkpoints what they like; then the number in a
             name is believed where it can be counted in one way only.
+        ahead: how much more its own names of checkpoints count than its log.
         closing: how many steps after the last one a validation outside the training is logged; it
             measures whatever model was loaded then.
         state: file in a checkpoint that repeats the log up to it; "" where there is none.
@@ -35,6 +36,7 @@ class Trainer:
     older: tuple[str, ...] = ()
     weights: tuple[str, ...] = ()
     named_by_user: bool = False
+    ahead: int = 0
     closing: int = 0
     state: str = ""
 
@@ -49,6 +51,7 @@ TRANSFORMERS = Trainer(
 LIGHTNING = Trainer(
     "Lightning",
     closing=1,
+    ahead=1,
     folders=("checkpoints", ".", "../checkpoints", ".."),
     # A name counts finished steps, the log has the step before; before 1.6 names had it too.
     checkpoints=(
@@ -67,6 +70,7 @@ LIGHTNING = Trainer(
 )
 KERAS = Trainer(
     "Keras",
+    ahead=1,
     folders=(".", "checkpoints", "weights", "models"),
     weights=("*.keras", "*.h5", "*.hdf5", "*.ckpt", "*.ckpt.index"),
     named_by_user=True,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import log
+from decimal import Decimal
+from math import isfinite, log
 
 import numpy as np
 
@@ -95,6 +96,14 @@ def _hundredths(table: FloatArray) -> FloatArray:
             for row in table.tolist()
         ]
     )
+
+
+def complements(table: FloatArray) -> FloatArray:
+    """1 minus decimals as written: 0.07 becomes 0.93, not 0.9299999999999999."""
+    return np.array(
+        [[float(1 - Decimal(repr(value))) if isfinite(value) else value for value in row]
+         for row in table.tolist()]
+    )  # fmt: skip
 
 
 def no_cross_entropy(values: Mapping[str, FloatArray]) -> str:

@@ -1,0 +1,164 @@
+"""One training is one run, however many accounts of it there are.
+
+A callback of checkwise keeps a journal beside its checkpoints, and a training may have several
+loggers, each with a folder of its own. A log that a callback wrote to is an account of the journal
+that has the same settings and the same values, and leads to it. Two logs of unlike kinds with the
+same values are of one training as well.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from checkwise.errors import CheckwiseError
+from checkwise.readers import live_journal
+from checkwise.readers.logs.log import FloatArray
+from checkwise.readers.request import LoadedRun, Request
+from checkwise.records import Trajectory
+from checkwise.store.live_journal import is_live_journal, live_journals
+
+LEVELS_UP: Final = 3  # from the folder of a log, as in run/csv/version_0
+_OF_LOGGERS: Final = re.compile(
+    r"version_\d+|.*(logs?|logger|csv|tensorboard)|tb|runs|events|metrics|wandb", re.IGNORECASE
+)
+LEVELS_DOWN: Final = 3  # as in run/csv/version_0/checkpoints
+MOST_FOLDERS: Final = 2_000
+FEWEST: Final = 3  # evaluations that show by themselves that two logs are of one training
+SINGLE_PRECISION: Final = 1e-5
+OFFSETS: Final = (0, 1, -1)  # Lightning's log counts one step less than its callbacks
+KEYS: Final = ("accuracy", "nll")
+
+
+@dataclass(frozen=True)
+class _Journal:
+    run: LoadedRun
+    records: Trajectory  # those of deleted checkpoints too
+
+
+def once(runs: list[LoadedRun], request: Request) -> list[LoadedRun]:
+    """The runs without second accounts of one training; a callback's log becomes its journal."""
+    if request.reads_otherwise or not any(run.trajectory.columns for run in runs):
+        return runs
+    journals = cache(partial(_read, request))
+    known = {Path(os.path.realpath(run.file)) for run in runs if run.file and _is_journal(run)}
+    left: list[LoadedRun] = []
+    for run in runs:
+        if not (run.trajectory.columns and run.trajectory.chosen_by):
+            left.append(run)
+            continue
+        found = _near(run, journals)
+        also = filter(None, map(journals, known))
+        if found is None and not any(_is_account(run, journal) for journal in also):
+            left.append(run)
+        elif found is not None and found.file is not None and found.file not in known:
+            known.add(found.file)
+            note = f"{run.file} is of a callback, whose journal is read instead: {found.file}"
+            noted = replace(found.trajectory, notes=(*found.trajectory.notes, note))
+            left.append(replace(found, trajectory=noted, where=run.where))
+    return _without_second_logs(left)
+
+
+def _is_journal(run: LoadedRun) -> bool:
+    return run.file is not None and not run.trajectory.columns and is_live_journal(run.file)
+
+
+def _read(request: Request, path: Path) -> _Journal | None:
+    """A journal; None where it cannot be read, or has no record yet."""
+    try:
+        (run,) = live_journal.read(path, request)
+        (whole,) = live_journal.read(path, replace(request, include_unsaved=True))
+    except CheckwiseError:
+        return None
+    return _Journal(run, whole.trajectory)
+
+
+def _is_account(log: LoadedRun, journal: _Journal) -> bool:
+    """Whether settings are the same, and at least half of the evaluations."""
+    from checkwise.selection.set_as import settings_name  # brings rules along, and numba
+
+    run, records = log.trajectory, journal.records
+    same = settings_name(run.chosen_by) == settings_name(records.chosen_by)
+    return same and 2 * _agreeing(run, records) >= len(run)
+
+
+def _agreeing(one: Trajectory, two: Trajectory) -> int:
+    """How many evaluations have the same values, in 32 bits, at steps that count alike."""
+    shared = [name for name in KEYS if name in one.values and name in two.values]
+    if not shared or one.domains != two.domains:
+        return 0
+    rows = {step: row for row, step in enumerate(two.steps.tolist())}
+    most = 0
+    for offset in OFFSETS:
+        pairs = [(k, rows.get(step + offset)) for k, step in enumerate(one.steps.tolist())]
+        alike = [
+            all(_equal(one.values[name][k], two.values[name][row]) for name in shared)
+            for k, row in pairs
+            if row is not None
+        ]
+        most = max(most, sum(alike))
+    return most
+
+
+def _equal(one: FloatArray, other: FloatArray) -> bool:
+    return bool(np.allclose(one, other, rtol=SINGLE_PRECISION, atol=1e-7, equal_nan=True))
+
+
+def _near(log: LoadedRun, journals: Callable[[Path], _Journal | None]) -> LoadedRun | None:
+    """The journal of a log, around the folders of its logger; None without one, or with several."""
+    place = Path(os.path.realpath(log.file or log.where))
+    folder = place if place.is_dir() else place.parent
+    places = [folder]
+    while len(places) <= LEVELS_UP and _OF_LOGGERS.fullmatch(places[-1].name):
+        places.append(places[-1].parent)
+    for above in places:
+        read = filter(None, map(journals, _journals_below(above)))
+        fitting = [journal.run for journal in read if _is_account(log, journal)]
+        if fitting:
+            return fitting[0] if len(fitting) == 1 else None
+    return None
+
+
+def _journals_below(folder: Path) -> Iterator[Path]:
+    waiting, seen = [(folder, 0)], 0
+    while waiting and seen < MOST_FOLDERS:
+        at, depth = waiting.pop(0)
+        seen += 1
+        try:
+            yield from live_journals(at)
+            if depth < LEVELS_DOWN:
+                with os.scandir(at) as entries:
+                    below = sorted(e.name for e in entries if e.is_dir(follow_symlinks=False))
+                waiting += [(at / name, depth + 1) for name in below]
+        except (OSError, CheckwiseError):
+            continue
+
+
+def _without_second_logs(runs: Iterable[LoadedRun]) -> list[LoadedRun]:
+    """Without logs that say what one of another kind says; one that leads to files is kept."""
+    left: list[LoadedRun] = []
+    for run in runs:
+        twin = next((k for k, other in enumerate(left) if _are_twins(run, other)), None)
+        if twin is None:
+            left.append(run)
+        elif run.trajectory.paths is not None and left[twin].trajectory.paths is None:
+            left[twin] = run
+    return left
+
+
+def _are_twins(run: LoadedRun, other: LoadedRun) -> bool:
+    one, two = sorted((run.trajectory, other.trajectory), key=len)
+    if run.file is None or other.file is None or run.file.suffix == other.file.suffix:
+        return False
+    are_logs = one.columns and two.columns and set(one.values) == set(two.values)
+    if not are_logs or len(one.logged or ()) != len(two.logged or ()) or len(two) < FEWEST:
+        return False
+    tells = any(len(np.unique(values)) >= FEWEST for values in two.values.values())
+    return tells and _agreeing(one, two) == len(one)
