@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import re
 import weakref
 from collections.abc import Mapping
 from contextlib import suppress
@@ -26,7 +25,6 @@ from checkwise.store.safe_read import has_file, open_regular, read_file
 from checkwise.text import shown
 
 SCHEMA: Final = 1
-_DECIMAL: Final = re.compile(r"\d{1,20}(\.\d{1,40})?", re.ASCII)
 _START: Final = b'{"checkwise":"live selection",'
 _NOT_SETTINGS: Final = ("checkwise", "schema")
 # What the first line holds: its kinds, and whether it may be left out.
@@ -176,7 +174,6 @@ def settings_of(header: Mapping[str, Any], path: Path) -> dict[str, Any]:
 
     settings = {name: value for name, value in header.items() if name not in _NOT_SETTINGS}
     settings |= settings.pop("params")
-    settings = {name: _number(value) for name, value in settings.items()}
     try:
         get_rule(settings["rule"])
     except InputError:
@@ -186,13 +183,6 @@ def settings_of(header: Mapping[str, Any], path: Path) -> dict[str, Any]:
     except (InputError, TypeError):
         raise damaged(path, 1, header) from None
     return settings
-
-
-def _number(value: Any) -> Any:
-    """The first journals have numbers as text."""
-    if not isinstance(value, str) or not _DECIMAL.fullmatch(value):
-        return value
-    return float(value) if "." in value else int(value)
 
 
 _OPEN: weakref.WeakSet[LiveJournal] = weakref.WeakSet()
