@@ -113,6 +113,18 @@ def test_kept_predictions_say_how_sure_and_are_calibrated(tmp_path: Path) -> Non
         choose(made, "ac-nc", tolerance="paired")
 
 
+def test_a_step_reported_again_sets_earlier_predictions_aside(tmp_path: Path) -> None:
+    kept = tmp_path / "predictions"
+    reports(kept)
+    (kept / "step-000100" / "a.npz").write_bytes(b"of a training that failed")
+    made = result(*reports(kept))
+    assert (kept / "earlier-step-000100-1" / "a.npz").read_bytes() == b"of a training that failed"
+    chosen = choose(made, "ac-nc", predictions=kept)
+    outputs = predictions(diverging=300)
+    run = cw.Trajectory.from_predictions(outputs)
+    assert chosen.stability(50).share == cw.select(run, "ac-nc").stability(50).share
+
+
 def test_predictions_that_are_not_there_are_refused(tmp_path: Path) -> None:
     one = result({"checkwise/step": 1.0, "checkwise/a/n": 4, "checkwise/a/accuracy": 0.5})
     with pytest.raises(cw.InputError, match="pass predictions=, the folder"):

@@ -32,6 +32,7 @@ from checkwise.readers.predictions_file import read_outcomes
 from checkwise.records.from_predictions import Recorder, check_step
 from checkwise.selection.default_rule import DEFAULT_RULE
 from checkwise.selection.result import Selection
+from checkwise.store.deleting import Home
 from checkwise.store.kept_predictions import KeptPredictions
 from checkwise.store.layout import file_name
 from checkwise.text import shown
@@ -114,6 +115,7 @@ class Validation:
         record = recorder.measure(step, entries)
         if not record.diverged:
             kept.write(record, record, {})
+        kept.set_aside(step)  # of a training that failed; the last report counts
         kept.place(record)
 
     def report(
@@ -209,7 +211,8 @@ def _folder(predictions: Any) -> KeptPredictions:
             "Expected a folder that the workers and the driver see as predictions, but got "
             f"{shown(predictions)}."
         )
-    return KeptPredictions(Path(predictions))
+    folder = Path(predictions)
+    return KeptPredictions(folder, Home((folder,)))
 
 
 def _reported(pair: tuple[Any, Mapping[str, Any]]) -> str:

@@ -65,7 +65,7 @@ class LiveJournal:
     def __init__(self, path: Path, settings: Mapping[str, Any]) -> None:
         self.path = path
         self._file = -1
-        with writing(path.parent, then=_KEPT):
+        with writing(path.parent, path.name, then=_KEPT):
             self._file = _open(path)
             try:
                 _lock(self._file, path)
@@ -99,7 +99,7 @@ class LiveJournal:
                 "writes to it: nothing more can be recorded there; make a new LiveSelector.",
                 code="damaged",
             )
-        with writing(self.path.parent, then=_KEPT):
+        with writing(self.path.parent, self.path.name, then=_KEPT):
             append_whole(self._file, content, at=self._length)
         self._length += len(content)
 
