@@ -56,8 +56,10 @@ def open_csv(path: Path, request: Request) -> Sheet:
             code="format",
         ) from None
 
+    places = {name: place for place, name in reversed([*enumerate(header)])}
+
     def cells(column: str, rows: Rows) -> list[str]:
-        index = header.index(column)
+        index = places[column]
         return [table[row][index].strip() for row in rows.tolist()]
 
     return Sheet(path, len(table), lambda rows: header, cells)
