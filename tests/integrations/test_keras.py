@@ -214,8 +214,9 @@ def test_a_save_that_fails_leaves_the_records_as_they_were(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(model, "save", half)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(cw.InputError, match=r"step-000008\.keras") as refused:
         fit(model, choosing, epochs=1)
+    assert refused.value.code == "system"
     assert (tmp_path / "checkwise.jsonl").read_bytes() == journal
     assert [path.name for path in tmp_path.glob(".*")] == []
     assert step_of(Path(choosing.best_model_path)) == 4

@@ -11,6 +11,7 @@ import pytest
 
 import checkwise as cw
 from checkwise.integrations.validation_sums import ValidationSums
+from checkwise.store.deleting import state_of
 from checkwise.store.retention import KeepLast
 from tests.requirements import available
 
@@ -161,11 +162,16 @@ def test_a_training_goes_on_from_its_own_checkpoint_elsewhere(tmp_path: Path) ->
     assert recorded(resumed) == [4, 8, 12]
 
 
+def _announce(saved: Path) -> None:
+    """As a process leaves it that is killed before it takes its announcement back."""
+    saved.with_name(f".{saved.name}.saving").write_text(state_of(saved))
+
+
 def test_a_save_that_was_cut_off_before_its_link_is_done_again(tmp_path: Path) -> None:
     """Killed when the record was written and ``last.ckpt`` led to the checkpoint before."""
     fit(tmp_path, callback(tmp_path, keep=KeepLast(9)), max_epochs=2)
     folder = tmp_path / "run"
-    (folder / ".epoch=1-step=8.ckpt.saving").touch()
+    _announce(folder / "epoch=1-step=8.ckpt")
     (folder / "last.ckpt").unlink()
     (folder / "last.ckpt").symlink_to("epoch=0-step=4.ckpt")
     resumed = callback(tmp_path, keep=KeepLast(9))
@@ -180,7 +186,7 @@ def test_a_save_that_was_cut_off_before_its_link_is_done_again(tmp_path: Path) -
 
 def test_killed_within_the_first_save_it_may_start_again(tmp_path: Path) -> None:
     fit(tmp_path, callback(tmp_path), max_epochs=1)
-    (tmp_path / "run" / ".epoch=0-step=4.ckpt.saving").touch()
+    _announce(tmp_path / "run" / "epoch=0-step=4.ckpt")
     (tmp_path / "run" / "last.ckpt").unlink()
     again = callback(tmp_path)
     fit(tmp_path, again, max_epochs=2, resume="last")
@@ -247,8 +253,9 @@ def test_a_save_that_fails_leaves_the_choice_as_it_was(tmp_path: Path) -> None:
                 raise OSError(28, "No space left on device")
 
     choosing = callback(tmp_path, delta_pp=0, rule="ac-nll")
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(cw.InputError, match=r"epoch=1-step=8\.ckpt") as refused:
         trainer(tmp_path, choosing).fit(Full(rate=0.01), training_set(), validation_sets("a", "b"))
+    assert refused.value.code == "system"
     assert step_of(choosing.best_model_path) == 4
     assert list(choosing.best_k_models) == [choosing.best_model_path]
 

@@ -107,29 +107,23 @@ def test_kept_predictions_say_how_sure_and_are_calibrated(tmp_path: Path) -> Non
         assert chosen.stability(200).share == offline.stability(200).share
         assert chosen.guarantee().paired == offline.guarantee().paired
         finite = {step: sets for step, sets in outputs.items() if step != 300}
-        check_predictions(kept, finite, beside=("calibrator.json", ".written"))
+        check_predictions(kept, finite, beside=("calibrator.json",))
         check_calibrator(kept / "calibrator.json", outputs, chosen.step)
         assert "Calibrated: ts-soften" in chosen.explain()
     with pytest.raises(cw.InputError, match="metrics alone"):
         choose(made, "ac-nc", tolerance="paired")
 
 
-def test_predictions_of_a_step_that_is_reported_again_are_the_last_and_others_stay(
-    tmp_path: Path,
-) -> None:
-    for labels in ([0, 1], [1, 1]):  # as where a training goes on after a failure
-        validation = Validation({"a": None}, predictions=tmp_path)
-        validation.update("a", 5 * np.eye(2) - 1, np.array(labels))
-        validation.metrics(100)
-        with np.load(tmp_path / "step-000100" / "a.npz") as kept:
-            assert kept["labels"].tolist() == labels
-    assert {place.name for place in tmp_path.iterdir()} == {"step-000100", ".written"}
-    (tmp_path / "step-000200").mkdir()
-    validation = Validation({"a": None}, predictions=tmp_path)
-    validation.update("a", 5 * np.eye(2) - 1, np.array([0, 1]))
-    with pytest.raises(cw.InputError) as refusal:
-        validation.metrics(200)
-    assert refusal.value.code == "exists"
+def test_a_step_reported_again_sets_earlier_predictions_aside(tmp_path: Path) -> None:
+    kept = tmp_path / "predictions"
+    reports(kept)
+    (kept / "step-000100" / "a.npz").write_bytes(b"of a training that failed")
+    made = result(*reports(kept))
+    assert (kept / "earlier-step-000100-1" / "a.npz").read_bytes() == b"of a training that failed"
+    chosen = choose(made, "ac-nc", predictions=kept)
+    outputs = predictions(diverging=300)
+    run = cw.Trajectory.from_predictions(outputs)
+    assert chosen.stability(50).share == cw.select(run, "ac-nc").stability(50).share
 
 
 def test_predictions_that_are_not_there_are_refused(tmp_path: Path) -> None:

@@ -8,7 +8,9 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -234,3 +236,37 @@ def test_true_is_no_number(suffix: str, column: str, tmp_path: Path) -> None:
         pq.write_table(pa.table({name: [value] for name, value in row.items()}), path)
     with refused("value: True"):
         cw.load(path)
+
+
+def many_domains(n: int) -> str:
+    rows = (f"{step},d{i},0.5,0.6,d1\n" for step in (1, 2) for i in range(n))
+    return "step,domain,accuracy,nll,held_out\n" + "".join(rows)
+
+
+def many_sets(n: int) -> str:
+    columns = ",".join(f"val_acc/dataloader_idx_{i},val_loss/dataloader_idx_{i}" for i in range(n))
+    rows = "".join(f"{step},{step},{','.join(['0.5,0.6'] * n)}\n" for step in (1, 2))
+    return f"epoch,step,{columns}\n{rows}"
+
+
+@pytest.mark.parametrize(("content", "n"), [(many_domains, 2500), (many_sets, 1000)])
+def test_time_grows_with_the_size(content: Callable[[int], str], n: int, tmp_path: Path) -> None:
+    """Four times as much takes about four times as long, not sixteen."""
+    taken = []
+    for size in (n, n, 4 * n):
+        (tmp_path / "metrics.csv").write_text(content(size))
+        started = time.process_time()
+        cw.load(tmp_path / "metrics.csv")
+        taken.append(time.process_time() - started)
+    assert taken[2] < 9 * taken[1]
+
+
+def test_a_cell_that_names_many_targets_is_read_once() -> None:
+    taken = []
+    for n in (1000, 1000, 4000):
+        names = [f"d{i}" for i in range(n)]
+        table = {"step": [1] * n, "domain": names, "accuracy": [0.5] * n, "nll": [0.6] * n}
+        started = time.process_time()
+        cw.Trajectory.from_frame({**table, "held_out": [";".join(names[1:])] * n})
+        taken.append(time.process_time() - started)
+    assert taken[2] < 9 * taken[1]

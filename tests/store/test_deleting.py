@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import checkwise as cw
+from checkwise.integrations.checkpoint_folder import CheckpointFolder
 from checkwise.store.deleting import Home, delete_checkpoint, delete_others, state_of
 from checkwise.store.journal import append_whole
 from tests.refusals import refused
@@ -246,3 +247,28 @@ def test_a_first_line_that_was_changed_is_refused_by_a_code(name: str, value: An
         assert refused in (None, "damaged", "format", *allowed.get(name, ()))
         with contextlib.suppress(cw.CheckwiseError):
             cw.select(cw.load(journal))
+
+
+SAID = {"val": (2 * np.eye(3), [0, 1, 2])}
+
+
+@pytest.mark.parametrize(
+    "name", ["checkwise.jsonl", "predictions", "calibrator.json", "notes", "", ".."]
+)
+def test_an_announced_save_deletes_only_the_checkpoint_that_was_saved(
+    tmp_path: Path, name: str
+) -> None:
+    keeping: dict[str, Any] = {"predictions": True, "calibrator": "ts-soften"}
+    with cw.LiveSelector(journal=tmp_path / "checkwise.jsonl", **keeping) as live:
+        live.add(1, SAID)
+        (tmp_path / "a.ckpt").write_text("w")
+        live.saved(1, tmp_path / "a.ckpt")
+    (tmp_path / "notes").write_text("mine")
+    before = tree(tmp_path)
+    announcement = tmp_path / f".{name}.saving"
+    announcement.write_text(state_of(tmp_path / name) if name != "notes" else "")
+    folder = CheckpointFolder("ac-nc", None, {}, **keeping)
+    folder.open(tmp_path, str(tmp_path / "a.ckpt"))
+    folder.close()
+    after = tree(tmp_path)
+    assert {path: after.get(path) for path in before} == before

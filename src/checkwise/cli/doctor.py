@@ -52,7 +52,7 @@ class Package:
         if self.name != "keras" or self.installed is None:
             return ""
         named = os.environ.get("KERAS_BACKEND")
-        there = [name for name in KERAS_BACKENDS if find_spec(name) is not None]
+        there = [name for name in KERAS_BACKENDS if _is_there(name)]
         if named and named not in there:
             return f"KERAS_BACKEND is {named}, which is not installed"
         return "" if there else f"no backend: install one of {', '.join(KERAS_BACKENDS)}"
@@ -120,6 +120,13 @@ def _installed(name: str) -> str | None:
         return version(name)
     except PackageNotFoundError:
         return None
+
+
+def _is_there(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except (ImportError, ValueError):  # half installed, or hidden
+        return False
 
 
 def _numbers(text: str) -> tuple[int, ...]:

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from checkwise.errors import InputError
+from checkwise.errors import CheckwiseError, InputError
 from checkwise.integrations.average_members import keeping, say_members
 from checkwise.integrations.live import LiveSelector, keeps_logits
 from checkwise.integrations.saving import JOURNAL, LAST, Place, clean_up, last_link, point
@@ -24,11 +25,13 @@ from checkwise.selection.live import LiveSelection
 from checkwise.selection.result import Selection
 from checkwise.selection.set_as import settings_name
 from checkwise.selection.standing import Points
+from checkwise.store.atomic_write import writing
 from checkwise.store.deleting import place_of
 from checkwise.store.retention import AnyOf, KeepFeasible, Policy, RunSoFar, parts
 from checkwise.text import counted
 
 Name = Callable[[int | None], str]
+_SAFE: Final = "the choice and the newest checkpoint before are whole"
 
 
 @dataclass(frozen=True)
@@ -159,7 +162,9 @@ class CheckpointFolder:
         self._folder = folder
         source = None if resumed is None else place_of(Path(resumed))
         live = self._selector()
-        if clean_up(folder, {place_of(last_link(folder, self._last)), source}):
+        with self._writing():
+            cleaned = clean_up(folder, live.home, {place_of(last_link(folder, self._last)), source})
+        if cleaned:
             live.close()
             live = self._selector()  # which notes what is gone
         self._live = live
@@ -235,7 +240,8 @@ class CheckpointFolder:
         live = self._opened
         number = outcome.number if outcome else self._number(step)
         place = Place(_free(name))
-        place.announce()
+        with self._writing():
+            place.announce()
         return self._planned(
             outcome or live, {**live.checkpoints, number: place.path}, number, place
         )
@@ -247,17 +253,34 @@ class CheckpointFolder:
             raise InputError(
                 "Expected a plan for a checkpoint: call plan() before commit().", code="missing"
             )
-        place.finish()
-        live.saved(plan.number, place.path)
-        if outcome is not None:
-            live.add(plan.number, outcome.entries)
-        self._newest = plan.number
-        self._link()
-        place.settle()
+        with self._writing():
+            place.finish()
+            live.saved(plan.number, place.path)
+            if outcome is not None:
+                live.add(plan.number, outcome.entries)
+            self._newest = plan.number
+            self._link()
+            place.settle()
 
-    def abandon(self, plan: Plan) -> None:
-        """After a save that failed."""
-        Place(Path(plan.path)).abandon(self._folder)
+    @contextmanager
+    def saving(self, plan: Plan, *, first: bool = True) -> Iterator[None]:
+        """Around the save itself: one that fails leaves nothing, and a full disk is said.
+
+        Args:
+            plan: from ``plan``.
+            first: whether this is the process that decides.
+        """
+        try:
+            with writing(Path(plan.path).parent, Path(plan.path).name, then=_SAFE):
+                yield
+        except BaseException:
+            if first:
+                with suppress(OSError, CheckwiseError):  # the next start deletes it
+                    Place(Path(plan.path)).abandon(self._opened.home)
+            raise
+
+    def _writing(self) -> AbstractContextManager[None]:
+        return writing(self._folder, "a checkpoint", then=_SAFE)
 
     def prune(self, stay: Iterable[int] = ()) -> None:
         """Delete what can no longer be chosen, but never the newest."""

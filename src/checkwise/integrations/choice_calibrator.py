@@ -76,7 +76,7 @@ class ChoiceCalibrator:
 
     def write(self, chosen: Selection | None) -> None:
         """Let the file be that of the choice; there is none where none is calibrated."""
-        with writing(self.file.parent, then="the calibrator is fitted again"):
+        with writing(self.file.parent, self.file.name, then="the calibrator is fitted again"):
             if chosen is None or chosen.calibration is None:
                 if chosen is None or self._step_of_file() != chosen.step:
                     self.file.unlink(missing_ok=True)

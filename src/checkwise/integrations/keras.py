@@ -211,14 +211,11 @@ class ReliabilityCheckpoint(Callback):  # type: ignore[misc, unused-ignore]
             entries[name] = self._measure(self.model, name, data)
         outcome = self._checkpoints.weigh(step, entries)
         plan = self._checkpoints.plan(step, outcome, lambda number: self._name(epoch, step, number))
-        try:
+        with self._checkpoints.saving(plan):
             if self._suffix == MODEL:
                 self.model.save(plan.part)
             else:
                 self.model.save_weights(plan.part)
-        except BaseException:
-            self._checkpoints.abandon(plan)
-            raise
         self._checkpoints.commit(outcome, plan)
         self._newest = step
         self._follow(plan)

@@ -353,11 +353,10 @@ class ReliabilityCheckpoint(ModelCheckpoint):
         followed = self._followed
         self._follow(plan)  # before the save: it is part of the file
         try:
-            trainer.save_checkpoint(plan.part, self.save_weights_only)
+            with self._checkpoints.saving(plan, first=trainer.is_global_zero):
+                trainer.save_checkpoint(plan.part, self.save_weights_only)
         except BaseException:
             self._follow(followed)
-            if trainer.is_global_zero:
-                self._checkpoints.abandon(plan)
             raise
         decided_once(trainer, lambda: self._checkpoints.commit(outcome, plan))
         self._newest = step

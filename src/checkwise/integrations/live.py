@@ -23,7 +23,7 @@ from checkwise.selection.live import LiveSelection
 from checkwise.selection.result import Selection
 from checkwise.selection.rules import get_rule
 from checkwise.selection.standing import Weights
-from checkwise.store.atomic_write import remove_unwritten
+from checkwise.store.atomic_write import remove_unwritten, writing
 from checkwise.store.deleting import Home, delete_others, place_of, state_of
 from checkwise.store.kept_predictions import KeptPredictions
 from checkwise.store.layout import PREDICTIONS
@@ -127,7 +127,8 @@ class LiveSelector(LiveSelection):
             self._folder, self._own = self._folder or path.parent, (path, beside(path, CALIBRATOR))
             if not read_only:
                 self._journal = LiveJournal(path, self.settings)
-                remove_unwritten(beside(path, CALIBRATOR))
+                with writing(path.parent, CALIBRATOR):
+                    remove_unwritten(beside(path, CALIBRATOR))
                 lines = self._journal.lines
             else:
                 lines = read_live_journal(path, self.settings)[1] if path.exists() else []
@@ -259,7 +260,7 @@ class LiveSelector(LiveSelection):
                 "`saved` after the save.",
                 code="missing",
             )
-        if self._home.is_part(place):
+        if self.home.is_part(place):
             raise InputError(
                 f"Expected a checkpoint, but {place} is or holds the journal of the run, its "
                 "predictions or all its checkpoints: save each checkpoint to a file or folder of "
@@ -285,7 +286,7 @@ class LiveSelector(LiveSelection):
             self._calibrate()
 
     @property
-    def _home(self) -> Home:
+    def home(self) -> Home:
         """Where checkpoints may be deleted; what was read from the journal has no say in it."""
         kept = self._history.predictions
         spared = self._own if kept is None else (*self._own, kept)
@@ -317,7 +318,7 @@ class LiveSelector(LiveSelection):
             history.checkpoints,
             run,
             policy or KeepFeasible(),
-            home=self._home,
+            home=self.home,
             states=history.states,
             always=always,
         )
@@ -348,7 +349,7 @@ class LiveSelector(LiveSelection):
             self._check_home(history.checkpoints[step])
         plan = self.plan_pruning(policy)
         deleted = delete_others(
-            history.checkpoints, plan.stays, home=self._home, states=history.states
+            history.checkpoints, plan.stays, home=self.home, states=history.states
         )
         if deleted.steps:
             self._note({"deleted": list(deleted.steps)})
@@ -356,7 +357,7 @@ class LiveSelector(LiveSelection):
 
     def _check_home(self, path: Path) -> None:
         """Refuse to go on where checkpoints of this process would fill the disk."""
-        if self._home.objection(path):
+        if self.home.objection(path):
             where = "a folder that was named" if self._folder is None else self._folder
             raise InputError(
                 f"Expected checkpoints to be in {where}, but {path} is not: name their folder, as "

@@ -39,8 +39,6 @@ from checkwise.text import shown
 
 _COUNT: Final = "n"
 _CORRECT: Final = "correct"
-_WRITTEN: Final = ".written"  # in the folder of predictions
-_LINE: Final = re.compile(r"([0-9]{1,16}) ([0-9a-f]{64})")
 _OF_RAY: Final = re.compile(r"checkpoint_[\d_.-]+")
 
 
@@ -115,14 +113,10 @@ class Validation:
         """Write the predictions of a step, whole; what looks held out is not among them."""
         recorder = Recorder(**self._settings, keeps_examples=True, keeps_logits=True)
         record = recorder.measure(step, entries)
-        kept.check_free(step)
         if not record.diverged:
-            digest = kept.write(record, record, {})
-            with (kept.folder / _WRITTEN).open("a") as file:
-                file.write(f"{step} {digest}\n")
-                file.flush()
-                os.fsync(file.fileno())
-        replace(kept, written=_written(kept.folder)).place(record)
+            kept.write(record, record, {})
+        kept.set_aside(step)  # of a training that failed; the last report counts
+        kept.place(record)
 
     def report(
         self,
@@ -218,17 +212,7 @@ def _folder(predictions: Any) -> KeptPredictions:
             f"{shown(predictions)}."
         )
     folder = Path(predictions)
-    return KeptPredictions(folder, Home((folder,)), _written(folder))
-
-
-def _written(folder: Path) -> dict[int, set[str]]:
-    """Step → digests of what was written for it; a training that goes on reports steps again."""
-    written: dict[int, set[str]] = {}
-    file = folder / _WRITTEN
-    for line in file.read_text().splitlines() if file.is_file() else ():
-        if match := _LINE.fullmatch(line):
-            written.setdefault(int(match[1]), set()).add(match[2])
-    return written
+    return KeptPredictions(folder, Home((folder,)))
 
 
 def _reported(pair: tuple[Any, Mapping[str, Any]]) -> str:

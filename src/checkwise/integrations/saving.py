@@ -1,21 +1,29 @@
 """A checkpoint appears under its name when it is whole, and a save that was cut off leaves nothing.
 
 A save has a place: the name that the file will have, a hidden name under which it is written, and
-an empty hidden file that announces it. The announcement goes when the journal knows the file and
-``last.ckpt`` leads to it, so what a killed process leaves can be told from the files of others.
+a hidden file that announces it, with the state of the checkpoint once that is whole. The
+announcement goes when the journal knows the file and ``last.ckpt`` leads to it, so what a killed
+process leaves can be told from the files of others.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Container
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from checkwise.store.atomic_write import sync_folder
 from checkwise.store.copying import KERAS
-from checkwise.store.deleting import Home, delete_checkpoint, place_of, sync_checkpoint
+from checkwise.store.deleting import (
+    Home,
+    delete_checkpoint,
+    place_of,
+    state_of,
+    sync_checkpoint,
+)
 
 JOURNAL: Final = "checkwise.jsonl"
 _ANNOUNCED: Final = ".saving"
@@ -35,7 +43,7 @@ class Place:
 
     @property
     def announcement(self) -> Path:
-        """An empty file that says that ``path`` is about to appear."""
+        """A file that says that ``path`` is about to appear, and then in which state."""
         return self.path.with_name(f".{self.path.name}{_ANNOUNCED}")
 
     @property
@@ -53,6 +61,10 @@ class Place:
     def finish(self) -> None:
         """After the save: sync it and give it its name."""
         sync_checkpoint(self.part)
+        with self.announcement.open("w") as file:
+            file.write(state_of(self.part))
+            file.flush()
+            os.fsync(file.fileno())
         self.part.replace(self.path)
         sync_folder(self.path.parent)
 
@@ -60,30 +72,43 @@ class Place:
         """After the journal knows the file and ``last.ckpt`` leads to it."""
         self.announcement.unlink(missing_ok=True)
 
-    def abandon(self, folder: Path) -> None:
-        """After a save that failed; ``folder`` is that of the checkpoints."""
-        delete_checkpoint(self.part, Home((folder,)))
+    def abandon(self, home: Home) -> None:
+        """After a save that failed, or was cut off."""
+        delete_checkpoint(self.part, home)
         self.announcement.unlink(missing_ok=True)
 
+    @property
+    def is_as_announced(self) -> bool:
+        """Whether a checkpoint is there, and it is the one that was saved."""
+        with suppress(OSError, UnicodeDecodeError):
+            return os.path.lexists(self.path) and state_of(self.path) == (
+                self.announcement.read_text()
+            )
+        return False
 
-def clean_up(folder: Path, goes_on_from: Container[Path | None]) -> bool:
+
+def clean_up(folder: Path, home: Home, goes_on_from: Container[Path | None]) -> bool:
     """Delete what a save left that was cut off; whether a whole checkpoint was among it.
 
     A whole checkpoint that training does not go on from is saved again when it gets there.
 
     Args:
         folder: where the checkpoints are.
+        home: what is outside of it stays.
         goes_on_from: the checkpoints from which training goes on.
     """
     deleted = False
     for announcement in folder.rglob(f".*{_ANNOUNCED}"):
-        if _is_of_another(announcement, folder):
+        name = announcement.name[1 : -len(_ANNOUNCED)]
+        if _is_of_another(announcement, folder) or name in ("", ".", ".."):
             continue
-        place = Place(announcement.with_name(announcement.name[1 : -len(_ANNOUNCED)]))
-        if place_of(place.path) not in goes_on_from and place.path.exists():
-            delete_checkpoint(place.path, Home((folder,)))
+        place = Place(announcement.with_name(name))
+        if home.objection(place.path):  # no checkpoint is called so
+            continue
+        if place_of(place.path) not in goes_on_from and place.is_as_announced:
+            delete_checkpoint(place.path, home)
             deleted = True
-        place.abandon(folder)
+        place.abandon(home)
     return deleted
 
 

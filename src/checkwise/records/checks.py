@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -89,8 +90,8 @@ def domains(raw: Iterable[str]) -> tuple[str, ...]:
     if not names:
         raise InputError("Expected at least one source domain, but got none.", code="empty")
     names = tuple(plain_name(name, "a domain's name") for name in names)
-    for name in names:
-        if names.count(name) > 1:
+    for name, count in Counter(names).items():
+        if count > 1:
             raise InputError(
                 f"Domain {name!r} is listed twice: domain names have to differ.", code="ambiguous"
             )

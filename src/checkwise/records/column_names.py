@@ -9,6 +9,7 @@ which one is meant.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
@@ -95,8 +96,9 @@ def resolve(
         for name in known
         if name in columns or (name in header and name not in taken)
     }
+    counts = Counter(header)
     for column in reading.values():
-        if list(header).count(column) > 1:
+        if counts[column] > 1:
             raise InputError(
                 f"Column {column!r} appears twice in {where}: keep one of them.", code="ambiguous"
             )

@@ -17,10 +17,12 @@ from __future__ import annotations
 import re
 import shlex
 import unicodedata
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from checkwise.errors import InputError
+from checkwise.text import shown
 
 # Matched against the whole words of a name: `photo_test`, `TestSet`, `ood-2`, not `contest`.
 HELD_OUT_WORDS = (
@@ -125,21 +127,18 @@ def as_names(names: str | Iterable[str] | None) -> tuple[str, ...]:
 
 def same_name(one: str, other: str) -> bool:
     """Whether two names differ in nothing but case, space or how a whole number was written."""
-    return _folded(one) == _folded(other)
+    return folded(one) == folded(other)
 
 
-def nearly_same_name(one: str, other: str) -> bool:
-    """The same, also ignoring other signs and leading zeros; a sign before a digit counts."""
-    return bool(_letters(one)) and _letters(one) == _letters(other)
-
-
-def _folded(name: str) -> str:
+def folded(name: str) -> str:
+    """A name without what ``same_name`` ignores."""
     plain = "".join(_visible(name).casefold().split())
     return re.sub(r"^(-?\d+)\.0+$", r"\1", plain)  # pandas writes 2.0 beside a gap
 
 
 def _letters(name: str) -> str:
-    letters = re.sub(r"[^\w+-]|_|[+-](?!\d)", "", _folded(name))
+    """The same, without other signs and leading zeros; a sign before a digit counts."""
+    letters = re.sub(r"[^\w+-]|_|[+-](?!\d)", "", folded(name))
     return re.sub(r"(?<!\d)0+(?=\d)", "", letters)
 
 
@@ -169,22 +168,32 @@ def _latin(sign: str) -> str:
 
 def check_spelling(name: str, known: Iterable[str], where: str) -> None:
     """Refuse a held-out name that is a known one but for case, space or other signs."""
-    known = tuple(known)
-    same = same_name if name in known else nearly_same_name
-    alike = [domain for domain in known if domain != name and same(domain, name)]
-    if alike:
+    known = frozenset(known)
+    form = folded if name in known else _letters
+    plain = form(name)
+    alike = [domain for domain in _by_form(form, known).get(plain, ()) if domain != name]
+    if alike and (plain or form is folded):
         raise InputError(
-            f"Expected the held-out domain as it is written among the domains, but got {name!r} "
-            f"beside the domain {alike[0]!r} in {where}: write both the same way.",
+            f"Expected the held-out domain as it is written among the domains, but got "
+            f"{shown(name)} beside the domain {min(alike)!r} in {where}: write both the same way.",
             code="ambiguous",
         )
 
 
+@lru_cache(maxsize=8)
+def _by_form(form: Callable[[str], str], known: frozenset[str]) -> dict[str, list[str]]:
+    names: dict[str, list[str]] = {}
+    for name in known:
+        names.setdefault(form(name), []).append(name)
+    return names
+
+
 def check_held_out(wanted: Iterable[str], known: Collection[str], where: str) -> None:
     """Refuse a name to hold out that matches no domain, or one only apart from case or space."""
+    there = frozenset(known)
     for name in wanted:
-        check_spelling(name, known, where)
-        if name not in known:
+        check_spelling(name, there, where)
+        if name not in there:
             raise InputError(
                 f"Expected the held-out domain {name!r} among {', '.join(known)} in {where}: "
                 "check the name; for several, repeat --held-out.",
@@ -194,6 +203,7 @@ def check_held_out(wanted: Iterable[str], known: Collection[str], where: str) ->
 
 def check_sources(wanted: Iterable[str], known: Collection[str], where: str) -> None:
     """Refuse ``--source`` names that are not among the sets that could be validation."""
+    known = frozenset(known)
     for name in wanted:
         if name not in known:
             raise InputError(

@@ -21,7 +21,7 @@ import numpy as np
 
 from checkwise.errors import InputError
 from checkwise.records.cells import text_or_none
-from checkwise.records.held_out import check_spelling, same_name
+from checkwise.records.held_out import check_spelling, folded
 from checkwise.text import shown
 
 SEPARATORS = ("+", ";", ",", "|", "/", "&", None)  # None: any space
@@ -67,12 +67,13 @@ def _named(text: str, domains: Collection[str], where: str) -> tuple[str, ...]:
     names = _parts(text, domains) if listed is None else targets_of(listed, domains, where)
     for name in names:
         check_spelling(name, domains, where)
-    pieces = [piece.strip() for piece in _SIGNS.split(text)]
-    lost = [
-        d
+    pieces = {folded(piece) for piece in _SIGNS.split(text)}
+    said, named = _words(text), frozenset(names)
+    lost = any(
+        folded(d) in pieces or (_words(d).strip() and _words(d) in said)
         for d in domains
-        if d not in names and (any(same_name(d, p) for p in pieces) or _is_word_of(d, text))
-    ]
+        if d not in named
+    )
     if lost or _is_flag(text, domains):
         raise _unreadable(text, where)
     return names
@@ -86,11 +87,9 @@ def _parts(text: str, domains: Collection[str]) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split("+") if part.strip())
 
 
-def _is_word_of(domain: str, text: str) -> bool:
-    """Whether a domain's name stands among the words of a cell."""
-    wanted, said = (re.findall(r"[^\W_]+", name.casefold()) for name in (domain, text))
-    ends = range(len(wanted), len(said) + 1)
-    return bool(wanted) and any(said[end - len(wanted) : end] == wanted for end in ends)
+def _words(text: str) -> str:
+    """The words of a text with a space on either side, so that ``in`` finds whole words."""
+    return " ".join(["", *re.findall(r"[^\W_]+", text.casefold()), ""])
 
 
 def _as_list(text: str) -> list[Any] | None:

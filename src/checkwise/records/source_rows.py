@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,12 +69,12 @@ def source_rows(
     known = frozenset(domain.tolist())
     unwanted, validation = as_names(held_out), as_names(sources)
     check_held_out(unwanted, sorted(known), where)
-    keep = ~_target_roles(role, where) & ~np.isin(domain, unwanted)
+    keep = ~_target_roles(role, where) & ~_among(domain, unwanted)
     declared = set(domain[keep & (role == SOURCE)].tolist())
     left = domain[keep].tolist()
     named = known.intersection(validation)
     sides = divide(left, sources=named, declared=declared, where=where)
-    keep &= np.isin(domain, sides.sources)
+    keep &= _among(domain, sides.sources)
     if not keep.any():
         raise InputError(
             f"Expected rows of a source domain, but {where} has none beside the held-out ones: "
@@ -94,6 +95,11 @@ def source_rows(
     check_sources(validation, told.union(domain[keep].tolist()), where)
     row_targets = tuple(targets.get(row, ()) for row in rows_left.tolist())
     return SourceRows(keep, row_targets, known, sides.notes)
+
+
+def _among(cells: NDArray[Any], names: Iterable[str]) -> NDArray[np.bool_]:
+    wanted = frozenset(names)  # np.isin compares every text with every other
+    return np.fromiter((cell in wanted for cell in cells.tolist()), bool, len(cells))
 
 
 def _target_roles(role: NDArray[np.object_], where: str) -> NDArray[np.bool_]:

@@ -124,24 +124,40 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-class StoreError(CheckwiseError):
+class StoreError(InputError):
     """A folder cannot be written; its files are whole, and the same command continues."""
 
-    code = "system"
+    def __init__(self, message: str) -> None:
+        super().__init__(message, code="system")
 
 
 @contextmanager
-def writing(folder: Path, *, then: str = "it continues where it stopped") -> Iterator[None]:
-    """Turn an error of the disk into one line: ``folder`` cannot be written, and what to do."""
+def writing(
+    folder: Path, what: str = "", *, then: str = "it continues where it stopped"
+) -> Iterator[None]:
+    """Turn an error of the disk into one line: what cannot be written where, and what to do."""
     try:
         yield
-    except OSError as error:
-        reason = error.strerror or str(error)
+    except CheckwiseError:
+        raise
+    except Exception as error:
+        fault = _of_disk(error)
+        if fault is None:
+            raise
+        reason = fault.strerror or str(fault)
         raise StoreError(
-            f"Expected to write to {folder}, but got: {reason.lower()}; "
-            f"{disk_remedy(error, 'make the folder writable')} and run the same command "
+            f"Expected to write {what}{' ' * bool(what)}to {folder}, but got: {reason.lower()}; "
+            f"{disk_remedy(fault, 'make the folder writable')} and run the same command "
             f"again: {then}."
         ) from error
+
+
+def _of_disk(error: Exception) -> OSError | None:
+    """The error of the system; HDF5 and safetensors have their own kinds, and quote it."""
+    full = os.strerror(errno.ENOSPC)
+    if full in str(error):
+        return OSError(errno.ENOSPC, full)
+    return error if isinstance(error, OSError) else None
 
 
 def disk_remedy(error: OSError, otherwise: str) -> str:

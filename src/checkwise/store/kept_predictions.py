@@ -79,7 +79,7 @@ class KeptPredictions:
         check_domains(list(record.domains))
         hidden = self._hidden(record)
         delete_checkpoint(hidden, self.home)
-        with writing(self.folder, then=_KEPT):
+        with writing(self.folder, f"predictions of step {record.step}", then=_KEPT):
             self.folder.mkdir(parents=True, exist_ok=True)
             hidden.mkdir()
             for name, domain in whole.domains.items():
@@ -97,6 +97,16 @@ class KeptPredictions:
             with writing(self.folder, then=_KEPT):
                 hidden.rename(placed)
                 sync_folder(self.folder)
+
+    def set_aside(self, step: int) -> None:
+        """Rename what is kept of a step, where no journal says who wrote it."""
+        placed, number = self.placed(step), 1
+        if not os.path.lexists(placed):
+            return
+        while os.path.lexists(aside := placed.with_name(f"earlier-{placed.name}-{number}")):
+            number += 1
+        with writing(self.folder, then=_KEPT):
+            placed.rename(aside)
 
     def folder_of(self, record: CheckpointRecord) -> Path | None:
         """Where the files of a record are; None where none were written."""

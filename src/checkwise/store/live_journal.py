@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import re
 import weakref
 from collections.abc import Mapping
 from contextlib import suppress
@@ -26,7 +25,6 @@ from checkwise.store.safe_read import has_file, open_regular, read_file
 from checkwise.text import shown
 
 SCHEMA: Final = 1
-_DECIMAL: Final = re.compile(r"\d{1,20}(\.\d{1,40})?", re.ASCII)
 _START: Final = b'{"checkwise":"live selection",'
 _NOT_SETTINGS: Final = ("checkwise", "schema")
 # What the first line holds: its kinds, and whether it may be left out.
@@ -67,7 +65,7 @@ class LiveJournal:
     def __init__(self, path: Path, settings: Mapping[str, Any]) -> None:
         self.path = path
         self._file = -1
-        with writing(path.parent, then=_KEPT):
+        with writing(path.parent, path.name, then=_KEPT):
             self._file = _open(path)
             try:
                 _lock(self._file, path)
@@ -101,7 +99,7 @@ class LiveJournal:
                 "writes to it: nothing more can be recorded there; make a new LiveSelector.",
                 code="damaged",
             )
-        with writing(self.path.parent, then=_KEPT):
+        with writing(self.path.parent, self.path.name, then=_KEPT):
             append_whole(self._file, content, at=self._length)
         self._length += len(content)
 
@@ -176,7 +174,6 @@ def settings_of(header: Mapping[str, Any], path: Path) -> dict[str, Any]:
 
     settings = {name: value for name, value in header.items() if name not in _NOT_SETTINGS}
     settings |= settings.pop("params")
-    settings = {name: _number(value) for name, value in settings.items()}
     try:
         get_rule(settings["rule"])
     except InputError:
@@ -186,13 +183,6 @@ def settings_of(header: Mapping[str, Any], path: Path) -> dict[str, Any]:
     except (InputError, TypeError):
         raise damaged(path, 1, header) from None
     return settings
-
-
-def _number(value: Any) -> Any:
-    """The first journals have numbers as text."""
-    if not isinstance(value, str) or not _DECIMAL.fullmatch(value):
-        return value
-    return float(value) if "." in value else int(value)
 
 
 _OPEN: weakref.WeakSet[LiveJournal] = weakref.WeakSet()

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from checkwise.errors import CheckwiseWarning
+from checkwise.errors import CheckwiseWarning, InputError
 from checkwise.readers import load_runs
 from checkwise.readers.logs.trackers import mlflow_files, mlflow_store
 from tests.readers.logs.tracker_stores import MATERIAL, build, cells, own_reading

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from checkwise.store.atomic_write import writing
 from checkwise.store.deleting import Home
 
 CHECKPOINT: Final = re.compile(r"checkpoint-([0-9]{1,15})")
@@ -53,8 +54,7 @@ def set_aside_incomplete(output_dir: str | Path) -> list[Path]:
     moved = []
     for path in _candidates(output_dir).values():
         if not is_whole(path):
-            target = _free_name(path.with_name(ASIDE + path.name))
-            path.rename(target)
+            target = _set_aside(path, ASIDE)
             _log.warning("%s is half-written: renamed to %s", path, target.name)
             moved.append(target)
     return moved
@@ -69,8 +69,7 @@ def set_aside_later(output_dir: str | Path, paths: Mapping[int, Path], step: int
     home, moved = Home((Path(output_dir),)), []
     for later, path in paths.items():
         if later > step and path.is_dir() and not home.objection(path):
-            target = _free_name(path.with_name(EARLIER + path.name))
-            path.rename(target)
+            target = _set_aside(path, EARLIER)
             _log.warning("%s is of an earlier training: renamed to %s", path, target.name)
             moved.append(target)
     return moved
@@ -87,10 +86,11 @@ def _candidates(output_dir: str | Path) -> dict[int, Path]:
     }
 
 
-def _free_name(path: Path) -> Path:
-    number = 1
-    free = path
+def _set_aside(path: Path, prefix: str) -> Path:
+    number, free = 1, path.with_name(prefix + path.name)
     while free.exists():
         number += 1
-        free = path.with_name(f"{path.name}-{number}")
+        free = path.with_name(f"{prefix}{path.name}-{number}")
+    with writing(path.parent, free.name, then="nothing was deleted"):
+        path.rename(free)
     return free

@@ -157,12 +157,10 @@ def read_header(log: Log, request: Request) -> Reading:
     if absent or not columns:
         raise _nothing(absent, log, named, where)
     _check_sets(columns, domains, where)
-    read = {column for per_set in columns.values() for column in per_set.values()}
     counts = _of_metric(COUNT, own or (candidates if ours else ()), domains, where)
+    read = {column for per_set in (*columns.values(), counts) for column in per_set.values()}
     beside = tuple(
-        one.column
-        for one in named
-        if one.side is Side.VALIDATION and one.column not in {*read, *counts.values()}
+        one.column for one in named if one.side is Side.VALIDATION and one.column not in read
     )
     if "accuracy" not in columns:
         notes = (*notes, *_likely_accuracy(beside))
@@ -343,8 +341,9 @@ def _of_metric(
 ) -> dict[str, str]:
     """Set → column of a metric; nothing where no validation column spells it."""
     found: dict[str, str] = {}
+    known = frozenset(domains)
     for one in candidates:
-        if one.side is not Side.VALIDATION or one.validation_set not in domains:
+        if one.side is not Side.VALIDATION or one.validation_set not in known:
             continue
         if not spells(one.name, metric):
             continue

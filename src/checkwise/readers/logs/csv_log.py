@@ -7,8 +7,9 @@ import io
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from checkwise.errors import InputError
 from checkwise.readers.logs import trainers
@@ -95,6 +96,9 @@ def trainer_of(header: Sequence[str]) -> Trainer:
     return trainers.OTHER
 
 
+_KEPT: Final = 1 << 25  # bytes; a larger file is parsed again for every column that is read
+
+
 @dataclass(frozen=True)
 class _Table:
     """A file as it was when it was opened; a training that goes on may append to it."""
@@ -104,25 +108,33 @@ class _Table:
     header: list[str]
     separator: str
 
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {name: place for place, name in reversed([*enumerate(self.header)])}
+
+    @cached_property
+    def _parsed(self) -> list[list[str]]:
+        return list(self._read())
+
     def rows(self, names: Sequence[str]) -> Iterator[Sequence[Any]]:
         """The cells under some names, of every row in which the first of them is filled."""
-        places = {name: place for place, name in enumerate(self.header)}
-        first, *others = (places[name] for name in names)
+        first, *others = (self._places[name] for name in names)
+        for row in self._parsed if len(self.content) <= _KEPT else self._read():
+            cell = row[first].strip()
+            if cell and cell != names[0]:  # a header may have been written again
+                yield [cell, *(row[place].strip() for place in others)]
+
+    def _read(self) -> Iterator[list[str]]:
         width = len(self.header)
         text = io.TextIOWrapper(io.BytesIO(self.content), "utf-8-sig", newline="")
         lines = csv.reader(text, delimiter=self.separator, strict=True)
         try:
             next(lines, None)
             for row in lines:
-                if len(row) != width:
-                    if row:
-                        raise self._wrong(
-                            lines.line_num, f"has {len(row)} cells instead of {width}"
-                        )
-                    continue
-                cell = row[first].strip()
-                if cell and cell != names[0]:  # a header may have been written again
-                    yield [cell, *(row[place].strip() for place in others)]
+                if len(row) == width:
+                    yield row
+                elif row:
+                    raise self._wrong(lines.line_num, f"has {len(row)} cells instead of {width}")
         except csv.Error as error:
             raise self._wrong(lines.line_num, f"cannot be read ({error})") from None
         except UnicodeDecodeError:
