@@ -41,7 +41,6 @@ COMMANDS = {
     "metrics": "metrics one.npz --json",
     "select": "select RUN --json",
     "select, many": "select early --json",
-    "advise": "advise early/FIRST --json",
     "status": "status early --json",
     "verify": "verify early --json",
     "preregister": "preregister early --contrasts contrasts.toml --json",
@@ -76,10 +75,9 @@ def material(folder: Path) -> None:
 def keys() -> dict[str, list[str]]:
     """The keys that every command prints, as paths; in the current folder."""
     run = next(Path("trained/runs").iterdir())
-    first = next(Path("early/runs").iterdir()).relative_to("early")
     found = {}
     for name, line in COMMANDS.items():
-        words = line.replace("RUN", str(run)).replace("FIRST", str(first)).split()
+        words = line.replace("RUN", str(run)).split()
         text = io.StringIO()
         with contextlib.redirect_stdout(text), contextlib.suppress(SystemExit):
             main(words)

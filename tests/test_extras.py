@@ -32,7 +32,6 @@ EXTRAS = sorted(set(EXTRA_OF.values()))
 COMMANDS = {
     "demo": ["demo", "--out", "out"],
     "select": ["select", "written"],
-    "advise": ["advise", "trained/runs/RUN"],
     "export": ["export", "trained/runs/RUN", "-o", "best.safetensors"],
     "deploy": ["deploy", "trained/runs/RUN", "-o", "model"],
     "prune": ["prune", "live"],

@@ -35,7 +35,6 @@ _SETTINGS: dict[str, Any] = {
 COMMANDS: dict[str, tuple[tuple[str, str, str], ...]] = {
     "Choose a checkpoint": (
         ("select", "select.command", "Choose a checkpoint of every run."),
-        ("advise", "advise.command", "Say what to do with what there is."),
         ("export", "export.command", "Copy the chosen checkpoint as it is."),
         ("deploy", "deploy.command", "Write a model to use: averaged, calibrated."),
         ("prune", "prune.command", "Delete what cannot be chosen any more."),
