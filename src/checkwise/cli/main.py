@@ -49,7 +49,6 @@ COMMANDS: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("sweep", "sweep.command", "Train every run of a study."),
         ("plan", "plan.command", "Plan a study for workers to train."),
         ("work", "work.command", "Train runs of a planned study."),
-        ("backbone", "backbone.command", "Convert the weights of ResNet-50."),
         ("status", "status.command", "Show which runs are done, and which failed."),
         ("verify", "verify.command", "Check files against their checksums."),
         ("derive", "derive.command", "Average weights, or make ensembles."),
