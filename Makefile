@@ -126,7 +126,6 @@ docs: install
 
 # Rebuild the tables, references and outputs that pages show, then run the code on every page.
 pages: install
-	$(BIN)/python docs/build/advice.py
 	$(BIN)/python docs/build/baselines.py
 	$(BIN)/python docs/build/column_words.py
 	$(BIN)/python docs/build/commands.py

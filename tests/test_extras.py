@@ -32,7 +32,6 @@ EXTRAS = sorted(set(EXTRA_OF.values()))
 COMMANDS = {
     "demo": ["demo", "--out", "out"],
     "select": ["select", "written"],
-    "advise": ["advise", "trained/runs/RUN"],
     "export": ["export", "trained/runs/RUN", "-o", "best.safetensors"],
     "deploy": ["deploy", "trained/runs/RUN", "-o", "model"],
     "prune": ["prune", "live"],
@@ -48,7 +47,6 @@ COMMANDS = {
     "sweep": ["sweep", "short.toml", "--out", "new", "--workers", "1"],
     "work": ["work", "trained"],
     "status": ["status", "trained"],
-    "backbone": ["backbone", "table.csv"],
     "verify": ["verify", "trained"],
     "pack": ["pack", "written", "-o", "again.tar.xz"],
     "unpack": ["unpack", "packed.tar.xz", "--out", "unpacked"],
@@ -78,7 +76,6 @@ NEEDS = {
     ("plan", "train"),
     ("sweep", "train"),
     ("work", "train"),
-    ("backbone", "train"),
     ("derive", "train"),
     ("swad", "train"),
     ("calibrate", "train"),
@@ -147,11 +144,11 @@ def said(request: pytest.FixtureRequest, material: Path) -> tuple[str, dict[str,
     for entry in ("short.toml", "packed.tar.xz", "one.npz", "evaluate.py", "table.csv"):
         shutil.copy(material / entry, folder)
     run = next((folder / "trained" / "runs").iterdir()).name
-    # The demo trains for minutes where nothing is missing; a backbone needs 95 MB of npm.
+    # The demo trains for minutes where nothing is missing.
     tried = {
         name: [word.replace("RUN", run) for word in words]
         for name, words in COMMANDS.items()
-        if name not in ("demo", "backbone") or (name, extra) in NEEDS
+        if name != "demo" or (name, extra) in NEEDS
     }
     absent = ",".join(  # matplotlib brings Pillow along
         package for package, its in EXTRA_OF.items() if its == extra and package != "PIL"

@@ -33,7 +33,6 @@ LAYERS = [
     "sweep",
     "weights",
     "deployed",
-    "advice",
     "study",
     "tables",
     "figures",

@@ -25,7 +25,6 @@ PARTS = {
     "records": "Records of runs",
     "metrics": "Metrics",
     "calibrators": "Calibrators",
-    "advice": "Advice",
     "deployed": "Deployed models",
     "testing": "Testing your own rules and metrics",
     "data": "Data sets",

@@ -25,7 +25,6 @@ from checkwise.errors import (
 
 if TYPE_CHECKING:
     from checkwise import (
-        advice,
         calibrators,
         data,
         deployed,
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
         train,
         weights,
     )
-    from checkwise.advice import advise
     from checkwise.integrations.live import LiveSelector
     from checkwise.metrics import metric
     from checkwise.readers import load, load_runs
@@ -66,7 +64,6 @@ __version__ = "0.2.0"
 
 # Loaded when first asked for, so that a command imports only what it uses.
 _NAMES = {
-    "checkwise.advice": ("advise",),
     "checkwise.integrations": ("LiveSelector",),
     "checkwise.metrics": ("metric",),
     "checkwise.readers": ("load", "load_runs"),
@@ -89,7 +86,6 @@ _NAMES = {
 }
 _LATER = {name: module for module, names in _NAMES.items() for name in names}
 _PARTS = (
-    "advice",
     "calibrators",
     "data",
     "deployed",
@@ -126,8 +122,6 @@ __all__ = [
     "RunKey",
     "Selection",
     "Trajectory",
-    "advice",
-    "advise",
     "calibrators",
     "data",
     "deploy",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -13,18 +15,16 @@ import torch
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
+import resnet50_weights
 from checkwise.train.networks import build_backbone, frozen_part, trainable_part
 from checkwise.train.networks.resnet50 import (
     BGR_MEAN,
     BLOCKS,
-    FOLDER,
     as_backbone,
-    convert,
     digest,
-    from_keras,
     resnet,
 )
-from checkwise.train.networks.tfjs import read_tfjs
+from resnet50_weights import FOLDER, convert, from_keras, read_tfjs
 from tests.refusals import refused
 
 Array = NDArray[Any]
@@ -194,6 +194,14 @@ def test_other_weights_are_not_taken_for_resnet50(tmp_path: Path) -> None:
     with refused("format: bn4f_branch2c/beta"):
         convert(package, cache=tmp_path / "cache")
     assert not list((tmp_path / "cache").rglob("*.safetensors"))
+
+
+def test_the_script_refuses_in_one_line(tmp_path: Path) -> None:
+    command = [sys.executable, resnet50_weights.__file__, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert str(tmp_path) in done.stderr
 
 
 def test_absent_and_damaged_weights_name_the_command(

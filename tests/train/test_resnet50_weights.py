@@ -19,8 +19,7 @@ from torch import Tensor
 from checkwise.train.algorithms import build_algorithm
 from checkwise.train.config import TUNES
 from checkwise.train.networks import Backbone, build_backbone, frozen_part, trainable_part
-from checkwise.train.networks.resnet50 import FOLDER, convert, from_keras
-from checkwise.train.networks.tfjs import read_tfjs
+from resnet50_weights import FOLDER, convert, from_keras, read_tfjs
 from tests.requirements import SHARED, requires
 
 PACKED = os.environ.get("CHECKWISE_RESNET50", "")

@@ -541,9 +541,6 @@ def test_saved_probabilities_are_deployed_without_a_calibrator(
         done = cw.deploy(copy, out, **way)
         assert done.info["calibrator"] is None
     assert any("there are no logits" in note for note in cw.deploy(copy, tmp_path / "m").notes)
-    advised = cw.advise(copy)
-    assert advised.situation.logits == "none"
-    assert any("--average" in command for command in advised.commands)
 
 
 def test_networks_of_other_classes_are_refused() -> None:

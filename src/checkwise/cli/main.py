@@ -35,7 +35,6 @@ _SETTINGS: dict[str, Any] = {
 COMMANDS: dict[str, tuple[tuple[str, str, str], ...]] = {
     "Choose a checkpoint": (
         ("select", "select.command", "Choose a checkpoint of every run."),
-        ("advise", "advise.command", "Say what to do with what there is."),
         ("export", "export.command", "Copy the chosen checkpoint as it is."),
         ("deploy", "deploy.command", "Write a model to use: averaged, calibrated."),
         ("prune", "prune.command", "Delete what cannot be chosen any more."),
@@ -50,7 +49,6 @@ COMMANDS: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("sweep", "sweep.command", "Train every run of a study."),
         ("plan", "plan.command", "Plan a study for workers to train."),
         ("work", "work.command", "Train runs of a planned study."),
-        ("backbone", "backbone.command", "Convert the weights of ResNet-50."),
         ("status", "status.command", "Show which runs are done, and which failed."),
         ("verify", "verify.command", "Check files against their checksums."),
         ("derive", "derive.command", "Average weights, or make ensembles."),

