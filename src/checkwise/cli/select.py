@@ -92,12 +92,6 @@ def command(
     printing.refuse_to_overwrite(path, out)
     level = ALPHA if options.alpha is None else error_level(options.alpha)
     stated = guarantee or (options.alpha is not None and options.tolerance in (None, FIXED.name))
-    if options.alpha is not None and options.tolerance == "1se" and not guarantee:
-        raise InputError(
-            f"Expected no --alpha with --tolerance 1se, which has no level, but got {level:g}: "
-            "leave it out, or add --guarantee for the accuracy bound at that level.",
-            code="unsupported",
-        )
     runs = inputs.load_runs(path, rule, options, validation)
     asked = {**options.weighting, **_params(options)}
     if len(runs) == 1:  # a refusal need not name the run
@@ -126,7 +120,7 @@ def command(
 def _params(options: RunRuleOptions) -> dict[str, Any]:
     """The parameters of the rule; without a tolerance that has a level, alpha is the bound's."""
     params = options.params
-    if params.get("tolerance") not in ("paired", "mcs", "certified"):
+    if params.get("tolerance", FIXED.name) == FIXED.name:
         params.pop("alpha", None)
     return params
 
