@@ -147,7 +147,6 @@ pages: install
 	$(BIN)/python docs/build/process_figure.py
 	$(BIN)/python docs/build/rules.py
 	$(BIN)/python docs/build/study_file.py
-	$(BIN)/python docs/build/sure_abstain.py
 	$(BIN)/python docs/build/sure_coverage.py
 	$(BIN)/python docs/build/sure_harm.py
 	$(BIN)/python docs/build/sure_optimism.py

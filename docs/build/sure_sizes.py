@@ -1,4 +1,4 @@
-"""What saved predictions take on disk, and what half precision and a quick `mcs` change.
+"""What saved predictions take on disk, and what half precision changes.
 
 ``python docs/build/sure_sizes.py COHORT…`` reads the source logits of cohorts and writes
 ``sure-sizes.csv``, one row per run; ``tests/docs`` checks the sentences of docs/sure.md against it.
@@ -16,7 +16,6 @@ from typing import Any, Literal
 import numpy as np
 
 import checkwise as cw
-from checkwise.statistics import paired
 from checkwise.store.npz import write_npz
 from checkwise.train.checkpoint_files import _arrays, _File
 from checkwise.train.evaluation import Outputs, Part
@@ -52,21 +51,16 @@ def row_of(cohort: Path, run: cw.Trajectory) -> dict[str, Any]:
         half[step] = {name: (z.astype(np.float16), y) for name, (z, y) in saved.items()}
     rounded = cw.Trajectory.from_predictions(half)
     gaps = [np.abs(rounded.values[name] - run.values[name]).max() for name in ("nll", "cwece")]
-    share = np.full(len(run.domains), 1 / len(run.domains))
-    sample = paired.Stratified(run.examples.correct, share)
-    full = paired.confidence_set(sample, alpha=0.05)
-    quick = paired.quick_confidence_set(sample, alpha=0.05)
     return {
         "cohort": cohort.name,
         "run": str(run.key),
-        "examples": int(sample.counts.sum()),
+        "examples": sum(one.shape[1] for one in run.examples.correct),
         "checkpoints": len(run),
         **{f"{kind}_bytes": size for kind, size in sizes.items()},
         "largest_gap": f"{max(gaps):.3g}",
         "same_choice": int(
             cw.select(rounded, guard=False).step == cw.select(run, guard=False).step
         ),
-        "mcs_differs": int((full != quick).sum()),
     }
 
 

@@ -22,7 +22,7 @@ PAGE = Path(__file__).parents[1] / "sure.md"
 DATA = PAGE.with_name("sure-widths.csv")
 PART = "real widths"
 RULES = ("source-acc", "ac-nc")
-TOLERANCES = ("fixed", "paired", "mcs", "certified", "1se")
+TOLERANCES = ("fixed", "paired")
 
 
 def rows_of(cohort: Path, run: cw.Trajectory) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""`--tolerance`, `--alpha`, `--planned` and `--sure` on the command line."""
+"""`--tolerance`, `--alpha` and `--sure` on the command line."""
 
 from __future__ import annotations
 
@@ -24,25 +24,21 @@ def predictions(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", ["paired", "mcs", "certified", "1se"])
 def test_the_command_chooses_as_python_does(
-    predictions: Path, capsys: pytest.CaptureFixture[str], name: str
+    predictions: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = answer(capsys, "select", predictions, "--tolerance", name)
-    chosen = cw.select(cw.load(predictions), tolerance=name)
+    said = answer(capsys, "select", predictions, "--tolerance", "paired")
+    chosen = cw.select(cw.load(predictions), tolerance="paired")
     assert said["step"] == chosen.step
     assert said["feasible_steps"] == list(chosen.feasible_steps)
-    assert said["tolerance"] == name
+    assert said["tolerance"] == "paired"
     assert said["digest"] == chosen.digest
 
 
-def test_alpha_and_planned_reach_the_tolerance(
-    predictions: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    asked = ("select", predictions, "--tolerance", "paired", "--alpha", "0.2", "--planned", "6")
-    said = answer(capsys, *asked)
-    assert (said["alpha"], said["planned"]) == (0.2, 6)
-    expected = cw.select(cw.load(predictions), tolerance="paired", alpha=0.2, planned=6)
+def test_alpha_reaches_the_tolerance(predictions: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = answer(capsys, "select", predictions, "--tolerance", "paired", "--alpha", "0.2")
+    assert said["alpha"] == 0.2
+    expected = cw.select(cw.load(predictions), tolerance="paired", alpha=0.2)
     assert said["feasible_steps"] == list(expected.feasible_steps)
 
 
@@ -61,12 +57,8 @@ def test_sure_says_how_often_and_what_would_help(
 @pytest.mark.parametrize(
     ("asked", "options"),
     [
-        (("--tolerance", "mcs"), {"tolerance": "mcs"}),
-        (
-            ("--tolerance", "certified", "--delta-pp", "5"),
-            {"tolerance": "certified", "delta_pp": 5},
-        ),
-        (("--rule", "ac-nc-crossfit"), {"rule": "ac-nc-crossfit"}),
+        (("--tolerance", "paired", "--delta-pp", "5"), {"tolerance": "paired", "delta_pp": 5}),
+        (("--rule", "ac-nll"), {"rule": "ac-nll"}),
     ],
 )
 def test_sure_is_the_whole_rule_with_its_tolerance(
@@ -86,10 +78,9 @@ def test_sure_is_the_whole_rule_with_its_tolerance(
     ("options", "expected"),
     [
         (("--tolerance", "paired"), "this run carries metrics alone"),
-        (("--tolerance", "loose"), "one of fixed, paired, mcs, certified, 1se"),
-        (("--planned", "5"), "only 'paired' shares alpha"),
-        (("--tolerance", ""), "one of fixed, paired, mcs, certified, 1se"),
-        (("--tolerance", "1se", "--alpha", "0.1"), "leave it out, or add --guarantee"),
+        (("--tolerance", "loose"), "one of fixed, paired"),
+        (("--tolerance", ""), "one of fixed, paired"),
+        (("--rule", "ac-nc-paired"), "--tolerance paired"),
         (("--alpha", "0"), "above 0 and below 1"),
         (("--sure",), "every validation example"),
     ],
@@ -109,9 +100,8 @@ def test_what_cannot_be_said_is_refused_in_one_line(
 def test_a_level_that_a_tolerance_lacks_is_that_of_the_bound(
     predictions: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for asked in (("1se", "--guarantee"), ("fixed",)):
-        assert run("select", predictions, "--alpha", "0.1", "--tolerance", *asked) == 0
-        assert "With probability at least 0.9," in capsys.readouterr().out
+    assert run("select", predictions, "--alpha", "0.1", "--tolerance", "fixed") == 0
+    assert "With probability at least 0.9," in capsys.readouterr().out
 
 
 def test_sure_says_that_deleted_checkpoints_cannot_be_drawn(

@@ -1,7 +1,7 @@
 """A live selection under a tolerance that compares examples, killed at every write in turn.
 
 Started by ``test_live_killed`` in a process of its own: ``python -m
-tests.integrations.killed_tolerance FOLDER TOLERANCE EVERY``. For the first, second, … operation on
+tests.integrations.killed_tolerance FOLDER``. For the first, second, … operation on
 files a training is killed there and resumed; what it ends with has to be what a training ends with
 that nobody killed. It prints at how many operations that was tried.
 """
@@ -21,11 +21,7 @@ from tests.killing import die_at, in_child, was_killed
 
 STEPS = 8
 JOURNAL = "checkwise.jsonl"
-
-
-def settings(tolerance: str) -> dict[str, Any]:
-    level = {} if tolerance == "1se" else {"alpha": 0.3}
-    return {"rule": "ac-nc", "delta_pp": 2, "tolerance": tolerance, **level}
+SETTINGS: dict[str, Any] = {"rule": "ac-nc", "delta_pp": 2, "tolerance": "paired", "alpha": 0.3}
 
 
 def outputs(step: int) -> dict[str, Any]:
@@ -37,9 +33,9 @@ def outputs(step: int) -> dict[str, Any]:
     return {"val": (gain * np.eye(3)[labels] + noise, labels, groups)}
 
 
-def train(folder: Path, tolerance: str) -> None:
+def train(folder: Path) -> None:
     """Continue after the last checkpoint."""
-    with cw.LiveSelector(journal=folder / JOURNAL, **settings(tolerance)) as live:
+    with cw.LiveSelector(journal=folder / JOURNAL, **SETTINGS) as live:
         live.prune()
         for step in range(max(live.checkpoints, default=-1) + 1, STEPS):
             live.add(step, outputs(step))
@@ -47,20 +43,20 @@ def train(folder: Path, tolerance: str) -> None:
             live.prune()
 
 
-def in_a_fork(folder: Path, tolerance: str, number: int = 0) -> bool:
+def in_a_fork(folder: Path, number: int = 0) -> bool:
     """Train in a process that dies before an operation of that number; whether it died."""
 
     def work() -> None:
         if number:
             die_at(number, OPERATIONS)
-        train(folder, tolerance)
+        train(folder)
 
     return was_killed(in_child(work))
 
 
-def ended_with(folder: Path, tolerance: str) -> dict[str, Any]:
+def ended_with(folder: Path) -> dict[str, Any]:
     """What a finished training leaves: the choice, what it was chosen from, and its weights."""
-    live = cw.LiveSelector(journal=folder / JOURNAL, read_only=True, **settings(tolerance))
+    live = cw.LiveSelector(journal=folder / JOURNAL, read_only=True, **SETTINGS)
     assert live.selection is not None
     examples = live.selection.trajectory.examples
     assert examples is not None
@@ -80,31 +76,31 @@ def ended_with(folder: Path, tolerance: str) -> dict[str, Any]:
     }
 
 
-def main(folder: Path, tolerance: str, every: int) -> None:
+def main(folder: Path) -> None:
     whole = folder / "whole"
     whole.mkdir(parents=True)
-    train(whole, tolerance)
-    expected = ended_with(whole, tolerance)
+    train(whole)
+    expected = ended_with(whole)
     run = cw.Trajectory.from_predictions({step: outputs(step) for step in range(STEPS)})
-    offline = cw.select(run, **settings(tolerance))
+    offline = cw.select(run, **SETTINGS)
     assert expected["choice"] == expected["afterwards"] == offline.step
     assert expected["feasible"] == offline.feasible_steps
     assert expected["groups"]
-    assert expected["droppable"] or tolerance != "paired"
+    assert expected["droppable"]
     tried, number = 0, 1
     while True:
         place = folder / "killed"
         place.mkdir()
-        died = in_a_fork(place, tolerance, number)
+        died = in_a_fork(place, number)
         if not died:  # there are no more operations
             break
-        assert not in_a_fork(place, tolerance)
-        found = ended_with(place, tolerance)
+        assert not in_a_fork(place)
+        found = ended_with(place)
         assert found == expected, (number, found, expected)
         shutil.rmtree(place)
-        tried, number = tried + 1, number + every
+        tried, number = tried + 1, number + 1
     print(tried)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))
+    main(Path(sys.argv[1]))

@@ -17,11 +17,8 @@ def test_killing_at_any_instant_loses_no_record_and_no_choice(tmp_path: Path, se
     assert int(done.stdout) >= 1
 
 
-@pytest.mark.parametrize(("tolerance", "every"), [("paired", 1), ("1se", 5), ("certified", 5)])
-def test_killing_at_every_write_under_a_tolerance_of_the_data(
-    tmp_path: Path, tolerance: str, every: int
-) -> None:
-    words = ["tests.integrations.killed_tolerance", str(tmp_path), tolerance, str(every)]
+def test_killing_at_every_write_under_a_tolerance_of_the_data(tmp_path: Path) -> None:
+    words = ["tests.integrations.killed_tolerance", str(tmp_path)]
     done = subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) * every >= 50
+    assert int(done.stdout) >= 50

@@ -1,4 +1,4 @@
-"""Resamples without copies give what copies give; a quick confidence set is close to the full."""
+"""Resamples without copies give what copies give."""
 
 from __future__ import annotations
 
@@ -42,7 +42,6 @@ def test_a_resample_is_what_copies_are(grouped: bool, values: str) -> None:
     assert len(fast) == len(literal)
     assert fast.counts.tolist() == literal.counts.tolist()
     np.testing.assert_allclose(fast.mean, literal.mean, atol=1e-12)
-    np.testing.assert_allclose(fast.covariance, literal.covariance, atol=1e-12)
     for e in range(2):
         np.testing.assert_allclose(fast.joint(e), literal.joint(e), atol=1e-9)
         assert sorted(fast.unit_sizes[e]) == sorted(literal.unit_sizes[e])
@@ -54,35 +53,5 @@ def test_tolerances_of_a_resample_are_those_of_copies(grouped: bool) -> None:
     fast = Resample(sample, times)
     for delta in (0.0, 0.05, 0.3):
         how: Any = {"delta": delta, "alpha": 0.3}
-        for name in ("not_shown_worse", "certified"):
-            found, expected = (getattr(paired, name)(one, **how) for one in (fast, literal))
-            assert found.tolist() == expected.tolist()
-    assert paired.within_one_se(fast).tolist() == paired.within_one_se(literal).tolist()
-    quick = [paired.quick_confidence_set(one, alpha=0.2).tolist() for one in (fast, literal)]
-    assert quick[0] == quick[1]
-
-
-@pytest.mark.parametrize("delta", [0.0, 0.03, 0.1, 0.25, 0.6])
-def test_certified_needs_no_bound_to_be_solved_for(delta: float) -> None:
-    for grouped in (False, True):
-        _, _, sample = drawn(grouped)
-        bounds = paired.regret(sample, alpha=0.2)
-        expected = (bounds.upper <= delta) | sample.best
-        assert paired.certified(sample, delta=delta, alpha=0.2).tolist() == expected.tolist()
-
-
-def test_a_quick_confidence_set_is_close_to_the_resampled_one() -> None:
-    differ = kept = 0
-    for seed in range(12):
-        rng = np.random.default_rng(seed)
-        shared = rng.normal(size=(1, 300))
-        level = np.linspace(0.2, 0.9, 15)[:, None]
-        answers = (shared + 0.6 * rng.normal(size=(15, 300)) < level).astype(float)
-        sample = Stratified([answers], [1.0])
-        full = paired.confidence_set(sample, alpha=0.1, draws=4000)
-        quick = paired.quick_confidence_set(sample, alpha=0.1, draws=4000)
-        assert (quick & sample.best).any()
-        differ += int((full != quick).sum())
-        kept += int(full.sum())
-    assert 20 < kept < 160
-    assert differ <= 4
+        found, expected = (paired.not_shown_worse(one, **how) for one in (fast, literal))
+        assert found.tolist() == expected.tolist()

@@ -219,7 +219,7 @@ def test_adding_takes_the_same_time_however_many_there_are() -> None:
 
 
 HEADER = ("schema", "rule", "params", "weights", "worst_domain", "directions", "guard", "tolerance",
-          "alpha", "planned", "bins", "bandwidth", "held_out", "sources", "journal",
+          "alpha", "bins", "bandwidth", "held_out", "sources", "journal",
           "predictions")  # fmt: skip
 WRONG: list[Any] = [None, True, 7, -1, 1.5, "x", "", [], [1], ["a"], {}, {"a": []}, {"journal": 1},
                     {"rule": "ac"}, {"self": 1}, [[]]]  # fmt: skip

@@ -63,19 +63,11 @@ class RuleOptions(OptionGroup):
         typer.Option(
             metavar="NAME",
             help="What counts as near the best: fixed (within --delta-pp), or by what every "
-            "validation example said: paired, mcs, certified, 1se. [default: fixed]",
+            "validation example said: paired. [default: fixed]",
         ),
     ] = None
     alpha: Annotated[
-        float | None,
-        typer.Option(help="Level of --tolerance paired, mcs and certified. [default: 0.05]"),
-    ] = None
-    planned: Annotated[
-        int | None,
-        typer.Option(
-            metavar="RECORDS",
-            help="Share alpha equally over so many checkpoints (--tolerance paired).",
-        ),
+        float | None, typer.Option(help="Level of --tolerance paired. [default: 0.05]")
     ] = None
     ties: Annotated[
         str | None,

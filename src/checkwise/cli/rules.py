@@ -12,7 +12,6 @@ from checkwise.cli.json_output import print_json
 from checkwise.cli.options import AsJson, Plugins, load_plugins
 from checkwise.entry_points import Origin, offered
 from checkwise.selection import rules
-from checkwise.selection.rules import variants
 from checkwise.selection.set_as import plain
 from checkwise.study.methods import methods
 
@@ -45,24 +44,12 @@ def command(plugin: Plugins = None, as_json: AsJson = False) -> None:
     ]
     if as_json:
         listed = {"schema": 1, "rules": facts, "methods": others}
-        listed["variants"] = [
-            {"suffix": one.suffix, "summary": one.summary} for one in variants().values()
-        ]
         listed["offered"] = [{"name": n, **asdict(origin)} for n, origin in unused.items()]
         print_json("rules", listed)
         return
     _show_rules(facts)
     _show_offered(unused)
-    _show_variants()
     _show_methods(others)
-
-
-def _show_variants() -> None:
-    out = printing.console()
-    rows = [(f"-{one.suffix}", one.summary) for one in variants().values()]
-    heads = ("behind any rule", "makes it choose")
-    out.print(printing.table(heads, rows, left=heads, whole=heads[:1]))
-    out.print("As in ac-nc-stable; abstain alone is ac-nc-abstain (docs/sure.md).\n")
 
 
 def _show_rules(facts: Sequence[Mapping[str, Any]]) -> None:
@@ -105,7 +92,7 @@ def _show_methods(others: Sequence[Mapping[str, Any]]) -> None:
     lines = [(other["name"], " ".join(other["needs"]), other["summary"]) for other in others]
     heads = ("method of compare", "needs", "deploys")
     out.print(printing.table(heads, lines, left=heads, whole=heads[:2]))
-    out.print("Behind any rule: +guard, or + and a calibrator (docs/calibrate.md).")
+    out.print("Behind any rule in compare: +guard, or + and a calibrator (docs/calibrate.md).")
 
 
 def _default(value: Any) -> Any:

@@ -94,12 +94,6 @@ def command(
     printing.refuse_to_overwrite(path, out)
     level = ALPHA if options.alpha is None else error_level(options.alpha)
     stated = guarantee or (options.alpha is not None and options.tolerance in (None, FIXED.name))
-    if options.alpha is not None and options.tolerance == "1se" and not guarantee:
-        raise InputError(
-            f"Expected no --alpha with --tolerance 1se, which has no level, but got {level:g}: "
-            "leave it out, or add --guarantee for the accuracy bound at that level.",
-            code="unsupported",
-        )
     runs = inputs.load_runs(path, rule, options, validation)
     options = _choosing(options)
     asked = {**options.weighting, **options.params}
@@ -132,7 +126,7 @@ def command(
 
 def _choosing(options: RunRuleOptions) -> RunRuleOptions:
     """What the rule goes by; without a tolerance that has a level, alpha is the bound's."""
-    with_level = options.params.get("tolerance") in ("paired", "mcs", "certified")
+    with_level = options.params.get("tolerance", FIXED.name) != FIXED.name
     return options if with_level else replace(options, alpha=None)
 
 

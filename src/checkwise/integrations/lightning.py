@@ -89,8 +89,8 @@ class ReliabilityCheckpoint(ModelCheckpoint):
         tracker: where the selection is logged when training ends, as ``MlflowLog``.
         save_weights_only, auto_insert_metric_name: as for ``ModelCheckpoint``.
         bins, bandwidth: settings of the calibration errors.
-        held_out, sources, weights, worst_domain, directions, guard, tolerance, alpha, planned: as
-            for ``LiveSelector``.
+        held_out, sources, weights, worst_domain, directions, guard, tolerance, alpha: as for
+            ``LiveSelector``.
         constraint, delta, objectives, q, ties: parameters of the rule, where it takes them.
         params: those of rules that other packages offer.
     """
@@ -124,7 +124,6 @@ class ReliabilityCheckpoint(ModelCheckpoint):
         guard: bool = True,
         tolerance: str = "fixed",
         alpha: float | None = None,
-        planned: int | None = None,
         constraint: str | None = None,
         delta: Points | None = None,
         objectives: str | Iterable[str] | None = None,
@@ -168,7 +167,6 @@ class ReliabilityCheckpoint(ModelCheckpoint):
             "guard": guard,
             "tolerance": tolerance,
             "alpha": alpha,
-            "planned": planned,
             "delta_pp": delta_pp,
             "constraint": constraint,
             "delta": delta,

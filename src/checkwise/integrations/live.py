@@ -55,8 +55,8 @@ class LiveSelector(LiveSelection):
         held_out, sources: domains that ``add`` skips unread, and domains that are validation
             although their names look held out (``test``, ``ood`` …).
         weights, worst_domain, directions, guard, params: as for :func:`select`.
-        tolerance, alpha, planned: as for :func:`select`; with another tolerance than "fixed" the
-            journal also holds one bit per validation example and checkpoint.
+        tolerance, alpha: as for :func:`select`; with another tolerance than "fixed" the journal
+            also holds one bit per validation example and checkpoint.
         predictions: keep the logits of validation, in half precision, with their labels, and with
             correctness and NLL from full precision: a predictions folder that ``select`` reads.
             True is the folder ``predictions`` beside the journal; or name one. ``add`` then needs
@@ -94,7 +94,6 @@ class LiveSelector(LiveSelection):
         guard: bool = True,
         tolerance: str = "fixed",
         alpha: float | None = None,
-        planned: int | None = None,
         **params: Any,
     ):
         super().__init__(
@@ -109,7 +108,6 @@ class LiveSelector(LiveSelection):
             guard=guard,
             tolerance=tolerance,
             alpha=alpha,
-            planned=planned,
             **params,
         )
         self._journal: LiveJournal | None = None

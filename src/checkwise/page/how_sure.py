@@ -20,7 +20,7 @@ _CAPTION: Final = (
 
 def sure_section(selection: Selection) -> Markup | None:
     """The part of the page; None where the run does not carry what every example said."""
-    if selection.trajectory.examples is None or selection.rule_used.reads_examples:
+    if selection.trajectory.examples is None:
         return None
     try:
         sure = selection.sureness

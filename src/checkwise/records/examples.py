@@ -34,7 +34,6 @@ class Outcomes:
     nll: tuple[FloatArray, ...] | None = None
     groups: tuple[IntArray, ...] | None = None
     diverged: BoolArray | None = None
-    origins: tuple[IntArray, ...] | None = None
 
     def at(self, rows: BoolArray) -> Outcomes:
         """Some of the checkpoints."""
@@ -65,8 +64,6 @@ class Examples:
         groups: per domain [n], the independent unit (site, patient, burst) of each example; None
             where every example is one by itself.
         diverged: which checkpoints diverged, [T].
-        origins: per domain [n], in a resample the example or group that each one is a copy of:
-            whoever splits the examples keeps copies together. None where there are no copies.
     """
 
     def __init__(
@@ -110,11 +107,6 @@ class Examples:
     def groups(self) -> tuple[IntArray, ...] | None:
         """The independent unit of each example, per domain [n]."""
         return self._arrays.groups
-
-    @property
-    def origins(self) -> tuple[IntArray, ...] | None:
-        """What each example of a resample is a copy of, per domain [n]."""
-        return self._arrays.origins
 
     @property
     def diverged(self) -> BoolArray:

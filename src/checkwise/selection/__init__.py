@@ -1,7 +1,6 @@
 """Trajectory in, Selection out. Nothing here knows torch, files or held-out results."""
 
 from checkwise.selection import built_in_rules as built_in_rules
-from checkwise.selection import variants as variants
 from checkwise.selection.columns import Columns
 from checkwise.selection.default_rule import DEFAULT_RULE, usable_rules
 from checkwise.selection.guarantees import Guarantee, source_accuracy_radius, worst_domain_radius

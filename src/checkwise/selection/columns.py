@@ -185,12 +185,6 @@ class Columns(Mapping[str, NDArray[Any]]):
         return standings
 
     @property
-    def run(self) -> Trajectory:
-        """The run, for rules that look at its examples; a stack has none."""
-        (only,) = self._runs
-        return only
-
-    @property
     def options(self) -> dict[str, Any]:
         """How domains count, directions and the tolerance, as :meth:`of` takes them."""
         return {

@@ -51,13 +51,11 @@ class Ranking:
         score: smaller is better.
         eligible: the checkpoints that the rule may choose.
         normalised: objective → value in [0, 1] over the feasible set, for rules that normalise.
-        note: what the rule has to say about this choice.
     """
 
     score: FloatArray
     eligible: BoolArray
     normalised: Mapping[str, FloatArray] = field(default_factory=dict)
-    note: str = ""
 
     def row(self, r: int) -> Ranking:
         """The ranking of one run of many."""

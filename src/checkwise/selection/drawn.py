@@ -27,7 +27,6 @@ Counts = NDArray[Any]
 _THREADS: Final = 2
 _COUNTS_AT_ONCE: Final = 1 << 27  # bytes of counts that are held together
 _ROWS_AT_ONCE: Final = 512
-_KEPT_LOGITS: Final = 1 << 28  # bytes
 
 
 class Drawn:
@@ -43,20 +42,9 @@ class Drawn:
         self.sizes: FloatArray = np.stack([c.sum(axis=1, dtype=np.float64) for c in counts], axis=1)
         self._values: dict[str, FloatArray] = {}
         self._known: dict[str, BoolArray] = {}
-        self._logits: dict[int, dict[str, tuple[Any, Any]]] = {}
 
     def __len__(self) -> int:
         return len(self.sizes)
-
-    def logits(self, step: int) -> dict[str, tuple[Any, Any]]:
-        """The logits of the run's own examples at a step; kept where those of all steps are few."""
-        if step not in self._logits:
-            saved = self.examples.logits(step)
-            size = sum(np.asarray(z).nbytes for z, _ in saved.values())
-            if size * len(self.run) > _KEPT_LOGITS:
-                return saved
-            self._logits[step] = saved
-        return self._logits[step]
 
     @property
     def equal_sizes(self) -> bool:
@@ -161,23 +149,6 @@ def bootstrapped(
             progress(first + size)
 
 
-def halves(run: Trajectory, splits: int, seed: int) -> tuple[Drawn, Drawn]:
-    """Both halves of every one of many splits of a run's examples, within domains.
-
-    Whole groups go to one half. A domain with one example or group has it in both.
-    """
-    first, second = zip(
-        *(_split(place, units) for place, units in _places(run, splits, seed)), strict=True
-    )
-    return Drawn(run, first), Drawn(run, second)
-
-
-def _split(place: IntArray, units: int) -> tuple[Counts, Counts]:
-    first = place < (units + 1) // 2
-    second = ~first if units > 1 else first
-    return first.astype(np.uint8), second.astype(np.uint8)
-
-
 def folds_of(run: Trajectory, folds: int, repeats: int, seed: int) -> tuple[Drawn, Drawn]:
     """All examples but those of a fold, and those of the fold, for every fold of every repeat.
 
@@ -201,16 +172,12 @@ def folds_of(run: Trajectory, folds: int, repeats: int, seed: int) -> tuple[Draw
 
 
 def _places(run: Trajectory, times: int, seed: int) -> Iterator[tuple[IntArray, int]]:
-    """Per domain the place of every example's unit in random orders, [times, n], and the units.
-
-    Copies of an example or a group, in a resample, are one unit.
-    """
+    """Per domain the place of every example's unit in random orders, [times, n], and the units."""
     examples = examples_of(run)
-    together = examples.groups if examples.origins is None else examples.origins
     for e, name in enumerate(run.domains):
         member = np.arange(examples.correct[e].shape[1])
-        if together is not None:
-            member = np.unique(together[e], return_inverse=True)[1].reshape(-1)
+        if examples.groups is not None:
+            member = np.unique(examples.groups[e], return_inverse=True)[1].reshape(-1)
         units = int(member.max()) + 1
         random = np.random.default_rng(stream_seed(seed, name))
         order = random.permuted(np.tile(np.arange(units), (times, 1)), axis=1)

@@ -38,14 +38,12 @@ class DrawnColumns(Columns):
     Args:
         drawn: the samples.
         weights, worst_domain, directions: as in :func:`select`.
-        accuracy_of: other samples that accuracies are taken from, where the two are kept apart.
         only_feasible: compute metrics only of checkpoints inside the tolerances that were asked
             for; right for rules that look at no others.
         always: a checkpoint whose metrics are wanted in every sample.
         together: metrics that are computed together as soon as one of them is asked for.
-        tolerance: which checkpoints count as near the best. Other kinds than a fixed δ are decided
+        tolerance: which checkpoints count as near the best. Another kind than a fixed δ is decided
             anew for every sample, one after the other.
-        feasible: [T], the same feasible set in every sample, whatever its accuracies.
     """
 
     def __init__(
@@ -55,22 +53,20 @@ class DrawnColumns(Columns):
         weights: Weights = "equal",
         worst_domain: bool = False,
         directions: Directions | None = None,
-        accuracy_of: Drawn | None = None,
         only_feasible: bool = False,
         always: int | None = None,
         together: Sequence[str] = (),
         tolerance: ToleranceKind = FIXED,
-        feasible: BoolArray | None = None,
     ):
-        self._drawn, self._accuracy_of = drawn, accuracy_of or drawn
+        self._drawn = drawn
         self._runs = [drawn.run]
         self._weights, self._worst_domain = weights, worst_domain
-        self._kind, self._feasible = tolerance, feasible
+        self._kind = tolerance
         self._directions = directions
         self._only_feasible, self._always = only_feasible, always
         self._together = tuple(name for name in together if name != ACCURACY)
         self._wanted: BoolArray | None = None
-        self._units, self._denominator, self._slack = self._accuracy_units(self._accuracy_of)
+        self._units, self._denominator, self._slack = self._accuracy_units(drawn)
         lost = np.broadcast_to(drawn.run.diverged, self._units.shape)
         usable = np.where(lost, -1, self._units)
         best = usable.max(axis=1, keepdims=True)
@@ -138,7 +134,7 @@ class DrawnColumns(Columns):
 
     def within(self, delta_pp: Points) -> BoolArray:
         delta = points_of(delta_pp)
-        if self._kind.fixed or self._feasible is not None:
+        if self._kind.fixed:
             return self._near(delta * self._denominator / 100)
         return self._by_kind([delta / 100] * len(self._drawn))
 
@@ -151,10 +147,10 @@ class DrawnColumns(Columns):
         comparison = Comparison.of(
             self._drawn.run, self._kind, np.array([float(share) for share in shares])
         )
-        counts = self._accuracy_of.counts
+        counts = self._drawn.counts
 
         def near(d: int) -> BoolArray:
-            sizes = self._accuracy_of.sizes[d]
+            sizes = self._drawn.sizes[d]
             own = sizes / sizes.sum() if self._weights == "sample" else None
             return comparison.near(float(deltas[d]), [of_domain[d] for of_domain in counts], own)
 
@@ -171,10 +167,10 @@ class DrawnColumns(Columns):
     def near_best(self, constraint: str, asked: Tolerance) -> BoolArray:
         if constraint != ACCURACY:
             return self._remember(np.stack([s.near_best(asked) for s in self.scores(constraint)]))
-        if self._feasible is None and not self._kind.fixed:
+        if not self._kind.fixed:
             best = np.nanmax(self[ACCURACY], axis=1)
             return self._by_kind([asked.allowed(Fraction(float(one))) for one in best])
-        if self._feasible is not None or not asked.relative:
+        if not asked.relative:
             return self._near(asked.amount * self._denominator)
         most = np.where(self["diverged"], 0, self._units).max(axis=1, keepdims=True)
         part, whole = asked.amount.as_integer_ratio()
@@ -185,9 +181,7 @@ class DrawnColumns(Columns):
         return self._remember(near.astype(bool) & ~self["diverged"])
 
     def _near(self, allowed: Fraction) -> BoolArray:
-        """At most so many units below the best, or the set that was given."""
-        if self._feasible is not None:
-            return self._remember(np.broadcast_to(self._feasible, self._units.shape))
+        """At most so many units below the best."""
         edge = float(allowed) + self._slack if self._slack else floor(allowed)
         return self._remember((self._gap <= edge) & ~self["diverged"])
 
@@ -196,7 +190,7 @@ class DrawnColumns(Columns):
         return mask
 
     def sample(self, d: int, metrics: Sequence[str]) -> Trajectory:
-        """One sample as a run of its own, with the metrics named and what its examples said.
+        """One sample as a run of its own, with the metrics named and which examples were right.
 
         Copies of a group are groups of their own, as they are in other examples of the same kind.
         """
@@ -204,20 +198,13 @@ class DrawnColumns(Columns):
         everywhere = np.ones(self._units.shape, dtype=bool)
         values = drawn.values([name for name in metrics if name != ACCURACY], everywhere)
         correct, sizes = self._counted
-        said, times = drawn.examples, [row[d] for row in self._accuracy_of.counts]
+        said, times = drawn.examples, [row[d] for row in self._drawn.counts]
         rows = [np.repeat(np.arange(len(row)), row) for row in times]
         units = said.groups
         outcomes = Outcomes(
-            correct=_taken(said.correct, rows),
-            nll=said.nll and _taken(said.nll, rows),
+            correct=tuple(one[:, r] for one, r in zip(said.correct, rows, strict=True)),
             groups=units and tuple(_copies(*one) for one in zip(units, times, rows, strict=True)),
-            origins=tuple(rows) if units is None else tuple(map(np.take, units, rows)),
         )
-
-        def logits(step: int) -> dict[str, tuple[Any, Any]]:
-            saved = drawn.logits(step)
-            every = zip(run.domains, rows, strict=True)
-            return {name: (saved[name][0][r], saved[name][1][r]) for name, r in every}
 
         return Trajectory(
             steps=run.steps,
@@ -227,12 +214,7 @@ class DrawnColumns(Columns):
             correct=correct[d],
             diverged=run.diverged,
             seeded_by=run.identity,
-            examples=Examples(
-                domains=run.domains,
-                steps=run.steps,
-                outcomes=outcomes,
-                logits=logits if said.has_logits else None,
-            ),
+            examples=Examples(domains=run.domains, steps=run.steps, outcomes=outcomes),
         )
 
     @property
@@ -250,11 +232,6 @@ class DrawnColumns(Columns):
     @property
     def identities(self) -> list[str]:
         return [self._drawn.run.identity] * len(self._drawn)
-
-
-def _taken(arrays: Sequence[NDArray[Any]], rows: Sequence[IntArray]) -> Any:
-    """The examples in those rows, of arrays [T, n] by domain."""
-    return tuple(one[:, r] for one, r in zip(arrays, rows, strict=True))
 
 
 def _copies(groups: IntArray, times: NDArray[Any], rows: IntArray) -> IntArray:

@@ -51,7 +51,6 @@ def reasons(selection: Selection) -> str:
     coarseness = coarse(selection)
     sentences = [
         _choice(selection),
-        selection.ranking.note,
         "" if selection.guard_acted else _eligible(selection),
         f"{coarseness}." if coarseness else "",
         "" if selection.guard_acted else _runner_up(selection),
@@ -138,43 +137,12 @@ def _eligible(s: Selection) -> str:
 
 
 def _by_examples(s: Selection, feasible: int) -> str:
-    """What a tolerance that follows from the examples kept."""
-    kind, one = s.tolerance, feasible == 1
-    level = f"{100 * (1 - kind.alpha):g}%"
-    delta = _tolerance(s) if kind.has_delta else ""
-    if kind.name == "paired":
-        are = "1 is" if one else f"{feasible} are"
-        return (
-            f"{are} not shown to be worse than the best by more than {delta} (paired by "
-            f"validation example, {level}); that proves nothing about them.{_beyond_plan(s)}"
-        )
-    if kind.name == "mcs":
-        if one:
-            return f"The best can be told from all others by its examples ({level})."
-        return f"{feasible} cannot be told from the best by their examples ({level})."
-    if kind.name == "1se":
-        verb = "is" if one else "are"
-        return f"{feasible} {verb} within one standard error of the best accuracy."
-    if one:
-        return (
-            f"No other is shown to be within {delta} of the best ({level}), so accuracy alone "
-            "decided."
-        )
-    return f"{feasible} are shown to be within {delta} of the best ({level}), or have its accuracy."
-
-
-def _beyond_plan(s: Selection) -> str:
-    """What becomes of checkpoints for which nobody planned."""
-    planned, evaluated = s.tolerance.planned, s.trajectory.evaluated
-    examples = s.trajectory.examples
-    if planned is None or planned >= evaluated or examples is None:
-        return ""
-    if len(examples.evaluated.steps) < evaluated:  # then alpha is shared over all
-        return ""
+    """What the tolerance that follows from the examples kept."""
+    level = f"{100 * (1 - s.tolerance.alpha):g}%"
+    are = "1 is" if feasible == 1 else f"{feasible} are"
     return (
-        f" Alpha was planned for {counted(planned, 'checkpoint')}, but {evaluated} were evaluated: "
-        f"later ones are never left out, however bad. Plan for at least {evaluated}, or leave "
-        "planned out."
+        f"{are} not shown to be worse than the best by more than {_tolerance(s)} (paired by "
+        f"validation example, {level}); that proves nothing about them."
     )
 
 

@@ -36,7 +36,7 @@ class LiveSelection:
         held_out, sources: domains that ``add`` skips unread, and domains that are validation
             although their names look held out (``test``, ``ood`` …).
         weights, worst_domain, directions, guard, params: as for :func:`select`.
-        tolerance, alpha, planned: as for :func:`select`. Every tolerance but "fixed" needs
+        tolerance, alpha: as for :func:`select`. "paired" needs
             ``(logits, labels)`` in ``add``, the same examples in the same order each time; their
             independent units can follow, as ``(logits, labels, groups)``.
     """
@@ -55,21 +55,13 @@ class LiveSelection:
         guard: bool = True,
         tolerance: str = "fixed",
         alpha: float | None = None,
-        planned: int | None = None,
         **params: Any,
     ):
         self._rule = get_rule(rule)
-        if self._rule.reads_examples:
-            raise InputError(
-                f"Expected a rule that chooses from metrics, but {rule} looks at every validation "
-                "example again: choose live with another rule, and with this one from saved "
-                "predictions after the training.",
-                code="unsupported",
-            )
         self._params = self._rule.complete(params)
         find_metrics(self._rule, self._params)
         check_weighting(weights, worst_domain)
-        self._kind = check_tolerance(tolerance, alpha, planned)
+        self._kind = check_tolerance(tolerance, alpha)
         check_applies(self._kind, self._rule, self._params)
         check_kind(self._kind, worst_domain)
         self._weighting: dict[str, Any] = {
@@ -272,17 +264,16 @@ class LiveSelection:
         that fell out change neither the choice nor its score. With the guard, the choice is that
         of the rule or the earliest within 0.5 points of the best; whether validation is saturated
         may change with every new best, so both may be chosen later, and the same holds for 0.5
-        points in place of δ. With the tolerance "paired" it follows from
-        ``ToleranceKind.prunable``.
+        points in place of δ. Of the tolerance "paired", ``ToleranceKind`` says why.
 
         So it is with any other constraint and a tolerance in its own units. A relative one of p
         moves too: its edge b − p·|b| rises with b, by 1 − p above 0 and by 1 + p below, and p is
         at most 1. Where lower is better, all of this is mirrored.
 
-        Empty for rules and tolerances to which this does not apply (``Rule.prunable``).
+        Empty for rules to which this does not apply (``Rule.prunable``).
         """
         chosen = self.selection
-        if not self._rule.prunable or not self._kind.prunable or chosen is None:
+        if not self._rule.prunable or chosen is None:
             return ()
         stay = set(may_be_chosen(chosen))
         return tuple(step for step in self.steps if step not in stay)
@@ -309,7 +300,7 @@ class Chosen:
 def may_be_chosen(chosen: Selection) -> tuple[int, ...]:
     """Steps that the rule may choose when more checkpoints come."""
     run = chosen.trajectory
-    if not chosen.rule_used.prunable or not chosen.tolerance.prunable:
+    if not chosen.rule_used.prunable:
         return tuple(run.steps.tolist())
     eligible = chosen.ranking.eligible
     if chosen.params.get("pareto"):

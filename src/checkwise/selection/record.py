@@ -44,7 +44,6 @@ def record(s: Selection, alpha: float, paired: bool) -> dict[str, Any]:
         "validation": list(s.trajectory.domains),
         **({"columns": dict(s.trajectory.columns)} if s.trajectory.columns else {}),
         "notes": list(s.notes),
-        **({"rule_note": s.ranking.note} if s.ranking.note else {}),
         "digest": s.digest,
         "guard": _guard(s),
         "guarantee": _guarantee(s, alpha, paired),

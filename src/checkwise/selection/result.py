@@ -32,7 +32,7 @@ from checkwise.selection.paired_bound import PairedBound, paired_bound
 from checkwise.selection.record import record
 from checkwise.selection.rules import Rule
 from checkwise.selection.saturation import WITHIN_PP, Guard, Saturation, saturation
-from checkwise.selection.stability import Stability, stability
+from checkwise.selection.stability import DRAWS, Stability, stability
 from checkwise.selection.standing import (
     BoolArray,
     IntArray,
@@ -284,7 +284,7 @@ class Selection:
 
     def stability(
         self,
-        draws: int | None = None,
+        draws: int = DRAWS,
         seed: int = 0,
         *,
         progress: Callable[[int], None] | None = None,
@@ -295,9 +295,7 @@ class Selection:
         whole rule is run on every draw.
 
         Args:
-            draws, seed: how many times, and the seed of the draws. 10,000 unless named; 100 for a
-                rule that draws examples itself, such as ac-nc-stable. Inside a draw such a rule
-                draws at most 200 times from the examples of that draw.
+            draws, seed: how many times, and the seed of the draws.
             progress: called with the number of draws that are done.
 
         Raises:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
@@ -46,7 +46,6 @@ class Rule:
         optional: the constraint's parameters, which ``params`` lists only where they are set.
         fixed: parameters that make this rule of a family (its objectives, its metric).
         origin: the installed package that offers it, if one does.
-        reads_examples: it looks at what every validation example said, so the run has to carry it.
     """
 
     name: str
@@ -63,7 +62,6 @@ class Rule:
     optional: tuple[str, ...] = ()
     fixed: Mapping[str, Any] = field(default_factory=dict)
     origin: Origin | None = None
-    reads_examples: bool = False
 
     @property
     def defaults(self) -> dict[str, Any]:
@@ -152,26 +150,7 @@ class Rule:
         return f"Rule {self.name} has no parameter {name!r}; it takes: {takes}."
 
 
-@dataclass(frozen=True)
-class Variant:
-    """What a suffix behind the name of any rule makes of it: ``ac-nc-stable``.
-
-    Args:
-        suffix: what follows the hyphen.
-        summary: one line for ``checkwise rules``.
-        make: the rule that it makes of another one.
-    """
-
-    suffix: str
-    summary: str
-    make: Callable[[Rule], Rule]
-
-
 _RULES: dict[str, Rule] = {}
-_VARIANTS: dict[str, Variant] = {}
-_DERIVED: dict[str, Rule] = {}
-# A variant that is known by its own name, of this rule.
-_OWN_NAMES = {"abstain": "ac-nc"}
 
 
 def rules() -> Mapping[str, Rule]:
@@ -194,51 +173,18 @@ def get_rule(name: str | Rule) -> Rule:
             f"{_what_exists(str(name))}",
             code="unknown",
         )
-    return _RULES[name] if name in _RULES else _DERIVED[name]
+    return _RULES[name]
 
 
 def _what_exists(name: str) -> str:
-    """The end of a refusal: what may follow a rule that is known, else the nearest name."""
-    base = max((one for one in _RULES if name.startswith(f"{one}-")), key=len, default="")
-    misspelt = difflib.get_close_matches(name, _RULES, n=1, cutoff=0.8)
-    if not base or misspelt or nearest(name.removeprefix(f"{base}-"), _VARIANTS):
-        return nearest(name, _all_names()) or "."
-    suffixes = ", ".join(f"{base}-{suffix}" for suffix in _VARIANTS)
-    tolerances = ", ".join(TOLERANCES)
-    return (
-        f": from {base} there are {suffixes}; what counts as near the best is an option of its "
-        f"own, --tolerance (in Python tolerance=): {tolerances}."
-    )
-
-
-def variants() -> Mapping[str, Variant]:
-    """What may stand behind the name of any rule and a hyphen, by suffix.
-
-    Example:
-        >>> get_rule("ac-nll-smooth").defaults["window"]
-        3
-    """
-    return MappingProxyType(_VARIANTS)
-
-
-def _all_names() -> list[str]:
-    """Every rule, by itself and with every suffix."""
-    return [*_RULES, *_OWN_NAMES, *(f"{name}-{suffix}" for name in _RULES for suffix in _VARIANTS)]
-
-
-def add_variant(variant: Variant) -> None:
-    """Let a suffix behind the name of any rule make another rule of it."""
-    _VARIANTS[variant.suffix] = variant
-
-
-def _is_derived(name: str) -> bool:
-    """Whether a name is that of a rule with a known suffix; the rule is then made."""
-    full = f"{_OWN_NAMES[name]}-{name}" if name in _OWN_NAMES else name
-    for suffix, variant in _VARIANTS.items():
-        base = full.removesuffix(f"-{suffix}")
-        if name not in _DERIVED and base not in ("", full) and is_rule(base):
-            _DERIVED[name] = replace(variant.make(get_rule(base)), name=name)
-    return name in _DERIVED
+    """The end of a refusal: that a tolerance is an option of its own, or the nearest name."""
+    rule, _, ending = name.rpartition("-")
+    if rule in _RULES and ending in TOLERANCES:
+        return (
+            f": what counts as near the best is an option, --tolerance {ending} (in Python "
+            f"tolerance={ending!r}), beside the rule {rule}."
+        )
+    return nearest(name, _RULES) or "."
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -254,7 +200,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 def is_rule(name: str) -> bool:
     """Whether a rule of that name is registered, or an installed package offers it."""
-    return name in _RULES or _is_derived(name) or register_offered("rules", name, _RULES)
+    return name in _RULES or register_offered("rules", name, _RULES)
 
 
 def find_metrics(rule: Rule, params: Mapping[str, Any]) -> None:
@@ -276,7 +222,6 @@ def register(rule: Rule) -> Rule:
 def unregister(name: str) -> None:
     """Forget a rule (for tests and notebooks that define one again)."""
     _RULES.pop(name, None)
-    _DERIVED.clear()
 
 
 def rule(

@@ -43,7 +43,6 @@ def select(
     guard: bool = True,
     tolerance: str | None = None,
     alpha: float | None = None,
-    planned: int | None = None,
     **params: Any,
 ) -> Selection:
     """Choose one checkpoint of a run.
@@ -62,11 +61,8 @@ def select(
             another constraint, are left alone; so are runs whose number of errors is not known.
         tolerance: which checkpoints are near the best: "fixed", the default (at most δ below the
             best measured accuracy), or by what every validation example said: "paired" (not shown
-            to be worse by more than δ), "mcs" (not distinguishable from the best), "certified"
-            (shown to be within δ) and "1se" (within one standard error).
-        alpha: level of "paired", "mcs" and "certified"; 0.05 if not given.
-        planned: for "paired", over how many checkpoints alpha is shared equally; by default the
-            k-th one gets 6·alpha/(π²k²), as in live selection.
+            to be worse by more than δ).
+        alpha: level of "paired"; 0.05 if not given.
         params: parameters of the rule, such as ``delta_pp`` and ``q``, and ``ties``: which of
             exactly tied checkpoints is taken, the "earliest", the "latest", or that of the higher
             "accuracy" (or of the better constraint), then the earlier.
@@ -83,10 +79,10 @@ def select(
     """
     _check_trajectory(trajectory)
     if rule is None and trajectory.chosen_by:
-        asked_kind = {"tolerance": tolerance, "alpha": alpha, "planned": planned}
+        asked_kind = {"tolerance": tolerance, "alpha": alpha}
         return _as_trained(trajectory, weights, worst_domain, directions, guard, asked_kind, params)
     known = check_directions(directions)
-    kind = check_tolerance(FIXED.name if tolerance is None else tolerance, alpha, planned)
+    kind = check_tolerance(FIXED.name if tolerance is None else tolerance, alpha)
     if rule is None:
         asked = default_rule(trajectory, params, weights=weights, worst_domain=worst_domain)
     else:
@@ -127,7 +123,6 @@ def select_many(
     guard: bool = True,
     tolerance: str | None = None,
     alpha: float | None = None,
-    planned: int | None = None,
     **params: Any,
 ) -> dict[Key, Selection]:
     """Choose one checkpoint of every run: :func:`select` for each, computed together.
@@ -145,7 +140,7 @@ def select_many(
     for run in runs.values():
         _check_trajectory(run)
     known = check_directions(directions)
-    kind = check_tolerance(FIXED.name if tolerance is None else tolerance, alpha, planned)
+    kind = check_tolerance(FIXED.name if tolerance is None else tolerance, alpha)
     domains: dict[str, Any] = {"weights": weights, "worst_domain": worst_domain}
     options = {**domains, "directions": known, "tolerance": kind}
     if rule is not None:
@@ -154,7 +149,7 @@ def select_many(
     chosen: dict[Key, Selection] = {}
     for key, run in runs.items():
         if run.chosen_by:
-            asked_kind = {"tolerance": tolerance, "alpha": alpha, "planned": planned}
+            asked_kind = {"tolerance": tolerance, "alpha": alpha}
             own = {**domains, "directions": known, **asked_kind, **params}
             chosen[key] = _named(key, select, run, None, **own, guard=guard)
             continue
@@ -188,7 +183,7 @@ def _as_trained(
             f"{(strange or ['trajectory'])[0]!r}: name the rule with --rule."
         )
     if kind["tolerance"] not in (None, own.get("tolerance")):
-        own = {name: value for name, value in own.items() if name not in ("alpha", "planned")}
+        own.pop("alpha", None)
     trained = {name: own.pop(name, default) for name, default in USUAL.items()}
     asked: dict[str, Any] = {
         "weights": weights,

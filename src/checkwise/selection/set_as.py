@@ -30,7 +30,6 @@ USUAL: Final[Mapping[str, Any]] = {
     "guard": True,
     "tolerance": "fixed",
     "alpha": None,
-    "planned": None,
 }
 _SHOWN_ALWAYS: Final = ("delta_pp", "delta")
 _NAMED = re.compile(rf"(?:.*[_/])?{SETTINGS}/(?P<words>.+)", re.DOTALL)

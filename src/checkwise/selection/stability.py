@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from checkwise.selection.result import Selection
 
 DRAWS: Final = 10_000
-# Of rules that draw examples themselves, each draw of which takes as long as all their own ones.
-NESTED_DRAWS: Final = 100
-INNER_DRAWS: Final = 200
 MOST_DRAWS: Final = 1_000_000
 
 
@@ -107,13 +104,11 @@ class Stability:
 
 def stability(
     s: Selection,
-    draws: int | None = None,
+    draws: int = DRAWS,
     seed: int = 0,
     progress: Callable[[int], None] | None = None,
 ) -> Stability:
     """Run the rule of a selection on resamples of its run's validation examples."""
-    if draws is None:
-        draws = NESTED_DRAWS if s.rule_used.reads_examples else DRAWS
     whole(draws, "draws", least=1, most=MOST_DRAWS)
     whole(seed, "seed")
     chosen: list[IntArray] = []
@@ -145,18 +140,13 @@ def table_of(s: Selection, drawn: Drawn) -> DrawnColumns:
 def choices(
     rule: Rule, params: Mapping[str, Any], table: DrawnColumns, *, guard: bool = False
 ) -> IntArray:
-    """The index that a rule chooses in every sample, [D], with the guard where it is on.
-
-    A rule that draws examples itself draws them from those of the sample, at most 200 times.
-    """
+    """The index that a rule chooses in every sample, [D], with the guard where it is on."""
     if guard and guards(rule, params):
         few = table.errors_of_best <= FEW_ERRORS
         earliest = np.argmax(table.within_points(WITHIN_PP), axis=1)
         return np.where(few, earliest, choices(rule, params, table))
     if rule.stackable:
         return _chosen(rule, params, table)
-    if rule.reads_examples and "draws" in params:
-        params = {**params, "draws": min(int(params["draws"]), INNER_DRAWS)}
     metrics = rule.looks_at(params)
     rows = range(len(table.identities))
     return np.array([int(_chosen(rule, params, table.alone(d, metrics))) for d in rows])

@@ -10,7 +10,7 @@ import numpy as np
 
 from checkwise.errors import CheckwiseError
 from checkwise.selection.drawn import Drawn, examples_of
-from checkwise.selection.stability import NESTED_DRAWS, Stability, choices, table_of
+from checkwise.selection.stability import Stability, choices, table_of
 from checkwise.statistics.resampled_counts import resampled_counts
 from checkwise.text import counted
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 HEAD: Final = "How sure:"
 DRAWS: Final = 1000  # a share of a half is then known to 3 points
 ENOUGH: Final = 0.9
-NARROWING: Final = ("paired", "mcs", "1se")  # tolerances that more examples make narrower
 TIMES: Final = (2, 4, 8, 16)
 _DRAWS_OF_MORE: Final = 200
 _TOGETHER: Final = 1 << 24  # counts that are held at a time
@@ -35,7 +34,6 @@ class Sureness:
         examples: validation examples that there are.
         more: how many times as many there would have to be, with the share of the reported
             checkpoint then; each was tried by drawing so many, up to the first that is enough.
-        rule: its name, where ``more`` was not tried because the rule draws examples itself.
         narrows: whether the tolerance keeps fewer checkpoints where there are more examples.
         alone: a domain with a single independent example, if there is one.
         kept: how many checkpoints the draws choose among, of how many that were evaluated, where
@@ -45,7 +43,6 @@ class Sureness:
     stability: Stability
     examples: int
     more: tuple[tuple[int, float], ...]
-    rule: str = ""
     narrows: bool = False
     alone: str = ""
     kept: tuple[int, int] | None = None
@@ -104,11 +101,6 @@ class Sureness:
             )
         if share >= ENOUGH:
             return "More validation examples would change little."
-        if self.rule:
-            return (
-                f"How many more validation examples it would take is not worked out for "
-                f"{self.rule}, which draws examples itself."
-            )
         times, then = self.more[-1]
         total = f"{times} times as many validation examples ({times * self.examples:,})"
         if then >= ENOUGH:
@@ -121,24 +113,20 @@ class Sureness:
         return f"Even with {total} step {step} would be chosen in {then:.0%} only."
 
 
-def sureness(s: Selection, draws: int | None = None, seed: int = 0) -> Sureness:
+def sureness(s: Selection, draws: int = DRAWS, seed: int = 0) -> Sureness:
     """Draw the validation examples again and again, as many as there are, and more of them."""
-    nested = s.rule_used.reads_examples
-    now = s.stability(draws or (NESTED_DRAWS if nested else DRAWS), seed)
+    now = s.stability(draws, seed)
     examples = sum(one.shape[1] for one in examples_of(s.trajectory).correct)
     run = s.trajectory
     kept = (len(run), run.evaluated) if run.evaluated > len(run) else None
     if alone := _alone(s):
         return Sureness(now, examples, (), alone=alone, kept=kept)
-    if nested:
-        return Sureness(now, examples, (), s.rule, kept=kept)
     more: list[tuple[int, float]] = []
     for times in TIMES:
         if max([now.reported_share, *(share for _, share in more)]) >= ENOUGH:
             break
         more.append((times, share_with(s, times, seed)))
-    narrows = s.tolerance.name in NARROWING
-    return Sureness(now, examples, tuple(more), narrows=narrows, kept=kept)
+    return Sureness(now, examples, tuple(more), narrows=not s.tolerance.fixed, kept=kept)
 
 
 def _alone(s: Selection) -> str:
@@ -185,11 +173,6 @@ def how_sure(s: Selection) -> str:
     """The sentences about a choice; nothing where the run does not carry what they need."""
     if s.trajectory.examples is None:
         return ""
-    if s.rule_used.reads_examples:
-        return (
-            f"{HEAD} {s.rule} draws examples itself, so that drawing them again takes about a "
-            "minute; ask for it with stability(), or --sure."
-        )
     try:
         return str(s.sureness)
     except CheckwiseError:  # single examples without logits, or a metric that needs more

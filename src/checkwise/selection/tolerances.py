@@ -1,7 +1,7 @@
 """Which checkpoints count as near the best: within a fixed δ, or as the validation examples tell.
 
 Checkpoints share their validation examples, so differences between them are far better known than
-any accuracy alone. Every tolerance keeps the best measured checkpoint, so none is ever empty.
+any accuracy alone. Both tolerances keep the best measured checkpoint, so none is ever empty.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checkwise.errors import InputError
-from checkwise.metrics.settings import error_level, whole
+from checkwise.metrics.settings import error_level
 from checkwise.records import Trajectory
 from checkwise.records.examples import Examples
 from checkwise.selection.standing import BoolArray, FloatArray, IntArray, domain_weights
@@ -28,14 +28,9 @@ ALPHA: Final = 0.05
 TOLERANCES: Final = {
     "fixed": "at most delta below the best measured accuracy",
     "paired": "not shown to be worse than the best by more than delta",
-    "mcs": "not distinguishable from the best (a model confidence set)",
-    "certified": "shown to be within delta of the best; else the best measured one alone",
-    "1se": "at most one standard error of the best accuracy below it",
 }
 # Options of `select` that say which tolerance.
-TOLERANCE_OPTIONS: Final = ("tolerance", "alpha", "planned")
-_WITHOUT_DELTA: Final = ("mcs", "1se")
-_WITHOUT_ALPHA: Final = ("fixed", "1se")
+TOLERANCE_OPTIONS: Final = ("tolerance", "alpha")
 NEEDS_EXAMPLES: Final = (
     "select from saved predictions (`checkwise predict` makes them), train with "
     '`logits = "source"` in the study, or use tolerance "fixed"'
@@ -53,81 +48,49 @@ class ToleranceKind:
 
     Args:
         name: one of ``TOLERANCES``.
-        alpha: level of the statement; ``fixed`` and ``1se`` have none.
-        planned: for ``paired``, how many checkpoints share α equally. None: the k-th one that was
-            recorded gets 6α/(π²k²), so that their number need not be known.
+        alpha: level of ``paired``; ``fixed`` has none.
+
+    A checkpoint that was left out stays out, whatever is recorded later. ``fixed``: the best only
+    rises. ``paired``: evidence against a checkpoint is a sum with one part per other checkpoint. A
+    later record adds a part of 0 or more and changes none, so the sum never falls below the edge
+    again. The k-th record gets 6α/(π²k²) of α, so that their number need not be known.
     """
 
     name: str = "fixed"
     alpha: float = ALPHA
-    planned: int | None = None
 
     @property
     def fixed(self) -> bool:
         """Whether accuracies alone decide."""
         return self.name == "fixed"
 
-    @property
-    def has_level(self) -> bool:
-        """Whether α plays a part."""
-        return self.name not in _WITHOUT_ALPHA
-
-    @property
-    def has_delta(self) -> bool:
-        """Whether δ plays a part."""
-        return self.name not in _WITHOUT_DELTA
-
-    @property
-    def prunable(self) -> bool:
-        """Whether a checkpoint that was left out stays out, whatever is recorded later.
-
-        ``paired``: evidence against a checkpoint is a sum with one part per other checkpoint. A
-        later record adds a part of 0 or more and changes none, so the sum never falls below the
-        edge again. The others compare with quantities that move both ways.
-        """
-        return self.name in ("fixed", "paired")
-
     def as_dict(self) -> dict[str, Any]:
         """As ``select`` takes it and as JSON and journals hold it; nothing where it is fixed."""
-        if self.fixed:
-            return {}
-        level = {"alpha": self.alpha} if self.has_level else {}
-        share = {} if self.planned is None else {"planned": self.planned}
-        return {"tolerance": self.name, **level, **share}
+        return {} if self.fixed else {"tolerance": self.name, "alpha": self.alpha}
 
 
 FIXED: Final = ToleranceKind()
 
 
-def check_tolerance(
-    name: object = "fixed", alpha: float | None = None, planned: int | None = None
-) -> ToleranceKind:
+def check_tolerance(name: object = "fixed", alpha: float | None = None) -> ToleranceKind:
     """A way to decide what is near the best, if it is one.
 
     Example:
         >>> check_tolerance("paired", 0.1)
-        ToleranceKind(name='paired', alpha=0.1, planned=None)
+        ToleranceKind(name='paired', alpha=0.1)
     """
     if not isinstance(name, str) or name not in TOLERANCES:
         raise InputError(
             f"Expected the tolerance to be one of {', '.join(TOLERANCES)}, but got {shown(name)}.",
             code="unknown",
         )
-    if alpha is not None and name in _WITHOUT_ALPHA:
+    if alpha is not None and name == FIXED.name:
         raise InputError(
             f"Expected no alpha with tolerance {name!r}, which has no level, but got "
             f"{shown(alpha)}: leave it out.",
             code="unsupported",
         )
-    if planned is not None and name != "paired":
-        raise InputError(
-            f"Expected no planned number of records with tolerance {name!r}, but got "
-            f"{shown(planned)}: only 'paired' shares alpha over records; leave it out.",
-            code="unsupported",
-        )
-    level = ALPHA if alpha is None else error_level(alpha)
-    records = None if planned is None else whole(planned, "planned", least=1)
-    return ToleranceKind(name, level, records)
+    return ToleranceKind(name, ALPHA if alpha is None else error_level(alpha))
 
 
 def check_kind(kind: ToleranceKind, worst_domain: bool) -> None:
@@ -157,58 +120,47 @@ def near_best(
     """
     shares = domain_weights(run, weights)
     remembered = _MASKS.setdefault(run, {})
-    known = (kind, delta if kind.has_delta else None, shares)
+    known = (kind, delta, shares)
     if known not in remembered:
-        mask = _mask(run, kind, float(delta), np.array([float(share) for share in shares]))
-        remembered[known] = (mask | best) & ~run.diverged
+        comparison = Comparison.of(run, kind, np.array([float(share) for share in shares]))
+        remembered[known] = (comparison.near(float(delta)) | best) & ~run.diverged
         remembered[known].setflags(write=False)
     return remembered[known]
 
 
-def _mask(run: Trajectory, kind: ToleranceKind, delta: float, weights: Any) -> BoolArray:
-    return Comparison.of(run, kind, weights).near(delta)
-
-
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """The checkpoints of a run on their examples, as a tolerance compares them.
+    """The checkpoints of a run on their examples, as ``paired`` compares them.
 
     Args:
-        kind: any but ``fixed``.
+        alpha: its level.
         sample: the answers of the checkpoints that did not diverge.
         there: their places among those that are compared.
         chosen_from: [.], which of those that are compared belong to the run.
-        unknown: how many were evaluated, but nobody kept the answers.
-        evaluated: how many the run says were evaluated.
+        evaluated: how many were evaluated, where nobody kept the answers of some: these share α
+            equally. None: the k-th record gets its share.
     """
 
-    kind: ToleranceKind
+    alpha: float
     sample: paired.Stratified
     there: IntArray
     chosen_from: BoolArray
-    unknown: int
-    evaluated: int
+    evaluated: int | None
 
     @classmethod
     def of(cls, run: Trajectory, kind: ToleranceKind, weights: Any) -> Comparison:
         """The comparison of a run; ``weights`` [E] say how domains count."""
-        examples = examples_for(run, kind)
-        if kind.name in ("paired", "certified"):
-            # Evidence against a checkpoint stays evidence when the weights of the other are gone,
-            # and which weights remain may depend on the examples.
-            examples = examples.evaluated
+        # Evidence against a checkpoint stays evidence when the weights of the other are gone, and
+        # which weights remain may depend on the examples.
+        examples = examples_for(run, kind).evaluated
         there = np.flatnonzero(~examples.diverged)
         answers = tuple(one[there].astype(np.float64) for one in examples.correct)
-        sample = paired.Stratified(answers, weights, examples.groups)
-        if kind.name in _WITHOUT_DELTA:
-            sample.check_spread(examples.domains)
         return cls(
-            kind,
-            sample,
+            kind.alpha,
+            paired.Stratified(answers, weights, examples.groups),
             there,
             np.isin(examples.steps, run.steps),
-            max(0, run.evaluated - len(examples.steps)),
-            run.evaluated,
+            run.evaluated if run.evaluated > len(examples.steps) else None,
         )
 
     def near(
@@ -220,31 +172,17 @@ class Comparison:
         """Which checkpoints of the run are near the best, [T].
 
         ``times`` is for a resample: how often each example of every domain occurs in it, and
-        ``weights`` how domains count there if not as in the run. ``mcs`` then takes its deviations
-        from a normal distribution instead of resampling the resample.
+        ``weights`` how domains count there if not as in the run.
         """
-        kind = self.kind
         sample = self.sample if times is None else paired.Resample(self.sample, times, weights)
         near = np.zeros(len(self.chosen_from), dtype=bool)
-        if kind.name == "paired":
-            planned = max(kind.planned or 0, self.evaluated) if self.unknown else kind.planned
-            near[self.there] = paired.not_shown_worse(
-                sample,
-                delta=delta,
-                alpha=kind.alpha,
-                planned=planned,
-                growing=planned is None,
-            )
-        elif kind.name == "mcs":
-            compared = paired.confidence_set if times is None else paired.quick_confidence_set
-            near[self.there] = compared(sample, alpha=kind.alpha)
-        elif kind.name == "certified":
-            evaluated = len(self.there) + self.unknown
-            near[self.there] = paired.certified(
-                sample, delta=delta, alpha=kind.alpha, evaluated=evaluated
-            )
-        else:
-            near[self.there] = paired.within_one_se(sample)
+        near[self.there] = paired.not_shown_worse(
+            sample,
+            delta=delta,
+            alpha=self.alpha,
+            evaluated=self.evaluated,
+            growing=self.evaluated is None,
+        )
         return near[self.chosen_from]
 
 

@@ -39,7 +39,6 @@ _FORM: Final[Mapping[str, tuple[tuple[type, ...], bool]]] = {
     "guard": ((bool,), True),
     "tolerance": ((str,), True),
     "alpha": ((int, float), True),
-    "planned": ((int,), True),
     "bins": ((int,), False),
     "bandwidth": ((int, float), False),
     "held_out": ((list,), False),

@@ -77,7 +77,7 @@ def _calibrated(method: Method, suffix: str) -> Method:
 
 
 def _of_rule(rule: Rule) -> Method:
-    return Method(rule.name, rule.summary, _LOGITS if rule.reads_examples else _LOGS, rule)
+    return Method(rule.name, rule.summary, _LOGS, rule)
 
 
 def _made(name: str, recipe: Recipe) -> Method:
@@ -87,18 +87,6 @@ def _made(name: str, recipe: Recipe) -> Method:
 def _over(rule: Rule, validation: Validation, needs: Needs) -> Method:
     """A rule of its own over other validation results than the run's."""
     return Method(rule.name, rule.summary, needs, rule, validation=validation)
-
-
-def _within(rule: Rule, tolerance: str) -> Method:
-    """A rule under another tolerance than the fixed one."""
-    return Method(
-        f"{rule.name}-{tolerance}",
-        f"{rule.name} among those {TOLERANCES[tolerance]}",
-        _LOGITS,
-        rule,
-        params={"tolerance": tolerance},
-        title=f"{rule.name}-{tolerance}",
-    )
 
 
 _SOURCE_ACC, _AC_NC = get_rule("source-acc"), get_rule("ac-nc")
@@ -150,7 +138,14 @@ _BUILT_IN: Final = (
         _SOURCE_ACC,
         scope="hparams-acc",
     ),
-    *(_within(_AC_NC, name) for name in TOLERANCES if name != "fixed"),
+    Method(
+        "ac-nc-paired",
+        f"ac-nc among those {TOLERANCES['paired']}",
+        _LOGITS,
+        _AC_NC,
+        params={"tolerance": "paired"},
+        title="ac-nc-paired",
+    ),
     Method("hparams-ac", "ac-nc over all hyperparameter seeds", _LOGS, _AC_NC, scope="hparams-ac"),
     Method(
         "ac-mean",

@@ -91,7 +91,7 @@ def _how_sure(model: DeployedModel, info: Mapping[str, Any]) -> str:
 def _chosen_again(model: DeployedModel) -> str:
     """How often other validation examples of the same kind lead to the same checkpoint."""
     selection = model.selection
-    if model.steps != (selection.step,) or selection.rule_used.reads_examples:
+    if model.steps != (selection.step,):
         return ""
     return printable(how_sure(selection).removeprefix(HEAD).strip())
 

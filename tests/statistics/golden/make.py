@@ -1,9 +1,8 @@
-"""What statsmodels 0.15.0 and arch 8.0.0 make of a few samples, for the tests to compare with.
+"""What statsmodels 0.15.0 makes of a few samples, for the tests to compare with.
 
-Run in an environment of its own (``pip install arch==8.0.0 statsmodels==0.15.0``), from this
-folder: ``python make.py``. It writes ``oracles.npz``: right and wrong answers of six checkpoints,
-with exact McNemar p-values against the first and their Holm correction; and losses of eight models,
-with the resamples that arch drew and the p-values of its model confidence set.
+Run in an environment of its own (``pip install statsmodels==0.15.0``), from this folder: ``python
+make.py``. It writes ``oracles.npz``: right and wrong answers of six checkpoints, with exact McNemar
+p-values against the first and their Holm correction.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from arch.bootstrap import MCS
 from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.multitest import multipletests
 
@@ -28,19 +26,11 @@ def main() -> None:
         p.append(mcnemar(table, exact=True).pvalue)
     holm = multipletests(p, method="holm")[1]
 
-    shared = rng.normal(size=(120, 1))
-    losses = shared + 0.5 * rng.normal(size=(120, 8)) + np.linspace(0, 0.25, 8)
-    theirs = MCS(losses, size=0.1, reps=300, block_size=1, method="R", seed=3)
-    theirs.compute()
-    values = theirs.pvalues.sort_index()["Pvalue"].to_numpy()
     np.savez_compressed(
         Path(__file__).with_name("oracles.npz"),
         correct=correct,
         mcnemar=np.array(p),
         holm=holm,
-        losses=losses,
-        drawn=np.array(theirs._bootstrap_indices, dtype=np.uint8),
-        mcs=values,
     )
 
 

@@ -97,28 +97,12 @@ def _largest_bounds(
     )
 
 
-def certified(
-    sample: Stratified, *, delta: float, alpha: float, evaluated: int | None = None
-) -> BoolArray:
-    """Checkpoints whose :func:`regret` is bounded by ``delta``, and the best measured ones, [T].
-
-    With probability at least 1 − α every member is within ``delta`` of the best population mean,
-    except that the best measured checkpoints always stay. ``evaluated`` is that of :func:`regret`.
-    """
-    delta = number(delta, "delta", least=0)
-    alpha = error_level(alpha)
-    sample.check_range()
-    within = _bounded_by(sample, delta, alpha / _shares(len(sample), evaluated))
-    np.fill_diagonal(within, True)
-    return np.asarray(within.all(axis=0) | sample.best)
-
-
 def not_shown_worse(
     sample: Stratified,
     *,
     delta: float,
     alpha: float,
-    planned: int | None = None,
+    evaluated: int | None = None,
     growing: bool = False,
 ) -> BoolArray:
     """Checkpoints that are not shown to be worse than another one by more than ``delta``, [T].
@@ -131,9 +115,7 @@ def not_shown_worse(
         sample: values from 0 to 1, checkpoints in the order they were recorded.
         delta: the tolerance, a fraction of 1.
         alpha: probability that any checkpoint is left out wrongly.
-        planned: over how many checkpoints α is shared; as many as there are, unless more are to
-            come. What is left out then stays out when more checkpoints come. Those that come after
-            the planned ones all stay, and nothing is left out because of them.
+        evaluated: how many checkpoints share α equally, if some of them are not in the sample.
         growing: share α as 6α/(π²k²) at the k-th record, for a number that is not known; what is
             left out stays out.
     """
@@ -145,21 +127,20 @@ def not_shown_worse(
         return np.ones(1, dtype=bool)
     # The mean of wealths at level 1/α, each with its share: many similar checkpoints that are all
     # better than t add up, where a union bound would pay for every one of them.
-    shares = _pair_shares(T, planned, growing)
+    shares = _pair_shares(T, evaluated, growing)
     log_shares = np.log(shares, out=np.full((T, T), -np.inf), where=shares > 0)
     wealth = _average_stakes(_log_wealth(sample, delta)) + log_shares
     return np.asarray(np.logaddexp.reduce(wealth, axis=0) < log(1 / alpha))
 
 
-def _pair_shares(T: int, planned: int | None, growing: bool) -> FloatArray:
+def _pair_shares(T: int, evaluated: int | None, growing: bool) -> FloatArray:
     """The share of α of every pair of checkpoints, [T, T]; 0 where none is compared."""
     if growing:
         k = np.maximum.outer(np.arange(1, T + 1), np.arange(1, T + 1)).astype(np.float64)
         shares = np.asarray(6 / (pi**2 * k**2) / (2 * np.maximum(k - 1, 1)))
     else:
-        most = whole(T if planned is None else planned, "planned", least=1)
+        most = T if evaluated is None else whole(evaluated, "evaluated", least=T)
         shares = np.full((T, T), 1 / (most * max(most - 1, 1)))
-        shares[most:, :] = shares[:, most:] = 0.0  # beyond the plan there is nothing to spend
     np.fill_diagonal(shares, 0.0)
     return shares
 
@@ -219,17 +200,6 @@ def _upper_bounds(sample: Stratified, alpha: float) -> FloatArray:
         if float(np.abs(step).max()) < 1e-13:
             break
     return np.asarray(np.minimum(bound + 1e-12, 1.0))
-
-
-def _bounded_by(sample: Stratified, delta: float, alpha: float) -> BoolArray:
-    """Which of :func:`_upper_bounds` are at most ``delta``, without solving for them, [s, t].
-
-    What they solve is increasing in Δ, so that one look at ``delta`` decides.
-    """
-    eta = stakes(sample)[:, None, None]
-    against = np.swapaxes(_log_wealth(sample, 0.0), 1, 2) - log(len(eta))
-    value = np.logaddexp.reduce(against + eta * (delta - 1e-12), axis=0)
-    return np.asarray((value >= log(1 / alpha)) | (delta >= 1))
 
 
 def _log_wealth(sample: Stratified, offset: float) -> FloatArray:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-Statement = Literal[
-    "mcnemar", "regret", "max-t", "learn-then-test", "paired", "mcs", "certified", "1se"
-]
+Statement = Literal["mcnemar", "regret", "max-t", "learn-then-test", "paired"]
 
 _EXAMPLES = (
     "validation examples are independent draws from their domain, and domains are independent"
@@ -26,7 +24,6 @@ _APPROXIMATE = "It holds approximately, for many examples."
 
 _ALSO: dict[Statement, tuple[str, ...]] = {
     "max-t": (_MANY,),
-    "mcs": (_MANY,),
     "learn-then-test": ("the examples were split at random, by the seed alone",),
 }
 _MEANING: dict[Statement, str] = {
@@ -36,11 +33,6 @@ _MEANING: dict[Statement, str] = {
     "learn-then-test": "Every checkpoint shown is within the tolerance of the best. " + _FINITE,
     "paired": "Every checkpoint that is left out is worse than the best by more than the "
     "tolerance; nothing is promised about those that stay. " + _FINITE,
-    "mcs": "The best checkpoint stays; nothing is promised about the others that stay. "
-    + _APPROXIMATE,
-    "certified": "Every checkpoint that stays is within the tolerance of the best, except that "
-    "the one with the best measured accuracy always stays. " + _FINITE,
-    "1se": "A rule of thumb: it has no level and promises nothing.",
 }
 
 
@@ -63,8 +55,8 @@ def meaning_of(statement: Statement, *, groups: bool = False) -> str:
     """What a statement promises, and whether it needs many examples.
 
     Example:
-        >>> meaning_of("1se")
-        'A rule of thumb: it has no level and promises nothing.'
+        >>> meaning_of("max-t")
+        'All differences are inside their intervals. It holds approximately, for many examples.'
     """
     if groups and statement == "mcnemar":
         return "Swapping the two checkpoints in some group would change something. " + _FINITE

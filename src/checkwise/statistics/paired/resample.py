@@ -69,20 +69,6 @@ class Resample(Stratified):
         each = zip(self.values, self.times, self.counts, strict=True)
         return np.asarray(self.weights @ np.stack([v @ t / n for v, t, n in each]))
 
-    @cached_property
-    def covariance(self) -> FloatArray:
-        if self.groups is not None:
-            return super().covariance
-        self.check_spread()
-        total = np.zeros((len(self), len(self)))
-        for e, weight in enumerate(self.weights.tolist()):
-            if weight > 0:
-                n = int(self.counts[e])
-                mean = self.values[e] @ self.times[e] / n
-                spread = self.joint(e) - n * np.outer(mean, mean)
-                total += n / (n - 1) * (weight / n) ** 2 * spread
-        return total
-
     def joint(self, e: int) -> FloatArray:
         values = self.values[e]
         return np.asarray((values * self.times[e]) @ values.T)

@@ -56,8 +56,8 @@ class Stratified:
 
     Args:
         values: for each domain [T, n_e], higher is better: 1 for a correct answer and 0 for a wrong
-            one, or any number from 0 to 1. Only :func:`max_t` and :func:`confidence_set` take any
-            real numbers, such as the negative of NLL.
+            one, or any number from 0 to 1. Only :func:`max_t` takes any real numbers, such
+            as the negative of NLL.
         weights: one per domain, of 0 or more, adding up to 1.
         groups: for each domain the group of every example, [n_e]; examples of one group (a site, a
             patient, a burst) may depend on each other. None: every example stands for itself.
@@ -143,16 +143,15 @@ class Stratified:
                 code="unsupported",
             )
 
-    def check_spread(self, names: Sequence[str] = ()) -> None:
+    def check_spread(self) -> None:
         """Refuse domains with one independent unit: their spread cannot be estimated."""
         sizes = self.unit_sizes
         few = [e for e, units in enumerate(sizes) if len(units) < 2 and self.weights[e] > 0]
         if few:
-            domain = repr(names[few[0]]) if names else f"{few[0]} (counted from 0)"
             raise InputError(
                 "Expected at least two independent validation examples or groups in every domain, "
-                f"but domain {domain} has one: its spread cannot be estimated; "
-                "use the tolerance 'fixed' or 'paired'.",
+                f"but domain {few[0]} (counted from 0) has one: its spread cannot be estimated; "
+                "use regret, which needs no spread.",
                 code="unsupported",
             )
 
@@ -177,27 +176,11 @@ class Stratified:
 
     @cached_property
     def difference_errors(self) -> FloatArray:
-        """Standard errors of the differences of all pairs of means, [T, T]."""
-        return pair_errors(self.covariance)
-
-
-def pair_errors(covariance: FloatArray) -> FloatArray:
-    """Standard errors of all differences; 0 where what is left is rounding."""
-    variances = np.diag(covariance)
-    squares = variances[:, None] + variances[None, :] - 2 * covariance
-    rounding = 1e-12 * np.maximum(variances[:, None], variances[None, :])
-    return np.sqrt(np.where(squares > rounding, squares, 0.0))
-
-
-def within_one_se(sample: Stratified) -> BoolArray:
-    """Checkpoints whose mean is at most one standard error of the best mean below it, [T].
-
-    The standard error is that of the best mean by itself, stratified by domain and clustered by
-    group. It has no level and promises nothing.
-    """
-    first = int(np.flatnonzero(sample.best)[0])
-    error = float(np.sqrt(sample.covariance[first, first]))
-    return np.asarray(sample.mean >= sample.mean.max() - error - 1e-12)
+        """Standard errors of the differences of all pairs of means; 0 for rounding, [T, T]."""
+        variances = np.diag(self.covariance)
+        squares = variances[:, None] + variances[None, :] - 2 * self.covariance
+        rounding = 1e-12 * np.maximum(variances[:, None], variances[None, :])
+        return np.sqrt(np.where(squares > rounding, squares, 0.0))
 
 
 def _table(domain: ArrayLike, e: int) -> FloatArray:
