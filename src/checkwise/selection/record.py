@@ -27,7 +27,7 @@ def record(s: Selection, alpha: float, paired: bool) -> dict[str, Any]:
         "rule": s.rule,
         "rule_reason": s.reason or None,
         "params": {name: _logged(name, value) for name, value in s.params.items()},
-        **({} if s.tolerance.fixed else {"alpha": None, **s.tolerance.as_dict()}),
+        **s.tolerance.as_dict(),
         "weights": s.weights if isinstance(s.weights, str) else dict(s.weights),
         "worst_domain": s.worst_domain,
         "score": s.score,
