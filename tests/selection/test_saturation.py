@@ -239,3 +239,20 @@ def test_the_setting_travels_with_journals_and_logs(tmp_path: Path) -> None:
         assert cw.select_many({"": cw.load(journal)})[""].step == (1 if guard else 3)
         name = settings_name({"rule": "ac-nll", "guard": guard})
         assert settings_in(name).get("guard", True) is guard
+
+
+def test_how_sure_does_not_call_the_guards_choice_settled() -> None:
+    rng = np.random.default_rng(3)
+    labels = np.arange(200) % 4
+    outputs = {}
+    for step in range(100, 600, 100):
+        logits = 4 * np.eye(4)[labels] + rng.normal(scale=0.3, size=(200, 4))
+        logits[0] = -4 * np.eye(4)[labels[0]]
+        outputs[step] = {"val": (logits * step / 100, labels)}
+    chosen = cw.select(cw.Trajectory.from_predictions(outputs))
+    assert chosen.guard_acted
+    assert chosen.step == 100
+    assert chosen.sureness.guarded
+    assert not chosen.sureness.more
+    free = cw.select(cw.Trajectory.from_predictions(outputs), guard=False)
+    assert not free.sureness.guarded

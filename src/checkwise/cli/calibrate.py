@@ -211,9 +211,10 @@ def _present(calibrated: Sequence[Calibrated]) -> None:
 
 def _one(run: Calibrated) -> list[str]:
     """What was chosen and fitted, how far to trust it, and what to expect on other examples."""
-    calibration = run.calibration
+    calibration, chosen = run.calibration, run.selection
+    who = "the guard" if chosen.guard_acted else chosen.rule
     return [
-        f"{run.name}: {run.selection.rule} chose step {run.selection.step}. {done(calibration)}",
+        f"{run.name}: {who} chose step {chosen.step}. {done(calibration)}",
         *trust(calibration, run.change),
     ]
 

@@ -38,6 +38,7 @@ class Sureness:
         alone: a domain with a single independent example, if there is one.
         kept: how many checkpoints the draws choose among, of how many that were evaluated, where
             the weights of the others are gone.
+        guarded: whether the guard chose, because there are too few errors to rank by.
     """
 
     stability: Stability
@@ -46,6 +47,7 @@ class Sureness:
     narrows: bool = False
     alone: str = ""
     kept: tuple[int, int] | None = None
+    guarded: bool = False
 
     def __str__(self) -> str:
         return " ".join(part for part in (HEAD, self.said, self.advice, self.among) if part)
@@ -99,6 +101,8 @@ class Sureness:
                 f"That says little: {self.alone} has one independent example, which every resample "
                 "draws again; more of them are needed."
             )
+        if self.guarded:
+            return "There are too few errors to rank by: with more examples another may be chosen."
         if share >= ENOUGH:
             return "More validation examples would change little."
         times, then = self.more[-1]
@@ -119,8 +123,8 @@ def sureness(s: Selection, draws: int = DRAWS, seed: int = 0) -> Sureness:
     examples = sum(one.shape[1] for one in examples_of(s.trajectory).correct)
     run = s.trajectory
     kept = (len(run), run.evaluated) if run.evaluated > len(run) else None
-    if alone := _alone(s):
-        return Sureness(now, examples, (), alone=alone, kept=kept)
+    if (alone := _alone(s)) or s.guard_acted:
+        return Sureness(now, examples, (), alone=alone, kept=kept, guarded=s.guard_acted)
     more: list[tuple[int, float]] = []
     for times in TIMES:
         if max([now.reported_share, *(share for _, share in more)]) >= ENOUGH:
