@@ -205,3 +205,32 @@ def test_where_validation_is_saturated_the_earliest_near_best_stays_as_the_choic
         assert stays == {1000, 1500, 2000}
     prune(capsys, run, "--apply")
     assert cw.select(cw.load(run)).step == 1000
+
+
+@pytest.mark.parametrize("name", ["train_{}.h5", "features-{}.hdf5", "subject{}.h5", ".git{}"])
+def test_data_beside_a_log_are_not_deleted_as_checkpoints(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    rows = [(0, 0.80, 0.6), (1, 0.90, 0.4), (2, 0.95, 0.3), (3, 0.949, 0.35)]
+    text = "epoch,accuracy,loss,val_accuracy,val_loss\n"
+    (tmp_path / "log.csv").write_text(text + "".join(f"{e},.9,.2,{a},{n}\n" for e, a, n in rows))
+    for epoch in range(1, 5):
+        (tmp_path / name.format(epoch)).write_text("data")
+    before = there(tmp_path)
+    code, _, err = prune(capsys, tmp_path, "--apply")
+    assert code == 2
+    assert name.startswith(".") or name.format(1) in err
+    assert there(tmp_path) == before
+
+
+def test_a_table_does_not_name_folders_without_weights_for_deletion(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in ("src", "notes", "c3", "c4"):
+        Path(folder).mkdir()
+        Path(folder, "model.py").write_text("x")
+    rows = "1,.80,.6,src\n2,.90,.4,notes\n3,.95,.3,c3\n4,.949,.35,c4\n"
+    Path("t.csv").write_text(f"step,accuracy,nll,path\n{rows}")
+    assert prune(capsys, "t.csv", "--apply")[0] == 2
+    assert there(tmp_path) == ["c3", "c4", "notes", "src", "t.csv"]

@@ -27,6 +27,8 @@ ASKED: list[tuple[str, list[Any]]] = [
     ("x", ["a", {"b": "id test"}, {"b": "id val"}]), ("split", ["photo_test"] * 2),
     ("eval_dataset", ["test-suite-A"] * 2), ("is_test", [1, 1]),
     ("is_test", [False, True]), ("ood", ["yes", "no"]), ("test", ["True"]),
+    *((column, [0, 1]) for column in ("is_test_row", "from_test", "test_split", "is_train")),
+    ("is_val", [1, 0]), ("is_validation", ["yes", "no"]), ("split", ["val", "train"]),
 ]  # fmt: skip
 LEFT_ALONE: list[tuple[str, list[Any]]] = [
     ("host", ["test-machine"] * 2), ("run_name", ["test_run_3"] * 2),
@@ -34,6 +36,7 @@ LEFT_ALONE: list[tuple[str, list[Any]]] = [
     ("x", ["latest", "contest"]), ("config", ["--test-batch 3 --lr 1e-3"] * 2),
     ("x", ["val", "train"]), ("x", [1e-5, "1e-5", None]), ("x", []), ("x", [[], {}]),
     ("test_loss", [0.5, 1.0]), ("test_env", [1, 1]), ("is_test", [0, False]),
+    ("is_val", [1, 1]), ("val_split", [0.2, 0.2]), ("is_best", [0, 1]), ("kind", ["a", "b"]),
     ("x", [object(), float("nan")]), ("metrics", [{"test": 0.5}, {"test": 0.6}]),
 ]  # fmt: skip
 

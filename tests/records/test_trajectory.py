@@ -202,3 +202,13 @@ def test_the_digest_changes_with_anything_that_selection_can_read(change: str) -
     }
     assert cw.Trajectory(**facts).digest == cw.Trajectory(**facts).digest
     assert cw.Trajectory(**facts).digest != cw.Trajectory(**facts | others[change]).digest
+
+
+def test_the_index_of_a_data_frame_may_mark_test_rows() -> None:
+    frame = pd.DataFrame({"step": [1, 2], "accuracy": [0.8, 0.9], "nll": [0.5, 0.1]})
+    marked = frame.assign(is_test=[0, 1])
+    with refused("held-out: is_test"):
+        cw.Trajectory.from_frame(marked.set_index("is_test"))
+    with refused("held-out: is_test"):
+        cw.Trajectory.from_frame(marked, columns={"held_out": "is_test"})
+    assert len(cw.Trajectory.from_frame(frame.set_index(pd.Index([3, 4], name="row")))) == 2

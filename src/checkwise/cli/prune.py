@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,9 +18,11 @@ from checkwise.cli.options import AsJson
 from checkwise.cli.rule_options import RuleName, RunRuleOptions
 from checkwise.errors import InputError
 from checkwise.integrations import LiveSelector
+from checkwise.predict.checkpoints import SUFFIXES
 from checkwise.readers.checkpoints.folders import matching
 from checkwise.readers.checkpoints.patterns import parse
 from checkwise.records import Trajectory
+from checkwise.records.held_out import words
 from checkwise.selection import Selection, select
 from checkwise.selection.live import Chosen
 from checkwise.selection.saturation import guarded_answer
@@ -31,6 +33,15 @@ from checkwise.store.pruning import Pruning, plan_pruning
 from checkwise.store.retention import KeepEvery, KeepFeasible, KeepLast, Policy
 from checkwise.store.safe_read import has_file
 from checkwise.text import bytes_shown, counted
+
+# Endings that data have too, and words that tell weights from data.
+PLAIN = (".h5", ".hdf5", ".bin", ".tar", ".npz", ".pkl", ".pickle", ".joblib")
+WEIGHTS = {
+    "weights", "weight", "model", "models", "checkpoint", "checkpoints", "ckpt", "cp", "chkpt",
+    "epoch", "ep", "step", "iter", "iteration", "net", "network", "state", "snapshot", "save",
+    "saved",
+}  # fmt: skip
+MOST_FILES = 1000
 
 
 @with_groups
@@ -74,6 +85,8 @@ def command(
         trajectory = _load(run, rule, options, inputs)
         chosen = select(trajectory, rule, **options.weighting, **options.params)
         saved = _saved(trajectory, run)
+        if inputs.checkpoints is None:
+            _check_weights(saved.values())
         _check_chosen(chosen, saved)
         home = _home(run, inputs)
         plan = plan_pruning(saved, Chosen.of(chosen), _with(KeepFeasible(), extra), home=home)
@@ -156,6 +169,21 @@ def _saved(trajectory: Trajectory, run: Path) -> dict[int, Path]:
                 code="unsupported",
             )
     return saved
+
+
+def _check_weights(found: Iterable[Path]) -> None:
+    """Refuse to delete what the user did not name and does not look like saved weights."""
+    for path in found:
+        inside = sorted(path.glob("*"))[:MOST_FILES] if path.is_dir() else [path]
+        plain = path.name.lower().endswith(PLAIN) and WEIGHTS.isdisjoint(words(path.stem))
+        hidden = path.name.startswith(".")
+        if plain or hidden or not any(file.name.lower().endswith(SUFFIXES) for file in inside):
+            raise InputError(
+                f"Expected checkpoints, but {path} may be something else, by its name: nothing is "
+                "deleted. If these are checkpoints, name them, as in --checkpoints "
+                "'weights.{epoch}.keras'; in a table, give them names such as model_1.pt.",
+                code="outside",
+            )
 
 
 def _check_chosen(chosen: Selection, saved: Mapping[int, Path]) -> None:

@@ -84,6 +84,12 @@ def resolve(
                 f"Expected accuracies, but by its name {column!r} in {where} is an error rate: "
                 "write 1 minus its values in a column `accuracy`."
             )
+        if name == "held_out" and not {"is", "flag"}.isdisjoint(words(column)):
+            raise InputError(
+                f"Expected the names of held-out domains, but by its name {column!r} in {where} "
+                "marks rows: leave out the rows that it marks, and the column.",
+                code="held-out",
+            )
         if column in SORTING and name != column:
             raise InputError(
                 f"Expected the column {column!r} to say what is held out, but --column reads it as "
@@ -166,9 +172,11 @@ def check_sorting(
         if meant is None and names_target and not told and not {"role", "held_out"} & set(reading):
             meant = "held_out"
         if meant is not None and meant not in reading:
+            marks = not {"is", "flag"}.isdisjoint(in_column)
+            do = f"rename it, or add --column {meant}={column}"
             raise InputError(
                 f"Expected the column `{meant}` under that name, but {where} has {column!r}: "
-                f"rename it, or add --column {meant}={column}.",
+                f"{'leave out the rows that it marks, and the column' if marks else do}.",
                 code="held-out",
             )
 

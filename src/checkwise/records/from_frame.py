@@ -141,8 +141,10 @@ def _column(table: Any, column: str, name: str) -> NDArray[Any]:
 def _beside(table: Any, read: list[str], rows: int, left: NDArray[np.int64]) -> Columns:
     """The columns that are not read and the index of a data frame, in the rows that are left."""
     columns = [(str(name), table[name]) for name in _names(table) if name not in read]
-    if hasattr(index := getattr(table, "index", None), "to_numpy"):
-        columns.append(("index", index))
+    index: Any = getattr(table, "index", None)
+    if hasattr(index, "get_level_values"):
+        names = [str(name) if name is not None else "index" for name in index.names]
+        columns += [(name, index.get_level_values(i)) for i, name in enumerate(names)]
     for name, column in columns:
         cells = objects(_cells(column))
         yield name, cells[left] if len(cells) == rows else cells

@@ -4,7 +4,9 @@ The cells decide, in tables and logs alike. The caller is asked where
 
 - a cell says nothing but that its row is held out: ``test``, ``Test set 2``, ``["ood"]``;
 - it does so among other words, and other rows do not: ``photo_val`` and ``photo_test``;
-- it does so among other words, in a column called after sets: ``split`` = ``photo_test``.
+- it does so among other words, in a column called after sets: ``split`` = ``photo_test``;
+- such a column tells training from other rows: ``train`` and ``val``;
+- a flag does so: ``is_test`` = 1, ``is_val`` = no.
 
 What all rows say in the same way tells none of them apart: ``/runs/test/…``, ``test-machine``.
 ``sources=`` or ``--source`` with the words of a cell says that its rows are validation.
@@ -31,8 +33,9 @@ from checkwise.text import is_plain, listed, shown
 
 Columns = Iterable[tuple[str, Iterable[Any]]]
 SET_WORDS = {*NAMING_WORDS, *PART_WORDS, *TRAINING_WORDS, *VALIDATION_WORDS}
-FLAG_WORDS = ("is", "flag")
-YES = ("true", "yes", "t", "y", "1", "1.0")
+FLAG_WORDS = {"is", "was", "flag", "from", "on", "in", "use", "row", "rows", "data", "split"}
+YES = {"true", "yes", "t", "y", "on", "1", "1.0"}
+NO = {"false", "no", "f", "n", "off", "0", "0.0"}
 LONGEST_SOURCE = 60  # characters that are worth typing after --source
 _MAY_SAY = re.compile(r"[^\W\d_eE]|[^\x00-\x7f]")  # not digits, nor the e of 1e-5
 _NUMBERS = {int, float, type(None)}
@@ -64,15 +67,17 @@ def check_cells(
     for column, texts in said.items():
         held = {text for text in texts if looks_held_out(text)}
         named = {text for text in held if is_held_out_word(text, SET_WORDS)}
-        if _is_flag(column):
-            named |= {text for text in texts if text.lower() in YES}
+        marks = _marks(column)
+        named |= {text for text in texts if text.lower() in marks}
         of_sets = not PART_WORDS.isdisjoint(words(column)[-1:])
         if column not in labels and (of_sets or len(held) < len(texts)):
             named |= held
         if asked := named.difference(sources):
             raise _refusal(column, asked, where, do=_what_to_do(asked))
-        if one_set and of_sets and len(texts - {""}) > 1:
-            raise _refusal(column, texts - {""}, where, do="keep the rows of validation")
+        sets = texts - {""}
+        trains = any(not set(TRAINING_WORDS).isdisjoint(words(text)) for text in sets)
+        if of_sets and len(sets) > 1 and (one_set or (trains and column not in labels)):
+            raise _refusal(column, sets, where, do="keep the rows of validation")
     return {name for texts in said.values() for name in texts.intersection(sources)}
 
 
@@ -81,7 +86,7 @@ def _texts(column: str, cells: Iterable[Any]) -> Iterator[tuple[str, str]]:
     waiting: list[tuple[str, Iterable[Any]]] = [(column, cells)]
     for name, level in waiting:  # grows while it is read: a cell may nest deeper than calls may
         level = list(level)
-        kinds, is_flag = set(map(type, level)), _is_flag(name)
+        kinds, is_flag = set(map(type, level)), bool(_marks(name))
         if kinds and kinds <= _NUMBERS and not is_flag:
             level = [None]
         if kinds == {str} and not is_flag:
@@ -101,7 +106,7 @@ def _text(cell: Any, is_flag: bool) -> str:
     if isinstance(cell, bytes):
         return cell.decode("utf-8", "replace").strip()
     if isinstance(cell, int | float):
-        return "1" if is_flag and cell == 1 else ""
+        return str(int(cell)) if is_flag and cell in (0, 1) else ""
     try:
         text = (text_or_none(cell) or "").strip()
     except InputError:  # an object that is no text
@@ -110,9 +115,14 @@ def _text(cell: Any, is_flag: bool) -> str:
     return text if says else ""
 
 
-def _is_flag(column: str) -> bool:
-    """Whether a column says of each row if it is held out: ``is_test``, ``meta/ood``."""
-    return is_held_out_word(column.rpartition("/")[2], FLAG_WORDS)
+def _marks(column: str) -> set[str]:
+    """Cells that say a row is no validation: 1 of ``is_test``, ``meta/ood``; 0 of ``is_val``."""
+    name = column.rpartition("/")[2]
+    in_name = set(words(name))
+    other = in_name - FLAG_WORDS
+    if is_held_out_word(name, FLAG_WORDS) or (other < in_name and other <= set(TRAINING_WORDS)):
+        return YES if other else set()
+    return NO if other and other < in_name and other <= set(VALIDATION_WORDS) else set()
 
 
 def _what_to_do(cells: Collection[str]) -> str:
