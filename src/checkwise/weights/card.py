@@ -68,9 +68,11 @@ def _chosen(model: DeployedModel, info: Mapping[str, Any]) -> str:
     tolerance = float(selection.tolerance_pp)
     unit = "point" if tolerance == 1 else "points"
     sets = listed([printable(name) for name in info["domains"][:SHOWN]])
+    evaluated = selection.trajectory.evaluated
+    gone = f" kept of {evaluated}" if evaluated > info["checkpoints"] else ""
     return (
-        f"{counted(len(info['feasible_steps']), 'checkpoint')} of {info['checkpoints']} are within "
-        f"{tolerance:g} {unit} of the best source accuracy (validation: {sets}). "
+        f"{counted(len(info['feasible_steps']), 'checkpoint')} of {info['checkpoints']}{gone} are "
+        f"within {tolerance:g} {unit} of the best source accuracy (validation: {sets}). "
         f"{len(model.steps)} of them are averaged."
     )
 

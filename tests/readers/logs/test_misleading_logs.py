@@ -287,6 +287,8 @@ def test_the_loss_of_an_old_ultralytics_is_not_read(
     run = cw.load(_csv(tmp_path, f"{header}\n{rows}"))
     assert run.metrics == (("accuracy", "nll") if is_read else ("accuracy",))
     assert any("val/loss" in note for note in run.notes) is (loss == "val/loss")
+    told = cw.load(tmp_path / "log.csv", columns={"nll": loss})
+    assert any("8.3.39" in note for note in told.notes) is not is_read
 
 
 @pytest.mark.parametrize("beside", ["val_mae", "val/mse", "mae", "val_r2", "val_root_rmse"])

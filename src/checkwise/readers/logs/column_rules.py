@@ -51,8 +51,8 @@ OTHER_SCORES = (
 )
 OLD_LOSS = "val/loss"
 SOFTMAX_TWICE = (
-    f"{OLD_LOSS} is not read: before 8.3.39, which logs `time` as well, Ultralytics took the "
-    "softmax twice, and such a loss rewards overconfidence"
+    "before 8.3.39, which logs `time` as well, Ultralytics took the softmax twice, and such a loss "
+    "rewards overconfidence"
 )
 _OF_SET = re.compile(r"(?P<name>.+)\[(?P<set>[^\[\]]+)\]")
 _DATALOADER = re.compile(r"(?P<name>.+)/dataloader_idx_(?P<set>\d+)")
@@ -136,9 +136,10 @@ def read_header(log: Log, request: Request) -> Reading:
         if found:
             columns[metric] = {domain: found[domain] for domain in domains if domain in found}
     assumed = False
-    if "nll" not in columns and _softmax_twice(log):
+    if _softmax_twice(log):
+        is_told = OLD_LOSS in columns.get("nll", {}).values()
         candidates = [one for one in candidates if one.column != OLD_LOSS]
-        notes = (*notes, SOFTMAX_TWICE)
+        notes = (*notes, f"{OLD_LOSS} is {'' if is_told else 'not '}read: {SOFTMAX_TWICE}")
     if "accuracy" not in columns:
         rates = _of_metric("error_rate", candidates, domains, where)
         columns = {"accuracy": rates, **columns} if rates else columns
