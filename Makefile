@@ -91,7 +91,7 @@ test-lightning-2.5: .venv-lightning-2.5/.installed
 test-clusters: install
 	$(BIN)/python -m pytest -v tests/engines
 
-# The same, and the whole demo on each and with four `checkwise work`.
+# The same, and the whole demo on each and with four `checkwise study work`.
 test-engines: install
 	CHECKWISE_ENGINES=1 $(BIN)/python -m pytest -v tests/engines
 

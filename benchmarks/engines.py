@@ -4,8 +4,9 @@
 
 Overhead: tiny runs (one update of a linear head on 60 rows) through an executor with one worker.
 What a run costs, its own training included, must stay below a second; what starting costs is
-measured with a sweep of one run and shown by itself. ``work`` is `checkwise plan` and then one
-`checkwise work`. For ``slurm`` a cluster is started on this machine, as the tests start one.
+measured with a sweep of one run and shown by itself. ``work`` is `checkwise study run --plan-only`
+and then one `checkwise study work`. For ``slurm`` a cluster is started on this machine, as the
+tests start one.
 
 Many: ``--many`` such runs through eight local workers. An algorithm that writes a line for each
 update shows that no run is lost and none is trained twice.
@@ -54,8 +55,8 @@ import checkwise as cw
 from torch.nn.functional import cross_entropy
 
 
-@cw.train.algorithm("Counted")
-class Counted(cw.train.Algorithm):
+@cw.study.train.algorithm("Counted")
+class Counted(cw.study.train.Algorithm):
     def objective(self, forward):
         with open({log!r}, "ab", buffering=0) as file:
             file.write(b"%d\\n" % os.getpid())
@@ -77,9 +78,12 @@ def sweep(folder: Path, runs: int, *words: str) -> tuple[float, Path, int]:
     (folder / "tiny.toml").write_text(STUDY.format(seeds=list(range(runs))))
     (folder / "counted.py").write_text(PLUGIN.format(log=str(log)))
     study = ["tiny.toml", "--out", str(out), "--plugin", "counted.py"]
-    commands = [["sweep", *study, *words]]
+    commands = [["study", "run", *study, *words]]
     if "work" in words:
-        commands = [["plan", *study], ["work", str(out), "--plugin", "counted.py"]]
+        commands = [
+            ["study", "run", *study, "--plan-only"],
+            ["study", "work", str(out), "--plugin", "counted.py"],
+        ]
     began = time.perf_counter()
     for command in commands:
         subprocess.run(

@@ -35,10 +35,10 @@ STUDY = {
 PROTOTYPES = 20  # different journals; runs share them, so that writing does not take an hour
 LARGEST_RATIO = 2.0  # of the time per run at the largest size to that at the smallest
 COMMANDS = {
-    "status": ("status", "--json"),
-    "verify": ("verify", "--json"),
+    "status": ("study", "status", "--json"),
+    "verify": ("study", "status", "--verify", "--json"),
     "select": ("select", "--json"),
-    "compare": ("compare", "--rules", "source-acc,ac-nc", "--json"),
+    "compare": ("study", "compare", "--rules", "source-acc,ac-nc", "--json"),
 }
 
 
@@ -119,7 +119,6 @@ def _lines(records: Sequence[dict[str, Any]]) -> str:
 
 def measure(command: Sequence[str], path: Path) -> tuple[float, float]:
     """Processor seconds and megabytes of one command on a cohort."""
-    name, *options = command
     code = (
         "import resource, subprocess, sys\n"
         "done = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL)\n"
@@ -127,7 +126,7 @@ def measure(command: Sequence[str], path: Path) -> tuple[float, float]:
         "print(used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)\n"
         "sys.exit(done.returncode)\n"
     )
-    arguments = [sys.executable, "-m", "checkwise", name, str(path), *options]
+    arguments = [sys.executable, "-m", "checkwise", *command, str(path)]
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments], stdout=subprocess.PIPE, text=True, check=True
     )

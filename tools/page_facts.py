@@ -1,4 +1,4 @@
-"""What a page of `checkwise report` says, without how it looks: its data and its tables."""
+"""What a page of `checkwise study report` says, without how it looks: its data and its tables."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def _ask(side: Side, asked: Asked, folder: Path) -> Path:
             print(f"{side.label}: {progress}, {time.monotonic() - started:.0f} s", flush=True)
     for kind, file, place in _written(work):
         if kind in asked.kinds:
-            _copy(file, work / questions.ANSWERS / kind / place, kind, words)
+            _copy(file, work / questions.ANSWERS / kind / words.file(str(place)), kind, words)
     (work / questions.ANSWERS).mkdir(exist_ok=True)
     return work / questions.ANSWERS
 
@@ -143,7 +143,7 @@ def _written(work: Path) -> Iterator[tuple[str, Path, Path]]:
     for pattern in JOURNALS:
         for file in trained.glob(pattern):
             yield "journals", file, file.relative_to(trained)
-    for file in (work / "tables").glob("*/*.csv"):
+    for file in (work / "tables").rglob("*.csv"):
         yield "tables", file, file.relative_to(work / "tables")
 
 

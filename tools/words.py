@@ -26,6 +26,8 @@ class Words:
     python: Table = field(default_factory=dict)
     keys: Table = field(default_factory=dict)
     places: Table = field(default_factory=dict)
+    single: Table = field(default_factory=dict)
+    files: Table = field(default_factory=dict)
     rules: Table = field(default_factory=dict)
 
     @classmethod
@@ -47,6 +49,8 @@ class Words:
 
     def answer(self, kind: str, value: Any) -> Any:
         """What this side said, in the fixed words; ``value`` is parsed JSON."""
+        if kind in self.single:
+            value = _only(value, PART.split(self.single[kind]))
         if self.places:
             value = _moved(value, kind, self.places)
         return self._fixed(value)
@@ -57,9 +61,16 @@ class Words:
         head = [[keys.get(name) or name for name in row] for row in rows[:1]]
         return [[self._text(cell) for cell in row] for row in [*head, *rows[1:]]]
 
+    def file(self, place: str) -> str:
+        """Where the fixed words have a file that this side wrote."""
+        parts = place.split("/")
+        for old, new in self.files.items():
+            parts = rewritten(parts, new.split("/"), old.split("/")) or parts
+        return "/".join(parts)
+
     @property
     def renames_answers(self) -> bool:
-        return bool(self.keys or self.places or self.rules)
+        return bool(self.keys or self.places or self.single or self.rules)
 
     def _fixed(self, value: Any) -> Any:
         if isinstance(value, dict):
@@ -112,6 +123,21 @@ def _replaced(text: str, names: Table) -> str:
         return text
     any_of = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
     return re.sub(rf"(?<![\w-])(?:{any_of})(?![\w-])", lambda found: names[found[0]], text)
+
+
+def _only(value: Any, place: list[str]) -> Any:
+    """What stands at a place that leads through lists of one; else all of it."""
+    found = value
+    for part in place:
+        if part == "[0]":
+            if not isinstance(found, list) or len(found) != 1:
+                return value
+            found = found[0]
+        elif isinstance(found, dict) and part in found:
+            found = found[part]
+        else:
+            return value
+    return found
 
 
 def _moved(value: Any, kind: str, places: Table) -> Any:

@@ -89,7 +89,8 @@ def names(part: str) -> dict[str, str]:
     found: dict[str, str] = {}
     if part in PARTS:
         module = importlib.import_module(f"checkwise.{part}")
-        found = {f"checkwise.{part}.{name}": _home(module, name) for name in module.__all__}
+        listed = [n for n in module.__all__ if not inspect.ismodule(getattr(module, n))]
+        found = {f"checkwise.{part}.{name}": _home(module, name) for name in listed}
     if part == ERRORS:
         module = importlib.import_module("checkwise.errors")
         found = {
@@ -118,11 +119,13 @@ def write(folder: Path) -> None:
 
 
 def shown(name: str, home: str) -> str:
-    """A name as programs write it: `cw.select`, where the package itself has it."""
-    last = name.rpartition(".")[2]
+    """A name as programs write it: `cw.select`, `cw.study.Cohort`, `checkwise.readers.Reader`."""
+    last, part = name.rpartition(".")[2], name.split(".")[1]
     if last in checkwise.__all__ and _home(checkwise, last) == home:
         return f"cw.{last}"
-    return name.replace("checkwise.", "cw.", 1)
+    if part in checkwise.study.__all__:
+        return name.replace("checkwise.", "cw.study.", 1)
+    return name.replace("checkwise.", "cw.", 1) if part in checkwise.__all__ else name
 
 
 def _home(module: object, name: str) -> str:

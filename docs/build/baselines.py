@@ -59,7 +59,7 @@ def compute(cohort: Path) -> pandas.DataFrame:
     """Paired differences of every row to source-acc."""
     import checkwise as cw
 
-    opened = cw.Cohort.open(cohort)
+    opened = cw.study.Cohort.open(cohort)
     opened.compare(["ac-nc+ts"])  # reads files and compiles once, before anything is timed
     found = opened.compare(list(ROWS), metrics=METRICS)
     return found[list(COLUMNS)].round({"mean": 6, "low": 6, "high": 6, "seconds": 4})

@@ -84,7 +84,7 @@ def _shown(row: Described, pool: Pool, of_design: bool) -> Shown:
 
 
 def _changes(pool: Pool) -> tuple[Change, ...]:
-    """What `checkwise figures` shows, with the number of groups that an interval counts."""
+    """What the figures of a report show, with the number of groups that an interval counts."""
     found = algorithms.facts(pool)
     units = {
         name: str(usual_unit([key for key in pool.keys if key.algorithm == name]))

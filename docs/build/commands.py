@@ -8,30 +8,26 @@ from __future__ import annotations
 import inspect
 import re
 from pathlib import Path
-from typing import Any
 
-import typer
+import click
 
-from checkwise.cli.main import COMMANDS, app
+from checkwise.cli.command import OUTPUT, Option
+from checkwise.cli.main import COMMANDS, STUDY_COMMANDS, commands
 from page import markdown
 
 PAGE = Path(__file__).parents[1] / "commands.md"
-NOTE = re.compile(r"\s*\[(default: (?P<default>[^\]]*)|(?P<required>required))\]")
-# What kind of value an option takes, however the installed typer writes it.
-KIND = re.compile(r"<(?:list\[)?(\w+)(?: range)?\]?>|\b(TEXT|INTEGER|FLOAT|PATH)\b")
-KINDS = {
-    "str": "TEXT",
-    "int": "NUMBER",
-    "INTEGER": "NUMBER",
-    "float": "NUMBER",
-    "FLOAT": "NUMBER",
-    "path": "PATH",
-}
+NOTE = re.compile(
+    r"\s*\[(?:(?:default: )?(?P<default>[^\]x][^\]]*)|(?P<required>required)|x[<>][^\]]*)\]"
+)
+KIND = re.compile(r"\b(INTEGER|FLOAT)(?: RANGE)?\b")
+KINDS = {"INTEGER": "NUMBER", "FLOAT": "NUMBER"}
 EXIT_CODES = {
     "0": "the command did what it says",
     "1": (
-        "runs failed or are left (`sweep`, `work`, `lodo`, `demo`), `verify` found faults, "
-        "`doctor` found something wrong; or checkwise itself has a fault"
+        "done, and the answer is no: runs failed or are left (`study run`, `study work`, `study "
+        "derive`, `demo`), some of several paths could not be read (`select`), a check found "
+        "faults (`study status --verify`, `study register --show`, `doctor`); or checkwise itself "
+        "has a fault"
     ),
     "2": (
         "the input cannot be used as it is; one line on standard error says what, where and "
@@ -49,7 +45,8 @@ Every command with its options and their defaults, as `checkwise COMMAND --help`
 option that is *repeatable* may be given several times. A name in capitals stands for a value.
 
 Every command takes `--debug`, which shows a traceback where it would print one line. `checkwise
---version` prints the version. `checkwise --install-completion` sets up completion in your shell.
+--version` prints the version. `eval "$(_CHECKWISE_COMPLETE=bash_source checkwise)"` sets up
+completion in bash; `zsh_source` and `fish_source` do it in those shells.
 Results go to standard output, warnings and errors to standard error. [JSON](json.md) describes what
 `--json` prints.
 """
@@ -57,45 +54,51 @@ Results go to standard output, warnings and errors to standard error. [JSON](jso
 
 def page() -> str:
     """The whole page."""
-    group: Any = typer.main.get_command(app)
+    there = commands()
     parts = [INTRODUCTION, markdown(("exit code", "meaning"), list(EXIT_CODES.items()))]
-    for title, commands in COMMANDS.items():
-        parts.append(f"## {title}\n")
-        parts += [section(name, group.commands[name]) for name, _, _ in commands]
+    for before, groups in (("", COMMANDS), ("study ", STUDY_COMMANDS)):
+        for title, lines in groups.items():
+            named = [f"{before}{name}" for name, _, _ in lines if f"{before}{name}" in there]
+            if named:
+                parts.append(f"## {title if not before else f'Studies: {title.lower()}'}\n")
+                parts += [section(name, there[name]) for name in named]
     return "\n".join(parts)
 
 
-def section(name: str, command: Any) -> str:
-    """A command: how it is called, what it does, its arguments and options."""
-    context = command.make_context(name, ["--help"], resilient_parsing=True)
-    records = [(p, *p.get_help_record(context)) for p in command.params if not p.hidden]
-    arguments = [p for p, _, _ in records if p.param_type_name == "argument"]
+def section(name: str, command: click.Command) -> str:
+    """A command: how it is called, what it does, its options under their headings."""
+    context = click.Context(command)
+    arguments = [p for p in command.params if isinstance(p, click.Argument)]
     call = " ".join(["checkwise", name, *map(_argument, arguments), "[OPTIONS]"])
     said = inspect.cleandoc(command.help or "").replace("\b\n", "")
     lines = [f"### {name}\n", f"```sh\n{call}\n```\n", f"{_plain(said)}\n"]
-    rows = [_row(p, names, text) for p, names, text in records if names != "--help"]
+    rows = [_row(p, *(p.get_help_record(context) or ("", ""))) for p in _options(command)]
     if rows:
-        lines.append(markdown(("argument or option", "default", "meaning"), rows))
+        lines.append(markdown(("option", "default", "meaning"), rows))
     return "\n".join(lines)
 
 
-def _argument(argument: Any) -> str:
-    name = (argument.metavar or argument.name).upper().strip("{}")
+def _options(command: click.Command) -> list[Option]:
+    """The options in the order of the help."""
+    found = [p for p in command.params if isinstance(p, Option)]
+    headings = list(dict.fromkeys(option.under for option in found))
+    headings.sort(key=lambda heading: heading == OUTPUT)
+    return sorted(found, key=lambda option: headings.index(option.under))
+
+
+def _argument(argument: click.Argument) -> str:
+    name = (argument.metavar or argument.name or "").upper().rstrip(".…")
     name += "…" if argument.nargs == -1 else ""
     return name if argument.required else f"[{name}]"
 
 
-def _row(parameter: Any, names: str, text: str) -> tuple[str, str, str]:
+def _row(option: Option, names: str, text: str) -> tuple[str, str, str]:
     default = "; ".join(m["default"] or "required" for m in NOTE.finditer(text))
-    shown = (
-        _argument(parameter) if parameter.param_type_name == "argument" else KIND.sub(_kind, names)
-    )
-    return f"`{shown}`", _plain(default), _plain(NOTE.sub("", text))
+    return f"`{KIND.sub(_kind, names)}`", _plain(default), _plain(NOTE.sub("", text))
 
 
 def _kind(found: re.Match[str]) -> str:
-    name = found[1] or found[2]
-    return KINDS.get(name, name)
+    return KINDS[found[1]]
 
 
 def _plain(text: str) -> str:

@@ -76,7 +76,7 @@ class Effect:
 
     @property
     def unit(self) -> LeadingUnit:
-        """What the interval counts, as in the tables of ``checkwise tables``."""
+        """What the interval counts, as in the tables of a report."""
         return self._leading.unit
 
     @property

@@ -3,7 +3,7 @@
     python docs/build/join_blocks.py COHORT [--data NAME=PATH]
 
 A block is a cohort of the same study with other draws or algorithms:
-`checkwise sweep STUDY --hparams-seed 3 --algorithm ERM`.
+`checkwise study run STUDY --hparams-seed 3 --algorithm ERM`.
 Its journals join the packed ones, its outcomes those that are kept. Run it where the block's
 weights and logits lie; those of earlier blocks are not needed.
 """

@@ -10,15 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from checkwise.cli.json_output import commands_with_schema, schema
+from checkwise.cli.main import STUDY_COMMANDS
 
 PAGE = Path(__file__).parents[1] / "json.md"
 SOURCE = "../src/checkwise/cli/schemas"
+OF_STUDIES = {name for lines in STUDY_COMMANDS.values() for name, _, _ in lines}
 INTRODUCTION = f"""\
 # JSON
 
 What commands print with `--json`: one object on one line, strict JSON (no NaN; infinity is the text
 `inf`). `schema` is the version of the form. Within a version fields are only added, so read the
 fields you need and leave the others. An optional field is absent where there is nothing to say.
+The form is the same for one run and for many.
 
 The [schemas]({SOURCE}) are JSON Schema, draft 2020-12, and come with the package. Every test that
 prints JSON compares it with them. In Python:
@@ -42,7 +45,8 @@ def section(command: str) -> str:
     whole = inlined(schema(command))
     definitions = whole.get("$defs", {})
     forms = whole.get("oneOf", [whole])
-    parts = [f"## {command}\n", f"{whole['title']} [Schema]({SOURCE}/{command}.json).\n"]
+    shown = f"study {command}" if command in OF_STUDIES else command
+    parts = [f"## {shown}\n", f"{whole['title']} [Schema]({SOURCE}/{command}.json).\n"]
     for form in forms:
         if len(forms) > 1:
             parts.append(f"{form['description']}\n")

@@ -1,6 +1,8 @@
-"""Write what commands print into logs.md.
+"""Write what commands print into the pages that show it.
 
-Run by ``make pages``; ``tests/docs`` checks that the commands print what the page shows. Of a long
+    python docs/build/outputs.py [PAGE…]
+
+Run by ``make pages``; ``tests/docs`` checks that the commands print what a page shows. Of a long
 ranking the first rows are shown, of a long line the beginning, and refusals as they are.
 """
 
@@ -17,7 +19,7 @@ sys.path.append(str(DOCS.parent))  # the tests, which run pages
 
 from tests.docs.run_page import REFUSAL, answers  # noqa: E402
 
-PAGE = DOCS / "logs.md"
+PAGES = (DOCS.parent / "README.md", DOCS / "logs.md", DOCS / "select.md")
 ROWS = 3
 WIDTH = 110
 RANKING = "rank "
@@ -71,4 +73,5 @@ def _begin(line: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(rewritten(PAGE), encoding="utf-8")
+    for page in map(Path, sys.argv[1:] or PAGES):
+        page.write_text(rewritten(page), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What was registered on the camera traps, and what came of it, from what `registered` printed."""
+"""What was registered on the camera traps, and what came of it: `study register --show`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Draw the figures of study/figures.md with `checkwise figures`.
+"""Draw the figures of study/figures.md.
 
     python docs/build/study_figures.py [COHORT NAME=PATH]
 
@@ -11,9 +11,9 @@ images need the runs of pacs-erm or pacs-full with their weights, and the images
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,10 @@ from packed import packed_cohorts
 from paper_tables import COHORTS
 from PIL import Image
 
-from checkwise.figures import algorithms, distance, kendall
-from checkwise.store.cohort import open_cohort
+from checkwise.figures import algorithms, distance, kendall, write_figures
+from checkwise.study import Cohort
 from checkwise.study.pool import Pool
+from checkwise.sweep.datasets import read_roots
 
 IMAGES = Path(__file__).parents[1] / "study" / "images"
 PAPERS_RUN = "OfficeHome-VREx-Art-h0-t0"  # the one that the paper shows
@@ -39,16 +40,16 @@ CASES = {
     },
     "pacs-full": {"case-all-layers": "PACS-ERM-art_painting-h1-t555660795"},
 }
-PREDICTIONS = "confident-errors,shared-errors"
+PREDICTIONS = ("confident-errors", "shared-errors")
 
 
 def over_runs() -> None:
     """The paper's overview figures on the runs of its design."""
     with packed_cohorts(COHORTS) as cohorts, tempfile.TemporaryDirectory() as folder:
-        paths = [str(cohort.path) for cohort in cohorts.values()]
-        _draw([*paths, "--only", ",".join(OVER_RUNS)], folder, "overview")
-        _draw([*paths, "--only", "trajectory", "--run", PAPERS_RUN], folder, "overview")
-        FACTS.write_text(json.dumps(overview(Pool(list(cohorts.values()))), indent=1) + "\n")
+        pool = Pool(list(cohorts.values()))
+        _draw(pool, tuple(OVER_RUNS), folder, "overview")
+        _draw(pool, ("trajectory",), folder, "overview", PAPERS_RUN)
+        FACTS.write_text(json.dumps(overview(pool), indent=1) + "\n")
 
 
 def overview(pool: Pool) -> dict[str, Any]:
@@ -56,22 +57,25 @@ def overview(pool: Pool) -> dict[str, Any]:
     return {name: plain(facts(pool)) for name, facts in OVER_RUNS.items()}
 
 
-def cases(cohort: str, data: str) -> None:
+def cases(path: str, data: str) -> None:
     """One image of a few runs, and all predictions of the first run of pacs-erm."""
-    runs = CASES[open_cohort(cohort).name]
+    cohort = Cohort.open(path)
+    pool = Pool([cohort])
     with tempfile.TemporaryDirectory() as folder:
-        for prefix, run in runs.items():
-            asked = [cohort, "--run", run, "--data", data, "--only"]
-            _draw([*asked, "occlusion"], folder, prefix)
+        for prefix, run in CASES[cohort.name].items():
+            _draw(pool, ("occlusion",), folder, prefix, run, data)
             if prefix == next(iter(CASES["pacs-erm"])):
-                _draw([*asked, PREDICTIONS], folder, "case")
+                _draw(pool, PREDICTIONS, folder, "case", run, data)
 
 
-def _draw(asked: list[str], folder: str, prefix: str) -> None:
+def _draw(
+    pool: Pool, only: Sequence[str], folder: str, prefix: str, run: str = "", *data: str
+) -> None:
     """Draw into an empty folder and keep the pictures."""
     out = Path(folder) / prefix
-    command = [sys.executable, "-m", "checkwise", "figures", *asked, "-o", str(out)]
-    subprocess.run(command, check=True)
+    key = next((key for key in pool.keys if str(key) == run), None)
+    for name, _ in write_figures(pool, out, only=only, run=key, roots=read_roots(data)):
+        print(name)
     for picture in out.glob("*.png"):
         with Image.open(picture) as image:  # fewer colours would change the maps
             image.convert("RGB").save(IMAGES / f"{prefix}-{picture.name}", optimize=True)

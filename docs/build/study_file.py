@@ -33,8 +33,8 @@ ABOUT = {
 INTRODUCTION = """\
 # The keys of a study file
 
-A study file says what to train. It is written in TOML; [train.md](train.md) has an example. Check a
-file with `checkwise sweep FILE --dry-run`, which names the keys that are misspelt or do not fit.
+A study file says what to train. It is written in TOML; [train.md](train.md) has an example. Check
+it with `checkwise study run FILE --dry-run`, which names keys that are misspelt or do not fit.
 `root` or `--data NAME=PATH` says where the data are; `CHECKWISE_DATA` names a folder that holds
 each data set under its name.
 

@@ -57,7 +57,7 @@ def subsets(run: cw.Trajectory, key: str, draw: int) -> Iterator[tuple[int, cw.T
 
 def outcomes(path: Path) -> Iterator[dict[str, Any]]:
     """Every method's choice from every subset, and what it does on the held-out domain."""
-    pool = Pool.of(cw.Cohort.open(path))
+    pool = Pool.of(cw.study.Cohort.open(path))
     for draw, key in product(range(DRAWS), pool.keys):
         target = {name: np.asarray(pool.target(key)[name]) for name in MEASURES}
         place = {int(step): t for t, step in enumerate(pool.trajectory(key).steps)}

@@ -43,7 +43,7 @@ Rows = list[dict[str, str]]
 
 def outcomes(path: Path) -> Iterator[dict[str, Any]]:
     """Every method's choice from every run, and its results on the held-out domain."""
-    pool = Pool.of(cw.Cohort.open(path))
+    pool = Pool.of(cw.study.Cohort.open(path))
     for key in pool.keys:
         run = pool.trajectory(key)
         target = {name: np.asarray(pool.target(key)[name]) for name in MEASURES}

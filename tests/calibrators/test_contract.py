@@ -143,7 +143,6 @@ def test_what_was_measured_is_recorded(name: str) -> None:
     assert (fitted.n, fitted.classes) == (600, 4)
     assert fitted.errors == (pooled[0].argmax(axis=1) != pooled[1]).sum()
     assert fitted.calibrator.summary
-    assert fitted.calibrator.cost
 
 
 @EVERY

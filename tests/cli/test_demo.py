@@ -10,11 +10,15 @@ from typing import Any
 
 import pytest
 
-from checkwise.cli import demo, main, sweep
+from checkwise.cli import demo, main
 from checkwise.deployed import load
 from checkwise.page import sentences
 from checkwise.page.stages import STAGES
+from checkwise.selection import select
 from checkwise.study import Cohort
+from checkwise.sweep.executors import ExecutorSettings
+from checkwise.sweep.run import SweepResult
+from checkwise.sweep.study import Study
 from tests.weights.cohorts import train_cohort
 
 # The demo's own study, cut short.
@@ -53,22 +57,24 @@ def test_the_demo_chooses_averages_calibrates_deploys_and_says_where_the_page_is
     asked: list[Any] = []
     out = tmp_path / "cohort"
 
-    def train(study: str, *, out: Path, workers: int | None) -> int:
-        asked.append((study, workers))
+    def train(study: Study, out: Path, _: object, settings: ExecutorSettings) -> SweepResult:
+        asked.append((study.name, settings.workers))
         if not out.exists():
             assert train_cohort(tmp_path, STUDY) == out
-        return 0
+        return SweepResult((), interrupted=0)
 
-    monkeypatch.setattr(sweep, "command", train)
+    monkeypatch.setattr(demo, "run_study", train)
     assert run("demo", "--out", out, "--workers", 2) == 0
     said = capsys.readouterr().out
     assert asked == [("demo", 2)]
     assert all(rule in said for rule in demo.RULES)
-    assert "On rotations that training never saw: Against source-acc, ac-nc" in said
+    assert "On rotations that training never saw, against source-acc" in said
     assert all(re.search(rf"^{stage.title} +target NLL", said, re.MULTILINE) for stage in STAGES)
     assert said.rstrip().endswith(str(out / "report.html"))
     page = (out / "report.html").read_text()
     assert all(stage.title in page and stage.what in page for stage in STAGES)
+    (printed,) = re.findall(r"checkwise (deploy .* --average 5 -o) ", said)
+    assert run(*printed.split(), tmp_path / "by-hand") == 0
     deployed = load(tmp_path / "cohort-model")
     assert deployed.info["rule"] == "ac-early"
     assert deployed.calibrator is not None
@@ -89,7 +95,8 @@ def test_the_demo_chooses_averages_calibrates_deploys_and_says_where_the_page_is
     said = capsys.readouterr().out
     assert asked[-1] == ("demo-quick", 2)
     assert "● chosen" in said
-    assert "ac-nc chose step " in said
+    cohort = Cohort.open(out)
+    assert f"tep {select(cohort.usable[min(cohort.usable)], 'ac-nc').step}" in said
     assert not (tmp_path / "cohort-model").exists()
     assert opened == [(out / "report.html").as_uri()]
     (deploy,) = re.findall(r"checkwise (deploy .*) -o model", said)
@@ -101,11 +108,11 @@ def test_a_place_for_the_model_that_is_taken_is_refused_before_the_training(
 ) -> None:
     trained: list[Path] = []
 
-    def train(study: str, *, out: Path, workers: int | None) -> int:
+    def train(study: Study, out: Path, *_: object) -> SweepResult:
         trained.append(out)
-        return 130
+        return SweepResult((), interrupted=2)
 
-    monkeypatch.setattr(sweep, "command", train)
+    monkeypatch.setattr(demo, "run_study", train)
     (tmp_path / "here").mkdir()
     (tmp_path / "here-model").mkdir()
     (tmp_path / "here-model" / "mine.txt").write_text("mine")
@@ -135,6 +142,6 @@ def test_the_model_goes_beside_the_runs(
 def test_an_interrupted_demo_ends_with_the_sweeps_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sweep, "command", lambda *args, **options: 130)
+    monkeypatch.setattr(demo, "run_study", lambda *_: SweepResult((), interrupted=2))
     assert run("demo", "--out", tmp_path / "d") == 130
     assert not (tmp_path / "d").exists()

@@ -160,9 +160,8 @@ def test_file_names_that_are_no_text_do_not_stop_a_command(tmp_path: Path) -> No
         ["select", tmp_path],
         ["select", odd],
         ["select", odd / "absent"],
-        ["report", odd / "log.jsonl", "-o", odd / "page.html"],
-        ["verify", odd],
-        ["status", odd],
+        ["study", "report", odd / "log.jsonl", "-o", odd / "page.html"],
+        ["study", "status", odd, "--verify"],
     ):
         code, printed, error = forked(*arguments)
         assert code in (0, 2), error
@@ -193,13 +192,12 @@ def test_names_of_a_cohort_are_text_in_everything_that_is_written(
 ) -> None:
     cohort = hostile_cohort(tmp_path / "cohort")
     for arguments in (
-        ["status", cohort],
-        ["verify", cohort],
+        ["study", "status", cohort, "--verify"],
         ["select", cohort],
         ["select", cohort, "--out", tmp_path / "chosen.csv"],
-        ["compare", cohort, "--by", "algorithm", "--out", tmp_path / "compared.csv"],
-        ["tables", cohort, "--out", tmp_path / "tables"],
-        ["report", cohort, "-o", tmp_path / "page.html"],
+        ["study", "compare", cohort, "--by", "algorithm", "--out", tmp_path / "compared.csv"],
+        ["study", "report", cohort, "--tables", tmp_path / "tables"],
+        ["study", "report", cohort, "-o", tmp_path / "page.html"],
     ):
         with pytest.raises(SystemExit) as ended:
             main([str(argument) for argument in arguments])
@@ -207,14 +205,14 @@ def test_names_of_a_cohort_are_text_in_everything_that_is_written(
         assert ended.value.code in (0, 1) or arguments[0] == "status", said.err
         checked(said.out.encode())
         checked(said.err.encode())
-    for path in [*tmp_path.glob("*.csv"), *(tmp_path / "tables").glob("*.csv")]:
+    for path in [*tmp_path.glob("*.csv"), *(tmp_path / "tables").rglob("*.csv")]:
         for row in csv.reader(io.StringIO(path.read_text(), newline="")):
             for cell in row:
                 assert not cell.startswith(("=", "+", "-", "@")) or is_number(cell), (path, cell)
-    for path in (tmp_path / "tables").glob("*.md"):
+    for path in (tmp_path / "tables").rglob("*.md"):
         text = checked(path.read_bytes())
         assert "](https" not in text
         assert "<b>" not in text
-    for path in (tmp_path / "tables").glob("*.tex"):
+    for path in (tmp_path / "tables").rglob("*.tex"):
         checked(path.read_bytes())
     assert "<b>\u202e" not in (tmp_path / "page.html").read_text()

@@ -49,7 +49,7 @@ def run(*arguments: Any, most: int | None = None, **options: Any) -> Any:
     [
         ("select", "TABLE", "--out", "OUT/chosen.json"),
         ("select", "TABLE", "--out", "OUT/chosen.csv"),
-        ("report", "TABLE", "-o", "OUT/page.html"),
+        ("select", "TABLE", "--page", "OUT/page.html"),
     ],
 )
 def test_a_full_disk_names_the_file_and_the_remedy(

@@ -10,18 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from checkwise.cli import main
-from checkwise.metrics.settings import LEAST_LEVEL
 from checkwise.selection.guarantees import CONDITIONS, NOT_PROMISED
 from tests.cli.test_select import TABLE, run, several
 
-RADIUS = 100 * sqrt(log(2 * 3 / 0.05) / 2 / 1000)  # three checkpoints, 1,000 examples
+RADIUS = 100 * sqrt(log(2 * 3 / 0.05) / 2 / 10_000)  # three checkpoints, 10,000 examples
 
 
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
     path = tmp_path / "run.csv"
-    path.write_text(TABLE)
+    path.write_text(TABLE.replace(",1000", ",10000"))
     return path
 
 
@@ -31,25 +29,23 @@ def said(capsys: pytest.CaptureFixture[str], *words: object) -> str:
 
 
 def numbers(capsys: pytest.CaptureFixture[str], *words: object) -> Any:
-    return json.loads(said(capsys, *words, "--json"))
+    (entry,) = json.loads(said(capsys, *words, "--json"))["runs"]
+    return entry["selection"]
 
 
 def test_without_being_asked_no_number_of_the_bound_is_shown(
     table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = said(capsys, table)
-    pointer = "For the accuracy bound and its conditions add --guarantee (docs/guarantees.md)."
-    assert pointer in text.splitlines()
     assert "probability" not in text
     assert f"{RADIUS:.2f}" not in text
-    assert "guarantee" not in said(capsys, table, "--rule", "pure-nll")
 
 
 @pytest.mark.parametrize("runs", [1, 2])
 def test_asked_for_it_comes_with_everything_it_rests_on(
     runs: int, table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    text = said(capsys, table if runs == 1 else several(table), "--guarantee")
+    text = said(capsys, table if runs == 1 else several(table), "-v")
     assert "With probability at least 0.95" in text or "with probability at least 0.95" in text
     assert f"{0.5 + 2 * RADIUS:.2f}" in text
     for claim in (*CONDITIONS, *NOT_PROMISED):
@@ -57,10 +53,13 @@ def test_asked_for_it_comes_with_everything_it_rests_on(
     assert "no rule that reads source data alone is best for every target" in text
 
 
-def test_another_probability_asks_for_it_too(
+def test_a_bound_that_says_little_is_one_line(
     table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert "With probability at least 0.9," in said(capsys, table, "--alpha", "0.1")
+    table.write_text(TABLE)
+    text = said(capsys, table, "-v")
+    assert "No accuracy bound that helps" in text
+    assert CONDITIONS[0] not in text
 
 
 @pytest.mark.parametrize("runs", [1, 2])
@@ -68,7 +67,7 @@ def test_where_there_is_none_it_says_why(
     runs: int, table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = table if runs == 1 else several(table)
-    text = said(capsys, path, "--guarantee", "--rule", "pure-nll")
+    text = said(capsys, path, "-v", "--rule", "pure-nll")
     assert "No accuracy bound: Rule pure-nll does not keep accuracy" in text
     assert "probability" not in text
 
@@ -76,11 +75,11 @@ def test_where_there_is_none_it_says_why(
 def test_some_runs_may_have_a_bound_and_others_not(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name, n in (("counted", {"n": 100}), ("uncounted", {})):
+    for name, n in (("counted", {"n": 10_000}), ("uncounted", {})):
         (tmp_path / name).mkdir()
         record = {"step": 1, "accuracy": 0.5, "nll": 1.0, "cwece": 0.1, **n}
         (tmp_path / name / "results.jsonl").write_text(json.dumps(record) + "\n")
-    assert "1 of 2 runs have none" in said(capsys, tmp_path, "--guarantee")
+    assert "1 of 2 runs have none" in said(capsys, tmp_path, "-v")
 
 
 def test_json_always_has_it_whole(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -89,27 +88,11 @@ def test_json_always_has_it_whole(table: Path, capsys: pytest.CaptureFixture[str
     assert found["bound_pp"] == pytest.approx(0.5 + 2 * RADIUS, rel=1e-12)
     assert found["conditions"] == list(CONDITIONS)
     assert found["not_promised"] == list(NOT_PROMISED)
-    assert numbers(capsys, table, "--alpha", "0.1")["guarantee"]["alpha"] == 0.1
     none = numbers(capsys, table, "--rule", "pure-nll")["guarantee"]
     assert none["bound_pp"] is None
     assert "does not keep accuracy" in none["reason"]
-    many = numbers(capsys, several(table))["runs"]
+    many = json.loads(said(capsys, several(table), "--json"))["runs"]
     assert [entry["selection"]["guarantee"] == found for entry in many] == [True, True]
-
-
-def test_the_smallest_probability_gives_numbers(
-    table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    found = numbers(capsys, table, "--alpha", str(LEAST_LEVEL))["guarantee"]
-    assert found["alpha"] == LEAST_LEVEL
-    assert RADIUS < found["radius_pp"] < float("inf")
-
-
-def test_a_probability_has_to_be_one(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as stop:
-        main(["select", str(table), "--alpha", "2", "--json"])
-    assert stop.value.code == 2
-    assert "`alpha` to be a number above 0 and below 1" in capsys.readouterr().err
 
 
 @pytest.fixture
@@ -129,10 +112,10 @@ def predictions(tmp_path: Path) -> Path:
 def test_saved_predictions_give_both_bounds_where_one_is_asked_for(
     predictions: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    stated = numbers(capsys, predictions, "--guarantee")["guarantee"]
+    stated = numbers(capsys, predictions, "-v")["guarantee"]
     paired, paper = stated["paired"]["bound_pp"], stated["bound_pp"]
     assert 0 < paired < paper / 2
-    text = said(capsys, predictions, "--guarantee")
+    text = said(capsys, predictions, "-v")
     assert f"at most {paired:.2f} points below" in text
     assert f"the bound is {paper:.2f} points" in text
     for condition in stated["paired"]["conditions"]:

@@ -5,21 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer
 
-from checkwise.cli import app, main
-from checkwise.cli.main import COMMANDS
+from checkwise.cli import main
+from checkwise.cli.main import COMMANDS, STUDY_COMMANDS, Lines, commands
 
 ROOT = Path(__file__).parents[2]
-GROUP: Any = typer.main.get_command(app)
+ALL = commands()
+LAST = {name.split()[-1] for name in ALL}
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
 # In code spans, in lines of code blocks, and after the colon that ends an advice.
 CALL = re.compile(
-    r"(?:`|^\$? ?|: |python -m )checkwise ([a-z][a-z-]*)\b([^`\n]*)",
+    r"(?:`|^\$? ?|: |python -m )checkwise ((?:study )?[a-z][a-z-]*)\b([^`\n]*)",
     re.MULTILINE,
 )
 OPTION = re.compile(r"(?<![\w-])(--[a-z][a-z-]*)")
@@ -27,10 +26,7 @@ LISTED = re.compile(r"`([a-z]+)`(?:(?:, | and | or |, and )`([a-z]+)`)+")
 
 
 def options(command: str) -> set[str]:
-    return {name for option in GROUP.commands[command].params for name in option.opts} | {
-        "--help",
-        "--debug",
-    }
+    return {name for option in ALL[command].params for name in option.opts} | {"--help", "--debug"}
 
 
 def calls(path: Path) -> Iterator[tuple[str, str]]:
@@ -46,7 +42,9 @@ def calls(path: Path) -> Iterator[tuple[str, str]]:
 @pytest.mark.parametrize("path", [*PAGES, *SOURCES], ids=lambda path: str(path.relative_to(ROOT)))
 def test_commands_and_options_that_are_named_exist(path: Path) -> None:
     for command, rest in calls(path):
-        assert command in GROUP.commands, f"checkwise {command}{rest}"
+        if command == "study":
+            continue
+        assert command in ALL, f"checkwise {command}{rest}"
         for option in OPTION.findall(rest):
             assert option in options(command), f"checkwise {command}{rest}"
 
@@ -58,14 +56,14 @@ GUIDES = [page for page in PAGES if page.parent.name != "study"]  # those list t
 def test_a_list_that_begins_with_two_commands_holds_only_commands(page: Path) -> None:
     for found in LISTED.finditer(page.read_text(encoding="utf-8")):
         names = re.findall(r"`([a-z]+)`", found[0])
-        if len(names) > 2 and all(name in GROUP.commands for name in names[:2]):
-            assert set(names) <= set(GROUP.commands), found[0]
+        if len(names) > 2 and all(name in LAST for name in names[:2]):
+            assert set(names) <= LAST, found[0]
 
 
 def test_the_search_finds_what_is_there() -> None:
     named = [call for path in (*PAGES, *SOURCES) for call in calls(path)]
     assert len(named) > 80
-    assert {name for name, _ in named} >= {"select", "sweep", "compare", "unpack", "calibrate"}
+    assert {name for name, _ in named} >= {"select", "deploy", "study run", "study compare"}
     assert sum("--" in rest for _, rest in named) > 20
 
 
@@ -74,18 +72,41 @@ def test_no_line_of_the_help_is_cut(
     width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
-    with pytest.raises(SystemExit):
-        main(["--help"])
-    said = capsys.readouterr().out
+    for words, groups in (([], COMMANDS), (["study"], STUDY_COMMANDS)):
+        with pytest.raises(SystemExit):
+            main([*words, "--help"])
+        check_help(capsys.readouterr().out, groups, width)
+
+
+def check_help(said: str, groups: Lines, width: int) -> None:
     assert "..." not in said.replace("[ARGS]...", "")
     assert "…" not in said
     assert max(map(len, said.splitlines())) <= width
     lines = [line.split(maxsplit=1) for line in said.splitlines() if line.startswith("  ")]
-    for commands in COMMANDS.values():
-        for name, _, line in commands:
+    for group in groups.values():
+        for name, _, line in group:
             assert [name, line] in lines
 
 
 def test_every_command_is_in_one_group() -> None:
-    listed = [name for commands in COMMANDS.values() for name, _, _ in commands]
-    assert sorted(listed) == sorted(set(listed)) == sorted(GROUP.commands)
+    for groups in (COMMANDS, STUDY_COMMANDS):
+        listed = [name for group in groups.values() for name, _, _ in group]
+        assert len(listed) == len(set(listed))
+
+
+def test_the_surface_is_small() -> None:
+    assert len([name for name in ALL if not name.startswith("study ")]) <= 9
+    assert len([name for name in ALL if name.startswith("study ")]) <= 10
+
+
+@pytest.mark.parametrize(("words", "lines"), [((), COMMANDS), (("study",), STUDY_COMMANDS)])
+def test_without_a_command_the_help_is_shown(
+    words: tuple[str, ...], lines: Lines, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([*words])
+    out, err = capsys.readouterr()
+    assert (ended.value.code, err) == (0, "")
+    for heading, group in lines.items():
+        assert f"{heading}:" in out.splitlines()
+        assert all(said in out for *_, said in group)

@@ -43,50 +43,50 @@ def answer(capsys: pytest.CaptureFixture[str], *words: object) -> dict[str, Any]
 def test_a_registration_before_the_first_comparison_is_on_time(
     sweep: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    registered = answer(capsys, "preregister", sweep)
+    registered = answer(capsys, "study", "register", sweep)
     assert (registered["state"], registered["choice"]["rule"]) == ("before", "ac-early")
     assert registered["choice"]["metrics"] == ["target_accuracy"]
-    found = answer(capsys, "compare", sweep)
+    found = answer(capsys, "study", "compare", sweep)
     assert found["imported"] is True
     assert found["registered"]["ac-early"]["state"] == "before"
     assert [row["metric"] for row in found["contrasts"]] == ["target_accuracy"]
-    assert answer(capsys, "preregister", sweep, "--rule", "ac-random")["state"] == "late"
+    assert answer(capsys, "study", "register", sweep, "--rule", "ac-random")["state"] == "late"
     assert (tmp_path / "runs.cohort" / "cohort.json").is_file()
 
 
 def test_it_says_where_it_imports_to_and_that_values_lay_open(
     sweep: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run("compare", sweep) == 0
+    assert run("study", "compare", sweep) == 0
     printed = capsys.readouterr()
     assert f"{sweep} is imported into {sweep}.cohort (16 runs)." in printed.err
     assert "cannot show that nobody looked there first" in printed.out
     assert "ac-early is compared because the runs lack metrics that ac-nc needs" in printed.out
-    assert run("compare", sweep) == 0
+    assert run("study", "compare", sweep) == 0
     assert "was imported before" in capsys.readouterr().err
 
 
 def test_files_that_changed_are_refused_with_what_to_do(
     sweep: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run("compare", sweep) == 0
+    assert run("study", "compare", sweep) == 0
     log = next(sweep.rglob("results.jsonl"))
     log.write_text(log.read_text().replace('"loss": 1.0', '"loss": 2.0'))
-    assert run("compare", sweep) == 2
-    assert "--cohort" in capsys.readouterr().err
-    assert run("compare", sweep, "--cohort", tmp_path / "new") == 0
+    assert run("study", "compare", sweep) == 2
+    assert "--import-to" in capsys.readouterr().err
+    assert run("study", "compare", sweep, "--import-to", tmp_path / "new") == 0
 
 
 def test_a_rule_without_its_metrics_names_them_and_opens_nothing(
     sweep: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for command in (
-        ["compare", sweep, "--rules", "ac-nc"],
-        ["preregister", sweep, "--rule", "ac-nc"],
+        ["study", "compare", sweep, "--rules", "ac-nc"],
+        ["study", "register", sweep, "--rule", "ac-nc"],
     ):
         assert run(*command) == 2
         assert names("ac-nc … nll, cwece", capsys.readouterr().err)
-    assert run("preregister", sweep, "--metrics", "target_nll") == 2
+    assert run("study", "register", sweep, "--metrics", "target_nll") == 2
     assert "'target_nll'" in capsys.readouterr().err
     assert not (sweep.with_name("runs.cohort") / "registrations.jsonl").exists()
 
@@ -94,37 +94,52 @@ def test_a_rule_without_its_metrics_names_them_and_opens_nothing(
 def test_a_table_compares_like_the_cohort_it_came_from(
     table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    own, again = (answer(capsys, "compare", path) for path in (tmp_path / "own", table))
+    own, again = (answer(capsys, "study", "compare", path) for path in (tmp_path / "own", table))
     for row in (*own["contrasts"], *again["contrasts"]):
         del row["seconds"]
     assert again["contrasts"] == own["contrasts"]
 
 
 def test_tables_figures_and_report(table: Path, sweep: Path, tmp_path: Path) -> None:
-    assert run("tables", table, "--out", tmp_path / "t", "--only", "main,kendall") == 0
-    assert (tmp_path / "t" / "main.md").is_file()
-    assert run("figures", table, "--out", tmp_path / "f", "--only", "kendall") == 0
-    assert run("report", table, "-o", tmp_path / "table.html") == 0
-    assert run("tables", sweep, "--out", tmp_path / "s") == 0  # says what it leaves out
-    main = pd.read_csv(tmp_path / "s" / "main.csv")
+    tables, figures = tmp_path / "t", tmp_path / "f"
+    assert run("study", "report", table, "--tables", tables, "--only", "main,kendall") == 0
+    assert (tables / "all" / "main.md").is_file()
+    assert run("study", "report", table, "--figures", figures, "--only", "kendall") == 0
+    assert run("study", "report", table, "-o", tmp_path / "table.html") == 0
+    assert run("study", "report", sweep, "--tables", tmp_path / "s") == 0  # says what it leaves out
+    main = pd.read_csv(tmp_path / "s" / "all" / "main.csv")
     assert set(main["rule"]) == {"source-acc", "ac-early"}
     assert set(main["measure"]) == {"gap_pp", "target_accuracy"}
-    assert run("tables", sweep, table, "--out", tmp_path / "b", "--cohort", tmp_path / "c") == 2
+    paper = pd.read_csv(tmp_path / "s" / "paper.csv")
+    assert list(paper["rule"]) == ["ac-early", "ac-mean"]
+    both = ("--tables", tmp_path / "b", "--import-to", tmp_path / "c")
+    assert run("study", "report", sweep, table, *both) == 2
 
 
 def test_import_says_what_it_read(
     sweep: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert (
-        run("import", sweep, "--out", tmp_path / "c", "--role", "development", "--name", "x") == 0
+        run(
+            "study",
+            "import",
+            sweep,
+            "--out",
+            tmp_path / "c",
+            "--role",
+            "development",
+            "--name",
+            "x",
+        )
+        == 0
     )
     printed = capsys.readouterr().out
     assert "16 runs imported into" in printed
     assert "note (16 of 16 runs): this log has accuracies only" in printed
-    found = answer(capsys, "compare", tmp_path / "c")
+    found = answer(capsys, "study", "compare", tmp_path / "c")
     assert (found["cohort"], found["role"]) == ("x", "development")
-    assert run("import", sweep, "--out", tmp_path / "c") == 2
-    assert run("import", sweep, "--out", tmp_path / "d", "--role", "test") == 2
+    assert run("study", "import", sweep, "--out", tmp_path / "c") == 2
+    assert run("study", "import", sweep, "--out", tmp_path / "d", "--role", "test") == 2
 
 
 @pytest.fixture
@@ -142,8 +157,8 @@ def unmarked(tmp_path: Path) -> Path:
 def test_the_report_of_an_imported_table_keeps_its_target_held_out(
     unmarked: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run("import", unmarked, "--held-out", "sketch") == 0
-    assert run("report", unmarked, "-o", tmp_path / "page.html") == 0
+    assert run("study", "import", unmarked, "--held-out", "sketch") == 0
+    assert run("study", "report", unmarked, "-o", tmp_path / "page.html") == 0
     assert "was imported before" in capsys.readouterr().err
     assert "unseen" in (tmp_path / "page.html").read_text()
 
@@ -152,11 +167,11 @@ def test_what_an_import_holds_out_is_not_read_as_a_source(
     unmarked: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run("select", unmarked) == 0
-    assert run("import", unmarked, "--held-out", "sketch") == 0
+    assert run("study", "import", unmarked, "--held-out", "sketch") == 0
     link = tmp_path / "link.csv"
     link.symlink_to(unmarked)
     for path in (unmarked, link):
-        for command in (["select", path], ["export", path, "-o", tmp_path / "w"]):
+        for command in (["select", path], ["select", path, "--copy-to", tmp_path / "w"]):
             capsys.readouterr()
             assert run(*command) == 2
             told = " ".join(capsys.readouterr().err.split())
@@ -184,7 +199,7 @@ def test_columns_that_mark_the_target_are_asked_for_again(
         for domain, kind in (("art", "source"), ("sketch", "target"))
     ]
     pd.DataFrame(rows).to_csv(tmp_path / "run.csv", index=False)
-    assert run("import", tmp_path / "run.csv", "--column", "role=kind") == 0
+    assert run("study", "import", tmp_path / "run.csv", "--column", "role=kind") == 0
     assert run("select", tmp_path / "run.csv") == 2
     assert "--column role=kind" in " ".join(capsys.readouterr().err.split())
 
@@ -192,12 +207,12 @@ def test_columns_that_mark_the_target_are_asked_for_again(
 def test_another_import_of_opened_files_says_that_they_were_opened(
     sweep: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run("preregister", sweep, "--cohort", tmp_path / "a") == 0
+    assert run("study", "register", sweep, "--import-to", tmp_path / "a") == 0
     assert "was opened on" not in capsys.readouterr().err
-    assert run("compare", sweep) == 0
+    assert run("study", "compare", sweep) == 0
     for other in (tmp_path / "a", tmp_path / "b"):
         capsys.readouterr()
-        assert run("preregister", sweep, "--cohort", other, "--rule", "ac-random") == 0
+        assert run("study", "register", sweep, "--import-to", other, "--rule", "ac-random") == 0
         told = " ".join(capsys.readouterr().err.split())
         assert "runs.cohort, made of the same files, was opened on" in told
 
@@ -205,9 +220,9 @@ def test_another_import_of_opened_files_says_that_they_were_opened(
 def test_a_link_has_the_cohort_of_what_it_leads_to(
     sweep: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run("compare", sweep) == 0
+    assert run("study", "compare", sweep) == 0
     (tmp_path / "link").symlink_to(sweep)
-    assert answer(capsys, "preregister", tmp_path / "link")["state"] == "late"
+    assert answer(capsys, "study", "register", tmp_path / "link")["state"] == "late"
 
 
 def test_what_is_neither_cohort_nor_log_is_refused_as_before(
@@ -215,5 +230,5 @@ def test_what_is_neither_cohort_nor_log_is_refused_as_before(
 ) -> None:
     (tmp_path / "notes.txt").write_text("x")
     for path in (tmp_path / "notes.txt", tmp_path / "absent", tmp_path):
-        assert run("compare", path) == 2
+        assert run("study", "compare", path) == 2
         assert "cohort.json" in capsys.readouterr().err

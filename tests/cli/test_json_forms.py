@@ -8,33 +8,34 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from jsonschema import Draft202012Validator, ValidationError
 
-from checkwise.cli import app, main
-from checkwise.cli.json_output import commands_with_schema, print_json, schema
+from checkwise.cli import main
+from checkwise.cli.json_output import SCHEMA, commands_with_schema, print_json, schema
+from checkwise.cli.main import commands
 from tests.docs.test_pages import builder
 from tests.json_forms import checked_line, validator
 
-GROUP: Any = typer.main.get_command(app)
 TABLE = "step,accuracy,nll,cwece\n100,0.9,0.7,0.02\n200,0.895,0.4,0.01\n300,0.85,0.35,0.008\n"
-SAME = {"swad": "derive"}  # commands that print the form of another
 
 
 def test_a_command_has_a_schema_if_and_only_if_it_prints_json() -> None:
-    options = {
-        name: {opt for p in GROUP.commands[name].params for opt in p.opts}
-        for name in GROUP.commands
+    printing = {
+        name.split()[-1]
+        for name, command in commands().items()
+        if any("--json" in option.opts for option in command.params)
     }
-    printing = {SAME.get(name, name) for name, known in options.items() if "--json" in known}
-    assert printing == set(commands_with_schema())
+    assert printing == {name.split("-")[0] for name in commands_with_schema()}
 
 
 @pytest.mark.parametrize("command", commands_with_schema())
 def test_a_schema_is_one_and_leaves_room_for_new_fields(command: str) -> None:
     form = schema(command)
     Draft202012Validator.check_schema(form)
-    assert form["title"].startswith(f"checkwise {command}")
+    for shape in form.get("oneOf", [form]):
+        assert shape["properties"]["schema"]["const"] == SCHEMA
+    named = [name for name in commands() if name.split()[-1] == command.split("-")[0]]
+    assert form["title"].startswith(f"checkwise {named[0]}")
     assert '"additionalProperties": false' not in json.dumps(form)
 
 
@@ -49,14 +50,16 @@ def select(capsys: pytest.CaptureFixture[str], folder: Path) -> dict[str, Any]:
 
 def test_what_select_prints_is_compared(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     found = select(capsys, tmp_path)
-    assert found["step"] == 200
+    (run,) = found["runs"]
+    chosen = run["selection"]
+    assert chosen["step"] == 200
     assert checked_line("select", found) == json.dumps(found)
-    for wrong in (
-        {**found, "step": "200"},
-        {**found, "undescribed": 1},
-        {name: value for name, value in found.items() if name != "digest"},
-        {"schema": 1, "runs": [{"run": {}, "selection": found}]},
+    for other in (
+        {**chosen, "step": "200"},
+        {**chosen, "undescribed": 1},
+        {name: value for name, value in chosen.items() if name != "digest"},
     ):
+        wrong = {**found, "runs": [{**run, "selection": other}]}
         with pytest.raises(ValidationError):
             validator("select").validate(wrong)
         with pytest.raises(ValidationError):  # as in every test
@@ -66,7 +69,7 @@ def test_what_select_prints_is_compared(capsys: pytest.CaptureFixture[str], tmp_
 def test_the_page_is_what_the_schemas_give() -> None:
     page = builder("json_outputs")
     assert page.page() == page.PAGE.read_text(encoding="utf-8"), "run docs/build/json_outputs.py"
-    assert "| `guarantee.bound_pp` | number or null |" in page.page()
+    assert "| `runs[].selection.guarantee.bound_pp` | number or null |" in page.page()
 
 
 @pytest.mark.parametrize("command", commands_with_schema())

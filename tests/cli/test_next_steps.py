@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-import typer
 
 import checkwise as cw
-from checkwise.cli import app, main
-from checkwise.cli.input_options import InputOptions
+from checkwise.cli import main
+from checkwise.cli.input_options import Reading
 from checkwise.cli.next_steps import CHECKPOINTS, FUNCTION
-from checkwise.cli.rule_options import RunRuleOptions
+from checkwise.cli.rule_options import Choosing
 from tests.cli.inputs import INPUTS, OUTPUTS
 from tests.weights.cohorts import run_folders, train_cohort
 
@@ -44,7 +43,7 @@ lr = 0.003
 RECORDS = {
     "logits and weights": ('keep = "all"\nlogits = "source"', "deploy"),
     "weights": ('keep = "feasible"\nkeep_delta_pp = 100.0', None),
-    "logits": ('keep = "none"\nlogits = "source"', "calibrate"),
+    "logits": ('keep = "none"\nlogits = "source"', "deploy"),
     "neither": ('keep = "none"', None),
 }
 OPTIONS: dict[str, list[str]] = {
@@ -61,12 +60,12 @@ COMMAND = {
     "transformers_folder": "predict",
     "lightning_folder": "predict",
     "predictions_with_weights": "deploy",
-    "predictions_one_set": "calibrate",
-    "predictions_several_sets": "calibrate",
+    "predictions_one_set": "deploy",
+    "predictions_several_sets": "deploy",
     "saved_probabilities": "predict",
     "saturated": "deploy",
     "live_journal": "predict",
-    "several_runs": None,
+    "several_runs": "deploy",
     "log_of_two": "predict",
 }
 
@@ -86,29 +85,37 @@ def run(*words: str) -> None:
 
 def ending(
     capsys: pytest.CaptureFixture[str], *words: str
-) -> tuple[dict[str, Any], list[str], list[str]]:
-    """The choice, the words of the commands, and the other lines that follow the answer."""
+) -> tuple[dict[str, Any], list[list[str]], list[str]]:
+    """The choice, the words of every command, and the lines that follow the answer."""
     capsys.readouterr()
     run("select", *words, "--json")
-    chosen = json.loads(capsys.readouterr().out)
+    (entry,) = json.loads(capsys.readouterr().out)["runs"]
     run("select", *words)
     last = capsys.readouterr().out.splitlines()[-2:]
-    commands = [line.removeprefix("Next: ").partition(" (")[0] for line in last if "Next:" in line]
-    assert len(commands) <= 1
-    return chosen, [word for line in commands for word in shlex.split(line)], last
+    lines = [line.removeprefix("Next: ").partition(" (")[0] for line in last if "Next:" in line]
+    assert len(lines) <= 1
+    commands = [shlex.split(one) for line in lines for one in line.split(" && ")]
+    return entry["selection"], commands, last
 
 
-def run_it(command: list[str], step: int, capsys: pytest.CaptureFixture[str]) -> None:
-    """Run a command, with what it asks for filled in; of a model or calibrator compare the step."""
+def command_of(commands: list[list[str]]) -> str | None:
+    """What the commands come to."""
+    return commands[-1][1] if commands else None
+
+
+def run_it(commands: list[list[str]], step: int) -> None:
+    """Run commands, with what they ask for filled in; of a model or calibrator compare the step."""
     filled = {FUNCTION: "FILE.py:outputs", CHECKPOINTS: "made"}
-    run(*(filled.get(word, word) for word in command[1:]))
-    out = Path(command[-1])
-    if command[1] == "deploy":
-        assert json.loads((out / "deployed.json").read_text())["steps"] == [step]
-    elif command[1] == "calibrate":
-        assert f"step {step}." in capsys.readouterr().out
-    else:
+    for words in commands:
+        run(*(filled.get(word, word) for word in words[1:]))
+    *_, last = commands
+    out = Path(last[-1])
+    if last[1] != "deploy":
         cw.select(cw.load(out))
+    elif "--calibrator-only" in last:
+        assert json.loads(out.read_text())["step"] == step
+    else:
+        assert json.loads((out / "deployed.json").read_text())["steps"] == [step]
 
 
 @pytest.mark.parametrize("name", INPUTS)
@@ -118,10 +125,10 @@ def test_the_command_for_every_input_runs_and_takes_the_same_step(
     path = INPUTS[name](here).relative_to(here)
     Path("made").mkdir()
     Path("made/model-100.pt").touch()
-    chosen, command, _ = ending(capsys, str(path), *OPTIONS.get(name, []))
-    assert (command[1] if command else None) == COMMAND[name]
-    if command:
-        run_it(command, chosen["step"], capsys)
+    chosen, commands, _ = ending(capsys, str(path), *OPTIONS.get(name, []))
+    assert command_of(commands) == COMMAND[name]
+    if commands:
+        run_it(commands, chosen["step"])
 
 
 @pytest.mark.parametrize("kept", RECORDS)
@@ -131,10 +138,10 @@ def test_the_command_for_a_run_of_checkwise_runs(
     records, expected = RECORDS[kept]
     cohort = train_cohort(here, STUDY.format(records=records))
     for path in (cohort, run_folders(cohort)[0]):
-        chosen, command, _ = ending(capsys, str(path))
-        assert (command[1] if command else None) == expected
-        if command:
-            run_it(command, chosen["step"], capsys)
+        chosen, commands, _ = ending(capsys, str(path))
+        assert command_of(commands) == expected
+        if commands:
+            run_it(commands, chosen["step"])
 
 
 @pytest.mark.parametrize(
@@ -143,43 +150,38 @@ def test_the_command_for_a_run_of_checkwise_runs(
         ["--rule", "ac-nll", "--delta-pp", "3"],
         ["--bins", "2", "--bandwidth", "0.5", "--held-out", "art"],
         ["--objectives", "nll,ece", "--weights", "photo=2,art=1", "--no-guard"],
-        ["--alpha", "0.1", "--guarantee"],
-        ["--tolerance", "paired", "--alpha", "0.2"],
+        ["--param", "tolerance=paired", "--param", "alpha=0.2"],
     ],
 )
-def test_the_command_chooses_with_the_same_options(
+def test_options_are_handed_over_by_a_choice(
     given: list[str], here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = INPUTS["predictions_with_weights"](here)
-    chosen, command, _ = ending(capsys, str(path), *given)
-    assert command[1] == "deploy"
-    run_it(command, chosen["step"], capsys)
+    chosen, commands, _ = ending(capsys, str(path), *given)
+    (first, second) = commands
+    assert first == ["checkwise", "select", str(path), *first[3:-2], "-o", "choice.json"]
+    assert sorted(first[3:-2]) == sorted(given)
+    assert second == ["checkwise", "deploy", "choice.json", "-o", "model"]
+    run_it(commands, chosen["step"])
 
 
-def test_nothing_is_printed_that_a_folder_around_the_run_would_not_take(
+def test_a_folder_around_the_run_is_taken_too(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    INPUTS["predictions_one_set"](here / "around")
-    assert ending(capsys, "around")[1] == []
-    shutil.rmtree("around")
-    Path("around").mkdir()
-    INPUTS["predictions_with_weights"](here / "around")
-    chosen, command, _ = ending(capsys, "around")
-    assert command[:3] == ["checkwise", "deploy", "around"]
-    run_it(command, chosen["step"], capsys)
+    for name in ("predictions_one_set", "predictions_with_weights"):
+        INPUTS[name](here / "around")
+        chosen, commands, _ = ending(capsys, "around")
+        assert commands[0][:3] == ["checkwise", "deploy", "around"]
+        run_it(commands, chosen["step"])
+        shutil.rmtree("around")
 
 
 def test_options_are_written_as_commands_take_them() -> None:
-    """A field has the name of its option; a flag has no value, a list repeats its option."""
-    group: Any = typer.main.get_command(app)
-    options = {name for one in group.commands["deploy"].params for name in one.opts}
-    for fields in (RunRuleOptions, InputOptions):
-        for field in fields.__dataclass_fields__:
-            assert f"--{field.removeprefix('only_').replace('_', '-')}" in options
-    rule = RunRuleOptions(param=["a=1", "b=2"], pareto=True, q="1")
-    assert rule.words == ["--q", "1", "--pareto", "--param", "a=1", "--param", "b=2"]
-    assert InputOptions(only_run="a", n="5").words == ["--n", "5", "--run", "a"]
-    assert InputOptions().words == RunRuleOptions().words == []
+    """A flag has no value, a list repeats its option."""
+    rule = Choosing(param=("a=1", "b=2"), no_guard=True, delta_pp="1")
+    assert rule.words == ["--no-guard", "--delta-pp", "1", "--param", "a=1", "--param", "b=2"]
+    assert Reading(only_run="a", n="5").words == ["--n", "5", "--run", "a"]
+    assert Reading().words == Choosing().words == []
 
 
 def test_new_places_are_named_where_old_ones_are_taken(
@@ -189,7 +191,7 @@ def test_new_places_are_named_where_old_ones_are_taken(
     (here / "model").mkdir()
     (here / "model-2").touch()
     path.rename("-x y")
-    _, command, _ = ending(capsys, "./-x y")
+    _, (command,), _ = ending(capsys, "./-x y")
     assert command == ["checkwise", "deploy", "./-x y", "-o", "model-3"]
 
 
@@ -198,9 +200,9 @@ def test_a_log_names_its_checkpoints(here: Path, capsys: pytest.CaptureFixture[s
     Path("ckpts").mkdir()
     for epoch in range(6):
         Path(f"ckpts/weights.{epoch}.mine").touch()
-    _, command, _ = ending(capsys, log.name, "--checkpoints", "ckpts/weights.{epoch}.mine")
-    assert command[2] == "ckpts"
-    run_it(command, 0, capsys)
+    _, commands, _ = ending(capsys, log.name, "--checkpoints", "ckpts/weights.{epoch}.mine")
+    assert commands[0][2] == "ckpts"
+    run_it(commands, 0)
 
 
 def test_groups_are_asked_for_where_they_are_known_or_validation_is_too_easy(
@@ -212,9 +214,43 @@ def test_groups_are_asked_for_where_they_are_known_or_validation_is_too_easy(
         with np.load(file) as arrays:
             saved = dict(arrays)
         np.savez(file, groups=np.arange(len(saved["labels"])) // 5, **saved)
-    _, command, last = ending(capsys, str(path))
-    assert command[1] == "calibrate"
+    _, commands, last = ending(capsys, str(path))
+    assert command_of(commands) == "deploy"
     assert "whole ones" in last[-1]
     shutil.rmtree(path)
     _, _, last = ending(capsys, str(INPUTS["saturated"](here)))
     assert "whole ones" in last[-1]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("predictions_with_weights", ["-o", "model"]),
+        ("lightning_folder", ["-o", "model"]),
+        ("predictions_one_set", ["--calibrator-only", "-o", "calibrator.json"]),
+        ("keras_log", None),
+    ],
+)
+def test_after_a_choice_comes_what_takes_it(
+    name: str, words: list[str] | None, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = INPUTS[name](here)
+    run("select", str(path), "-o", "choice.json")
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Next: ")]
+    commands = [shlex.split(line.removeprefix("Next: ")) for line in lines]
+    expected = [] if words is None else [["checkwise", "deploy", "choice.json", *words]]
+    assert commands == expected
+    if commands:
+        run_it(
+            commands, json.loads(Path("choice.json").read_text())["runs"][0]["selection"]["step"]
+        )
+
+
+def test_the_best_of_several_paths_is_deployed_by_its_path(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = [str(INPUTS["predictions_one_set"](here / name)) for name in "ab"]
+    run("select", *paths, "--best")
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Next: ")]
+    words = shlex.split(line.removeprefix("Next: ").partition(" (")[0])
+    assert (words[2] in paths, "--run" in words) == (True, False)

@@ -2,32 +2,91 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections import defaultdict
+from pathlib import Path
 
+import click
 import pytest
-import typer
 
-from checkwise.cli import app
+from checkwise.cli.command import Option
+from checkwise.cli.main import commands, main
 
-
-def options(command: str) -> dict[str, Any]:
-    group: Any = typer.main.get_command(app)
-    return {option.opts[0]: option for option in group.commands[command].params}
-
-
-SHARED = ("--executor", "--workers", "--data", "--algorithm", "--hparams-seed", "--trial-seed")
+COMMANDS = commands()
+# The same word about other things: a help of its own in each command.
+OWN = {"--out", "--force", "--held-out", "--workers", "--checkpoints", "--bins", "--bandwidth"}
+OWN |= {"--plugin", "--rule", "--rules", "--run", "--only", "--role", "--tables"}
 
 
-@pytest.mark.parametrize("name", [*SHARED, "--dry-run"])
-def test_sweep_and_lodo_share_their_options(name: str) -> None:
-    one, other = options("sweep")[name], options("lodo")[name]
-    assert (one.help, one.multiple, one.default) == (other.help, other.multiple, other.default)
+def options() -> dict[str, dict[str, Option]]:
+    found: dict[str, dict[str, Option]] = defaultdict(dict)
+    for name, command in COMMANDS.items():
+        for option in command.params:
+            if isinstance(option, Option):
+                found[option.opts[-1]][name] = option
+    return found
+
+
+@pytest.mark.parametrize("name", sorted(options()))
+def test_an_option_means_the_same_everywhere(name: str) -> None:
+    for option in options()[name].values():
+        first = next(iter(options()[name].values()))
+        assert (option.multiple, option.is_flag) == (first.multiple, first.is_flag)
+        if name not in OWN:
+            assert (option.help, option.default) == (first.help, first.default)
 
 
 def test_json_is_asked_for_in_one_way() -> None:
-    group: Any = typer.main.get_command(app)
-    asked = [options(name)["--json"] for name in group.commands if "--json" in options(name)]
+    asked = options()["--json"]
     assert len(asked) >= 10
-    assert {(option.help, option.is_flag) for option in asked} == {
+    assert {(option.help, option.is_flag) for option in asked.values()} == {
         ("Print JSON for machines.", True)
     }
+
+
+def test_there_is_one_word_for_where_to_write() -> None:
+    for name, command in COMMANDS.items():
+        words = {word for option in command.params for word in option.opts}
+        assert not words & {"--output", "--to", "--dest"}, name
+        assert ("-o" in words) == ("--out" in words), name
+
+
+def test_no_command_asks_for_much() -> None:
+    slots = {name: _slots(command) for name, command in COMMANDS.items()}
+    assert sum(slots.values()) <= 220
+    assert max(slots.values()) <= 32
+
+
+def _slots(command: click.Command) -> int:
+    return sum(isinstance(option, Option) for option in command.params)
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (["--bins", "0"], ["bins", "0"]),
+        (["--bins", "1"], ["bins", "1"]),
+        (["--bandwidth", "nan"], ["bandwidth", "nan"]),
+        (["--bandwidth", "inf"], ["bandwidth", "inf"]),
+        (["--bandwidth", "-1"], ["bandwidth", "-1"]),
+        (["--param", "weights=sample"], ["--weights"]),
+        (["--param", "worst_domain=true"], ["--weights worst"]),
+        (["--param", "guard=false"], ["--no-guard"]),
+        (["--param", "directions=x"], ["--direction"]),
+        (["--param", "rule=ac-nc"], ["--rule"]),
+        (["--param", "q=5"], ["q", "5"]),
+        (["--held-out", "validation"], ["--held-out"]),
+    ],
+)
+def test_values_are_refused_whatever_is_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], names: list[str]
+) -> None:
+    log, out = tmp_path / "metrics.csv", tmp_path / "choice.json"
+    log.write_text("epoch,val_accuracy,val_loss\n0,.5,1\n1,.6,.8\n")
+    with pytest.raises(SystemExit) as end:
+        main(["select", str(log), *words, "-o", str(out)])
+    assert end.value.code == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert all(name in error for name in names)
+    assert "fault" not in error
+    assert not out.exists()

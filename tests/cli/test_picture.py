@@ -98,7 +98,7 @@ def test_the_plot_is_drawn_on_demand_in_a_pipe(
     table.write_text("step,accuracy,nll\n1,0.5,2\n2,0.7,1\n3,0.71,1.1\n")
     assert run("select", table) == 0
     assert DRAWN.chosen not in capsys.readouterr().out
-    assert run("select", table, "--plot") == 0
+    assert run("select", table, "-v") == 0
     assert DRAWN.chosen in capsys.readouterr().out
 
 

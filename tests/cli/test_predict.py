@@ -69,11 +69,12 @@ def test_the_choice_is_that_of_the_same_outputs_in_memory(
     choice = cw.select(expected)
     capsys.readouterr()
     assert run("select", out, "--json") == 0
-    answer = json.loads(capsys.readouterr().out)
+    (entry,) = json.loads(capsys.readouterr().out)["runs"]
+    answer = entry["selection"]
     assert answer["step"] == choice.step
     names = {"weights": f"step-{choice.step:06d}.safetensors", "states": f"model_{choice.step}.pt"}
     assert Path(answer["path"]).samefile(folder / kind / names[kind])
-    assert run("export", out, "-o", tmp_path / "best") == 0
+    assert run("select", out, "--copy-to", tmp_path / "best") == 0
     assert (tmp_path / "best").read_bytes() == Path(answer["path"]).read_bytes()
 
 
@@ -158,7 +159,8 @@ def test_killed_at_any_instant_and_run_again_gives_the_same_files(
     assert [f for f in killed.rglob("*") if f.name.startswith(".")] == []
 
 
-def test_an_interrupt_stops_cleanly(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_stops_cleanly(tmp_path: Path, number: signal.Signals) -> None:
     folder = checkpoints(tmp_path / "run", {step: float(step) for step in range(1, 200)})
     out = tmp_path / "out"
     words = ["predict", folder, "--function", tmp_path / "plain.py:slow", "--domains", "a"]
@@ -169,9 +171,9 @@ def test_an_interrupt_stops_cleanly(tmp_path: Path) -> None:
     process = subprocess.Popen([*command, "--workers", "2"], **pipes, **listening)
     while len(outputs_in(out)) < 3 and process.poll() is None:
         time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     shown, error = process.communicate()
-    assert (process.returncode, error) == (130, "")
+    assert (process.returncode, error) == (128 + number, "")
     assert "Interrupted. The same command continues where it stopped." in shown
     there = outputs_in(out)
     assert 3 <= len(there) < 199

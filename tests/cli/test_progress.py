@@ -84,21 +84,6 @@ def test_counted_work_says_how_much_is_left(clock: Clock, screen: Console) -> No
     assert second.startswith("preparing data: 1190/5000")
 
 
-def test_a_run_counts_its_records_only_when_it_says_them(clock: Clock, screen: Console) -> None:
-    asked = []
-
-    def count() -> int:
-        asked.append(clock.now)
-        return len(asked)
-
-    with progress.watching_records(count, 50, console=screen, clock=clock) as watch:
-        for _ in range(12_500):
-            clock.now += 0.01
-            watch()
-    assert len(asked) == 3  # at the start and at every line
-    assert [line.split(",")[0] for line in lines(screen)] == ["records: 2/50", "records: 3/50"]
-
-
 @pytest.mark.parametrize("make", [progress.watching_runs, lambda **k: progress.counting("x", **k)])
 def test_short_work_says_nothing(make: Callable[..., Any], clock: Clock, screen: Console) -> None:
     with make(console=screen, clock=clock) as call:

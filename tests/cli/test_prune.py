@@ -7,10 +7,12 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import checkwise as cw
 from checkwise.cli import main
+from tests.cli.choices import choose
 from tests.study.cohorts import demo_like
 
 SCORES = {500: (0.80, 0.5), 1000: (0.90, 0.4), 1500: (0.897, 0.3), 2000: (0.85, 0.2)}
@@ -81,9 +83,12 @@ def test_apply_deletes_and_the_choice_stays(
 
 def test_policies_keep_more(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = transformers_run(tmp_path / "out")
-    for words in (["--keep-last", 4], ["--keep-every", 400], ["--delta-pp", 10], ["--rule",
-                  "pure-nll"]):  # fmt: skip
+    for words in (["--keep-last", 4], ["--keep-every", 400]):
         assert json.loads(prune(capsys, run, "--json", *words)[1])["freed_bytes"] == 0, words
+    for choosing in ({"delta_pp": "10"}, {"rule": "pure-nll"}):
+        choose(run, tmp_path / "choice.json", **choosing)
+        answer = json.loads(prune(capsys, tmp_path / "choice.json", "--json")[1])
+        assert answer["freed_bytes"] == 0, choosing
     code, _, error = prune(capsys, run, "--keep-last", 0)
     assert (code, "integer of at least 1" in error) == (2, True)
 
@@ -148,8 +153,24 @@ def test_a_journal_says_what_was_saved_and_by_which_rule(
         assert live.choice == 1500
         assert list(live.checkpoints) == [1000, 1500, 2000]
     assert cw.select(cw.load(tmp_path), "ac-nll").path == str(tmp_path / "1500.pt")
-    code, _, error = prune(capsys, tmp_path, "--rule", "ac-nc")
-    assert (code, "leave them out" in error) == (2, True)
+    for settings in ({"rule": "source-acc"}, {"delta_pp": "3"}, {"no_guard": True}):
+        choose(tmp_path, tmp_path / "choice.json", **settings)
+        code, _, error = prune(capsys, tmp_path / "choice.json", "--apply")
+        assert (code, "checkwise.jsonl" in error) == (2, True)
+    choose(tmp_path, tmp_path / "choice.json")
+    assert prune(capsys, tmp_path / "choice.json")[0] == 0
+
+
+def test_a_journal_whose_guard_acts_offers_nothing_else(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with cw.LiveSelector("ac-nll", journal=tmp_path / "checkwise.jsonl") as live:
+        for step, nll in ((1, 0.3), (2, 0.2), (3, 0.1)):
+            live.add(step, {"val": {"accuracy": 1.0, "nll": nll, "n": 100}})
+            (tmp_path / f"{step}.pt").touch()
+            live.saved(step, tmp_path / f"{step}.pt")
+    code, out, _ = prune(capsys, tmp_path)
+    assert (code, "step 1" in out, "--no-guard" in out) == (0, True, False)
 
 
 def test_a_run_that_is_being_trained_is_not_touched(
@@ -176,10 +197,12 @@ def test_what_cannot_be_pruned_is_refused_with_the_reason(
     table = tmp_path / "table.csv"
     table.write_text("step,accuracy,nll\n1,0.5,0.1\n2,0.6,0.1\n")
     code, _, error = prune(capsys, table)
-    assert (code, "but found none: name them with --checkpoints" in error) == (2, True)
-    code, _, error = prune(capsys, table, "--include-unsaved")
-    assert (code, "Expected no --include-unsaved" in error) == (2, True)
+    assert (code, "`path`" in error, "--checkpoints" in error) == (2, True, False)
     assert os.listdir(run / "checkpoints")
+    log = transformers_run(tmp_path / "out")
+    choose(log, tmp_path / "choice.json", {"include_unsaved": True})
+    code, _, error = prune(capsys, tmp_path / "choice.json", "--apply")
+    assert (code, "--include-unsaved" in error, len(there(log))) == (2, True, 4)
 
 
 @pytest.mark.parametrize(("accuracy", "speed"), [(1.0, {}), (0.99, {"n": 300})])
@@ -198,8 +221,9 @@ def test_where_validation_is_saturated_the_earliest_near_best_stays_as_the_choic
         for row in content["log_history"]:
             row |= {"eval_runtime": 7.0, "eval_samples_per_second": 42.857} if speed else {}
         state.write_text(json.dumps(content))
-    for words, step in (((), 1000), (("--no-guard",), 2000)):
-        answer = json.loads(prune(capsys, run, "--json", *words)[1])
+    choose(run, tmp_path / "choice.json", no_guard=True)
+    for place, step in ((run, 1000), (tmp_path / "choice.json", 2000)):
+        answer = json.loads(prune(capsys, place, "--json")[1])
         assert answer["step"] == step
         stays = {entry["step"] for entry in answer["checkpoints"] if entry["stays"]}
         assert stays == {1000, 1500, 2000}
@@ -234,3 +258,30 @@ def test_a_table_does_not_name_folders_without_weights_for_deletion(
     Path("t.csv").write_text(f"step,accuracy,nll,path\n{rows}")
     assert prune(capsys, "t.csv", "--apply")[0] == 2
     assert there(tmp_path) == ["c3", "c4", "notes", "src", "t.csv"]
+
+
+def test_what_is_said_to_be_outside_can_be_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A predictions folder names weights elsewhere; so does a table."""
+    monkeypatch.chdir(tmp_path)
+    Path("weights").mkdir()
+    rows, labels = [], np.arange(200) % 2
+    for step, (accuracy, nll) in SCORES.items():
+        Path("weights", f"model_{step}.pt").write_bytes(b"w")
+        folder = Path("preds", f"step-{step:06d}")
+        folder.mkdir(parents=True)
+        Path(folder, "model.pt").symlink_to(tmp_path / "weights" / f"model_{step}.pt")
+        shown = np.where(np.arange(200) < 200 * accuracy, labels, 1 - labels)
+        np.savez(folder / "val.npz", logits=3.0 * np.eye(2)[shown], labels=labels)
+        rows.append(f"{step},{accuracy},{nll},{tmp_path}/weights/model_{step}.pt\n")
+    Path("table").mkdir()
+    Path("table", "run.csv").write_text("step,accuracy,nll,path\n" + "".join(rows))
+    for place in ("preds", "table/run.csv"):
+        found = json.loads(prune(capsys, place, "--json")[1])
+        assert any("--checkpoints" in one["why"] for one in found["checkpoints"])
+        pattern = ("--checkpoints", "weights/model_{step}.pt")
+        found = json.loads(prune(capsys, place, *pattern, "--json")[1])
+        assert not any("--checkpoints" in one["why"] for one in found["checkpoints"])
+        code, _, error = prune(capsys, place, "--checkpoints", "weights/other_{step}.pt")
+        assert (code, "other_{step}" in error) == (2, True)

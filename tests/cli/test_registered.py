@@ -12,9 +12,13 @@ import pytest
 
 import checkwise as cw
 from checkwise.cli import main
+from checkwise.selection import members
 from checkwise.selection.saturation import SAFER
+from checkwise.store.pack import pack
 from checkwise.store.registration import LOG, OPENED, read_log
+from checkwise.store.unpack import unpack
 from checkwise.study import Cohort
+from checkwise.study.contrast_results import NOT_PACKED
 from checkwise.study.contrast_set import read_contrasts
 from checkwise.study.registered_contrasts import registered_sets
 from checkwise.sweep.plan import make_cohort
@@ -72,27 +76,31 @@ def test_the_registration_of_the_camera_traps(
     trained: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One file and one command before, one command after; nothing opens in between."""
-    assert run("preregister", trained, "--contrasts", SITES, "--json") == 0
+    assert run("study", "register", trained, "--contrasts", SITES, "--json") == 0
     registered = json.loads(capsys.readouterr().out)
     assert registered["state"] == "before"
     assert len(registered["places"]) == 6
     assert all(place["groups"] for place in registered["places"].values())
-    assert run("verify", trained, "--registered", registered["digest"]) == 0
+    assert run("study", "register", trained, "--digest", registered["digest"]) == 0
     assert "before held-out results were opened" in capsys.readouterr().out
 
-    assert run("registered", trained) == 2  # averages are still to be made
-    assert "checkwise derive" in capsys.readouterr().err
+    assert run("study", "register", trained, "--show") == 2  # averages are still to be made
+    assert "checkwise study derive" in capsys.readouterr().err
     assert OPENED not in [entry["kind"] for entry in read_log(trained)]
     data = {"traps": str(trained.parent / "traps.npz")}
     for name in ("deploy-mean-probs", "advised"):
         derive(trained, name, roots=data)
 
     out = trained.parent / "results.json"
-    assert run("registered", trained, "-o", out) == 0
+    assert run("study", "register", trained, "--show", "-o", out) == 0
     said = capsys.readouterr().out
     assert "before held-out results were opened" in said
     assert "not worse by 0.50" in said
     assert registered["digest"] in said
+    capsys.readouterr()
+    digest = ("--digest", registered["digest"])
+    assert run("study", "register", trained, "--show", *digest, "--json") == 0
+    assert json.loads(capsys.readouterr().out) == json.loads(out.read_text())
     (one,) = json.loads(out.read_text())["sets"]
     assert one["same_code"]
     assert one["same_plan"]
@@ -113,6 +121,36 @@ def test_the_registration_of_the_camera_traps(
     assert (c["low"], c["high"]) == pytest.approx((rows["domain_low"][0], rows["domain_high"][0]))
 
 
+def test_a_packed_study_lists_every_contrast(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What needs logits stands there without numbers, and with the reason."""
+    cohort = tmp_path / "traps"
+    shutil.copytree(trained, cohort)
+    (cohort / LOG).unlink(missing_ok=True)
+    assert run("study", "register", cohort, "--contrasts", SITES) == 0
+    pack(cohort, tmp_path / "traps.tar.xz")
+    unpack(tmp_path / "traps.tar.xz", tmp_path / "back")
+    capsys.readouterr()
+    assert run("study", "register", tmp_path / "back", "--show") == 0
+    assert "not packed" in capsys.readouterr().out
+    assert run("study", "register", tmp_path / "back", "--show", "--json") == 0
+    (one,) = json.loads(capsys.readouterr().out)["sets"]
+    assert [c["name"] for c in one["contrasts"]] == [
+        c.name for c in read_contrasts(SITES).contrasts
+    ]
+    for contrast in one["contrasts"]:
+        with_logits = (
+            contrast["rule"] in ("advised", "deploy-mean-probs") or "+" in contrast["rule"]
+        )
+        assert with_logits == (contrast["mean"] is None), contrast["name"]
+        if with_logits:
+            assert (contrast["verdict"], contrast["runs"]) == (None, 0)
+            assert contrast["reason"] == NOT_PACKED
+    early = next(c for c in one["contrasts"] if c["name"] == "early")
+    assert (early["verdict"], early["reason"]) == ("estimate only", None)
+
+
 def test_advised_is_the_average_or_the_earliest_near_the_best(trained: Path) -> None:
     cohort = Cohort.open(trained)
     derive(trained, "advised", roots={"traps": str(trained.parent / "traps.npz")})
@@ -121,7 +159,7 @@ def test_advised_is_the_average_or_the_earliest_near_the_best(trained: Path) -> 
         run = cw.load(cohort.runs.folder(key))
         chosen = cw.select(run, "ac-nc", guard=False)
         assert chosen.saturation is not None
-        steps = list(cw.selection.members(chosen, 5))
+        steps = list(members(chosen, 5))
         if chosen.saturation.saturated:
             steps = [cw.select(run, SAFER).step]
         record = read_record(trained, "advised", key)
@@ -142,13 +180,17 @@ def test_files_of_the_study_can_be_registered() -> None:
 
 
 def test_refusals(trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("preregister", trained, "--contrasts", SITES, "--rule", "ac-nc") == 2
+    assert run("study", "register", trained, "--contrasts", SITES, "--rule", "ac-nc") == 2
     assert "--contrasts alone" in capsys.readouterr().err
-    assert run("preregister", trained, "--contrasts", tmp_path / "none.toml") == 2
+    assert run("study", "register", trained, "--contrasts", tmp_path / "none.toml") == 2
     assert "file of contrasts" in capsys.readouterr().err
-    assert run("registered", trained, "--digest", "0" * 64) == 2
-    assert "Expected the set of contrasts" in capsys.readouterr().err
-    assert run("registered", trained, "-o", tmp_path / "results.txt") == 2
+    assert run("study", "register", trained, "--show", "--digest", "0" * 64) == 1
+    assert "no registration in the log has this digest" in capsys.readouterr().out
+    assert run("study", "register", trained, "--show", "--rule", "ac-nc") == 2
+    assert "--show" in capsys.readouterr().err
+    assert run("study", "register", trained, "-o", tmp_path / "results.json") == 2
+    assert "--show" in capsys.readouterr().err
+    assert run("study", "register", trained, "--show", "-o", tmp_path / "results.txt") == 2
     assert ".json" in capsys.readouterr().err
 
 
@@ -162,7 +204,7 @@ def registered_cohort(place: Path) -> Path:
         '[[contrast]]\nname = "one"\nrule = "ac-nc"\nreference = "source-acc"\n'
         'metric = "target_nll"\nfamily = "main"\n'
     )
-    assert run("preregister", folder, "--contrasts", file) == 0
+    assert run("study", "register", folder, "--contrasts", file) == 0
     return folder
 
 
@@ -171,24 +213,26 @@ def test_an_unfinished_cohort_is_not_opened_unasked(
 ) -> None:
     folder = registered_cohort(tmp_path)
     capsys.readouterr()
-    assert run("registered", folder) == 2
+    assert run("study", "register", folder, "--show") == 2
     assert "Nothing was opened" in capsys.readouterr().err
     assert [entry["kind"] for entry in read_log(folder)] == ["contrasts"]
-    assert run("registered", folder, "--unfinished", "--json") == 0
+    assert run("study", "register", folder, "--show", "--unfinished", "--json") == 0
     (one,) = json.loads(capsys.readouterr().out)["sets"]
     assert one["contrasts"][0]["verdict"] == "not found"
     (found,) = registered_sets(folder)
     assert found.same_plan
     plan = (folder / "cohort.json").read_text()
     (folder / "cohort.json").write_text(plan.replace('"development"', '"evaluation"'))
-    assert run("registered", folder, "--unfinished") == 0
+    assert run("study", "register", folder, "--show", "--unfinished") == 0
     assert "cohort.json has changed since" in capsys.readouterr().out
     (folder / "cohort.json").write_text(plan)
     line = (folder / LOG).read_text().replace("ac-nc", "ac-ne", 1)
     (folder / LOG).write_text(line)
-    assert run("registered", folder, "--unfinished") == 2
+    assert run("study", "register", folder, "--show", "--unfinished") == 2
     assert "changed by hand" in capsys.readouterr().err
-    assert run("verify", folder, "--registered", found.digest) == 1
+    for words in ((), ("--show",)):
+        assert run("study", "register", folder, "--digest", found.digest, *words) == 1
+        assert "unknown" in capsys.readouterr().out
 
 
 def test_estimates_alone_can_be_registered(
@@ -200,9 +244,9 @@ def test_estimates_alone_can_be_registered(
     data = {"traps": str(trained.parent / "traps.npz")}
     for name in ("deploy-mean-probs", "advised"):
         derive(cohort, name, roots=data)
-    assert run("preregister", cohort, "--contrasts", DOCS / "taicam-frozen.toml") == 0
+    assert run("study", "register", cohort, "--contrasts", DOCS / "taicam-frozen.toml") == 0
     assert "tested in no family, 7 estimates only" in capsys.readouterr().out
-    assert run("registered", cohort) == 0
+    assert run("study", "register", cohort, "--show") == 0
     said = capsys.readouterr().out
     assert "estimate only" in said
     assert "contradicted" not in said
@@ -219,5 +263,5 @@ def test_a_log_that_was_forged_is_refused_in_one_line(
     capsys.readouterr()
     content = json.loads((folder / LOG).read_text())
     (folder / LOG).write_text(json.dumps({**content, name: value}) + "\n")
-    assert run("registered", folder, "--unfinished") == 2
+    assert run("study", "register", folder, "--show", "--unfinished") == 2
     assert f"Expected {name} of a registered set" in capsys.readouterr().err

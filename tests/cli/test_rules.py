@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 
 import pytest
 
 import checkwise as cw
 from checkwise.cli import main, printing
+from checkwise.cli.deploy import _average
 from checkwise.study.methods import methods
 
 
@@ -49,3 +51,10 @@ def test_a_wide_terminal_has_a_line_for_each(capsys: pytest.CaptureFixture[str])
     lines = listed(capsys).splitlines()
     for rule in cw.rules().values():
         assert any(line.split()[:1] == [rule.name] and rule.summary in line for line in lines)
+
+
+def test_an_average_that_is_named_is_one_of_deploy(capsys: pytest.CaptureFixture[str]) -> None:
+    averages = re.findall(r"deploy --average (\w+)", listed(capsys))
+    assert averages
+    for average in averages:
+        assert _average(average)[0]

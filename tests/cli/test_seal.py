@@ -44,92 +44,86 @@ def folder(tmp_path: Path) -> Path:
 
 
 REFUSED = [
-    "compare COHORT --metrics target_banana",
-    "compare COHORT --metrics target_nll,banana_nll",
-    "compare COHORT --metrics ,",
-    "compare COHORT --rules source-acc,banana",
-    "compare COHORT --rules source-acc",
-    "compare COHORT --rules ac-nc,ac-nc",
-    "compare COHORT --rules ac-nc,swad",
-    "compare COHORT --rules ac-nc,lodo-acc",
-    "compare COHORT --rules ac-nc,wald",
-    "compare COHORT --reference banana",
-    "compare COHORT --by banana",
-    "compare COHORT --by algorithm,banana",
-    "compare COHORT --scope banana",
-    "compare COHORT --role evaluation",
-    "compare COHORT --role banana",
-    "compare COHORT --delta-pp wide",
-    "compare COHORT --delta-pp -1",
-    "compare COHORT --q 0",
-    "compare COHORT --out TMP/none/table.csv",
-    "compare COHORT --out TMP/table.xlsx",
-    "compare COHORT --out COHORT/cohort.json",
-    "compare COHORT --out /proc/table.csv",
-    f"compare COHORT --out TMP/{'x' * 240}.csv",
-    "compare COHORT --plugin TMP/none.py",
-    "compare COHORT --banana",
-    "compare COHORT COHORT",
-    "tables COHORT",
-    "tables COHORT --out COHORT",
-    "tables COHORT --out /proc/out",
-    "tables COHORT --out TMP/astray --only main",
-    "tables COHORT --out TMP/out --only banana",
-    "tables COHORT --out TMP/out --only main,banana",
-    "tables COHORT --out TMP/out --only main,equivalence",
-    "tables COHORT --out TMP/out --only ,",
-    "tables COHORT --out TMP/out --only swad",
-    "tables COHORT --out TMP/out --rule ac",
-    "tables COHORT --out TMP/out --rule wald --only main",
-    "tables COHORT --out TMP/out --rule ac-nc --reference ac-nc",
-    "tables COHORT --out TMP/out --weights sample",
-    "figures COHORT --out TMP/out --rule ac",
-    "figures COHORT --out TMP/out --only learning-rate",
-    "figures COHORT --out TMP/out --only occlusion",
-    "figures COHORT --out TMP/out --only tolerance --rule pure-nll",
-    "tables COHORT --out TMP/out --margin target_accuracy=0",
-    "tables COHORT --out TMP/out --margin banana=1",
-    "tables COHORT --out TMP/out --margin target_accuracy",
-    "tables COHORT --out TMP/out --role evaluation",
-    "tables COHORT TMP/none --out TMP/out",
-    "tables COHORT --out TMP/linked --only main",
-    "figures COHORT --out TMP/out --only banana",
-    "figures COHORT --out TMP/out --only kendall,banana",
-    "figures COHORT --out TMP/out --run banana",
-    "figures COHORT --out COHORT/runs",
-    "figures COHORT --out /proc/out",
-    "figures COHORT TMP/none --out TMP/out",
-    "report COHORT",
-    "report COHORT -o COHORT/cohort.json",
-    "report COHORT -o TMP",
-    "report COHORT -o /proc/page.html",
-    "report COHORT -o /proc/out/page.html",
-    "report COHORT -o TMP/page.html --rules banana",
-    "report COHORT -o TMP/page.html --rules ac-nc,banana",
-    "report COHORT -o TMP/page.html --rules ac-nc,swad",
-    "report COHORT -o TMP/page.html --rules ac-mean",
-    "report COHORT -o TMP/page.html --rules source-acc",
-    "report COHORT -o TMP/page.html --reference banana",
-    "report COHORT -o TMP/page.html --delta-pp wide",
-    "report COHORT -o TMP/page.html --role evaluation",
-    "derive COHORT --method banana",
-    "derive COHORT --method ,",
-    "derive COHORT --method swad --delta-pp 1",
-    "derive COHORT --method swad --data banana",
-    "swad COHORT --mode banana",
-    "swad COHORT --no-bn --minibatches 3",
-    "lodo COHORT --executor banana",
-    "lodo COHORT --algorithm banana",
-    "calibrate COHORT --calibrator banana",
-    "calibrate COHORT --rule banana",
-    "calibrate COHORT --delta-pp wide",
-    "calibrate COHORT --data banana",
-    "calibrate COHORT -o /proc/fitted.json",
-    "calibrate RUN --variant banana",
-    "calibrate TMP/none",
-    "preregister COHORT --rule banana",
-    "verify COHORT --registered banana",
-    "pack COHORT -o TMP/x.zip",
+    "study compare COHORT --metrics target_banana",
+    "study compare COHORT --metrics target_nll,banana_nll",
+    "study compare COHORT --metrics ,",
+    "study compare COHORT --rules source-acc,banana",
+    "study compare COHORT --rules source-acc",
+    "study compare COHORT --rules ac-nc,ac-nc",
+    "study compare COHORT --rules ac-nc,swad",
+    "study compare COHORT --rules ac-nc,lodo-acc",
+    "study compare COHORT --rules ac-nc,wald",
+    "study compare COHORT --reference banana",
+    "study compare COHORT --by banana",
+    "study compare COHORT --by algorithm,banana",
+    "study compare COHORT --scope banana",
+    "study compare COHORT --role evaluation",
+    "study compare COHORT --role banana",
+    "study compare COHORT --delta-pp wide",
+    "study compare COHORT --delta-pp -1",
+    "study compare COHORT --param q=0",
+    "study compare COHORT --out TMP/none/table.csv",
+    "study compare COHORT --out TMP/table.xlsx",
+    "study compare COHORT --out COHORT/cohort.json",
+    "study compare COHORT --out /proc/table.csv",
+    f"study compare COHORT --out TMP/{'x' * 240}.csv",
+    "study compare COHORT --plugin TMP/none.py",
+    "study compare COHORT --banana",
+    "study compare COHORT COHORT",
+    "study report COHORT --tables",
+    "study report COHORT --tables COHORT",
+    "study report COHORT --tables /proc/out",
+    "study report COHORT --tables TMP/astray --only main",
+    "study report COHORT --tables TMP/out --only banana",
+    "study report COHORT --tables TMP/out --only main,banana",
+    "study report COHORT --tables TMP/out --only main,equivalence",
+    "study report COHORT --tables TMP/out --only ,",
+    "study report COHORT --tables TMP/out --only swad",
+    "study report COHORT --tables TMP/out --rules ac",
+    "study report COHORT --tables TMP/out --rules wald --only main",
+    "study report COHORT --tables TMP/out --rules ac-nc --reference ac-nc",
+    "study report COHORT --tables TMP/out --weights sample",
+    "study report COHORT --figures TMP/out --rules ac",
+    "study report COHORT --figures TMP/out --only learning-rate",
+    "study report COHORT --figures TMP/out --only occlusion",
+    "study report COHORT --figures TMP/out --only tolerance --rules pure-nll",
+    "study report COHORT --tables TMP/out --margin target_accuracy=0",
+    "study report COHORT --tables TMP/out --margin banana=1",
+    "study report COHORT --tables TMP/out --margin target_accuracy",
+    "study report COHORT --tables TMP/out --role evaluation",
+    "study report COHORT TMP/none --tables TMP/out",
+    "study report COHORT --tables TMP/linked --only main",
+    "study report COHORT --figures TMP/out --only banana",
+    "study report COHORT --figures TMP/out --only kendall,banana",
+    "study report COHORT --figures TMP/out --run banana",
+    "study report COHORT --figures COHORT/runs",
+    "study report COHORT --figures /proc/out",
+    "study report COHORT TMP/none --figures TMP/out",
+    "study report COHORT",
+    "study report COHORT -o COHORT/cohort.json",
+    "study report COHORT -o TMP",
+    "study report COHORT -o /proc/page.html",
+    "study report COHORT -o /proc/out/page.html",
+    "study report COHORT -o TMP/page.html --rules banana",
+    "study report COHORT -o TMP/page.html --rules ac-nc,banana",
+    "study report COHORT -o TMP/page.html --rules ac-nc,swad",
+    "study report COHORT -o TMP/page.html --rules ac-mean",
+    "study report COHORT -o TMP/page.html --rules source-acc",
+    "study report COHORT -o TMP/page.html --reference banana",
+    "study report COHORT -o TMP/page.html --delta-pp wide",
+    "study report COHORT -o TMP/page.html --role evaluation",
+    "study derive COHORT --method banana",
+    "study derive COHORT --method ,",
+    "study derive COHORT --method swad --delta-pp 1",
+    "study derive COHORT --method swad --data banana",
+    "study derive COHORT --method swad-banana",
+    "study derive COHORT --method swad-nobn --minibatches 3",
+    "study derive COHORT --method lodo,swad",
+    "study derive COHORT --method lodo --executor banana",
+    "study derive COHORT --method lodo --algorithm banana",
+    "study register COHORT --rule banana",
+    "study register COHORT --digest banana",
+    "study pack COHORT -o TMP/x.zip",
 ]
 
 
@@ -138,10 +132,10 @@ def test_a_refused_command_leaves_the_log_as_it_is(
     line: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     register(folder, {"rule": "ac-nc"})
-    (tmp_path / "linked").mkdir()
-    (tmp_path / "linked" / "main.md").symlink_to(folder / "cohort.json")
-    (tmp_path / "astray").mkdir()
-    (tmp_path / "astray" / "main.md").symlink_to("/proc/main.md")
+    (tmp_path / "linked" / "all").mkdir(parents=True)
+    (tmp_path / "linked" / "all" / "main.md").symlink_to(folder / "cohort.json")
+    (tmp_path / "astray" / "all").mkdir(parents=True)
+    (tmp_path / "astray" / "all" / "main.md").symlink_to("/proc/main.md")
     before = (folder / LOG).read_bytes()
     one = next((folder / "runs").iterdir())
     words = line.replace("COHORT", str(folder)).replace("TMP", str(tmp_path))
@@ -153,25 +147,24 @@ def test_a_refused_command_leaves_the_log_as_it_is(
 def test_trying_the_output_place_leaves_nothing_there(folder: Path, tmp_path: Path) -> None:
     names = sorted(place.name for place in tmp_path.iterdir())
     page = tmp_path / "new" / "deep" / "page.html"
-    assert run("report", folder, "-o", page, "--rules", "banana") == 2
-    assert run("tables", folder, "--out", tmp_path / "out", "--role", "evaluation") == 2
+    assert run("study", "report", folder, "-o", page, "--rules", "banana") == 2
+    assert run("study", "report", folder, "--tables", tmp_path / "out", "--role", "evaluation") == 2
     assert sorted(place.name for place in tmp_path.iterdir()) == names
 
 
 SHOWING = [
-    "compare COHORT",
-    "compare COHORT --json",
-    "compare COHORT --rules ac-nc+ts",
-    "compare COHORT --rules ac-nc+ts-oracle",
-    "tables COHORT --out TMP/out",
-    *(f"tables COHORT --out TMP/out --only {name}" for name in ("main", "regret", "risk-coverage")),
-    "figures COHORT --out TMP/out --only kendall",
-    "figures COHORT --out TMP/out --only reliability",
-    "report COHORT -o TMP/page.html",
-    "calibrate COHORT",
-    "calibrate COHORT --json",
-    "calibrate RUN --oracle",
-    "calibrate LINK",
+    "study compare COHORT",
+    "study compare COHORT --json",
+    "study compare COHORT --rules ac-nc+ts",
+    "study compare COHORT --rules ac-nc+ts-oracle",
+    "study report COHORT --tables TMP/out",
+    *(
+        f"study report COHORT --tables TMP/out --only {name}"
+        for name in ("main", "regret", "risk-coverage")
+    ),
+    "study report COHORT --figures TMP/out --only kendall",
+    "study report COHORT --figures TMP/out --only reliability",
+    "study report COHORT -o TMP/page.html",
 ]
 
 
@@ -179,12 +172,7 @@ SHOWING = [
 def test_what_shows_held_out_results_leaves_one_mark(
     line: str, folder: Path, tmp_path: Path
 ) -> None:
-    one = next((folder / "runs").iterdir())
-    (tmp_path / "link").symlink_to(one)
-    places = {"COHORT": folder, "RUN": one, "LINK": tmp_path / "link", "TMP": tmp_path}
-    words = line
-    for name, place in places.items():
-        words = words.replace(name, str(place))
+    words = line.replace("COHORT", str(folder)).replace("TMP", str(tmp_path))
     assert run(*words.split()) == 0
     assert [entry["kind"] for entry in read_log(folder)] == [OPENED]
 
@@ -194,12 +182,12 @@ def test_what_shows_held_out_results_leaves_one_mark(
     [
         "select COHORT",
         "select RUN",
-        "status COHORT",
-        "verify COHORT",
-        "pack COHORT -o TMP/packed.tar.xz",
-        "figures COHORT --out TMP/out --only trajectory",
-        "report RUN -o TMP/run.html",
-        "lodo COHORT --dry-run",
+        "study status COHORT",
+        "study status COHORT --verify",
+        "study pack COHORT -o TMP/packed.tar.xz",
+        "study report COHORT --figures TMP/out --only trajectory",
+        "select RUN --page TMP/run.html",
+        "study derive COHORT --method lodo --dry-run",
     ],
 )
 def test_what_shows_none_leaves_no_mark(line: str, folder: Path, tmp_path: Path) -> None:
@@ -209,19 +197,9 @@ def test_what_shows_none_leaves_no_mark(line: str, folder: Path, tmp_path: Path)
     assert not (folder / LOG).exists()
 
 
-@pytest.mark.parametrize("options", [[], ["--oracle"], ["--json"]])
-def test_a_run_outside_a_cohort_shows_source_results_only(
-    options: list[str], folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_outside_a_cohort_shows_no_held_out_results(folder: Path, tmp_path: Path) -> None:
     lone = tmp_path / "lone"
     shutil.copytree(next((folder / "runs").iterdir()), lone)
-    assert run("calibrate", lone, *options) == 0
-    shown = capsys.readouterr().out
-    assert "source" in shown
-    assert 'sketch": {"before' not in shown
-    assert "held-out domains" not in shown
-    assert "not deployable" not in shown
-    assert shown.count("Held-out results are shown only for a run inside its cohort") == 1
     with refused("missing"):
         read_heldout(lone, "sketch")
 
@@ -236,7 +214,7 @@ def test_opening_inner_runs_marks_their_outer_cohort_too(linked: bool, tmp_path:
         place.symlink_to(outer)
     other = write_cohort(tmp_path / "other", tiny_runs()[:3])
     inner = with_logits(inner_path(place))
-    assert run("compare", inner) == 0
+    assert run("study", "compare", inner) == 0
     for cohort in (inner, outer):
         assert [entry["kind"] for entry in read_log(cohort)] == [OPENED]
     assert not (other / LOG).exists()
@@ -244,7 +222,7 @@ def test_opening_inner_runs_marks_their_outer_cohort_too(linked: bool, tmp_path:
 
 def test_opening_a_cohort_leaves_its_inner_runs_closed(folder: Path) -> None:
     inner = with_logits(inner_path(folder))
-    assert run("compare", folder) == 0
+    assert run("study", "compare", folder) == 0
     assert not (inner / LOG).exists()
 
 
@@ -252,8 +230,9 @@ def test_opening_a_cohort_leaves_its_inner_runs_closed(folder: Path) -> None:
 def test_a_table_of_held_out_results_leaves_a_mark(
     name: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code = run("tables", folder, "--out", tmp_path / "out", "--only", name)
-    text = (tmp_path / "out" / f"{name}.md").read_text() if code == 0 else ""
+    code = run("study", "report", folder, "--tables", tmp_path, "--only", name)
+    place = tmp_path if name == "paper" else tmp_path / "all"
+    text = (place / f"{name}.md").read_text() if code == 0 else ""
     if "target" in text.lower():
         assert [entry["kind"] for entry in read_log(folder)] == [OPENED]
 
@@ -262,7 +241,7 @@ def test_a_held_out_journal_that_cannot_be_read_leaves_no_mark(folder: Path) -> 
     next(folder.glob("runs/*/heldout/*.jsonl")).write_text("{}\n")
     first = next(iter(Cohort.open(folder).runs))
     (folder / "runs" / str(first) / "heldout" / "sketch.jsonl").write_text("no journal\n")
-    assert run("compare", folder) == 2
+    assert run("study", "compare", folder) == 2
     assert not (folder / LOG).exists()
 
 
@@ -286,12 +265,14 @@ def test_a_cohort_that_cannot_be_marked_shows_nothing(tmp_path: Path, kept: str)
         register(folder, {"rule": "ac-nc"})
         (folder / LOG).chmod(0o444)
     folder.chmod(0o555)
-    for command in (["compare", folder], ["calibrate", folder]):
-        done = restrained(*command)
+    page = tmp_path / "page.html"
+    for command in (["compare", folder], ["report", folder, "-o", page]):
+        done = restrained("study", *command)
         assert (done.returncode, done.stdout) == (2, ""), done.stderr
-        assert "copy the cohort to a folder that is" in done.stderr
+        assert "copy the study to a folder that is" in done.stderr
         assert str(folder / LOG) in done.stderr
         assert done.stderr.count("\n") == 1
+    assert not page.exists()
 
 
 def test_a_cohort_that_cannot_be_written_but_has_its_mark_is_shown(tmp_path: Path) -> None:
@@ -299,6 +280,6 @@ def test_a_cohort_that_cannot_be_written_but_has_its_mark_is_shown(tmp_path: Pat
     Cohort.open(folder).compare()
     (folder / LOG).chmod(0o444)
     folder.chmod(0o555)
-    done = restrained("compare", folder)
+    done = restrained("study", "compare", folder)
     assert done.returncode == 0, done.stderr
     assert "ac-nc" in done.stdout

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +16,7 @@ import pytest
 
 import checkwise as cw
 from checkwise.cli import main, printing
+from checkwise.cli.handover import read_choice
 from tests.refusals import refused
 
 TABLE = """step,accuracy,nll,cwece,n
@@ -42,11 +45,96 @@ def answer(capsys: pytest.CaptureFixture[str], *arguments: object) -> Any:
     return json.loads(capsys.readouterr().out)
 
 
-def test_one_run_is_answered_with_reasons(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("select", table) == 0
-    said = capsys.readouterr().out
-    assert "ac-nc chose step 200" in said
-    assert "0.50 points below the best of 3 checkpoints" in said
+def selection(capsys: pytest.CaptureFixture[str], *arguments: object) -> Any:
+    (entry,) = answer(capsys, *arguments)["runs"]
+    return entry["selection"]
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    assert run("select", *arguments) == 0
+    return capsys.readouterr().out
+
+
+def test_the_answer_comes_first_then_what_it_costs_and_gains_then_why(
+    table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, accuracy, nll, cwece, why, *rest = said(capsys, table).splitlines()
+    assert first == "Use step 200."
+    assert accuracy.split()[:3] == ["accuracy", "89.50%", "0.50"]
+    assert "90.00% at step 100" in accuracy
+    assert nll.split()[:3] == ["NLL", "0.4", "43%"]
+    assert cwece.split()[:4] == ["soft", "CwECE", "0.01", "50%"]
+    assert why.startswith("2 of 3 checkpoints are within 0.5 points")
+    assert "5 of 1000 validation examples" in "\n".join(rest)
+
+
+def test_the_path_stands_in_the_first_line(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    named = pandas.read_csv(table).assign(path=["a.pt", "b.pt", "c.pt"])
+    named.to_csv(table, index=False)
+    assert said(capsys, table).splitlines()[0] == "Use step 200: b.pt"
+
+
+def test_a_step_has_the_number_that_files_would_carry(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "training.log"
+    log.write_text(
+        "epoch,accuracy,loss,val_accuracy,val_loss\n0,1,0,0.7,0.9\n1,1,0,0.9,0.4\n2,1,0,0.8,0.5\n"
+    )
+    text = said(capsys, log)
+    assert text.startswith("Use step 2 (1 in the log).")
+    assert "Read val_accuracy and val_loss." in text
+    assert "NLL" not in text  # the log says loss
+    assert selection(capsys, "select", log)["step"] == 1
+
+
+def test_table_and_verbose_show_what_the_answer_leaves_out(
+    table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    short, ranked, long = (said(capsys, table, *more) for more in ((), ("--table",), ("-v",)))
+    assert "rank" not in short
+    assert [line.split()[1] for line in ranked[ranked.index("rank") :].splitlines()[1:4]] == [
+        "200",
+        "100",
+        "300",
+    ]
+    for text in ("(ac-nc)", "The runner-up, step 100", "●", "accuracy bound that helps"):
+        assert text in long
+        assert text not in short
+    assert "--table" in short
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "nll", "named"),
+    [
+        ("0.8941", "0.30", True),  # 0.59 below, a quarter less
+        ("0.8939", "0.30", False),  # 0.61: too far
+        ("0.8941", "0.37", False),  # 7.5%: no more than noise
+        ("0.8950", "0.30", False),  # within, so it is the answer
+    ],
+)
+def test_a_near_miss_is_named_with_the_option_that_takes_it(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    accuracy: str,
+    nll: str,
+    named: bool,
+) -> None:
+    path = tmp_path / "run.csv"
+    path.write_text(f"step,accuracy,nll\n1,0.9,0.7\n2,0.896,0.40\n3,{accuracy},{nll}\n")
+    text = said(capsys, path)
+    assert ("--delta-pp 0.6" in text) == named
+    if named:
+        assert "Step 3 is 0.59 points below the best, just outside, with 25% less NLL" in text
+        assert selection(capsys, "select", path, "--delta-pp", "0.6")["step"] == 3
+
+
+def test_the_only_near_best_checkpoint_is_simply_the_most_accurate(
+    table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = said(capsys, table, "--delta-pp", "0.1")
+    assert text.startswith("Use step 100.")
+    assert "simply the most accurate" in text
 
 
 def several(table: Path) -> Path:
@@ -58,24 +146,173 @@ def several(table: Path) -> Path:
     return path
 
 
-def test_several_runs_get_a_row_each_and_a_summary(
+def test_several_runs_get_a_row_each_and_what_to_do(
     table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = several(table)
-    assert run("select", path) == 0
-    said = capsys.readouterr().out
-    assert "2 runs: mean gap 0.50 points" in said
-    assert "ac-nc differs from source-acc in 2" in said
+    *rows, last = [line.split() for line in said(capsys, path).splitlines()]
+    assert [row[:3] for row in rows[1:3]] == [["*", "a", "200"], ["b", "200", "89.50"]]
+    assert last[:1] == ["*"]
+    assert "--best" in last
     found = answer(capsys, "select", path)
     assert [entry["selection"]["step"] for entry in found["runs"]] == [200, 200]
+    assert "best" not in found
 
 
-def test_json_is_strict_and_stable(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = answer(capsys, "select", table)
+@pytest.fixture
+def logs(tmp_path: Path) -> list[Path]:
+    """Three logs of one validation set; the second has the lowest loss near the best accuracy."""
+    rows = {"a": (0.900, 0.50), "b": (0.898, 0.30), "c": (0.850, 0.20)}
+    paths = []
+    for name, (accuracy, nll) in rows.items():
+        path = tmp_path / name / "log.csv"
+        path.parent.mkdir()
+        path.write_text(
+            f"step,accuracy,nll,cwece,path\n1,0.5,1,0.1,{name}1\n2,{accuracy},{nll},0.01,{name}2\n"
+        )
+        paths.append(path)
+    return paths
+
+
+def test_several_paths_are_as_many_runs(
+    logs: list[Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = said(capsys, *logs)
+    for path in logs:
+        assert str(path) in text
+        assert f"{path.parent.name}2" in text
+    (marked,) = [line for line in text.splitlines()[1:4] if line.startswith("*")]
+    assert str(logs[1]) in marked
+    found = answer(capsys, "select", *logs)
+    assert [entry["source"] for entry in found["runs"]] == list(map(str, logs))
+    assert said(capsys, logs[0], logs[0]).startswith("Use step 2: a2")
+
+
+def test_best_is_the_same_rule_among_the_choices(
+    logs: list[Path], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    first, among, *_ = said(capsys, *logs, "--best").splitlines()
+    assert first == "Use step 2: b2"
+    assert "3 runs" in among
+    assert str(logs[1]) in among
+    found = answer(capsys, "select", *logs, "--best")
+    assert (found["best"], len(found["runs"])) == (1, 3)
+    assert answer(capsys, "select", *logs, "--best", "--delta-pp", "0.1")["best"] == 0
+    assert answer(capsys, "select", *logs, "--best", "--rule", "source-acc")["best"] == 0
+    other = tmp_path / "other.csv"
+    other.write_text("step,domain,accuracy,nll,cwece\n1,art,0.9,0.1,0.1\n")
+    assert run("select", *logs, other, "--best") == 2
+    assert "--best" in capsys.readouterr().err
+    assert "*" not in said(capsys, *logs, other)
+
+
+@pytest.mark.parametrize("asked", [("--page", "p.html"), ("--open",), ("--copy-to", "x")])
+def test_what_is_about_one_run_is_refused_for_several(
+    logs: list[Path], capsys: pytest.CaptureFixture[str], asked: tuple[str, ...]
+) -> None:
+    assert run("select", *logs, *asked) == 2
+    refusal = capsys.readouterr().err
+    assert asked[0] in refusal
+    assert ("checkwise study report" in refusal) == (asked[0] != "--copy-to")
+    assert "--run" not in refusal
+    assert "path alone" in refusal
+
+
+def test_a_run_of_several_paths_goes_by_the_name_that_is_printed(
+    logs: list[Path], table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    every = (*logs, several(table))
+    out = tmp_path / "choice.json"
+    for name, source in ((str(logs[2]), logs[2]), (f"{every[3]} b", every[3]), ("b", every[3])):
+        (entry,) = answer(capsys, "select", *every, "--run", name)["runs"]
+        assert entry["source"] == str(source)
+        assert run("select", *every, "--run", name, "-o", out) == 0
+        assert read_choice(out).path == source
+        capsys.readouterr()
+    for name, names in (("log", "log"), ("none", str(logs[0]))):
+        assert run("select", *every, "--run", name) == 2
+        assert names in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [(), ("--best",)])
+def test_one_bad_log_does_not_take_the_answer_for_the_others(
+    logs: list[Path], capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    logs[0].write_text("step,accuracy,nll\n1,0.5,")
+    held_out = logs[2].parent / "test.csv"
+    held_out.write_text("step,test_accuracy,test_loss\n1,0.9,0.3\n2,0.91,0.2\n")
+    bad = (logs[0], held_out, "nowhere.csv")
+    assert run("select", *logs, *bad[1:], *words, "--json") == 1
+    out, err = capsys.readouterr()
+    found = json.loads(out)
+    assert [entry["source"] for entry in found["runs"]] == list(map(str, logs[1:]))
+    assert [entry["source"] for entry in found["left_out"]] == list(map(str, bad))
+    for path, entry, line in zip(bad, found["left_out"], err.splitlines(), strict=True):
+        assert str(path) in line
+        assert entry["error"] in line
+    assert "left_out" not in answer(capsys, "select", *logs[1:], *words)
+    assert run("select", logs[1], held_out) == 1
+    assert str(logs[1]) in capsys.readouterr().out
+    assert run("select", held_out, logs[0]) == 2
+    assert "test" in capsys.readouterr().err
+
+
+def test_the_table_of_every_run_stands_under_its_name(
+    logs: list[Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = said(capsys, *logs, "--table").splitlines()
+    for path in logs:
+        at = lines.index(str(path))
+        assert lines[at + 1].split()[:3] == ["rank", "step", "accuracy"]
+        assert [line.split()[:2] for line in lines[at + 2 : at + 4]] == [["1", "2"], ["2", "1"]]
+
+
+def test_what_can_be_written_is_written_before_what_fails_is_said(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    choice, page, copy = tmp_path / "choice.json", tmp_path / "p.html", tmp_path / "copy.pt"
+    assert run("select", table, "-o", choice, "--copy-to", copy, "--page", page) == 2
+    out, err = capsys.readouterr()
+    assert read_choice(choice).selection.step == 200
+    assert (page.exists(), copy.exists()) == (True, False)
+    assert str(choice) in out
+    assert str(page) in out
+    assert "step 200" in err
+
+
+def test_a_page_is_written_about_one_run(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "deep" / "page.html"
+    assert str(page) in said(capsys, table, "--page", page, "--delta-pp", "5")
+    assert "Use step 300." in page.read_text()
+
+
+def test_the_help_fits_one_screen(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    assert run("select", "--help") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 48
+    headings = [line for line in lines if line.endswith(":") and not line.startswith(" ")]
+    assert headings == ["Choose:", "Read the log:", "Find the files:", "Output:", "Examples:"]
+    assert lines[-1].startswith("https://")
+
+
+def test_json_is_strict_and_has_one_shape(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one, many = answer(capsys, "select", table), answer(capsys, "select", several(table))
+    assert one["schema"] == many["schema"] == 2
+    assert [list(entry) for entry in (*one["runs"], *many["runs"])] == [
+        ["run", "source", "selection"]
+    ] * 3
+    assert one["runs"][0]["source"] == str(table)
+    found = one["runs"][0]["selection"]
+    assert found == {**json.loads(cw.select(cw.load(table)).to_json())}
     assert found["step"] == 200
     assert found["params"]["q"] == "inf"
     assert found["feasible_steps"] == [100, 200]
-    assert found["schema"] == 1
+    assert found["guard"] == {"acted": False, "errors": 100, "examples": 1000, "without": 200}
     for name in ("rule", "score", "accuracy", "gap_pp", "path"):
         assert name in found
 
@@ -93,7 +330,7 @@ def test_json_is_strict_and_stable(table: Path, capsys: pytest.CaptureFixture[st
 def test_options_reach_the_rule(
     table: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...], step: int
 ) -> None:
-    assert answer(capsys, "select", table, *options)["step"] == step
+    assert selection(capsys, "select", table, *options)["step"] == step
 
 
 # Step 100 is chosen with δ 2, and every one of the options below leads elsewhere.
@@ -114,11 +351,11 @@ DOMAINS = """step,domain,accuracy,nll,cwece,n
 @pytest.mark.parametrize(
     "options",
     [
-        ("--q", "1"),
-        ("--pareto",),
+        ("--param", "q=1"),
+        ("--param", "pareto=true"),
         ("--weights", "sample"),
         ("--weights", "photo=3,art=1"),
-        ("--worst-domain",),
+        ("--weights", "worst"),
     ],
 )
 def test_options_about_norm_and_domains_change_the_answer(
@@ -126,8 +363,8 @@ def test_options_about_norm_and_domains_change_the_answer(
 ) -> None:
     path = tmp_path / "domains.csv"
     path.write_text(DOMAINS)
-    assert answer(capsys, "select", path, "--delta-pp", "2")["step"] == 100
-    assert answer(capsys, "select", path, "--delta-pp", "2", *options)["step"] == 300
+    assert selection(capsys, "select", path, "--delta-pp", "2")["step"] == 100
+    assert selection(capsys, "select", path, "--delta-pp", "2", *options)["step"] == 300
 
 
 def without(table: Path, *columns: str) -> Path:
@@ -141,7 +378,7 @@ def without(table: Path, *columns: str) -> Path:
     ("gone", "rule", "step"),
     [((), "ac-nc", 200), (("cwece",), "ac-nll", 200), (("cwece", "nll"), "source-acc", 100)],
 )
-def test_every_command_uses_the_best_rule_that_the_table_allows(
+def test_answer_page_and_copy_use_the_best_rule_that_the_table_allows(
     table: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -150,19 +387,19 @@ def test_every_command_uses_the_best_rule_that_the_table_allows(
     step: int,
 ) -> None:
     path = without(table, *gone)
-    assert run("select", path) == 0
-    first, *_ = capsys.readouterr().out.splitlines()
-    assert first.startswith(f"Rule: {rule}{', because' if gone else '.'}")
-    found = answer(capsys, "select", path)
+    text = said(capsys, path)
+    assert text.startswith(f"Use step {step}.")
+    assert ("not compared" in text) == bool(gone)
+    found = selection(capsys, "select", path)
     assert (found["rule"], found["step"]) == (rule, step)
     assert (found["rule_reason"] is None) == (not gone)
-    assert run("report", path, "-o", tmp_path / "page.html") == 0
+    assert run("select", path, "--page", tmp_path / "page.html") == 0
     page = (tmp_path / "page.html").read_text()
-    assert f"{rule} chose step {step}" in page
-    assert (f"Rule: {rule}, because" in page) == bool(gone)
+    assert f"Use step {step}." in page
+    assert ("not compared" in page) == bool(gone)
     named = pandas.read_csv(path).assign(path=str(table))
     named.to_csv(path, index=False)
-    assert run("export", path, "-o", tmp_path / "best.pt") == 0
+    assert run("select", path, "--copy-to", tmp_path / "best.pt") == 0
     assert json.loads((tmp_path / "best.pt.json").read_text())["rule"] == rule
 
 
@@ -176,11 +413,11 @@ def test_runs_with_different_data_are_counted_by_rule(
         (folder / str(number)).mkdir(parents=True)
         records = pandas.read_csv(file)
         records.to_json(folder / str(number) / "results.jsonl", orient="records", lines=True)
-    assert run("select", folder) == 0
-    said = capsys.readouterr().out
-    assert "1 of 3 runs: Rule: ac-nll, because there is no cwece" in said
-    assert "1 of 3 runs: Rule: source-acc, because there is accuracy alone" in said
-    assert "1 of 3 runs: Rule: ac-nc." in said
+    text = said(capsys, folder)
+    assert "Calibration was not compared: there is no cwece. (1 of 3 runs)" in text
+    assert "Probabilities were not compared: there is accuracy alone. (1 of 3 runs)" in text
+    assert {"ac-nc", "ac-nll", "source-acc"} <= set(text.split())
+    assert "*" not in text  # they were chosen by different rules
     rules = [entry["selection"]["rule"] for entry in answer(capsys, "select", folder)["runs"]]
     assert sorted(rules) == ["ac-nc", "ac-nll", "source-acc"]
     assert run("select", folder, "--rule", "ac-nc") == 2
@@ -201,11 +438,31 @@ def test_a_parameter_given_twice_is_refused(
 
 
 def test_results_are_written_to_files(table: Path, tmp_path: Path) -> None:
-    assert run("select", table, "--out", tmp_path / "a.json") == 0
-    assert json.loads((tmp_path / "a.json").read_text())["step"] == 200
-    assert run("select", table, "--out", tmp_path / "a.csv") == 0
+    assert run("select", table, "-o", tmp_path / "choice.json") == 0
+    (entry,) = json.loads((tmp_path / "choice.json").read_text())["runs"]
+    assert entry["selection"]["step"] == 200
+    assert run("select", table, "-o", tmp_path / "a.csv") == 0
     assert (tmp_path / "a.csv").read_text().startswith("rank,step,accuracy,gap_pp,feasible,score")
-    assert run("select", table, "--out", tmp_path / "a.txt") == 2
+    assert run("select", table, "-o", tmp_path / "a.txt") == 2
+
+
+def test_a_choice_is_handed_over_from_one_path(
+    logs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "choice.json"
+    for paths in (logs, [several(logs[0])]):
+        assert run("select", *paths, "-o", out) == 2
+        printed, refusal = capsys.readouterr()
+        assert (printed, out.exists()) == ("", False)
+        assert "--best" in refusal
+        assert ("--run" in refusal) == (len(paths) == 1)
+    assert run("select", *logs, "--best", "-o", out) == 0
+    assert json.loads(out.read_text())["asked"]["path"] == str(logs[1])
+    assert run("select", *logs, "-o", tmp_path / "runs.csv") == 0
+    assert list(pandas.read_csv(tmp_path / "runs.csv")["source"]) == list(map(str, logs))
+
+
+PAIRED = ("--param", "tolerance=paired", "--param")
 
 
 @pytest.mark.parametrize(
@@ -216,15 +473,14 @@ def test_results_are_written_to_files(table: Path, tmp_path: Path) -> None:
         (("select", "TABLE", "--rule", "best"), "one of the rules source-acc"),
         (("select", "TABLE", "--delta-pp", "wide"), "a number for --delta-pp, but got 'wide'"),
         (("select", "TABLE", "--delta-pp", "-1"), "delta_pp of 0 or more"),
-        (("select", "TABLE", "--q", "3"), "--q 1, 2 or inf, but got '3'"),
+        (("select", "TABLE", "--param", "q=3"), "1, 2 or inf, but got 3"),
         (("select", "TABLE", "--weights", "size"), "weights 'equal', 'sample'"),
         (("select", "TABLE", "--weights", "x=1"), "a weight for each of validation"),
-        (("select", "TABLE", "--weights", "sample", "--worst-domain"), "has no weights"),
         (("select", "TABLE", "--held-out", "sketch"), "held-out domain 'sketch'"),
         (("select", "TABLE", "--rule", "ac-ece"), "needs ece"),
         (("select", "TABLE", "--rule", "wald"), "checkwise: Rule wald needs ece"),
         (("select", "TABLE", "--rule", "ac"), "needs the parameter 'objectives'"),
-        (("select", "TABLE", "--rule", "source-acc", "--q", "1"), "no parameter 'q'"),
+        (("select", "TABLE", "--rule", "source-acc", "--param", "q=1"), "no parameter 'q'"),
         (("select", "TABLE", "--param", "x"), "--param NAME=VALUE"),
         *(
             (
@@ -234,16 +490,11 @@ def test_results_are_written_to_files(table: Path, tmp_path: Path) -> None:
             for seed in ("x", "", "1.5", "-1", "true")
         ),
         (("select", "TABLE", "--plugin", "absent.py"), "cannot be loaded"),
-        (("select", "TABLE", "--alpha", "2"), "`alpha` to be a number above 0 and below 1"),
+        (("select", "TABLE", *PAIRED, "alpha=2"), "`alpha` to be a number above 0 and below 1"),
+        (("select", "TABLE", "--param", "alpha=0.1"), "no alpha with tolerance 'fixed'"),
+        (("select", "TABLE", *PAIRED, "alpha=1e-320"), "`alpha` of at least 1e-300"),
         *(
-            (("select", "TABLE", *given), "`alpha` of at least 1e-300, but got 9.99989e-321")
-            for given in (
-                ("--alpha", "1e-320", "--json"),
-                ("--alpha", "1e-320", "--tolerance", "paired"),
-            )
-        ),
-        *(
-            (("select", "TABLE", *given), "Expected --objectives to name metrics")
+            (("select", "TABLE", *given), "Expected objectives with commas between")
             for given in (
                 ("--objectives", ""),
                 ("--rule", "ac", "--objectives", " , "),
@@ -254,25 +505,34 @@ def test_results_are_written_to_files(table: Path, tmp_path: Path) -> None:
         (("select", "TABLE", "--out", "TABLE"), "which is the input"),
         (("select", "TABLE", "--out", "nowhere/a.json"), "the folder of nowhere/a.json to exist"),
         (("select", "TABLE", "--weights", "a=1,a=2"), "names 'a' twice"),
-        (("report", "TABLE", "-o", "TABLE"), "which is the input"),
-        (("verify", "TABLE"), "is a file: name the folder"),
-        (("compare", "TABLE"), "results on held-out domains beside source validation"),
+        (("study", "report", "TABLE", "-o", "TABLE"), "which is the input"),
+        (("study", "status", "TABLE", "--verify"), "is a file: name the folder"),
+        (("study", "compare", "TABLE"), "results on held-out domains beside source validation"),
         (("metrics", "nowhere.npz"), "nowhere.npz"),
         (("metrics", "TABLE"), "Expected an .npz"),
-        (("export", "TABLE", "-o", "x"), "names no file for it"),
-        (("export", "TABLE", "-o", "."), ". is a folder: choose another"),
-        (("report", "TABLE", "-o", "-"), "got '-': results are not written to a standard stream"),
-        (("export", "TABLE", "-o", "nowhere/x"), "the folder of nowhere/x to exist"),
-        (("export", "TABLE", "-o", "TABLE", "--force"), "which is the input"),
-        (("compare", ".", "--out", "nowhere/a.csv"), "the folder of nowhere/a.csv to exist"),
-        (("pack", ".", "-o", "nowhere/a.tar.xz"), "the folder of nowhere/a.tar.xz to exist"),
-        (("select", "TABLE", "b.csv"), "Expected one PATH, but got b.csv as well: give `checkw"),
-        (("compare", "a", "b", "c"), "Expected one COHORT, but got b c as well"),
+        (("select", "TABLE", "--copy-to", "x"), "names no file for it"),
+        (("select", "TABLE", "--copy-to", "."), ". is a folder: choose another"),
+        (
+            ("study", "report", "TABLE", "-o", "-"),
+            "got '-': results are not written to a standard stream",
+        ),
+        (("select", "TABLE", "--copy-to", "nowhere/x"), "the folder of nowhere/x to exist"),
+        (("select", "TABLE", "--copy-to", "TABLE", "--force"), "run.csv"),
+        (
+            ("study", "compare", ".", "--out", "nowhere/a.csv"),
+            "the folder of nowhere/a.csv to exist",
+        ),
+        (
+            ("study", "pack", ".", "-o", "nowhere/a.tar.xz"),
+            "the folder of nowhere/a.tar.xz to exist",
+        ),
+        (("select", "a.csv", "b.csv"), "a.csv"),
+        (("study", "compare", "a", "b", "c"), "but got b c as well"),
         (("rules", "x"), "Expected options only, but got x: leave"),
-        (("figures", ".", "--out", "TABLE"), "run.csv is a file: choose another"),
-        (("tables", ".", "--out", "TABLE/deep"), "run.csv is a file: choose another"),
-        (("unpack", "TABLE", "--out", "TABLE"), "Expected a new folder, but"),
-        (("unpack", ".", "--out", "nowhere"), "but . is a folder: name the .tar.xz file"),
+        (("study", "report", ".", "--figures", "TABLE"), "run.csv is a file: choose another"),
+        (("study", "report", ".", "--tables", "TABLE/deep"), "run.csv is a file: choose another"),
+        (("study", "unpack", "TABLE", "--out", "TABLE"), "Expected a new folder, but"),
+        (("study", "unpack", ".", "--out", "nowhere"), "but . is a folder: name the .tar.xz file"),
         (("fly",), "No such command"),
     ],
 )
@@ -286,10 +546,10 @@ def test_bad_input_is_one_line_and_exit_code_2(
     monkeypatch.chdir(table.parent)
     words = [word.replace("TABLE", str(table)) for word in arguments]
     assert run(*words) == 2
-    said = capsys.readouterr().err
-    assert message in said
-    assert said.count("\n") == 1
-    assert "Traceback" not in said
+    refusal = capsys.readouterr().err
+    assert message in refusal
+    assert refusal.count("\n") == 1
+    assert "Traceback" not in refusal
 
 
 def test_a_standard_stream_is_no_file_to_write(table: Path) -> None:
@@ -303,7 +563,7 @@ def test_a_packed_cohort_has_to_be_unpacked(
     packed = table.with_name("study.tar.xz")
     packed.write_bytes(b"packed")
     assert run("select", packed) == 2
-    assert f"`checkwise unpack {packed} --out FOLDER`" in capsys.readouterr().err
+    assert f"`checkwise study unpack {packed} --out FOLDER`" in capsys.readouterr().err
 
 
 def test_a_rule_of_ones_own_comes_with_the_command_line(
@@ -323,7 +583,7 @@ def test_a_rule_of_ones_own_comes_with_the_command_line(
         "'--param', 'back=2', '--json'])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert json.loads(done.stdout)["step"] == 100, done.stderr
+    assert json.loads(done.stdout)["runs"][0]["selection"]["step"] == 100, done.stderr
 
 
 def predictions(folder: Path) -> Path:
@@ -346,33 +606,32 @@ def test_metrics_that_do_not_fit_are_named_and_no_number_is_cut(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(printing, "WIDE", width)
-    assert run("select", predictions(tmp_path / "run"), "--no-guard") == 0
-    shown, _, _ = capsys.readouterr().out.partition("\n\n")
-    table, _, without = shown.partition("… and ")
-    ranking = table[table.index("\nrank ") + 1 :]
-    assert max(len(line) for line in ranking.splitlines()) <= width
-    assert {"rank", "step", "accuracy", "gap", "score", "nll", "cwece"} <= set(table.split())
-    assert ("worst_class_accuracy" in table) == (width == 200)
-    assert ("worst_class_accuracy (--out FILE.csv" in without) == (width == 60)
+    text = said(capsys, predictions(tmp_path / "run"), "--no-guard", "--table")
+    ranked, _, without = text[text.index("\nrank ") + 1 :].partition("Without ")
+    rows = ranked.partition("More:")[0].partition("Next:")[0].splitlines()
+    assert max(map(len, rows)) <= width
+    assert {"rank", "step", "accuracy", "below", "score", "NLL", "CwECE"} <= set(rows[0].split())
+    assert ("worst-class" in rows[0]) == (width == 200)
+    assert ("worst-class accuracy: -o FILE.csv" in without) == (width == 60)
     nll = {f"{value:.4g}" for value in cw.load(tmp_path / "run").values["nll"][:, 0]}
-    assert nll <= set(table.split())
+    assert nll <= set(ranked.split())
 
 
-def test_export_copies_the_chosen_weights_and_says_why(tmp_path: Path) -> None:
+def test_the_chosen_weights_are_copied_with_the_reason(tmp_path: Path) -> None:
     folder = predictions(tmp_path / "run")
     best = tmp_path / "best.safetensors"
-    assert run("export", folder, "-o", best) == 0
+    assert run("select", folder, "--copy-to", best) == 0
     why = json.loads((tmp_path / "best.safetensors.json").read_text())
     assert best.read_bytes() == bytes([why["step"] // 100])
     assert why["guard"]["acted"]
     assert f"Use step {why['step']}" in why["explanation"]
     best.write_bytes(b"precious")
-    assert run("export", folder, "-o", best) == 2
+    assert run("select", folder, "--copy-to", best) == 2
     assert best.read_bytes() == b"precious"
-    assert run("export", folder, "-o", best, "--force") == 0
+    assert run("select", folder, "--copy-to", best, "--force") == 0
 
 
-def test_export_does_not_replace_a_checkpoint_behind_a_link(
+def test_a_copy_does_not_replace_a_checkpoint_behind_a_link(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = predictions(tmp_path / "run")
@@ -383,19 +642,20 @@ def test_export_does_not_replace_a_checkpoint_behind_a_link(
             link = tmp_path / name
             link.symlink_to(place)
             assert (
-                run("export", folder, "-o", tmp_path / name.removesuffix(".json"), "--force") == 2
+                run("select", folder, "--copy-to", tmp_path / name.removesuffix(".json"), "--force")
+                == 2
             )
-            assert f"{link}, which is a checkpoint of the run" in capsys.readouterr().err
+            assert str(link) in capsys.readouterr().err
             link.unlink()
     assert kept == {path: path.read_bytes() for path in kept}
 
 
-def test_export_says_which_weights_are_gone(
+def test_a_copy_says_which_weights_are_gone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "run.csv"
     path.write_text("step,accuracy,path\n1,0.5,gone.pt\n")
-    assert run("export", path, "--rule", "source-acc", "-o", tmp_path / "best.pt") == 2
+    assert run("select", path, "--rule", "source-acc", "--copy-to", tmp_path / "best.pt") == 2
     assert "gone.pt" in capsys.readouterr().err
 
 
@@ -407,7 +667,11 @@ def test_metrics_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert found["nll"] == report.nll
     assert len(found["per_class"]["count"]) == 3
     assert run("metrics", file) == 0
-    assert "50 examples, 3 classes, from logits" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert "50 examples, 3 classes, from logits" in text
+    rows = dict(re.split(r"\s{2,}", line.strip())[:2] for line in text.splitlines()[2:])
+    for shown, name in {"soft ECE": "ece", "soft CwECE": "cwece", "ECE": "hard_ece"}.items():
+        assert float(rows[shown].split()[0]) == pytest.approx(100 * found[name], abs=1e-4)
 
 
 def test_huge_values_do_not_push_the_names_away(
@@ -424,9 +688,9 @@ def test_a_warning_is_one_line_without_python(
     probs = np.full((4, 2), 0.5)
     np.savez(tmp_path / "a.npz", logits=probs, labels=np.array([0, 1, 0, 1]))
     assert run("metrics", tmp_path / "a.npz") == 0
-    said = capsys.readouterr().err
-    assert said.startswith("checkwise: warning: ")
-    assert said.count("\n") == 1
+    refusal = capsys.readouterr().err
+    assert refusal.startswith("checkwise: warning: ")
+    assert refusal.count("\n") == 1
 
 
 def test_debug_shows_the_traceback(table: Path) -> None:
@@ -446,22 +710,92 @@ def saturated_rows(seeds: int) -> str:
 
 
 @pytest.mark.parametrize("seeds", [1, 3])
-def test_saturated_validation_has_one_answer_before_the_table(
+def test_saturated_validation_has_one_answer(
     seeds: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "run.csv").write_text(saturated_rows(seeds))
-    with pytest.raises(SystemExit) as stop:
-        main(["select", str(tmp_path / "run.csv")])
-    assert stop.value.code == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert "--no-guard" in lines[1]
-    assert sum("guard" in line for line in lines) == 1
-    for option, step in ((), "100"), (("--no-guard",), "300"):
-        with pytest.raises(SystemExit) as stop:
-            main(["select", str(tmp_path / "run.csv"), "--json", *option])
-        assert stop.value.code == 0
-        record = json.loads(capsys.readouterr().out)
-        for chosen in [one["selection"] for one in record["runs"]] if seeds > 1 else [record]:
-            assert (chosen["rule"], str(chosen["step"])) == ("ac-nc", step)
+    path = tmp_path / "run.csv"
+    path.write_text(saturated_rows(seeds))
+    text = said(capsys, path)
+    assert text.count("--no-guard") == 1
+    if seeds == 1:
+        assert text.startswith("Use step 100.")
+        assert "2 errors in 258" in text
+        assert "--no-guard: step 300" in text
+    for option, step in ((), 100), (("--no-guard",), 300):
+        for entry in answer(capsys, "select", path, *option)["runs"]:
+            chosen = entry["selection"]
+            assert (chosen["rule"], chosen["step"]) == ("ac-nc", step)
+            assert (chosen["score"] is None) == (not option)
             without = {"acted": True, "errors": 2, "examples": 258, "without": 300}
             assert chosen["guard"] == (None if option else without)
+
+
+@pytest.mark.parametrize("option", ["--out", "--page", "--copy-to"])
+@pytest.mark.parametrize("force", [[], ["--force"]])
+def test_nothing_that_was_read_is_written_over(
+    option: str, force: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither the log, nor a checkpoint, nor a journal, of any run, nor through a link."""
+    for name in ("one", "two"):
+        folder = tmp_path / name
+        (folder / "checkpoints").mkdir(parents=True)
+        rows = ["epoch,step,val_acc,val_loss"]
+        for epoch in range(3):
+            rows.append(f"{epoch},{100 * epoch + 99},{0.8 + epoch / 100},{1 / (epoch + 1)}")
+            weights = f"epoch={epoch}-step={100 * epoch + 100}.ckpt"
+            (folder / "checkpoints" / weights).write_bytes(b"weights")
+        (folder / "metrics.csv").write_text("\n".join(rows) + "\n")
+    (tmp_path / "link.csv").symlink_to(tmp_path / "one" / "metrics.csv")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    last = "checkpoints/epoch=2-step=300.ckpt"
+    targets = ["one/metrics.csv", f"one/{last}", "two/metrics.csv", f"two/{last}", "link.csv"]
+    assert run("select", *(tmp_path / name for name in ("one", "two")), "--best") == 0
+    runs = [tmp_path / "one", tmp_path / "two"]
+    for target in targets:
+        assert run("select", *runs, "--best", option, tmp_path / target, *force) == 2
+        assert target.split("/")[-1] in capsys.readouterr().err
+    assert before == {path: path.read_bytes() for path in before}
+
+
+def test_another_file_is_replaced_only_by_force(tmp_path: Path) -> None:
+    (tmp_path / "run.csv").write_text("step,accuracy,nll\n1,0.8,0.5\n2,0.9,0.4\n")
+    mine = tmp_path / "mine.json"
+    mine.write_text('{"mine": 1}')
+    assert run("select", tmp_path / "run.csv", "-o", mine) == 2
+    assert mine.read_text() == '{"mine": 1}'
+    for _ in range(2):  # an earlier answer may be replaced
+        assert run("select", tmp_path / "run.csv", "-o", tmp_path / "choice.json") == 0
+        assert run("select", tmp_path / "run.csv", "--page", tmp_path / "page.html") == 0
+        assert run("select", tmp_path / "run.csv", "-o", tmp_path / "table.csv") == 0
+    assert run("select", tmp_path / "run.csv", "-o", mine, "--force") == 0
+    same = ["-o", tmp_path / "x.json", "--page", tmp_path / "x.json"]
+    assert run("select", tmp_path / "run.csv", *same) == 2
+
+
+@pytest.mark.parametrize("command", ["select", "prune", "deploy"])
+def test_an_empty_path_is_not_this_folder(command: str, tmp_path: Path) -> None:
+    assert run(command, "", *(["-o", tmp_path / "m"] if command == "deploy" else [])) == 2
+
+
+@pytest.mark.parametrize(
+    "name", ["checkpoint-{}.pt", "weights/my model_step{}.ckpt", "notes-{}.txt"]
+)
+def test_files_that_look_like_checkpoints_come_with_the_option_that_takes_them(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text("step,val_accuracy,val_loss\n100,0.8,0.6\n200,0.9,0.4\n300,0.85,0.5\n")
+    (tmp_path / "weights").mkdir()
+    for step in (100, 200, 300):
+        (tmp_path / name.format(step)).touch()
+    text = said(capsys, log)
+    assert text.startswith("Use step 200.\n")
+    (line,) = [line for line in text.splitlines() if "--checkpoints" in line]
+    if name.endswith("txt"):
+        assert "{step}" not in line
+        return
+    count, _, typed = line.partition(" ")
+    assert count == "3"
+    option = shlex.split(typed[typed.index("--checkpoints") :])
+    assert said(capsys, log, *option).startswith(f"Use step 200: {tmp_path / name.format(200)}\n")
+    assert said(capsys, tmp_path, *option).startswith("Use step 200: ")

@@ -1,4 +1,4 @@
-"""`--tolerance`, `--alpha` and `--sure` on the command line."""
+"""The parameters tolerance and alpha, and `--sure`, on the command line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import checkwise as cw
-from tests.cli.test_select import TABLE, answer, run
+from tests.cli.test_select import TABLE, run, selection
 from tests.selection.example_runs import outputs
 
 
@@ -27,7 +27,7 @@ def predictions(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_command_chooses_as_python_does(
     predictions: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = answer(capsys, "select", predictions, "--tolerance", "paired")
+    said = selection(capsys, "select", predictions, "--param", "tolerance=paired")
     chosen = cw.select(cw.load(predictions), tolerance="paired")
     assert said["step"] == chosen.step
     assert said["feasible_steps"] == list(chosen.feasible_steps)
@@ -36,7 +36,9 @@ def test_the_command_chooses_as_python_does(
 
 
 def test_alpha_reaches_the_tolerance(predictions: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    said = answer(capsys, "select", predictions, "--tolerance", "paired", "--alpha", "0.2")
+    said = selection(
+        capsys, "select", predictions, "--param", "tolerance=paired", "--param", "alpha=0.2"
+    )
     assert said["alpha"] == 0.2
     expected = cw.select(cw.load(predictions), tolerance="paired", alpha=0.2)
     assert said["feasible_steps"] == list(expected.feasible_steps)
@@ -50,14 +52,17 @@ def test_sure_says_how_often_and_what_would_help(
     said = " ".join(capsys.readouterr().out.split())
     assert "How sure: Step" in said
     assert sure.advice in said
-    assert answer(capsys, "select", predictions, "--sure")["sureness"] == sure.as_dict()
-    assert "sureness" not in answer(capsys, "select", predictions)
+    assert selection(capsys, "select", predictions, "--sure")["sureness"] == sure.as_dict()
+    assert "sureness" not in selection(capsys, "select", predictions)
 
 
 @pytest.mark.parametrize(
     ("asked", "options"),
     [
-        (("--tolerance", "paired", "--delta-pp", "5"), {"tolerance": "paired", "delta_pp": 5}),
+        (
+            ("--param", "tolerance=paired", "--delta-pp", "5"),
+            {"tolerance": "paired", "delta_pp": 5},
+        ),
         (("--rule", "ac-nll"), {"rule": "ac-nll"}),
     ],
 )
@@ -68,7 +73,7 @@ def test_sure_is_the_whole_rule_with_its_tolerance(
     options: dict[str, Any],
 ) -> None:
     sure = cw.select(cw.load(predictions), **options).sureness
-    said = answer(capsys, "select", predictions, *asked, "--sure")
+    said = selection(capsys, "select", predictions, *asked, "--sure")
     assert said["sureness"] == sure.as_dict()
     assert run("select", predictions, *asked, "--sure") == 0
     assert sure.advice in " ".join(capsys.readouterr().out.split())
@@ -77,11 +82,11 @@ def test_sure_is_the_whole_rule_with_its_tolerance(
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (("--tolerance", "paired"), "this run carries metrics alone"),
-        (("--tolerance", "loose"), "one of fixed, paired"),
-        (("--tolerance", ""), "one of fixed, paired"),
-        (("--rule", "ac-nc-paired"), "--tolerance paired"),
-        (("--alpha", "0"), "above 0 and below 1"),
+        (("--param", "tolerance=paired"), "this run carries metrics alone"),
+        (("--param", "tolerance=loose"), "one of fixed, paired"),
+        (("--param", "tolerance="), "one of fixed, paired"),
+        (("--rule", "ac-nc-paired"), "--param tolerance=paired"),
+        (("--param", "tolerance=paired", "--param", "alpha=0"), "above 0 and below 1"),
         (("--sure",), "every validation example"),
     ],
 )
@@ -97,11 +102,12 @@ def test_what_cannot_be_said_is_refused_in_one_line(
     assert printed == ""
 
 
-def test_a_level_that_a_tolerance_lacks_is_that_of_the_bound(
+def test_the_bound_has_the_level_of_the_tolerance(
     predictions: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run("select", predictions, "--alpha", "0.1", "--tolerance", "fixed") == 0
-    assert "With probability at least 0.9," in capsys.readouterr().out
+    asked = ("--param", "tolerance=paired", "--param", "alpha=0.1")
+    assert selection(capsys, "select", predictions, *asked)["guarantee"]["alpha"] == 0.1
+    assert selection(capsys, "select", predictions)["guarantee"]["alpha"] == 0.05
 
 
 def test_sure_says_that_deleted_checkpoints_cannot_be_drawn(

@@ -38,6 +38,12 @@ def refusal(capsys: pytest.CaptureFixture[str], *words: object) -> str:
     return said
 
 
+def chosen(capsys: pytest.CaptureFixture[str], *words: object) -> dict[str, Any]:
+    (entry,) = json.loads(answer(capsys, "select", *words, "--json"))["runs"]
+    found: dict[str, Any] = entry["selection"]
+    return found
+
+
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
     path = tmp_path / "run.csv"
@@ -49,21 +55,21 @@ def test_the_answer_names_its_validation_sets(
     table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said = answer(capsys, "select", table)
-    assert "chose step 100" in said
-    assert "(validation: art, photo)" in said
+    assert said.startswith("Use step 100")
+    assert "Validated on art and photo: accuracy is their mean." in said
     assert "note: held out because of the name: test (if validation, add --source test" in said
-    found: dict[str, Any] = json.loads(answer(capsys, "select", table, "--json"))
+    found = chosen(capsys, table)
     assert found["validation"] == ["art", "photo"]
     assert any("held out because of the name: test" in note for note in found["notes"])
-    assert "(validation: art, photo)" in cw.select(cw.load(table)).explain()
+    assert "Mean accuracy of art and photo" in cw.select(cw.load(table)).explain()
 
 
 def test_a_set_named_like_a_target_takes_part_when_the_user_says_so(
     table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said = answer(capsys, "select", table, "--source", "test")
-    assert "chose step 200" in said
-    assert "(validation: art, photo, test)" in said
+    assert said.startswith("Use step 200")
+    assert "Validated on art, photo and test" in said
     assert "held out because" not in said
 
 
@@ -73,7 +79,7 @@ def test_the_only_set_is_asked_about_with_the_line_to_type(
     path = tmp_path / "run.csv"
     path.write_text("step,domain,accuracy\n0,test,0.5\n")
     assert "add --source test" in refusal(capsys, "select", path)
-    assert "(validation: test)" in answer(capsys, "select", path, "--source", "test")
+    assert "Validated on test." in answer(capsys, "select", path, "--source", "test")
 
 
 def test_a_table_without_domains_is_not_said_to_have_any(
@@ -81,8 +87,8 @@ def test_a_table_without_domains_is_not_said_to_have_any(
 ) -> None:
     path = tmp_path / "run.csv"
     path.write_text("step,accuracy\n0,0.5\n")
-    assert "validation:" not in answer(capsys, "select", path)
-    assert json.loads(answer(capsys, "select", path, "--json"))["validation"] == ["validation"]
+    assert "Validated" not in answer(capsys, "select", path)
+    assert chosen(capsys, path)["validation"] == ["validation"]
 
 
 def test_many_sets_are_shortened_in_words_and_whole_in_json(
@@ -91,8 +97,8 @@ def test_many_sets_are_shortened_in_words_and_whole_in_json(
     names = [f"d{i:02}" for i in range(20)]
     path = tmp_path / "run.csv"
     path.write_text("step,domain,accuracy\n" + "".join(f"0,{name},0.5\n" for name in names))
-    assert "d10, d11 and 8 more)" in answer(capsys, "select", path)
-    assert json.loads(answer(capsys, "select", path, "--json"))["validation"] == names
+    assert "d10, d11 and 8 more" in answer(capsys, "select", path)
+    assert chosen(capsys, path)["validation"] == names
 
 
 def _runs(path: Path, runs: dict[str, list[str]]) -> Path:
@@ -106,8 +112,8 @@ def test_many_runs_name_their_sets_once_where_all_are_alike(
 ) -> None:
     path = _runs(tmp_path / "runs.csv", {"a": ["art", "photo"], "b": ["art", "photo"]})
     said = answer(capsys, "select", path)
-    assert said.count("validation:") == 1
-    assert "\nvalidation: art, photo\n" in said
+    assert said.count("Validated") == 1
+    assert "\nValidated on art and photo: accuracy is their mean.\n" in said
 
 
 def test_many_runs_with_different_sets_name_them_all(
@@ -115,12 +121,13 @@ def test_many_runs_with_different_sets_name_them_all(
 ) -> None:
     sets = {"a": ["art", "photo"], "b": ["art", "sketch"], "c": ["art", "photo"]}
     said = answer(capsys, "select", _runs(tmp_path / "runs.csv", sets))
-    assert "\nvalidation: art, photo (2 of 3 runs)\n" in said
-    assert "\nvalidation: art, sketch (1 of 3 runs)\n" in said
+    assert "\nValidated on art and photo: accuracy is their mean. (2 of 3 runs)\n" in said
+    assert "\nValidated on art and sketch: accuracy is their mean. (1 of 3 runs)\n" in said
     said = answer(
         capsys, "select", _runs(tmp_path / "r.csv", {f"r{i}": [f"d{i}"] for i in range(30)})
     )
-    assert "validation: 30 sets of domains (--json names those of every run)" in said
+    assert 0 < said.count("Validated") <= 12
+    assert "more notes, with -v" in said
 
 
 KERAS = """epoch,accuracy,loss,val_accuracy,val_loss,path
@@ -138,16 +145,14 @@ def test_a_table_with_training_and_validation_columns_needs_the_map(
     for weights in ("a.pt", "b.pt"):
         (tmp_path / weights).write_bytes(weights.encode())
     assert "--column step=epoch" in refusal(capsys, "select", "run.csv")
-    for words in (["select"], ["export", "-o", "best.pt"], ["report", "-o", "page.html"]):
-        command, *rest = words
-        said = refusal(capsys, command, "run.csv", *rest, "--column", "step=epoch")
-        assert "--column accuracy=val_accuracy" in said
-    found = json.loads(answer(capsys, "select", "run.csv", *MAP, "--json"))
+    said = refusal(capsys, "select", "run.csv", "--column", "step=epoch")
+    assert "--column accuracy=val_accuracy" in said
+    found = chosen(capsys, "run.csv", *MAP)
     assert found["step"] == 0
     assert "not read: accuracy, loss, val_loss" in found["notes"]
-    answer(capsys, "export", "run.csv", "-o", "best.pt", *MAP)
+    answer(capsys, "select", "run.csv", "--copy-to", "best.pt", *MAP)
     assert (tmp_path / "best.pt").read_bytes() == b"a.pt"
-    answer(capsys, "report", "run.csv", "-o", "page.html", *MAP)
+    answer(capsys, "select", "run.csv", "--page", "page.html", *MAP)
     assert "Step 0" in (tmp_path / "page.html").read_text()
 
 

@@ -86,7 +86,7 @@ def test_what_a_cohort_does_not_have_is_not_shown() -> None:
 
 def test_every_table_is_on_a_page_or_said_to_be_missing() -> None:
     shown, needs = builder("paper_tables"), builder("logit_tables").NAMES
-    assert sorted({*shown.NAMES, *needs}) == sorted(BUILT)
+    assert sorted({*shown.NAMES, *needs}) == sorted(set(BUILT) - {"paper"})
     for page in (page for page in PAGES if page != builder("logits_page").PAGE):
         said = " ".join(
             re.findall(

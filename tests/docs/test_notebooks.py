@@ -27,7 +27,7 @@ def test_a_notebook_runs_and_becomes_a_page(path: Path, tmp_path: Path) -> None:
     page = tmp_path / "page" / f"{path.stem}.md"
     NOTEBOOKS.write_page(done, page)
     text = page.read_text(encoding="utf-8")
-    assert "ac-nc chose step" in text
+    assert "Use step" in text
     assert "<table" in text
     for picture in re.findall(r"!\[[^\]]+\]\(([^)]+)\)", text):
         assert (page.parent / picture).read_bytes().startswith(b"\x89PNG")

@@ -14,6 +14,7 @@ from types import ModuleType
 import pandas
 import pytest
 
+from checkwise.cli.main import COMMANDS, STUDY_COMMANDS
 from checkwise.page.document import script, script_hash
 from tests.docs.run_page import BLOCK
 from tests.requirements import available
@@ -151,10 +152,18 @@ def test_the_tests_that_the_page_on_reliability_names_exist() -> None:
     assert [name for name in sorted(named) if not (ROOT / "tests" / name).exists()] == []
 
 
+GUIDES = [page for page in PAGES if page.stem not in ("commands", "json")]
+
+
 @pytest.mark.parametrize(
-    "command", ["import", "compare", "pack", "unpack", "tables", "figures", "report", "preregister"]
+    "command",
+    [
+        f"{group}{name}"
+        for group, groups in (("", COMMANDS), ("study ", STUDY_COMMANDS))
+        for lines in groups.values()
+        for name, _, _ in lines
+    ],
 )
-def test_the_readme_leads_to_the_page_of_a_command(command: str) -> None:
-    rows = re.findall(r"^\|(.+)\| \[.+?\]\((.+?\.md)\)", (ROOT / "README.md").read_text(), re.M)
-    (page,) = [page for words, page in rows if f"`{command}`" in words]
-    assert f"checkwise {command} " in (ROOT / page).read_text()
+def test_a_page_shows_how_to_use_a_command(command: str) -> None:
+    call = re.compile(rf"(?:^|`|\$ )checkwise {command}\b", re.MULTILINE)
+    assert [page for page in GUIDES if call.search(page.read_text())]

@@ -127,14 +127,14 @@ def test_the_glossary_defines_the_words_that_pages_rely_on() -> None:
     words = re.findall(r"^## (.+)$", text, re.MULTILINE)
     assert words == sorted(words, key=str.lower)
     assert set(words) >= {
-        *("Source", "Target", "Held out", "Feasible", "Eligible"),
+        *("Source", "Target", "Held out", "Near-best", "Eligible"),
         *("Cohort", "Journal", "Block", "Draw", "Trial"),
     }
     assert set(UNITS) <= {word.lower() for word in words}
     assert f"The default is {DELTA_PP}." in text.split("## Delta")[1].split("##")[0]
 
 
-# Second words for ideas that the glossary has a word for: feasible, source, target.
+# Second words for ideas that the glossary has a word for: near-best, source, target.
 SECOND_WORDS = re.compile(r"\b(admissible|candidates?|in-domain|out-of-domain)\b", re.IGNORECASE)
 
 

@@ -131,7 +131,7 @@ def test_outcomes_are_those_of_the_packed_journals(name: str, tmp_path: Path) ->
     """About 30 seconds of one core for all of them."""
     outcomes, module = builder("outcomes").read(name), builder("keep_outcomes")
     folders = unpacked(name, tmp_path)
-    for folder in folders:  # results.md: `checkwise verify` finds each as it was written
+    for folder in folders:  # results.md: each is as it was written
         assert verify(folder) == []
     cohort = Cohort.open(folders[0])
     assert builder("logit_tables").fingerprint(cohort.path) == outcomes.journals

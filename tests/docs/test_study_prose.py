@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import re
 from types import SimpleNamespace
 
@@ -123,17 +125,30 @@ def test_guide() -> None:
         assert all(claim.holds), claim.text
 
 
-def test_the_first_screen_of_the_readme() -> None:
-    on_sites = builder("question_answers").on_sites
+CHANGE = re.compile(r"[−+][\d.]+ \[[^\]]+\]")
+
+
+def test_the_numbers_of_the_readme() -> None:
+    text = (ROOT / "README.md").read_text()
+    assert len(text.splitlines()) <= 90
+    rows = [row.split("|")[2:4] for row in text.splitlines() if CHANGE.search(row)]
+    ours, hidden = ([c.strip() for c in column if c.strip()] for column in zip(*rows, strict=True))
+    found = said("study/results.md")
+    kept = json.loads((DOCS / "study" / "data" / "hidden.json").read_text())["effects"]
+    assert len(ours) == len(hidden) == 5
+    assert [change for change in ours if change not in found] == []
+    assert hidden == [effect["change"] for effect in kept]
+    assert f"{places(SITES)} places of camera traps" in text
     level = builder("outcomes").read(SITES).values["source-acc"]["target_nll"].mean()
-    page = " ".join((ROOT / "README.md").read_text().split())
-    chosen, soft, sites = (
-        f"{-on_sites(name).mean:.2f}"
-        for name in ("ac-nc", "source-acc+ts-soften", "source-acc@groups")
-    )
-    assert f"On {places(SITES)} unseen places of camera traps this lowered NLL by {chosen}," in page
-    assert f"from {level:.2f}. One fitted temperature lowered it by {soft}" in page
-    assert f"validating on whole unseen sites lowered it by {sites}" in page
+    assert f"({level:.2f} against {np.log(8):.2f})" in text
+
+
+def test_the_sizes_of_the_readme() -> None:
+    text = (ROOT / "README.md").read_text()
+    with (DOCS / "install-sizes.csv").open() as file:
+        sizes = {row["extra"]: row["megabytes"] for row in csv.DictReader(file)}
+    assert f"takes {sizes['']} MB" in text
+    assert f"`pip install '.[train]'`) {sizes['train']} MB" in text
 
 
 def test_harms_and_validating() -> None:

@@ -47,13 +47,13 @@ def write_long(folder: Path) -> Path:
 
 
 class Sweep:
-    """A running ``checkwise sweep`` of a study."""
+    """A running ``checkwise study run`` of a study."""
 
     def __init__(
         self, study: object, out: Path, *words: object, environment: Mapping[str, str] | None = None
     ) -> None:
         self.out = out
-        command = ["sweep", study, "--out", out, "--resume-seconds", 0, *words]
+        command = ["study", "run", study, "--out", out, "--resume-seconds", 0, *words]
         self.process = subprocess.Popen(
             [sys.executable, "-m", "checkwise", *map(str, command)],
             env=dict(environment or os.environ),

@@ -1,4 +1,4 @@
-"""Four `checkwise work`, two killed and one stopped, leave what the local executor leaves."""
+"""Four `checkwise study work`, two killed and one stopped, leave what the local executor leaves."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_the_demo_with_two_workers_killed_and_one_stopped(
 ) -> None:
     study, expected = reference("demo")
     cohort = tmp_path / "cohort"
-    words = ["plan", study, "--out", str(cohort)]
+    words = ["study", "run", study, "--plan-only", "--out", str(cohort)]
     subprocess.run([sys.executable, "-m", "checkwise", *words], check=True)
     with four_workers(cohort) as processes:
         victims = holders(cohort, 3)

@@ -127,7 +127,7 @@ def main(folder: Path, seed: int) -> None:
         said |= set(heard)
         check(folder, said)
         kills += was_killed
-        if f"saved {STEPS - 1}" in said and not was_killed:
+        if not was_killed:  # it came to its end, whether or not it could say so before a kill
             break
     assert (
         len(list(folder.glob("checkpoint-*")))

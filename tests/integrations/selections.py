@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 import checkwise as cw
+from checkwise import calibrators
 
 STEPS = (100, 200, 300, 400)
 
@@ -66,7 +67,7 @@ def check_calibrator(file: Path, outputs: Mapping[int, Mapping[str, Any]], step:
     """The file holds ts-soften, fitted to the outputs of a step in half precision."""
     record = json.loads(file.read_text())
     half = {name: (np.asarray(z).astype(np.float16), y) for name, (z, y) in outputs[step].items()}
-    assert record == {**record, **cw.calibrators.fit(half, "ts-soften").to_dict(), "step": step}
+    assert record == {**record, **calibrators.fit(half, "ts-soften").to_dict(), "step": step}
 
 
 def check_kept(run: Path, seen: Path, steps: Sequence[int]) -> cw.Selection:

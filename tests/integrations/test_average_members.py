@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 import checkwise as cw
 from checkwise.cli.main import app
@@ -27,9 +27,8 @@ def members_after_the_fact(run: cw.Trajectory, delta_pp: float) -> list[int]:
 
 def deploy_as_told(sentence: str, out: Path) -> dict[str, Any]:
     """Run the command that a callback prints."""
-    command = sentence.split("`")[1]
-    arguments = shlex.split(command.replace("MODEL", shlex.quote(str(out))))[1:]
-    result = CliRunner().invoke(app, arguments)
+    command = sentence.split("`")[1].replace("MODEL", shlex.quote(str(out)))
+    result = CliRunner().invoke(app, shlex.split(command)[1:])
     assert result.exit_code == 0, result.output
     from checkwise.deployed import load
 
@@ -114,7 +113,7 @@ def test_the_sentence_names_the_tolerance_only_where_it_is_not_the_usual_one() -
     assert described(live, 1, Path("run")) == ""
     for step, accuracy in enumerate(np.array([0.5, 0.89, 0.9])):
         live.add(step, {"val": {"accuracy": float(accuracy), "n": 100}})
-    assert "--delta-pp" not in described(live, "1.0", Path("run"))
+    assert "--within-pp" not in described(live, "1.0", Path("run"))
     assert "steps 1 and 2. " in described(live, 1, Path("run"))
-    assert "--delta-pp 0.5 -o" in described(live, 0.5, Path("run"))
+    assert "--within-pp 0.5 -o" in described(live, 0.5, Path("run"))
     assert "step 2. " in described(live, 0.5, Path("run"))

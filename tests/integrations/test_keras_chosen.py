@@ -77,7 +77,7 @@ def test_an_export_gets_the_ending_that_keras_needs(run: Any, tmp_path: Path) ->
     ending = ".weights.h5" if weights_only else ".keras"
     for name in ("best", f"named{ending}"):
         with pytest.raises(SystemExit) as end:
-            main(["export", str(folder), "-o", str(tmp_path / name)])
+            main(["select", str(folder), "--copy-to", str(tmp_path / name)])
         assert not end.value.code
     there = {path.name for path in tmp_path.iterdir()}
     assert there == {f"{n}{ending}{e}" for n in ("best", "named") for e in ("", ".json")}

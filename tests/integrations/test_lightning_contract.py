@@ -20,8 +20,10 @@ available("lightning")
 import torch
 from lightning.pytorch.callbacks import Callback, Checkpoint, ModelCheckpoint
 
+import checkwise as cw
 from checkwise.integrations.lightning import ReliabilityCheckpoint
 from tests.integrations.lightning_models import Classifier, fit, training_set, validation_sets
+from tests.refusals import refused
 
 ROOT = Path(__file__).parents[2]
 SEARCHED = os.pathsep.join(filter(None, sys.path))
@@ -42,6 +44,14 @@ READ_BY_LOGGERS = (
     "save_last",
     "save_weights_only",
 )
+
+
+def test_it_takes_a_whole_choice(tmp_path: Path) -> None:
+    one = ReliabilityCheckpoint("ac-nll", delta_pp=1, guard=False, dirpath=tmp_path)
+    choice = cw.Choice.of("ac-nll", delta_pp=1, guard=False)
+    assert ReliabilityCheckpoint(choice, dirpath=tmp_path).state_key == one.state_key
+    with refused("ambiguous: weights"):
+        ReliabilityCheckpoint(choice, weights="sample", dirpath=tmp_path)
 
 
 def test_it_is_a_model_checkpoint_with_all_that_loggers_read(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The calibrator of live selection: that of `checkwise calibrate`, and always of the choice."""
+"""The calibrator of live selection: always of the choice, as `deploy --calibrator-only` has it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 import checkwise as cw
 from checkwise.calibrators import calibrators, fit, from_dict
 from checkwise.cli.main import app
 from checkwise.errors import InputError
+from tests.cli.choices import choose
 from tests.refusals import refused
 from tests.requirements import available
 from tests.selection.example_runs import outputs
@@ -32,9 +33,11 @@ def written(folder: Path) -> dict[str, Any]:
 
 
 def offline(path: Path, name: str) -> dict[str, Any]:
-    """What `checkwise calibrate` writes."""
-    out = path.parent / "offline.json"
-    words = ["calibrate", str(path), "--calibrator", name, "--rule", "ac-nc", "-o", str(out)]
+    """What `deploy --calibrator-only` writes."""
+    out, choice = path.parent / "offline.json", path.parent / "choice.json"
+    choose(path, choice, rule="ac-nc")
+    words = ["deploy", str(choice), "--calibrator-only", "--calibrator", name, "--force"]
+    words += ["-o", str(out)]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
     record: dict[str, Any] = json.loads(out.read_text())
@@ -42,7 +45,7 @@ def offline(path: Path, name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", sorted(calibrators()))
-def test_the_same_as_calibrate_on_the_same_predictions(tmp_path: Path, name: str) -> None:
+def test_the_same_as_of_the_same_predictions_afterwards(tmp_path: Path, name: str) -> None:
     grouped = name == "ts-soften"
     made = outputs(3, sizes=(80, 120), gain=0.4, grouped=grouped)
     live = calibrated_run(tmp_path / "run", made, name)
@@ -125,9 +128,10 @@ def test_a_choice_without_predictions_has_no_calibrator(tmp_path: Path) -> None:
         assert live.selection is not None
         assert "no calibrator: the predictions of step 700 were not kept" in live.selection.notes
     assert not (tmp_path / "calibrator.json").exists()
-    done = CliRunner().invoke(app, ["calibrate", str(tmp_path)])
+    words = ["deploy", str(tmp_path), "--calibrator-only", "-o", str(tmp_path / "c.json")]
+    done = CliRunner().invoke(app, words)
     assert isinstance(done.exception, InputError)
-    assert "predictions=True" in str(done.exception)
+    assert done.exception.code == "missing"
 
 
 def test_wrong_names_are_refused_at_once(tmp_path: Path) -> None:

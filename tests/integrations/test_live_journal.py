@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import checkwise as cw
+from checkwise.store.retention import KeepEvery, KeepFeasible
 from tests.refusals import refused
 
 LABELS = np.random.default_rng(0).integers(0, 4, 60)
@@ -126,7 +127,7 @@ def test_another_rule_or_setting_is_refused_with_what_differs(tmp_path: Path) ->
         ({"delta_pp": 1, "q": 2}, "q was 'inf' and is 2"),
         ({"delta_pp": 1, "bins": 10}, "bins was 15 and is 10"),
         ({"delta_pp": 1, "held_out": "x"}, "held_out was [] and is ['x']"),
-        ({"delta_pp": 1, "weights": "equal"}, "weights was {'a': 1, 'b': 2} and is 'equal'"),
+        ({"delta_pp": 1, "weights": "equal"}, "weights was {'a': 1, 'b': 2} and is not set"),
     ]
     for changed, difference in refused:
         asked: dict[str, Any] = {"weights": {"a": 1, "b": 2}, **changed}
@@ -135,6 +136,86 @@ def test_another_rule_or_setting_is_refused_with_what_differs(tmp_path: Path) ->
         assert difference in str(caught.value)
     with cw.LiveSelector(delta_pp="1.0", weights={"a": 1.0, "b": 2}, journal=journal):
         pass  # the same numbers, written otherwise
+
+
+def test_the_first_line_says_how_to_choose_and_what_to_read(tmp_path: Path) -> None:
+    journal = tmp_path / "j"
+    asked: dict[str, Any] = {"delta_pp": "0.50", "guard": False, "weights": {"a": 2, "b": 1}}
+    cw.LiveSelector("ac-nc", journal=journal, held_out="x", **asked).close()
+    first = json.loads(journal.read_text())
+    assert first == {
+        "checkwise": "live selection",
+        "schema": 2,
+        "choice": {**cw.select(run_of_two(), "ac-nc").params, "rule": "ac-nc", "q": "inf", **asked},
+        "bins": 15,
+        "bandwidth": 0.1,
+        "held_out": ["x"],
+        "sources": [],
+    }
+    again = cw.LiveSelector.from_journal(journal)
+    assert again.chosen_by == first["choice"]
+
+
+def run_of_two() -> cw.Trajectory:
+    values = {name: [[0.5], [0.4]] for name in ("accuracy", "nll", "cwece")}
+    return cw.Trajectory(steps=[1, 2], domains=["val"], values=values)
+
+
+@pytest.mark.parametrize("schema", [1, 3, None, "2", 2.0, True])
+def test_another_schema_is_refused_by_every_reader(tmp_path: Path, schema: object) -> None:
+    journal = tmp_path / "checkwise.jsonl"
+    with cw.LiveSelector(journal=journal) as live:
+        live.add(1, plain(0.9))
+    first, *lines = journal.read_text().splitlines()
+    header = {**json.loads(first), "schema": schema}
+    journal.write_text("\n".join([json.dumps(header, separators=(",", ":")), *lines, ""]))
+    before = journal.read_bytes()
+    readers: list[Any] = [cw.load, cw.LiveSelector.from_journal]
+    for read in (*readers, lambda path: cw.LiveSelector(journal=path)):
+        with refused(f"format: 2 … {schema!r} … {journal}"):
+            read(journal)
+    assert journal.read_bytes() == before
+
+
+WRONG: list[dict[str, Any]] = [
+    {"rule": ""}, {"rule": 3}, {"rule": ["ac-nc"]}, {"guard": 1}, {"weights": 2},
+    {"worst_domain": "yes"}, {"directions": {"f1": 1}},
+    {"directions": []}, {"tolerance": 5}, {"tolerance": "none"}, {"alpha": "0.1"},
+    {"bins": 3}, {"schema": 2}, {"journal": "x"}, {"predictions": "/"}, {"read_only": True},
+    {"checkpoints": "/"}, {"trajectory": 1}, {"self": 1}, {"delta_pp": -1},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"choice": {}}, {"choice": []}, {"choice": None}, {"rule": "ac-nc"}, {"bins": "15"},
+        {"bins": True}, {"held_out": "x"}, {"sources": [1]}, {"bandwidth": None}, {"else": 1},
+        *({"choice": {"rule": "ac-nc", **wrong}} for wrong in WRONG),
+    ],
+)  # fmt: skip
+def test_a_first_line_of_another_form_is_refused(tmp_path: Path, changed: dict[str, Any]) -> None:
+    journal = tmp_path / "checkwise.jsonl"
+    with cw.LiveSelector(journal=journal) as live:
+        live.add(1, plain(0.9))
+    first, *lines = journal.read_text().splitlines()
+    header = {**json.loads(first), **changed}
+    journal.write_text("\n".join([json.dumps(header, separators=(",", ":")), *lines, ""]))
+    for read in (cw.load, cw.LiveSelector.from_journal):
+        with refused("damaged: 1"):
+            read(journal)
+
+
+@pytest.mark.parametrize("name", ["choice", "bins", "bandwidth", "held_out", "sources"])
+def test_a_first_line_that_lacks_something_is_refused(tmp_path: Path, name: str) -> None:
+    journal = tmp_path / "checkwise.jsonl"
+    cw.LiveSelector(journal=journal).close()
+    header = json.loads(journal.read_text())
+    del header[name]
+    journal.write_text(json.dumps(header, separators=(",", ":")) + "\n")
+    for read in (cw.load, cw.LiveSelector.from_journal):
+        with refused("damaged: 1"):
+            read(journal)
 
 
 def test_two_writers_of_one_journal_are_refused(tmp_path: Path) -> None:
@@ -265,7 +346,7 @@ def test_a_resume_from_before_a_deletion_leaves_out_what_is_gone(tmp_path: Path)
             weights = tmp_path / f"{step}"
             weights.touch()
             live.saved(step, weights)
-        deleted = live.prune(cw.store.retention.KeepFeasible() | cw.store.retention.KeepEvery(100))
+        deleted = live.prune(KeepFeasible() | KeepEvery(100))
         assert deleted.steps == (10, 20)
         live.resume(20)
         assert live.choice == 5

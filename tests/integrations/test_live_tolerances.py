@@ -47,7 +47,7 @@ def test_live_is_offline_at_every_record_and_after_every_kill(
     again = cw.LiveSelector.from_journal(journal)
     assert again.choice == cw.select(cw.load(journal)).step == live.choice
     assert again.selection is not None
-    assert again.selection.tolerance.name == name
+    assert again.selection.choice.kind.name == name
     assert live.trajectory.chosen_by == {}
 
 
@@ -69,8 +69,8 @@ def test_the_journal_holds_one_bit_per_example(tmp_path: Path) -> None:
         for step, domains in made.items():
             live.add(step, domains)
     header, *lines = (json.loads(line) for line in journal.read_text().splitlines())
-    assert header["tolerance"] == "paired"
-    assert header["alpha"] == 0.05
+    assert header["choice"]["tolerance"] == "paired"
+    assert header["choice"]["alpha"] == 0.05
     for line in lines:
         assert len(line["domains"]["d0"]["hits"]) == 168  # 126 bytes in base64
 

@@ -65,7 +65,17 @@ def test_logging_again_replaces_only_what_was_logged_here(tmp_path: Path) -> Non
     assert first.name < second.name  # TensorBoard reads files in the order of their names
     events = shown_by_tensorboard(tmp_path)
     assert 200 not in [point.step for point in events.Scalars("checkwise/a/nll")]
-    assert [p.value for p in events.Scalars("checkwise/feasible") if p.step == 200] == [0]
+    assert [p.value for p in events.Scalars("checkwise/chosen") if p.step == 200] == [0]
+
+
+def test_every_metric_is_logged_on_request(tmp_path: Path) -> None:
+    log = TensorBoardLog(tmp_path)
+    log.log(selection())
+    main = {f"checkwise/{d}/{m}" for d in "ab" for m in ("accuracy", "nll", "cwece", "n")}
+    assert set(shown_by_tensorboard(tmp_path).Tags()["scalars"]) == {*main, "checkwise/chosen"}
+    log.log(selection(), "all")
+    tags = set(shown_by_tensorboard(tmp_path).Tags()["scalars"])
+    assert tags > {*main, "checkwise/chosen", "checkwise/feasible", "checkwise/a/hard_ece"}
 
 
 @pytest.mark.parametrize("folder", [3, None, "s3://bucket/logs"])

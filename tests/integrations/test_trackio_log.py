@@ -62,9 +62,9 @@ def test_the_choice_can_be_read_again_from_the_store(
     log.log(chosen)
     trackio.finish()
     store = Path(os.environ["TRACKIO_DIR"], "digits.db")
-    again = cw.select(cw.load(store))
+    again = cw.select(cw.load(store), "ac-nc", delta_pp=2)
     assert (again.step, again.accuracy) == (chosen.step, chosen.accuracy)
-    assert again.reason == "as the callback was set: delta_pp 2"
+    assert again.reason == ""  # a store of numbers does not say how the callback was set
     assert again.trajectory.steps.tolist() == list(STEPS)
     offline = cw.select(cw.Trajectory.from_predictions(predictions()), "ac-nc", delta_pp=2)
     assert again.step == offline.step

@@ -21,6 +21,7 @@ import checkwise as cw
 from checkwise import metrics
 from checkwise.calibrators.temperature import fit_temperature, scaled
 from checkwise.metrics.arrays import to_floats
+from checkwise.selection import worst_domain_radius
 from tests.refusals import refused
 from tests.requirements import package
 
@@ -213,7 +214,7 @@ def test_losses_counts_weights_and_temperatures_are_numbers(column: Any) -> None
     for call in (
         lambda: cw.loss_valley(column),
         lambda: cw.source_accuracy_radius(5, column),
-        lambda: cw.worst_domain_radius(5, column),
+        lambda: worst_domain_radius(5, column),
         lambda: cw.source_accuracy_radius(5, [10, 10], weights=column),
         lambda: fit_temperature(Z[:2], Y[:2], weights=column),
         lambda: scaled(Z[:2], column),

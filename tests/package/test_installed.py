@@ -58,7 +58,7 @@ def test_the_core_chooses_from_a_log_without_torch_or_scipy(core: Environment) -
         "python", "-c", "import checkwise as cw; print(cw.select(cw.load('log.csv')).step)"
     )
     assert done.stdout == "200\n", done.stderr
-    page = core.run("checkwise", "report", "log.csv", "-o", "report.html")
+    page = core.run("checkwise", "select", "log.csv", "--page", "report.html")
     assert page.returncode == 0, page.stderr
     assert (core.home / "report.html").stat().st_size > 10_000
 

@@ -182,7 +182,7 @@ def test_a_single_run_is_told_without_any_target(folder: Path, tmp_path: Path) -
 def test_a_run_with_accuracy_alone_is_still_told(tmp_path: Path) -> None:
     run = cw.Trajectory.from_frame({"step": [0, 1], "accuracy": [0.5, 0.6]})
     text = Reader(write_report(run, tmp_path / "r.html").read_text("utf-8")).text
-    assert "source-acc chose step 1" in text
+    assert "Use step 1." in text
     assert "number of validation examples" in text
 
 

@@ -72,6 +72,26 @@ def test_bad_news_is_told_as_plainly() -> None:
     assert sentences.headline([DROP, HARM]) == "ac-nc: higher NLL and lower accuracy"
 
 
+def test_a_terminal_is_told_the_same_in_short() -> None:
+    even = contrast("target_nll", -0.01, -0.06, 0.04)
+    assert sentences.in_short([EVEN, even]) == (
+        "No difference shown: NLL −0.010 [−0.060, 0.040], accuracy −0.10 points [−0.50, 0.30]."
+    )
+    assert sentences.in_short([DROP, HARM]).startswith(
+        "Higher NLL and lower accuracy: NLL +0.021 ["
+    )
+    shaky = sentences.in_short([EVEN, but(GAIN, "draw")])
+    assert shaky.startswith("No difference shown: NLL −0.021 [−0.040, −0.004], which draws do not")
+    ece, cwece = (contrast(f"target_{name}", -0.8, -1.5, -0.1) for name in ("ece", "cwece"))
+    assert sentences.in_short([EVEN, even, ece, but(cwece, "trial")]) == (
+        "No difference shown in NLL and accuracy: NLL −0.010 [−0.060, 0.040], accuracy −0.10 "
+        "points [−0.50, 0.30]. Other metrics: lower ECE −0.800 [−1.500, −0.100]; CwECE −0.800 "
+        "[−1.500, −0.100], which splits do not bear out."
+    )
+    alone = replace(GAIN, low=NAN, high=NAN, n=1, units={})
+    assert sentences.in_short([alone]) == "Too few runs to tell: NLL −0.021."
+
+
 @pytest.mark.parametrize(
     ("units", "named"),
     [

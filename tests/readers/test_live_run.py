@@ -39,8 +39,9 @@ def ended(*words: object) -> int:
 def json_of(capsys: pytest.CaptureFixture[str], *words: object) -> dict[str, Any]:
     capsys.readouterr()
     assert ended(*words, "--json") == 0
-    record: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return record
+    (run,) = json.loads(capsys.readouterr().out)["runs"]
+    selection: dict[str, Any] = run["selection"]
+    return selection
 
 
 def test_the_rule_of_the_training_is_the_default(
@@ -53,7 +54,7 @@ def test_the_rule_of_the_training_is_the_default(
     told = json_of(capsys, "select", tmp_path)
     assert (told["step"], told["params"]["delta_pp"]) == (3, 2.0)
     assert told["rule_reason"] == "as the callback was set: delta_pp 2.0"
-    assert ended("export", tmp_path, "-o", tmp_path / "best") == 0
+    assert ended("select", tmp_path, "--copy-to", tmp_path / "best") == 0
     assert (tmp_path / "best").read_bytes() == b"xxx"
 
 

@@ -429,7 +429,11 @@ def _refuses(path: Path, out: Path) -> None:
         cw.load(path)
     with refused("held-out: held-out"):
         cw.load_runs(path)
-    for words in (["select", path], ["export", path, "-o", out], ["report", path, "-o", out]):
+    for words in (
+        ["select", path],
+        ["select", path, "--copy-to", out],
+        ["study", "report", path, "-o", out],
+    ):
         with pytest.raises(SystemExit) as stop:
             main([str(word) for word in words])
         assert stop.value.code == 2

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import checkwise as cw
-from checkwise.selection.set_as import settings_name
 from tests.readers.logs.event_bytes import scalar, version
 
 ACCURACIES = (0.5, 0.75, 0.9, 0.8125)
@@ -33,16 +32,16 @@ def train(folder: Path, log: str, checkpoints: str, *, off: float = 0, **options
             weights = folder / checkpoints / f"epoch={k - 1}-step={100 * k}.ckpt"
             weights.write_bytes(b"x")
             live.saved(100 * k, weights)
-        write_log(folder / log / "metrics.csv", settings_name(live.chosen_by), off=off)
+        write_log(folder / log / "metrics.csv", off=off)
 
 
-def write_log(path: Path, settings: str, *, off: float = 0) -> None:
+def write_log(path: Path, *, off: float = 0) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     rows = [
-        f"{k},{100 * k + 99},{np.float32(accuracy)},{np.float32(loss + off)},800,1\n"
+        f"{k},{100 * k + 99},{np.float32(accuracy)},{np.float32(loss + off)},800\n"
         for k, (accuracy, loss) in enumerate(zip(ACCURACIES, LOSSES, strict=True))
     ]
-    header = f"epoch,step,checkwise/val/accuracy,checkwise/val/nll,checkwise/val/n,{settings}\n"
+    header = "epoch,step,checkwise/val/accuracy,checkwise/val/nll,checkwise/val/n\n"
     path.write_text(header + "".join(rows))
 
 
@@ -71,15 +70,30 @@ def test_trainings_side_by_side_stay_two_even_with_equal_values(tmp_path: Path) 
     assert cw.select(run).path == str(tmp_path / "b" / "checkpoints" / "epoch=2-step=300.ckpt")
 
 
-def test_a_log_of_other_values_or_settings_is_another_run(tmp_path: Path) -> None:
-    train(tmp_path / "a", "csv", "checkpoints", off=0.01)
-    assert len(cw.load_runs(tmp_path / "a")) == 2
-    train(tmp_path / "b", "csv", "checkpoints")
-    write_log(tmp_path / "b" / "csv" / "metrics.csv", "checkwise/settings/ac-nll/delta_pp/2")
-    assert len(cw.load_runs(tmp_path / "b")) == 2
-    train(tmp_path / "c", "csv", "checkpoints", delta_pp=2)
-    write_log(tmp_path / "c" / "csv" / "metrics.csv", "checkwise/settings/ac-nll")
-    assert len(cw.load_runs(tmp_path / "c")) == 2
+def test_a_log_of_other_values_is_another_run(tmp_path: Path) -> None:
+    train(tmp_path, "csv", "checkpoints", off=0.01)
+    assert len(cw.load_runs(tmp_path)) == 2
+
+
+def test_a_log_beside_the_journal_chooses_as_the_callback_was_set(tmp_path: Path) -> None:
+    train(tmp_path, "csv/version_0", "checkpoints", delta_pp=50, ties="latest")
+    log = tmp_path / "csv" / "version_0" / "metrics.csv"
+    beside = cw.select(cw.load(log))
+    assert beside.reason == "as the callback was set: delta_pp 50, ties latest"
+    assert len(beside.feasible_steps) == len(ACCURACIES)
+    (tmp_path / "checkpoints" / "checkwise.jsonl").unlink()
+    alone = cw.select(cw.load(log))
+    assert alone.trajectory.chosen_by == {}
+    assert alone.params["delta_pp"] == 0.5
+
+
+def test_a_journal_that_cannot_be_read_leaves_the_log(tmp_path: Path) -> None:
+    train(tmp_path, "csv/version_0", "checkpoints", delta_pp=50)
+    journal = tmp_path / "checkpoints" / "checkwise.jsonl"
+    journal.write_text(journal.read_text().replace('"schema":2', '"schema":1'))
+    run = cw.load(tmp_path / "csv")
+    assert cw.select(run).index == 2
+    assert run.chosen_by == {}
 
 
 @pytest.mark.parametrize(("off", "runs"), [(0, 1), (0.001, 2)])

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checkwise.selection import get_rule
+from checkwise.selection.choice import Choice
 from checkwise.selection.columns import Columns
 from checkwise.selection.constrained import Ranking, choose
 from checkwise.selection.standing import Standing
@@ -85,4 +86,4 @@ def columns(
             arrays["accuracy"], arrays["gap_pp"], arrays["order"], correct, ~there, strict=True
         )
     ]
-    return Columns([], standings, arrays)
+    return Columns([], standings, arrays, Choice())

@@ -325,11 +325,14 @@ def test_the_bound_is_offered_for_accuracy_only() -> None:
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({"constraint": "f1", "delta": "2%"}, "validation f1 0.89, 0.01 below the best of 3"),
-        ({"constraint": "f1", "delta": "2%"}, "; validation accuracy 70.00%. 2 are within 2% of"),
-        ({"constraint": "f1", "delta": "0"}, "only one within 0 of the best, so f1 alone decided"),
-        ({"constraint": "f1", "delta": 0}, "validation f1 0.9, the best of 3 checkpoints"),
-        ({"constraint": "wer", "delta": 0.4}, "validation wer 0.5, 0.3 above the best"),
+        ({"constraint": "f1", "delta": "2%"}, "Validation f1 0.89, 0.01 below the best (0.9 at"),
+        ({"constraint": "f1", "delta": "2%"}, "; accuracy 70.00%, 20.00 points less than there"),
+        (
+            {"constraint": "f1", "delta": "0"},
+            "within 0 of the best, so this is simply the best by f1",
+        ),
+        ({"constraint": "f1", "delta": 0}, "Validation f1 0.9, the best of 3 checkpoints"),
+        ({"constraint": "wer", "delta": 0.4}, "Validation wer 0.5, 0.3 above the best"),
         ({"delta": "2%"}, "within 2% (1.80 points) of the best"),
         ({"delta": 0.2}, "are within 0.2 (20.00 points) of the best"),
         ({"delta_pp": 1}, "within 1 point of the best"),

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 import checkwise as cw
 from checkwise.selection import members
 from checkwise.selection.saturation import FEW_ERRORS
-from checkwise.selection.set_as import settings_in, settings_name
 from checkwise.store.retention import KeepMembers
 
 N = 258
@@ -225,20 +224,18 @@ def test_what_is_dropped_is_never_chosen_later(
         assert set(averaged) <= KeepMembers().keep(live.steps, live)
 
 
-def test_the_setting_travels_with_journals_and_logs(tmp_path: Path) -> None:
+def test_the_setting_travels_with_journals(tmp_path: Path) -> None:
     for guard in (True, False):
         journal = tmp_path / f"{guard}.jsonl"
         with cw.LiveSelector("ac-nll", guard=guard, journal=journal) as live:
             for step, loss in ((1, 0.5), (2, 0.4), (3, 0.3)):
                 live.add(step, {"val": {"accuracy": 1.0, "nll": loss, "n": 50}})
             header = json.loads(journal.read_text().splitlines()[0])
-            assert header.get("guard", True) is guard
+            assert header["choice"].get("guard", True) is guard
             assert live.choice == (1 if guard else 3)
         assert cw.LiveSelector.from_journal(journal).choice == (1 if guard else 3)
         assert cw.select(cw.load(journal)).step == (1 if guard else 3)
         assert cw.select_many({"": cw.load(journal)})[""].step == (1 if guard else 3)
-        name = settings_name({"rule": "ac-nll", "guard": guard})
-        assert settings_in(name).get("guard", True) is guard
 
 
 def test_how_sure_does_not_call_the_guards_choice_settled() -> None:

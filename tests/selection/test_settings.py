@@ -37,7 +37,7 @@ SETTINGS: dict[str, Callable[[Any], Any]] = {
     "seed": lambda v: cw.select(RUN, "ac-random", seed=v),
     "weight": lambda v: cw.select(RUN, "ac-nll", weights={"a": v, "b": 1}),
     "weights": lambda v: cw.select(RUN, "ac-nll", weights=v),
-    "worst_domain": lambda v: cw.select(RUN, "ac-nll", worst_domain=[v]),  # type: ignore[arg-type]
+    "worst_domain": lambda v: cw.select(RUN, "ac-nll", worst_domain=[v]),
     "n_checkpoints": lambda v: cw.source_accuracy_radius(v, [10]),
     "alpha": lambda v: cw.source_accuracy_radius(5, [10], alpha=v),
     "n_converge": lambda v: cw.loss_valley([1.0, 0.5], n_converge=v),

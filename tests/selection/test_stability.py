@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import checkwise as cw
+from checkwise.records.examples import Examples, Outcomes
 from checkwise.selection import Columns
 from checkwise.selection.drawn import bootstrapped
 from checkwise.selection.rules import unregister
@@ -156,10 +158,10 @@ def test_the_order_of_domains_and_the_size_of_parts_change_nothing(
 def test_accuracy_alone_needs_no_logits() -> None:
     run = validated_run()
     assert run.examples is not None
-    bits = cw.records.examples.Examples(
+    bits = Examples(
         domains=run.domains,
         steps=run.steps,
-        outcomes=cw.records.examples.Outcomes(run.examples.correct),
+        outcomes=Outcomes(run.examples.correct),
     )
     few = replace(run, examples=bits)
     assert np.array_equal(
@@ -185,11 +187,13 @@ def test_what_it_says() -> None:
     assert result.smallest_set(0.8) == (20, 30)
     assert result.smallest_set() == (20, 30, 10)
     assert result.smallest_set(1) == (20, 30, 10, 40)
-    assert result.most_chosen == 20
     assert str(result) == (
         "Step 30 is chosen in 30% of 10 resamples of the validation examples; 90% of the choices "
         "are steps 10, 20 and 30."
     )
+    often = [Stability(result.steps, np.array([3] * 19 + [1]), step, {}, 0) for step in (40, 20)]
+    assert [re.findall(r"(\d+)%", str(one)) for one in often] == [["95"], ["5", "95"]]
+    assert "tep 40" in str(often[1])
     with refused("value"):
         result.smallest_set(0)
     with refused("value"):

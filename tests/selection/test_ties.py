@@ -61,7 +61,7 @@ def test_source_acc_takes_one_of_the_most_accurate(ties: Any, step: int, taken: 
     )
     chosen = cw.select(run, "source-acc", ties=ties)
     assert chosen.step == step
-    assert f"3 share that accuracy; the {taken} was taken." in chosen.explain()
+    assert f"3 checkpoints share that accuracy; this is the {taken}." in chosen.explain()
 
 
 def test_ties_are_broken_by_the_constraint() -> None:

@@ -30,7 +30,7 @@ def test_a_loss_alone_is_chosen_by() -> None:
     assert found["guarantee"]["bound_pp"] is None
     assert "constraint" not in found
     words = chosen.explain()
-    assert "pure-nll chose step 200: validation nll 0.3, the best of 3 checkpoints." in words
+    assert "Use step 200. Validation NLL 0.3, the best of 3 checkpoints." in words
     assert "accuracy was" not in words.lower()
     assert "logits" not in words
     assert "accuracy 0" not in repr(chosen)
@@ -90,7 +90,7 @@ def test_a_constraint_without_objectives_gets_the_usual_ones(
     run = run_of(f1=[0.9, 0.89, 0.7], **{name: [0.5, 0.3, 0.1] for name in scores})
     chosen = cw.select(run, constraint="f1", delta="2%")
     assert (chosen.rule, chosen.params["objectives"]) == ("ac", objectives)
-    assert "a constraint was named without objectives; " + objectives[0] in chosen.explain()
+    assert "A constraint was named without objectives; " + objectives[0] in chosen.explain()
     assert "logits" not in chosen.explain()
     assert cw.select_many({0: run}, constraint="f1", delta="2%")[0].to_json() == chosen.to_json()
 
@@ -123,7 +123,7 @@ def test_rules_of_ones_own_may_do_without() -> None:
             return table["step"][table.within(delta_pp)][0]
 
         chosen = cw.select(run_of(zeta=[1.0, 2.0, 3.0]), "last-step")
-        assert chosen.explain().startswith("last-step chose step 300 of 3 checkpoints.")
+        assert chosen.explain().startswith("Use step 300.")
         with refused("missing: near … accuracy"):
             cw.select(run_of(nll=[1.0, 2.0, 3.0]), "near")
     finally:

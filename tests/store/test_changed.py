@@ -61,7 +61,8 @@ def test_a_changed_file_of_a_finished_run_is_refused(cohort: Path, name: str) ->
     else:  # still JSON: a digit becomes another
         path.write_bytes(content.replace(b"0.25", b"0.26").replace(b'"0.1.0"', b'"0.1.1"'))
     assert path.read_bytes() != content
-    with pytest.raises(InputError, match=rf"checksum differs in .*{path.name}.*checkwise verify"):
+    said = rf"checksum differs in .*{path.name}.*study status --verify"
+    with pytest.raises(InputError, match=said):
         READERS[name](cohort)
 
 
@@ -83,7 +84,7 @@ def test_a_run_whose_file_is_gone_is_refused_and_not_passed_over(
     elif instead == "a broken link":
         (folder / name).symlink_to("elsewhere")
     for read in (cw.load_runs, lambda _: cw.load(folder)):
-        with pytest.raises(InputError, match=rf"{folder.name}.{name} is .*checkwise verify"):
+        with pytest.raises(InputError, match=rf"{folder.name}.{name} is .*study status --verify"):
             read(root)
     with pytest.raises(SystemExit) as stop:
         main(["select", str(root)])
@@ -128,7 +129,7 @@ def test_changed_weights_are_not_exported(
     cohorts.mark_again(folder)
     weights.write_bytes(b"weighty")
     with pytest.raises(SystemExit) as stop:
-        main(["export", str(folder), "--rule", "ac-nc", "-o", str(tmp_path / "best")])
+        main(["select", str(folder), "--rule", "ac-nc", "--copy-to", str(tmp_path / "best")])
     assert stop.value.code == 2
     assert "checksum differs" in capsys.readouterr().err
     assert not (tmp_path / "best").exists()
@@ -216,9 +217,9 @@ def test_verify_says_that_a_plan_has_no_checksum(
     cohort: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit):
-        main(["verify", str(cohort)])
+        main(["study", "status", str(cohort), "--verify"])
     assert "cohort.json has no checksum" in capsys.readouterr().out.replace("\n", " ")
     cohorts.sign_plan(cohort)
     with pytest.raises(SystemExit):
-        main(["verify", str(cohort)])
+        main(["study", "status", str(cohort), "--verify"])
     assert "no checksum" not in capsys.readouterr().out

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 import checkwise as cw
 from checkwise.integrations.checkpoint_folder import CheckpointFolder
+from checkwise.selection.choice import Choice
 from checkwise.store.deleting import Home, delete_checkpoint, delete_others, state_of
 from checkwise.store.journal import append_whole
 from tests.refusals import refused
@@ -267,7 +268,7 @@ def test_an_announced_save_deletes_only_the_checkpoint_that_was_saved(
     before = tree(tmp_path)
     announcement = tmp_path / f".{name}.saving"
     announcement.write_text(state_of(tmp_path / name) if name != "notes" else "")
-    folder = CheckpointFolder("ac-nc", None, {}, **keeping)
+    folder = CheckpointFolder(Choice("ac-nc"), None, {}, **keeping)
     folder.open(tmp_path, str(tmp_path / "a.ckpt"))
     folder.close()
     after = tree(tmp_path)

@@ -86,7 +86,7 @@ def test_the_same_selections_and_comparisons(cohort: Path, tmp_path: Path) -> No
         before, after = cw.select_many(here, rule), cw.select_many(there, rule)
         assert {k: s.digest for k, s in before.items()} == {k: s.digest for k, s in after.items()}
         assert {k: s.step for k, s in before.items()} == {k: s.step for k, s in after.items()}
-    frames = [cw.Cohort.open(path).compare(["ac-nc"]) for path in (cohort, tmp_path / "back")]
+    frames = [cw.study.Cohort.open(path).compare(["ac-nc"]) for path in (cohort, tmp_path / "back")]
     measured = ["seconds"]  # what choosing took, not what was found
     assert frames[0].drop(columns=measured).equals(frames[1].drop(columns=measured))
 
@@ -253,7 +253,7 @@ def test_a_sparse_file_cannot_claim_more_than_the_archive_holds(
             entry.size = len(content)
             entry.pax_headers = header if name == "runs/z/run.json" else {}
             archive.addfile(entry, io.BytesIO(content))
-    with pytest.raises(cw.InputError, match="it is not a packed cohort"):
+    with pytest.raises(cw.InputError, match="it is not a packed study"):
         unpack(bad, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -344,12 +344,12 @@ def test_a_folder_that_cannot_be_swapped_is_refused(
 
 def test_the_command_line(cohort: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for words, code in [
-        (["pack", cohort, "-o", tmp_path / "a.tar.xz"], 0),
-        (["unpack", tmp_path / "a.tar.xz", "--out", tmp_path / "b"], 0),
-        (["unpack", tmp_path / "a.tar.xz", "--out", tmp_path / "b"], 2),
-        (["pack", cohort, "-o", tmp_path / "a.zip"], 2),
-        (["pack", cohort, "-o", tmp_path / "a.tar.xz"], 2),
-        (["pack", cohort, "-o", tmp_path / "a.tar.xz", "--force"], 0),
+        (["study", "pack", cohort, "-o", tmp_path / "a.tar.xz"], 0),
+        (["study", "unpack", tmp_path / "a.tar.xz", "--out", tmp_path / "b"], 0),
+        (["study", "unpack", tmp_path / "a.tar.xz", "--out", tmp_path / "b"], 2),
+        (["study", "pack", cohort, "-o", tmp_path / "a.zip"], 2),
+        (["study", "pack", cohort, "-o", tmp_path / "a.tar.xz"], 2),
+        (["study", "pack", cohort, "-o", tmp_path / "a.tar.xz", "--force"], 0),
     ]:
         with pytest.raises(SystemExit) as stop:
             main([str(word) for word in words])

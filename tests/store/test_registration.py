@@ -54,33 +54,35 @@ def chained(entries: list[dict[str, Any]]) -> bytes:
     return b"".join(line + b"\n" for line in lines)
 
 
-def test_the_digest_is_that_of_the_line_and_verify_finds_it(
+def test_the_digest_is_that_of_the_line_and_is_found_again(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run("preregister", folder, "--json") == 0
+    assert run("study", "register", folder, "--json") == 0
     digest = json.loads(capsys.readouterr().out)["digest"]
     last = (folder / LOG).read_bytes().splitlines()[-1]
     assert digest == hashlib.sha256(last).hexdigest()
-    assert run("preregister", folder, "--rule", "ac-nll") == 0
+    assert run("study", "register", folder, "--rule", "ac-nll") == 0
     said = " ".join(capsys.readouterr().out.split())
     assert f"Digest: {read_lines(folder)[-1].digest}" in said
-    assert f"checkwise verify {folder} --registered {read_lines(folder)[-1].digest}" in said
+    assert f"checkwise study register {folder} --digest {read_lines(folder)[-1].digest}" in said
     Cohort.open(folder).compare()
-    assert run("verify", folder, "--registered", digest.upper()) == 0
+    assert run("study", "register", folder, "--digest", digest.upper()) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "ac-nc registered" in said
     assert "before held-out results were opened" in said
-    assert run("verify", folder, "--registered", digest, "--json") == 0
-    told = json.loads(capsys.readouterr().out)["registered"]
+    assert run("study", "register", folder, "--digest", digest, "--json") == 0
+    told = json.loads(capsys.readouterr().out)
     assert (told["digest"], told["rule"], told["state"]) == (digest, "ac-nc", "before")
 
 
 def test_a_late_registration_is_no_proof(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Cohort.open(folder).compare()
     digest = register(folder, AC_NC).digest
-    assert run("verify", folder, "--registered", digest) == 1
+    assert run("study", "register", folder, "--digest", digest) == 1
     assert "registered late" in capsys.readouterr().out
-    assert run("verify", folder, "--registered", read_lines(folder)[0].digest) == 1  # the mark
+    assert (
+        run("study", "register", folder, "--digest", read_lines(folder)[0].digest) == 1
+    )  # the mark
     assert "no registration in the log has this digest" in capsys.readouterr().out
 
 
@@ -88,7 +90,7 @@ def test_a_late_registration_is_no_proof(folder: Path, capsys: pytest.CaptureFix
 def test_what_is_no_digest_is_refused(
     text: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run("verify", folder, "--registered", text) == 2
+    assert run("study", "register", folder, "--digest", text) == 2
     assert "Expected a digest of 64 hexadecimal digits" in capsys.readouterr().err
 
 
@@ -154,12 +156,12 @@ def test_a_torn_mark_is_written_again_and_named(
     whole = (folder / LOG).read_bytes()
     for length in (len(kept) + 1, (len(kept) + len(whole)) // 2, len(whole) - 1):
         (folder / LOG).write_bytes(whole[:length])
-        assert run("verify", folder) == 1
+        assert run("study", "status", folder, "--verify") == 1
         assert "line 2 of" in capsys.readouterr().out
-        assert run("compare", folder) == 0
+        assert run("study", "compare", folder) == 0
         assert "was torn when a write was cut short" in capsys.readouterr().err
         assert [entry["kind"] for entry in read_log(folder)][1] == OPENED
-        assert run("verify", folder) == 0
+        assert run("study", "status", folder, "--verify") == 0
         assert registered(folder, AC_NC).state == "before"
 
 
@@ -206,18 +208,21 @@ def test_a_malformed_line_is_one_clear_line(
     what: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / LOG).write_bytes(MALFORMED[what])
-    assert run("verify", folder) == 1
+    assert run("study", "status", folder, "--verify") == 1
     said = capsys.readouterr()
-    assert (said.out.count("\n"), said.err) == (2, "")
+    assert (said.out.count("\n"), said.err) == (3, "")
     assert LOG in said.out
-    for command in (["preregister", folder], ["pack", folder, "-o", tmp_path / "x.tar.xz"]):
+    for command in (
+        ["study", "register", folder],
+        ["study", "pack", folder, "-o", tmp_path / "x.tar.xz"],
+    ):
         assert run(*command) == 2
         told = capsys.readouterr().err
         assert told.count("\n") == 1
         assert LOG in told
         assert "fault in checkwise" not in told
         assert (folder / LOG).read_bytes() == MALFORMED[what]
-    assert run("compare", folder) == 0
+    assert run("study", "compare", folder) == 0
     said = capsys.readouterr()
     assert "whether this was registered is unknown" in " ".join(said.out.split())
     assert said.err == ""
@@ -247,16 +252,16 @@ def test_what_is_no_log_is_refused_and_nothing_is_shown(
 ) -> None:
     make(folder / LOG)
     for command in (
-        ["preregister", folder],
-        ["compare", folder],
-        ["pack", folder, "-o", tmp_path / "x.tar.xz"],
+        ["study", "register", folder],
+        ["study", "compare", folder],
+        ["study", "pack", folder, "-o", tmp_path / "x.tar.xz"],
     ):
         assert run(*command) == 2
         said = capsys.readouterr()
         assert said.out == ""
         assert said.err.count("\n") == 1
         assert str(folder / LOG) in said.err
-    assert run("verify", folder) == 1
+    assert run("study", "status", folder, "--verify") == 1
 
 
 def test_any_damage_is_refused_or_leaves_a_log(folder: Path) -> None:
@@ -291,13 +296,13 @@ main(main_arguments)
 
 
 @pytest.mark.parametrize("room", [0, 1, 60])
-@pytest.mark.parametrize("command", [["preregister"], ["compare", "--json"]])
+@pytest.mark.parametrize("command", [["register"], ["compare", "--json"]])
 def test_a_write_that_is_cut_short_is_undone_and_told(
     command: list[str], room: int, folder: Path
 ) -> None:
     register(folder, AC_NLL)
     before = (folder / LOG).read_bytes()
-    words = [command[0], str(folder), *command[1:]]
+    words = ["study", command[0], str(folder), *command[1:]]
     done = subprocess.run(
         [sys.executable, "-c", LIMITED, str(len(before) + room), *words],
         capture_output=True,
@@ -344,14 +349,14 @@ def test_a_full_disk_leaves_the_log_whole_and_the_command_says_so(
     before = (folder / LOG).read_bytes()
     fill(small_disk)
     for _ in range(2):
-        assert run("preregister", folder) == 2
+        assert run("study", "register", folder) == 2
         said = capsys.readouterr()
         assert "no space left on device; free some space" in said.err
         assert str(folder) in said.err
         assert (folder / LOG).read_bytes() == before
     assert registered(folder, AC_NLL).state == "before"
     (small_disk / "ballast").unlink()
-    assert run("preregister", folder) == 0
+    assert run("study", "register", folder) == 0
     assert registered(folder, choice_of(method("ac-nc"))).state == "before"
 
 
@@ -360,10 +365,10 @@ def test_a_mark_that_finds_no_room_shows_nothing(
 ) -> None:
     folder = write_cohort(small_disk / "tiny", tiny_runs()[:3])
     fill(small_disk)
-    assert run("compare", folder) == 2
+    assert run("study", "compare", folder) == 2
     said = capsys.readouterr()
     assert said.out == ""
     assert "free some space" in said.err
     (small_disk / "ballast").unlink()
-    assert run("compare", folder) == 0
+    assert run("study", "compare", folder) == 0
     assert [entry["kind"] for entry in read_log(folder)] == [OPENED]

@@ -104,7 +104,7 @@ def test_a_damaged_mark_is_told(cohort: Path) -> None:
 
 def test_a_folder_outside_the_plan_is_told(cohort: Path) -> None:
     (cohort / layout.RUNS / "stray").mkdir()
-    assert damage(cohort)[0].do == "move it out of the cohort"
+    assert damage(cohort)[0].do == "move it out of the study"
 
 
 def test_a_log_of_registrations_changed_by_hand_is_told(cohort: Path) -> None:

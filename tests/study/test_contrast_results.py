@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from checkwise.study.contrast_results import (
     contrast_results,
     decided,
     from_places,
+    without_results,
 )
 from checkwise.study.contrast_set import PlannedContrast, parse_contrasts, read_contrasts
 from checkwise.study.registered_contrasts import register_set, registered_sets
@@ -165,6 +168,25 @@ def test_missing_runs_are_counted(tmp_path: Path) -> None:
     (one,) = contrast_results(Cohort.open(write_cohort(tmp_path / "traps", runs)), fixed(NLL))
     assert (one.runs, one.missing) == (7, 1)
     assert one.by_place["a"] == pytest.approx(-0.10)
+
+
+def by_three_places(name: str, *means: float) -> ContrastResult:
+    (planned,) = fixed({**NLL, "name": name}).contrasts
+    return from_places(planned, dict(zip("abc", means, strict=True)), runs=3)
+
+
+def test_a_verdict_without_the_whole_family_is_the_one_that_any_of_it_would_give() -> None:
+    sure, close, none = (-1.0, -1.001, -1.002), (-1.0, -1.3, -1.6), (-1.0, 1.0, 0.3)
+    there = [by_three_places(name, *m) for name, m in zip("scn", (sure, close, none), strict=True)]
+    assert 2 * there[1].p < 0.05 < 4 * there[1].p
+    (planned,) = fixed({**NLL, "name": "gone"}).contrasts
+    found = decided([*there, without_results(planned, 3), without_results(planned, 3)])
+    assert [one.verdict for one in found] == ["found", None, "not found", None, None]
+    assert all(isnan(one.holm) and one.reason for one in found)
+    for p in (0.0, 0.01, 0.04, 0.5, 1.0):  # whatever the others give
+        others = [replace(there[0], p=p), replace(there[0], p=p)]
+        whole = decided([*there, *others])
+        assert [whole[0].verdict, whole[2].verdict] == ["found", "not found"]
 
 
 @pytest.mark.parametrize(

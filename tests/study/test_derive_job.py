@@ -69,5 +69,7 @@ def test_the_command_takes_workers(
     cohort: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place = copied(cohort, tmp_path)
-    told = answer(["swad", str(place), "--no-bn", "--workers", "2"], capsys)
+    told = answer(
+        ["study", "derive", str(place), "--method", "swad-nobn", "--workers", "2"], capsys
+    )
     assert [result["made_now"] for result in told["results"]] == [True, True]

@@ -32,9 +32,9 @@ from tests.study.sweeps import domainbed_sweep, read_jsonl, tidy_rows, write_jso
 TOLERANCE = 0.005 + 1e-9
 
 
-def imported(path: Path, out: Path, **asked: Any) -> cw.Cohort:
+def imported(path: Path, out: Path, **asked: Any) -> cw.study.Cohort:
     import_cohort(path, out, Request(**asked))
-    return cw.Cohort.open(out)
+    return cw.study.Cohort.open(out)
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def test_our_own_cohort_comes_back_from_a_table(kind: str, tmp_path: Path) -> No
     rules = ["source-acc", "ac-nc", "ac-nll", "ac-early", "ac-random", "ac-mean"]
     again = imported(file, tmp_path / "again")
     for was, is_now in zip(
-        cw.Cohort.open(own).contrasts(rules), again.contrasts(rules), strict=True
+        cw.study.Cohort.open(own).contrasts(rules), again.contrasts(rules), strict=True
     ):
         for fact in ("rule", "metric", "n", "mean", "low", "high", "median", "wins", "missing"):
             assert getattr(is_now, fact) == getattr(was, fact), (was.rule, was.metric, fact)
@@ -116,7 +116,7 @@ def test_extended_records_keep_names_counts_and_metrics(tmp_path: Path) -> None:
     assert run.digest == raw.digest
     assert run.counts is not None
     assert run.notes == raw.notes
-    (journal,) = cw.Cohort.open(tmp_path / "cohort").held_out(key).values()
+    (journal,) = cw.study.Cohort.open(tmp_path / "cohort").held_out(key).values()
     logged = [
         next(
             entry
@@ -149,7 +149,7 @@ def test_it_verifies_packs_and_says_how_far_it_is(sweep: Path, tmp_path: Path) -
     assert {run.state for run in cohort_status(open_cohort(tmp_path / "cohort"))} == {"finished"}
     assert pack(tmp_path / "cohort", tmp_path / "cohort.tar.xz") == 16
     unpack(tmp_path / "cohort.tar.xz", tmp_path / "back")
-    assert cw.Cohort.open(tmp_path / "back").imported
+    assert cw.study.Cohort.open(tmp_path / "back").imported
     journal = next((tmp_path / "cohort").rglob("heldout/*.jsonl"))
     journal.write_text(journal.read_text().replace("0.6", "0.9"))
     (fault,) = verify(tmp_path / "cohort")
@@ -195,7 +195,7 @@ def test_source_journals_do_not_depend_on_the_target(
     for journal in (tmp_path / "clean").rglob("source.jsonl"):
         twin = tmp_path / "absurd" / journal.relative_to(tmp_path / "clean")
         assert twin.read_bytes() == journal.read_bytes()
-    clean, absurd = (cw.Cohort.open(tmp_path / name) for name in ("clean", "absurd"))
+    clean, absurd = (cw.study.Cohort.open(tmp_path / name) for name in ("clean", "absurd"))
     assert clean.select("ac-early").equals(absurd.select("ac-early"))
 
 
@@ -239,7 +239,7 @@ def test_a_cohort_is_used_again_while_its_files_stay(tmp_path: Path) -> None:
         check_unchanged(tmp_path / "cohort", sweep, Request(held_out=("env0",)))
     log = next(sweep.rglob("results.jsonl"))
     log.write_text(log.read_text().replace('"loss": 1.0', '"loss": 2.0'))
-    with refused("differs: changed since … --cohort"):
+    with refused("differs: changed since … --import-to"):
         check_unchanged(tmp_path / "cohort", sweep, Request())
     own = write_cohort(tmp_path / "own", tiny_runs())
     with refused("differs"):
@@ -486,8 +486,8 @@ def test_data_sets_that_would_share_a_folder_are_named(tmp_path: Path) -> None:
 
 
 def test_opening_a_folder_of_logs_as_a_cohort_names_the_command(sweep: Path) -> None:
-    with pytest.raises(InputError, match=f"checkwise import {sweep}"):
-        cw.Cohort.open(sweep)
+    with pytest.raises(InputError, match=f"checkwise study import {sweep}"):
+        cw.study.Cohort.open(sweep)
 
 
 def test_a_second_import_says_that_the_first_can_be_used(sweep: Path, tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_logits_that_were_removed_were_not_left_behind(tmp_path: Path) -> None:
     folder, _, step = first_run(cohort_with(tmp_path / "cohort", "all"))
     for file in (folder / "predictions").rglob("*.npz"):
         file.unlink()
-    with refused("missing: `checkwise verify`"):
+    with refused("missing: `checkwise study status --verify`"):
         source_logits(folder, step)
 
 
@@ -76,9 +76,9 @@ def test_logits_that_were_removed_were_not_left_behind(tmp_path: Path) -> None:
     "words",
     [
         ("compare", "--rules", "ac-nc+ts"),
-        ("tables", "--only", "risk-coverage", "--out", "OUT"),
-        ("tables", "--only", "binning", "--out", "OUT"),
-        ("figures", "--only", "reliability", "--out", "OUT"),
+        ("report", "--only", "risk-coverage", "--tables", "OUT"),
+        ("report", "--only", "binning", "--tables", "OUT"),
+        ("report", "--only", "reliability", "--figures", "OUT"),
     ],
 )
 def test_the_command_line_says_so(
@@ -86,7 +86,7 @@ def test_the_command_line_says_so(
 ) -> None:
     command, *options = [str(tmp_path / "out") if word == "OUT" else word for word in words]
     with pytest.raises(SystemExit) as stop:
-        main([command, str(unpacked(tmp_path, "all")), *options])
+        main(["study", command, str(unpacked(tmp_path, "all")), *options])
     assert stop.value.code == 2
     said = capsys.readouterr().err
     assert PACKED in said

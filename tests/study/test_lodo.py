@@ -126,7 +126,7 @@ def test_compare_tells_unknown_costs_and_which_rule_has_fewer_runs(
 
     def said(*words: str) -> str:
         with pytest.raises(SystemExit) as stop:
-            main(["compare", str(path), "--metrics", "target_nll", *words])
+            main(["study", "compare", str(path), "--metrics", "target_nll", "--units", *words])
         assert stop.value.code == 0
         return capsys.readouterr().out
 

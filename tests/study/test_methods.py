@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import checkwise as cw
+from checkwise.calibrators import calibrators
 from checkwise.errors import InputError
 from checkwise.records import RunKey
 from checkwise.store.done import mark_done
@@ -146,7 +147,7 @@ def test_refining_chooses_by_the_nll_that_calibration_leaves(tmp_path: Path) -> 
 
 def test_every_calibrator_may_follow_a_rule_whatever_the_number_of_errors(tmp_path: Path) -> None:
     cohort = Cohort.open(refinable(tmp_path / "c"))
-    for name in cw.calibrators.calibrators():
+    for name in calibrators():
         assert len(cohort.evaluate(f"ac-nc+{name}")) == 2
     for run in (tmp_path / "c" / "runs").iterdir():
         for step, stretch in {100: 9.0, 200: 2.0, 300: 6.0}.items():

@@ -20,7 +20,7 @@ def cohort(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("study")
     records = ("[hparams]", '[records]\nlogits = "outcomes"\nkeep = "none"\n\n[hparams]')
     study = write_tiny(folder, ('["ERM", "VREx"]', '["ERM"]'), records)
-    assert run("sweep", study, "--out", folder / "out", "--workers", "1") == 0
+    assert run("study", "run", study, "--out", folder / "out", "--workers", "1") == 0
     return folder / "out"
 
 
@@ -34,14 +34,16 @@ def test_a_row_is_the_choice_under_its_tolerance(cohort: Path) -> None:
 
 def test_rows_stand_beside_each_other(cohort: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rules = f"source-acc,ac-nc,{ROW}"
-    said = answer(capsys, "compare", cohort, "--rules", rules, "--metrics", "target_accuracy")
+    said = answer(
+        capsys, "study", "compare", cohort, "--rules", rules, "--metrics", "target_accuracy"
+    )
     assert [row["rule"] for row in said["contrasts"]] == ["ac-nc", ROW]
 
 
 def test_the_option_goes_to_the_rules_that_take_it(
     cohort: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = ("compare", cohort, "--tolerance", "paired", "--alpha", "0.1")
+    asked = ("study", "compare", cohort, "--param", "tolerance=paired", "--param", "alpha=0.1")
     said = answer(capsys, *asked, "--metrics", "source_accuracy")
     assert said["settings"]["tolerance"] == "paired"
     expected = Cohort.open(cohort).compare(
@@ -58,10 +60,20 @@ def test_an_unknown_tolerance_is_refused(cohort: Path) -> None:
 def test_a_registered_choice_knows_its_tolerance(
     cohort: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run("preregister", cohort, "--rule", "ac-nc", "--tolerance", "paired") == 0
+    assert run("study", "register", cohort, "--rule", "ac-nc", "--param", "tolerance=paired") == 0
     capsys.readouterr()
     metrics = ("--metrics", "target_accuracy")
-    same = answer(capsys, "compare", cohort, *metrics, "--tolerance", "paired", "--alpha", "0.05")
-    other = answer(capsys, "compare", cohort, *metrics)
+    same = answer(
+        capsys,
+        "study",
+        "compare",
+        cohort,
+        *metrics,
+        "--param",
+        "tolerance=paired",
+        "--param",
+        "alpha=0.05",
+    )
+    other = answer(capsys, "study", "compare", cohort, *metrics)
     assert same["registered"]["ac-nc"]["state"] != "none"
     assert other["registered"]["ac-nc"]["state"] == "none"

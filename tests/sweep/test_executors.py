@@ -77,7 +77,7 @@ def test_options_that_do_not_fit_are_refused_before_anything_is_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], said: str
 ) -> None:
     out = tmp_path / "out"
-    code, _, error = call(capsys, "sweep", write_tiny(tmp_path), "--out", out, *words)
+    code, _, error = call(capsys, "study", "run", write_tiny(tmp_path), "--out", out, *words)
     assert code == 2
     assert error.count("\n") == 1
     assert names(said, error)
@@ -90,7 +90,7 @@ def test_another_executor_than_the_table_names_takes_nothing_from_the_table(
     study = with_table(tmp_path, TABLE)
     out = tmp_path / "out"
     code, printed, _ = call(
-        capsys, "sweep", study, "--out", out, "--executor", "local", "--workers", 1
+        capsys, "study", "run", study, "--out", out, "--executor", "local", "--workers", 1
     )
     assert code == 0
     assert printed == f"4 of 4 runs finished in {out}.\n"

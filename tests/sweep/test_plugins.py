@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas
 import pytest
 
 from tests import command_server
@@ -22,11 +22,13 @@ import numpy as np
 import checkwise as cw
 from torch.nn.functional import cross_entropy
 
-strength = cw.train.Hyperparameter("smoothing", 0.1, lambda random: random.uniform(0, 0.3), high=1)
+strength = cw.study.train.Hyperparameter(
+    "smoothing", 0.1, lambda random: random.uniform(0, 0.3), high=1
+)
 
 
-@cw.train.algorithm("Smoothed", hparams=[strength])
-class Smoothed(cw.train.Algorithm):
+@cw.study.train.algorithm("Smoothed", hparams=[strength])
+class Smoothed(cw.study.train.Algorithm):
     def objective(self, forward):
         by = self.hparams["smoothing"]
         loss = cross_entropy(forward.logits, forward.labels, label_smoothing=by)
@@ -72,7 +74,16 @@ def trained(tmp_path_factory: pytest.TempPathFactory, commands: None) -> Path:
     write_study(folder)
     (folder / "mine.py").write_text(PLUGIN)
     done = checkwise(
-        folder, "sweep", "tiny.toml", "--out", "cohort", "--workers", "1", "--plugin", "mine.py"
+        folder,
+        "study",
+        "run",
+        "tiny.toml",
+        "--out",
+        "cohort",
+        "--workers",
+        "1",
+        "--plugin",
+        "mine.py",
     )
     assert done[0] == 0, done
     return folder
@@ -117,7 +128,8 @@ def test_a_rule_ranks_by_the_metric_in_its_direction(trained: Path) -> None:
         line["step"]: sum(entry["top2-accuracy"] for entry in line["domains"].values())
         for line in lines
     }
-    assert means[json.loads(out)["step"]] == max(means.values())
+    (chosen,) = json.loads(out)["runs"]
+    assert means[chosen["selection"]["step"]] == max(means.values())
 
 
 def test_kept_logits_give_the_values_of_the_journal(trained: Path) -> None:
@@ -128,13 +140,15 @@ def test_kept_logits_give_the_values_of_the_journal(trained: Path) -> None:
                 folder.mkdir(parents=True, exist_ok=True)
                 logits, labels = arrays[f"{domain}.logits"], arrays[f"{domain}.labels"]
                 np.savez(folder / f"{domain}.npz", logits=logits, labels=labels)
-    asked = ("--rule", "ac", "--objectives", "top2-accuracy", "--plugin", "mine.py", "--out")
-    tables = []
-    for place in (RUN, "predictions"):
-        code, _, error = checkwise(trained, "select", place, *asked, "chosen.csv")
-        assert code == 0, error
-        tables.append(pandas.read_csv(trained / "chosen.csv")[["step", "top2-accuracy"]])
-    assert tables[0].equals(tables[1])
+    code = (
+        "import checkwise as cw\nfrom checkwise.plugins import load_plugin\n"
+        "load_plugin('mine.py')\n"
+        f"kept, logged = cw.load('predictions'), cw.load({RUN!r})\n"
+        "assert kept.steps.tolist() == logged.steps.tolist() and len(kept.steps) == 3\n"
+        "both = [run.values['top2-accuracy'] for run in (kept, logged)]\n"
+        "assert (both[0] == both[1]).all()"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=trained, env=ENVIRONMENT, check=True)
 
 
 def test_without_the_plugin_the_metric_is_left_out_and_asking_for_it_prints_what_to_type(
@@ -142,7 +156,7 @@ def test_without_the_plugin_the_metric_is_left_out_and_asking_for_it_prints_what
 ) -> None:
     code, out, _ = checkwise(trained, "select", RUN, "--json")
     assert code == 0
-    assert json.loads(out)["notes"] == ["top2-accuracy left out: add --plugin mine.py"]
+    assert "top2-accuracy left out: add --plugin mine.py" in out
     asked = ("--rule", "ac", "--objectives", "top2-accuracy")
     code, _, error = checkwise(trained, "select", RUN, *asked)
     assert code == 2
@@ -152,11 +166,11 @@ def test_without_the_plugin_the_metric_is_left_out_and_asking_for_it_prints_what
 @pytest.mark.parametrize(
     "words",
     [
-        ("sweep", "known.toml", "--out", "cohort"),
-        ("lodo", "cohort"),
-        ("derive", "cohort", "--method", "swad-nobn"),
+        ("study", "run", "known.toml", "--out", "cohort"),
+        ("study", "derive", "cohort", "--method", "lodo"),
+        ("study", "derive", "cohort", "--method", "swad-nobn"),
     ],
-    ids=lambda words: words[0],
+    ids=lambda words: " ".join(words[1:]),
 )
 def test_a_cohort_that_needs_a_plugin_is_refused_without_importing_it(
     trained: Path, words: tuple[str, ...]
@@ -174,11 +188,11 @@ def test_a_cohort_that_needs_a_plugin_is_refused_without_importing_it(
     assert not (trained / "imported").exists()
 
 
-@pytest.mark.parametrize("words", [("status",), ("verify",), ("select",)], ids=lambda w: w[0])
-def test_what_a_cohort_names_is_never_imported(trained: Path, words: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("words", ["study status", "study status --verify", "select"])
+def test_what_a_cohort_names_is_never_imported(trained: Path, words: str) -> None:
     (trained / "mine.py").write_text(EVIL)
     try:
-        code, _, error = checkwise(trained, *words, "cohort")
+        code, _, error = checkwise(trained, *words.split(), "cohort")
     finally:
         (trained / "mine.py").write_text(PLUGIN)
     assert code == 0, error
@@ -186,44 +200,45 @@ def test_what_a_cohort_names_is_never_imported(trained: Path, words: tuple[str, 
 
 
 def test_an_unknown_algorithm_says_where_ones_own_come_from(trained: Path) -> None:
-    code, _, error = checkwise(trained, "sweep", "tiny.toml", "--out", "elsewhere")
+    code, _, error = checkwise(trained, "study", "run", "tiny.toml", "--out", "elsewhere")
     assert code == 2
     assert "'Smoothed'" in error
     assert "add your own with --plugin FILE.py" in error
 
 
 def test_a_sweep_with_a_changed_plugin_is_refused_by_name(changed: Path) -> None:
-    words = ("sweep", "tiny.toml", "--out", "cohort", "--plugin", "mine.py")
+    words = ("study", "run", "tiny.toml", "--out", "cohort", "--plugin", "mine.py")
     code, _, error = checkwise(changed, *words)
     assert code == 2
     assert "Expected the plugin mine.py that cohort was made with (SHA-256 " in error
 
 
 def test_verify_compares_a_plugin_by_name(changed: Path) -> None:
-    code, out, _ = checkwise(changed, "verify", "cohort", "--plugin", "mine.py")
+    words = ("study", "status", "cohort", "--verify")
+    code, out, _ = checkwise(changed, *words, "--plugin", "mine.py")
     assert code == 1
     assert "mine.py: the plugin changed (was " in out
+    code, out, _ = checkwise(changed, *words, "--plugin", "mine.py", "--json")
+    assert code == 1
+    assert [fault["run"] for fault in json.loads(out)["faults"]] == ["mine.py"]
     (changed / "mine.py").write_text(PLUGIN)
-    assert checkwise(changed, "verify", "cohort", "--plugin", "mine.py")[:2] == (
-        0,
-        "Everything is as it was written.\n",
-    )
-    code, out, _ = checkwise(changed, "verify", RUN)
+    code, out, _ = checkwise(changed, *words, "--plugin", "mine.py")
+    assert (code, out.splitlines()[1:]) == (0, ["Everything is as it was written."])
+    code, out, _ = checkwise(changed, *words)
     assert code == 0
     assert "Trained with the plugin mine.py (SHA-256 " in out
+    assert checkwise(changed, "study", "status", "cohort", "--plugin", "mine.py")[0] == 2
 
 
-def test_a_single_run_goes_on_only_with_the_same_plugin(trained: Path) -> None:
-    words = ("train", "tiny.toml", "--out", "one", "--algorithm", "Smoothed", "--plugin", "mine.py")
-    assert checkwise(trained, *words)[0] == 0
-    (trained / "one" / "done").unlink()
-    (trained / "mine.py").write_text(PLUGIN + "# another content\n")
-    try:
-        code, _, error = checkwise(trained, *words)
-    finally:
-        (trained / "mine.py").write_text(PLUGIN)
+def test_a_run_goes_on_only_with_the_same_plugin(changed: Path) -> None:
+    shutil.copytree(changed / "cohort", changed / "unfinished")
+    (changed / RUN.replace("cohort", "unfinished") / "done").unlink()
+    words = ("study", "work", "unfinished", "--plugin", "mine.py")
+    code, _, error = checkwise(changed, *words)
     assert code == 2
-    assert "other values of plugins.mine.py (was " in error
+    assert "mine.py" in error
+    (changed / "mine.py").write_text(PLUGIN)
+    assert checkwise(changed, *words)[0] == 0
 
 
 def test_a_worker_refuses_a_plugin_that_changed_since_the_sweep_began(trained: Path) -> None:

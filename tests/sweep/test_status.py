@@ -1,4 +1,4 @@
-"""What ``checkwise status`` says: states, hosts, rate, remaining time, silence, failures."""
+"""What ``checkwise study status`` says: states, hosts, rate, remaining time, silence, failures."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_run_that_is_held_but_silent_is_named(
 ) -> None:
     with held(places(cohort)[0], silent=silent, host=host):
         found = first_of(cohort)
-        code, printed, _ = call(capsys, "status", cohort)
+        code, printed, _ = call(capsys, "study", "status", cohort)
     where = host or socket.gethostname()
     assert (found.state, found.host) == (state, where)
     assert found.silent == pytest.approx(silent, abs=60)
@@ -116,9 +116,9 @@ def test_a_failure_comes_with_its_host_and_the_last_line_of_its_log(
     assert (found.state, found.host, found.reason) == ("failed", "node7", "It was killed.")
     assert found.log == f"attempts/{run.name}/x.log"
     assert found.last_line == "CUDA error: out of memory"
-    _, printed, _ = call(capsys, "status", cohort)
+    _, printed, _ = call(capsys, "study", "status", cohort)
     assert f"It was killed. Its log {found.log} ends with: CUDA error: out of memory" in printed
-    _, printed, _ = call(capsys, "status", cohort, "--json")
+    _, printed, _ = call(capsys, "study", "status", cohort, "--json")
     (entry,) = [run for run in json.loads(printed)["runs"] if run["state"] == "failed"]
     assert entry["last_line"] == "CUDA error: out of memory"
     assert entry["host"] == "node7"
@@ -215,11 +215,11 @@ def test_a_watched_cohort_follows_its_runs(cohort: Path) -> None:
 def test_without_a_worker_the_next_step_is_named(
     cohort: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = f"or start a worker with `checkwise work {cohort}`"
-    _, printed, _ = call(capsys, "status", cohort)
+    said = f"or start a worker with `checkwise study work {cohort}`"
+    _, printed, _ = call(capsys, "study", "status", cohort)
     assert said in printed.replace("\n", " ")
     with held(places(cohort)[0]):
-        assert "No worker" not in call(capsys, "status", cohort)[1]
+        assert "No worker" not in call(capsys, "study", "status", cohort)[1]
 
 
 def test_watching_ends_when_every_run_is_finished(
@@ -233,16 +233,42 @@ def test_watching_ends_when_every_run_is_finished(
         work(Job(str(cohort), "a", wait=False), stop=lambda: next(calls) > 12)
 
     monkeypatch.setattr("checkwise.cli.status.time.sleep", train)
-    code, printed, _ = call(capsys, "status", cohort, "--watch", "--json")
+    code, printed, _ = call(capsys, "study", "status", cohort, "--watch", "--json")
     looks = [json.loads(line) for line in printed.splitlines()]
     assert code == 0
     assert len(looks) == len(slept) + 1 > 2
     assert looks[0]["counts"] == {"waiting": 4}
     assert looks[-1]["counts"] == {"finished": 4}
-    code, printed, _ = call(capsys, "status", cohort, "--watch")
+    code, printed, _ = call(capsys, "study", "status", cohort, "--watch")
     assert (code, printed) == (0, "tiny (development): 4 runs, 4 finished\n")
 
 
 def test_looking_takes_at_most_a_twentieth_of_the_time() -> None:
     assert pause_after(0.001, 0.5) == 0.5
     assert pause_after(0.5, 0.5) == pytest.approx(9.5)
+
+
+@pytest.mark.parametrize("words", [("--watch", "--verify"), ("--plugin", "mine.py")])
+def test_options_that_would_do_nothing_are_refused(
+    words: tuple[str, ...], cohort: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, printed, complaint = call(capsys, "study", "status", cohort, *words)
+    assert (code, printed, complaint.count("\n")) == (2, "", 1)
+    assert "--verify" in complaint
+
+
+def test_files_are_checked_on_request(cohort: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, printed, _ = call(capsys, "study", "status", cohort, "--verify", "--json")
+    assert code == 1
+    assert [fault["kind"] for fault in json.loads(printed)["faults"]] == ["unfinished"] * 4
+    work(Job(str(cohort), "a"))
+    code, printed, _ = call(capsys, "study", "status", cohort, "--verify", "--json")
+    assert (code, json.loads(printed)["faults"]) == (0, [])
+    assert "faults" not in json.loads(call(capsys, "study", "status", cohort, "--json")[1])
+    journal = next(cohort.glob("runs/*/source.jsonl"))
+    journal.write_text(journal.read_text().replace("0", "1", 1))
+    code, printed, _ = call(capsys, "study", "status", cohort, "--verify")
+    assert code == 1
+    assert f"{journal.parent.name}: source.jsonl was changed" in printed
+    code, _, complaint = call(capsys, "study", "status", journal.parent, "--verify")
+    assert (code, "cohort.json" in complaint) == (2, True)

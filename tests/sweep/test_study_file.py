@@ -51,6 +51,9 @@ def test_a_folder_does_not_hide_the_shipped_study_of_its_name(
     assert read_study("officehome-frozen").name == "officehome-frozen"
     with refused("unknown: 'mine'"):
         read_study("mine")
+    for name in ("nothere", "nothere.toml", "digits.toml"):
+        with refused(f"unknown: no file '{name}' … digits … taicam-sites"):
+            read_study(name)
 
 
 def test_shipped_studies_name_no_place_on_any_machine() -> None:

@@ -84,7 +84,17 @@ def test_a_sweep_killed_with_its_workers_is_finished_by_the_next(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     study, out = write_tiny(tmp_path), tmp_path / "out"
-    words = ["sweep", str(study), "--out", str(out), "--workers", "2", "--resume-seconds", "0"]
+    words = [
+        "study",
+        "run",
+        str(study),
+        "--out",
+        str(out),
+        "--workers",
+        "2",
+        "--resume-seconds",
+        "0",
+    ]
     sweep = subprocess.Popen(
         [sys.executable, "-c", "from checkwise.cli import main; main()", *words],
         env=ENVIRONMENT,
@@ -102,6 +112,33 @@ def test_a_sweep_killed_with_its_workers_is_finished_by_the_next(
     assert call(capsys, *words)[0] == 0
     assert before == {path: path.stat().st_mtime_ns for path in out.rglob("*") if path.is_file()}
     assert verify(out) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_run_that_is_asked_to_stop_goes_on_where_it_stopped(
+    number: signal.Signals, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    longer = (("steps = 5", "steps = 400"), ("record_every = 2", "record_every = 20"))
+    study = write_tiny(tmp_path, *longer)
+    words = ["study", "run", study, "--algorithm", "ERM", "--held-out", "75", "--workers", 1]
+    assert call(capsys, *words, "--out", tmp_path / "unbroken")[0] == 0
+    out = tmp_path / "out"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "checkwise", *map(str, words), "--out", str(out)],
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    while not list(out.glob("attempts/*/*/source.jsonl")):
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(number)
+    printed = process.communicate()[0].decode()
+    assert process.returncode == 128 + number
+    assert "0 of 1 runs finished" in printed
+    assert list(out.glob("attempts/*/*/resume/*")), "no state was saved"
+    assert call(capsys, *words, "--out", out)[0] == 0
+    assert all_contents(out) == all_contents(tmp_path / "unbroken")
 
 
 def test_a_failed_run_does_not_stop_the_rest_and_is_tried_again(
@@ -132,17 +169,17 @@ def test_a_failed_run_does_not_stop_the_rest_and_is_tried_again(
         log = (place_of(bad) / failure.log).read_text()
         assert log.startswith("about to break\nTraceback")
         assert log.endswith("ValueError: it broke\n")
-    code, printed, _ = call(capsys, "status", cohort, "--json")
+    code, printed, _ = call(capsys, "study", "status", cohort, "--json")
     assert code == 0
     assert json.loads(printed)["counts"] == {"finished": 3, "failed": 1}
-    code, printed, _ = call(capsys, "verify", cohort)
+    code, printed, _ = call(capsys, "study", "status", cohort, "--verify")
     assert code == 1
     assert "it broke" in printed
     monkeypatch.undo()
     work(Job(str(cohort), "second"))
     assert len(read_failures(bad)) == 3, "the reasons are kept"
     assert verify(cohort) == []
-    code, printed, _ = call(capsys, "status", cohort, "--json")
+    code, printed, _ = call(capsys, "study", "status", cohort, "--json")
     assert json.loads(printed)["counts"] == {"finished": 4}
 
 
@@ -176,11 +213,11 @@ def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
 def test_the_plan_is_shown_without_training(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, printed, _ = call(capsys, "sweep", write_tiny(tmp_path), "--dry-run")
+    code, printed, _ = call(capsys, "study", "run", write_tiny(tmp_path), "--dry-run")
     assert code == 0
     assert "4 runs of 5 updates" in printed
     assert "GB of disk" in printed
-    code, printed, _ = call(capsys, "sweep", "pacs-frozen", "--dry-run")
+    code, printed, _ = call(capsys, "study", "run", "pacs-frozen", "--dry-run")
     assert "180 runs" in printed
     assert "No estimate" in printed
     assert "--data PACS=PATH" in printed
@@ -191,13 +228,15 @@ def test_one_run_can_be_trained_alone(
     unbroken: dict[str, dict[str, bytes]],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    words = ["--algorithm", "VREx", "--held-out", "75", "--out", tmp_path / "run"]
-    code, printed, _ = call(capsys, "train", write_tiny(tmp_path), *words)
-    assert code == 0
-    assert "vrex_lambda" in printed
-    assert contents(tmp_path / "run") == unbroken["RotatedMNIST-VREx-75-h0-t0"]
-    code, printed, _ = call(capsys, "select", tmp_path / "run", "--json")
-    assert json.loads(printed)["step"] in (0, 2, 4)
+    words = ["--algorithm", "VREx", "--held-out", "75", "--hparams-seed", 0, "--trial-seed", 0]
+    out = tmp_path / "one"
+    code, printed, _ = call(capsys, "study", "run", write_tiny(tmp_path), *words, "--out", out)
+    assert (code, printed) == (0, f"1 of 1 runs finished in {out}.\n")
+    (run,) = (out / "runs").iterdir()
+    assert contents(run) == unbroken["RotatedMNIST-VREx-75-h0-t0"]
+    code, printed, _ = call(capsys, "select", run, "--json")
+    (chosen,) = json.loads(printed)["runs"]
+    assert chosen["selection"]["step"] in (0, 2, 4)
 
 
 def test_data_are_found_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

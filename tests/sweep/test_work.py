@@ -1,4 +1,4 @@
-"""``checkwise plan`` and ``checkwise work``: workers that anything may start, kill or stop."""
+"""``study run --plan-only`` and ``study work``: workers that anything may start, kill or stop."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def all_contents(cohort: Path) -> dict[str, dict[str, bytes]]:
 
 
 def start(cohort: Path, *words: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "checkwise", "work", str(cohort), *words]
+    command = [sys.executable, "-m", "checkwise", "study", "work", str(cohort), *words]
     return subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE)
 
 
@@ -91,7 +91,7 @@ def unbroken(study: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
     """What the local executor's workers leave."""
     out = tmp_path_factory.mktemp("unbroken") / "cohort"
     with pytest.raises(SystemExit) as caught:
-        main(["sweep", str(study), "--out", str(out), "--workers", "1"])
+        main(["study", "run", str(study), "--out", str(out), "--workers", "1"])
     assert caught.value.code == 0
     return all_contents(out)
 
@@ -105,17 +105,17 @@ def test_a_planned_study_is_trained_by_a_worker(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     study, out = write_tiny(tmp_path), tmp_path / "out"
-    code, printed, _ = call(capsys, "plan", study, "--out", out)
+    code, printed, _ = call(capsys, "study", "run", study, "--plan-only", "--out", out)
     assert (code, printed) == (
         0,
-        f"4 runs planned in {out}. Start workers with: checkwise work {out}\n",
+        f"4 runs planned in {out}. Start workers with: checkwise study work {out}\n",
     )
     assert not list((out / "runs").iterdir())
-    code, printed, _ = call(capsys, "work", out)
+    code, printed, _ = call(capsys, "study", "work", out)
     assert (code, printed) == (0, f"4 runs finished by this worker in {out}.\n")
     assert verify(out) == []
     assert not list((out / "attempts").iterdir()), "finished runs leave attempts"
-    code, printed, _ = call(capsys, "work", out, "--wait")
+    code, printed, _ = call(capsys, "study", "work", out, "--wait")
     assert (code, printed) == (0, f"0 runs finished by this worker in {out}.\n")
 
 
@@ -123,26 +123,26 @@ def test_planning_again_lets_failed_runs_be_tried_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     study, out = write_tiny(tmp_path), tmp_path / "out"
-    assert call(capsys, "plan", study, "--out", out)[0] == 0
+    assert call(capsys, "study", "run", study, "--plan-only", "--out", out)[0] == 0
     first = noted_round(out)[0]
     bad = next(iter(open_cohort(out).runs.values()))
     (out / "runs" / bad.name).mkdir()
     (out / "runs" / bad.name / layout.RUN).write_text("{}")  # no run's configuration
     (out / "runs" / bad.name / layout.RESUME).parent.mkdir()
     (out / "runs" / bad.name / layout.RESUME).write_text("no state")
-    code, printed, _ = call(capsys, "work", out, "--retries", "1")
+    code, printed, _ = call(capsys, "study", "work", out, "--retries", "1")
     assert code == 1
     assert "1 run failed 2 times and will not be tried again" in printed
     assert len(read_failures(bad)) == 2
-    code, printed, _ = call(capsys, "work", out, "--retries", "1")
+    code, printed, _ = call(capsys, "study", "work", out, "--retries", "1")
     assert (code, len(read_failures(bad))) == (1, 2)
     moved = attempts_at(place_of(bad))[0]
     reason = read_failures(bad)[0].reason
     assert str(moved) in reason, "the message names a folder that is not there"
     (moved / layout.RESUME).unlink()
-    assert call(capsys, "plan", study, "--out", out)[0] == 0
+    assert call(capsys, "study", "run", study, "--plan-only", "--out", out)[0] == 0
     assert noted_round(out)[0] != first
-    assert call(capsys, "work", out)[0] == 0
+    assert call(capsys, "study", "work", out)[0] == 0
     assert verify(out) == []
 
 
@@ -162,11 +162,12 @@ def test_places_of_data_are_those_that_the_plan_noted(
         ('["0", "75"]', '["Art"]'),
     )
     monkeypatch.delenv("CHECKWISE_DATA", raising=False)
-    assert call(capsys, "plan", study, "--out", tmp_path / "out", "--data", f"Zoo={file}")[0] == 0
-    assert call(capsys, "work", tmp_path / "out")[0] == 0
+    words = ("study", "run", study, "--plan-only", "--out", tmp_path / "out")
+    assert call(capsys, *words, "--data", f"Zoo={file}")[0] == 0
+    assert call(capsys, "study", "work", tmp_path / "out")[0] == 0
     moved = file.rename(tmp_path / "moved.npz")
-    assert call(capsys, "work", tmp_path / "out")[0] == 2
-    assert call(capsys, "work", tmp_path / "out", "--data", f"Zoo={moved}")[0] == 0
+    assert call(capsys, "study", "work", tmp_path / "out")[0] == 2
+    assert call(capsys, "study", "work", tmp_path / "out", "--data", f"Zoo={moved}")[0] == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2])
@@ -183,7 +184,7 @@ def test_a_worker_that_is_asked_to_stop_saves_and_gives_its_run_back(
         code = process.returncode
     else:
         with asking_this_process(cohort, number):
-            code, printed, _ = call(capsys, "work", cohort)
+            code, printed, _ = call(capsys, "study", "work", cohort)
     assert code == 128 + number
     assert f"Stopped by {number.name}" in printed
     assert not list(cohort.glob("attempts/*/lease"))
@@ -206,15 +207,15 @@ def test_a_run_that_kills_its_workers_is_given_up(
     plugin = tmp_path / "deadly.py"
     plugin.write_text(
         "import os, signal\nimport checkwise as cw\n\n"
-        "@cw.train.algorithm('Deadly')\n"
-        "class Deadly(cw.train.Algorithm):\n"
+        "@cw.study.train.algorithm('Deadly')\n"
+        "class Deadly(cw.study.train.Algorithm):\n"
         "    def objective(self, forward):\n"
         "        print('the last words', flush=True)\n"
         "        os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     study = write_tiny(tmp_path, ('"VREx"', '"Deadly"'), ('["0", "75"]', '["0"]'))
     words = ("--plugin", plugin, "--retries", "1", "--workers", "1")
-    code, printed, _ = call(capsys, "sweep", study, "--out", tmp_path / "out", *words)
+    code, printed, _ = call(capsys, "study", "run", study, "--out", tmp_path / "out", *words)
     assert code == 1
     assert "1 of 2 runs finished" in printed
     assert "ended or fell silent without a word" in " ".join(printed.split())
@@ -267,8 +268,8 @@ def test_commands_read_the_furthest_attempt_of_a_run_that_is_not_finished(
     assert code == 0
     assert "the run is not finished" in printed
     assert call(capsys, "select", run, "--json")[0] == 0
-    assert call(capsys, "report", run, "-o", tmp_path / "run.html")[0] == 0
-    code, printed, _ = call(capsys, "status", cohort, "--json")
+    assert call(capsys, "select", run, "--page", tmp_path / "run.html")[0] == 0
+    code, printed, _ = call(capsys, "study", "status", cohort, "--json")
     assert json.loads(printed)["counts"] == {"interrupted": 1, "waiting": 3}
     assert f'"records": {records}' in printed
     (fault,) = [fault for fault in verify(cohort) if fault.run == run.name]

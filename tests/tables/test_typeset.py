@@ -70,14 +70,18 @@ def test_the_command_writes_every_format(
     path = write_cohort(tmp_path / "tiny", tiny_runs())
     out = tmp_path / "tables"
     with pytest.raises(SystemExit) as stop:
-        main(["tables", str(path), "--out", str(out), "--only", "main,losses"])
+        main(["study", "report", str(path), "--tables", str(out), "--only", "paper,main,losses"])
     assert stop.value.code == 0
-    assert "2 tables of 3 runs (tiny)" in capsys.readouterr().out
-    assert {file.name for file in out.iterdir()} == {
-        "tables.md",
-        *(f"{name}.{kind}" for name in ("main", "losses") for kind in ("md", "csv", "tex")),
+    assert "3 tables of 3 runs (tiny)" in capsys.readouterr().out
+    assert {str(file.relative_to(out)) for file in out.rglob("*.*")} == {
+        "all/tables.md",
+        *(
+            f"{name}.{kind}"
+            for name in ("paper", "all/main", "all/losses")
+            for kind in ("md", "csv", "tex")
+        ),
     }
-    frame = pandas.read_csv(out / "main.csv")
+    frame = pandas.read_csv(out / "all" / "main.csv")
     assert {"n", "scale", "seed", "role"} <= set(frame)
 
 
@@ -86,7 +90,9 @@ def test_a_margin_is_a_metric_and_a_size(
 ) -> None:
     path = write_cohort(tmp_path / "tiny", tiny_runs())
     with pytest.raises(SystemExit) as stop:
-        main(["tables", str(path), "--out", str(tmp_path / "t"), "--margin", "accuracy"])
+        main(
+            ["study", "report", str(path), "--tables", str(tmp_path / "t"), "--margin", "accuracy"]
+        )
     assert stop.value.code == 2
     assert "METRIC=SIZE" in capsys.readouterr().err
 
@@ -94,10 +100,12 @@ def test_a_margin_is_a_metric_and_a_size(
 def test_figures_are_drawn_by_a_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write_cohort(tmp_path / "tiny", tiny_runs())
     with pytest.raises(SystemExit) as stop:
-        main(["figures", str(path), "--out", str(tmp_path / "f"), "--only", "trajectory"])
+        main(
+            ["study", "report", str(path), "--figures", str(tmp_path / "f"), "--only", "trajectory"]
+        )
     assert stop.value.code == 0
     assert (tmp_path / "f" / "trajectory.png").is_file()
     with pytest.raises(SystemExit) as stop:
-        main(["figures", str(path), "--out", str(tmp_path / "f"), "--run", "nope"])
+        main(["study", "report", str(path), "--figures", str(tmp_path / "f"), "--run", "nope"])
     assert stop.value.code == 2
     assert "PACS-ERM-sketch-h0-t0" in capsys.readouterr().err

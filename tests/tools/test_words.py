@@ -66,12 +66,27 @@ def test_lists_and_empty_values_keep_their_places() -> None:
     assert moved.answer("select", said) == expected
 
 
+def test_one_run_of_several_stays_where_it_is() -> None:
+    words = Words(single={"select": "runs.[0].selection"})
+    one, two = {"selection": {"step": 1}}, {"selection": {"step": 2}}
+    assert words.answer("select", {"runs": [one]}) == {"step": 1}
+    assert words.answer("select", {"runs": [one, two]}) == {"runs": [one, two]}
+    assert words.answer("compare", {"runs": [one]}) == {"runs": [one]}
+
+
+def test_files_are_found_where_this_side_puts_them() -> None:
+    words = Words(files={"{study}/{table}": "{study}/all/{table}"})
+    assert words.file("pacs/all/main.csv") == "pacs/main.csv"
+    assert words.file("pacs/paper.csv") == "pacs/paper.csv"
+
+
 def test_this_commit_is_asked_in_words_it_does_not_know(tmp_path: Path) -> None:
     """The other way round: invented questions, and what this commit calls them."""
     words = Words(
         commands={"choose {path} --machine": "select {path} --json"},
         python={"checkwise:Growing": "checkwise:LiveSelector"},
         keys={"chosen_step": "step"},
+        single={"select": "runs.[0].selection"},
     )
     side = Side("select", words)
     table = tmp_path / "table.csv"

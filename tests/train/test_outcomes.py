@@ -10,7 +10,7 @@ import pytest
 
 import checkwise as cw
 from checkwise.store import layout
-from checkwise.store.logits import has_source_logits, source_logits
+from checkwise.store.logits import source_logits
 from checkwise.store.run import read_trajectory
 from checkwise.train.checkpoint_files import write_predictions
 from checkwise.train.evaluation import Outputs, Part
@@ -75,7 +75,7 @@ def test_outcomes_alone_serve_tolerances_and_no_calibrator(folders: dict[str, Pa
     assert one.step == other.step
     assert one.feasible_steps == other.feasible_steps
     assert one.digest == other.digest
-    assert not has_source_logits(folders["outcomes"])
+    assert not (folders["outcomes"] / "predictions" / "source").exists()
     with refused('missing: logits = "source"'):
         source_logits(folders["outcomes"], 3)
     assert "How sure" not in cw.select(run).explain()

@@ -14,10 +14,12 @@ from checkwise.train.algorithms.registry import unregister
 from checkwise.train.hparams import TABLE, known_names, table
 from tests.refusals import refused
 
-ROW = cw.train.Hyperparameter("mine_weight", 2.0, lambda random: random.uniform(0, 1), high=10)
+ROW = cw.study.train.Hyperparameter(
+    "mine_weight", 2.0, lambda random: random.uniform(0, 1), high=10
+)
 
 
-class Mine(cw.train.Algorithm):
+class Mine(cw.study.train.Algorithm):
     def objective(self, forward: Forward) -> tuple[Tensor, dict[str, Tensor]]:
         loss = self.hparams["mine_weight"] * forward.logits.square().mean()
         return loss, {"loss": loss}
@@ -25,37 +27,41 @@ class Mine(cw.train.Algorithm):
 
 @pytest.fixture
 def registered() -> Iterator[None]:
-    cw.train.algorithm("Mine", hparams=[ROW])(Mine)
+    cw.study.train.algorithm("Mine", hparams=[ROW])(Mine)
     yield
     unregister("Mine")
 
 
 @pytest.mark.usefixtures("registered")
 def test_it_is_built_with_its_hyperparameters() -> None:
-    assert "Mine" in cw.train.algorithm_names()
+    assert "Mine" in cw.study.train.algorithm_names()
     networks = nn.Linear(3, 2), nn.Linear(2, 2)
-    assert cw.train.build_algorithm("Mine", *networks, {"lr": 0.1}).hparams["mine_weight"] == 2.0
+    assert (
+        cw.study.train.build_algorithm("Mine", *networks, {"lr": 0.1}).hparams["mine_weight"] == 2.0
+    )
     given = {"lr": 0.1, "mine_weight": 3}
-    assert cw.train.build_algorithm("Mine", *networks, given).hparams["mine_weight"] == 3.0
+    assert cw.study.train.build_algorithm("Mine", *networks, given).hparams["mine_weight"] == 3.0
     with refused("value: `mine_weight` … [0 … 10"):
-        cw.train.build_algorithm("Mine", *networks, {"lr": 0.1, "mine_weight": 10})
+        cw.study.train.build_algorithm("Mine", *networks, {"lr": 0.1, "mine_weight": 10})
 
 
 @pytest.mark.usefixtures("registered")
 def test_seeds_draw_its_hyperparameters_and_nobody_else_reads_them() -> None:
     drawn = [
-        cw.train.draw_hparams("features", "Mine", hparams_seed=seed, trial_seed=0)["mine_weight"]
+        cw.study.train.draw_hparams("features", "Mine", hparams_seed=seed, trial_seed=0)[
+            "mine_weight"
+        ]
         for seed in (0, 1, 1, 2)
     ]
     assert drawn[0] == 2.0
     assert drawn[1] == drawn[2] != drawn[3]
-    assert "mine_weight" not in cw.train.default_hparams("features", "ERM")
+    assert "mine_weight" not in cw.study.train.default_hparams("features", "ERM")
 
 
 def test_a_forgotten_algorithm_leaves_nothing() -> None:
-    cw.train.algorithm("Mine", hparams=[ROW])(Mine)
+    cw.study.train.algorithm("Mine", hparams=[ROW])(Mine)
     unregister("Mine")
-    assert "Mine" not in cw.train.algorithm_names()
+    assert "Mine" not in cw.study.train.algorithm_names()
     assert table() == TABLE
     assert "mine_weight" not in known_names()
 
@@ -67,11 +73,11 @@ def test_a_forgotten_algorithm_leaves_nothing() -> None:
         ("my algorithm", Mine, [], "value"),
         ("../Mine", Mine, [], "value"),
         ("Other", nn.Linear, [], "value"),
-        ("Other", Mine, [cw.train.Hyperparameter("lr", 1.0, lambda r: 1.0)], "exists: 'lr'"),
+        ("Other", Mine, [cw.study.train.Hyperparameter("lr", 1.0, lambda r: 1.0)], "exists: 'lr'"),
         (
             "Other",
             Mine,
-            [cw.train.Hyperparameter("x", 5.0, lambda r: 1.0, high=1)],
+            [cw.study.train.Hyperparameter("x", 5.0, lambda r: 1.0, high=1)],
             "value: [0 … 1",
         ),
     ],
@@ -80,5 +86,5 @@ def test_what_cannot_be_registered_is_refused(
     name: str, kind: Any, hparams: list[Any], message: str
 ) -> None:
     with refused(message):
-        cw.train.algorithm(name, hparams=hparams)(kind)
-    assert "Other" not in cw.train.algorithm_names()
+        cw.study.train.algorithm(name, hparams=hparams)(kind)
+    assert "Other" not in cw.study.train.algorithm_names()

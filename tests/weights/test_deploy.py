@@ -21,9 +21,11 @@ from checkwise.deployed import Calibrated, load
 from checkwise.errors import InputError
 from checkwise.store.cohort import open_cohort
 from checkwise.weights.evaluate import open_data, open_run
+from tests.cli.choices import choose
+from tests.cli.inputs import INPUTS
 from tests.refusals import refused
 from tests.requirements import package
-from tests.weights.cohorts import complaint
+from tests.weights.cohorts import answer, complaint
 from tests.weights.deployments import CLASSES, DOMAINS, contents, examples, network, train
 
 WAYS: dict[str, dict[str, Any]] = {
@@ -100,6 +102,10 @@ def test_a_mean_of_weights_is_the_mean_and_says_that_nobody_evaluated_it(
         assert torch.allclose(tensor, torch.stack([s[name] for s in states]).mean(0), atol=1e-6)
     assert done.info["calibrator"] is None
     assert any("nobody has evaluated" in note for note in done.notes)
+    one = cw.deploy(predictions, tmp_path / "one")
+    rows = [line.split(" | ")[0] for line in one.card.splitlines() if line.startswith("| ")]
+    assert {"| soft ECE", "| soft CwECE"} <= set(rows)
+    assert not {"| ECE", "| hard ECE"} & set(rows)
     assert "Nobody has evaluated" in done.card or "nobody has evaluated" in done.card
 
 
@@ -262,9 +268,10 @@ def test_the_command_says_what_it_wrote(
     predictions: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = str(tmp_path / "model")
-    arguments = ["deploy", str(predictions), "-o", out, "--average", "probabilities"]
+    choose(predictions, tmp_path / "choice.json", delta_pp="3")
+    arguments = ["deploy", str(tmp_path / "choice.json"), "-o", out, "--average", "2"]
     with pytest.raises(SystemExit) as stop:
-        main([*arguments, "--members", "2", "--delta-pp", "3"])
+        main(arguments)
     assert stop.value.code == 0
     printed = capsys.readouterr().out
     assert "Deployed 2 members: steps" in printed
@@ -342,27 +349,27 @@ def test_with_few_errors_nothing_is_said_of_sharpening(tmp_path: Path) -> None:
 def test_without_weights_torch_is_not_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log = tmp_path / "log.csv"
-    log.write_text("step,accuracy,nll,n\n1,0.5,0.9,100\n2,0.6,0.8,100\n")
+    table, log = tmp_path / "table.csv", tmp_path / "log.csv"
+    table.write_text("step,accuracy,nll,n\n1,0.5,0.9,100\n2,0.6,0.8,100\n")
+    log.write_text("step,val_accuracy,val_loss\n1,0.5,0.9\n2,0.6,0.8\n")
     monkeypatch.setattr("checkwise.extras.find_spec", lambda name: None)
-    with pytest.raises(InputError) as error:
+    with refused("missing: table.csv … `path`"):
+        cw.deploy(table, tmp_path / "model")
+    choosing = f"`checkwise select {log} --checkpoints "
+    with refused(f"missing: {choosing} … `checkwise deploy choice.json -o model`"):
         cw.deploy(log, tmp_path / "model")
-    assert error.value.code == "missing"
-    assert "log.csv" in str(error.value)
-    assert "--checkpoints" in str(error.value)
+    with refused("missing: predictions … --calibrator-only"):
+        cw.deploy(INPUTS["predictions_one_set"](tmp_path), tmp_path / "model")
 
 
 REFUSED: dict[str, tuple[list[str], str]] = {
-    "members alone": (["--members", "3"], "add --average"),
-    "odd members": (["--average", "weights", "--members", "some"], "a number or all"),
-    "no members": (["--average", "weights", "--members", "0"], "a number or all"),
-    "odd average": (["--average", "logits"], "probabilities or weights"),
-    "rule and average": (["--average", "weights", "--rule", "ac-nc"], "leave out --rule"),
-    "other parameters": (["--average", "weights", "--q", "1"], "only delta_pp"),
+    "odd average": (["--average", "logits"], "--average"),
+    "no members": (["--average", "0"], "--average"),
     "odd place": (["--for", "elsewhere"], "--for"),
     "place and calibrator": (["--for", "same", "--calibrator", "ts"], "--calibrator"),
     "default place and calibrator": (["--for", "new", "--calibrator", "none"], "--calibrator"),
     "odd calibrator": (["--calibrator", "warm"], "Expected a calibrator among"),
+    "a rule": (["--rule", "ac-nc"], "--rule"),
 }
 
 
@@ -371,12 +378,41 @@ def test_what_makes_no_sense_is_refused(
     predictions: Path, case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options, reason = REFUSED[case]
-    wide = [] if "--q" in options else ["--delta-pp", "3"]
-    said = complaint(
-        ["deploy", str(predictions), "-o", str(tmp_path / "model"), *options, *wide], capsys
-    )
+    said = complaint(["deploy", str(predictions), "-o", str(tmp_path / "model"), *options], capsys)
     assert reason in said
     assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.parametrize(
+    ("choosing", "code"),
+    [
+        ({"rule": "ac-nc"}, "unsupported: ac-nc"),
+        ({"q": 1}, "unsupported: q"),
+        ({"tolerance": "paired"}, "unsupported: tolerance"),
+    ],
+)
+def test_an_average_takes_no_rule(
+    predictions: Path, choosing: dict[str, Any], code: str, tmp_path: Path
+) -> None:
+    with refused(code):
+        cw.deploy(predictions, tmp_path / "model", average="weights", **choosing)
+    with refused("missing: average"):
+        cw.deploy(predictions, tmp_path / "model", members=3)
+    assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.parametrize(
+    ("average", "way"), [("all", "ensemble"), ("3", "three"), ("weights", "mean")]
+)
+def test_the_command_averages_as_python_does(
+    predictions: Path, average: str, way: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    choose(predictions, tmp_path / "choice.json", delta_pp="3")
+    words = ["deploy", str(tmp_path / "choice.json"), "-o", str(tmp_path / "one")]
+    info = answer([*words, "--average", average], capsys)
+    done = cw.deploy(predictions, tmp_path / "two", **{**WAYS[way], "delta_pp": "3"})
+    assert (info["kind"], info["steps"]) == (done.info["kind"], done.info["steps"])
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
 
 
 def test_only_a_deployed_model_is_ever_replaced(predictions: Path, tmp_path: Path) -> None:

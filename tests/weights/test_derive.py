@@ -214,7 +214,8 @@ def test_what_is_missing_is_named_with_the_way_out(
     path.unlink()
     with pytest.raises(InputError, match=f'step {step}, .* keep = "all"'):
         derive(mine, "swad", force=True)
-    assert 'keep = "all"' in complaint(["swad", str(mine), "--force"], capsys)
+    words = ["study", "derive", str(mine), "--method", "swad", "--force"]
+    assert 'keep = "all"' in complaint(words, capsys)
     (run / "averages" / "sma.safetensors").unlink()
     with refused('missing: "sma"'):
         derive(mine, "eoa", force=True)
@@ -236,20 +237,39 @@ def test_unlike_runs_are_not_averaged(tmp_path: Path) -> None:
 
 
 def test_the_commands_answer_in_json(cohort: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = answer(["swad", str(cohort), "--mode", "as-described"], capsys)
+    words = ["study", "derive", str(cohort), "--method"]
+    found = answer([*words, "swad-as-described"], capsys)
     assert {entry["method"] for entry in found["results"]} == {"swad-as-described"}
     for entry in found["results"]:
         assert entry["inputs"]["multiplicities"] == [1] * len(entry["inputs"]["steps"])
         assert Path(entry["path"]).is_dir()
         assert entry["source"]["domains"]
-    both = answer(["derive", str(cohort), "--method", "swad,swad-nobn"], capsys)
+    both = answer([*words, "swad,swad-nobn", "--method", "swad"], capsys)
     assert len(both["results"]) == 4
-    assert "as-described" in complaint(["swad", str(cohort), "--mode", "other"], capsys)
-    assert "--delta-pp" in complaint(
-        ["derive", str(cohort), "--method", "sma", "--delta-pp", "1"], capsys
-    )
-    assert "picks a saved step" in complaint(["derive", str(cohort), "--method", "ac-nc"], capsys)
-    assert "checkwise sweep" in complaint(["swad", str(cohort / "runs")], capsys)
+    assert "swad-as-described" in complaint([*words, "swad-as-describe"], capsys)
+    assert "picks a saved step" in complaint([*words, "ac-nc"], capsys)
+    runs = ["study", "derive", str(cohort / "runs"), "--method", "swad"]
+    assert "checkwise study run" in complaint(runs, capsys)
+
+
+@pytest.mark.parametrize(
+    ("asked", "named"),
+    [
+        ("sma --delta-pp 1", "--delta-pp"),
+        ("swad-nobn --minibatches 3", "--minibatches"),
+        ("swad --dry-run", "--dry-run"),
+        ("swad --algorithm ERM", "--algorithm"),
+        ("swad,sma --trial-seed 0", "--trial-seed"),
+        ("lodo --force", "--force"),
+        ("lodo --minibatches 3", "--minibatches"),
+        ("lodo,swad", "lodo"),
+    ],
+)
+def test_options_that_would_do_nothing_are_refused(
+    asked: str, named: str, cohort: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["study", "derive", str(cohort), "--method", *asked.split()]
+    assert named in complaint(words, capsys)
 
 
 def test_a_damaged_record_is_named(cohort: Path, tmp_path: Path) -> None:
@@ -257,7 +277,7 @@ def test_a_damaged_record_is_named(cohort: Path, tmp_path: Path) -> None:
     record = derive(mine, "swad").records[0]
     path = mine / "derived" / "swad" / str(record.run) / "record.json"
     path.write_text('{"schema": 1}')
-    with refused("damaged: `checkwise derive` again"):
+    with refused("damaged: `checkwise study derive` again"):
         read_record(mine, "swad", record.run)
 
 

@@ -66,7 +66,7 @@ def test_a_changed_file_is_refused_and_found(made: Path, name: str) -> None:
     (fault,) = verify(made)
     assert (fault.run, fault.kind) == (f"derived/{METHOD}/{folder.name}", "damaged")
     assert fault.what.startswith(f"{name} was changed")
-    assert "checkwise derive" in fault.do
+    assert "checkwise study derive" in fault.do
 
 
 def test_a_removed_file_is_refused_and_found(made: Path) -> None:

@@ -1,4 +1,4 @@
-"""``checkwise lodo`` on real, tiny runs of the embedded digits."""
+"""``checkwise study derive --method lodo`` on real, tiny runs of the embedded digits."""
 
 from __future__ import annotations
 
@@ -56,19 +56,23 @@ def run(*arguments: object) -> int:
     return stop.value.code
 
 
+def lodo(path: Path, *options: str) -> int:
+    return run("study", "derive", path, "--method", "lodo", *options)
+
+
 def choices(path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
-    assert run("lodo", path, "--json") == 0
+    assert lodo(path, "--json") == 0
     return json.loads(capsys.readouterr().out)["choices"]
 
 
 def test_the_plan_is_shown_without_training(
     trained: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run("lodo", trained, "--dry-run", "--hparams-seed", "0") == 0
+    assert lodo(trained, "--dry-run", "--hparams-seed", "0") == 0
     said = capsys.readouterr().out
     assert "tiny-lodo: 5 inner runs of 9 updates" in said
     assert "left out together: 0+15, 0+30, 0+45, 0+60, 0+75" in said
-    assert run("lodo", trained, "--dry-run", "--hparams-seed", "0", "--json") == 0
+    assert lodo(trained, "--dry-run", "--hparams-seed", "0", "--json") == 0
     planned = json.loads(capsys.readouterr().out)
     assert (planned["study"], planned["runs"], planned["steps"]) == ("tiny-lodo", 5, 9)
     assert planned["left_out"] == {
@@ -84,14 +88,14 @@ def test_steps_are_chosen_in_both_scopes_and_compared(
     assert counts == {(s, r) for s in ("run", "hparams-acc") for r in ("lodo-acc", "ac-lodo")}
     assert [c["scope"] for c in found].count("run") == 4
     assert all(c["step"] in (0, 4, 8) for c in found)
-    assert run("lodo", trained) == 0
+    assert lodo(trained) == 0
     said = capsys.readouterr().out
     assert "10 of 10 runs finished" in said
     assert "best hyperparameters" in said
     for file in inner_path(trained).glob("runs/*/run.json"):
         began = file.stat().st_mtime - 60
         os.utime(file, (began, began))
-    assert run("compare", trained, "--rules", "lodo-acc,ac-lodo", "--json") == 0
+    assert run("study", "compare", trained, "--rules", "lodo-acc,ac-lodo", "--json") == 0
     rows = json.loads(capsys.readouterr().out)["contrasts"]
     assert {row["n"] for row in rows} == {2}
     assert all(row["seconds"] > 60 for row in rows)
@@ -129,7 +133,7 @@ def test_inner_runs_share_hyperparameters_with_their_outer_run(trained: Path) ->
 def test_another_selection_of_runs_is_refused_in_the_same_place(
     trained: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run("lodo", trained, "--hparams-seed", "0") == 2
+    assert lodo(trained, "--hparams-seed", "0") == 2
     assert "hparams_seeds" in capsys.readouterr().err
-    assert run("lodo", trained, "--algorithm", "VREx") == 2
+    assert lodo(trained, "--algorithm", "VREx") == 2
     assert "Expected algorithms among ERM" in capsys.readouterr().err

@@ -10,6 +10,7 @@ import torch
 from safetensors.torch import load_file
 
 import checkwise as cw
+from checkwise.selection import members
 from checkwise.store.cohort import open_cohort
 from checkwise.weights import read_source
 from checkwise.weights.evaluate import OpenRun, open_data, open_run
@@ -39,7 +40,7 @@ def test_all_or_a_few_members_in_order_of_time(cohort: Path) -> None:
         for record in derive(cohort, name, delta_pp=WIDE).records:
             run = cw.load(str(cohort / "runs" / str(record.run)))
             near = cw.select(run, "source-acc")
-            expected = cw.selection.members(near, k, delta_pp=WIDE)
+            expected = members(near, k, delta_pp=WIDE)
             assert record.inputs["steps"] == list(expected)
             assert len(record.inputs["steps"]) > 2
 

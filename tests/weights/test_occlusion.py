@@ -78,9 +78,9 @@ def test_what_cannot_be_shown_is_refused_before_anything_is_opened(
 
 def test_the_command_writes_the_figure(cohort: Path, tmp_path: Path) -> None:
     path = copied(cohort, tmp_path)
-    arguments = ["figures", str(path), "--out", str(tmp_path / "out"), "--only", "occlusion"]
+    arguments = ["study", "report", str(path), "--figures", str(tmp_path / "out")]
     with pytest.raises(SystemExit) as stop:
-        main([*arguments, "--rule", "pure-nll", "--example", "2"])
+        main([*arguments, "--only", "occlusion", "--rules", "pure-nll", "--example", "2"])
     assert stop.value.code == 0
     written = {file.name for file in (tmp_path / "out").iterdir()}
     assert written == {"occlusion.pdf", "occlusion.png"}

@@ -36,15 +36,13 @@ def test_logits_that_were_not_saved_are_made_again_from_the_weights(
 ) -> None:
     path = train_cohort(tmp_path, STUDY)
     (run,) = (path / "runs").iterdir()
-    saved = answer(["calibrate", str(path), "--oracle"], capsys)["runs"][0]
+    words = ["--calibrator-only", "--force", "-o", str(tmp_path / "c.json")]
+    saved = answer(["deploy", str(run), *words], capsys)
     shutil.rmtree(run / "predictions")
-    again = answer(["calibrate", str(path), "--oracle"], capsys)["runs"][0]
-    assert (saved.pop("from_weights"), again.pop("from_weights")) == (False, True)
+    again = answer(["deploy", str(run), *words], capsys)
     assert saved == again
     alone = shutil.copytree(run, tmp_path / "elsewhere" / "runs" / "alone")
-    said = complaint(["calibrate", str(alone)], capsys)
-    assert "Expected saved logits, or a run inside its cohort" in said
+    assert "cohort" in complaint(["deploy", str(alone), *words], capsys)
     shutil.rmtree(run / "checkpoints")
-    assert "`checkwise verify` says what happened to it" in complaint(
-        ["calibrate", str(path)], capsys
-    )
+    said = complaint(["deploy", str(run), *words], capsys)
+    assert "`checkwise study status --verify` says what happened to it" in said

@@ -61,7 +61,6 @@ class Calibrator:
     Args:
         name: what users type.
         summary: one line.
-        cost: what is fitted and what applying it takes, in a few words.
         best: finds the parameters on the logits of one checkpoint by domain.
         transform: logits [n, C] and the parameters give calibrated logits.
         valid: whether parameters that were read from a file are of the kind and shape that
@@ -73,7 +72,6 @@ class Calibrator:
 
     name: str
     summary: str
-    cost: str
     best: Callable[[Logits], Optimum]
     transform: Callable[[FloatArray, Params], FloatArray]
     valid: Callable[[Params, int], bool]

@@ -79,7 +79,6 @@ def valid(params: Params, classes: int) -> bool:
 ISOTONIC = Calibrator(
     "isotonic",
     "a monotone function per class, normalised, with a uniform part of weight 1 / (n + 1)",
-    "many numbers per class; a look-up",
     best,
     look_up,
     valid,

@@ -73,7 +73,7 @@ def from_dict(record: Mapping[str, Any]) -> Fitted:
     if type(schema) is not int or schema != SCHEMA:
         raise InputError(
             f"Expected a calibration of schema {SCHEMA}, but got {shown(schema)}: fit it again "
-            "with `checkwise calibrate`.",
+            "with `checkwise deploy --calibrator-only`.",
             code="format",
         )
     for name, valid in _FIELDS.items():
@@ -101,7 +101,8 @@ def from_dict(record: Mapping[str, Any]) -> Fitted:
 
 def _damaged(how: str) -> InputError:
     return InputError(
-        f"Expected a fitted calibrator, but {how}: fit it again with `checkwise calibrate`.",
+        f"Expected a fitted calibrator, but {how}: fit it again with `checkwise deploy "
+        "--calibrator-only`.",
         code="damaged",
     )
 

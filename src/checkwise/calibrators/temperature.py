@@ -45,7 +45,6 @@ class Temperature:
         state: "fitted", "separable" (the optimum is T → 0), "uniform" (T → ∞) or "flat".
         before, after: mean NLL on the examples it was fitted on, at T = 1 and at T.
         n: how many examples those are.
-        iterations: evaluations of the derivative.
         errors: how many of the examples are predicted incorrectly.
     """
 
@@ -54,7 +53,6 @@ class Temperature:
     before: float
     after: float
     n: int
-    iterations: int
     errors: int = 0
 
     @property
@@ -88,15 +86,15 @@ def fit_temperature(logits: Any, labels: Any, *, weights: Any = None) -> Tempera
     before = loss.value(1.0)
     errors = int((z.argmax(axis=1) != y).sum())
     if not np.ptp(z, axis=1).any():
-        return Temperature(1.0, "flat", before, before, len(y), 0, errors)
+        return Temperature(1.0, "flat", before, before, len(y), errors)
     if loss.slope(0.0)[0] >= 0:
-        return Temperature(1.0, "uniform", before, before, len(y), 1, errors)
+        return Temperature(1.0, "uniform", before, before, len(y), errors)
     if loss.steepest <= 0:
-        return Temperature(1.0, "separable", before, before, len(y), 1, errors)
-    beta, rounds = _newton(loss)
+        return Temperature(1.0, "separable", before, before, len(y), errors)
+    beta = _newton(loss)
     if beta is None:  # the one wrong example is wrong by less than floating point resolves
-        return Temperature(1.0, "separable", before, before, len(y), rounds, errors)
-    return Temperature(1 / beta, "fitted", before, loss.value(beta), len(y), rounds, errors)
+        return Temperature(1.0, "separable", before, before, len(y), errors)
+    return Temperature(1 / beta, "fitted", before, loss.value(beta), len(y), errors)
 
 
 def scaled(logits: Any, temperature: Any) -> FloatArray:
@@ -143,23 +141,22 @@ class _Loss:
         return float((self._w * rows).sum())  # summed in pairs, and BLAS starts no threads
 
 
-def _newton(loss: _Loss) -> tuple[float | None, int]:
+def _newton(loss: _Loss) -> float | None:
     """The root of f' by Newton steps that stay inside a shrinking bracket."""
-    low, high, rounds = 0.0, 1.0, 1
+    low, high = 0.0, 1.0
     while loss.slope(high)[0] < 0:
-        low, high, rounds = high, 2 * high, rounds + 1
+        low, high = high, 2 * high
         if high > LARGEST:
-            return None, rounds
+            return None
     beta = high if low else 0.5
     for _ in range(_ROUNDS):
         first, second = loss.slope(beta)
-        rounds += 1
         step = beta - first / second if second > 0 else -1.0
         if abs(step - beta) <= 1e-9 * beta:  # quadratic: this step ends at rounding error
-            return step, rounds
+            return step
         low, high = (beta, high) if first < 0 else (low, beta)
         beta = step if low < step < high else (low + high) / 2
-    return beta, rounds
+    return beta
 
 
 def check_examples(

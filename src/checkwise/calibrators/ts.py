@@ -36,7 +36,6 @@ def valid(params: Params, classes: int, *, least: float = 1 / FARTHEST) -> bool:
 TS = Calibrator(
     "ts",
     "one temperature on pooled source logits",
-    "one number; a division",
     best,
     divide,
     valid,

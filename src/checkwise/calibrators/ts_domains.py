@@ -126,7 +126,6 @@ def _centred(logits: Any) -> FloatArray:
 TS_MULTI = Calibrator(
     "ts-multi",
     "the mean of a temperature per domain",
-    "a number per domain; a division",
     best_mean,
     divide,
     valid_mean,
@@ -134,7 +133,6 @@ TS_MULTI = Calibrator(
 TS_WEIGHTED = Calibrator(
     "ts-weighted",
     "a temperature per domain, weighted for every example",
-    "a number per domain and class; a division",
     best_weighted,
     divide_by_likeness,
     valid_weighted,

@@ -40,7 +40,6 @@ def valid(params: Params, classes: int) -> bool:
 TS_MAX = Calibrator(
     "ts-max",
     "the largest of a temperature per source domain, at least 1",
-    "a number per domain; a division",
     best,
     divide,
     valid,

@@ -30,7 +30,6 @@ def best(logits: Logits) -> Optimum:
 TS_SOFTEN = Calibrator(
     "ts-soften",
     "one temperature on pooled source logits, at least 1",
-    "one number; a division",
     best,
     divide,
     partial(valid, least=1),

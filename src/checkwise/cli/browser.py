@@ -1,35 +1,25 @@
-"""Showing a page in the reader's browser."""
+"""The page of a run, and showing a page in the reader's browser."""
 
 from __future__ import annotations
 
 import tempfile
 import webbrowser
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from checkwise.cli import printing
-from checkwise.errors import InputError
-from checkwise.records import RunKey
 from checkwise.selection import Selection
 
 
-def show_run(
-    chosen: Mapping[RunKey, Selection], rule: str | None, asked: Mapping[str, Any]
-) -> None:
-    """Write the page of the only run to a temporary file, and show it."""
+def write_page(selection: Selection, page: Path | None, *, opened: bool) -> list[str]:
+    """Write the page of one run, to a temporary file where none is named, and show it if asked."""
     from checkwise.page import write_report
 
-    if len(chosen) != 1:
-        raise InputError(
-            f"Expected one run for --open, but there are {len(chosen)}: give the folder of one, or "
-            "write a page about all with `checkwise report`.",
-            code="ambiguous",
-        )
-    (selection,) = chosen.values()
-    page = Path(tempfile.mkdtemp(prefix="checkwise-")) / "report.html"
-    write_report(selection.trajectory, page, rule=rule, **asked)
-    show(page)
+    place = page or Path(tempfile.mkdtemp(prefix="checkwise-")) / "report.html"
+    write_report(selection, place)
+    if opened:
+        show(place)
+        return []
+    return [f"The page is {place.resolve()}"]
 
 
 def show(page: Path) -> None:

@@ -1,30 +1,28 @@
-"""``checkwise compare``: rules against a reference, paired by run."""
+"""``checkwise study compare``: rules against a reference, paired by run."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from math import isnan
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from checkwise.cli import printing
-from checkwise.cli.importing import ImportTo, cohort_at
-from checkwise.cli.json_output import print_json
-from checkwise.cli.option_groups import with_groups
-from checkwise.cli.options import AsJson, ValidationSet
+from checkwise.cli.command import OUTPUT, argument, command, option, takes
+from checkwise.cli.importing import cohort_at, import_to_option
+from checkwise.cli.json_output import print_json, with_schema
+from checkwise.cli.options import json_option, out_option, validation_option
 from checkwise.cli.printing import csv_text
-from checkwise.cli.rule_options import RuleOptions
+from checkwise.cli.rule_options import RuleSettings
 from checkwise.errors import InputError
 from checkwise.extras import require
 from checkwise.metrics import METRICS
 from checkwise.page import sentences
 from checkwise.selection import DEFAULT_RULE
+from checkwise.selection.choice import plain
 from checkwise.selection.default_rule import REFERENCE
-from checkwise.selection.set_as import plain
 from checkwise.statistics.bootstrap import LEVEL, RESAMPLES, SEED
 from checkwise.store.atomic_write import write_text
 from checkwise.store.validation import check_validation
@@ -32,70 +30,92 @@ from checkwise.study import Cohort, Contrast, contrast_rows
 from checkwise.study.cohort import MAIN_METRICS
 from checkwise.study.imported import OUTSIDE_THE_SEAL
 from checkwise.study.methods import method
-from checkwise.study.registered import registrations
+from checkwise.study.registered import Registered, registrations
+from checkwise.text import counted
 
-OVER = "over"
+LINES = 15  # of the table, unless --units asks for all
 OVER_RUNS = "95% over runs"
-NEW_PLACE = "95%, a new place"
-CohortPath = Annotated[
-    Path, typer.Argument(metavar="COHORT", help="A cohort; or a log or table, which is imported.")
-]
-Reference = Annotated[str, typer.Option("--reference", help="The rule that is subtracted.")]
-Role = Annotated[
-    str | None, typer.Option(help="Only data of this role: development or evaluation.")
-]
-Scope = Annotated[
-    str, typer.Option(help="run; or choose hyperparameters too: hparams-acc, hparams-ac.")
-]
+COUNTS, LOSE = "better/equal/worse", "lose ≥ 1 point"
+BESIDE = ("median", OVER_RUNS, "95%, a new place")  # with --units
+
+reference_option = option(
+    "--reference",
+    metavar="NAME",
+    default=REFERENCE,
+    help=f"The rule that is subtracted. [default: {REFERENCE}]",
+)
+metrics_option = option(
+    "--metrics",
+    metavar="NAMES",
+    help="What is compared: source_<metric>, target_<metric> or gap_pp, comma separated. "
+    f"[default: {','.join(MAIN_METRICS)}, as far as the runs carry them]",
+)
+role_option = option("--role", help="Only data of this role: development or evaluation.")
+scope_option = option(
+    "--scope",
+    default="run",
+    help="run; or choose hyperparameters too: hparams-acc, hparams-ac. [default: run]",
+)
 
 
-@with_groups
-def command(
-    path: CohortPath,
-    rules: Annotated[
-        str | None,
-        typer.Option(
-            help="Rules and methods to compare, comma separated. "
-            f"[default: {REFERENCE},{DEFAULT_RULE}, or the best rule that the data allow]"
-        ),
-    ] = None,
-    reference: Reference = REFERENCE,
-    *,
-    options: RuleOptions,
-    metrics: Annotated[
-        str | None,
-        typer.Option(
-            help="source_<metric>, target_<metric> or gap_pp, comma separated. "
-            f"[default: {','.join(MAIN_METRICS)}, as far as the runs carry them]"
-        ),
-    ] = None,
-    by: Annotated[
-        str | None, typer.Option(help="Split by dataset, algorithm, held_out or a seed.")
-    ] = None,
-    scope: Scope = "run",
-    validation: ValidationSet = None,
-    role: Role = None,
-    cohort: ImportTo = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "--output", "-o", help="Also write the table: .csv or .json."),
-    ] = None,
-    as_json: AsJson = False,
+@command(
+    "compare",
+    examples=[
+        "checkwise study compare out/study",
+        "checkwise study compare out/study --rules ac-nc,ac-nll --by dataset -o rows.csv",
+    ],
+)
+@argument("path", metavar="STUDY")
+@option(
+    "--rules",
+    metavar="NAMES",
+    help="Rules and methods to compare, comma separated. "
+    f"[default: {REFERENCE},{DEFAULT_RULE}, or the best rule that the data allow]",
+)
+@reference_option
+@metrics_option
+@option("--by", metavar="COLUMN", help="Split by dataset, algorithm, held_out or a seed.")
+@scope_option
+@role_option
+@validation_option.but(under="Options")
+@import_to_option
+@takes(RuleSettings, "settings")
+@option(
+    "--units",
+    is_flag=True,
+    under=OUTPUT,
+    help="Every line, and what runs, seeds, splits, domains and a new place say of each.",
+)
+@out_option.but(metavar="FILE", help="Also write every number: .csv or .json.")
+@json_option
+def compare_command(
+    path: Path,
+    rules: str | None,
+    reference: str,
+    metrics: str | None,
+    by: str | None,
+    scope: str,
+    role: str | None,
+    validation: str | None,
+    import_to: Path | None,
+    settings: RuleSettings,
+    units: bool,
+    out: Path | None,
+    as_json: bool,
 ) -> None:
-    """Compare rules on held-out domains: paired differences with 95% intervals.
+    """Compare rules on the held-out domains of STUDY: paired differences with 95% intervals.
 
-    Intervals are over held-out domains; where these share seeds, over blocks × domains; with fewer
-    than three domains over blocks, or runs. Those over runs stand beside them.
+    STUDY is a study's folder; a log or a table with held-out results is imported first.
     """
     printing.refuse_to_overwrite(path, out)
     _check_suffix(out)
-    options.load_plugins()
+    settings.load_plugins()
     if metrics is not None:
         check_named(metrics, "--metrics")
     if rules is not None:
         _besides(names(rules), reference)
     require("scipy")  # before held-out results are opened
-    study = Cohort.open(cohort_at(path, cohort), role=role)
+    study = Cohort.open(cohort_at(path, import_to), role=role)
     asked = [REFERENCE, study.usual_rule] if rules is None else names(rules)
     asked = [validated(name, validation) for name in asked]
     reference = validated(reference, validation)
@@ -106,21 +126,21 @@ def command(
         by=names(by),
         metrics=shown,
         scope=scope,
-        **options.weighting,
-        **options.params,
+        **settings.weighting,
+        **settings.params,
     )
     known = registrations(
         study.path,
         _besides(asked, reference),
-        options.params,
+        settings.params,
         reference=reference,
         scope=scope,
         metrics=shown,
-        **options.weighting,
+        **settings.weighting,
     )
     content = {
         **record(study, rows, reference, names(by)),
-        "settings": {**_settings(options), "scope": scope},
+        "settings": {**_settings(settings), "scope": scope},
         "registered": {rule: asdict(registration) for rule, registration in known.items()},
     }
     if out is not None:
@@ -128,23 +148,21 @@ def command(
     if as_json:
         print_json("compare", content)
         return
-    present(study, rows, names(by))
-    changed = [f"{name} = {value}" for name, value in _settings(options).items()]
+    present(study, rows, names(by), units=units)
+    changed = [f"{name} = {value}" for name, value in _settings(settings).items()]
+    screen = printing.console()
     if changed:
-        printing.console().print(f"Settings: {', '.join(changed)}.")
+        screen.print(f"Settings: {', '.join(changed)}.")
     if rules is None and study.usual_rule != DEFAULT_RULE:
-        printing.console().print(
+        screen.print(
             f"{study.usual_rule} is compared because the runs lack metrics that {DEFAULT_RULE} "
             "needs."
         )
-    if not by:
-        _say(rows)
-    for rule, registration in known.items():
-        printing.console().print(f"{rule}: {registration}")
+    _say_registered(known)
     if study.imported:
-        printing.console().print(OUTSIDE_THE_SEAL)
+        screen.print(OUTSIDE_THE_SEAL)
     if out is not None:
-        printing.console().print(f"Written to {out}.")
+        screen.print(f"Written to {out}.")
 
 
 def validated(name: str, validation: str | None) -> str:
@@ -163,13 +181,13 @@ def _besides(rules: Sequence[str], reference: str) -> list[str]:
     return compared
 
 
-def _settings(options: RuleOptions) -> dict[str, Any]:
+def _settings(given: RuleSettings) -> dict[str, Any]:
     """What was set besides the defaults, as JSON keeps it."""
-    set_ = {name: plain(value) for name, value in options.params.items()}
-    weights = options.weighting["weights"]
-    if weights != "equal":
-        set_["weights"] = weights
-    return {**set_, "worst_domain": True} if options.worst_domain else set_
+    set_ = {name: plain(value) for name, value in given.params.items()}
+    weighting = given.weighting
+    if weighting["weights"] != "equal":
+        set_["weights"] = weighting["weights"]
+    return {**set_, "worst_domain": True} if weighting["worst_domain"] else set_
 
 
 def names(text: str | None) -> list[str]:
@@ -193,35 +211,29 @@ def check_metrics(metrics: Sequence[str]) -> None:
             )
 
 
-def present(cohort: Cohort, rows: Sequence[Contrast], by: Sequence[str] = ()) -> None:
-    """The table, and what was left out of it."""
+def present(
+    cohort: Cohort, rows: Sequence[Contrast], by: Sequence[str] = (), *, units: bool = False
+) -> None:
+    """The answer, the table, and what was left out."""
     out = printing.console()
-    shown = OVER_RUNS if all(row.over == "runs" for row in rows) else "95% interval"
-    header = (*by, "rule", "metric", "runs", "mean", shown, OVER, OVER_RUNS, NEW_PLACE)
-    header = (*header, "median", "better/equal/worse", "lose ≥ 1 point")
-    lines = [
-        (
-            *row.group,
-            row.rule,
-            f"{sentences.title(row.metric)} {sentences.unit(row.metric, row.scale)}".strip(),
-            str(row.n),
-            sentences.shown(row.mean, row.metric, signed=True),
-            sentences.interval(row),
-            "" if shown == OVER_RUNS else sentences.over(row),
-            _over_runs(row),
-            _new_place(row),
-            sentences.shown(row.median, row.metric, signed=True),
-            f"{row.wins}/{row.ties}/{row.losses}",
-            "" if isnan(row.lose_1pp) else f"{100 * row.lose_1pp:.0f}%",
-        )
-        for row in rows
-    ]
-    header, lines = _without_empty(header, lines, (OVER, OVER_RUNS, NEW_PLACE))
+    if not by:
+        _say(rows)
+    shown = list(rows) if units else _fitting(rows)
+    header, lines = _table(shown, by, units)
     if printing.width(header, lines) > out.width:
-        header = (*header[:-2], "better/\nequal/\nworse", "lose ≥\n1 point")
-    out.print(printing.table(header, lines, left=(*by, "rule", "metric")))
+        narrow = {COUNTS: "better/\nequal/\nworse", LOSE: "lose ≥\n1 point"}
+        header = tuple(narrow.get(name, name) for name in header)
+    out.print(printing.table(header, lines, left=(*by, "rule", "metric", "over")))
     out.print()
-    _costs(rows)
+    if len(shown) < len(rows):
+        out.print(
+            f"{counted(len(rows) - len(shown), 'line')} more: --units shows all, -o FILE.csv "
+            "writes them."
+        )
+    if units and not by:
+        _say_by_unit(rows)
+    if units:
+        _costs(rows)
     left_out = f"{len(cohort.unfinished)} unfinished and {len(cohort.wrecked)} diverged runs"
     missing = max(row.missing for row in rows)
     out.print(
@@ -229,8 +241,49 @@ def present(cohort: Cohort, rows: Sequence[Contrast], by: Sequence[str] = ()) ->
         f"{cohort.n_diverged} diverged checkpoints"
         + (f"; {missing} pairs without a finite target value." if missing else ".")
     )
+    flattered = [row.metric for row in rows if row.in_sample]
+    if flattered:
+        out.print(
+            f"{', '.join(dict.fromkeys(flattered))} of recalibrated rows are on the examples that "
+            "the temperature was fitted on."
+        )
     for sentence in () if by else _coverage(rows):
         out.print(sentence)
+
+
+def _fitting(rows: Sequence[Contrast]) -> list[Contrast]:
+    """As many rows as people read; NLL and accuracy where all metrics are too many."""
+    leading = [row for row in rows if row.metric in sentences.LEADING]
+    return list(rows if len(rows) <= LINES or not leading else leading)[:LINES]
+
+
+def _table(
+    rows: Sequence[Contrast], by: Sequence[str], units: bool
+) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """One interval a line; with ``units`` those that stand beside it. No empty columns."""
+    over_runs = all(row.over == "runs" for row in rows)
+    interval = OVER_RUNS if over_runs else "95% interval"
+    usual = ("rule", "metric", "runs", "mean", interval, "" if over_runs else "over", COUNTS, LOSE)
+    header = (*by, *usual, *(BESIDE if units else ()))
+    lines = [_line(row, units) for row in rows]
+    stay = [i for i, name in enumerate(header) if name and any(line[i] for line in lines)]
+    return tuple(header[i] for i in stay), [tuple(line[i] for i in stay) for line in lines]
+
+
+def _line(row: Contrast, units: bool) -> tuple[str, ...]:
+    usual = (
+        *row.group,
+        row.rule,
+        f"{sentences.title(row.metric)} {sentences.unit(row.metric, row.scale)}".strip(),
+        str(row.n),
+        sentences.shown(row.mean, row.metric, signed=True),
+        sentences.interval(row),
+        sentences.over(row),
+        f"{row.wins}/{row.ties}/{row.losses}",
+        "" if isnan(row.lose_1pp) else f"{100 * row.lose_1pp:.0f}%",
+    )
+    median = sentences.shown(row.median, row.metric, signed=True)
+    return (*usual, median, _over_runs(row), _new_place(row)) if units else usual
 
 
 def _over_runs(row: Contrast) -> str:
@@ -251,16 +304,6 @@ def _new_place(row: Contrast) -> str:
     return sentences.ends(places.new_low, places.new_high, row.metric)
 
 
-def _without_empty(
-    header: tuple[str, ...], lines: list[tuple[str, ...]], may_go: Sequence[str]
-) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Without those columns that no row has anything in."""
-    stay = [
-        i for i, name in enumerate(header) if name not in may_go or any(line[i] for line in lines)
-    ]
-    return tuple(header[i] for i in stay), [tuple(line[i] for i in stay) for line in lines]
-
-
 def _costs(rows: Sequence[Contrast]) -> None:
     """What each rule or method needs and took, where that is more than reading a log."""
     first = {row.rule: row for row in reversed(rows)}
@@ -270,12 +313,6 @@ def _costs(rows: Sequence[Contrast]) -> None:
     header = ("rule", "needs", "seconds a run")
     printing.console().print(printing.table(header, lines, left=header[:2]))
     printing.console().print()
-    flattered = [row.metric for row in rows if row.in_sample]
-    if flattered:
-        printing.console().print(
-            f"{', '.join(dict.fromkeys(flattered))} of recalibrated rows are on the examples that "
-            "the temperature was fitted on."
-        )
 
 
 def _seconds(row: Contrast) -> str:
@@ -295,17 +332,44 @@ def _coverage(rows: Sequence[Contrast]) -> Iterator[str]:
 
 
 def _say(rows: Sequence[Contrast]) -> None:
-    """The answer for every rule, and the units that decide on the target metrics shown."""
-    said = False
-    for rule in dict.fromkeys(row.rule for row in rows):
-        of_rule = sentences.on_target([row for row in rows if row.rule == rule])
-        if of_rule:
-            by_unit = sentences.by_unit(of_rule)
-            for line in (sentences.answer(of_rule), *by_unit):
-                printing.console().print(line)
-            said = said or bool(by_unit)
-    if said:
-        printing.console().print(sentences.WHY_GROUPS)
+    """The answer for every rule."""
+    of_rules = _by_rule(rows)
+    for rule, of_rule in of_rules.items():
+        answer = sentences.in_short(of_rule)
+        printing.console().print(answer if len(of_rules) == 1 else f"{rule}: {answer}")
+    if of_rules:
+        printing.console().print()
+
+
+def _say_by_unit(rows: Sequence[Contrast]) -> None:
+    """What each unit says on the target metrics of every rule."""
+    out = printing.console()
+    of_rules = _by_rule(rows)
+    said = {rule: sentences.by_unit(of_rule) for rule, of_rule in of_rules.items()}
+    for rule, lines in said.items():
+        if lines and len(said) > 1:
+            out.print(f"{rule}:")
+        for line in lines:
+            out.print(line)
+    if any(said.values()):
+        out.print(sentences.WHY_GROUPS)
+
+
+def _by_rule(rows: Sequence[Contrast]) -> dict[str, list[Contrast]]:
+    """The target rows of every rule that has some."""
+    of_rules: dict[str, list[Contrast]] = {}
+    for row in sentences.on_target(rows):
+        of_rules.setdefault(row.rule, []).append(row)
+    return of_rules
+
+
+def _say_registered(known: Mapping[str, Registered]) -> None:
+    """Whether the rules were registered, a line for all of which the same is true."""
+    rules: dict[str, list[str]] = {}
+    for rule, registration in known.items():
+        rules.setdefault(str(registration), []).append(rule)
+    for said, named in rules.items():
+        printing.console().print(f"{', '.join(named)}: {said}")
 
 
 def record(
@@ -313,7 +377,6 @@ def record(
 ) -> dict[str, Any]:
     """The stable JSON; a number that does not exist is null."""
     return {
-        "schema": 1,
         "cohort": cohort.name,
         "role": cohort.role,
         "reference": reference,
@@ -348,12 +411,12 @@ def _or_null(value: Any) -> Any:
 
 def _check_suffix(out: Path | None) -> None:
     if out is not None and out.suffix not in (".json", ".csv"):
-        raise InputError(f"Expected --out to end in .json or .csv, but got {str(out)!r}.")
+        raise InputError(f"Expected -o to end in .json or .csv, but got {str(out)!r}.")
 
 
 def _write(out: Path, content: dict[str, Any]) -> None:
     if out.suffix == ".json":
-        write_text(out, json.dumps(content, indent=2, allow_nan=False) + "\n")
+        write_text(out, json.dumps(with_schema(content), indent=2, allow_nan=False) + "\n")
     else:
         import pandas
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from checkwise.cli import browser, compare, printing, sweep
-from checkwise.cli.options import Workers
+from checkwise.cli import browser, compare, printing
+from checkwise.cli.command import command, option
+from checkwise.cli.executor_options import AT_LEAST_ONE
+from checkwise.cli.options import open_option, out_option
+from checkwise.cli.run import report, run_study
 from checkwise.errors import InputError
 
 if TYPE_CHECKING:
@@ -22,24 +23,21 @@ QUICK = "demo-quick"
 RULES = ("ac-nc", "ac-nll", "ac-mean")
 
 
-def command(
-    out: Annotated[
-        Path | None,
-        typer.Option(help=f"Where runs and page go. [default: out/{STUDY}, or out/{QUICK}]"),
-    ] = None,
-    workers: Workers = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Three runs in under a minute: choose and compare only.")
-    ] = False,
-    show: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
-) -> int:
+@command("demo")
+@option("--quick", is_flag=True, help="Three runs in under a minute: choose and compare only.")
+@option("--workers", type=AT_LEAST_ONE, help="How many workers. [default: one per core]")
+@out_option.but(help=f"Where runs and page go. [default: out/{STUDY}, or out/{QUICK}]")
+@open_option
+def demo_command(quick: bool, workers: int | None, out: Path | None, show: bool) -> int:
     """Train on rotated digits, choose, average, calibrate, deploy, and test on unseen angles.
 
     Finished runs are used again, so a second call only compares.
     """
     from checkwise.extras import require
-    from checkwise.page import sentences, write_report
+    from checkwise.page import write_report
     from checkwise.study import Cohort
+    from checkwise.sweep.executors import ExecutorSettings
+    from checkwise.sweep.study_file import read_study
 
     require("torch", "scipy")
     study = QUICK if quick else STUDY
@@ -51,20 +49,15 @@ def command(
         "takes the checkpoint with the best validation accuracy; ac-nc takes, among those within "
         "0.5 points of it, the one with the best NLL and calibration."
     )
-    code = sweep.command(study=study, out=out, workers=workers)
+    code = report(run_study(read_study(study), out, {}, ExecutorSettings(workers=workers)), out)
     if code:
         return code
     cohort = Cohort.open(out)
     if quick:
         _one_run(cohort)
     rows = cohort.contrasts(RULES[:1] if quick else RULES)
-    console.print()
+    console.print(f"\nOn rotations that training never saw, against {rows[0].reference}:\n")
     compare.present(cohort, rows)
-    first = [row for row in rows if row.rule == RULES[0]]
-    leading = [row for row in first if row.metric in sentences.LEADING]
-    console.print()
-    console.print(f"On rotations that training never saw: {sentences.answer(leading)}")
-    console.print(" ".join([sentences.spread(leading), *sentences.by_unit(leading)]))
     if quick:
         _next_steps(cohort)
     else:
@@ -154,5 +147,5 @@ def _deploy(cohort: Cohort, place: Path) -> None:
     deploy(cohort.runs.folder(first), place, average="probabilities", members=5, force=True)
     printing.console().print(
         f"\nDeployed {first}: checkwise deploy {_folder(cohort, first)} "
-        f"--average probabilities --members 5 -o {shlex.quote(str(place))}"
+        f"--average 5 -o {shlex.quote(str(place))}"
     )

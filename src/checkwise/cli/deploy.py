@@ -2,123 +2,180 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from checkwise.cli import printing
-from checkwise.cli.input_options import InputOptions
+from checkwise.cli.command import argument, command, option
+from checkwise.cli.handover import Taken, again_option, take
 from checkwise.cli.json_output import print_json
-from checkwise.cli.option_groups import with_groups
-from checkwise.cli.options import AsJson, Data
-from checkwise.cli.rule_options import RuleName, RunRuleOptions
+from checkwise.cli.options import (
+    data_option,
+    force_option,
+    json_option,
+    out_option,
+    plugin_option,
+)
 from checkwise.errors import InputError
 from checkwise.selection.members import MEMBERS_DELTA_PP
+from checkwise.store.atomic_write import write_text
+from checkwise.store.validation import GROUPS
 from checkwise.text import counted
 
+if TYPE_CHECKING:
+    from checkwise.weights.deploy import Asked, Deployment
 
-@with_groups
-def command(
-    path: Annotated[
-        Path,
-        typer.Argument(
-            metavar="PATH", help="A run, a predictions folder or a trainer's folder, with weights."
-        ),
+
+@command(
+    "deploy",
+    examples=[
+        "checkwise deploy out -o model",
+        "checkwise select out --delta-pp 1 -o choice.json",
+        "checkwise deploy choice.json --average 5 -o model",
+        "checkwise deploy predictions --calibrator-only -o calibrator.json",
     ],
-    output: Annotated[
-        Path, typer.Option("--output", "--out", "-o", help="The new folder, such as model/.")
-    ],
-    rule: RuleName = None,
-    average: Annotated[
-        str | None,
-        typer.Option(
-            metavar="WHAT",
-            help="probabilities (an ensemble) or weights (one model) of the checkpoints within "
-            f"--delta-pp of the best, by default {MEMBERS_DELTA_PP}. [default: one checkpoint]",
-        ),
-    ] = None,
-    members: Annotated[
-        str | None,
-        typer.Option(
-            metavar="K|all", help="How many to average: K spread evenly, or all. [default: all]"
-        ),
-    ] = None,
-    for_: Annotated[
-        str | None,
-        typer.Option(
-            "--for",
-            metavar="new|same",
-            help="Where it is used: new places, never more confident than as trained, or data "
-            "like validation, one temperature as it fits. [default: new]",
-        ),
-    ] = None,
-    calibrator: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME|none",
-            help="Another way to calibrate, instead of --for. [default: that of --for]",
-        ),
-    ] = None,
-    *,
-    options: RunRuleOptions,
-    inputs: InputOptions,
-    data: Data = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace a model that was deployed there.")
-    ] = False,
-    as_json: AsJson = False,
+)
+@argument("path", metavar="PATH|choice.json")
+@option(
+    "--for",
+    "for_",
+    metavar="new|same",
+    help="Where it is used: new places, never more confident than as trained, or data like "
+    "validation, one temperature as it fits. [default: new]",
+)
+@option(
+    "--average",
+    metavar="K|all|weights",
+    help="Mean probabilities of K, or all, checkpoints near the best; or one model with the mean "
+    "of their weights. [default: one checkpoint]",
+)
+@option(
+    "--within-pp",
+    metavar="POINTS",
+    help="How far below the best accuracy an averaged checkpoint may be. "
+    f"[default: {MEMBERS_DELTA_PP}]",
+)
+@option("--calibrator", metavar="NAME|none", help="Another way to calibrate, instead of --for.")
+@option("--calibrator-only", is_flag=True, help="Write the calibrator alone, to FILE.json.")
+@data_option
+@again_option
+@plugin_option
+@out_option.but(required=True, help="The new folder, such as model.")
+@force_option
+@json_option
+def deploy_command(
+    path: Path,
+    for_: str | None,
+    average: str | None,
+    within_pp: str | None,
+    calibrator: str | None,
+    calibrator_only: bool,
+    data: tuple[str, ...],
+    again: bool,
+    plugin: tuple[str, ...],
+    out: Path,
+    force: bool,
+    as_json: bool,
 ) -> None:
-    """Write a folder that can be deployed: weights, calibrator, a card that says why, digests.
+    """Write a folder to deploy: weights, calibrator, a card that says why, digests.
 
-    Use `export` for a copy of one checkpoint as the trainer saved it, to go on training or to load
-    it as before. Use `deploy` for a model whose probabilities are used: it averages if asked,
-    calibrates on source validation, and `checkwise.deployed.load` reads the folder.
+    PATH is a run, a predictions folder or a trainer's folder, with weights. The checkpoint is
+    chosen as `checkwise select` does; to choose otherwise, give its choice.json.
+    `checkwise.deployed.load` reads the folder. To copy a checkpoint as it is: select --copy-to.
     """
     from checkwise.sweep.datasets import read_roots
     from checkwise.weights.bundle import check_out
     from checkwise.weights.deploy import Asked, deploy_run
 
-    asked = Asked(average, _members(members), calibrator, for_)  # type: ignore[arg-type]
-    check_out(output, replace=force)
-    runs = inputs.load_runs(path, rule, options)
-    if len(runs) > 1:
+    how, members = _average(average)
+    asked = Asked(how, members, calibrator, for_)  # type: ignore[arg-type]
+    if calibrator_only:
+        _check_file(path, out, force=force)
+    else:
+        check_out(out, replace=force)
+    if within_pp is not None and average is None:
         raise InputError(
-            f"Expected one run in {path}, but found {len(runs)}: name one with --run.",
-            code="ambiguous",
+            "Expected --within-pp with --average, but there is none: add it, or leave that out.",
+            code="missing",
         )
+    taken = take(path, plugin, again=again)
+    if taken.reading.validation == GROUPS:
+        raise InputError(
+            f"Expected a choice by validation examples, to which a calibrator is fitted, but "
+            f"{path} was made with --validation groups: leave that out of `checkwise select`.",
+            code="unsupported",
+        )
+    roots = read_roots(data)
+    if calibrator_only:
+        _calibrator_only(taken, out, asked, roots, as_json=as_json)
+        return
+    choice = taken.choice
+    if within_pp is not None:
+        choice = replace(choice, params={**choice.params, "delta_pp": within_pp})
     deployment = deploy_run(
-        path,
-        next(iter(runs.values())),
-        output,
-        asked,
-        rule=rule,
-        choosing={**options.weighting, **options.params},
-        roots=read_roots(data or ()),
-        force=force,
+        taken.path, taken.run, out, asked, choice=choice, roots=roots, force=force
     )
     if as_json:
-        print_json("deploy", {"path": str(output), **deployment.info})
+        info = {name: value for name, value in deployment.info.items() if name != "schema"}
+        print_json("deploy", {"path": str(out), **info})
+    else:
+        _show(deployment, out)
+
+
+def _average(text: str | None) -> tuple[str | None, int | str | None]:
+    """What is averaged, and over how many."""
+    if text is None or text == "weights":
+        return text, None
+    if text == "all":
+        return "probabilities", text
+    if not text.isascii() or not text.isdigit() or int(text[:9]) < 1:
+        raise InputError(f"Expected --average as a number, all or weights, but got {text!r:.40}.")
+    return "probabilities", int(text[:9])
+
+
+def _check_file(path: Path, out: Path, *, force: bool) -> None:
+    if out.suffix != ".json":
+        raise InputError(f"Expected -o to end in .json, but got {str(out)!r}.")
+    printing.refuse_to_overwrite(path, out)
+    if out.exists() and not force:
+        raise InputError(
+            f"{out} exists already: choose another name or add --force.", code="exists"
+        )
+
+
+def _calibrator_only(
+    taken: Taken, out: Path, asked: Asked, roots: Mapping[str, str], *, as_json: bool
+) -> None:
+    from checkwise.weights.deploy import calibrate_run
+
+    done = calibrate_run(taken.path, taken.run, asked, choice=taken.choice, roots=roots)
+    write_text(out, json.dumps(done.record, indent=2, allow_nan=False) + "\n")
+    calibration = done.calibration
+    if as_json:
+        record: dict[str, Any] = {n: value for n, value in done.record.items() if n != "schema"}
+        print_json("deploy", {"path": str(out), **record, "calibration": calibration.done})
         return
-    out = printing.console()
-    info = deployment.info
+    console = printing.console()
+    console.print(f"Step {done.selection.step}. {calibration.done}")
+    for line in (*calibration.elsewhere, *(f"note: {note}" for note in calibration.notes)):
+        console.print(line)
+    console.print(f"{out} has the calibrator: `checkwise.calibrators.from_dict` applies it.")
+
+
+def _show(deployment: Deployment, out: Path) -> None:
+    console, info = printing.console(), deployment.info
     steps = ", ".join(map(str, info["steps"]))
     what = {
         "single": f"step {steps}",
         "weights-mean": f"the mean weights of {counted(len(info['steps']), 'step')}: {steps}",
         "ensemble": f"{counted(len(info['steps']), 'member')}: steps {steps}",
     }[info["kind"]]
-    out.print(f"Deployed {what}.")
+    console.print(f"Deployed {what}.")
     if info["calibrator"] is not None:  # without one a note says why
-        out.print(info["calibration"])
+        console.print(info["calibration"])
     for note in deployment.notes:
-        out.print(f"note: {note}")
-    out.print(f"{output} is complete; {output / 'card.md'} says what it is and what it is not.")
-
-
-def _members(text: str | None) -> int | str | None:
-    if text is None or text == "all":
-        return text
-    if not text.isascii() or not text.isdigit() or int(text[:9]) < 1:
-        raise InputError(f"Expected --members as a number or all, but got {text!r:.40}.")
-    return int(text[:9])
+        console.print(f"note: {note}")
+    console.print(f"{out} is complete; {out / 'card.md'} says what it is and what it is not.")

@@ -1,175 +1,182 @@
-"""``checkwise derive`` and ``checkwise swad``: make other models from a cohort's checkpoints."""
+"""``checkwise study derive``: make other models from the checkpoints of a study."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Mapping, Sequence
 from math import fsum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from checkwise.cli import printing
-from checkwise.cli.executor_options import ExecutorOptions
+from checkwise.cli.command import argument, command, option, takes
+from checkwise.cli.executor_options import AT_LEAST_ONE, ExecutorOptions
 from checkwise.cli.json_output import print_json
-from checkwise.cli.option_groups import with_groups
-from checkwise.cli.options import AsJson, Data, Plugins, load_plugins
+from checkwise.cli.lodo import LODO, lodo
+from checkwise.cli.options import (
+    SeedFilters,
+    data_option,
+    dry_run_option,
+    force_option,
+    json_option,
+    load_plugins,
+    plugin_option,
+)
 from checkwise.cli.progress import counting
+from checkwise.cli.rule_options import RuleSettings
 from checkwise.errors import InputError
-from checkwise.selection.constrained import DELTA_PP
-from checkwise.selection.members import MEMBERS_DELTA_PP
 
 if TYPE_CHECKING:
     from checkwise.plugins import Plugin
     from checkwise.weights.derive import DeriveResult
     from checkwise.weights.derived import Derived
-    from checkwise.weights.evaluate import OpenRuns
-
-Place = Annotated[Path, typer.Argument(metavar="PATH", help="A cohort, or one run of it.")]
-Minibatches = Annotated[
-    int | None,
-    typer.Option(min=1, help="Source minibatches for BatchNorm statistics. [default: 500]"),
-]
-Force = Annotated[bool, typer.Option("--force", help="Make results again that are current.")]
 
 
-@with_groups
-def command(
-    path: Place,
-    method: Annotated[
-        list[str], typer.Option("--method", help="What to make; repeatable, or comma separated.")
+@command(
+    "derive",
+    examples=[
+        "checkwise study derive out --method swad,mean-probs-5",
+        "checkwise study derive out/runs/RUN --method swad-nobn",
+        f"checkwise study derive out --method {LODO} --workers 4",
     ],
-    minibatches: Minibatches = None,
-    delta_pp: Annotated[
-        str | None,
-        typer.Option(
-            help=f"Tolerance in points. [default: {DELTA_PP}; of mean-…: {MEMBERS_DELTA_PP}]"
-        ),
-    ] = None,
-    data: Data = None,
-    force: Force = False,
-    *,
+)
+@argument("path", metavar="DIR")
+@option(
+    "--method",
+    required=True,
+    multiple=True,
+    metavar="NAMES",
+    help=f"What to make, as swad,sma; or {LODO}, alone. `checkwise rules` lists them; repeatable.",
+)
+@option(
+    "--minibatches",
+    type=AT_LEAST_ONE,
+    help="Source minibatches for BatchNorm statistics. [default: 500]",
+)
+@RuleSettings.declared["delta_pp"].but(under="Options")
+@data_option
+@plugin_option
+@dry_run_option
+@takes(SeedFilters, "only")
+@takes(ExecutorOptions, "launching")
+@force_option.but(help="Make results again that are current.")
+@json_option
+def derive_command(
+    path: Path,
+    method: tuple[str, ...],
+    minibatches: int | None,
+    delta_pp: str | None,
+    data: tuple[str, ...],
+    plugin: tuple[str, ...],
+    dry_run: bool,
+    only: SeedFilters,
     launching: ExecutorOptions,
-    plugin: Plugins = None,
-    as_json: AsJson = False,
-) -> None:
-    """Make models other than single checkpoints: averages and ensembles, evaluated like them."""
-    asked = _Asked(path, data, force, launching, load_plugins(plugin))
-    names = [name.strip() for listed in method for name in listed.split(",") if name.strip()]
+    force: bool,
+    as_json: bool,
+) -> int:
+    """Make averages and ensembles of the study in DIR, or of one run, evaluated like checkpoints.
+
+    The method lodo trains inner runs beside the study, in DIR-lodo, and chooses steps by them: each
+    leaves out a target and one further domain, and is validated on the further one. It is safe to
+    interrupt and to repeat, and alone takes --dry-run and options for some runs.
+    """
+    from checkwise.sweep.datasets import read_roots
+
+    listed = [name.strip() for names in method for name in names.split(",")]
+    names = list(dict.fromkeys(filter(None, listed)))
     if not names:
         raise InputError(
             f"Expected --method with a name, but got {', '.join(map(repr, method))}: name what to "
             "make, such as swad.",
             code="missing",
         )
-    _derive(asked, names, as_json, minibatches=minibatches, delta_pp=delta_pp)
+    plugins = load_plugins(plugin)
+    asked = {"minibatches": minibatches, "delta_pp": delta_pp}
+    params = {name: value for name, value in asked.items() if value is not None}
+    given = [f"--{name.replace('_', '-')}" for name in params]
+    given += [flag for flag, is_given in (("--force", force), ("--dry-run", dry_run)) if is_given]
+    _refuse_idle(names, [*given, *(word for word in only.words if word.startswith("--"))])
+    common: Any = {"roots": read_roots(data), "plugins": plugins, "launching": launching}
+    if names == [LODO]:
+        return lodo(path, params, only=only, dry_run=dry_run, as_json=as_json, **common)
+    results = _made(path, names, params, force=force, **common)
+    if as_json:
+        print_json("derive", _as_json(path, results))
+    else:
+        _present(path, results)
+    return 0
 
 
-@with_groups
-def swad(
-    path: Place,
-    mode: Annotated[
-        str, typer.Option(help="faithful (the released code) or as-described (the article).")
-    ] = "faithful",
-    no_bn: Annotated[
-        bool, typer.Option("--no-bn", help="Keep the BatchNorm buffers of the first checkpoint.")
-    ] = False,
-    minibatches: Minibatches = None,
-    data: Data = None,
-    force: Force = False,
-    *,
-    launching: ExecutorOptions,
-    plugin: Plugins = None,
-    as_json: AsJson = False,
-) -> None:
-    """Average the checkpoints in the loss valley of every run: short for derive --method swad."""
-    asked = _Asked(path, data, force, launching, load_plugins(plugin))
-    suffixes = {"faithful": "", "as-described": "-as-described"}
-    if mode not in suffixes:
-        raise InputError(f"Expected --mode faithful or as-described, but got {mode!r}.")
-    if no_bn and minibatches is not None:
+def _refuse_idle(names: Sequence[str], given: Sequence[str]) -> None:
+    """Refuse unknown methods, and options that none of these takes."""
+    if names == [LODO]:
+        flags = [word for one in SeedFilters.declared.values() for word in one.names]
+        known = {"--delta-pp", "--dry-run", *flags}
+    elif LODO in names:
         raise InputError(
-            "Expected --no-bn or --minibatches, but got both: leave one out.", code="ambiguous"
+            f"Expected {LODO} alone, because it trains runs, but got {', '.join(names)}: make it "
+            "with a command of its own.",
+            code="ambiguous",
         )
-    name = f"swad{suffixes[mode]}{'-nobn' if no_bn else ''}"
-    _derive(asked, [name], as_json, minibatches=minibatches)
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """What both commands take."""
-
-    path: Path
-    data: list[str] | None
-    force: bool
-    launching: ExecutorOptions
-    plugins: tuple[Plugin, ...]
-
-    @cached_property
-    def roots(self) -> dict[str, str]:
-        """Where data sets lie."""
-        from checkwise.sweep.datasets import read_roots
-
-        return read_roots(self.data or ())
-
-    @cached_property
-    def opening(self) -> OpenRuns:
-        """Opens runs for all methods that are made in this process."""
-        from checkwise.weights.evaluate import OpenRuns
-
-        return OpenRuns(self.roots)
-
-    def make(
-        self, name: str, params: dict[str, Any], watch: Callable[[int, int], None]
-    ) -> DeriveResult:
-        """Make a method's models in this process, or with workers where some were asked for."""
-        from checkwise.study.derive_job import DeriveJob, derive_with_workers
-        from checkwise.study.methods import recipe_of
-        from checkwise.sweep.executors import get_executor, worker_count
-        from checkwise.weights.derive import derive
-
-        if self.launching == ExecutorOptions():
-            recipe, opening = recipe_of(name), self.opening
-            return derive(
-                self.path, name, recipe, opening=opening, force=self.force, watch=watch, **params
-            )
-        settings = self.launching.over()
-        job = DeriveJob(
-            cohort=str(_cohort(self.path).absolute()),
-            path=str(self.path.absolute()),
-            method=name,
-            params=params,
-            roots=self.roots,
-            plugins={plugin.source: plugin.sha256 for plugin in self.plugins},
-        )
-        executor = get_executor(settings)
-        return derive_with_workers(job, executor, worker_count(settings), force=self.force)
-
-
-def _derive(asked: _Asked, names: list[str], as_json: bool, **options: Any) -> None:
-    from checkwise.study.methods import recipe_of
-
-    recipes = {name: recipe_of(name) for name in names}
-    chosen = {name: value for name, value in options.items() if value is not None}
-    idle = [p for p in chosen if not any(p in recipe.params for recipe in recipes.values())]
+    else:
+        taken = {name for method in names for name in _taken(method)}
+        known = {"--force", *(f"--{name.replace('_', '-')}" for name in taken)}
+    idle = [flag for flag in given if flag not in known]
     if idle:
         raise InputError(
-            f"Expected options that {', '.join(names)} takes, but none takes "
-            f"--{idle[0].replace('_', '-')}: leave it out.",
+            f"Expected options that {', '.join(names)} takes, but none takes {idle[0]}: leave it "
+            "out.",
             code="unsupported",
         )
+
+
+def _taken(method: str) -> set[str]:
+    """The parameters that options set; what makes a method ``-nobn`` stays."""
+    from checkwise.study.methods import recipe_of
+
+    params = recipe_of(method).params
+    return {name for name, value in params.items() if (name, value) != ("minibatches", 0)}
+
+
+def _made(
+    path: Path,
+    names: Sequence[str],
+    params: Mapping[str, Any],
+    *,
+    roots: Mapping[str, str],
+    plugins: Sequence[Plugin],
+    launching: ExecutorOptions,
+    force: bool,
+) -> dict[str, DeriveResult]:
+    """Make the models in this process, or with workers where some were asked for."""
+    from checkwise.study.derive_job import DeriveJob, derive_with_workers
+    from checkwise.study.methods import recipe_of
+    from checkwise.sweep.executors import get_executor, worker_count
+    from checkwise.weights.derive import derive
+    from checkwise.weights.evaluate import OpenRuns
+
+    settings, opening = launching.over(), OpenRuns(roots)
     results = {}
-    for name, recipe in recipes.items():
-        params = {p: value for p, value in chosen.items() if p in recipe.params}
-        with counting(name) as watch:
-            results[name] = asked.make(name, params, watch)
-    if as_json:
-        print_json("derive", _as_json(asked.path, results))
-    else:
-        _present(asked.path, results)
+    for name in names:
+        recipe, taken = recipe_of(name), _taken(name)
+        own = {p: value for p, value in params.items() if p in taken}
+        if launching == ExecutorOptions():
+            with counting(name) as watch:
+                results[name] = derive(
+                    path, name, recipe, opening=opening, force=force, watch=watch, **own
+                )
+            continue
+        job = DeriveJob(
+            cohort=str(_cohort(path).absolute()),
+            path=str(path.absolute()),
+            method=name,
+            params=own,
+            roots=roots,
+            plugins={plugin.source: plugin.sha256 for plugin in plugins},
+        )
+        executor = get_executor(settings)
+        results[name] = derive_with_workers(job, executor, worker_count(settings), force=force)
+    return results
 
 
 def _present(path: Path, results: dict[str, DeriveResult]) -> None:
@@ -190,7 +197,7 @@ def _present(path: Path, results: dict[str, DeriveResult]) -> None:
     seconds = fsum(r.seconds for result in results.values() for r in result.made)
     out.print(f"{made} made in {seconds:.1f} s, {current} were current; {left}.")
     out.print(
-        f"On unseen domains: checkwise compare {_cohort(path)} "
+        f"On unseen domains: checkwise study compare {_cohort(path)} "
         f"--rules source-acc,ac-nc,{','.join(results)}"
     )
 
@@ -199,7 +206,6 @@ def _as_json(path: Path, results: dict[str, DeriveResult]) -> dict[str, Any]:
     from checkwise.weights.derived import folder_of, read_source
 
     return {
-        "schema": 1,
         "results": [
             {
                 "method": name,

@@ -13,12 +13,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import typer
-
 import checkwise
 from checkwise.cli import printing
+from checkwise.cli.command import command
 from checkwise.cli.json_output import print_json
-from checkwise.cli.options import AsJson
+from checkwise.cli.options import json_option
 from checkwise.data.cache import cache_place
 from checkwise.entry_points import offered
 from checkwise.errors import InputError
@@ -69,7 +68,9 @@ class Package:
         return f"{self.name} {self.installed}" + (f" ({needs})" if needs else "")
 
 
-def command(as_json: AsJson = False) -> None:
+@command("doctor")
+@json_option
+def doctor_command(as_json: bool) -> int:
     """Show versions, extras, caches and cores. Exit code 1 if something that is needed is wrong."""
     packages = list(_packages())
     facts = _machine()
@@ -82,11 +83,10 @@ def command(as_json: AsJson = False) -> None:
         wrong.append(f"cache: {fault}")
     if as_json:
         extras = [asdict(package) | {"fine": package.fine} for package in packages]
-        print_json("doctor", {"schema": 1, **facts, "packages": extras, "fine": not wrong})
+        print_json("doctor", {**facts, "packages": extras, "fine": not wrong})
     else:
         _show(facts, packages, wrong)
-    if wrong:
-        raise typer.Exit(1)
+    return 1 if wrong else 0
 
 
 def _packages() -> Iterator[Package]:
@@ -175,7 +175,7 @@ def _show(facts: dict[str, Any], packages: list[Package], wrong: list[str]) -> N
     if cache["folder"] is not None:
         size = bytes_shown(cache["bytes"])
         out.print(f"cache: {cache['folder']}, {size} in {cache['files']} files")
-    out.print(f"sweep would use {facts['workers']} workers, one per core")
+    out.print(f"study run would use {facts['workers']} workers, one per core")
     for name, value in facts["settings"].items():
         out.print(f"set: {name}={value}")
     for kind, names in facts["offered"].items():

@@ -2,38 +2,44 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
-from checkwise.cli.option_groups import OptionGroup
+from checkwise.cli.command import Shared, field
 
 if TYPE_CHECKING:
     from checkwise.sweep.executors import ExecutorSettings
 
+WHERE = "Where it runs"
+AT_LEAST_ONE = click.IntRange(min=1)
 
-@dataclass(frozen=True)
-class ExecutorOptions(OptionGroup):
+
+class ExecutorOptions(Shared):
     """They replace the ``[executor]`` table of a study file."""
 
-    executor: Annotated[
-        str | None,
-        typer.Option(help="Where workers run: local, slurm or ray. [default: local]"),
-    ] = None
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="How many workers. [default: one per core]")
-    ] = None
-    partition: Annotated[str | None, typer.Option(help="Partition, for slurm.")] = None
-    time: Annotated[
-        str | None,
-        typer.Option(help="Time limit of a job, for slurm: 4:00:00. [default: 1:00:00]"),
-    ] = None
-    memory: Annotated[str | None, typer.Option(help="Memory of a worker: 4G.")] = None
-    cpus: Annotated[int | None, typer.Option(min=1, help="CPUs of a worker. [default: 1]")] = None
-    gpus: Annotated[int | None, typer.Option(min=1, help="GPUs of a worker. [default: 0]")] = None
-    address: Annotated[str | None, typer.Option(help="Address of a running cluster, for ray.")] = (
-        None
+    executor: str | None = field(
+        "--executor", under=WHERE, help="local, slurm or ray. [default: local]"
+    )
+    workers: int | None = field(
+        "--workers",
+        type=AT_LEAST_ONE,
+        under=WHERE,
+        help="How many workers. [default: one per core]",
+    )
+    partition: str | None = field("--partition", under=WHERE, help="Partition, for slurm.")
+    time: str | None = field(
+        "--time", under=WHERE, help="Time limit of a job, for slurm: 4:00:00. [default: 1:00:00]"
+    )
+    memory: str | None = field("--memory", under=WHERE, help="Memory of a worker: 4G.")
+    cpus: int | None = field(
+        "--cpus", type=AT_LEAST_ONE, under=WHERE, help="CPUs of a worker. [default: 1]"
+    )
+    gpus: int | None = field(
+        "--gpus", type=AT_LEAST_ONE, under=WHERE, help="GPUs of a worker. [default: 0]"
+    )
+    address: str | None = field(
+        "--address", under=WHERE, help="Address of a running cluster, for ray."
     )
 
     def over(self, table: ExecutorSettings | None = None) -> ExecutorSettings:

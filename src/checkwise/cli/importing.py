@@ -1,4 +1,4 @@
-"""``checkwise import``, and the cohort that other commands make of a log or a table."""
+"""``checkwise study import``, and the cohort that other commands make of a log or a table."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import warnings
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from checkwise.cli import printing
+from checkwise.cli.command import PATH, argument, command, option
 from checkwise.cli.imported_beside import default_place, opened_beside
 from checkwise.cli.input_options import columns_of
-from checkwise.cli.options import Column, Source
+from checkwise.cli.options import READ, column_option, out_option, source_option
 from checkwise.cli.progress import counting
 from checkwise.errors import CheckwiseWarning, InputError
 from checkwise.readers.request import Request
@@ -23,34 +22,44 @@ from checkwise.text import counted
 if TYPE_CHECKING:
     from checkwise.study.foreign_runs import ForeignRun
 
-ImportTo = Annotated[
-    Path | None,
-    typer.Option(
-        "--cohort", help="Where a log or table is imported to, and kept. [default: PATH.cohort]"
-    ),
-]
+import_to_option = option(
+    "--import-to",
+    type=PATH,
+    metavar="DIR",
+    help="Where a log or table is imported to, and kept. [default: PATH.cohort]",
+)
 
 
-def command(
-    path: Annotated[Path, typer.Argument(help="A table, a log, or a folder of logs.")],
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "--output", "-o", help="The cohort to make. [default: PATH.cohort]"),
-    ] = None,
-    held_out: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A domain of the table that is a target: its rows are sealed; repeatable."
-        ),
-    ] = None,
-    source: Source = None,
-    column: Column = None,
-    role: Annotated[str, typer.Option(help="development or evaluation.")] = "evaluation",
-    name: Annotated[
-        str | None, typer.Option(help="The name of the study. [default: that of PATH]")
-    ] = None,
+@command(
+    "import",
+    examples=[
+        "checkwise study import domainbed-runs -o out/imported",
+        "checkwise study import results.csv --held-out sketch",
+    ],
+)
+@argument("path")
+@option(
+    "--held-out",
+    multiple=True,
+    metavar="NAME",
+    under=READ,
+    help="A set of the table that is a target: its rows are sealed; repeatable.",
+)
+@source_option
+@column_option
+@option("--role", default="evaluation", help="development or evaluation. [default: evaluation]")
+@option("--name", help="The name of the study. [default: that of PATH]")
+@out_option.but(metavar="DIR", help="The study to make. [default: PATH.cohort]")
+def import_command(
+    path: Path,
+    held_out: tuple[str, ...],
+    source: tuple[str, ...],
+    column: tuple[str, ...],
+    role: str,
+    name: str | None,
+    out: Path | None,
 ) -> None:
-    """Make a cohort of DomainBed logs, SWAD logs or a table with rows of the target.
+    """Make a study of PATH: DomainBed logs, SWAD logs, or a table with rows of the target.
 
     Source validation and held-out results go to different files. Nothing held out is shown.
     """
@@ -66,12 +75,12 @@ def command(
         screen.print(line)
     _warn_if_opened(path, place)
     screen.print(
-        f"Held-out results are sealed there. `checkwise preregister {place}` registers a rule "
-        f"before `checkwise compare {place}` opens them."
+        f"Held-out results are sealed there. `checkwise study register {place}` registers a rule "
+        f"before `checkwise study compare {place}` opens them."
     )
 
 
-def cohort_at(path: Path, cohort: Path | None, *, request: Request | None = None) -> Path:
+def cohort_at(path: Path, import_to: Path | None) -> Path:
     """The cohort at a path; a log or table is imported first, unless it already was.
 
     The imported cohort stays, so that registrations and the mark of an opening stay with it.
@@ -83,28 +92,27 @@ def cohort_at(path: Path, cohort: Path | None, *, request: Request | None = None
 
     if not importable(path):
         return path
-    place = default_place(path) if cohort is None else cohort
-    request = request or Request()
+    place = default_place(path) if import_to is None else import_to
     screen = printing.console(stderr=True)
     if is_cohort(place):
-        check_unchanged(place, path, request)
+        check_unchanged(place, path, Request())
         screen.print(f"{path} was imported before: {place} is read.")
     else:
         with counting("importing runs") as progress:
-            runs = import_cohort(path, place, request, progress=progress)
+            runs = import_cohort(path, place, Request(), progress=progress)
         screen.print(f"{path} is imported into {place} ({counted(len(runs), 'run')}).")
     _warn_if_opened(path, place)
     return place
 
 
-def cohorts_at(paths: Sequence[Path], cohort: Path | None) -> list[Path]:
+def cohorts_at(paths: Sequence[Path], import_to: Path | None) -> list[Path]:
     """The cohorts at several paths; two paths may not share one cohort folder."""
-    if cohort is not None and len(paths) > 1:
+    if import_to is not None and len(paths) > 1:
         raise InputError(
-            f"Expected one PATH with --cohort, but got {len(paths)}: run `checkwise import` for "
-            "each, and give the cohorts."
+            f"Expected one STUDY with --import-to, but got {len(paths)}: run `checkwise study "
+            "import` for each, and give what it made."
         )
-    return [cohort_at(path, cohort) for path in paths]
+    return [cohort_at(path, import_to) for path in paths]
 
 
 def _warn_if_opened(path: Path, cohort: Path) -> None:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
+from checkwise.cli.command import Shared, field, field_of
 from checkwise.cli.imported_beside import check_sealed
-from checkwise.cli.option_groups import OptionGroup
-from checkwise.cli.options import Checkpoints, Column, HeldOut, IncludeUnsaved, Source
+from checkwise.cli.options import FIND, READ, column_option, source_option, validation_option
 from checkwise.cli.progress import counting
-from checkwise.cli.rule_options import RuleOptions
+from checkwise.cli.rule_options import Choosing
 from checkwise.errors import InputError
 from checkwise.metrics.settings import BANDWIDTH, BINS
 from checkwise.readers import load_runs
@@ -26,33 +23,50 @@ from checkwise.selection.rules import find_metrics
 from checkwise.store.validation import check_validation
 
 
-@dataclass(frozen=True, kw_only=True)
-class InputOptions(OptionGroup):
+class Reading(Shared):
     """What is kept out, which columns are read, and how metrics are computed from outputs."""
 
-    held_out: HeldOut = None
-    source: Source = None
-    column: Column = None
-    n: Annotated[
-        str | None,
-        typer.Option(
-            "--n",
-            metavar="NUMBER",
-            help="How many validation examples there were, for a log: 5000, or photo=400,art=300.",
-        ),
-    ] = None
-    checkpoints: Checkpoints = None
-    include_unsaved: IncludeUnsaved = False
-    only_run: Annotated[
-        str | None,
-        typer.Option(
-            "--run", metavar="NAME", help="Only this run of several, as their table names it."
-        ),
-    ] = None
-    bins: Annotated[int, typer.Option(help="Bins of calibration errors of saved predictions.")] = (
-        BINS
+    held_out: tuple[str, ...] = field(
+        "--held-out",
+        multiple=True,
+        metavar="NAME",
+        under=READ,
+        help="A set that must not be read; repeatable.",
     )
-    bandwidth: Annotated[float, typer.Option(help="Width of the soft bins.")] = BANDWIDTH
+    source: tuple[str, ...] = field_of(source_option)
+    column: tuple[str, ...] = field_of(column_option)
+    n: str | None = field(
+        "--n",
+        metavar="NUMBER",
+        under=READ,
+        help="How many validation examples there are: 5000, or photo=400,art=300.",
+    )
+    only_run: str | None = field(
+        "--run", metavar="NAME", under=READ, help="Only this run of several."
+    )
+    validation: str | None = field_of(validation_option)
+    bins: int = field(
+        "--bins", type=int, default=BINS, under=READ, help=f"Bins of calibration errors. [{BINS}]"
+    )
+    bandwidth: float = field(
+        "--bandwidth",
+        type=float,
+        default=BANDWIDTH,
+        under=READ,
+        help=f"Width of the soft bins. [{BANDWIDTH}]",
+    )
+    checkpoints: str | None = field(
+        "--checkpoints",
+        metavar="PATTERN",
+        under=FIND,
+        help="Names of the checkpoints: 'weights.{epoch+1}.keras', 'checkpoint-{step}'.",
+    )
+    include_unsaved: bool = field(
+        "--include-unsaved",
+        is_flag=True,
+        under=FIND,
+        help="Allow steps whose checkpoint was not saved or is gone.",
+    )
 
     @property
     def request(self) -> Request:
@@ -70,14 +84,19 @@ class InputOptions(OptionGroup):
     def load_runs(
         self,
         path: Path,
-        rule: str | None,
-        options: RuleOptions,
-        validation: str | None = None,
+        choosing: Choosing | None = None,
     ) -> dict[RunKey, Trajectory]:
         """Every run at a path, with a progress bar where outputs have to be evaluated."""
-        options.load_plugins()
+        choosing = choosing or Choosing()
+        choosing.load_plugins()
+        return self.load_runs_for(path, choosing.rule, choosing.params)
+
+    def load_runs_for(
+        self, path: Path, rule: str | None, params: Mapping[str, Any]
+    ) -> dict[RunKey, Trajectory]:
+        """Every run at a path, for a rule whose plug-in is loaded."""
         check_sealed(path, self.request)
-        metrics = scores_read(rule, options.params)
+        metrics = scores_read(rule, params)
         with counting("evaluating checkpoints") as progress:
             runs = load_runs(
                 path,
@@ -87,29 +106,13 @@ class InputOptions(OptionGroup):
                 n=examples_of(self.n),
                 checkpoints=self.checkpoints,
                 include_unsaved=self.include_unsaved,
-                validation=check_validation(validation),
+                validation=check_validation(self.validation),
                 metrics=metrics,
                 bins=self.bins,
                 bandwidth=self.bandwidth,
                 progress=progress,
             )
         return runs if self.only_run is None else only(self.only_run, runs, path)
-
-    def expect_run(self, path: Path) -> None:
-        """Refuse options about reading for a run or cohort of checkwise, which knows all of it."""
-        for option, value in (
-            ("--held-out", self.held_out),
-            ("--source", self.source),
-            ("--column", self.column),
-            ("--checkpoints", self.checkpoints),
-            ("--include-unsaved", self.include_unsaved),
-        ):
-            if value:
-                raise InputError(
-                    f"Expected {option} with a predictions folder, but {path} is none: leave it "
-                    "out, runs know what they hold out.",
-                    code="unsupported",
-                )
 
 
 def scores_read(rule: str | None, params: Mapping[str, Any]) -> tuple[str, ...]:

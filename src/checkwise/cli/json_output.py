@@ -1,7 +1,7 @@
 """What ``--json`` prints: one line of strict JSON, of the form that the command's schema states.
 
-``schemas/COMMAND.json`` beside this file are JSON Schemas (draft 2020-12). Within a version of the
-schema fields are only added.
+``schemas/COMMAND.json`` beside this file are JSON Schemas (draft 2020-12). Every answer begins with
+the number of the form, ``{"schema": 2, …}``.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from importlib.resources import files
-from typing import Any
+from typing import Any, Final
+
+SCHEMA: Final = 2
 
 
 def print_json(command: str, content: Mapping[str, Any]) -> None:
@@ -19,7 +21,12 @@ def print_json(command: str, content: Mapping[str, Any]) -> None:
 
 def line(command: str, content: Mapping[str, Any]) -> str:
     """The answer of a command as it is printed; tests compare it with the command's schema."""
-    return json.dumps(content, allow_nan=False)
+    return json.dumps(with_schema(content), allow_nan=False)
+
+
+def with_schema(content: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer after the number of its form."""
+    return {"schema": SCHEMA, **content}
 
 
 def schema(command: str) -> dict[str, Any]:

@@ -7,127 +7,104 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Any
 
-import typer
-import typer.core
+import click
 
 from checkwise import __version__
 from checkwise.errors import CheckwiseError, CheckwiseWarning
 from checkwise.extras import missing_extra
+from checkwise.predict.stopping import stopped_by
 from checkwise.store.atomic_write import disk_remedy
 from checkwise.text import printable
 
-# typer carries its own copy of click or depends on it, by version; this finds either.
-_UsageError: Any = next(
-    kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException"
-)
-
-_SETTINGS: dict[str, Any] = {
-    "pretty_exceptions_enable": False,
-    "rich_markup_mode": None,
-}
-
 # Name, module and function under `checkwise.cli`, and help.
 # By what one wants to do; every line of help fits beside the names in 60 columns.
-COMMANDS: dict[str, tuple[tuple[str, str, str], ...]] = {
+Lines = Mapping[str, tuple[tuple[str, str, str], ...]]
+COMMANDS: Lines = {
     "Choose a checkpoint": (
-        ("select", "select.command", "Choose a checkpoint of every run."),
-        ("export", "export.command", "Copy the chosen checkpoint as it is."),
-        ("deploy", "deploy.command", "Write a model to use: averaged, calibrated."),
-        ("prune", "prune.command", "Delete what cannot be chosen any more."),
-        ("calibrate", "calibrate.command", "Calibrate the chosen checkpoint."),
-        ("rules", "rules.command", "List the rules and what they need."),
-        ("metrics", "metrics.command", "Measure saved logits or probabilities."),
-        ("predict", "predict.command", "Evaluate checkpoints with your function."),
+        ("select", "select.select_command", "Choose a checkpoint, and say why."),
+        ("predict", "predict.predict_command", "Evaluate checkpoints that have no log."),
+        ("deploy", "deploy.deploy_command", "Write a calibrated model to use."),
+        ("prune", "prune.prune_command", "Delete what cannot be chosen any more."),
     ),
+    "Look things up": (
+        ("rules", "rules.rules_command", "List the rules and what they need."),
+        ("metrics", "metrics.metrics_command", "Measure saved logits or probabilities."),
+        ("demo", "demo.demo_command", "Run a small study from start to end."),
+        ("doctor", "doctor.doctor_command", "Show what is installed, and what is missing."),
+    ),
+    "Whole studies": (("study", "", "Train, compare and report many runs."),),
+}
+STUDY_COMMANDS: Lines = {
     "Train": (
-        ("demo", "demo.command", "Run a small study from start to end."),
-        ("train", "train.command", "Train one run of a study."),
-        ("sweep", "sweep.command", "Train every run of a study."),
-        ("plan", "plan.command", "Plan a study for workers to train."),
-        ("work", "work.command", "Train runs of a planned study."),
-        ("status", "status.command", "Show which runs are done, and which failed."),
-        ("verify", "verify.command", "Check files against their checksums."),
-        ("derive", "derive.command", "Average weights, or make ensembles."),
-        ("swad", "derive.swad", "Average the checkpoints of the loss valley."),
-        ("lodo", "lodo.command", "Validate on domains that are left out."),
+        ("run", "run.run_command", "Train every run of a study."),
+        ("work", "work.work_command", "Train runs of a planned study."),
+        ("status", "status.status_command", "Show which runs are done, and which failed."),
+        ("derive", "derive.derive_command", "Make averages, ensembles, LODO."),
     ),
-    "Study": (
-        ("import", "importing.command", "Make a study of logs or a table you have."),
-        ("preregister", "preregister.command", "Register a choice before looking."),
-        ("registered", "registered.command", "Show the contrasts that were registered."),
-        ("compare", "compare.command", "Compare rules on held-out domains."),
-        ("tables", "tables.command", "Write the tables of a study."),
-        ("figures", "figures.command", "Draw the figures of a study."),
-        ("report", "report.command", "Write one page about a study or a run."),
-        ("pack", "pack.pack", "Put a study into one file."),
-        ("unpack", "pack.unpack", "Make a study's folder from that file."),
+    "Compare": (
+        ("import", "importing.import_command", "Make a study of logs or a table you have."),
+        ("register", "register.register_command", "Register a choice before looking."),
+        ("compare", "compare.compare_command", "Compare rules on held-out domains."),
+        ("report", "report.report_command", "Write a page, tables and figures."),
     ),
-    "Help": (("doctor", "doctor.command", "Show what is installed, and what is missing."),),
+    "Hand over": (
+        ("pack", "pack.pack_command", "Put a study into one file."),
+        ("unpack", "pack.unpack_command", "Make a study's folder from that file."),
+    ),
 }
 
 
-class _Commands(Mapping[str, Any]):
-    """Commands by name; looking one up imports its module."""
+class Commands(click.Group):
+    """Commands by what one wants to do; one is imported when it is used."""
 
-    def __init__(self) -> None:
-        lines = [line for group in COMMANDS.values() for line in group]
-        self._places = {name: place for name, place, _ in lines}
-        self._loaded: dict[str, Any] = {}
+    def __init__(self, name: str, lines: Lines, **settings: Any) -> None:
+        super().__init__(name, **settings)
+        self.lines = lines
+        self._places = {name: place for group in lines.values() for name, place, _ in group}
 
-    def __getitem__(self, name: str) -> Any:
-        if name not in self._loaded:
-            module, _, function = self._places[name].partition(".")
-            single = typer.Typer(add_completion=False, **_SETTINGS)
-            single.command(name)(getattr(import_module(f"checkwise.cli.{module}"), function))
-            self._loaded[name] = typer.main.get_command(single)
-        return self._loaded[name]
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self._places)
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self._places:
+            return None
+        if cmd_name == STUDY:
+            return study
+        module, _, function = self._places[cmd_name].partition(".")
+        found: click.Command = getattr(import_module(f"checkwise.cli.{module}"), function)
+        return found
 
-    def __len__(self) -> int:
-        return len(self._places)
-
-
-class _Grouped(typer.core.TyperGroup):
-    """Help that lists the commands by group and folds a line instead of cutting it."""
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings)
-        self.commands: Any = _Commands()
-
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        for group, commands in COMMANDS.items():
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for group, lines in self.lines.items():
             with formatter.section(group):
-                formatter.write_dl([(name, line) for name, _, line in commands])
+                formatter.write_dl([(name, line) for name, _, line in lines])
 
 
-app = typer.Typer(
-    name="checkwise",
-    help="Pick the training checkpoint whose probabilities you can trust.",
-    cls=_Grouped,
-    **_SETTINGS,
+STUDY = "study"
+study = Commands(
+    STUDY, STUDY_COMMANDS, help="Train, compare and report many runs, as in a paper's study."
 )
+app = Commands(
+    "checkwise", COMMANDS, help="Pick the training checkpoint whose probabilities you can trust."
+)
+click.version_option(__version__, message="checkwise %(version)s", help="Print the version.")(app)
+click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks.")(app)
 
 
-def _version(asked: bool) -> None:
-    if asked:
-        print(f"checkwise {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def options(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
-    ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
-) -> None:
-    """Pick the training checkpoint whose probabilities you can trust."""
+def commands() -> dict[str, click.Command]:
+    """Every command by all of its name, such as ``study run``; this imports all of them."""
+    context = click.Context(app)
+    names = [name for name in app.list_commands(context) if name != STUDY]
+    inner = {
+        f"{STUDY} {name}": study.get_command(context, name) for name in study.list_commands(context)
+    }
+    found = {**{name: app.get_command(context, name) for name in names}, **inner}
+    return {name: one for name, one in found.items() if one is not None}
 
 
 def main(args: list[str] | None = None) -> None:
@@ -137,11 +114,11 @@ def main(args: list[str] | None = None) -> None:
     arguments = [argument for argument in arguments if argument != "--debug"]
     try:
         _never_stop_at_a_character()
-        code = _run(arguments or ["--help"])
+        code = _run([*arguments, "--help"] if arguments in ([], [STUDY]) else arguments)
         sys.stdout.flush()  # a full disk is reported here, not when Python ends
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         _complain("interrupted")
-        code = 130
+        code = 128 + stopped_by(stop)
     except BrokenPipeError:
         sys.stderr.close()  # the reader went away; nothing is left to say
         code = 0
@@ -167,8 +144,13 @@ def _run(arguments: list[str]) -> int:
     with warnings.catch_warnings():
         warnings.simplefilter("always", CheckwiseWarning)
         warnings.showwarning = _warn_once()
-        result: Any = app(args=arguments, standalone_mode=False)
+        result: Any = app(args=arguments, prog_name=_program(), standalone_mode=False)
     return result if isinstance(result, int) else 0
+
+
+def _program() -> str:
+    """What was typed."""
+    return "python -m checkwise" if Path(sys.argv[0]).name == "__main__.py" else "checkwise"
 
 
 def _warn_once() -> Callable[..., None]:
@@ -185,10 +167,10 @@ def _warn_once() -> Callable[..., None]:
 
 def _explain(error: Exception) -> int:
     error = missing_extra(error) or error
-    if isinstance(error, _UsageError):
+    if isinstance(error, click.ClickException):
         _complain(_usage(error))
         return 2
-    if isinstance(error, typer.Abort):
+    if isinstance(error, click.Abort):
         _complain("aborted")
         return 130
     if isinstance(error, CheckwiseError):
@@ -208,7 +190,7 @@ def _explain(error: Exception) -> int:
 
 
 def _usage(error: Any) -> str:
-    """Typer's message; for an extra argument, reworded like our other messages."""
+    """Click's message; for an extra argument, reworded like our other messages."""
     said: str = error.format_message()
     surplus = re.fullmatch(r"Got unexpected extra argument\S* \((.*)\)", said)
     context = getattr(error, "ctx", None)
@@ -218,7 +200,7 @@ def _usage(error: Any) -> str:
     if not arguments:
         return f"Expected options only, but got {surplus[1]}: leave it out."
     wanted = " and ".join(f"one {(p.metavar or p.name).upper()}" for p in arguments)
-    again = f"`checkwise {context.command.name}`"
+    again = f"`{context.command_path}`"
     return f"Expected {wanted}, but got {surplus[1]} as well: give {again} for each by itself."
 
 

@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from checkwise import metrics
 from checkwise.cli import printing
+from checkwise.cli.command import argument, command, option
 from checkwise.cli.json_output import print_json
-from checkwise.cli.options import AsJson, Plugins, load_plugins
+from checkwise.cli.options import json_option, load_plugins, plugin_option
 from checkwise.metrics.settings import BANDWIDTH, BINS
 from checkwise.readers.predictions_file import read_outputs
+from checkwise.selection.explain import CALLED
 
 
-def command(
-    file: Annotated[Path, typer.Argument(help="An .npz with `logits` or `probs`, and `labels`.")],
-    bins: Annotated[int, typer.Option(help="Bins of the calibration errors.")] = BINS,
-    bandwidth: Annotated[float, typer.Option(help="Width of the soft bins.")] = BANDWIDTH,
-    per_class: Annotated[bool, typer.Option(help="Add a row per class.")] = False,
-    plugin: Plugins = None,
-    as_json: AsJson = False,
+@command("metrics", examples=["checkwise metrics step-000100/val.npz"])
+@argument("file")
+@option("--bins", type=int, default=BINS, help=f"Bins of the calibration errors. [{BINS}]")
+@option("--bandwidth", type=float, default=BANDWIDTH, help=f"Width of the soft bins. [{BANDWIDTH}]")
+@option("--per-class", is_flag=True, help="Add a row per class.")
+@plugin_option
+@json_option
+def metrics_command(
+    file: Path,
+    bins: int,
+    bandwidth: float,
+    per_class: bool,
+    plugin: tuple[str, ...],
+    as_json: bool,
 ) -> None:
-    """Accuracy, NLL, Brier and calibration errors of saved outputs."""
+    """Accuracy, NLL, Brier and calibration errors of FILE, saved outputs.
+
+    FILE is an .npz with `logits` or `probs`, and `labels`.
+    """
     load_plugins(plugin)
     kind, outputs, labels = read_outputs(file)[:3]
     predictions: dict[str, Any] = {kind: outputs, "labels": labels}
@@ -33,7 +43,6 @@ def command(
     values |= {metric.name: metric(**predictions) for metric in asked}
     if as_json:
         facts: dict[str, Any] = {
-            "schema": 1,
             "n": report.n,
             "classes": report.classes,
             "bins": bins,
@@ -49,7 +58,7 @@ def command(
         return
     out = printing.console()
     out.print(f"{report.n} examples, {report.classes} classes, from {kind}")
-    rows = [(name, _scaled(name, value)) for name, value in values.items()]
+    rows = [(CALLED.get(name, name), _scaled(name, value)) for name, value in values.items()]
     out.print(printing.table(("metric", "value"), rows, left=("metric",)))
     if per_class:
         names = list(report.per_class)
@@ -57,7 +66,7 @@ def command(
             (str(c), *(f"{report.per_class[name][c]:.6g}" for name in names))
             for c in range(report.classes)
         ]
-        out.print(printing.table(("class", *names), body))
+        out.print(printing.table(("class", *(CALLED.get(name, name) for name in names)), body))
 
 
 def _scaled(name: str, value: float) -> str:

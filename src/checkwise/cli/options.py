@@ -2,111 +2,133 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
+from checkwise.cli.command import OUTPUT, PATH, Shared, field, option
 from checkwise.plugins import Plugin, load_plugin
+from checkwise.store.failures import RETRIES
+from checkwise.store.lease import STALE_SECONDS
 
-HeldOut = Annotated[
-    list[str] | None,
-    typer.Option(metavar="NAME", help="A set (domain) that must not be read; repeatable."),
-]
-Source = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="NAME",
-        help="A set that is validation although its name looks held out (test, ood); repeatable.",
-    ),
-]
-Column = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="NAME=COLUMN",
-        help="Read a column of a log or table as NAME: accuracy=val/top1, nll=val/loss; "
-        "repeatable.",
-    ),
-]
-Checkpoints = Annotated[
-    str | None,
-    typer.Option(
-        metavar="PATTERN",
-        help="Names of the checkpoints, where checkwise does not find them by itself: "
-        "'weights.{epoch+1}.keras', 'checkpoint-{step}'.",
-    ),
-]
-IncludeUnsaved = Annotated[
-    bool,
-    typer.Option(
-        "--include-unsaved", help="Allow logged steps whose checkpoint was not saved or is gone."
-    ),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+if TYPE_CHECKING:
+    from checkwise.sweep.study import Study
+
+CHOOSE = "Choose"
+READ = "Read the log"
+FIND = "Find the files"
+SOME = "Only some runs"
+
+json_option = option(
+    "--json", "as_json", is_flag=True, under=OUTPUT, help="Print JSON for machines."
+)
+open_option = option(
+    "--open", "show", is_flag=True, under=OUTPUT, help="Open the page in the browser."
+)
+out_option = option("-o", "--out", type=PATH, under=OUTPUT, help="Where to write it.")
+force_option = option("--force", is_flag=True, under=OUTPUT, help="Replace what is there.")
+plugin_option = option(
+    "--plugin",
+    multiple=True,
+    metavar="FILE",
+    help="A Python file or module with rules, metrics or algorithms of your own; repeatable.",
+)
+column_option = option(
+    "--column",
+    multiple=True,
+    metavar="NAME=COLUMN",
+    under=READ,
+    help="Read a column as NAME: accuracy=val/top1; repeatable.",
+)
+source_option = option(
+    "--source",
+    multiple=True,
+    metavar="NAME",
+    under=READ,
+    help="A set that is validation although its name looks held out; repeatable.",
+)
+data_option = option(
+    "--data",
+    multiple=True,
+    metavar="NAME=PATH",
+    help="Where a data set is; repeatable. Or set CHECKWISE_DATA.",
+)
+dry_run_option = option("--dry-run", is_flag=True, help="Show the plan, train nothing.")
+validation_option = option(
+    "--validation",
+    metavar="NAME",
+    under=READ,
+    help="Of runs with both: examples or groups. [default: examples]",
+)
 
 
-Plugins = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--plugin",
-        help="A Python file or module with rules, metrics or algorithms of your own; repeatable.",
-    ),
-]
-
-
-def load_plugins(names: list[str] | None) -> tuple[Plugin, ...]:
+def load_plugins(names: Iterable[str]) -> tuple[Plugin, ...]:
     """Import files or modules whose decorators register what is in them."""
-    return tuple(load_plugin(name) for name in names or ())
+    return tuple(load_plugin(name) for name in names)
 
 
-StudyName = Annotated[
-    str, typer.Argument(metavar="STUDY", help="A study file, or the name of a shipped study.")
-]
-Data = Annotated[
-    list[str] | None,
-    typer.Option("--data", help="NAME=PATH of a data set; repeatable. Or set CHECKWISE_DATA."),
-]
-CohortFolder = Annotated[Path, typer.Argument(metavar="DIR", help="A cohort.")]
-Workers = Annotated[
-    int | None, typer.Option("--workers", min=1, help="Processes. [default: one per core]")
-]
-Algorithms = Annotated[
-    list[str] | None, typer.Option("--algorithm", help="Only this algorithm; repeatable.")
-]
-OnlyHeldOut = Annotated[
-    list[str] | None, typer.Option("--held-out", help="Only this held-out domain; repeatable.")
-]
-HparamsSeeds = Annotated[
-    list[int] | None,
-    typer.Option("--hparams-seed", help="Only this hyperparameter seed; repeatable."),
-]
-TrialSeeds = Annotated[
-    list[int] | None, typer.Option("--trial-seed", help="Only this trial seed; repeatable.")
-]
-ResumeSeconds = Annotated[
-    float, typer.Option("--resume-seconds", min=0, help="Least time between saved states of a run.")
-]
-Takeover = Annotated[
-    float,
-    typer.Option(
+class SeedFilters(Shared):
+    """Which runs of a study, whatever they hold out."""
+
+    algorithm: tuple[str, ...] = field(
+        "--algorithm", multiple=True, under=SOME, help="Only this one; repeatable."
+    )
+    hparams_seed: tuple[int, ...] = field(
+        "--hparams-seed",
+        multiple=True,
+        type=int,
+        under=SOME,
+        help="Only this seed of hyperparameters; repeatable.",
+    )
+    trial_seed: tuple[int, ...] = field(
+        "--trial-seed",
+        multiple=True,
+        type=int,
+        under=SOME,
+        help="Only this seed of split and training; repeatable.",
+    )
+
+    def narrowed(self, study: Study) -> Study:
+        """The study with only these runs."""
+        return study.narrowed(
+            algorithms=self.algorithm,
+            hparams_seeds=self.hparams_seed,
+            trial_seeds=self.trial_seed,
+        )
+
+
+class RunFilters(SeedFilters):
+    """Which runs of a study."""
+
+    only_held_out: tuple[str, ...] = field(
+        "--held-out", multiple=True, under=SOME, help="Only this held-out domain; repeatable."
+    )
+
+    def narrowed(self, study: Study) -> Study:
+        """The study with only these runs."""
+        return super().narrowed(study).narrowed(held_out=self.only_held_out)
+
+
+class Working(Shared):
+    """How a worker holds on to the runs that it trains."""
+
+    resume_seconds: float = field(
+        "--resume-seconds",
+        type=click.FloatRange(min=0),
+        default=20.0,
+        help="Least time between saved states of a run.",
+    )
+    takeover: float = field(
         "--takeover",
         metavar="SECONDS",
-        min=1,
+        type=click.FloatRange(min=1),
+        default=STALE_SECONDS,
         help="Take over a run whose worker shows no sign of life for this long.",
-    ),
-]
-Retries = Annotated[
-    int, typer.Option("--retries", min=0, help="How often a run that fails is tried again.")
-]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan, train nothing.")]
-
-
-ValidationSet = Annotated[
-    str | None,
-    typer.Option(
-        "--validation",
-        metavar="NAME",
-        help="examples or groups: which validation set to read, of runs trained with "
-        'split_by = "both". [default: examples]',
-    ),
-]
+    )
+    retries: int = field(
+        "--retries",
+        type=click.IntRange(min=0),
+        default=RETRIES,
+        help="How often a run that fails is tried again.",
+    )

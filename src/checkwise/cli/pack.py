@@ -1,46 +1,39 @@
-"""``checkwise pack`` and ``checkwise unpack``: a cohort's journals in one small file."""
+"""``checkwise study pack`` and ``unpack``: a study's journals in one small file."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from checkwise.cli import printing
+from checkwise.cli.command import argument, command
+from checkwise.cli.options import force_option, out_option
 from checkwise.errors import InputError
 from checkwise.store import pack as packing
 from checkwise.store import unpack as unpacking
 
 
-def pack(
-    cohort: Annotated[Path, typer.Argument(help="A finished cohort.")],
-    output: Annotated[
-        Path,
-        typer.Option("--output", "--out", "-o", help="The file to write, .tar.xz."),
-    ],
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
-) -> None:
-    """Put the journals of COHORT into one file, without weights and predictions."""
-    if not output.name.endswith(packing.SUFFIX):
-        raise InputError(f"Expected -o to end in {packing.SUFFIX}, but got {str(output)!r}.")
-    printing.refuse_to_overwrite(cohort, output)
-    if output.exists() and not force:
+@command("pack")
+@argument("cohort", metavar="STUDY")
+@out_option.but(required=True, help="The file to write, .tar.xz.")
+@force_option
+def pack_command(cohort: Path, out: Path, force: bool) -> None:
+    """Put the journals of STUDY into one file, without weights and predictions."""
+    if not out.name.endswith(packing.SUFFIX):
+        raise InputError(f"Expected -o to end in {packing.SUFFIX}, but got {str(out)!r}.")
+    printing.refuse_to_overwrite(cohort, out)
+    if out.exists() and not force:
         raise InputError(
-            f"{output} exists already: choose another name or add --force.", code="exists"
+            f"{out} exists already: choose another name or add --force.", code="exists"
         )
-    runs = packing.pack(cohort, output)
-    size = output.stat().st_size / 1e6
-    printing.console().print(f"{runs} runs packed into {output} ({size:.2f} MB).")
+    runs = packing.pack(cohort, out)
+    size = out.stat().st_size / 1e6
+    printing.console().print(f"{runs} runs packed into {out} ({size:.2f} MB).")
 
 
-def unpack(
-    file: Annotated[Path, typer.Argument(help="A file made by `checkwise pack`.")],
-    out: Annotated[
-        Path,
-        typer.Option("--out", "--output", "-o", help="The cohort's folder to make."),
-    ],
-) -> None:
-    """Make a cohort's folder from a packed one: select, compare, tables and report work on it."""
+@command("unpack")
+@argument("file")
+@out_option.but(required=True, help="The folder to make.")
+def unpack_command(file: Path, out: Path) -> None:
+    """Make a folder of FILE, a packed study: select, compare and report work on it."""
     unpacking.unpack(file, out)
     printing.console().print(f"Unpacked into {out}.")

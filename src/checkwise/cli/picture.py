@@ -51,7 +51,7 @@ def picture(selection: Selection, width: int, *, encoding: str = "utf-8") -> str
     rises = judged.direction == "higher"
     below = (judged.best - scores) * (1 if rises else -1)
     band = float(below[feasible].max(initial=0.0))
-    if judged.metric == ACCURACY and selection.tolerance.name == "fixed":
+    if judged.metric == ACCURACY and selection.choice.kind.fixed:
         band = max(band, float(selection.tolerance_pp) / 100)
     depth = _depth(below, band)
     if depth <= 0:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import shlex
 import warnings
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from checkwise.cli import printing
-from checkwise.cli.executor_options import ExecutorOptions
+from checkwise.cli.command import argument, command, field, option, takes
+from checkwise.cli.executor_options import AT_LEAST_ONE, WHERE, ExecutorOptions
 from checkwise.cli.json_output import print_json
-from checkwise.cli.option_groups import with_groups
-from checkwise.cli.options import AsJson
+from checkwise.cli.options import force_option, json_option, out_option
 from checkwise.cli.progress import counting
 from checkwise.errors import CheckwiseError, CheckwiseWarning, InputError
 from checkwise.predict.run import PredictResult, predict
@@ -23,39 +20,45 @@ from checkwise.store.layout import is_record
 from checkwise.text import counted
 
 
-@dataclass(frozen=True)
 class PredictOptions(ExecutorOptions):
     """One process is the default: an evaluation may need the whole memory of a GPU."""
 
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes, with one thread each. [default: 1]")
-    ] = None
+    workers: int | None = field(
+        "--workers",
+        type=AT_LEAST_ONE,
+        under=WHERE,
+        help="Processes, with one thread each. [default: 1]",
+    )
 
 
-@with_groups
-def command(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of checkpoints.")],
-    function: Annotated[
-        str,
-        typer.Option(help="file.py:function or module:function, called with path and domain."),
-    ],
-    domains: Annotated[str, typer.Option(help="Names of validation sets, as photo,art.")],
-    output: Annotated[
-        Path, typer.Option("--output", "--out", "-o", help="The predictions folder.")
-    ],
-    *,
+@command(
+    "predict",
+    examples=["checkwise predict ckpts --function eval.py:predict --domains val -o predictions"],
+)
+@argument("folder", metavar="DIR")
+@option(
+    "--function",
+    required=True,
+    metavar="FILE.py:NAME",
+    help="Your function, or module:function; called with path and domain.",
+)
+@option("--domains", required=True, metavar="NAMES", help="Your validation sets, as photo,art.")
+@option(
+    "--checkpoints", metavar="PATTERN", help="Names of the checkpoints, as 'weights.{epoch}.keras'."
+)
+@takes(PredictOptions, "launching")
+@out_option.but(required=True, help="The predictions folder.")
+@force_option.but(help="Discard outputs of another function or checkpoint.")
+@json_option
+def predict_command(
+    folder: Path,
+    function: str,
+    domains: str,
+    checkpoints: str | None,
     launching: PredictOptions,
-    checkpoints: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PATTERN", help="Names of the checkpoints in DIR, as 'weights.{epoch}.keras'."
-        ),
-    ] = None,
-    force: Annotated[
-        bool,
-        typer.Option("--force", help="Discard outputs of another function or checkpoint."),
-    ] = False,
-    as_json: AsJson = False,
+    out: Path,
+    force: bool,
+    as_json: bool,
 ) -> int:
     """Evaluate every checkpoint in DIR once per domain. Safe to interrupt and to repeat.
 
@@ -68,10 +71,10 @@ def command(
     workers = settings.workers or 1
     executor = get_executor(settings)
     elsewhere = None if settings.kind == "local" else evaluate_with(executor, workers)
-    printing.refuse_folder(output)
-    if is_record(output):
+    printing.refuse_folder(out)
+    if is_record(out):
         raise InputError(
-            f"Expected another folder than {output}, which records a run.", code="outside"
+            f"Expected another folder than {out}, which records a run.", code="outside"
         )
     names = [name.strip() for name in domains.split(",")]
     _warn_of_held_out(names)
@@ -80,7 +83,7 @@ def command(
             folder,
             function,
             names,
-            output,
+            out,
             checkpoints=checkpoints,
             workers=workers,
             force=force,
@@ -88,11 +91,11 @@ def command(
             elsewhere=elsewhere,
         )
     if as_json:
-        print_json("predict", _facts(result, output))
+        print_json("predict", _facts(result, out))
     else:
-        _show(result, output)
+        _show(result, out)
     if result.interrupted:
-        return 130
+        return 128 + result.interrupted
     if result.failures:
         first = result.failures[0]
         raise CheckwiseError(
@@ -134,7 +137,6 @@ def _show(result: PredictResult, output: Path) -> None:
 
 def _facts(result: PredictResult, output: Path) -> dict[str, Any]:
     return {
-        "schema": 1,
         "predictions": str(output),
         "function": result.record.function,
         "sha256": result.record.sha256,
@@ -142,7 +144,7 @@ def _facts(result: PredictResult, output: Path) -> dict[str, Any]:
         "domains": list(result.domains),
         "written": result.written,
         "missing": result.missing,
-        "interrupted": result.interrupted,
+        "interrupted": bool(result.interrupted),
         "failed": [
             {
                 "step": failure.step,

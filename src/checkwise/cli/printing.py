@@ -25,6 +25,13 @@ WIDE = 200
 USUAL = 80
 STANDARD_STREAMS = ("-", "/dev/stdin", "/dev/stdout", "/dev/stderr")
 GAP = "  "  # between columns
+# How files begin that `select` writes.
+ANSWERS = (
+    b'{\n  "schema": 2,\n  "runs": [',
+    b"rank,step,",
+    b'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" '
+    b'content="width=device-width, initial-scale=1"><meta http-equiv="Content-Security-Policy"',
+)
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -71,6 +78,37 @@ def refuse_to_overwrite(source: Path, out: Path | None, *, make_folder: bool = F
     check_writable(out)
 
 
+def refuse_what_is_there(out: Path | None, read: Iterable[Path], *, force: bool = False) -> None:
+    """Refuse to replace a file that checkwise did not write; one of what was read, in any case.
+
+    Args:
+        out: the file to write.
+        read: files and folders that were read, and the checkpoints of their runs.
+        force: whether another file may be replaced.
+    """
+    if out is None or not out.is_file() or _is_an_answer(out):
+        return
+    place = out.resolve()
+    for source in map(Path.resolve, read):
+        if place == source or place.is_relative_to(source) or source.is_relative_to(place):
+            raise InputError(
+                f"Expected a new file to write, but {out} is part of what was read: choose another "
+                "name.",
+                code="outside",
+            )
+    if not force:
+        raise InputError(
+            f"{out} exists already, and is no earlier answer: choose another name or add --force.",
+            code="exists",
+        )
+
+
+def _is_an_answer(file: Path) -> bool:
+    """Whether an earlier ``select`` wrote a file: choice.json, a table of checkpoints, a page."""
+    with file.open("rb") as opened:
+        return opened.read(200).startswith(ANSWERS)
+
+
 def refuse_folder(out: Path) -> None:
     """Refuse an output path that cannot be a folder, or that lies among a cohort's records."""
     existing = next((place for place in (out, *out.parents) if place.exists()), out)
@@ -81,8 +119,8 @@ def refuse_folder(out: Path) -> None:
         )
     if is_own_folder(out):
         raise InputError(
-            f"Expected a folder of its own to write to, but {out} is a cohort's or a run's: "
-            "choose another, such as COHORT/results.",
+            f"Expected a folder of its own to write to, but {out} is a study's or a run's: "
+            "choose another, such as STUDY/results.",
             code="outside",
         )
 

@@ -83,13 +83,9 @@ class Screen:
         """``text`` is called only where it is shown."""
         if self._console.is_terminal:
             self._bar.update(self._task, description=text(), completed=done, total=total)
-        elif self.due():
+        elif self._clock() - self._said >= MINUTE:
             self._said = self._clock()
             self._console.print(text())
-
-    def due(self) -> bool:
-        """Whether something would be shown now."""
-        return self._console.is_terminal or self._clock() - self._said >= MINUTE
 
     def __enter__(self) -> Screen:
         if self._console.is_terminal:
@@ -128,29 +124,5 @@ def watching_runs(
             records, planned = sum(r.records for r in runs), sum(r.planned for r in runs)
             pace.rate(records)  # the first look counts, shown or not
             screen.update(lambda: pace.of_runs(runs), records, planned)
-
-        yield watch
-
-
-@contextmanager
-def watching_records(
-    count: Callable[[], int],
-    planned: int,
-    *,
-    console: Console | None = None,
-    clock: Clock = time.monotonic,
-) -> Iterator[Callable[[], None]]:
-    """Something to call after every update of a run; ``count`` is asked when it is shown."""
-    pace = Pace(clock)
-    pace.rate(count())
-    looked = clock()
-    with Screen(console, clock) as screen:
-
-        def watch() -> None:
-            nonlocal looked
-            if screen.due() and clock() - looked >= 1:
-                looked = clock()
-                done = count()
-                screen.update(lambda: pace.of_count("records", done, planned), done, planned)
 
         yield watch

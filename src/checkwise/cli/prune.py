@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from checkwise.cli import printing
-from checkwise.cli.input_options import InputOptions
+from checkwise.cli.command import argument, command, option
+from checkwise.cli.handover import Taken, again_option, take
 from checkwise.cli.json_output import print_json
-from checkwise.cli.option_groups import with_groups
-from checkwise.cli.options import AsJson
-from checkwise.cli.rule_options import RuleName, RunRuleOptions
+from checkwise.cli.options import json_option, plugin_option
 from checkwise.errors import InputError
 from checkwise.integrations import LiveSelector
 from checkwise.predict.checkpoints import SUFFIXES
 from checkwise.readers.checkpoints.folders import matching
 from checkwise.readers.checkpoints.patterns import parse
+from checkwise.readers.live_journal import journal_at
 from checkwise.records import Trajectory
 from checkwise.records.held_out import words
-from checkwise.selection import Selection, select
+from checkwise.selection import Selection
+from checkwise.selection.choice import Choice
 from checkwise.selection.live import Chosen
 from checkwise.selection.saturation import guarded_answer
 from checkwise.store import layout
 from checkwise.store.deleting import Home, delete_others
-from checkwise.store.live_journal import is_live_journal, live_journals
+from checkwise.store.live_journal import live_journals
 from checkwise.store.pruning import Pruning, plan_pruning
 from checkwise.store.retention import KeepEvery, KeepFeasible, KeepLast, Policy
 from checkwise.store.safe_read import has_file
@@ -44,110 +43,124 @@ WEIGHTS = {
 MOST_FILES = 1000
 
 
-@with_groups
-def command(
-    run: Annotated[
-        Path, typer.Argument(help="A run's folder or log, with its checkpoints beside it.")
+@command(
+    "prune",
+    examples=[
+        "checkwise prune out",
+        "checkwise prune out --keep-last 2 --apply",
+        "checkwise select out --delta-pp 1 -o choice.json",
+        "checkwise prune choice.json --apply",
     ],
-    rule: RuleName = None,
-    *,
-    options: RunRuleOptions,
-    inputs: InputOptions,
-    keep_last: Annotated[
-        int | None, typer.Option(metavar="N", help="Also keep the last N checkpoints.")
-    ] = None,
-    keep_every: Annotated[
-        int | None, typer.Option(metavar="N", help="Also keep the first of every N steps.")
-    ] = None,
-    apply: Annotated[
-        bool, typer.Option("--apply", help="Delete; without it nothing is deleted.")
-    ] = False,
-    as_json: AsJson = False,
+)
+@argument("path", metavar="PATH|choice.json")
+@option("--keep-last", type=int, metavar="N", help="Also keep the last N checkpoints.")
+@option("--keep-every", type=int, metavar="N", help="Also keep the first of every N steps.")
+@option(
+    "--checkpoints",
+    metavar="PATTERN",
+    help="Names of the checkpoints, as 'weights.{epoch}.keras': needed where they are in another "
+    "folder, or their names could be those of data. Beside a journal, their folder.",
+)
+@option("--apply", is_flag=True, help="Delete; without it nothing is deleted.")
+@again_option
+@plugin_option
+@json_option
+def prune_command(
+    path: Path,
+    keep_last: int | None,
+    keep_every: int | None,
+    checkpoints: str | None,
+    apply: bool,
+    again: bool,
+    plugin: tuple[str, ...],
+    as_json: bool,
 ) -> None:
-    """Show which checkpoints of RUN cannot be chosen any more, and delete them with --apply.
+    """Show which checkpoints of a run cannot be chosen any more, and delete them with --apply.
 
-    The chosen one, the newest, and everything that the rule may still choose stay. Only checkpoints
-    that belong to a logged step are looked at.
+    The chosen one, the newest, and everything that may still be chosen stay. Only checkpoints that
+    belong to a logged step are looked at. A run is chosen from as `checkwise select` does; to
+    choose otherwise, give its choice.json.
     """
-    extra = _extra(keep_last, keep_every)
-    journal = _journal(run)
-    if journal is not None:
-        options.load_plugins()
-        _refuse_settings(options, rule, journal)
-        folder = _checkpoints_folder(inputs)
-        with closing(
-            LiveSelector.from_journal(journal, read_only=not apply, checkpoints=folder)
-        ) as live:
-            policy = _with(KeepFeasible(), extra)
-            plan = live.prune(policy) if apply else live.plan_pruning(policy)
-            chosen = live.selection
+    policy: Policy = KeepFeasible()
+    policy = policy if keep_last is None else policy | KeepLast(keep_last)
+    policy = policy if keep_every is None else policy | KeepEvery(keep_every)
+    taken = _taken(path, plugin, checkpoints, again=again)
+    journal = _journal(taken.path)
+    if journal is None:
+        plan = _prune(taken, policy, checkpoints, apply=apply)
     else:
-        trajectory = _load(run, rule, options, inputs)
-        chosen = select(trajectory, rule, **options.weighting, **options.params)
-        saved = _saved(trajectory, run)
-        if inputs.checkpoints is None:
-            _check_weights(saved.values())
-        _check_chosen(chosen, saved)
-        home = _home(run, inputs)
-        plan = plan_pruning(saved, Chosen.of(chosen), _with(KeepFeasible(), extra), home=home)
-        if apply:
-            delete_others(saved, plan.stays, home=home)
+        plan = _prune_live(taken, journal, policy, checkpoints, apply=apply)
     if as_json:
-        print_json("prune", record(chosen, plan, applied=apply))
+        print_json("prune", record(taken.selection, plan, applied=apply))
     else:
-        _show(chosen, plan, run, applied=apply)
+        _show(taken.selection, plan, taken.path, applied=apply)
 
 
-def _extra(keep_last: int | None, keep_every: int | None) -> list[Policy]:
-    policies: list[Policy] = []
-    if keep_last is not None:
-        policies.append(KeepLast(keep_last))
-    if keep_every is not None:
-        policies.append(KeepEvery(keep_every))
-    return policies
+def _taken(path: Path, plugin: Sequence[str], named: str | None, *, again: bool) -> Taken:
+    """The run; what names its checkpoints itself is read without the pattern of their names."""
+    if named is not None and journal_at(path) is None:
+        try:
+            return take(path, plugin, again=again, checkpoints=named)
+        except InputError as error:
+            if error.code != "unsupported":
+                raise
+    return take(path, plugin, again=again)
 
 
-def _with(policy: Policy, others: list[Policy]) -> Policy:
-    for other in others:
-        policy = policy | other
-    return policy
+def _prune(taken: Taken, policy: Policy, named: str | None, *, apply: bool) -> Pruning:
+    """By the choice among the checkpoints that are there."""
+    if taken.reading.include_unsaved:
+        raise InputError(
+            f"Expected no --include-unsaved, but {taken.file} was made with it: what may be "
+            "deleted is judged among the checkpoints that are there; choose again without it.",
+            code="unsupported",
+        )
+    saved = _saved(taken.run, taken.path)
+    matched = _matched(taken, named)
+    _check_weights(path for path in saved.values() if path.absolute() not in matched)
+    _check_chosen(taken.selection, saved)
+    home = _home(taken, matched)
+    plan = plan_pruning(saved, Chosen.of(taken.selection), policy, home=home)
+    if apply:
+        delete_others(saved, plan.stays, home=home)
+    return plan
+
+
+def _prune_live(
+    taken: Taken, journal: Path, policy: Policy, named: str | None, *, apply: bool
+) -> Pruning:
+    """By the journal's own settings."""
+    if taken.choice != Choice():
+        raise InputError(
+            f"Expected no rule or parameters, but {taken.file} was made with some, and {journal} "
+            "names those that the run was trained with: choose again without.",
+            code="unsupported",
+        )
+    folder = _checkpoints_folder(named)
+    if folder is None and not _is_here(taken):
+        raise _elsewhere(taken)
+    with closing(
+        LiveSelector.from_journal(journal, read_only=not apply, checkpoints=folder)
+    ) as live:
+        plan = live.plan_pruning(policy)
+        if taken.selection.step in plan.steps:
+            raise InputError(
+                f"Expected to keep step {taken.selection.step}, which is chosen, but by {journal} "
+                "it could go: the journal is being written; try again.",
+                code="differs",
+            )
+        return live.prune(policy) if apply else plan
 
 
 def _journal(run: Path) -> Path | None:
     """The journal of a live selection, if the run has one."""
-    journals = live_journals(run) if run.is_dir() else [run] * is_live_journal(run)
-    if len(journals) > 1:
+    if run.is_dir() and len(journals := live_journals(run)) > 1:
         raise InputError(
             f"Expected one run in {run}, but it holds the journals "
             f"{', '.join(path.name for path in journals)}: name one of them.",
             code="ambiguous",
         )
-    return journals[0] if journals else None
-
-
-def _refuse_settings(options: RunRuleOptions, rule: str | None, journal: Path) -> None:
-    weighting = {"weights": "equal", "worst_domain": False}
-    if rule is not None or options.params or options.weighting != weighting:
-        raise InputError(
-            f"Expected no rule or parameters, because {journal} names those that the run was "
-            "trained with: leave them out.",
-            code="unsupported",
-        )
-
-
-def _load(run: Path, rule: str | None, options: RunRuleOptions, inputs: InputOptions) -> Trajectory:
-    if inputs.include_unsaved:
-        raise InputError(
-            "Expected no --include-unsaved: what may be deleted is judged among the checkpoints "
-            "that are there; leave it out.",
-            code="unsupported",
-        )
-    runs = inputs.load_runs(run, rule, options)
-    if len(runs) > 1:
-        raise InputError(
-            f"Expected one run in {run}, but found {len(runs)}: name one of them.", code="ambiguous"
-        )
-    return next(iter(runs.values()))
+    return journal_at(run)
 
 
 def _saved(trajectory: Trajectory, run: Path) -> dict[int, Path]:
@@ -155,9 +168,11 @@ def _saved(trajectory: Trajectory, run: Path) -> dict[int, Path]:
     steps = zip(trajectory.steps.tolist(), trajectory.paths or (), strict=False)
     saved = {step: Path(path) for step, path in steps if path and os.path.lexists(path)}
     if not saved:
+        by_column = "a table names them in a column `path`"
+        by_pattern = "name them with --checkpoints, as in 'weights.{epoch}.keras'"
         raise InputError(
-            f"Expected checkpoints of the logged steps of {run}, but found none: name them with "
-            "--checkpoints, as in 'weights.{epoch}.keras'.",
+            f"Expected checkpoints of the logged steps of {run}, but found none: "
+            f"{by_pattern if trajectory.columns else by_column}.",
             code="missing",
         )
     for path in saved.values():
@@ -195,11 +210,11 @@ def _check_chosen(chosen: Selection, saved: Mapping[int, Path]) -> None:
         )
 
 
-def _checkpoints_folder(inputs: InputOptions) -> Path | None:
+def _checkpoints_folder(named: str | None) -> Path | None:
     """The folder that --checkpoints names beside a journal, which names files itself."""
-    if inputs.checkpoints is None:
+    if named is None:
         return None
-    folder = Path(inputs.checkpoints).expanduser()
+    folder = Path(named).expanduser()
     if not folder.is_dir():
         raise InputError(
             f"Expected the folder of the checkpoints, because the journal names each of them, but "
@@ -209,23 +224,67 @@ def _checkpoints_folder(inputs: InputOptions) -> Path | None:
     return folder
 
 
-def _home(run: Path, inputs: InputOptions) -> Home:
-    """Where the user lets delete: in the folder of the run, and where --checkpoints leads."""
-    folder = run if run.is_dir() else run.parent
-    named: set[Path] = set()
-    if inputs.checkpoints is not None:
-        pattern = parse(os.path.expanduser(inputs.checkpoints))
-        for base in (folder, Path()):
-            named |= {Path(file.path).parent for file in matching(pattern, base)}
-    return Home((folder, *sorted(named)), () if run.is_dir() else (run,))
+def _matched(taken: Taken, named: str | None) -> set[Path]:
+    """The files that the user names with --checkpoints."""
+    if named is None:
+        return set()
+    pattern = parse(os.path.expanduser(named))
+    bases = (_folder(taken.path), Path())
+    found = {Path(file.path).absolute() for base in bases for file in matching(pattern, base)}
+    if not found:
+        raise InputError(
+            f"Expected checkpoints that match --checkpoints {named!r}, but there are none below "
+            f"{bases[0]} or this folder: check the pattern.",
+            code="missing",
+        )
+    return found
 
 
-def record(chosen: Selection | None, plan: Pruning, *, applied: bool) -> dict[str, Any]:
+def _home(taken: Taken, matched: set[Path]) -> Home:
+    """Where the user lets delete: in the folder of the run, and where --checkpoints leads.
+
+    A pattern in ``choice.json`` has no say in it, nor has a run elsewhere that only it names.
+    """
+    if not matched and not _is_here(taken):
+        raise _elsewhere(taken)
+    own = (_folder(taken.path),) if _is_here(taken) else ()
+    spared = [] if taken.path.is_dir() else [taken.path]
+    spared += [] if taken.file is None else [taken.file]
+    return Home((*own, *sorted({path.parent for path in matched})), tuple(spared))
+
+
+def _folder(run: Path) -> Path:
+    return run if run.is_dir() else run.parent
+
+
+def _is_here(taken: Taken) -> bool:
+    """Whether the user named the run, or it is below this folder or that of ``choice.json``."""
+    if taken.file is None:
+        return True
+    bases = (Path(), taken.file.parent)
+    return any(
+        all(
+            Path(made(taken.path)).is_relative_to(made(base))
+            for made in (os.path.abspath, os.path.realpath)  # neither by .. nor by a link
+        )
+        for base in bases
+    )
+
+
+def _elsewhere(taken: Taken) -> InputError:
+    return InputError(
+        f"Expected a run below this folder or that of {taken.file}, but the file names "
+        f"{taken.path}, and a file alone does not say what may be deleted: go to that folder, or "
+        "name the checkpoints with --checkpoints.",
+        code="outside",
+    )
+
+
+def record(chosen: Selection, plan: Pruning, *, applied: bool) -> dict[str, Any]:
     """The stable JSON."""
     return {
-        "schema": 1,
-        "rule": None if chosen is None else chosen.rule,
-        "step": None if chosen is None else chosen.step,
+        "rule": chosen.rule,
+        "step": chosen.step,
         "applied": applied,
         "freed_bytes": plan.bytes,
         "checkpoints": [
@@ -241,7 +300,7 @@ def record(chosen: Selection | None, plan: Pruning, *, applied: bool) -> dict[st
     }
 
 
-def _show(chosen: Selection | None, plan: Pruning, run: Path, *, applied: bool) -> None:
+def _show(chosen: Selection, plan: Pruning, run: Path, *, applied: bool) -> None:
     out = printing.console()
     accuracy = _accuracies(chosen)
     rows = [
@@ -258,8 +317,8 @@ def _show(chosen: Selection | None, plan: Pruning, run: Path, *, applied: bool) 
     out.print(printing.table(header, rows, left=("", "checkpoint"), whole=("checkpoint",)))
     out.print()
     gone, there = len(plan.goes), len(plan.checkpoints)
-    if chosen is not None:
-        out.print(guarded_answer(chosen) or f"{chosen.rule} chooses step {chosen.step}.")
+    said = guarded_answer(chosen, offer=False)
+    out.print(said or f"{chosen.rule} chooses step {chosen.step}.")
     if not gone:
         stay = "The only checkpoint stays" if there == 1 else f"All {there} checkpoints stay"
         out.print(f"{stay}: nothing to delete.")
@@ -274,8 +333,8 @@ def _show(chosen: Selection | None, plan: Pruning, run: Path, *, applied: bool) 
         )
 
 
-def _accuracies(chosen: Selection | None) -> dict[int, str]:
-    if chosen is None or "accuracy" not in chosen.columns:
+def _accuracies(chosen: Selection) -> dict[int, str]:
+    if "accuracy" not in chosen.columns:
         return {}
     steps = chosen.trajectory.steps.tolist()
     values = chosen.columns["accuracy"].tolist()
@@ -283,6 +342,6 @@ def _accuracies(chosen: Selection | None) -> dict[int, str]:
 
 
 def _below(path: Path, run: Path) -> str:
-    folder = (run if run.is_dir() else run.parent).absolute()
+    folder = _folder(run).absolute()
     place = path.absolute()
     return str(place.relative_to(folder)) if place.is_relative_to(folder) else str(path)

@@ -1,4 +1,4 @@
-"""``checkwise registered``: the contrasts that were fixed beforehand, with their verdicts."""
+"""``checkwise study register --show``: what was fixed beforehand, with the verdicts."""
 
 from __future__ import annotations
 
@@ -7,13 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from math import isnan
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from checkwise.cli import printing
-from checkwise.cli.json_output import print_json
-from checkwise.cli.options import AsJson, Plugins, load_plugins
+from checkwise.cli.json_output import print_json, with_schema
 from checkwise.errors import InputError
 from checkwise.extras import require
 from checkwise.page import sentences
@@ -21,11 +18,15 @@ from checkwise.store import layout
 from checkwise.store.atomic_write import write_text
 from checkwise.store.code_record import running_code
 from checkwise.study import Cohort
-from checkwise.study.contrast_results import ContrastResult, as_record, contrast_results
+from checkwise.study.contrast_results import (
+    NOT_PACKED,
+    ContrastResult,
+    as_record,
+    contrast_results,
+)
 from checkwise.study.registered_contrasts import RegisteredSet, registered_sets
 from checkwise.text import counted, number
 
-SCHEMA = 1
 COLUMNS = (
     "",
     "contrast",
@@ -48,43 +49,26 @@ NOTE = (
 )
 
 
-def command(
-    path: Annotated[Path, typer.Argument(metavar="COHORT", help="A cohort with registrations.")],
-    digest: Annotated[
-        str | None, typer.Option(help="Only the set that was registered under this digest.")
-    ] = None,
-    unfinished: Annotated[
-        bool, typer.Option("--unfinished", help="Also where planned runs are not finished.")
-    ] = False,
-    plugin: Plugins = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "--output", "-o", help="Also write the results: .json."),
-    ] = None,
-    as_json: AsJson = False,
+def show_registered(
+    path: Path, digest: str | None, *, unfinished: bool, out: Path | None, as_json: bool
 ) -> None:
-    """Show the contrasts that `preregister --contrasts` fixed: found, contradicted or not found.
-
-    This opens held-out results.
-    """
+    """Show the contrasts of a log: found, contradicted or not found. Opens held-out results."""
     printing.refuse_to_overwrite(path, out)
     if out is not None and out.suffix != ".json":
-        raise InputError(f"Expected --out to end in .json, but got {str(out)!r}.")
-    load_plugins(plugin)
+        raise InputError(f"Expected -o to end in .json, but got {str(out)!r}.")
     require("scipy")  # before held-out results are opened
     cohort = Cohort.open(path)
     sets = _asked(path, digest)
     if cohort.unfinished and not unfinished:
         raise InputError(
             f"Expected all planned runs of {path} to be finished, but "
-            f"{len(cohort.unfinished)} are not: finish them with `checkwise sweep`, or add "
+            f"{len(cohort.unfinished)} are not: finish them with `checkwise study run`, or add "
             "--unfinished to open what there is. Nothing was opened.",
             code="missing",
         )
     results = [contrast_results(cohort, one.fixed) for one in sets]
     sets = _asked(path, digest)  # now with the date of the opening
     content = {
-        "schema": SCHEMA,
         "cohort": cohort.name,
         "role": cohort.role,
         "runs": len(cohort.usable),
@@ -94,9 +78,9 @@ def command(
         "sets": [_record(one, found) for one, found in zip(sets, results, strict=True)],
     }
     if out is not None:
-        write_text(out, json.dumps(content, indent=2, allow_nan=False) + "\n")
+        write_text(out, json.dumps(with_schema(content), indent=2, allow_nan=False) + "\n")
     if as_json:
-        print_json("registered", content)
+        print_json("register", content)
         return
     for one, found in zip(sets, results, strict=True):
         _present(cohort, one, found)
@@ -105,17 +89,18 @@ def command(
 
 
 def _asked(path: Path, digest: str | None) -> list[RegisteredSet]:
+    """The set with a digest; without one, all that do not repeat an earlier one."""
     sets = registered_sets(path)
-    known = [one for one in sets if digest is None or one.digest == digest.strip().lower()]
-    if not known:
-        which = "contrasts" if digest is None else f"the set of contrasts {digest}"
+    if digest is not None:
+        return [one for one in sets if one.digest == digest]
+    if not sets:
         raise InputError(
-            f"Expected {which} in the log of {path}, but there are none: register them with "
-            f"`checkwise preregister {path} --contrasts FILE.toml` before you open held-out "
+            f"Expected contrasts in the log of {path}, but there are none: register them with "
+            f"`checkwise study register {path} --contrasts FILE.toml` before you open held-out "
             "results.",
             code="missing",
         )
-    return known if digest is not None else [one for one in known if not one.standing.earlier]
+    return [one for one in sets if not one.standing.earlier]
 
 
 def _record(one: RegisteredSet, found: Sequence[ContrastResult]) -> dict[str, Any]:
@@ -155,7 +140,7 @@ def _line(result: ContrastResult) -> tuple[str, ...]:
         sentences.shown(result.mean, metric, signed=True),
         _ends(result.low, result.high, metric),
         number(result.holm, 4),
-        result.verdict,
+        result.verdict or "–",
         sentences.shown(result.detectable, metric),
         _ends(result.new_low, result.new_high, metric),
         "" if worst is None else f"{worst[0]} {sentences.shown(worst[1], metric, signed=True)}",
@@ -174,6 +159,13 @@ def _remarks(cohort: Cohort, one: RegisteredSet, found: Sequence[ContrastResult]
     yield f"{cohort.role} data, {counted(len(cohort.usable), 'run')}; {left}."
     for result in found:
         yield from _about(result)
+    reasons: dict[str, list[str]] = {}
+    for result in found:
+        if result.reason:
+            reasons.setdefault(result.reason, []).append(result.planned.name)
+    for reason, named in reasons.items():
+        each = "each " if reason == NOT_PACKED and len(named) > 1 else ""
+        yield f"{'; '.join(named)}: {each}{reason}."
     if one.fixed.note:
         yield one.fixed.note
     yield code_line(one.code)
@@ -203,10 +195,10 @@ def _about(result: ContrastResult) -> Iterator[str]:
             f"{one.name}: only runs in which the temperature of {one.where.rule} is below "
             f"{one.where.temperature_below:g}."
         )
-    if one.at == "worst place":
+    if one.at == "worst place" and result.runs:
         values = [f"{at} {sentences.shown(v, one.metric)}" for at, v in result.by_place.items()]
         yield f"{one.name}, the worst places: {'; '.join(values)}."
-    if result.missing:
+    if result.missing and result.runs:
         yield f"{one.name}: {counted(result.missing, 'run')} without a result for both rows."
 
 

@@ -1,81 +1,245 @@
-"""``checkwise report``: one self-contained page about a cohort or a run."""
+"""``checkwise study report``: a page, tables and figures of studies."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from checkwise.cli import browser, printing
-from checkwise.cli.compare import Reference, Role, names
-from checkwise.cli.imported_beside import cohort_beside
-from checkwise.cli.importing import ImportTo, cohort_at
-from checkwise.cli.input_options import InputOptions
-from checkwise.cli.option_groups import with_groups
-from checkwise.cli.rule_options import RunRuleOptions
+from checkwise.cli.command import (
+    OUTPUT,
+    PATH,
+    Shared,
+    argument,
+    command,
+    field,
+    field_of,
+    option,
+    takes,
+)
+from checkwise.cli.compare import check_named, names, reference_option, role_option
+from checkwise.cli.importing import cohorts_at, import_to_option
+from checkwise.cli.options import data_option, open_option, out_option
+from checkwise.cli.rule_options import RuleSettings
+from checkwise.cli.tables import check_places, read_margin, rehearse, write_tables
 from checkwise.errors import InputError
 from checkwise.extras import require
+from checkwise.figures import FIGURES, write_figures
 from checkwise.page import write_report
 from checkwise.page.facts import RULES
-from checkwise.records import RunKey, Trajectory
-from checkwise.selection.default_rule import REFERENCE
+from checkwise.records import RunKey
+from checkwise.selection import DEFAULT_RULE
 from checkwise.store.cohort import is_cohort
 from checkwise.study import Cohort
-from checkwise.study.imported import importable
+from checkwise.study.methods import with_shared
+from checkwise.study.pool import Pool
+from checkwise.sweep.datasets import read_roots
+from checkwise.tables import EQUIVALENCE, TABLES, check_name, usual_names
+
+PARTS = "Tables and figures"
 
 
-@with_groups
-def command(
-    path: Annotated[Path, typer.Argument(help="A cohort, a run, a table or a log.")],
-    output: Annotated[Path, typer.Option("--output", "--out", "-o", help="The page to write.")],
-    rules: Annotated[
-        str | None,
-        typer.Option(help=f"Rules, comma separated; the first leads. [default: {','.join(RULES)}]"),
-    ] = None,
-    reference: Reference = REFERENCE,
-    *,
-    options: RunRuleOptions,
-    inputs: InputOptions,
-    role: Role = None,
-    cohort: ImportTo = None,
-    show: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+class Parts(Shared):
+    """Which tables and figures, and what they need."""
+
+    only: str | None = field(
+        "--only", metavar="NAMES", under=PARTS, help="Only these, comma separated. [default: all]"
+    )
+    margin: tuple[str, ...] = field(
+        "--margin",
+        multiple=True,
+        metavar="METRIC=SIZE",
+        under=PARTS,
+        help="The largest harmless change, as target_accuracy=0.5: adds a table of equivalence.",
+    )
+    run: str | None = field(
+        "--run", metavar="NAME", under=PARTS, help="The run that figures of a single run show."
+    )
+    example: int | None = field(
+        "--example",
+        type=int,
+        metavar="NUMBER",
+        under=PARTS,
+        help="The held-out image of `occlusion`. [default: the one the choices differ most about]",
+    )
+    data: tuple[str, ...] = field_of(data_option.but(under=PARTS))
+
+    @property
+    def margins(self) -> dict[str, float]:
+        """The largest harmless change by metric."""
+        return dict(map(read_margin, self.margin))
+
+
+@command(
+    "report",
+    examples=[
+        "checkwise study report out/study -o page.html --open",
+        "checkwise study report out/study --tables out/tables --figures out/figures",
+    ],
+)
+@argument("paths", metavar="STUDY...", nargs=-1, required=True)
+@option(
+    "--rules",
+    metavar="NAMES",
+    help=f"Rules, comma separated; the first leads. [default: {','.join(RULES)}]",
+)
+@reference_option
+@role_option
+@import_to_option
+@takes(RuleSettings, "settings")
+@takes(Parts, "parts")
+@out_option.but(metavar="PAGE.html", help="The page: one file that opens offline.")
+@option(
+    "--tables",
+    type=PATH,
+    metavar="DIR",
+    under=OUTPUT,
+    help="A table for a paper, as .md, .csv and .tex, and all others in DIR/all.",
+)
+@option("--figures", type=PATH, metavar="DIR", under=OUTPUT, help="Figures, as .pdf and .png.")
+@open_option
+def report_command(
+    paths: tuple[Path, ...],
+    rules: str | None,
+    reference: str,
+    role: str | None,
+    import_to: Path | None,
+    settings: RuleSettings,
+    parts: Parts,
+    out: Path | None,
+    tables: Path | None,
+    figures: Path | None,
+    show: bool,
 ) -> None:
-    """Write one HTML file that opens offline: the answer first, then what it rests on."""
-    printing.refuse_to_overwrite(path, output, make_folder=True)
-    options.load_plugins()
-    asked = names(rules)
-    choosing = {**options.weighting, **options.params}
-    rule = asked[0] if asked else None
-    run = None
-    if cohort is None and not is_cohort(path) and not _was_imported(path):
-        run = _only_run(path, inputs.load_runs(path, rule, options))
-    if run is None:
-        require("scipy")  # before held-out results are opened
-        study = Cohort.open(cohort_at(path, cohort, request=inputs.request), role=role)
-        usual = RULES if study.usual_rule == RULES[0] else (study.usual_rule, "ac-mean")
-        write_report(study, output, reference=reference, rules=asked or usual, **choosing)
-    else:
-        write_report(run, output, rule=rule, **choosing)
-    printing.console().print(f"The page is {output.resolve()}")
-    if show:
-        browser.show(output)
+    """Write a page about STUDY, or tables and figures of one or several.
+
+    The page has the answer first, then what it rests on.
+    """
+    settings.load_plugins()
+    _check_page(paths, out, tables or figures, show)
+    margins = parts.margins
+    only_tables, only_figures = _only(parts.only, tables, figures, margins)
+    if tables is not None:
+        check_places(tables, only_tables or usual_names(margins))
+    if figures is not None:
+        drawn = [f"{name}{kind}" for name in only_figures or FIGURES for kind in (".pdf", ".png")]
+        printing.refuse_folder(figures)
+        printing.refuse_files(figures, drawn)
+    require("scipy", *(["matplotlib"] if figures else []))  # before held-out results are opened
+    roots = read_roots(parts.data)
+    studies = _opened(paths, import_to, role)
+    asked = names(rules) or _usual_rules(studies)
+    screen = printing.console()
+    if tables is not None or figures is not None:
+        pool = _pool(studies, asked, reference, settings, page=out is not None)
+        run = _run(pool, parts.run) if parts.run else None
+        if tables is not None:
+            rehearse(only_tables or (), pool, margins)
+        if figures is not None:
+            for name, reason in write_figures(
+                pool, figures, only=only_figures, run=run, example=parts.example, roots=roots
+            ):
+                made = f"{figures / name}.pdf, .png"
+                screen.print(made if reason is None else f"Without {name}: {reason}")
+        if tables is not None:
+            write_tables(pool, tables, only_tables, margins)
+    if out is not None:
+        choosing = {**settings.weighting, **settings.params}
+        write_report(studies[0], out, reference=reference, rules=asked, **choosing)
+        screen.print(f"The page is {out.resolve()}")
+        if show:
+            browser.show(out)
 
 
-def _was_imported(path: Path) -> bool:
-    return cohort_beside(path) is not None and importable(path)
-
-
-def _only_run(path: Path, runs: Mapping[RunKey, Trajectory]) -> Trajectory | None:
-    """The run at a path; None where there are several, in files that can be imported."""
-    if len(runs) != 1 and importable(path):
-        return None
-    if len(runs) != 1:
-        shown = ", ".join(key.label for key in list(runs)[:3])
+def _check_page(paths: Sequence[Path], out: Path | None, beside: Path | None, show: bool) -> None:
+    """Refuse a page that cannot be written, and a command that writes nothing."""
+    if out is None and beside is None:
         raise InputError(
-            f"Expected one run or a cohort, but {path} holds {len(runs)} runs ({shown}"
-            f"{', …' * (len(runs) > 3)}): give the folder of one of them.",
-            code="ambiguous",
+            "Expected what to write: -o PAGE.html, --tables DIR or --figures DIR.", code="missing"
         )
-    return next(iter(runs.values()))
+    if out is None and show:
+        raise InputError("Expected -o PAGE.html with --open: add it.", code="missing")
+    if out is not None and len(paths) > 1:
+        raise InputError(
+            f"Expected one STUDY with -o, because a page is about one, but got {len(paths)}: write "
+            "a page of each by itself."
+        )
+    printing.refuse_to_overwrite(paths[0], out, make_folder=True)
+
+
+def _only(
+    text: str | None, tables: Path | None, figures: Path | None, margins: dict[str, float]
+) -> tuple[list[str] | None, list[str]]:
+    """The tables and the figures that ``--only`` names; None and nothing stand for all."""
+    if text is None:
+        return None, []
+    check_named(text, "--only", "one table or figure")
+    asked = names(text)
+    for name in asked:
+        if tables is not None and not (figures is not None and name in FIGURES):
+            check_name(name, margins)
+        elif name not in FIGURES:
+            raise InputError(
+                f"Expected figures among {', '.join(FIGURES)}, but got {name!r}.", code="unknown"
+            )
+    of_tables = [name for name in asked if name in TABLES or name == EQUIVALENCE]
+    of_figures = [name for name in asked if name in FIGURES]
+    for option_name, place, found in (
+        ("--tables", tables, of_tables),
+        ("--figures", figures, of_figures),
+    ):
+        if place is not None and not found:
+            raise InputError(
+                f"Expected --only to name one for {option_name} too, but got {text!r}: add one, or "
+                f"leave out {option_name}."
+            )
+    return of_tables, of_figures
+
+
+def _opened(paths: Sequence[Path], import_to: Path | None, role: str | None) -> list[Cohort]:
+    try:
+        return [Cohort.open(place, role=role) for place in cohorts_at(paths, import_to)]
+    except InputError as error:
+        if len(paths) > 1 or is_cohort(paths[0]) or not paths[0].exists():
+            raise
+        raise InputError(
+            f"{error} A page of one run: checkwise select {paths[0]} --page FILE",
+            code=error.code,
+        ) from error
+
+
+def _usual_rules(studies: Sequence[Cohort]) -> Sequence[str]:
+    """The rules of a report that names none: those for which imported runs have metrics."""
+    first = next((study.usual_rule for study in studies if study.imported), DEFAULT_RULE)
+    return RULES if first == RULES[0] else (first, "ac-mean")
+
+
+def _pool(
+    studies: Sequence[Cohort],
+    rules: Sequence[str],
+    reference: str,
+    settings: RuleSettings,
+    *,
+    page: bool,
+) -> Pool:
+    """The runs, and the rules that tables and figures are about; refuses what cannot choose."""
+    settings.refuse_weighting("tables and figures")
+    others = [name for name in rules[1:] if name != reference]
+    rows = with_shared((rules[0], *others, reference), settings.params)
+    if page:
+        studies[0].check_one_role()
+        rows[0].check_is_rule()
+    rows = tuple(replace(row, title="") for row in rows)  # named by what was set
+    for study in studies:
+        for row in rows:
+            study.outcomes(row, held_out=False)
+    return Pool(studies, rule=rows[0], others=rows[1:-1], reference=rows[-1])
+
+
+def _run(pool: Pool, name: str) -> RunKey:
+    by_name = {str(key): key for key in pool.keys}
+    if name not in by_name:
+        shown = ", ".join(list(by_name)[:3])
+        raise InputError(f"Expected a run such as {shown}, but got {name!r}.", code="unknown")
+    return by_name[name]

@@ -1,96 +1,56 @@
-"""The options that say how to choose; every command that chooses takes all of them."""
+"""The options that say how to choose."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import inf
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from checkwise.cli.option_groups import OptionGroup
-from checkwise.cli.options import Plugins, load_plugins
+from checkwise.cli.command import Shared, field, field_of
+from checkwise.cli.options import CHOOSE, load_plugins, plugin_option
 from checkwise.errors import InputError
 from checkwise.selection import DEFAULT_RULE
+from checkwise.selection.choice import Choice
 from checkwise.selection.constrained import DELTA_PP
 from checkwise.selection.standing import Weights
-from checkwise.selection.tolerances import TOLERANCE_OPTIONS
 
-RuleName = Annotated[
-    str | None,
-    typer.Option(
-        "--rule",
-        metavar="NAME",
-        help="How to choose; see `checkwise rules`. "
-        f"[default: {DEFAULT_RULE}, or the best rule that the data allow]",
-    ),
-]
+WORST = "worst"
+OPTION_OF = {
+    "weights": "--weights",
+    "worst_domain": f"--weights {WORST}",
+    "guard": "--no-guard",
+    "directions": "--direction",
+    "rule": "--rule",
+}
+EXACT = ("delta_pp", "threshold_pp", "delta")  # the decimal that was written, never a float
 
 
-@dataclass(frozen=True, kw_only=True)
-class RuleOptions(OptionGroup):
-    """The parameters of rules, how domains count, and where rules of your own are."""
+class RuleSettings(Shared):
+    """Parameters of rules, how domains count, and where rules of your own are."""
 
-    delta_pp: Annotated[
-        str | None,
-        typer.Option(
-            metavar="POINTS",
-            help="How far below the best accuracy a checkpoint may be, in percentage points. "
-            f"[default: {DELTA_PP}]",
-        ),
-    ] = None
-    q: Annotated[
-        str | None, typer.Option(help="Norm over objectives: 1, 2 or inf. [default: inf]")
-    ] = None
-    objectives: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAMES", help="Metrics that choose among the near-best, comma separated."
-        ),
-    ] = None
-    constraint: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="The score that has to be near its best. [default: accuracy]"
-        ),
-    ] = None
-    delta: Annotated[
-        str | None,
-        typer.Option(help="Tolerance of the constraint: 0.5% of the best, or 0.005 in its units."),
-    ] = None
-    tolerance: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="What counts as near the best: fixed (within --delta-pp), or by what every "
-            "validation example said: paired. [default: fixed]",
-        ),
-    ] = None
-    alpha: Annotated[
-        float | None, typer.Option(help="Level of --tolerance paired. [default: 0.05]")
-    ] = None
-    ties: Annotated[
-        str | None,
-        typer.Option(help="Among exact ties: earliest, latest or accuracy (the constraint)."),
-    ] = None
-    threshold_pp: Annotated[
-        str | None, typer.Option(help="Least accuracy in points for `wald`.")
-    ] = None
-    pareto: Annotated[
-        bool, typer.Option("--pareto", help="Drop dominated checkpoints before ranking.")
-    ] = False
-    param: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="A parameter of a rule of your own; repeatable."),
-    ] = None
-    weights: Annotated[
-        str, typer.Option(help="equal, sample, or NAME=WEIGHT,… for every domain.")
-    ] = "equal"
-    worst_domain: Annotated[
-        bool,
-        typer.Option("--worst-domain", help="Judge checkpoints by their worst domain, unweighted."),
-    ] = False
-    plugin: Plugins = None
+    delta_pp: str | None = field(
+        "--delta-pp",
+        metavar="POINTS",
+        under=CHOOSE,
+        help=f"How far below the best accuracy is near the best. [default: {DELTA_PP}]",
+    )
+    param: tuple[str, ...] = field(
+        "--param",
+        multiple=True,
+        metavar="NAME=VALUE",
+        under=CHOOSE,
+        help="Another parameter, as q=1 (`checkwise rules` lists them); repeatable.",
+    )
+    weights: str = field(
+        "--weights",
+        metavar="HOW",
+        default="equal",
+        under=CHOOSE,
+        help="How sets count: equal, sample, worst, or NAME=WEIGHT,…",
+    )
+    plugin: tuple[str, ...] = field_of(
+        plugin_option.but(
+            under=CHOOSE, help="A Python file with rules or metrics of your own; repeatable."
+        )
+    )
 
     def load_plugins(self) -> None:
         """Import the rules and metrics of ``--plugin``."""
@@ -102,77 +62,103 @@ class RuleOptions(OptionGroup):
         params: dict[str, Any] = {}
         if self.delta_pp is not None:
             params["delta_pp"] = _number_text(self.delta_pp, "--delta-pp")
-        if self.q is not None:
-            norms = {"1": 1, "2": 2, "inf": inf}
-            if self.q not in norms:
-                raise InputError(f"Expected --q 1, 2 or inf, but got {self.q!r}.")
-            params["q"] = norms[self.q]
-        if self.objectives is not None:
-            names = tuple(name.strip() for name in self.objectives.split(","))
-            if not all(names):
-                raise InputError(
-                    f"Expected --objectives to name metrics with commas between, but got "
-                    f"{self.objectives!r}: for example nll,cwece."
-                )
-            params["objectives"] = names
-        if self.threshold_pp is not None:
-            params["threshold_pp"] = _number_text(self.threshold_pp, "--threshold-pp")
-        if self.pareto:
-            params["pareto"] = True
-        for name in ("constraint", "delta", "ties", *TOLERANCE_OPTIONS):
-            if getattr(self, name) is not None:
-                params[name] = getattr(self, name)
-        for assignment in self.param or ():
+        for assignment in self.param:
             name, separator, value = assignment.partition("=")
-            if not separator:
+            if not separator or not name:
                 raise InputError(f"Expected --param NAME=VALUE, but got {assignment!r}.")
+            if name in OPTION_OF:
+                raise InputError(
+                    f"Expected a parameter of a rule, but got --param {assignment}: use "
+                    f"{OPTION_OF[name]}.",
+                    code="unsupported",
+                )
             if name in params:
                 raise InputError(
                     f"Expected one value of `{name}`, but got it twice, last with --param "
                     f"{assignment}: give one.",
                     code="ambiguous",
                 )
-            params[name] = _value(value)
+            params[name] = _parameter(name, value)
         return params
 
     def refuse_weighting(self, what: str) -> None:
         """Refuse weights of domains where every domain counts the same."""
-        if self.weights != "equal" or self.worst_domain:
-            option = "--worst-domain" if self.worst_domain else "--weights"
+        if self.weights != "equal":
             raise InputError(
-                f"Expected no {option}, because in {what} every domain counts the same: leave it "
-                "out, or use `checkwise compare`.",
+                f"Expected no --weights, because in {what} every domain counts the same: leave it "
+                "out, or use `checkwise study compare`.",
                 code="unsupported",
             )
 
     @property
     def weighting(self) -> dict[str, Any]:
         """How domains count, as ``select`` takes it."""
-        return {"weights": _weights(self.weights), "worst_domain": self.worst_domain}
+        if self.weights == WORST:
+            return {"weights": "equal", "worst_domain": True}
+        return {"weights": _weights(self.weights), "worst_domain": False}
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunRuleOptions(RuleOptions):
-    """The same for commands whose runs may carry scores that checkwise does not know."""
+class Choosing(RuleSettings):
+    """The rule, and what a run may need that carries scores which checkwise does not know."""
 
-    direction: Annotated[
-        list[str] | None,
-        typer.Option(help="NAME=higher or NAME=lower: which is better; repeatable."),
-    ] = None
-    no_guard: Annotated[
-        bool,
-        typer.Option(
-            "--no-guard",
-            help="Rank by probabilities even where validation has 5 errors or fewer, instead of "
-            "taking the earliest near-best checkpoint.",
-        ),
-    ] = False
+    rule: str | None = field(
+        "--rule",
+        metavar="NAME",
+        under=CHOOSE,
+        help=f"How to choose. [default: {DEFAULT_RULE}, or the best that the data allow]",
+    )
+    constraint: str | None = field(
+        "--constraint",
+        metavar="NAME",
+        under=CHOOSE,
+        help="The score that has to be near its best. [default: accuracy]",
+    )
+    delta: str | None = field(
+        "--delta",
+        metavar="SIZE",
+        under=CHOOSE,
+        help="How near, for such a score: 1% of the best, or 0.01 in its units.",
+    )
+    objectives: str | None = field(
+        "--objectives",
+        metavar="NAMES",
+        under=CHOOSE,
+        help="What chooses among the near-best: nll,cwece.",
+    )
+    direction: tuple[str, ...] = field(
+        "--direction",
+        multiple=True,
+        metavar="NAME=lower",
+        under=CHOOSE,
+        help="Which is better, lower or higher, of a score; repeatable.",
+    )
+    no_guard: bool = field(
+        "--no-guard",
+        is_flag=True,
+        under=CHOOSE,
+        help="Rank by probabilities even where validation has 5 errors or fewer.",
+    )
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """Those of ``--param``, and of the options that name scores."""
+        params = super().params
+        given = {"constraint": self.constraint, "delta": self.delta, "objectives": self.objectives}
+        for name, value in given.items():
+            if value is not None and name in params:
+                raise InputError(
+                    f"Expected one value of `{name}`, but got --{name} and --param: give one.",
+                    code="ambiguous",
+                )
+            if value is not None:
+                params[name] = _parameter(name, value)
+        return params
 
     @property
     def weighting(self) -> dict[str, Any]:
         """How domains count, which values are better and the guard, as ``select`` takes it."""
         directions: dict[str, str] = {}
-        for assignment in self.direction or ():
+        for assignment in self.direction:
             name, separator, direction = assignment.rpartition("=")
             if not separator or not name or direction not in ("higher", "lower"):
                 raise InputError(
@@ -184,6 +170,24 @@ class RunRuleOptions(RuleOptions):
                 )
         asked = {"directions": directions} if directions else {}
         return {**super().weighting, **asked, **({"guard": False} if self.no_guard else {})}
+
+    @property
+    def choice(self) -> Choice:
+        """All of it in one argument."""
+        return Choice.of(self.rule, **self.weighting, **self.params)
+
+
+def _parameter(name: str, text: str) -> Any:
+    if name == "objectives":
+        names = tuple(part.strip() for part in text.split(","))
+        if not all(names):
+            raise InputError(
+                f"Expected objectives with commas between, but got {text!r}: for example nll,cwece."
+            )
+        return names
+    if name in EXACT:
+        return text if name == "delta" else _number_text(text, f"--param {name}")
+    return _value(text)
 
 
 def _weights(text: str) -> Weights:

@@ -8,15 +8,19 @@ from dataclasses import asdict
 from typing import Any
 
 from checkwise.cli import printing
+from checkwise.cli.command import command
 from checkwise.cli.json_output import print_json
-from checkwise.cli.options import AsJson, Plugins, load_plugins
+from checkwise.cli.options import json_option, load_plugins, plugin_option
 from checkwise.entry_points import Origin, offered
 from checkwise.selection import rules
-from checkwise.selection.set_as import plain
+from checkwise.selection.choice import plain
 from checkwise.study.methods import methods
 
 
-def command(plugin: Plugins = None, as_json: AsJson = False) -> None:
+@command("rules")
+@plugin_option
+@json_option
+def rules_command(plugin: tuple[str, ...], as_json: bool) -> None:
     """List every rule with what it needs, takes and promises, and the methods to compare with."""
     load_plugins(plugin)
     facts: list[dict[str, Any]] = [
@@ -43,7 +47,7 @@ def command(plugin: Plugins = None, as_json: AsJson = False) -> None:
         if not method.is_rule
     ]
     if as_json:
-        listed = {"schema": 1, "rules": facts, "methods": others}
+        listed = {"rules": facts, "methods": others}
         listed["offered"] = [{"name": n, **asdict(origin)} for n, origin in unused.items()]
         print_json("rules", listed)
         return
@@ -92,7 +96,7 @@ def _show_methods(others: Sequence[Mapping[str, Any]]) -> None:
     lines = [(other["name"], " ".join(other["needs"]), other["summary"]) for other in others]
     heads = ("method of compare", "needs", "deploys")
     out.print(printing.table(heads, lines, left=heads, whole=heads[:2]))
-    out.print("Behind any rule in compare: +guard, or + and a calibrator (docs/calibrate.md).")
+    out.print("Behind any rule in compare: +guard, or + and a calibrator (docs/baselines.md).")
 
 
 def _default(value: Any) -> Any:

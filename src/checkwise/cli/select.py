@@ -2,383 +2,355 @@
 
 from __future__ import annotations
 
-import json
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+import shlex
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from checkwise.cli import bound, browser, printing
-from checkwise.cli.input_options import InputOptions
+from checkwise.cli import answer, browser, printing
+from checkwise.cli.command import OUTPUT, PATH, argument, command, option, takes
+from checkwise.cli.input_options import Reading
 from checkwise.cli.json_output import print_json
-from checkwise.cli.next_steps import next_steps
-from checkwise.cli.option_groups import with_groups
-from checkwise.cli.options import AsJson, ValidationSet
-from checkwise.cli.picture import picture
+from checkwise.cli.next_steps import after_choice, next_steps
+from checkwise.cli.options import force_option, json_option, open_option, out_option
 from checkwise.cli.printing import csv_text
 from checkwise.cli.progress import counting
-from checkwise.cli.rule_options import RuleName, RunRuleOptions
-from checkwise.errors import InputError
-from checkwise.metrics.settings import error_level
+from checkwise.cli.rule_options import Choosing
+from checkwise.errors import CheckwiseError, CheckwiseWarning, InputError
+from checkwise.predict.checkpoints import families_near
 from checkwise.records import RunKey, Trajectory
-from checkwise.records.source_rows import ONLY_DOMAIN
-from checkwise.selection import Guarantee, Selection, select, select_many
+from checkwise.selection import Selection, select, select_many
+from checkwise.selection.best_run import best_run
 from checkwise.selection.constraint import ACCURACY
-from checkwise.selection.default_rule import REFERENCE
-from checkwise.selection.explain import headline, reasons, remedy, validation
-from checkwise.selection.saturation import FEW_ERRORS, WITHIN_PP, guarded_answer
-from checkwise.selection.set_as import in_words, not_usual
-from checkwise.selection.sureness import Sureness
-from checkwise.selection.tolerances import ALPHA, FIXED
+from checkwise.selection.tolerances import ALPHA
 from checkwise.store.atomic_write import write_text
-from checkwise.text import points, printable
+from checkwise.text import printable
 
 if TYPE_CHECKING:
     import pandas
 
-SHOWN = 12
-HEADER = ("step", "accuracy", "gap", "eligible", "source-acc step")
-JUDGED_HEADER = ("step", "judged by", "value", "gap", "eligible", "source-acc step")
+
+@dataclass(frozen=True)
+class Found:
+    """A run, where it was found, and what was chosen in it; ``alone`` is the only run there."""
+
+    name: str
+    source: Path
+    key: RunKey
+    alone: bool
+    selection: Selection
+
+    def as_dict(self, alpha: float, *, paired: bool, sure: bool) -> dict[str, Any]:
+        """As ``--json`` has it; ``paired`` and ``sure`` may read saved predictions."""
+        how_sure = {"sureness": self.selection.sureness.as_dict()} if sure else {}
+        return {
+            "run": self.key.as_dict(),
+            "source": printable(str(self.source)),
+            "selection": {**self.selection.as_dict(alpha, paired=paired), **how_sure},
+        }
 
 
-@with_groups
-def command(
-    path: Annotated[
-        Path,
-        typer.Argument(
-            help="A log, a run's folder, a folder of runs, a table, or saved predictions."
-        ),
+@command(
+    "select",
+    examples=[
+        "checkwise select lightning_logs/version_0",
+        "checkwise select runs/*/metrics.csv --best --copy-to best.ckpt",
     ],
-    rule: RuleName = None,
-    *,
-    options: RunRuleOptions,
-    inputs: InputOptions,
-    validation: ValidationSet = None,
-    guarantee: Annotated[
-        bool,
-        typer.Option(
-            "--guarantee",
-            help="Print the accuracy bound at level --alpha, with its conditions; --alpha alone "
-            "prints it too.",
-        ),
-    ] = False,
-    sure: Annotated[
-        bool,
-        typer.Option(
-            "--sure",
-            help="Say how often the same checkpoint is chosen on other validation examples, and "
-            "how many more would help; needs saved logits.",
-        ),
-    ] = False,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "--output", "-o", help="Also write the result: .json or .csv."),
-    ] = None,
-    plot: Annotated[
-        bool | None,
-        typer.Option(
-            "--plot/--no-plot",
-            help="Draw the scores of one run, the tolerance and the choice. [default: in a "
-            "terminal]",
-        ),
-    ] = None,
-    show: Annotated[
-        bool, typer.Option("--open", help="Open the page of one run in the browser.")
-    ] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Choose a checkpoint of every run in PATH by its validation results, and say where it is."""
-    printing.refuse_to_overwrite(path, out)
-    level = ALPHA if options.alpha is None else error_level(options.alpha)
-    stated = guarantee or (options.alpha is not None and options.tolerance in (None, FIXED.name))
-    runs = inputs.load_runs(path, rule, options, validation)
-    options = _choosing(options)
-    asked = {**options.weighting, **options.params}
-    if len(runs) == 1:  # a refusal need not name the run
-        chosen = {key: select(run, rule, **asked) for key, run in runs.items()}
-    else:
-        chosen = select_many(runs, rule, **asked)
-    sureness = _sureness(chosen) if sure else {}
-    if out is not None:
-        _write(out, chosen, level, stated)
+)
+@argument("paths", nargs=-1, required=True, metavar="PATHS...")
+@takes(Choosing, "choosing")
+@takes(Reading, "reading")
+@option("--table", is_flag=True, under=OUTPUT, help="Show every checkpoint, best first.")
+@option(
+    "-v",
+    "--verbose",
+    is_flag=True,
+    under=OUTPUT,
+    help="Show all notes, the runner-up, a plot and the accuracy bound.",
+)
+@option("--best", is_flag=True, under=OUTPUT, help="Of several runs, answer for the best one.")
+@option(
+    "--sure",
+    is_flag=True,
+    under=OUTPUT,
+    help="How often other examples lead to the same choice; needs predictions.",
+)
+@option("--page", type=PATH, metavar="FILE", under=OUTPUT, help="Write a page about the run.")
+@open_option
+@out_option.but(
+    metavar="FILE",
+    help="choice.json, for deploy and prune; .csv: checkpoints, or a row for each run.",
+)
+@option("--copy-to", type=PATH, metavar="PATH", under=OUTPUT, help="Copy the chosen checkpoint.")
+@force_option.but(help="Replace a file that is there.")
+@json_option
+def select_command(
+    paths: Sequence[Path],
+    choosing: Choosing,
+    reading: Reading,
+    table: bool,
+    verbose: bool,
+    best: bool,
+    sure: bool,
+    page: Path | None,
+    show: bool,
+    out: Path | None,
+    copy_to: Path | None,
+    force: bool,
+    as_json: bool,
+) -> int:
+    """Choose a checkpoint of every run in PATHS: logs, folders, tables, predictions."""
+    for path in paths:
+        printing.refuse_to_overwrite(path, out)
+        printing.refuse_to_overwrite(path, page, make_folder=True)
+    if out is not None and out.suffix not in (".json", ".csv"):
+        raise InputError(f"Expected -o to end in .json or .csv, but got {str(out)!r}.")
+    paths = list(dict.fromkeys(paths))
+    found, left_out = _found(paths, choosing, reading)
+    if len(paths) > 1:  # a name among several paths is none in its own
+        reading = _of_any_name(reading)
+    _check_places([*paths, *_weights(found)], [out, page], copy_to, force=force)
+    leading = best_run([one.selection for one in found]) if len(found) > 1 else 0
+    only = _best(found, leading) if best or len(found) == 1 else None
+    if only is None:
+        handed = out is not None and out.suffix == ".json"
+        asked_of_one = {"--page": page, "--open": show, "--copy-to": copy_to, f"-o {out}": handed}
+        _refuse_several(found, asked_of_one, one_of=_one_of(paths))
+    shown = found if only is None else [only]
+    if sure:
+        _make_sure(shown)
+    alpha = choosing.choice.alpha or ALPHA
+    asked: dict[str, Any] = {"alpha": alpha, "paired": verbose}
+    told: dict[str, Any] = {"verbose": verbose, "table": table, "alpha": alpha}
     if as_json:
-        print_json("select", record(chosen, level, stated, sureness))
-    elif len(chosen) == 1:
-        _show_one(next(iter(chosen.values())), level, stated, plot=plot)
+        entries = [one.as_dict(**asked, sure=sure and one in shown) for one in found]
+        more: dict[str, Any] = {"best": leading} if best else {}
+        print_json(
+            "select", {"runs": entries, **more, **({"left_out": left_out} if left_out else {})}
+        )
+    elif only is None:
+        chosen = {one.name: one.selection for one in found}
+        answer.show_many(chosen, leading, one_of=_one_of(paths), **told)
     else:
-        _show_many(chosen, _usual(runs, options.weighting))
-        if stated:
-            printing.console().print(f"\n{bound.said_of_many(chosen.values(), level)}")
-    for key, said in {} if as_json else sureness.items():
-        printing.console().print(f"{f'{key.label}: ' if len(chosen) > 1 else ''}{said}")
-    if out is not None and not as_json:
-        printing.console().print(f"Written to {out}.")
-    if len(chosen) == 1 and not as_json and validation is None:  # of which others know nothing
-        given = [*(["--rule", rule] if rule else []), *options.words, *inputs.words]
-        for line in next_steps(next(iter(chosen.values())), path, given):
-            printing.console().print(line)
-    if show:
-        browser.show_run(chosen, rule, asked)
+        among = _among(only, found, several=len(paths) > 1)
+        answer.show_one(
+            only.selection, among, unmatched=_unmatched(only, choosing, reading), **told
+        )
+    said = [f"{one.name}: " * (only is None) + str(one.selection.sureness) for one in shown * sure]
+    parts: list[Callable[[], list[str]]] = []
+    if out is not None:
+        parts.append(lambda: _write(out, shown, choosing, reading, asked))
+    if only is not None:
+        if page is not None or show:
+            parts.append(lambda: browser.write_page(only.selection, page, opened=show))
+        if copy_to is not None:
+            parts.append(lambda: _copy(only, copy_to, force=force))
+        if not (out or copy_to):
+            given = [*choosing.words, *reading.words]
+            run = [] if only.alone else ["--run", only.key.label]
+            parts.append(lambda: next_steps(only.selection, only.source, [*given, *run]))
+    failed = []
+    for part in parts:
+        try:
+            said += part()
+        except CheckwiseError as error:  # the other parts are still written
+            failed.append(error)
+    for line in [] if as_json else said:
+        printing.console().print(line)
+    if failed:
+        raise InputError(" ".join(map(str, failed)), code=failed[0].code)
+    return 1 if left_out else 0
 
 
-def _choosing(options: RunRuleOptions) -> RunRuleOptions:
-    """What the rule goes by; without a tolerance that has a level, alpha is the bound's."""
-    with_level = options.params.get("tolerance", FIXED.name) != FIXED.name
-    return options if with_level else replace(options, alpha=None)
+LeftOut = list[dict[str, str]]
 
 
-def _usual(
-    runs: Mapping[RunKey, Trajectory], weighting: Mapping[str, Any]
-) -> dict[RunKey, Selection]:
-    """What people choose by accuracy, for the runs that have it."""
-    with_accuracy = {key: run for key, run in runs.items() if ACCURACY in run.metrics}
-    return select_many(with_accuracy, REFERENCE, **weighting)
+def _found(
+    paths: Sequence[Path], choosing: Choosing, reading: Reading
+) -> tuple[list[Found], LeftOut]:
+    """Every run of every path and the choice in it, and which of several paths are not readable."""
+    runs: dict[str, tuple[Path, RunKey, bool, Trajectory]] = {}
+    several = len(paths) > 1
+    each = _of_any_name(reading) if several else reading
+    failed: dict[Path, CheckwiseError | OSError] = {}
+    for path in paths:
+        try:
+            here = each.load_runs(path, choosing)
+        except (CheckwiseError, OSError) as error:
+            if not several:
+                raise
+            failed[path] = error
+            continue
+        for key, run in here.items():
+            label = [key.label] * (not several or len(here) > 1)
+            runs[" ".join([*[str(path)] * several, *label])] = (path, key, len(here) == 1, run)
+    if not runs:
+        raise next(iter(failed.values()))
+    for path, why in failed.items():
+        warnings.warn(f"{path} is left out: {why}", CheckwiseWarning, stacklevel=2)
+    if several and reading.only_run is not None:
+        name = _named(reading.only_run, {name: key for name, (_, key, *_) in runs.items()})
+        runs = {name: runs[name]}
+    trajectories = {name: run for name, (*_, run) in runs.items()}
+    if len(runs) == 1:  # a refusal need not name the run
+        chosen = {name: select(run, choosing.choice) for name, run in trajectories.items()}
+    else:
+        chosen = select_many(trajectories, choosing.choice)
+    found = [
+        Found(name, path, key, alone, chosen[name]) for name, (path, key, alone, _) in runs.items()
+    ]
+    left_out = [{"source": printable(str(path)), "error": str(e)} for path, e in failed.items()]
+    return found, left_out
 
 
-def _sureness(chosen: Mapping[RunKey, Selection]) -> dict[RunKey, Sureness]:
-    """How sure every choice is; under some tolerances and rules that takes a minute a run."""
-    found: dict[RunKey, Sureness] = {}
-    with counting("how sure, runs") as count:
-        for done, (key, one) in enumerate(chosen.items()):
-            count(done, len(chosen))
-            found[key] = one.sureness
-    return found
+def _of_any_name(reading: Reading) -> Reading:
+    return Reading(**{**vars(reading), "only_run": None})
 
 
-def record(
-    chosen: Mapping[RunKey, Selection],
-    alpha: float,
-    paired: bool,
-    sureness: Mapping[RunKey, Sureness] | None = None,
-) -> dict[str, Any]:
-    """The stable JSON: an object for one run, a list for many.
-
-    The paired bound of one run is added where it is asked for, as it may read saved predictions.
-    """
-
-    def sure(key: RunKey) -> dict[str, Any]:
-        return {"sureness": sureness[key].as_dict()} if sureness else {}
-
-    if len(chosen) == 1:
-        key, one = next(iter(chosen.items()))
-        return {**one.as_dict(alpha, paired=paired), **sure(key)}
-    return {
-        "schema": 1,
-        "runs": [
-            {"run": key.as_dict(), "selection": {**selection.as_dict(alpha), **sure(key)}}
-            for key, selection in chosen.items()
-        ],
-    }
+def _named(name: str, keys: Mapping[str, RunKey]) -> str:
+    """The run of several paths that has a name, as printed or in its own path."""
+    if name in keys:
+        return name
+    named = [printed for printed, key in keys.items() if name in (key.label, str(key))]
+    if len(named) == 1:
+        return named[0]
+    shown = ", ".join((named or list(keys))[:5])
+    raise InputError(
+        f"Expected one run called {name!r}, but {len(named) or 'none'} of {shown} is: give its "
+        "path alone, or its whole name.",
+        code="ambiguous" if named else "unknown",
+    )
 
 
-def _show_one(
-    selection: Selection, alpha: float, stated: bool, *, plot: bool | None = None
+def _one_of(paths: Sequence[Path]) -> str:
+    """What answers for one run of several."""
+    return "its path alone" if len(paths) > 1 else "--run NAME"
+
+
+def _among(only: Found, found: Sequence[Found], *, several: bool) -> str:
+    if len(found) > 1:
+        return f"Best of {len(found)} runs: {only.name}, by the same rule among their choices."
+    return f"Run: {only.name}." * several
+
+
+def _unmatched(only: Found, choosing: Choosing, reading: Reading) -> str:
+    """The files near a log that could be its checkpoints, and the option that makes them so."""
+    run, source = only.selection.trajectory, only.source
+    if not run.columns or any(run.paths or ()) or reading.checkpoints or not only.alone:
+        return ""
+    fitting = {}
+    for family in families_near(source if source.is_dir() else source.parent):
+        typed = Reading(**{**vars(reading), "checkpoints": family.pattern})
+        with suppress(CheckwiseError), warnings.catch_warnings(action="ignore"):
+            typed.load_runs(source, choosing)
+            fitting[family.pattern] = len(family.names)
+    if len(fitting) != 1:
+        return ""
+    ((pattern, count),) = fitting.items()
+    look = "file looks like a checkpoint" if count == 1 else "files look like checkpoints"
+    return f"{count} {look}: add --checkpoints {shlex.quote(pattern)}"
+
+
+def _copy(only: Found, to: Path, *, force: bool) -> list[str]:
+    from checkwise.cli.copying import copy_chosen
+
+    return [f"Copied to {copy_chosen(only.source, only.selection, to, force=force)}."]
+
+
+def _weights(found: Sequence[Found]) -> list[Path]:
+    """The checkpoints of every run."""
+    return [Path(path) for one in found for path in one.selection.trajectory.paths or () if path]
+
+
+def _check_places(
+    read: Sequence[Path], files: Sequence[Path | None], copy_to: Path | None, *, force: bool
 ) -> None:
-    out = printing.console()
-    out.print(headline(selection))
-    if left := _settings_left(selection):
-        out.print(left)
-    drawn = plot or (plot is None and out.is_terminal)
-    if drawn and (lines := picture(selection, out.width, encoding=out.encoding)):
-        out.print(lines)
-    if answer := guarded_answer(selection):
-        out.print(answer)
-    for note in selection.trajectory.notes:
-        out.print(f"note: {note}")
-    judged = ACCURACY if selection.judged_by is None else selection.judged_by.metric
-    metrics = [name for name in selection.trajectory.metrics if name != judged]
-    header, rows = _ranking(selection, metrics)
-    beside = [name for name in metrics if name not in selection.looked_at]
-    without: list[str] = []
-    while beside and printing.width(header, rows) > out.width:
-        without.insert(0, beside.pop())
-        header, rows = _ranking(selection, [name for name in metrics if name not in without])
-    out.print(printing.table(header, rows, bold=0))
-    hidden = len(selection.trajectory) - len(rows)
-    left_out = [f"{hidden} more"] * (hidden > 0) + [", ".join(without)] * bool(without)
-    if left_out:
-        out.print(f"… and {', and '.join(left_out)} (--out FILE.csv writes all)")
-    out.print()
-    out.print(reasons(selection))
-    if stated:
-        out.print(f"\n{bound.said(selection, alpha)}")
-    elif isinstance(bound.bound_of(selection, alpha), Guarantee):
-        out.print(bound.POINTER)
-    if selection.path is not None:
-        out.print(f"Checkpoint: {selection.path}")
-    elif selection.trajectory.columns:
-        ahead = selection.trajectory.names_ahead
-        of_log = f"{selection.step} in the log, and one more in its trainer's names; " * bool(ahead)
-        out.print(
-            f"No checkpoint was found near the log: restore that of step {selection.step + ahead} "
-            f"({of_log}--checkpoints says where they are)."
+    """Refuse, before anything is said, what must not be written over."""
+    from checkwise.cli.copying import is_copy
+
+    written = [place for place in (*files, copy_to) if place is not None]
+    if len({place.resolve() for place in written}) < len(written):
+        raise InputError("Expected a place of its own for each of -o, --page and --copy-to.")
+    for place in written:
+        if place is not copy_to or not is_copy(place):
+            printing.refuse_what_is_there(place, read, force=force)
+
+
+def _best(found: Sequence[Found], leading: int | None) -> Found:
+    if leading is None:
+        raise InputError(
+            "Expected runs that can be compared for --best, but these were chosen from by other "
+            "rules or on other validation sets: leave it out, or give the runs of one kind.",
+            code="differs",
         )
+    return found[leading]
 
 
-def _settings_left(selection: Selection) -> str:
-    """What the run was trained with, where a rule that was named goes by other settings."""
-    before = selection.trajectory.chosen_by
-    if selection.reason or not before or not_usual(before) == not_usual(selection.settings):
-        return ""
-    return (
-        f"note: the run was set to {in_words(before)}; with --rule the settings are those of this "
-        "command alone"
-    )
+def _refuse_several(found: Sequence[Found], asked: Mapping[str, object], *, one_of: str) -> None:
+    """Refuse what is about one run."""
+    for name, value in asked.items():
+        if value:
+            page = name in ("--page", "--open")
+            other = "; a page about all is `checkwise study report`" * page
+            raise InputError(
+                f"Expected one run for {name}, but there are {len(found)}: add --best, or give "
+                f"{one_of}{other}.",
+                code="ambiguous",
+            )
 
 
-def _ranking(
-    selection: Selection, metrics: Sequence[str]
-) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Header and rows of the best few checkpoints."""
-    ranked, judged = selection.ranked, selection.judged_by
-    shown = range(min(SHOWN, len(selection.trajectory)))
-    leading: list[tuple[str, list[str]]] = []
-    if judged is not None and judged.metric == ACCURACY:
-        leading = [
-            ("accuracy", [f"{100 * ranked['accuracy'][i]:.2f}" for i in shown]),
-            ("gap", [f"{ranked['gap_pp'][i]:.2f}" for i in shown]),
-        ]
-    elif judged is not None:
-        values = ranked[judged.metric]
-        leading = [
-            (judged.metric, [f"{values[i]:.4g}" for i in shown]),
-            ("gap", [f"{abs(values[i] - judged.best):.4g}" for i in shown]),
-        ]
-    if not selection.guard_acted:  # which ranks by time
-        scores = [f"{ranked['score'][i]:.4g}" if ranked["feasible"][i] else "-" for i in shown]
-        leading.append(("score", scores))
-    header = ("rank", "step", *(name for name, _ in leading), *metrics)
-    rows = [
-        (
-            str(ranked["rank"][i]),
-            str(ranked["step"][i]),
-            *(cells[i] for _, cells in leading),
-            *(f"{ranked[name][i]:.4g}" if name in ranked else "-" for name in metrics),
-        )
-        for i in shown
-    ]
-    return header, rows
+def _make_sure(found: Sequence[Found]) -> None:
+    """Compute how sure every choice is; under some rules that takes a minute a run."""
+    with counting("how sure, runs") as count:
+        for done, one in enumerate(found):
+            count(done, len(found))
+            _ = one.selection.sureness
 
 
-def _show_many(chosen: Mapping[RunKey, Selection], usual: Mapping[RunKey, Selection]) -> None:
-    out = printing.console()
-    lines = Counter(headline(selection) for selection in chosen.values())
-    for line, times in lines.items():
-        out.print(line if len(lines) == 1 else f"{times} of {len(chosen)} runs: {line}")
-    if few := sum(selection.guard_acted for selection in chosen.values()):
-        out.print(
-            f"{few} of {len(chosen)} runs: the best checkpoint has {FEW_ERRORS} validation errors "
-            "or fewer, too few to rank checkpoints by their probabilities; the earliest within "
-            f"{points(WITHIN_PP)} of the best was taken (--no-guard: the rule's own choice)."
-        )
-    rules = {selection.rule for selection in chosen.values()}
-    by_accuracy = all(_judged_by(selection) == ACCURACY for selection in chosen.values())
-    names = HEADER if by_accuracy else JUDGED_HEADER
-    checkpoints = {key: _checkpoint(selection) for key, selection in chosen.items()}
-    last = ("checkpoint",) * any(checkpoints.values())
-    header = ("run", *(("rule",) * (len(rules) > 1)), *names, *last)
-    rows = [
-        (
-            key.label,
-            *((selection.rule,) * (len(rules) > 1)),
-            str(selection.step),
-            *_judgement(selection, by_accuracy=by_accuracy),
-            str(len(selection.eligible_steps)),
-            str(usual[key].step) if key in usual else "-",
-            *((checkpoints[key] or "-",) * len(last)),
-        )
-        for key, selection in sorted(chosen.items())
-    ]
-    out.print(printing.table(header, rows, left=("run", "rule", "judged by", "checkpoint")))
-    out.print()
-    notes = Counter(note for selection in chosen.values() for note in selection.notes)
-    for note, times in notes.items():
-        out.print(f"note ({times} of {len(chosen)} runs): {note}")
-    for line in _validation(chosen.values()):
-        out.print(line)
-    alone = sum(len(selection.eligible_steps) == 1 for selection in chosen.values())
-    gaps = [s.gap_pp for s in chosen.values() if s.gap_pp is not None]
-    mean_gap = f"mean gap {sum(gaps) / len(gaps):.2f} points; " if by_accuracy else ""
-    out.print(
-        f"{len(chosen)} runs: {mean_gap}"
-        f"{alone} had a single eligible checkpoint.{_disagreement(chosen, usual)}"
-    )
-    for line in dict.fromkeys(remedy(selection) for selection in chosen.values()):
-        if line:
-            out.print(line)
+def _write(
+    out: Path,
+    found: Sequence[Found],
+    choosing: Choosing,
+    reading: Reading,
+    asked: Mapping[str, Any],
+) -> list[str]:
+    """``choice.json``, or a table of checkpoints or runs."""
+    said = [f"Written to {out}."]
+    if out.suffix == ".csv":
+        write_text(out, csv_text(_frame(found)))
+        return said
+    from checkwise.cli.handover import write_choice
+
+    (one,) = found
+    entries = [one.as_dict(**asked, sure=False)]
+    write_choice(out, one.source, reading, choosing, entries, {one.key: one.selection})
+    return said + after_choice(one.selection, out, choosing.plugin, reading.validation)
 
 
-def _checkpoint(selection: Selection) -> str:
-    """Where the checkpoint is that was chosen from a trainer's log."""
-    return selection.path or "" if selection.trajectory.columns else ""
-
-
-def _judged_by(selection: Selection) -> str:
-    return "" if selection.judged_by is None else selection.judged_by.metric
-
-
-def _judgement(selection: Selection, *, by_accuracy: bool) -> tuple[str, ...]:
-    """How near the best a choice is: by accuracy in points, else by the score that is named."""
-    judged = selection.judged_by
-    if judged is None:
-        return ("-", "-", "-")
-    if judged.metric != ACCURACY:
-        return (judged.metric, f"{judged.value:.4g}", f"{judged.gap:.4g}")
-    cells = (f"{100 * judged.value:.2f}", f"{selection.gap_pp:.2f}")
-    return cells if by_accuracy else (ACCURACY, *cells)
-
-
-def _validation(selections: Collection[Selection]) -> list[str]:
-    """The validation sets behind the rows: once where all runs share them."""
-    sets = Counter(validation(selection.trajectory.domains) for selection in selections)
-    if len(sets) == 1:
-        return [line for line in sets if line]
-    if len(sets) > SHOWN:
-        return [f"validation: {len(sets)} sets of domains (--json names those of every run)"]
-    named = {line or f"validation: {ONLY_DOMAIN}": times for line, times in sets.items()}
-    return [f"{line} ({times} of {len(selections)} runs)" for line, times in named.items()]
-
-
-def _disagreement(chosen: Mapping[RunKey, Selection], usual: Mapping[RunKey, Selection]) -> str:
-    names = dict.fromkeys(selection.rule for selection in chosen.values())
-    names.pop(REFERENCE, None)
-    if not names or not usual:
-        return ""
-    differ = sum(chosen[key].step != selection.step for key, selection in usual.items())
-    return f" {' or '.join(names)} differs from source-acc in {differ}."
-
-
-def _write(out: Path, chosen: Mapping[RunKey, Selection], alpha: float, paired: bool) -> None:
-    if out.suffix == ".json":
-        write_text(out, json.dumps(record(chosen, alpha, paired), indent=2, allow_nan=False) + "\n")
-    elif out.suffix == ".csv":
-        write_text(out, csv_text(_frame(chosen)))
-    else:
-        raise InputError(f"Expected --out to end in .json or .csv, but got {str(out)!r}.")
-
-
-def _frame(chosen: Mapping[RunKey, Selection]) -> pandas.DataFrame:
+def _frame(found: Sequence[Found]) -> pandas.DataFrame:
     import pandas
 
-    if len(chosen) == 1:
-        return next(iter(chosen.values())).table
+    if len(found) == 1:
+        return found[0].selection.table
+    several = len({one.source for one in found}) > 1
     return pandas.DataFrame(
         {
-            **{k: v for k, v in key.as_dict().items() if k != "held_out"},
-            "held_out": "+".join(key.held_out),
-            "rule": selection.rule,
-            "step": selection.step,
-            "accuracy": selection.accuracy,
-            "gap_pp": selection.gap_pp,
-            **_constraint(selection),
-            "score": selection.score,
-            "eligible": len(selection.eligible_steps),
-            "path": selection.path and printable(selection.path),
+            **({"source": str(one.source)} if several else {}),
+            **{k: v for k, v in one.key.as_dict().items() if k != "held_out"},
+            "held_out": "+".join(one.key.held_out),
+            "rule": one.selection.rule,
+            "step": one.selection.step,
+            "accuracy": one.selection.accuracy,
+            "gap_pp": one.selection.gap_pp,
+            **_constraint(one.selection),
+            "score": None if one.selection.guard_acted else one.selection.score,
+            "near_best": len(one.selection.feasible_steps),
+            "path": one.selection.path and printable(one.selection.path),
         }
-        for key, selection in chosen.items()
+        for one in found
     )
 
 

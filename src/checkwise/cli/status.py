@@ -1,24 +1,29 @@
-"""``checkwise status``: how far the runs of a cohort are."""
+"""``checkwise study status``: how far the runs of a study are, and whether its files are whole."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import typer
 from rich.console import Group, RenderableType
 from rich.live import Live
 
 from checkwise.cli import printing
+from checkwise.cli.command import argument, command, option
 from checkwise.cli.json_output import print_json
-from checkwise.cli.options import AsJson, CohortFolder
-from checkwise.cli.progress import MINUTE, remaining_text
+from checkwise.cli.options import json_option, plugin_option
+from checkwise.cli.progress import MINUTE, counting, remaining_text
+from checkwise.errors import InputError
+from checkwise.store import layout
+from checkwise.store.safe_read import has_file
 from checkwise.text import counted, printable
 
 if TYPE_CHECKING:
     from checkwise.store.cohort import CohortRecord
+    from checkwise.store.verify import Fault
     from checkwise.sweep.status import RunStatus
 
 WATCH_SECONDS = 2.0
@@ -27,15 +32,25 @@ OPEN = ("running", "interrupted", "failed")
 NOT_SHOWN = ("key", "seconds", "ended")  # of a run, in JSON
 
 
-def command(
-    path: CohortFolder,
-    watch: Annotated[
-        bool,
-        typer.Option("--watch", help="Look again and again until every run is finished or failed."),
-    ] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Which runs of DIR are finished, running, interrupted, failed or waiting.
+@command(
+    "status", examples=["checkwise study status out --watch", "checkwise study status out --verify"]
+)
+@argument("path", metavar="DIR")
+@option("--watch", is_flag=True, help="Look again until every run is finished or failed.")
+@option(
+    "--verify",
+    "check",
+    is_flag=True,
+    help="Check every file against its checksum; exit code 1 if something is wrong or missing.",
+)
+@plugin_option.but(
+    help="With --verify: check that runs were trained with this file or module; repeatable."
+)
+@json_option
+def status_command(
+    path: Path, watch: bool, check: bool, plugin: tuple[str, ...], as_json: bool
+) -> int:
+    """Show which runs of DIR are finished, running, interrupted, failed or waiting.
 
     Also where they run, how fast, how long the rest takes, and why runs failed. With --watch and
     --json every look is one line.
@@ -43,17 +58,61 @@ def command(
     from checkwise.store.cohort import open_cohort
     from checkwise.sweep.status import Watched
 
+    _refuse_in_vain(watch=watch, check=check, plugin=plugin)
+    if has_file(path, layout.RUN):
+        raise InputError(
+            f"Expected the folder of a study, but {path} is one of its runs: name the folder with "
+            f"{layout.COHORT}.",
+            code="unsupported",
+        )
     cohort = open_cohort(path)
+    faults, notes = _verified(path, plugin) if check else ([], [])
+    found = {"faults": [asdict(fault) for fault in faults]} if check else {}
     looks = _looks(Watched(cohort).look, watch=watch)
     if as_json:
         for runs in looks:
-            print_json("status", _content(cohort, runs))
+            print_json("status", _content(cohort, runs) | found)
     elif watch and printing.console().is_terminal:
         with Live(console=printing.console(), auto_refresh=False) as screen:
             for runs in looks:
                 screen.update(Group(*_lines(cohort, runs)), refresh=True)
     else:
         _print(cohort, looks)
+        if check:
+            _print_faults(faults, notes)
+    return 1 if faults else 0
+
+
+def _refuse_in_vain(*, watch: bool, check: bool, plugin: Sequence[str]) -> None:
+    if watch and check:
+        raise InputError(
+            "Expected --watch or --verify, but got both: verify when the runs are done.",
+            code="ambiguous",
+        )
+    if plugin and not check:
+        raise InputError(
+            "Expected --verify with --plugin, which is compared with that of the runs: add it.",
+            code="missing",
+        )
+
+
+def _verified(path: Path, plugin: Sequence[str]) -> tuple[list[Fault], list[str]]:
+    """Faults of the files, and what could not be compared."""
+    from checkwise.store.verify import unsigned, verify, verify_plugins
+
+    with counting("verifying") as step:
+        faults = verify(path, progress=step)
+    changed, notes = verify_plugins(path, plugin)
+    return [*faults, *changed], [*unsigned(path), *notes]
+
+
+def _print_faults(faults: Sequence[Fault], notes: Sequence[str]) -> None:
+    out = printing.console()
+    for fault in faults:
+        out.print(f"{fault.run}: {fault.what}: {fault.do}.")
+    for note in notes:
+        out.print(note)
+    out.print(f"{counted(len(faults), 'fault')}." if faults else "Everything is as it was written.")
 
 
 def _looks(look: Callable[[], list[RunStatus]], *, watch: bool) -> Iterator[list[RunStatus]]:
@@ -91,7 +150,6 @@ def _content(cohort: CohortRecord, runs: Sequence[RunStatus]) -> dict[str, Any]:
     from checkwise.sweep.overview import overview
 
     return {
-        "schema": 1,
         "name": cohort.name,
         "role": cohort.role,
         **asdict(overview(runs)),
@@ -119,8 +177,8 @@ def _lines(cohort: CohortRecord, runs: Sequence[RunStatus]) -> list[RenderableTy
     states = {run.state for run in runs}
     if "running" not in states and states & {"waiting", "interrupted"}:
         lines.append(
-            "No worker is at work on the runs that are left: run the sweep again, which goes on "
-            f"where they stopped, or start a worker with `checkwise work {cohort.path}`."
+            "No worker is at work on the runs that are left: run the study again, which goes on "
+            f"where they stopped, or start a worker with `checkwise study work {cohort.path}`."
         )
     return [*map(_safe, lines), *_table([run for run in runs if run.state in OPEN])]
 

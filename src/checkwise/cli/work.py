@@ -1,4 +1,4 @@
-"""``checkwise work``: one worker on a planned cohort, started by anything."""
+"""``checkwise study work``: one worker on a planned study, started by anything."""
 
 from __future__ import annotations
 
@@ -8,14 +8,11 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from checkwise.cli import printing
-from checkwise.cli.options import Data, Plugins, ResumeSeconds, Retries, Takeover, load_plugins
-from checkwise.store.failures import RETRIES
-from checkwise.store.lease import STALE_SECONDS
+from checkwise.cli.command import argument, command, option, takes
+from checkwise.cli.options import Working, data_option, load_plugins, plugin_option
 from checkwise.text import counted
 from checkwise.threads import ONE_THREAD
 
@@ -25,25 +22,23 @@ if TYPE_CHECKING:
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 
 
-def command(
-    path: Annotated[
-        Path, typer.Argument(metavar="COHORT", help="A folder that `plan` or `sweep` has written.")
-    ],
-    wait: Annotated[
-        bool,
-        typer.Option("--wait", help="Stay until other workers are done, to take over their runs."),
-    ] = False,
-    data: Data = None,
-    resume_seconds: ResumeSeconds = 20.0,
-    takeover: Takeover = STALE_SECONDS,
-    retries: Retries = RETRIES,
-    plugin: Plugins = None,
+@command(
+    "work",
+    examples=["checkwise study run study.toml -o out --plan-only", "checkwise study work out"],
+)
+@argument("path", metavar="DIR")
+@option("--wait", is_flag=True, help="Stay until other workers are done, to take over their runs.")
+@data_option
+@plugin_option
+@takes(Working, "working")
+def work_command(
+    path: Path, wait: bool, data: tuple[str, ...], plugin: tuple[str, ...], working: Working
 ) -> int:
-    """Train the runs of COHORT that are not finished and that no other worker trains.
+    """Train the runs of DIR that are not finished and that no other worker trains.
 
-    Start as many as you like, on any machine that sees the folder. On SIGTERM, SIGUSR1, SIGUSR2 and
-    Ctrl-C a worker saves the state of its run, gives it back, and ends with the code 128 plus the
-    signal's number.
+    `checkwise study run` makes DIR. Start as many workers as you like, on any machine that sees it.
+    On SIGTERM, SIGUSR1, SIGUSR2 and Ctrl-C a worker saves the state of its run, gives it back, and
+    ends with the code 128 plus the signal's number.
     """
     with _asked_to_stop() as asked:
         os.environ.update({name: os.environ.get(name, one) for name, one in ONE_THREAD.items()})
@@ -59,11 +54,11 @@ def command(
             cohort=str(path.absolute()),
             round=round_,
             roots=_places(cohort, noted, data),
-            resume_seconds=resume_seconds,
             wait=wait,
             plugins={plugin.source: plugin.sha256 for plugin in plugins},
-            takeover=takeover,
-            retries=retries,
+            resume_seconds=working.resume_seconds,
+            takeover=working.takeover,
+            retries=working.retries,
         )
         done = work(job, stop=lambda: bool(asked))
         clear_published(path)
@@ -75,22 +70,23 @@ def command(
         return 128 + asked[0]
     if done.failed:
         out.print(
-            f"{counted(done.failed, 'run')} failed {counted(retries + 1, 'time')} and will not be "
-            f"tried again: `checkwise status {path}` says why. Plan the study again to retry."
+            f"{counted(done.failed, 'run')} failed {counted(working.retries + 1, 'time')} and will "
+            f"not be tried again: `checkwise study status {path}` says why. `checkwise study run` "
+            "tries them again, or lets workers do so with --plan-only."
         )
         return 1
     return 0
 
 
 def _places(
-    cohort: CohortRecord, noted: Mapping[str, str], options: list[str] | None
+    cohort: CohortRecord, noted: Mapping[str, str], options: tuple[str, ...]
 ) -> dict[str, str]:
     """Where the data are: as options say, as noted if that place is here, as the study says."""
     from checkwise.sweep.datasets import all_roots, read_roots
     from checkwise.sweep.study import Study
 
     here = {name: place for name, place in noted.items() if Path(place).exists()}
-    return all_roots(Study.from_dict(cohort.study), {**here, **read_roots(options or ())})
+    return all_roots(Study.from_dict(cohort.study), {**here, **read_roots(options)})
 
 
 @contextmanager

@@ -29,6 +29,12 @@ def check_tracker(tracker: Any) -> None:
         )
 
 
+def check_log(log: Any) -> None:
+    """Refuse what is no amount of logging."""
+    if log not in ("main", "all"):
+        raise InputError(f'Expected "main" or "all" as log, but got {shown(log)}.')
+
+
 def check_function(function: Any, name: str, form: str) -> None:
     """Refuse what cannot be called."""
     if function is not None and not callable(function):

@@ -65,15 +65,12 @@ def described(
     if of_keras:
         call = f"load_chosen({str(folder)!r}, average_within_pp={_text(within_pp)})"
         return f"{named} Load it with checkwise.integrations.keras.{call}."
-    delta = "" if tolerance(within_pp) == tolerance(MEMBERS_DELTA_PP) else _delta(within_pp)
     other = "" if calibrator in (None, DEFAULT) else f" --calibrator {calibrator}"
+    usual = tolerance(within_pp) == tolerance(MEMBERS_DELTA_PP)
+    within = "" if usual else f" --within-pp {_text(within_pp)}"
     place = shlex.quote(str(folder))
-    command = f"checkwise deploy {place} --average probabilities{delta}{other} -o MODEL"
+    command = f"checkwise deploy {place} --average all{within}{other} -o MODEL"
     return f"{named} Deploy it with `{command}`, or with `--average weights`."
-
-
-def _delta(within_pp: Points) -> str:
-    return f" --delta-pp {_text(within_pp)}"
 
 
 def _text(within_pp: Points) -> str:

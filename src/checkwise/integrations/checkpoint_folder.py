@@ -17,13 +17,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from checkwise.errors import CheckwiseError, InputError
+from checkwise.integrations.arguments import check_log
 from checkwise.integrations.average_members import keeping, say_members
 from checkwise.integrations.live import LiveSelector, keeps_logits
 from checkwise.integrations.saving import JOURNAL, LAST, Place, clean_up, last_link, point
-from checkwise.integrations.tracked_metrics import PREFIX, measured
+from checkwise.integrations.tracker import Log, measured
+from checkwise.selection.choice import Choice
 from checkwise.selection.live import LiveSelection
 from checkwise.selection.result import Selection
-from checkwise.selection.set_as import settings_name
 from checkwise.selection.standing import Points
 from checkwise.store.atomic_write import writing
 from checkwise.store.deleting import place_of
@@ -103,34 +104,37 @@ class CheckpointFolder:
     """The checkpoints in one folder; only the first process of a training uses it.
 
     Args:
-        rule: a name from ``cw.rules()``.
+        choice: how to choose.
         also: what else stays.
-        options: those of ``LiveSelector``.
+        measuring: what ``LiveSelector`` takes besides: ``bins``, ``held_out`` …
         average_within_pp: also keep the members of an average, all within this many points of the
             best accuracy.
         predictions, calibrator: as for ``LiveSelector``.
+        log: what ``Outcome.logged`` holds: "main" or "all".
         last: the name of the link to the newest checkpoint.
         go_on: how a user goes on with a training, in a few words.
     """
 
     def __init__(
         self,
-        rule: str,
+        choice: Choice,
         also: Policy | None,
-        options: Mapping[str, Any],
+        measuring: Mapping[str, Any],
         *,
         average_within_pp: Points | None = None,
         predictions: bool | str | os.PathLike[str] = False,
         calibrator: str | None = None,
+        log: Log = "main",
         last: str = LAST,
         go_on: str = 'use fit(…, ckpt_path="last")',
     ) -> None:
-        self._last, self._go_on = last, go_on
-        # A wrong name or parameter is refused before any training.
-        self.needs_examples = LiveSelector(rule, **options).needs_examples
+        check_log(log)
+        self._last, self._go_on, self.log = last, go_on, log
+        # A wrong setting is refused before any training.
+        self.needs_examples = LiveSelector(choice, **measuring).needs_examples
         self.needs_logits = keeps_logits(predictions, calibrator)
         self._keeping: dict[str, Any] = {"predictions": predictions, "calibrator": calibrator}
-        self._rule, self._options = rule, dict(options)
+        self._choice, self._measuring = choice, dict(measuring)
         self._also = keeping(also or AnyOf(()), average_within_pp)
         self._within_pp = average_within_pp
         self._live: LiveSelector | None = None
@@ -143,8 +147,8 @@ class CheckpointFolder:
 
     @property
     def described(self) -> str:
-        """The rule and its options."""
-        return f"{self._rule} {self._options}"
+        """How it chooses and measures."""
+        return f"{self._choice.as_dict()} {self._measuring}"
 
     @property
     def selection(self) -> Selection | None:
@@ -227,7 +231,8 @@ class CheckpointFolder:
         """
         number = self._newest if again and self._newest is not None else self._number(step)
         ahead = self._opened.preview(number, entries)
-        return Outcome(number, entries, ahead.choice, _scores(ahead), _logged(ahead, number))
+        logged = _logged(ahead, number, self.log)
+        return Outcome(number, entries, ahead.choice, _scores(ahead), logged)
 
     def plan(self, step: int, outcome: Outcome | None, name: Name) -> Plan:
         """Where the checkpoint of a step goes, and what is chosen once it is there.
@@ -300,10 +305,10 @@ class CheckpointFolder:
 
     def _selector(self) -> LiveSelector:
         return LiveSelector(
-            self._rule,
+            self._choice,
             journal=self._folder / JOURNAL,
             **self._keeping,
-            **self._options,
+            **self._measuring,
         )
 
     @property
@@ -354,15 +359,11 @@ def _scores(live: LiveSelection) -> dict[int, float]:
     return {step: float(scores[step]) for step in live.keep if step in scores}
 
 
-def _logged(live: LiveSelection, step: int) -> dict[str, float]:
-    """Metrics of a step per domain, the choice and the settings; nothing that is not finite.
-
-    Some loggers take their columns from the first epoch, so the settings are in every one.
-    """
-    settings = {settings_name(live.chosen_by).removeprefix(f"{PREFIX}/"): 1.0}
+def _logged(live: LiveSelection, step: int, log: Log) -> dict[str, float]:
+    """Metrics of a step per set, and the choice; nothing that is not finite."""
     selection = live.selection
     if selection is None:
-        return settings
+        return {}
     run = live.trajectory
-    logged = measured(run, run.steps.tolist().index(step))
-    return {**logged, "choice": float(selection.step), "score": selection.score, **settings}
+    logged = measured(run, run.steps.tolist().index(step), live.looks_at, log)
+    return {**logged, "choice": float(selection.step), "score": selection.score}

@@ -20,9 +20,9 @@ from checkwise.errors import InputError
 from checkwise.extras import naming_extras
 from checkwise.integrations.domainbed_checkpoint import Checkpoint, read_checkpoint
 from checkwise.readers.loading import load
+from checkwise.selection.choice import Choice
 from checkwise.selection.default_rule import DEFAULT_RULE
 from checkwise.selection.result import Selection
-from checkwise.selection.rules import get_rule
 from checkwise.selection.select import select
 
 __all__ = ["Checkpoint", "outputs", "read_checkpoint", "selection_method", "source_domains"]
@@ -141,7 +141,7 @@ def _module(name: str) -> Any:
 
 
 def selection_method(
-    rule: str = DEFAULT_RULE,
+    rule: str | Choice = DEFAULT_RULE,
     *,
     predictions: str | Predictions | None = None,
     **options: Any,
@@ -152,13 +152,13 @@ def selection_method(
     the chosen steps, as its own methods do. The target is read after the choice.
 
     Args:
-        rule: a name from ``cw.rules()``. DomainBed logs accuracies alone; all but ``source-acc``
-            and ``ac-early`` need the predictions, or a log with calibration.
+        rule: a name from ``cw.rules()``, or a ``cw.Choice``. DomainBed logs accuracies alone; all
+            but ``source-acc`` and ``ac-early`` need the predictions, or a log with calibration.
         predictions: where ``checkwise predict`` wrote, as a folder below each run's output_dir, or
             ``predictions(args)`` → folder; without it the records themselves are read.
         options: as for ``cw.select``: ``delta_pp``, ``q`` …
     """
-    get_rule(rule)  # a wrong name is refused before any record is read
+    choice = Choice.of(rule, **options)  # a wrong one is refused before any record is read
     if predictions is not None and not isinstance(predictions, str) and not callable(predictions):
         raise InputError(
             f"Expected a folder or a function as predictions, but got {predictions!r:.60}."
@@ -169,7 +169,7 @@ def selection_method(
         records = [r for r in run_records if len(r["args"]["test_envs"]) == 1]
         if not records:
             return None
-        chosen = _choose(records, rule, predictions, options)
+        chosen = _choose(records, choice, predictions)
         target = f"env{records[0]['args']['test_envs'][0]}_in_acc"
         (tested,) = [record[target] for record in records if record["step"] == chosen.step][-1:]
         if chosen.accuracy is None:
@@ -178,22 +178,21 @@ def selection_method(
             )
         return {"val_acc": chosen.accuracy, "test_acc": tested}
 
-    body = {"name": f"checkwise {rule}", "run_acc": classmethod(run_acc)}
+    body = {"name": f"checkwise {choice.as_dict()['rule']}", "run_acc": classmethod(run_acc)}
     return type("CheckwiseSelectionMethod", (base,), body)
 
 
 def _choose(
     records: list[dict[str, Any]],
-    rule: str,
+    choice: Choice,
     predictions: str | Predictions | None,
-    options: Mapping[str, Any],
 ) -> Selection:
     """The step of one run; nothing of its target is handed on."""
     args = records[0]["args"]
     if predictions is not None:
         below = Path(args["output_dir"])
         folder = predictions(args) if callable(predictions) else below / predictions
-        return select(load(Path(folder)), rule, **options)
+        return select(load(Path(folder)), choice)
     targets = {str(index) for index in args["test_envs"]}
     lines = [
         json.dumps({k: v for k, v in record.items() if not _is_of(k, targets)})
@@ -202,7 +201,7 @@ def _choose(
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "results.jsonl")
         log.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        return select(load(log), rule, **options)
+        return select(load(log), choice)
 
 
 def _is_of(field: str, targets: set[str]) -> bool:

@@ -29,9 +29,9 @@ from checkwise.integrations.keras_validation import (
     named_sets,
     sources,
 )
-from checkwise.integrations.tracked_metrics import PREFIX
-from checkwise.integrations.tracker import Tracker, report_to
+from checkwise.integrations.tracker import PREFIX, Log, Tracker, report_to
 from checkwise.metrics.settings import BANDWIDTH, BINS, whole
+from checkwise.selection.choice import Choice
 from checkwise.selection.default_rule import DEFAULT_RULE
 from checkwise.selection.result import Selection
 from checkwise.selection.standing import Points
@@ -58,7 +58,7 @@ class ReliabilityCheckpoint(Callback):  # type: ignore[misc, unused-ignore]
         validation: the validation sets by name, each ``(inputs, labels)`` or a data set of batches
             (a ``PyDataset``, a ``DataLoader``, …) that can be gone through again. One set needs no
             name.
-        rule: a name from ``cw.rules()``.
+        rule: a name from ``cw.rules()``, or a whole ``cw.Choice``.
         dirpath: a folder of this machine for the checkpoints.
         kind: what the model returns, "logits" or "probs" (after a softmax or sigmoid). Never
             guessed.
@@ -78,15 +78,16 @@ class ReliabilityCheckpoint(Callback):  # type: ignore[misc, unused-ignore]
         calibrator: fit this calibrator, as "ts-soften", to the predictions of the choice, and keep
             it in ``calibrator.json`` beside the checkpoints. It keeps predictions, too.
         tracker: where the selection is logged when training ends, as ``MlflowLog``.
+        log: what loggers and the tracker get: "main" is accuracy, NLL and soft CwECE of each set,
+            what else the rule looks at, and the choice; "all" is every metric. The journal has all.
         bins, bandwidth: settings of the calibration errors.
-        params: the rule's parameters and options of ``LiveSelector``: ``delta_pp``, ``q``,
-            ``held_out``, ``weights`` …
+        settings: as for ``LiveSelector``: ``held_out``, ``sources``, ``delta_pp``, ``weights`` …
     """
 
     def __init__(
         self,
         validation: Any,
-        rule: str = DEFAULT_RULE,
+        rule: str | Choice = DEFAULT_RULE,
         *,
         dirpath: str | os.PathLike[str],
         kind: Kind | None = None,
@@ -100,9 +101,10 @@ class ReliabilityCheckpoint(Callback):  # type: ignore[misc, unused-ignore]
         predictions: bool | str | os.PathLike[str] = False,
         calibrator: str | None = None,
         tracker: Tracker | None = None,
+        log: Log = "main",
         bins: int = BINS,
         bandwidth: float = BANDWIDTH,
-        **params: Any,
+        **settings: Any,
     ) -> None:
         super().__init__()
         self._check(kind, dirpath, resume)
@@ -112,19 +114,21 @@ class ReliabilityCheckpoint(Callback):  # type: ignore[misc, unused-ignore]
         check_tracker(tracker)
         sets = named_sets(validation)
         self._names = tuple(sets)
-        self._sets = {name: sets[name] for name in sources(self._names, params)}
+        measuring = {name: settings.pop(name, None) for name in ("held_out", "sources")}
+        self._sets = {name: sets[name] for name in sources(self._names, measuring)}
         self._every = whole(every, "every", least=1)
         rows = whole(batch_size, "batch_size", least=1)
         self._folder = Path(os.path.abspath(dirpath))
         self._suffix, self._resume = WEIGHTS if weights_only else MODEL, resume
         self._tracker = tracker
         self._checkpoints = CheckpointFolder(
-            rule,
+            Choice.of(rule, **settings),
             keep,
-            {"bins": bins, "bandwidth": bandwidth, **params},
+            {"bins": bins, "bandwidth": bandwidth, **measuring},
             average_within_pp=average_within_pp,
             predictions=predictions,
             calibrator=calibrator,
+            log=log,
             last=f"last{self._suffix}",
             go_on="pass resume=True",
         )
@@ -227,7 +231,7 @@ class ReliabilityCheckpoint(Callback):  # type: ignore[misc, unused-ignore]
         """Log the selection, say what to average, and close the journal."""
         self._reached = (ref(self.model), self._step())
         self.model._initial_epoch = None
-        report_to(self._tracker, self.selection)
+        report_to(self._tracker, self.selection, self._checkpoints.log)
         self._checkpoints.say_members(of_keras=True)
         self._checkpoints.close()
 

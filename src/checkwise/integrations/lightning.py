@@ -23,11 +23,11 @@ from checkwise.integrations.arguments import (
 )
 from checkwise.integrations.checkpoint_folder import CheckpointFolder, Outcome, Plan
 from checkwise.integrations.processes import decided_once, gathered
-from checkwise.integrations.tracked_metrics import PREFIX
-from checkwise.integrations.tracker import Tracker, report_to
+from checkwise.integrations.tracker import PREFIX, Log, Tracker, report_to
 from checkwise.integrations.validation_sums import ValidationSums, in_order, merged, own_rows
 from checkwise.metrics.settings import BANDWIDTH, BINS
 from checkwise.records.held_out import as_names
+from checkwise.selection.choice import Choice
 from checkwise.selection.constrained import Ties
 from checkwise.selection.default_rule import DEFAULT_RULE
 from checkwise.selection.directions import Directions
@@ -65,7 +65,7 @@ class ReliabilityCheckpoint(ModelCheckpoint):
     training that is resumed goes on from there.
 
     Args:
-        rule: a name from ``cw.rules()``.
+        rule: a name from ``cw.rules()``, or a whole ``cw.Choice``, with no setting beside it.
         delta_pp: how far below the best accuracy is near-best, in points; by default the rule's.
         domains: names of the validation sets, one per dataloader. By default the keys of a dict of
             dataloaders, ``validation`` for a single one, and ``dataloader_0`` … for several.
@@ -78,7 +78,7 @@ class ReliabilityCheckpoint(ModelCheckpoint):
             chosen, the choice and the newest always stay.
         average_within_pp: also keep every checkpoint within this many points of the best accuracy,
             as ``1``, for an average: ``members()`` has their steps, and ``checkwise deploy DIRPATH
-            --average probabilities`` makes it. A line on stderr says so when training ends.
+            --average all`` makes it. A line on stderr says so when training ends.
         predictions: keep the logits of validation, so that how sure the choice is can be said, and
             a calibrator fitted: True for a folder ``predictions`` beside the checkpoints, or name
             one. ``checkwise select`` reads it.
@@ -87,6 +87,8 @@ class ReliabilityCheckpoint(ModelCheckpoint):
         partial: record validations that ``limit_val_batches`` cuts short too. They have to see the
             same examples each time.
         tracker: where the selection is logged when training ends, as ``MlflowLog``.
+        log: what loggers and the tracker get: "main" is accuracy, NLL and soft CwECE of each set,
+            what else the rule looks at, and the choice; "all" is every metric. The journal has all.
         save_weights_only, auto_insert_metric_name: as for ``ModelCheckpoint``.
         bins, bandwidth: settings of the calibration errors.
         held_out, sources, weights, worst_domain, directions, guard, tolerance, alpha: as for
@@ -97,7 +99,7 @@ class ReliabilityCheckpoint(ModelCheckpoint):
 
     def __init__(
         self,
-        rule: str = DEFAULT_RULE,
+        rule: str | Choice = DEFAULT_RULE,
         *,
         delta_pp: Points | None = None,
         domains: str | Iterable[str] | None = None,
@@ -112,17 +114,18 @@ class ReliabilityCheckpoint(ModelCheckpoint):
         calibrator: str | None = None,
         partial: bool = False,
         tracker: Tracker | None = None,
+        log: Log = "main",
         save_weights_only: bool = False,
         auto_insert_metric_name: bool = True,
         bins: int = BINS,
         bandwidth: float = BANDWIDTH,
         held_out: str | Iterable[str] | None = None,
         sources: str | Iterable[str] | None = None,
-        weights: Weights = "equal",
-        worst_domain: bool = False,
+        weights: Weights | None = None,
+        worst_domain: bool | None = None,
         directions: Directions | None = None,
-        guard: bool = True,
-        tolerance: str = "fixed",
+        guard: bool | None = None,
+        tolerance: str | None = None,
         alpha: float | None = None,
         constraint: str | None = None,
         delta: Points | None = None,
@@ -156,11 +159,13 @@ class ReliabilityCheckpoint(ModelCheckpoint):
         self._outputs = outputs or validation.ByKey(logits, labels)
         self._partial, self._tracker = partial, tracker
         self._bins, self._bandwidth = bins, bandwidth
-        options = {
+        self._measuring = {
             "bins": bins,
             "bandwidth": bandwidth,
             "held_out": held_out,
             "sources": sources,
+        }
+        settings = {
             "weights": weights,
             "worst_domain": worst_domain,
             "directions": directions,
@@ -175,14 +180,15 @@ class ReliabilityCheckpoint(ModelCheckpoint):
             "ties": ties,
             **params,
         }
-        self._params = {name: value for name, value in options.items() if value is not None}
+        told = {name: value for name, value in settings.items() if value is not None}
         self._checkpoints = CheckpointFolder(
-            rule,
+            Choice.of(rule, **told),
             keep,
-            self._params,
+            self._measuring,
             average_within_pp=average_within_pp,
             predictions=predictions,
             calibrator=calibrator,
+            log=log,
         )
         self._sums: list[ValidationSums | None] = []  # None for a set that is held out
         self._outcome: Outcome | None = None
@@ -249,7 +255,7 @@ class ReliabilityCheckpoint(ModelCheckpoint):
                 "validation dataloader and the module a validation_step.",
                 code="missing",
             )
-        validation.check_not_empty(trainer, self._domains, self._params)
+        validation.check_not_empty(trainer, self._domains, self._measuring)
         if not trainer.fast_dev_run:
             told = self._goes_on(trainer)
             decided_once(trainer, lambda: self._checkpoints.check_continues(told=told))
@@ -262,7 +268,7 @@ class ReliabilityCheckpoint(ModelCheckpoint):
             return
         parts = validation.flat(trainer.val_dataloaders)
         names = validation.names(trainer.val_dataloaders, self._domains)
-        sources = validation.sources(names, self._params)
+        sources = validation.sources(names, self._measuring)
         self._sums = [
             ValidationSums(
                 name,
@@ -372,7 +378,7 @@ class ReliabilityCheckpoint(ModelCheckpoint):
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
         """Log the selection to the tracker, and say what to average."""
         if trainer.is_global_zero and not trainer.fast_dev_run:
-            report_to(self._tracker, self.selection)
+            report_to(self._tracker, self.selection, self._checkpoints.log)
             self._checkpoints.say_members()
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:

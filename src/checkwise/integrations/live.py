@@ -17,12 +17,10 @@ from checkwise.readers.kept_predictions import with_kept
 from checkwise.records import Trajectory
 from checkwise.records.checkpoint_record import CheckpointRecord, packed_numbers
 from checkwise.records.from_predictions import check_step
-from checkwise.selection.default_rule import DEFAULT_RULE
-from checkwise.selection.directions import Directions
+from checkwise.selection.choice import Choice
 from checkwise.selection.live import LiveSelection
 from checkwise.selection.result import Selection
-from checkwise.selection.rules import get_rule
-from checkwise.selection.standing import Weights
+from checkwise.selection.rules import Rule, get_rule
 from checkwise.store.atomic_write import remove_unwritten, writing
 from checkwise.store.deleting import Home, delete_others, place_of, state_of
 from checkwise.store.kept_predictions import KeptPredictions
@@ -43,7 +41,7 @@ class LiveSelector(LiveSelection):
     """A selection that grows with the run.
 
     Args:
-        rule: a name from :func:`rules`.
+        rule: a name from :func:`rules`, or a whole :class:`Choice`; by default ac-nc.
         journal: a file that holds every record. It is created with its folder if there is none;
             otherwise the selection is rebuilt from it, so that resuming never loses the best. A
             journal that was begun with another rule or other settings is refused.
@@ -54,9 +52,6 @@ class LiveSelector(LiveSelection):
         bins, bandwidth: settings of the calibration errors.
         held_out, sources: domains that ``add`` skips unread, and domains that are validation
             although their names look held out (``test``, ``ood`` …).
-        weights, worst_domain, directions, guard, params: as for :func:`select`.
-        tolerance, alpha: as for :func:`select`; with another tolerance than "fixed" the journal
-            also holds one bit per validation example and checkpoint.
         predictions: keep the logits of validation, in half precision, with their labels, and with
             correctness and NLL from full precision: a predictions folder that ``select`` reads.
             True is the folder ``predictions`` beside the journal; or name one. ``add`` then needs
@@ -64,6 +59,8 @@ class LiveSelector(LiveSelection):
         calibrator: fit this calibrator, as "ts-soften", to the predictions of the choice, and keep
             it in ``calibrator.json`` beside the journal; ``selection.calibration`` has it too. It
             needs predictions, and keeps them.
+        settings: as for :func:`select`; with another tolerance than "fixed" the journal also holds
+            one bit per validation example and checkpoint.
 
     Example:
         >>> import numpy as np
@@ -77,7 +74,7 @@ class LiveSelector(LiveSelection):
 
     def __init__(
         self,
-        rule: str = DEFAULT_RULE,
+        rule: str | Rule | Choice | None = None,
         *,
         journal: str | os.PathLike[str] | None = None,
         read_only: bool = False,
@@ -88,13 +85,7 @@ class LiveSelector(LiveSelection):
         bandwidth: float = BANDWIDTH,
         held_out: str | Iterable[str] | None = None,
         sources: str | Iterable[str] | None = None,
-        weights: Weights = "equal",
-        worst_domain: bool = False,
-        directions: Directions | None = None,
-        guard: bool = True,
-        tolerance: str = "fixed",
-        alpha: float | None = None,
-        **params: Any,
+        **settings: Any,
     ):
         super().__init__(
             rule,
@@ -102,13 +93,7 @@ class LiveSelector(LiveSelection):
             bandwidth=bandwidth,
             held_out=held_out,
             sources=sources,
-            weights=weights,
-            worst_domain=worst_domain,
-            directions=directions,
-            guard=guard,
-            tolerance=tolerance,
-            alpha=alpha,
-            **params,
+            **settings,
         )
         self._journal: LiveJournal | None = None
         self._warned = False
@@ -131,7 +116,7 @@ class LiveSelector(LiveSelection):
             else:
                 lines = read_live_journal(path, self.settings)[1] if path.exists() else []
             try:
-                self._history = LiveHistory.replay(lines, path)
+                self._history = LiveHistory.replay(lines, path, held_out=self.settings["held_out"])
             except InputError:
                 self.close()
                 raise

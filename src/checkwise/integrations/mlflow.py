@@ -1,58 +1,42 @@
-"""A selection in MLflow: what was chosen and why, and which model of the run it is."""
+"""A selection in MLflow: the numbers of every checkpoint, the choice as tags, and files."""
 
 from __future__ import annotations
 
-import os
 import tempfile
 import time
-import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from checkwise.errors import CheckwiseWarning, InputError
+from checkwise.errors import InputError
 from checkwise.extras import naming_extras
 from checkwise.integrations.arguments import check_flag, check_text
-from checkwise.integrations.mlflow_models import (
-    checkpoints_of,
-    log_models,
-    metrics_at,
-)
-from checkwise.integrations.tracked_metrics import PREFIX
+from checkwise.integrations.tracker import CHOSEN, PREFIX, Log, Numbers, Told
 from checkwise.selection.result import Selection
-from checkwise.selection.set_as import settings_name
 from checkwise.text import shown
 
-SELECTION: Final = f"{PREFIX}/selection.json"
-RANKING: Final = f"{PREFIX}/ranking.csv"
-REPORT: Final = "report.html"
+MOST: Final = 1000  # metrics and parameters that a store takes at a time
 
 
 @dataclass(frozen=True)
 class MlflowLog:
-    """Logs selections to one run of MLflow. Logging again replaces what was logged before.
+    """Logs selections to one run of MLflow; a later one replaces numbers, tags and files.
 
-    The run gets the selection, the ranked table and the report page as artifacts, and tags with
-    the chosen step, the rule and the accuracy. Its metrics are those of the choice. Each kept
-    checkpoint is a LoggedModel with its own; the tag ``checkwise.chosen`` says which one was
-    chosen.
+    The run gets ``checkwise/<set>/<metric>`` of every checkpoint at its step. The choice is in the
+    tags ``checkwise.choice``, ``.rule``, ``.accuracy``, ``.path`` … and, as far as it is numbers,
+    in metrics of these names, to sort runs by. Artifacts are the selection, the ranked table and
+    the page.
 
     Args:
         run_id: the run. It has to exist; no active run is looked for.
         tracking_uri: where the run is; by default where ``mlflow`` itself would look.
-        upload: copy the weights of the kept checkpoints to MLflow. Otherwise the tag
-            ``checkwise.path`` says where they are.
-        registered_model: the name under which you register versions. The alias moves to the
-            version of the chosen checkpoint.
-        alias: the name of that alias.
+        upload: copy the weights of the choice to MLflow, as artifacts in ``checkwise/step-<step>``.
     """
 
     run_id: str
     tracking_uri: str | None = None
     upload: bool = False
-    registered_model: str | None = None
-    alias: str = "checkwise"
 
     def __post_init__(self) -> None:
         if not isinstance(self.run_id, str) or not self.run_id.strip():
@@ -61,95 +45,72 @@ class MlflowLog:
                 "MlflowLog(run.info.run_id)."
             )
         check_text(self.tracking_uri, "tracking_uri", "sqlite:///mlflow.db")
-        check_text(self.registered_model, "registered_model", "digits")
-        check_text(self.alias, "alias", "checkwise")
         check_flag(self.upload, "upload")
-        self._run(self._client())  # a wrong run is refused before any training
+        self._client()  # a wrong run is refused before any training
 
-    def log(
-        self, selection: Selection, paths: Mapping[int, str | os.PathLike[str]] | None = None
-    ) -> dict[int, str]:
-        """Log a selection, and return step → id of the LoggedModel.
-
-        Args:
-            selection: from ``cw.select``, or the ``selection`` of a callback or ``LiveSelector``.
-            paths: step → file or folder of the weights, of every checkpoint that is kept; by
-                default what the selection's run says.
-        """
-        if paths is not None:
-            selection = _with_paths(selection, paths)
-        kept = _kept(selection)
+    def log(self, selection: Selection, log: Log = "main") -> None:
+        """Log a selection; ``log="all"``: with every metric."""
+        told, client = Told(selection, log), self._client()
         if self.upload:
-            _check_there(kept)
-        client = self._client()
-        run = self._run(client)
-        self._log_artifacts(client, selection)
-        models = log_models(client, run, checkpoints_of(selection, kept), upload=self.upload)
-        for name, value in _tags(selection, models.get(selection.step)).items():
-            client.set_tag(self.run_id, f"{PREFIX}.{name}", value)
-        self._log_metrics(client, run, selection)
-        if self.registered_model is not None:
-            self._move_alias(client, selection.step, models.get(selection.step))
-        return models
+            self._upload(client, told)
+        self._log_files(client, selection)
+        self._log_numbers(client, told)
+        for name, value in told.choice.items():
+            client.set_tag(self.run_id, name.replace("/", "."), str(value))
 
-    def _log_artifacts(self, client: Any, selection: Selection) -> None:
-        from checkwise.page import write_report
-
-        client.log_text(self.run_id, f"{selection.to_json()}\n", SELECTION)
-        client.log_text(self.run_id, selection.table.to_csv(index=False), RANKING)
-        with tempfile.TemporaryDirectory() as folder:
-            page = write_report(selection, Path(folder, REPORT))
-            client.log_artifact(self.run_id, str(page), PREFIX)
-
-    def _log_metrics(self, client: Any, run: Any, selection: Selection) -> None:
-        """Give the run the metrics of the choice, and the settings.
-
-        MLflow shows the value of the largest step, and of these the one logged last. The step is
-        always 0, so that a choice that returns to an earlier checkpoint replaces the one before.
-        """
+    def _log_numbers(self, client: Any, told: Told) -> None:
+        """What is new; of the choice with step 0, because MLflow shows that of the largest step."""
         from mlflow.entities import Metric
 
-        now, there = int(1000 * time.time()), run.data.metrics
-        at_choice = metrics_at(selection, selection.index)
-        values = {f"{PREFIX}/{name}": value for name, value in at_choice.items()}
-        values[settings_name(selection.settings)] = 1.0
+        now = int(1000 * time.time())
+        chosen = {name: value for name, value in told.choice.items() if not isinstance(value, str)}
         metrics = [
-            Metric(name, value, now, 0)
-            for name, value in values.items()
-            if there.get(name) != value
+            Metric(name, value, now, step)
+            for step, row in [*self._new_rows(client, told), (0, chosen)]
+            for name, value in row.items()
         ]
-        if metrics:
-            client.log_batch(self.run_id, metrics=metrics)
+        for start in range(0, len(metrics), MOST):
+            client.log_batch(self.run_id, metrics=metrics[start : start + MOST])
 
-    def _move_alias(self, client: Any, step: int, model_id: str | None) -> None:
-        """Give the alias to the version of the chosen checkpoint, or take it from this run."""
-        name, alias = self.registered_model, self.alias
-        versions = client.search_model_versions(f"name = '{name}'")
-        chosen = [int(version.version) for version in versions if _is_of(version, model_id)]
-        if chosen:
-            client.set_registered_model_alias(name, alias, str(max(chosen)))
-            return
-        of_run = {str(version.version) for version in versions if version.run_id == self.run_id}
-        if of_run and str(client.get_registered_model(name).aliases.get(alias)) in of_run:
-            # That of another run is still right; one of this run names another checkpoint.
-            client.delete_registered_model_alias(name, alias)
-        warnings.warn(
-            f"Expected a version of {name} with the chosen checkpoint, step {step}, but there is "
-            f"none, so it has no alias {alias!r}: register models:/{model_id or 'MODEL_ID'} as "
-            f"{name} and log again.",
-            CheckwiseWarning,
-            stacklevel=3,
-        )
+    def _new_rows(self, client: Any, told: Told) -> Iterator[tuple[int, Numbers]]:
+        """What the run does not have; every row after one that was measured again, as a log has it.
 
+        Otherwise it would read as two trainings, one after the other.
+        """
+        rows = told.numbers
+        there: dict[str, dict[int, float]] = {}
+        for name in dict.fromkeys(name for row in rows.values() for name in row):
+            points = client.get_metric_history(self.run_id, name)
+            points.sort(key=lambda point: point.timestamp)
+            there[name] = {point.step: point.value for point in points}
+        again = False
+        for step, row in rows.items():
+            new = {name: value for name, value in row.items() if there[name].get(step) != value}
+            again |= bool(new.keys() - {CHOSEN})
+            yield step, row if again else new
+
+    def _log_files(self, client: Any, selection: Selection) -> None:
+        from checkwise.page import write_report
+
+        client.log_text(self.run_id, f"{selection.to_json()}\n", f"{PREFIX}/selection.json")
+        ranking = selection.table.to_csv(index=False)
+        client.log_text(self.run_id, ranking, f"{PREFIX}/ranking.csv")
+        with tempfile.TemporaryDirectory() as folder:
+            page = write_report(selection, Path(folder, "report.html"))
+            client.log_artifact(self.run_id, str(page), PREFIX)
+
+    def _upload(self, client: Any, told: Told) -> None:
+        path, place = told.weights, f"{PREFIX}/step-{told.selection.step}"
+        put = client.log_artifacts if path.is_dir() else client.log_artifact
+        put(self.run_id, str(path), place)
+
+    @naming_extras()
     def _client(self) -> Any:
-        with naming_extras():
-            from mlflow import MlflowClient
-
-        return MlflowClient(self.tracking_uri)
-
-    def _run(self, client: Any) -> Any:
+        """A client, once the run is known to be there."""
+        from mlflow import MlflowClient
         from mlflow.exceptions import MlflowException
 
+        client = MlflowClient(self.tracking_uri)
         try:
             run = client.get_run(self.run_id)
         except MlflowException as error:
@@ -166,52 +127,4 @@ class MlflowLog:
                 "or pass another.",
                 code="missing",
             )
-        return run
-
-
-def _is_of(version: Any, model_id: str | None) -> bool:
-    """Whether a version is of a model; most stores tell by its source, ``models:/MODEL_ID``."""
-    return model_id is not None and (
-        version.model_id == model_id or model_id in str(version.source).split("/")
-    )
-
-
-def _with_paths(selection: Selection, paths: Mapping[int, str | os.PathLike[str]]) -> Selection:
-    """The selection with the places that a user names."""
-    steps = selection.trajectory.steps.tolist()
-    if unknown := sorted(set(paths) - set(steps)):
-        raise InputError(
-            f"Expected paths of the steps {steps[0]} … {steps[-1]} of this run, but got one of "
-            f"step {unknown[0]}, which was not measured.",
-            code="unknown",
-        )
-    named = tuple(os.fspath(paths[step]) if step in paths else None for step in steps)
-    return replace(selection, trajectory=replace(selection.trajectory, paths=named))
-
-
-def _kept(selection: Selection) -> dict[int, str]:
-    run = selection.trajectory
-    return {
-        step: path for step, path in zip(run.steps.tolist(), run.paths or (), strict=False) if path
-    }
-
-
-def _check_there(kept: Mapping[int, str]) -> None:
-    for step, path in kept.items():
-        if not Path(path).exists():
-            raise InputError(
-                f"Expected the checkpoint of step {step} to upload, but there is nothing "
-                f"at {path}.",
-                code="missing",
-            )
-
-
-def _tags(selection: Selection, model_id: str | None) -> dict[str, str]:
-    accuracy = selection.accuracy
-    return {
-        "step": str(selection.step),
-        "rule": selection.rule,
-        "accuracy": "" if accuracy is None else repr(accuracy),
-        "path": selection.path or "",
-        "model_id": model_id or "",
-    }
+        return client

@@ -22,7 +22,7 @@ from checkwise.extras import naming_extras
 from checkwise.integrations.choice_calibrator import CALIBRATOR, ChoiceCalibrator
 from checkwise.integrations.live import LiveSelector
 from checkwise.integrations.processes import gathered
-from checkwise.integrations.tracked_metrics import PREFIX, STEP
+from checkwise.integrations.tracker import PREFIX, STEP
 from checkwise.integrations.validation_sums import ValidationSums, merged, own_rows
 from checkwise.metrics.examples import CountedExamples
 from checkwise.metrics.report import NAMES, Report
@@ -30,6 +30,7 @@ from checkwise.metrics.settings import BANDWIDTH, BINS
 from checkwise.readers.kept_predictions import with_kept
 from checkwise.readers.predictions_file import read_outcomes
 from checkwise.records.from_predictions import Recorder, check_step
+from checkwise.selection.choice import Choice
 from checkwise.selection.default_rule import DEFAULT_RULE
 from checkwise.selection.result import Selection
 from checkwise.store.deleting import Home
@@ -143,7 +144,7 @@ class Validation:
 
 def choose(
     result: Any,
-    rule: str = DEFAULT_RULE,
+    rule: str | Choice = DEFAULT_RULE,
     *,
     predictions: str | os.PathLike[str] | None = None,
     calibrator: str | None = None,
@@ -155,7 +156,7 @@ def choose(
 
     Args:
         result: what ``trainer.fit()`` returned.
-        rule: a name from ``cw.rules()``.
+        rule: a name from ``cw.rules()``, or a whole ``cw.Choice``.
         predictions: the folder in which ``Validation`` kept predictions.
         calibrator: fit this calibrator, as "ts-soften", to the predictions of the choice, and write
             it to ``calibrator.json`` in that folder; ``selection.calibration`` has it too.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from checkwise.errors import InputError
 from checkwise.extras import naming_extras
 from checkwise.integrations.run_log import RunLog
-from checkwise.integrations.tracked_metrics import PREFIX, STEP, as_markdown, choice
+from checkwise.integrations.tracker import PREFIX, STEP, Log, Told
 from checkwise.selection.result import Selection
 from checkwise.text import shown
 
@@ -34,15 +34,15 @@ class TrackioLog(RunLog):
                 "TrackioLog(trackio.init(…))."
             )
 
-    def log(self, selection: Selection) -> None:
-        """Log a selection."""
+    def log(self, selection: Selection, log: Log = "main") -> None:
+        """Log a selection; ``log="all"``: with every metric."""
         from trackio import Markdown
 
-        for step, row in self._new_rows(selection).items():
-            self.run.log(row, step=step)
-            self._logged[step] = row
+        told = Told(selection, log)
+        for step, row in told.new_rows(self._rows).items():
+            self.run.log({STEP: float(step), **row}, step=step)
+            self._rows[step] = row
         last = int(selection.trajectory.steps[-1])
-        why = {f"{PREFIX}/why": Markdown(as_markdown(selection))}
-        self.run.log({STEP: float(last), **choice(selection), **why}, step=last)
-        if self.upload:
-            self._upload(selection)
+        why = {f"{PREFIX}/why": Markdown(told.why)}
+        self.run.log({STEP: float(last), **told.choice, **why}, step=last)
+        self._upload(told)

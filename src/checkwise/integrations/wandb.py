@@ -5,7 +5,7 @@ from __future__ import annotations
 from checkwise.errors import InputError
 from checkwise.extras import naming_extras
 from checkwise.integrations.run_log import RunLog
-from checkwise.integrations.tracked_metrics import PREFIX, STEP, choice
+from checkwise.integrations.tracker import PREFIX, STEP, Log, Told
 from checkwise.selection.result import Selection
 from checkwise.text import shown
 
@@ -39,11 +39,11 @@ class WandbLog(RunLog):
         self.run.define_metric(STEP)
         self.run.define_metric(f"{PREFIX}/*", step_metric=STEP)
 
-    def log(self, selection: Selection) -> None:
-        """Log a selection."""
-        for step, row in self._new_rows(selection).items():
-            self.run.log(row)
-            self._logged[step] = row
-        self.run.summary.update({**choice(selection), f"{PREFIX}/why": selection.explain()})
-        if self.upload:
-            self._upload(selection)
+    def log(self, selection: Selection, log: Log = "main") -> None:
+        """Log a selection; ``log="all"``: with every metric."""
+        told = Told(selection, log)
+        for step, row in told.new_rows(self._rows).items():
+            self.run.log({STEP: float(step), **row})
+            self._rows[step] = row
+        self.run.summary.update({**told.choice, f"{PREFIX}/why": selection.explain()})
+        self._upload(told)

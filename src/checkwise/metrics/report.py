@@ -24,6 +24,7 @@ NAMES = (
     "hard_cwece",
     "worst_class_accuracy",
 )
+MAIN = ("accuracy", "nll", "cwece")  # what the default rule looks at
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ def write_report(
             used ones are kept as means over domains.
         asked: for a cohort ``rules`` (the first leads), ``reference`` and ``stages`` (True shows
             choosing, averaging, calibrating and deploying side by side, if they were made with
-            ``checkwise derive``), for a run ``rule``; and parameters such as ``delta_pp``.
+            ``checkwise study derive``), for a run ``rule``; and parameters such as ``delta_pp``.
     """
     if isinstance(source, Selection) and asked:
         raise InputError(
@@ -96,7 +96,7 @@ def _open(path: Path) -> Cohort | Trajectory:
     if (latest(path) / RUN).is_file():
         return read_trajectory(latest(path))
     raise InputError(
-        f"Expected the folder of a cohort or of one of its runs, but {path} is neither: read logs "
+        f"Expected the folder of a study or of one of its runs, but {path} is neither: read logs "
         "and tables with checkwise.load and pass the trajectory.",
         code="unsupported",
     )

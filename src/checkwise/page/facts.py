@@ -183,9 +183,9 @@ def _choices(
 ) -> dict[str, dict[RunKey, Selection]]:
     """Selections of the rules that choose a checkpoint of the run itself, from its validation."""
     return {
-        row.label: select_many(cohort.usable, row.rule, guard=False, **domains, **row.params)
+        row.label: select_many(cohort.usable, row.choice(**domains))
         for row in with_shared(rules, params)
-        if row.rule is not None and row.is_rule
+        if row.is_rule
     }
 
 

@@ -18,11 +18,11 @@ from checkwise.errors import NoGuaranteeError
 from checkwise.page.payload import BUDGET, payload
 from checkwise.records import RunKey
 from checkwise.selection import DEFAULT_RULE, Rule, Selection, built_in_rules, rules
+from checkwise.selection.choice import plain
 from checkwise.selection.constrained import OBJECTIVES, accuracy_constrained
 from checkwise.selection.constraint import ACCURACY
 from checkwise.selection.default_rule import REFERENCE
 from checkwise.selection.explain import explain, tolerance_in_words
-from checkwise.selection.set_as import plain
 from checkwise.selection.tolerances import TOLERANCES
 from checkwise.statistics.bootstrap import LEVEL
 from checkwise.study import Cohort
@@ -71,7 +71,7 @@ def cohort_data(
 def run_data(selection: Selection, name: str) -> dict[str, Any]:
     """The data of a single run's page; nothing held out is in it."""
     run = selection.trajectory
-    data = payload({name: run}, directions=selection.directions)
+    data = payload({name: run}, directions=selection.choice.directions)
     return {
         **_explored(data, {selection.rule: [selection]}, selection.rule, REFERENCE, 0),
         "paths": None if run.paths is None else list(run.paths),
@@ -142,10 +142,10 @@ def _rule_facts(
 def _recomputable(selection: Selection, computed: Iterable[Mapping[str, Any]]) -> bool:
     rule = selection.rule_used
     return (
-        selection.tolerance.fixed
+        selection.choice.kind.fixed
         and not selection.guard_acted
         and any(entry["name"] == rule.name for entry in computed)
-        and isinstance(selection.weights, str)
+        and isinstance(selection.choice.weights, str)
         and all(
             value == rule.defaults.get(name)
             for name, value in selection.params.items()
@@ -163,8 +163,8 @@ def _reported_rule(selection: Selection) -> dict[str, Any]:
             f"within {tolerance_in_words(selection)} of the best accuracy, the earliest: "
             "validation is too good to rank by probabilities"
         )
-    elif not selection.tolerance.fixed:
-        kept = TOLERANCES[selection.tolerance.name]
+    elif not selection.choice.kind.fixed:
+        kept = TOLERANCES[selection.choice.kind.name]
         facts["summary"] = f"{kept}, nearest to the best {listed(ranked_by)}"
     elif selection.constraint != ACCURACY:
         facts["summary"] = (
@@ -173,13 +173,13 @@ def _reported_rule(selection: Selection) -> dict[str, Any]:
     return {
         **facts,
         "tolerance": _band(selection),
-        "ownWeights": not isinstance(selection.weights, str),
+        "ownWeights": not isinstance(selection.choice.weights, str),
     }
 
 
 def _band(selection: Selection) -> float:
     """How far below the best accuracy the band is drawn; 0 where no such edge decided."""
-    fixed = selection.tolerance.fixed or selection.guard_acted
+    fixed = selection.choice.kind.fixed or selection.guard_acted
     by_points = selection.keeps_accuracy and fixed
     return float(selection.tolerance_pp) if by_points else 0.0
 
@@ -212,8 +212,10 @@ def _start(data: Mapping[str, Any], selection: Selection) -> dict[str, Any]:
         "threshold": str(plain(params["threshold_pp"])),
         "q": f"{float(params['q']):g}",
         "objectives": list(own or default),
-        "weights": selection.weights if isinstance(selection.weights, str) else "equal",
-        "worst": selection.worst_domain,
+        "weights": selection.choice.weights
+        if isinstance(selection.choice.weights, str)
+        else "equal",
+        "worst": selection.choice.worst_domain,
     }
 
 

@@ -22,6 +22,7 @@ from checkwise.records import RunKey, Trajectory
 from checkwise.selection.built_in_rules import RANDOM_SEED, draw
 from checkwise.selection.columns import Columns
 from checkwise.selection.directions import Directions, known_direction
+from checkwise.selection.explain import is_loss
 from checkwise.study.cohort import MAIN_METRICS
 
 FloatArray = NDArray[np.float64]
@@ -147,6 +148,7 @@ def _entry(name: str, run: Trajectory, plan: Plan, packed: _Packed) -> dict[str,
         "endsEarly": run.ends_early,
         "beginsLate": run.begins_late,
         "evaluated": run.evaluated,
+        "loss": is_loss(run),
         "draw": f"{draw(RANDOM_SEED, run.identity):x}",
     }
 

@@ -131,6 +131,47 @@ def answer(rows: Sequence[Contrast]) -> str:
     )
 
 
+def in_short(rows: Sequence[Contrast]) -> str:
+    """The same for a terminal, where a table names rule and reference.
+
+    ``No difference shown: NLL −0.010 [−0.060, 0.040], accuracy +0.12 points [−0.35, 0.60].`` Then
+    the other target metrics whose intervals exclude zero, and what does not bear them out.
+    """
+    leading = _leading(rows)
+    found = [
+        f"{'lower' if row.mean < 0 else 'higher'} {_short_title(row)}"
+        for row in leading
+        if verdict(row).direction != "unclear"
+    ]
+    others = [row for row in on_target(rows) if row not in leading and row.n >= FEW_RUNS]
+    moved = [row for row in others if row.low > 0 or row.high < 0]
+    said = listed(found) if found else "no difference shown"
+    if not found and any(verdict(row).direction != "unclear" for row in moved):
+        said = f"{said} in {listed([_short_title(row) for row in leading])}"
+    if leading[0].n < 2:
+        said = "too few runs to tell"
+    beside = f" Other metrics: {'; '.join(map(_moved, moved))}." if moved else ""
+    return f"{said[0].upper()}{said[1:]}: {', '.join(map(_number, leading))}.{beside}"
+
+
+def _moved(row: Contrast) -> str:
+    if verdict(row).direction == "unclear":
+        return _number(row)
+    return f"{'lower' if row.mean < 0 else 'higher'} {_number(row)}"
+
+
+def _number(row: Contrast) -> str:
+    points = " points" if unit(row.metric, row.scale) == "points" else ""
+    brackets = "" if isnan(row.low) else f" {interval(row)}"
+    narrowed = "" if row.low <= 0 <= row.high else caution(row)
+    mean = shown(row.mean, row.metric, signed=True)
+    return f"{_short_title(row)} {mean}{points}{brackets}{narrowed}"
+
+
+def _short_title(row: Contrast) -> str:
+    return metric_title(row.metric.partition("_")[2])
+
+
 def _also_over(row: Contrast, first: Contrast) -> str:
     """What the interval of a further metric counts, where that is not what the first one's does."""
     same = isnan(row.low) or over(row) == over(first)

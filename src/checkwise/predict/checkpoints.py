@@ -103,6 +103,16 @@ def families(folder: Path) -> list[Family]:
     return [Family(pattern, tuple(names)) for pattern, names in patterns if pattern is not None]
 
 
+def families_near(folder: Path) -> list[Family]:
+    """Every family in the places where trainers put checkpoints, as patterns below a folder."""
+    return [
+        Family(pattern if place == "." else f"{place}/{pattern}", names)
+        for place in PLACES
+        if (folder / place).is_dir()
+        for pattern, names in families(folder / place)
+    ]
+
+
 def _only_family(folder: Path) -> Family:
     for place in PLACES:
         if not (folder / place).is_dir():

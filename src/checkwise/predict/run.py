@@ -24,6 +24,7 @@ from checkwise.predict.continuation import (
 )
 from checkwise.predict.function import FunctionName
 from checkwise.predict.pool import Failure, Pool, Task
+from checkwise.predict.stopping import stopped_by, terminated_like_interrupted
 from checkwise.predict.worker_process import Worker
 from checkwise.store import layout
 from checkwise.store.atomic_write import writing
@@ -42,7 +43,7 @@ PATIENCE_SECONDS = 10.0  # for the workers of a command that was killed to end
 
 @dataclass(frozen=True)
 class PredictResult:
-    """How it ended. There is one output per step and domain."""
+    """How it ended, or by which signal. There is one output per step and domain."""
 
     record: PredictionsRecord
     steps: tuple[int, ...]
@@ -50,7 +51,7 @@ class PredictResult:
     written: int
     missing: int
     failures: tuple[Failure, ...]
-    interrupted: bool
+    interrupted: int
 
     @property
     def outputs(self) -> int:
@@ -60,11 +61,11 @@ class PredictResult:
 
 @dataclass(frozen=True)
 class Evaluated:
-    """What came of some tasks: outputs written, why others are missing, if it was interrupted."""
+    """What came of some tasks: outputs written, why others are missing, and the signal, or 0."""
 
     written: int
     failures: tuple[Failure, ...]
-    interrupted: bool
+    interrupted: int
 
 
 # Has a function evaluate tasks, elsewhere, into a predictions folder; the last argument is called
@@ -152,11 +153,12 @@ def predict(
 
 
 def _evaluated(pool: Pool, workers: int, written: Callable[[int], None]) -> Evaluated:
-    interrupted = False
+    interrupted = 0
     try:
-        pool.run(workers, written)
-    except KeyboardInterrupt:
-        interrupted = True
+        with terminated_like_interrupted():
+            pool.run(workers, written)
+    except KeyboardInterrupt as stop:
+        interrupted = stopped_by(stop)
     return Evaluated(pool.written, tuple(pool.failures), interrupted)
 
 

@@ -26,7 +26,7 @@ from checkwise.store.live_journal import is_live_journal
 from checkwise.store.safe_read import open_regular
 
 ACCEPTED = (
-    "a run or cohort folder of checkwise, a trainer's log, a table of metrics (.csv, .parquet, "
+    "a run or study folder of checkwise, a trainer's log, a table of metrics (.csv, .parquet, "
     ".jsonl), a predictions folder (step-000100/<domain>.npz), a DomainBed or SWAD results.jsonl, "
     "or a folder of such runs"
 )
@@ -154,7 +154,7 @@ def read_file(path: Path, request: Request) -> list[LoadedRun]:
     if path.name.endswith(PACKED):
         raise InputError(
             f"Expected {ACCEPTED}, but {path} is an archive: unpack it with "
-            f"`checkwise unpack {path} --out FOLDER`, then name the folder.",
+            f"`checkwise study unpack {path} --out FOLDER`, then name the folder.",
             code="unsupported",
         )
     if is_database(path):

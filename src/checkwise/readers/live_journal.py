@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+from checkwise.errors import InputError
 from checkwise.readers.checkpoints.names import Checkpoints
 from checkwise.readers.checkpoints.unsaved import steps_to_choose_from
 from checkwise.readers.json_lines import NoRecordsError
 from checkwise.readers.kept_predictions import with_kept
 from checkwise.readers.request import LoadedRun, Request, build
 from checkwise.records import Trajectory
-from checkwise.records.checkpoint_record import facts_of
+from checkwise.records.checkpoint_record import CheckpointRecord, facts_of
 from checkwise.records.examples import examples_of
+from checkwise.records.held_out import check_held_out
 from checkwise.store.kept_predictions import KeptPredictions
 from checkwise.store.live_history import LiveHistory
 from checkwise.store.live_journal import (
@@ -45,7 +47,7 @@ def read(path: Path, request: Request) -> list[LoadedRun]:
     """The run of a journal; only steps whose weights are there, where any are."""
     header, lines = read_live_journal(path)
     settings = settings_of(header, path)
-    history = LiveHistory.replay(lines, path)
+    history = LiveHistory.replay(lines, path, held_out=header["held_out"])
     saved = {step: str(place) for step, place in history.checkpoints.items() if place.exists()}
     if not history.records:
         raise NoRecordsError(
@@ -54,11 +56,12 @@ def read(path: Path, request: Request) -> list[LoadedRun]:
         )
     steps, notes = steps_to_choose_from(
         sorted(history.records),
-        Checkpoints(saved, looked=bool(saved)),
+        Checkpoints(saved),
         include_unsaved=request.include_unsaved,
     )
-    facts = facts_of(history.records[step] for step in steps)
-    every = [history.records[step] for step in sorted(history.records)]
+    records = _read_sets(history.records, header["held_out"], request, path)
+    facts = facts_of(records[step] for step in steps)
+    every = [records[step] for step in sorted(records)]
     examples = examples_of(every, labels={}, groups=history.groups)
     request.expects_log(path, facts["domains"])
     run = build(
@@ -68,16 +71,27 @@ def read(path: Path, request: Request) -> list[LoadedRun]:
         bins=settings.get("bins"),
         bandwidth=settings.get("bandwidth"),
         logged=sorted(history.records),
-        chosen_by=_choosing(settings),
+        chosen_by=header["choice"],
         paths=[saved.get(step) for step in steps] if saved else None,
         examples=examples and examples.subset(steps),
     )
     if history.predictions is not None:
-        run = with_kept(run, KeptPredictions(history.predictions), history.records)
+        run = with_kept(run, KeptPredictions(history.predictions), records)
     return [LoadedRun(None, run, str(path), path)]
 
 
-def _choosing(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The rule and its settings, without those of the metrics and of what is held out."""
-    others = ("bins", "bandwidth", "held_out", "sources")
-    return {name: value for name, value in settings.items() if name not in others}
+def _read_sets(
+    records: Mapping[int, CheckpointRecord], aside: Iterable[str], request: Request, path: Path
+) -> Mapping[int, CheckpointRecord]:
+    """The records on the sets that may be read; ``aside`` are those that were never recorded."""
+    names = next(iter(records.values())).domains
+    check_held_out(request.held_out, sorted({*names, *aside}), str(path))
+    left = [name for name in names if name not in request.held_out]
+    if not left:
+        raise InputError(
+            f"No validation set of {path} is left after --held-out: hold out fewer.", code="empty"
+        )
+    return {
+        step: replace(record, domains={name: record.domains[name] for name in left})
+        for step, record in records.items()
+    }

@@ -2,8 +2,8 @@
 
 A callback of checkwise keeps a journal beside its checkpoints, and a training may have several
 loggers, each with a folder of its own. A log that a callback wrote to is an account of the journal
-that has the same settings and the same values, and leads to it. Two logs of unlike kinds with the
-same values are of one training as well.
+that has the same values, and leads to it: the journal alone knows how the callback was set. Two
+logs of unlike kinds with the same values are of one training as well.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ FEWEST: Final = 3  # evaluations that show by themselves that two logs are of on
 SINGLE_PRECISION: Final = 1e-5
 OFFSETS: Final = (0, 1, -1)  # Lightning's log counts one step less than its callbacks
 KEYS: Final = ("accuracy", "nll")
+OWN: Final = "checkwise/"
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ def once(runs: list[LoadedRun], request: Request) -> list[LoadedRun]:
     known = {Path(os.path.realpath(run.file)) for run in runs if run.file and _is_journal(run)}
     left: list[LoadedRun] = []
     for run in runs:
-        if not (run.trajectory.columns and run.trajectory.chosen_by):
+        if not _of_callback(run.trajectory):
             left.append(run)
             continue
         found = _near(run, journals)
@@ -64,6 +65,12 @@ def once(runs: list[LoadedRun], request: Request) -> list[LoadedRun]:
             noted = replace(found.trajectory, notes=(*found.trajectory.notes, note))
             left.append(replace(found, trajectory=noted, where=run.where))
     return _without_second_logs(left)
+
+
+def _of_callback(run: Trajectory) -> bool:
+    """Whether the names in a log are those under which callbacks of checkwise log."""
+    own = any(column.startswith(OWN) for column in run.columns.values())
+    return own or (bool(run.columns) and "cwece" in run.values)
 
 
 def _is_journal(run: LoadedRun) -> bool:
@@ -81,12 +88,8 @@ def _read(request: Request, path: Path) -> _Journal | None:
 
 
 def _is_account(log: LoadedRun, journal: _Journal) -> bool:
-    """Whether settings are the same, and at least half of the evaluations."""
-    from checkwise.selection.set_as import settings_name  # brings rules along, and numba
-
-    run, records = log.trajectory, journal.records
-    same = settings_name(run.chosen_by) == settings_name(records.chosen_by)
-    return same and 2 * _agreeing(run, records) >= len(run)
+    """Whether at least half of the evaluations are the same."""
+    return 2 * _agreeing(log.trajectory, journal.records) >= len(log.trajectory)
 
 
 def _agreeing(one: Trajectory, two: Trajectory) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 
 from checkwise.errors import InputError
 from checkwise.metrics import is_metric
+from checkwise.metrics.inputs import check_bins
 from checkwise.metrics.settings import BANDWIDTH, BINS
 from checkwise.records import RunKey, Trajectory
 from checkwise.records.held_out import as_names, check_sources
@@ -67,6 +68,7 @@ class Request:
                 code="ambiguous",
             )
         check_validation(request.validation)
+        check_bins(request.bins, request.bandwidth)
         for name in request.metrics:
             is_metric(name)  # an installed distribution may offer it
         return request

@@ -95,6 +95,6 @@ def _check_there(path: Path) -> None:
         what = "is not a regular file" if os.path.lexists(path / lost[0]) else "is missing"
         raise InputError(
             f"Expected the records of the run {path.name}, but {path / lost[0]} {what}: "
-            "`checkwise verify` says what to do.",
+            "`checkwise study status --verify` says what to do.",
             code="damaged",
         )

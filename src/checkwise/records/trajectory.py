@@ -48,8 +48,8 @@ class Trajectory:
         names_ahead: how much more the trainer's names of checkpoints count than these steps, where
             no file is there.
         columns: metric → the column of a log that it was read from.
-        chosen_by: the rule and settings that the run was trained with, where it chose live; the
-            default of :func:`select`.
+        chosen_by: the rule and settings that the run was trained with, where it chose live and
+            its journal was read; the default of :func:`select`.
         notes: what a reader did to get here (for example a torn line that was dropped).
         seeded_by: what random draws depend on; by default the key, without one the accuracies
             (without those everything that selection can read).

@@ -1,6 +1,7 @@
 """Trajectory in, Selection out. Nothing here knows torch, files or held-out results."""
 
 from checkwise.selection import built_in_rules as built_in_rules
+from checkwise.selection.choice import Choice
 from checkwise.selection.columns import Columns
 from checkwise.selection.default_rule import DEFAULT_RULE, usable_rules
 from checkwise.selection.guarantees import Guarantee, source_accuracy_radius, worst_domain_radius
@@ -14,6 +15,7 @@ from checkwise.selection.valley import LossValley, loss_valley
 
 __all__ = [
     "DEFAULT_RULE",
+    "Choice",
     "Columns",
     "Guarantee",
     "LiveSelection",

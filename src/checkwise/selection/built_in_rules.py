@@ -7,17 +7,25 @@ ignore its objectives. ``pure-…`` and ``wald`` have no tolerance. ``last`` loo
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from checkwise.errors import InputError
 from checkwise.metrics.settings import whole
 from checkwise.selection.columns import Columns
-from checkwise.selection.constrained import DELTA_PP, OBJECTIVES, Ranking, accuracy_constrained
+from checkwise.selection.constrained import (
+    DELTA_PP,
+    OBJECTIVES,
+    Ranking,
+    accuracy_constrained,
+    check_params,
+)
 from checkwise.selection.constraint import CONSTRAINT_PARAMS
 from checkwise.selection.rules import Rule, register
-from checkwise.selection.standing import Points
+from checkwise.selection.standing import Points, decimal
 from checkwise.text import listed
 
 LARGEST_SEED = 2**63 - 1
@@ -40,13 +48,18 @@ def random(table: Columns, *, delta_pp: Points = DELTA_PP, seed: int = RANDOM_SE
 
     The k-th feasible checkpoint is drawn with k = hash(seed, run) mod |Θ|.
     """
-    whole(seed, "seed", most=LARGEST_SEED)
+    check_seed({"seed": seed})
     feasible = np.atleast_2d(table.within(delta_pp))
     score = np.ones(feasible.shape)
     for row, identity in enumerate(table.identities):
         candidates = np.flatnonzero(feasible[row])
         score[row, candidates[draw(seed, identity) % len(candidates)]] = 0.0
     return Ranking(score.reshape(table["step"].shape), feasible.reshape(table["step"].shape))
+
+
+def check_seed(params: Mapping[str, Any]) -> None:
+    """Refuse a seed that :func:`random` cannot use."""
+    whole(params["seed"], "seed", most=LARGEST_SEED)
 
 
 def draw(seed: int, identity: str) -> int:
@@ -92,6 +105,12 @@ def wald(table: Columns, *, threshold_pp: Points | None = None) -> Ranking:
     return Ranking(table.error("ece"), eligible)
 
 
+def check_threshold(params: Mapping[str, Any]) -> None:
+    """Refuse a threshold that :func:`wald` cannot use; it says itself where there is none."""
+    if params["threshold_pp"] is not None:
+        decimal(params["threshold_pp"], "threshold_pp")
+
+
 def _aim(objectives: tuple[str, ...]) -> str:
     one = len(objectives) == 1
     return f"smallest {objectives[0]}" if one else f"nearest to the best {listed(objectives)}"
@@ -119,6 +138,7 @@ def _register_built_in() -> None:
                 prunable=True,
                 optional=CONSTRAINT_PARAMS,
                 fixed={"objectives": objectives},
+                check=check_params,
             )
         )
     register(
@@ -129,6 +149,7 @@ def _register_built_in() -> None:
             constrained=True,
             prunable=True,
             optional=CONSTRAINT_PARAMS,
+            check=check_params,
         )
     )
     register(
@@ -149,6 +170,7 @@ def _register_built_in() -> None:
             constrained=True,
             prunable=True,
             leaves_ties=False,
+            check=check_seed,
         )
     )
     for metric in ("ece", "cwece", "nll", "brier"):
@@ -169,6 +191,7 @@ def _register_built_in() -> None:
             "smallest ece among checkpoints with at least threshold_pp accuracy",
             wald,
             needs=("ece",),
+            check=check_threshold,
         )
     )
     register(

@@ -1,6 +1,6 @@
 """The calibrator of a chosen checkpoint: fitted to its source-validation logits, in words, as JSON.
 
-``calibrator.json`` of live selection and what ``checkwise calibrate`` writes are the same record.
+It is the record in ``calibrator.json`` of live selection and of ``deploy --calibrator-only``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from checkwise.calibrators.calibrator import Calibrator, Fitted
 from checkwise.calibrators.cross_fit import Change, change_of
 from checkwise.calibrators.examples import Groups, Logits, count_errors
 from checkwise.calibrators.registry import get_calibrator
-from checkwise.selection.set_as import plain
+from checkwise.selection.choice import plain
 from checkwise.text import counted, number
 
 if TYPE_CHECKING:
@@ -38,6 +38,12 @@ class CalibratedChoice:
     change: Change
     sizes: Mapping[str, tuple[int, int]]
     digest: str
+
+    @classmethod
+    def of(cls, fitted: Fitted, change: Change, logits: Logits) -> CalibratedChoice:
+        """The same with what the calibrator was fitted on."""
+        sizes = {domain: (len(y), count_errors(z, y)) for domain, (z, y) in logits.items()}
+        return cls(fitted, change, sizes, logits_digest(logits))
 
     def __str__(self) -> str:
         return " ".join((done(self.fitted), *trust(self.fitted, self.change)))
@@ -72,27 +78,17 @@ class CalibratedChoice:
 
 
 def calibrate_choice(
-    logits: Logits,
-    calibrator: str | Calibrator,
-    *,
-    force: bool = False,
-    groups: Groups | None = None,
+    logits: Logits, calibrator: str | Calibrator, *, groups: Groups | None = None
 ) -> CalibratedChoice:
     """Fit a calibrator to the source-validation logits of a chosen checkpoint.
 
     Args:
         logits: domain → logits and labels.
         calibrator: its name.
-        force: apply it even where there are too few errors to trust it.
         groups: domain → the independent unit of each example, which stay together.
     """
-    fitted = get_calibrator(calibrator).fit(logits, force=force)
-    return CalibratedChoice(
-        fitted,
-        change_of(logits, fitted, groups),
-        {domain: (len(y), count_errors(z, y)) for domain, (z, y) in logits.items()},
-        logits_digest(logits),
-    )
+    fitted = get_calibrator(calibrator).fit(logits)
+    return CalibratedChoice.of(fitted, change_of(logits, fitted, groups), logits)
 
 
 def logits_digest(logits: Logits) -> str:
@@ -119,17 +115,13 @@ def done(fitted: Fitted) -> str:
 def trust(fitted: Fitted, change: Change) -> list[str]:
     """The state, its conditions, and what to expect on other examples."""
     interval = f"[{number(change.low, 4, signed=True)}, {number(change.high, 4, signed=True)}]"
+    whole = "" if change.groups is None else " of whole groups"
     over = "" if change.groups is None else f" over {counted(change.groups, 'group')}"
     return [
         f"State: {fitted.state} ({counted(fitted.errors, 'error')} among "
         f"{counted(fitted.n, 'validation example')}).",
         *fitted.conditions,
-        f"On examples it was not fitted on ({folds(change)}), {fitted.name} changes the NLL "
+        f"On examples it was not fitted on (5 folds{whole}), {fitted.name} changes the NLL "
         f"by {number(change.mean, 4, signed=True)} {interval}: the mean over "
         f"{counted(change.n, 'example')} with its {change.level:.0%} interval{over}.",
     ]
-
-
-def folds(change: Change) -> str:
-    """How examples were kept apart."""
-    return "5 folds" if change.groups is None else "5 folds of whole groups"

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from checkwise.errors import MissingMetricError
 from checkwise.records import Trajectory
+from checkwise.selection.choice import Choice
 from checkwise.selection.constraint import ACCURACY, Tolerance
-from checkwise.selection.directions import Directions, direction_of, known_direction
+from checkwise.selection.directions import direction_of, known_direction
 from checkwise.selection.scores import ScoreStanding, score_standing
 from checkwise.selection.standing import (
     BoolArray,
@@ -21,15 +22,13 @@ from checkwise.selection.standing import (
     IntArray,
     Points,
     Standing,
-    Weights,
-    check_weighting,
     decimal,
     domain_weights,
     standing,
     tolerance,
     weighted_mean,
 )
-from checkwise.selection.tolerances import FIXED, ToleranceKind, check_kind, near_best
+from checkwise.selection.tolerances import near_best
 
 
 class Columns(Mapping[str, NDArray[Any]]):
@@ -54,58 +53,33 @@ class Columns(Mapping[str, NDArray[Any]]):
         runs: Sequence[Trajectory],
         standings: Sequence[Standing | None],
         arrays: Mapping[str, NDArray[Any]],
-        directions: Directions | None = None,
-        weights: Weights = "equal",
-        kind: ToleranceKind = FIXED,
-        worst_domain: bool = False,
+        choice: Choice,
     ):
         self._runs = runs
         self._standings = standings
         self._arrays = arrays
-        self._directions = directions
-        self._weights = weights
-        self._kind = kind
-        self._worst_domain = worst_domain
+        self._choice = choice
 
     @classmethod
-    def of(
-        cls,
-        run: Trajectory,
-        *,
-        weights: Weights = "equal",
-        worst_domain: bool = False,
-        directions: Directions | None = None,
-        tolerance: ToleranceKind = FIXED,
-    ) -> Columns:
-        """The columns of one run; ``tolerance`` decides which checkpoints are near the best."""
-        check_kind(tolerance, worst_domain)
-        weighted = _weighted(run, weights, worst_domain, directions)
-        standings = [weighted.standing]
-        return cls([run], standings, weighted.arrays, directions, weights, tolerance, worst_domain)
+    def of(cls, run: Trajectory, choice: Choice | None = None) -> Columns:
+        """The columns of one run; ``choice`` says how domains count and what is near the best."""
+        choice = choice or Choice()
+        weighted = _weighted(run, choice)
+        return cls([run], [weighted.standing], weighted.arrays, choice)
 
     @classmethod
-    def stack(
-        cls,
-        runs: Sequence[Trajectory],
-        *,
-        weights: Weights = "equal",
-        worst_domain: bool = False,
-        directions: Directions | None = None,
-        tolerance: ToleranceKind = FIXED,
-    ) -> Columns:
+    def stack(cls, runs: Sequence[Trajectory], choice: Choice) -> Columns:
         """The columns of many runs that have equally many checkpoints and the same metrics."""
-        check_kind(tolerance, worst_domain)
-        weighted = [_weighted(run, weights, worst_domain, directions) for run in runs]
+        weighted = [_weighted(run, choice) for run in runs]
         arrays = {
             name: np.stack([one.arrays[name] for one in weighted]) for name in weighted[0].arrays
         }
-        standings = [one.standing for one in weighted]
-        return cls(runs, standings, arrays, directions, weights, tolerance, worst_domain)
+        return cls(runs, [one.standing for one in weighted], arrays, choice)
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         if name not in self._arrays:
             if name in self._runs[0].metrics:
-                direction_of(name, self._directions)  # without it no domain is the worst
+                direction_of(name, self._choice.directions)  # without it no domain is the worst
             raise MissingMetricError(
                 f"Expected the metric {name!r}, but this run carries only "
                 f"{', '.join(self._runs[0].metrics)}."
@@ -121,7 +95,7 @@ class Columns(Mapping[str, NDArray[Any]]):
     def error(self, metric: str) -> FloatArray:
         """A metric with the sign that makes smaller better."""
         values = self[metric]
-        return -values if direction_of(metric, self._directions) == "higher" else values
+        return -values if direction_of(metric, self._choice.directions) == "higher" else values
 
     def within(self, delta_pp: Points) -> BoolArray:
         """The feasible set: at most ``delta_pp`` points below the best accuracy, exactly.
@@ -138,13 +112,14 @@ class Columns(Mapping[str, NDArray[Any]]):
 
     def _near_best_accuracy(self, deltas_pp: Sequence[Fraction]) -> BoolArray:
         standings = self._accuracies()
-        if self._kind.fixed:
+        kind, weights = self._choice.kind, self._choice.weights
+        if kind.fixed:
             pairs = zip(standings, deltas_pp, strict=True)
             return self._shaped([one.within(delta) for one, delta in pairs])
         parts = zip(self._runs, standings, deltas_pp, strict=True)
         return self._shaped(
             [
-                near_best(run, self._kind, delta / 100, self._weights, one.order == 0)
+                near_best(run, kind, delta / 100, weights, one.order == 0)
                 for run, one, delta in parts
             ]
         )
@@ -174,7 +149,7 @@ class Columns(Mapping[str, NDArray[Any]]):
 
     def scores(self, name: str) -> list[ScoreStanding]:
         """How the checkpoints of every run stand by a score that is no accuracy."""
-        direction = direction_of(name, self._directions)
+        direction = direction_of(name, self._choice.directions)
         rows = zip(np.atleast_2d(self[name]), np.atleast_2d(self["diverged"]), strict=True)
         return [score_standing(values, diverged, direction) for values, diverged in rows]
 
@@ -183,16 +158,6 @@ class Columns(Mapping[str, NDArray[Any]]):
         if not standings:
             self[ACCURACY]  # says that there is none
         return standings
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """How domains count, directions and the tolerance, as :meth:`of` takes them."""
-        return {
-            "weights": self._weights,
-            "worst_domain": self._worst_domain,
-            "directions": self._directions,
-            "tolerance": self._kind,
-        }
 
     @property
     def identities(self) -> list[str]:
@@ -213,22 +178,19 @@ class _Weighted(NamedTuple):
 _REMEMBERED: WeakKeyDictionary[Trajectory, dict[tuple[str, bool], _Weighted]] = WeakKeyDictionary()
 
 
-def _weighted(
-    run: Trajectory, weights: Weights, worst_domain: bool, directions: Directions | None
-) -> _Weighted:
+def _weighted(run: Trajectory, choice: Choice) -> _Weighted:
     """Remembered where the weighting has a name: rules ask for the same one again and again."""
-    check_weighting(weights, worst_domain)
-    if not isinstance(weights, str) or (worst_domain and directions):
-        return _weigh(run, weights, worst_domain, directions)
+    if not isinstance(choice.weights, str) or (choice.worst_domain and choice.directions):
+        return _weigh(run, choice)
     remembered = _REMEMBERED.setdefault(run, {})
-    if (weights, worst_domain) not in remembered:
-        remembered[weights, worst_domain] = _weigh(run, weights, worst_domain, None)
-    return remembered[weights, worst_domain]
+    weighting = (choice.weights, choice.worst_domain)
+    if weighting not in remembered:
+        remembered[weighting] = _weigh(run, choice)
+    return remembered[weighting]
 
 
-def _weigh(
-    run: Trajectory, weights: Weights, worst_domain: bool, directions: Directions | None
-) -> _Weighted:
+def _weigh(run: Trajectory, choice: Choice) -> _Weighted:
+    weights, worst_domain = choice.weights, choice.worst_domain
     accuracies = standing(run, weights, worst_domain) if ACCURACY in run.values else None
     arrays: dict[str, NDArray[Any]] = {"step": run.steps}
     if accuracies is not None:
@@ -244,7 +206,7 @@ def _weigh(
             continue
         if not worst_domain:
             arrays[name] = weighted_mean(values, shares)
-        elif (direction := known_direction(name, directions)) is not None:
+        elif (direction := known_direction(name, choice.directions)) is not None:
             arrays[name] = values.min(axis=1) if direction == "higher" else values.max(axis=1)
     if weights == "equal" and not worst_domain:
         arrays.update(run.pooled)  # logged as equal means, so for no other weighting

@@ -90,10 +90,11 @@ def accuracy_constrained(
         delta: the tolerance δ of any constraint, instead of ``delta_pp``: ``"0.5%"`` of the best
             value, or an amount in the score's own units.
     """
-    _check_settings(pareto, eta)
-    _check_other_objective(objectives, constraint)
+    check_params(
+        {"objectives": objectives, "q": q, "pareto": pareto, "eta": eta, "constraint": constraint}
+    )
     feasible = table.near_best(constraint, tolerance_of(delta_pp, delta))
-    errors = np.stack([table.error(name) for name in check_objectives(objectives)])
+    errors = np.stack([table.error(name) for name in objectives])
     with np.errstate(over="ignore"):  # of checkpoints that are not feasible
         normalised = normalise(errors, feasible, eta)
         score = distance(normalised, q)
@@ -112,16 +113,20 @@ def normalise(errors: FloatArray, feasible: BoolArray, eta: float = ETA) -> Floa
 
 def distance(normalised: FloatArray, q: Norm) -> FloatArray:
     """D_q of [M, …, T] normalised objectives, over M."""
+    norm = _check_norm(q)
+    if norm == 1:
+        return np.asarray(normalised.sum(axis=0))
+    if norm == 2:
+        return np.asarray(np.sqrt((normalised**2).sum(axis=0)))
+    return np.asarray(normalised.max(axis=0))
+
+
+def _check_norm(q: object) -> float:
     norm = np.inf if isinstance(q, str) and q == "inf" else q
     is_number = isinstance(norm, int | float | np.integer | np.floating)
-    if is_number and not isinstance(norm, bool):
-        if norm == 1:
-            return np.asarray(normalised.sum(axis=0))
-        if norm == 2:
-            return np.asarray(np.sqrt((normalised**2).sum(axis=0)))
-        if norm == np.inf:
-            return np.asarray(normalised.max(axis=0))
-    raise InputError(f"Expected q to be 1, 2 or inf, but got {shown(q)}.")
+    if not is_number or isinstance(norm, bool) or norm not in (1, 2, np.inf):
+        raise InputError(f"Expected q to be 1, 2 or inf, but got {shown(q)}.")
+    return float(norm)
 
 
 def nondominated(errors: FloatArray, among: BoolArray) -> BoolArray:
@@ -131,16 +136,27 @@ def nondominated(errors: FloatArray, among: BoolArray) -> BoolArray:
     return among & ~beaten.any(axis=-1)
 
 
-def check_objectives(objectives: Sequence[str]) -> Sequence[str]:
+def check_params(params: Mapping[str, Any]) -> None:
+    """Refuse parameters of :func:`accuracy_constrained` that it cannot use."""
+    if not isinstance(params["pareto"], bool | np.bool_):
+        raise InputError(f"Expected pareto to be true or false, but got {shown(params['pareto'])}.")
+    number(params["eta"], "eta", least=0, below=1)
+    _check_norm(params["q"])
+    objectives = check_objectives(params["objectives"])
+    _check_other_objective(objectives, params.get("constraint", ACCURACY))
+
+
+def check_objectives(objectives: Any) -> Sequence[str]:
     """The objectives themselves, if they are a list that names each metric once."""
-    if isinstance(objectives, str) or not objectives:
+    names = objectives if isinstance(objectives, Sequence) else ()
+    if not names or isinstance(names, str) or not all(isinstance(name, str) for name in names):
         raise InputError(
-            f"Expected objectives as a list of metric names, but got {objectives!r}: "
+            f"Expected objectives as a list of metric names, but got {shown(objectives)}: "
             'for example ["nll", "cwece"].'
         )
-    if len(set(objectives)) < len(objectives):
-        raise InputError(f"Expected each objective once, but got {', '.join(objectives)}.")
-    return objectives
+    if len(set(names)) < len(names):
+        raise InputError(f"Expected each objective once, but got {', '.join(names)}.")
+    return names
 
 
 def _check_other_objective(objectives: Sequence[str], constraint: str) -> None:
@@ -161,12 +177,6 @@ def check_ties(ties: object) -> Ties:
         f"Expected ties to be {', '.join(get_args(Ties)[:-1])} or {get_args(Ties)[-1]}, but got "
         f"{shown(ties)}."
     )
-
-
-def _check_settings(pareto: object, eta: object) -> None:
-    if not isinstance(pareto, bool | np.bool_):
-        raise InputError(f"Expected pareto to be true or false, but got {shown(pareto)}.")
-    number(eta, "eta", least=0, below=1)
 
 
 def choose(ranking: Ranking, order: IntArray, *, ties: Ties) -> NDArray[Any]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from checkwise.errors import InputError, MissingMetricError
 from checkwise.records import Trajectory
+from checkwise.selection.choice import Choice
 from checkwise.selection.constraint import ACCURACY
 from checkwise.selection.rules import Rule, get_rule, rules
-from checkwise.selection.standing import Weights, check_weighting
 from checkwise.text import listed
 
 DEFAULT_RULE = "ac-nc"
@@ -24,6 +24,7 @@ WITHOUT_ACCURACY = "pure-nll"
 # For scores that the user names; its objectives where only the constraint is named, best first.
 NAMED_SCORES = "ac"
 USUAL_OBJECTIVES = (("nll", "cwece"), ("ece",))
+OBJECTIVES_NAMED = "objectives were named"
 REMEDY = (
     "save the logits of every checkpoint as step-000100/<domain>.npz (`checkwise predict` does) "
     "and select from that folder"
@@ -42,20 +43,22 @@ class RuleWithReason:
     params: Mapping[str, Any] = field(default_factory=dict)
 
 
-def default_rule(
-    trajectory: Trajectory,
-    params: Mapping[str, Any],
-    *,
-    weights: Weights = "equal",
-    worst_domain: bool = False,
-) -> RuleWithReason:
+def rule_of(trajectory: Trajectory, choice: Choice) -> RuleWithReason:
+    """The rule that a choice names, or the default one; with every parameter."""
+    if choice.rule is not None:
+        return RuleWithReason(choice.named, params=dict(choice.completed))
+    found = default_rule(trajectory, choice)
+    return replace(found, params=choice.complete(found.rule, found.params))
+
+
+def default_rule(trajectory: Trajectory, choice: Choice) -> RuleWithReason:
     """The rule ``ac`` where scores are named, else the first of ``PREFERRED`` that the run allows.
 
     Raises:
         MissingMetricError: a parameter was given that only a rule with more metrics takes.
         InputError: there is neither accuracy nor NLL, and no constraint was named.
     """
-    pooled = set(unsplit(trajectory, weights, worst_domain))
+    params, pooled = choice.params, set(unsplit(trajectory, choice))
     usable = [name for name in trajectory.metrics if name not in pooled]
     if params.get("objectives") is not None or params.get("constraint") is not None:
         return _named_scores(usable, params)
@@ -79,10 +82,9 @@ def default_rule(
     return RuleWithReason(best, reason)
 
 
-def unsplit(trajectory: Trajectory, weights: Weights, worst_domain: bool) -> tuple[str, ...]:
+def unsplit(trajectory: Trajectory, choice: Choice) -> tuple[str, ...]:
     """Metrics that were logged only as an equal mean, where the weighting needs every domain."""
-    check_weighting(weights, worst_domain)
-    return tuple(trajectory.pooled) if weights != "equal" or worst_domain else ()
+    return tuple(trajectory.pooled) if choice.weights != "equal" or choice.worst_domain else ()
 
 
 def usable_rules(metrics: Iterable[str]) -> list[str]:
@@ -99,7 +101,7 @@ def _named_scores(usable: list[str], params: Mapping[str, Any]) -> RuleWithReaso
     """``ac`` with the objectives that were named; without any, those of the default rule."""
     rule = get_rule(NAMED_SCORES)
     if params.get("objectives") is not None:
-        return RuleWithReason(rule, "objectives were named")
+        return RuleWithReason(rule, OBJECTIVES_NAMED)
     constraint = params["constraint"]
     for objectives in USUAL_OBJECTIVES:
         there = tuple(name for name in objectives if name in usable and name != constraint)

@@ -12,21 +12,21 @@ from numpy.typing import NDArray
 
 from checkwise.records import Trajectory
 from checkwise.records.examples import Examples, Outcomes
+from checkwise.selection.choice import Choice
 from checkwise.selection.columns import Columns
 from checkwise.selection.constraint import ACCURACY, Tolerance
-from checkwise.selection.directions import Directions, direction_of
+from checkwise.selection.directions import direction_of
 from checkwise.selection.drawn import Drawn, two_threads
 from checkwise.selection.standing import (
     BoolArray,
     FloatArray,
     IntArray,
     Points,
-    Weights,
     decimal,
     domain_weights,
 )
 from checkwise.selection.standing import tolerance as points_of
-from checkwise.selection.tolerances import FIXED, Comparison, ToleranceKind
+from checkwise.selection.tolerances import Comparison
 
 _SLACK = 1e-13  # of accuracies that are not whole numbers over a common denominator
 _LARGEST = 2**52
@@ -37,32 +37,26 @@ class DrawnColumns(Columns):
 
     Args:
         drawn: the samples.
-        weights, worst_domain, directions: as in :func:`select`.
+        choice: as in :func:`select`. Another tolerance than a fixed δ is decided anew for every
+            sample, one after the other.
         only_feasible: compute metrics only of checkpoints inside the tolerances that were asked
             for; right for rules that look at no others.
         always: a checkpoint whose metrics are wanted in every sample.
         together: metrics that are computed together as soon as one of them is asked for.
-        tolerance: which checkpoints count as near the best. Another kind than a fixed δ is decided
-            anew for every sample, one after the other.
     """
 
     def __init__(
         self,
         drawn: Drawn,
+        choice: Choice,
         *,
-        weights: Weights = "equal",
-        worst_domain: bool = False,
-        directions: Directions | None = None,
         only_feasible: bool = False,
         always: int | None = None,
         together: Sequence[str] = (),
-        tolerance: ToleranceKind = FIXED,
     ):
         self._drawn = drawn
         self._runs = [drawn.run]
-        self._weights, self._worst_domain = weights, worst_domain
-        self._kind = tolerance
-        self._directions = directions
+        self._choice = choice
         self._only_feasible, self._always = only_feasible, always
         self._together = tuple(name for name in together if name != ACCURACY)
         self._wanted: BoolArray | None = None
@@ -84,28 +78,28 @@ class DrawnColumns(Columns):
         correct, run = drawn.correct(), drawn.run
         self._counted = correct, drawn.sizes
         counts = [n.shape[1] for n in drawn.counts]
-        if self._worst_domain:
+        if self._choice.worst_domain:
             denominator = lcm(*counts)
             factors = [denominator // n for n in counts]
         else:
-            shares = domain_weights(run, self._weights)
+            shares = domain_weights(run, self._choice.weights)
             each = [share / n for share, n in zip(shares, counts, strict=True)]
             denominator = lcm(*(share.denominator for share in each))
             factors = [int(share * denominator) for share in each]
         if drawn.equal_sizes and denominator < _LARGEST:
             scaled = correct * np.array(factors, dtype=np.int64)
-            units = scaled.min(axis=2) if self._worst_domain else scaled.sum(axis=2)
+            units = scaled.min(axis=2) if self._choice.worst_domain else scaled.sum(axis=2)
             return units, denominator, 0.0
         return self._mean(correct / drawn.sizes[:, None, :], drawn, "higher"), 1, _SLACK
 
     def _mean(self, values: FloatArray, drawn: Drawn, direction: str) -> FloatArray:
         """Over domains, [D, T, E] to [D, T], or the worst one."""
-        if self._worst_domain:
+        if self._choice.worst_domain:
             return np.asarray(values.min(axis=2) if direction == "higher" else values.max(axis=2))
-        if self._weights == "sample":
+        if self._choice.weights == "sample":
             shares = drawn.sizes / drawn.sizes.sum(axis=1, keepdims=True)
             return np.asarray((values * shares[:, None, :]).sum(axis=2))
-        shares = np.array([float(w) for w in domain_weights(drawn.run, self._weights)])
+        shares = np.array([float(w) for w in domain_weights(drawn.run, self._choice.weights)])
         return np.asarray((values * shares).sum(axis=2))
 
     def __getitem__(self, name: str) -> NDArray[Any]:
@@ -120,7 +114,8 @@ class DrawnColumns(Columns):
             where[:, self._always] = True
         names = self._together if name in self._together else (name,)
         values = self._drawn.values(names, where)[name]
-        direction = direction_of(name, self._directions) if self._worst_domain else "lower"
+        worst, directions = self._choice.worst_domain, self._choice.directions
+        direction = direction_of(name, directions) if worst else "lower"
         return self._mean(values, self._drawn, direction)
 
     def __iter__(self) -> Iterator[str]:
@@ -134,7 +129,7 @@ class DrawnColumns(Columns):
 
     def within(self, delta_pp: Points) -> BoolArray:
         delta = points_of(delta_pp)
-        if self._kind.fixed:
+        if self._choice.kind.fixed:
             return self._near(delta * self._denominator / 100)
         return self._by_kind([delta / 100] * len(self._drawn))
 
@@ -143,15 +138,15 @@ class DrawnColumns(Columns):
 
     def _by_kind(self, deltas: Sequence[Fraction]) -> BoolArray:
         """The tolerance of every sample, from the examples that are in it."""
-        shares = domain_weights(self._drawn.run, self._weights)
+        shares = domain_weights(self._drawn.run, self._choice.weights)
         comparison = Comparison.of(
-            self._drawn.run, self._kind, np.array([float(share) for share in shares])
+            self._drawn.run, self._choice.kind, np.array([float(share) for share in shares])
         )
         counts = self._drawn.counts
 
         def near(d: int) -> BoolArray:
             sizes = self._drawn.sizes[d]
-            own = sizes / sizes.sum() if self._weights == "sample" else None
+            own = sizes / sizes.sum() if self._choice.weights == "sample" else None
             return comparison.near(float(deltas[d]), [of_domain[d] for of_domain in counts], own)
 
         with two_threads() as pool:
@@ -167,7 +162,7 @@ class DrawnColumns(Columns):
     def near_best(self, constraint: str, asked: Tolerance) -> BoolArray:
         if constraint != ACCURACY:
             return self._remember(np.stack([s.near_best(asked) for s in self.scores(constraint)]))
-        if not self._kind.fixed:
+        if not self._choice.kind.fixed:
             best = np.nanmax(self[ACCURACY], axis=1)
             return self._by_kind([asked.allowed(Fraction(float(one))) for one in best])
         if not asked.relative:
@@ -227,7 +222,7 @@ class DrawnColumns(Columns):
 
     def alone(self, d: int, metrics: Sequence[str]) -> Columns:
         """The columns of one sample, for rules that take no stack."""
-        return Columns.of(self.sample(d, metrics), **self.options)
+        return Columns.of(self.sample(d, metrics), self._choice)
 
     @property
     def identities(self) -> list[str]:

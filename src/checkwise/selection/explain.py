@@ -1,17 +1,24 @@
-"""A selection in words."""
+"""A selection in words: the sentences that the command line, pages, cards and Python share.
+
+``page/assets/explain.js`` says the same in the page.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from math import gcd, lcm
-from typing import TYPE_CHECKING
+from math import gcd, isfinite, lcm
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from checkwise.metrics import METRICS
+from checkwise.records import Trajectory
+from checkwise.records.held_out import words
 from checkwise.records.source_rows import ONLY_DOMAIN
 from checkwise.selection.constraint import ACCURACY
-from checkwise.selection.default_rule import DEFAULT_RULE, PREFERRED, REMEDY
+from checkwise.selection.default_rule import OBJECTIVES_NAMED, PREFERRED, REFERENCE
+from checkwise.selection.directions import direction_of
 from checkwise.selection.saturation import WITHIN_PP, guarded_answer
 from checkwise.selection.set_as import AS_SET
 from checkwise.selection.standing import domain_weights
@@ -20,138 +27,314 @@ from checkwise.text import counted, listed, points, shortened
 if TYPE_CHECKING:
     from checkwise.selection.result import Selection
 
-NAMED = 12  # validation sets in a sentence
+NAMED: Final = 12  # validation sets in a sentence
+DIGITS: Final = 3
+# The usual calibration error is that of hard bins.
+CALLED: Final = {"ece": "soft ECE", "cwece": "soft CwECE", "hard_ece": "ECE", "hard_cwece": "CwECE"}
+_OF_NLL: Final = frozenset(
+    ("nll", "ce", "xent", "entropy", "crossentropy", "log", "logloss", "likelihood")
+)
 
 
-def explain(selection: Selection) -> str:
-    """The account of the choice, after the reason for the rule where the user named none."""
-    return f"{headline(selection)} {account(selection)}" if selection.reason else account(selection)
+def explain(s: Selection) -> str:
+    """The answer, what it costs and gains, why, and what to be careful about."""
+    first = [guarded_answer(s)] if s.guard_acted else [f"Use step {s.step}."]
+    why = [] if s.guard_acted else [because(s), not_compared(s)]
+    return _together([*first, _standing(s), *why, *cautions(s)])
 
 
-def headline(selection: Selection) -> str:
-    """The rule, and why it is not the default one where the user named none."""
-    if not selection.reason:
-        return f"Rule: {selection.rule}."
-    because = "" if selection.reason.startswith(AS_SET) else "because "
-    return f"Rule: {selection.rule}, {because}{selection.reason}."
+def called(run: Trajectory, metric: str) -> str:
+    """A score as people know it: a logged loss is called so, unless its name says that it is NLL.
+
+    Example:
+        >>> run = Trajectory(steps=[1], domains=["val"], values={"nll": [[0.5]]},
+        ...                  columns={"nll": "eval_loss"})
+        >>> called(run, "nll"), called(run, "cwece"), called(run, "macro_f1")
+        ('loss', 'soft CwECE', 'macro_f1')
+    """
+    if metric == "nll" and is_loss(run):
+        return "loss"
+    known = METRICS.get(metric)
+    return CALLED.get(metric) or (known.title if known else "") or metric
 
 
-def account(selection: Selection) -> str:
-    """Why this checkpoint, what to be careful about, and what a better rule would need."""
-    return " ".join(sentence for sentence in (why(selection), remedy(selection)) if sentence)
+def is_loss(run: Trajectory) -> bool:
+    """Whether what was read as NLL is a column that only says loss."""
+    columns = [column for name, column in run.columns.items() if name.partition("[")[0] == "nll"]
+    said = {word for column in columns for word in words(column)}
+    return "loss" in said and not said & _OF_NLL
 
 
-def why(selection: Selection) -> str:
-    """What to know first, why this checkpoint, and what to be careful about."""
-    return " ".join(part for part in (guarded_answer(selection), reasons(selection)) if part)
-
-
-def reasons(selection: Selection) -> str:
-    """Why this checkpoint, what the runner-up lost by, and what to be careful about."""
-    coarseness = coarse(selection)
-    sentences = [
-        _choice(selection),
-        "" if selection.guard_acted else _eligible(selection),
-        f"{coarseness}." if coarseness else "",
-        "" if selection.guard_acted else _runner_up(selection),
-        _ties(selection),
-        _edge(selection),
-        _diverged(selection),
+def rule_in_words(s: Selection) -> str:
+    """``accuracy, then NLL and class calibration (ac-nc)``."""
+    if not s.rule_used.optional:
+        return f"{s.rule_used.summary} ({s.rule})"
+    then = [
+        "class calibration" if name == "cwece" else called(s.trajectory, name)
+        for name in s.looked_at
     ]
-    return " ".join(sentence for sentence in sentences if sentence)
+    return f"{called(s.trajectory, s.constraint)}, then {listed(then)} ({s.rule})"
 
 
-def remedy(selection: Selection) -> str:
-    """How to get the metrics of the default rule, where another one stands in for it."""
-    stands_in = selection.rule in PREFERRED[1:] and not selection.trajectory.chosen_by
-    helps = stands_in and selection.reason and not selection.guard_acted
-    return f"For {DEFAULT_RULE}, {REMEDY}." if helps else ""
-
-
-def validation(domains: Sequence[str]) -> str:
+def validated_on(s: Selection) -> str:
     """The validation sets by name; nothing where the table names none."""
-    if tuple(domains) == (ONLY_DOMAIN,):
+    domains = s.trajectory.domains
+    if domains == (ONLY_DOMAIN,):
         return ""
-    return f"validation: {shortened(domains, NAMED)}"
+    if len(domains) == 1:
+        return f"Validated on {domains[0]}."
+    return f"Validated on {_names(domains)}: {called(s.trajectory, _judging(s))} is {_which(s)}."
 
 
-def _choice(s: Selection) -> str:
-    sets = validation(s.trajectory.domains)
-    in_brackets = f" ({sets})" if sets else ""
-    checkpoints = counted(len(s.trajectory), "checkpoint")
-    if s.trajectory.evaluated > len(s.trajectory):
-        checkpoints += f" kept of {s.trajectory.evaluated}"
-    by_accuracy = "" if s.accuracy is None else f"{_kind(s, ACCURACY)} {100 * s.accuracy:.2f}%"
+def _judging(s: Selection) -> str:
+    return ACCURACY if s.judged_by is None else s.judged_by.metric
+
+
+def _which(s: Selection) -> str:
+    if s.choice.worst_domain:
+        return "that of the worst"
+    return "their mean" if s.choice.weights == "equal" else "their weighted mean"
+
+
+def _names(domains: Sequence[str]) -> str:
+    return listed(domains) if len(domains) <= NAMED else shortened(domains, NAMED)
+
+
+def scores(s: Selection) -> list[tuple[str, str, str]]:
+    """What the choice costs and gains: name, value, and how it compares with the best."""
     judged = s.judged_by
     if judged is None:
-        return f"{s.rule} chose step {s.step} of {checkpoints}{in_brackets}."
-    if judged.metric == ACCURACY:
-        whose = f"Step {s.step}" if s.guard_acted else f"{s.rule} chose step {s.step}"
-        return f"{whose}: {by_accuracy}{in_brackets}, {_below(s.gap_pp)} of {checkpoints}."
-    worse = "below" if judged.direction == "higher" else "above"
-    distance = f"{judged.gap:.4g} {worse} the best" if judged.gap else "the best"
-    return (
-        f"{s.rule} chose step {s.step}: {_kind(s, judged.metric)} {judged.value:.4g}{in_brackets}, "
-        f"{distance} of {checkpoints}{f'; {by_accuracy}' if by_accuracy else ''}."
+        return []
+    best, values = best_index(s), s.columns[judged.metric]
+    rows = [(judged.metric, _shown(judged.metric, judged.value, float(values[best])), _distance(s))]
+    names = [] if s.guard_acted else [n for n in s.looked_at if n in s.columns]
+    if judged.metric != ACCURACY and s.accuracy is not None:
+        names = [ACCURACY, *names]
+    for name in dict.fromkeys(name for name in names if name != judged.metric):
+        here, there = float(s.columns[name][s.index]), float(s.columns[name][best])
+        beside = "" if s.index == best else _against(name, here, there)
+        rows.append((name, _shown(name, here, there), beside))
+    return [(called(s.trajectory, name), value, beside) for name, value, beside in rows]
+
+
+def best_index(s: Selection) -> int:
+    """Where the score that the choice is judged by is best, first."""
+    return int(np.argmin(s.columns.order_by(_judging(s))))
+
+
+def _standing(s: Selection) -> str:
+    if s.judged_by is None:
+        return ""
+    (name, value, beside), *others = scores(s)
+    parts = [f"{_kind(s, name)} {value}, {beside}"]
+    parts += [f"{name} {value}{f', {beside}' * bool(beside)}" for name, value, beside in others]
+    return f"{'; '.join(parts)}."
+
+
+def _kind(s: Selection, name: str) -> str:
+    domains = s.trajectory.domains
+    if domains == (ONLY_DOMAIN,):
+        return f"Validation {name}"
+    if len(domains) == 1:
+        return f"{name[0].upper()}{name[1:]} on {domains[0]}"
+    which = (
+        "Worst"
+        if s.choice.worst_domain
+        else "Mean"
+        if s.choice.weights == "equal"
+        else "Weighted mean"
     )
+    return f"{which} {name} of {_names(domains)}"
 
 
-def _below(gap_pp: float | None) -> str:
-    gap = f"{gap_pp:.2f}"
-    return "the best" if gap == "0.00" else f"{gap} points below the best"
+def _distance(s: Selection) -> str:
+    """``the best of 18 checkpoints``, or how far from it and where that is."""
+    judged = s.judged_by
+    assert judged is not None
+    best, order = best_index(s), s.columns.order_by(judged.metric)
+    if order[s.index] == order[best]:
+        also = "" if s.index == best else f", as at step {s.trajectory.steps[best]}"
+        return f"the best of {checkpoints(s)}{also}"
+    there = f"{_shown(judged.metric, judged.best, judged.value)} at step {s.trajectory.steps[best]}"
+    if judged.metric == ACCURACY:
+        gap = f"{s.gap_pp:.2f}"
+        far = "less than 0.01 points" if gap == "0.00" else points(gap)
+        return f"{far} below the best ({there})"
+    side = "below" if judged.direction == "higher" else "above"
+    return f"{judged.gap:.{DIGITS}g} {side} the best ({there})"
 
 
-def _kind(s: Selection, score: str) -> str:
-    if s.worst_domain:
-        return f"worst-domain source {score}"
-    return f"validation {score}" if len(s.trajectory.domains) == 1 else f"mean source {score}"
+def _against(name: str, here: float, there: float) -> str:
+    """``12% less than there (0.866)``."""
+    shown = _shown(name, there, here)
+    if name == ACCURACY and here != there:
+        far = f"{100 * abs(here - there):.2f} points {'less' if here < there else 'more'}"
+        return f"{far} than there ({shown})"
+    share = relative(here, there)
+    if here == there or not isfinite(share):
+        return f"there {shown}"
+    percent = f"{100 * abs(share):.0f}"
+    amount = "less than 1" if percent == "0" else percent
+    return f"{amount}% {'less' if share < 0 else 'more'} than there ({shown})"
 
 
-def _eligible(s: Selection) -> str:
-    eligible = len(s.eligible_steps)
-    if not s.tolerance.fixed:
-        return _by_examples(s, int(s.feasible.sum()))
-    if s.params.get("pareto"):
-        feasible = int(s.feasible.sum())
-        if feasible > eligible:
-            return (
-                f"{feasible} are within {_tolerance(s)} of the best; "
-                f"{feasible - eligible} of them dominated by another."
-            )
+def relative(here: float, there: float) -> float:
+    """The change as a share of ``there``; NaN where that is no positive number."""
+    return here / there - 1 if there > 0 and isfinite(here) else float("nan")
+
+
+def _shown(name: str, value: float, beside: float) -> str:
+    """A score with as many digits as tell it from another."""
+    if name == ACCURACY:
+        return f"{100 * value:.2f}%"
+    digits = DIGITS
+    while digits < 12 and value != beside and f"{value:.{digits}g}" == f"{beside:.{digits}g}":
+        digits += 2
+    return f"{value:.{digits}g}"
+
+
+def checkpoints(s: Selection) -> str:
+    """How many there are, and were."""
+    run = s.trajectory
+    kept = f" kept of {run.evaluated}" * (run.evaluated > len(run))
+    return f"{counted(len(run), 'checkpoint')}{kept}"
+
+
+def because(s: Selection) -> str:
+    """Why this checkpoint, in one sentence."""
+    near, total = len(s.eligible_steps), checkpoints(s)
+    if len(s.trajectory) == 1:
+        return "There is no other checkpoint."
+    if not s.choice.kind.fixed:
+        return _by_examples(s)
     if "delta_pp" in s.params or (s.rule_used.optional and "delta" in s.params):
-        if eligible == 1:
-            return (
-                f"It is the only one within {_tolerance(s)} of the best, "
-                f"so {s.constraint} alone decided."
-            )
-        return f"{eligible} are within {_tolerance(s)} of the best."
+        return _near_best(s, near, total)
     if "threshold_pp" in s.params:
-        reach = "reaches" if eligible == 1 else "reach"
-        return f"{eligible} {reach} {points(s.params['threshold_pp'])}."
-    if s.rule == "source-acc":
+        reach = "reaches" if near == 1 else "reach"
+        return f"{near} of {total} {reach} {points(s.params['threshold_pp'])}; {_taken_for(s)}."
+    if s.rule == REFERENCE:
         taken = "latest" if s.ties_broken_by == "latest" else "earliest"
-        return "" if eligible == 1 else f"{eligible} share that accuracy; the {taken} was taken."
+        return "" if near == 1 else f"{near} checkpoints share that accuracy; this is the {taken}."
+    if s.rule.startswith("pure-"):
+        lowest = f"the lowest {called(s.trajectory, s.looked_at[0])}"
+        if s.accuracy is None:
+            return f"There is no accuracy to go by, so {lowest} decides."
+        return f"It has {lowest} of {total}, whatever its accuracy."
     if s.rule_used.constrained or s.accuracy is None:
         return ""
-    return "Accuracy was not constrained."
+    return f"{s.rule} does not keep accuracy near its best."
 
 
-def _by_examples(s: Selection, feasible: int) -> str:
+def _near_best(s: Selection, near: int, total: str) -> str:
+    within, feasible = f"within {_tolerance(s)} of the best", int(s.feasible.sum())
+    if feasible == 1:
+        best = "the most accurate" if s.constraint == ACCURACY else f"the best by {s.constraint}"
+        return f"No other checkpoint is {within}, so this is simply {best}."
+    if feasible > near:
+        return (
+            f"{feasible} of {total} are {within}, {feasible - near} of them worse than another in "
+            f"every objective; of the rest {_taken_for(s)}."
+        )
+    return f"{near} of {total} are {within}; {_taken_for(s)}."
+
+
+def _by_examples(s: Selection) -> str:
     """What the tolerance that follows from the examples kept."""
-    level = f"{100 * (1 - s.tolerance.alpha):g}%"
-    are = "1 is" if feasible == 1 else f"{feasible} are"
+    level = f"{100 * (1 - s.choice.kind.alpha):g}%"
+    near = int(s.feasible.sum())
+    are = "is" if near == 1 else "are"
     return (
-        f"{are} not shown to be worse than the best by more than {_tolerance(s)} (paired by "
-        f"validation example, {level}); that proves nothing about them."
+        f"{near} of {checkpoints(s)} {are} not shown to be worse than the best by more than "
+        f"{_tolerance(s)} (paired by validation example, {level}), which proves nothing about "
+        f"them; {_taken_for(s)}."
     )
+
+
+def _taken_for(s: Selection) -> str:
+    names = [name for name in s.looked_at if name in s.columns]
+    if not names:
+        alone = {"ac-early": "this is the earliest", "ac-random": "this one was drawn at random"}
+        return alone.get(s.rule, f"{s.rule} takes this one")
+    eligible = s.ranking.eligible
+    errors = [s.columns.error(name) for name in names]
+    leads = all(error[s.index] == error[eligible].min() for error in errors)
+    if leads or (len(names) == 1 and s.rule_used.optional):
+        return f"this one has {_extremes(s, names)}"
+    if s.rule_used.optional:
+        return f"this one balances {listed([called(s.trajectory, n) for n in names])} best"
+    return f"{s.rule} takes this one"
+
+
+def _extremes(s: Selection, names: Sequence[str]) -> str:
+    """``the lowest NLL and soft CwECE``."""
+    parts: list[str] = []
+    last = ""
+    for name in names:
+        extreme = "highest" if direction_of(name, s.choice.directions) == "higher" else "lowest"
+        parts.append(f"{f'the {extreme} ' * (extreme != last)}{called(s.trajectory, name)}")
+        last = extreme
+    return listed(parts)
+
+
+def not_compared(s: Selection) -> str:
+    """What another rule than the usual one leaves out, where the user named none."""
+    reason = "" if s.guard_acted else s.reason
+    if not reason or s.rule.startswith("pure-") or reason == OBJECTIVES_NAMED:
+        return ""
+    absent = [name for name in ("nll", "cwece") if name not in s.trajectory.metrics]
+    if s.rule not in PREFERRED or not absent or reason.startswith(AS_SET):
+        return f"{reason[0].upper()}{reason[1:]}."
+    what = {"ac-nll": "Calibration was", "ac-cwece": "NLL was", "ac-ece": "NLL and CwECE were"}
+    there = f"there is no {' and no '.join(absent)}"
+    if s.trajectory.metrics == (ACCURACY,):
+        there = "there is accuracy alone"
+    elif s.trajectory.columns:
+        there = "the log has no predictions"
+    return f"{what.get(s.rule, 'Probabilities were')} not compared: {there}."
+
+
+def cautions(s: Selection) -> list[str]:
+    """What to be careful about, a sentence each."""
+    coarseness = coarse(s)
+    found = [f"{coarseness}." if coarseness else "", _ties(s), _edge(s), _diverged(s)]
+    return [sentence for sentence in found if sentence]
+
+
+def in_examples(s: Selection) -> str:
+    """The tolerance in validation examples, where there is one set of a known number."""
+    counts = s.trajectory.counts
+    fixed = s.keeps_accuracy and (s.choice.kind.fixed or s.guard_acted) and s.tolerance_pp > 0
+    if counts is None or len(counts) > 1 or not fixed or coarse(s):
+        return ""
+    examples = s.tolerance_pp * int(counts[0]) / 100
+    exact = examples.denominator == 1
+    number = str(examples) if exact else f"about {float(examples):.1f}"
+    said = points(f"{float(s.tolerance_pp):g}")
+    are = "is" if said == "1 point" else "are"
+    return f"{said} {are} {number} of {counts[0]} validation examples."
+
+
+def runner_up(s: Selection) -> str:
+    """What the second choice lost by."""
+    silent = s.guard_acted or s.rule_used.names_one or len(s.eligible_steps) < 2
+    names = [name for name in s.looked_at if name in s.columns]
+    if silent or not names:
+        return ""
+    other = int(np.flatnonzero(s.rank == 2)[0])
+    parts = []
+    for name in names:
+        one, this = float(s.columns[name][other]), float(s.columns[name][s.index])
+        against = f"{_shown(name, one, this)} against {_shown(name, this, one)}"
+        parts.append(f"{called(s.trajectory, name)} {against}")
+    return f"The runner-up, step {s.trajectory.steps[other]}, has {listed(parts)}."
 
 
 def tolerance_in_words(s: Selection) -> str:
     """The tolerance of a rule, with the score where it is no accuracy."""
     if s.guard_acted:
         return points(WITHIN_PP)
-    if not s.tolerance.fixed:
-        return f"the tolerance {s.tolerance.name}"
+    if not s.choice.kind.fixed:
+        return f"the tolerance {s.choice.kind.name}"
     if "delta_pp" in s.params or not (s.rule_used.optional and "delta" in s.params):
         return points(s.params.get("delta_pp", 0))
     return _tolerance(s) if s.constraint == ACCURACY else f"{_tolerance(s)} of {s.constraint}"
@@ -169,12 +352,12 @@ def coarse(s: Selection) -> str:
     """A sentence where one validation example weighs more than the tolerance; else nothing."""
     counts = s.trajectory.counts
     delta = s.tolerance_pp
-    if counts is None or delta == 0 or not (s.tolerance.fixed or s.guard_acted):
+    if counts is None or delta == 0 or not (s.choice.kind.fixed or s.guard_acted):
         return ""
     sizes = [int(n) for n in counts]
     shares = [Fraction(1)] * len(sizes)
-    if not s.worst_domain:
-        shares = [Fraction(w) for w in domain_weights(s.trajectory, s.weights)]
+    if not s.choice.worst_domain:
+        shares = [Fraction(w) for w in domain_weights(s.trajectory, s.choice.weights)]
     steps = [100 * share / n for share, n in zip(shares, sizes, strict=True) if share]
     smallest = min(steps)
     if delta >= smallest:
@@ -200,41 +383,18 @@ def _spacing(steps: list[Fraction]) -> Fraction:
     return Fraction(gcd(*(x.numerator for x in steps)), lcm(*(x.denominator for x in steps)))
 
 
-def _runner_up(s: Selection) -> str:
-    if s.rule_used.names_one:
-        return ""
-    if len(s.eligible_steps) < 2 or (not s.rule_used.needs and "objectives" not in s.params):
-        return ""
-    other = int(np.flatnonzero(s.rank == 2)[0])
-    parts = [
-        f"{name} {_apart(s.columns[name][other], s.columns[name][s.index])}" for name in s.looked_at
-    ]
-    return (
-        f"The runner-up, step {s.trajectory.steps[other]}, has {listed(parts)} "
-        f"(score {s.ranking.score[other]:.4g} against {s.score:.4g})."
-    )
-
-
-def _apart(one: float, other: float) -> str:
-    """Two numbers with as many digits as tell them apart."""
-    digits = 4
-    while digits < 12 and one != other and f"{one:.{digits}g}" == f"{other:.{digits}g}":
-        digits += 2
-    return f"{one:.{digits}g} against {other:.{digits}g}"
-
-
 def _ties(s: Selection) -> str:
-    if s.rule in ("source-acc", "ac-early", "ac-random"):
+    if s.rule in (REFERENCE, "ac-early", "ac-random"):
         return ""
     sentences = []
     if s.ties:
         sentences.append(f"Exactly tied with {_steps(s.ties)}; broken by {_breaking(s)}.")
     if s.near_ties:
         sentences.append(
-            f"By score it cannot be told from {_steps(s.near_ties)}: the choice among them is "
-            "decided by rounding and the offset eta, not by the data."
+            f"It cannot be told from {_steps(s.near_ties)}: rounding decides among them, not the "
+            "data."
         )
-    return " ".join(sentences)
+    return _together(sentences)
 
 
 def _breaking(s: Selection) -> str:
@@ -263,7 +423,7 @@ def _first(s: Selection) -> str:
     judged = s.judged_by
     if judged is None or (s.gap_pp if judged.metric == ACCURACY else judged.gap):
         return "It is the first checkpoint: one that was not recorded might do as well."
-    better = f"a {judged.direction} {judged.metric}"
+    better = f"a {judged.direction} {called(s.trajectory, judged.metric)}"
     if s.step == 0:
         return f"It is step 0, and no later checkpoint has {better}."
     return (
@@ -281,3 +441,7 @@ def _diverged(s: Selection) -> str:
 def _steps(steps: tuple[int, ...]) -> str:
     word = "step" if len(steps) == 1 else "steps"
     return f"{word} {listed([str(step) for step in steps])}"
+
+
+def _together(sentences: Sequence[str]) -> str:
+    return " ".join(sentence for sentence in sentences if sentence)

@@ -15,15 +15,14 @@ from checkwise.records import Trajectory
 from checkwise.records.checkpoint_record import CheckpointRecord
 from checkwise.records.from_predictions import Recorder
 from checkwise.records.held_out import as_names
+from checkwise.selection.choice import Choice
 from checkwise.selection.default_rule import DEFAULT_RULE
-from checkwise.selection.directions import Directions, check_directions
 from checkwise.selection.members import MEMBERS_DELTA_PP, members
 from checkwise.selection.result import Selection
-from checkwise.selection.rules import find_metrics, get_rule
+from checkwise.selection.rules import Rule, find_metrics, get_rule
 from checkwise.selection.saturation import WITHIN_PP, guards
-from checkwise.selection.select import check_applies, select
-from checkwise.selection.standing import Points, Weights, check_weighting
-from checkwise.selection.tolerances import check_kind, check_tolerance
+from checkwise.selection.select import select
+from checkwise.selection.standing import Points
 from checkwise.text import listed
 
 
@@ -31,49 +30,33 @@ class LiveSelection:
     """A selection that grows with the run; see ``LiveSelector``, which can keep it in a file.
 
     Args:
-        rule: a name from :func:`rules`.
+        rule: a name from :func:`rules`, or a whole :class:`Choice`; by default ac-nc.
         bins, bandwidth: settings of the calibration errors.
         held_out, sources: domains that ``add`` skips unread, and domains that are validation
             although their names look held out (``test``, ``ood`` …).
-        weights, worst_domain, directions, guard, params: as for :func:`select`.
-        tolerance, alpha: as for :func:`select`. "paired" needs
-            ``(logits, labels)`` in ``add``, the same examples in the same order each time; their
-            independent units can follow, as ``(logits, labels, groups)``.
+        settings: as for :func:`select`. The tolerance "paired" needs ``(logits, labels)`` in
+            ``add``, the same examples in the same order each time; their independent units can
+            follow, as ``(logits, labels, groups)``.
     """
 
     def __init__(
         self,
-        rule: str = DEFAULT_RULE,
+        rule: str | Rule | Choice | None = None,
         *,
         bins: int = BINS,
         bandwidth: float = BANDWIDTH,
         held_out: str | Iterable[str] | None = None,
         sources: str | Iterable[str] | None = None,
-        weights: Weights = "equal",
-        worst_domain: bool = False,
-        directions: Directions | None = None,
-        guard: bool = True,
-        tolerance: str = "fixed",
-        alpha: float | None = None,
-        **params: Any,
+        **settings: Any,
     ):
-        self._rule = get_rule(rule)
-        self._params = self._rule.complete(params)
-        find_metrics(self._rule, self._params)
-        check_weighting(weights, worst_domain)
-        self._kind = check_tolerance(tolerance, alpha)
-        check_applies(self._kind, self._rule, self._params)
-        check_kind(self._kind, worst_domain)
-        self._weighting: dict[str, Any] = {
-            "weights": weights,
-            "worst_domain": worst_domain,
-            "directions": check_directions(directions),
-            **({} if guard else {"guard": False}),
-            **self._kind.as_dict(),
-        }
+        asked = Choice.of(rule, **settings)
+        self._rule = get_rule(DEFAULT_RULE) if asked.rule is None else asked.named
+        tolerance: dict[str, Any] = {"tolerance": None, "alpha": None} | asked.kind.as_dict()
+        self.asked = replace(asked, rule=self._rule, params=asked.complete(self._rule), **tolerance)
+        find_metrics(self._rule, self.asked.params)
         names = as_names(held_out), as_names(sources)
         self._recorder = Recorder(
-            "logits", bins, bandwidth, *names, keeps_examples=not self._kind.fixed
+            "logits", bins, bandwidth, *names, keeps_examples=self.needs_examples
         )
         self._without_weights: set[int] = set()
         self._selection: Selection | None = None
@@ -102,11 +85,11 @@ class LiveSelection:
                 code="differs",
             )
         for name, domain in record.domains.items():
-            if domain.hits is None and not self._kind.fixed:
+            if domain.hits is None and self.needs_examples:
                 raise InputError(
                     f"Expected (logits, labels) of {name!r} at step {step} for tolerance "
-                    f"{self._kind.name!r}, but got metrics alone: it compares checkpoints example "
-                    'by example; add outputs, or use tolerance "fixed".',
+                    f"{self.asked.kind.name!r}, but got metrics alone: it compares checkpoints "
+                    'example by example; add outputs, or use tolerance "fixed".',
                     code="missing",
                 )
             if domain.said is None and self._recorder.keeps_logits:
@@ -124,7 +107,7 @@ class LiveSelection:
             record,
             domains={
                 name: replace(
-                    one, losses=None, said=None, hits=None if self._kind.fixed else one.hits
+                    one, losses=None, said=None, hits=one.hits if self.needs_examples else None
                 )
                 for name, one in record.domains.items()
             },
@@ -148,9 +131,7 @@ class LiveSelection:
         """Everything besides the records that decides the choice."""
         recorder = self._recorder
         return {
-            "rule": self._rule.name,
-            "params": dict(self._params),
-            **self._weighting,
+            "choice": self.chosen_by,
             "bins": recorder.bins,
             "bandwidth": recorder.bandwidth,
             "held_out": recorder.held_out,
@@ -159,13 +140,18 @@ class LiveSelection:
 
     @property
     def chosen_by(self) -> dict[str, Any]:
-        """The rule, its parameters and the options of ``select``, side by side."""
-        return {"rule": self._rule.name, **self._params, **self._weighting}
+        """How it chooses, with every parameter of the rule, as JSON."""
+        return self.asked.as_dict()
+
+    @property
+    def looks_at(self) -> tuple[str, ...]:
+        """The metrics that the rule uses."""
+        return self._rule.looks_at(self.asked.params)
 
     @property
     def needs_examples(self) -> bool:
         """Whether a tolerance compares checkpoints example by example."""
-        return not self._kind.fixed
+        return not self.asked.kind.fixed
 
     @property
     def records(self) -> Mapping[int, CheckpointRecord]:
@@ -225,7 +211,7 @@ class LiveSelection:
         return Chosen(self._choose(_without(self.trajectory, others)), measured)
 
     def _choose(self, trajectory: Trajectory) -> Selection:
-        return select(trajectory, self._rule, **self._weighting, **self._params)
+        return select(trajectory, self.asked)
 
     @property
     def choice(self) -> int | None:

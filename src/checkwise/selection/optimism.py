@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 FOLDS: Final = 10
 REPEATS: Final = 10
-DRAWS: Final = 2000
+DRAWS: Final = 2000  # of the interval
 LEVEL: Final = 0.95
 
 
@@ -56,7 +56,6 @@ def optimism(
     *,
     folds: int = FOLDS,
     repeats: int = REPEATS,
-    draws: int = DRAWS,
     level: float = LEVEL,
     seed: int = 0,
 ) -> dict[str, Corrected]:
@@ -65,18 +64,17 @@ def optimism(
     Args:
         s: the choice.
         folds, repeats: the examples of each domain are split into so many parts, so many times.
-        draws, level: bootstrap draws of the interval, and its level.
+        level: of the interval.
         seed: of splits and draws.
     """
     whole(folds, "folds", least=2)
     whole(repeats, "repeats", least=1, most=MOST_DRAWS)
-    whole(draws, "draws", least=2, most=MOST_DRAWS)
     number(level, "level", above=0, below=1)
     rest, left_out = folds_of(s.trajectory, folds, repeats, seed)
-    seen, unseen = table_of(s, rest), DrawnColumns(left_out, **s.columns.options)
+    seen, unseen = table_of(s, rest), DrawnColumns(left_out, s.choice)
     chosen = choices(s.rule_used, s.params, seen, guard=s.guard is not None)[:, None]
     names = _measurable(s)
-    ends = _interval(s, names, draws, level, seed)
+    ends = _interval(s, names, level, seed)
     found: dict[str, Corrected] = {}
     for name in names:
         sign = 1 if name == ACCURACY else -1
@@ -97,12 +95,12 @@ def _measurable(s: Selection) -> tuple[str, ...]:
 
 
 def _interval(
-    s: Selection, names: tuple[str, ...], draws: int, level: float, seed: int
+    s: Selection, names: tuple[str, ...], level: float, seed: int
 ) -> Mapping[str, tuple[float, float]]:
     """Ends around the chosen checkpoint that hold for every checkpoint at once."""
     parts: dict[str, list[FloatArray]] = {name: [] for name in names}
-    for drawn in bootstrapped(s.trajectory, draws, seed):
-        table = DrawnColumns(drawn, **s.columns.options)
+    for drawn in bootstrapped(s.trajectory, DRAWS, seed):
+        table = DrawnColumns(drawn, s.choice)
         for name in names:
             parts[name].append(table[name])
     ends = {}

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from checkwise.records import Trajectory
-from checkwise.selection.standing import Weights, domain_weights
+from checkwise.selection.choice import Choice
+from checkwise.selection.standing import domain_weights
 from checkwise.statistics.paired import Stratified
 from checkwise.statistics.paired.betting import regret, regret_of_worst_domain
 
@@ -20,9 +21,7 @@ class PairedBound:
     conditions: tuple[str, ...]
 
 
-def paired_bound(
-    run: Trajectory, index: int, *, weights: Weights, worst_domain: bool, alpha: float
-) -> PairedBound | None:
+def paired_bound(run: Trajectory, index: int, choice: Choice, alpha: float) -> PairedBound | None:
     """The bound at one checkpoint; None where the run does not tell what every example said.
 
     It holds for all checkpoints at once, so also for one that was chosen on the same examples,
@@ -31,9 +30,9 @@ def paired_bound(
     if run.examples is None:
         return None
     examples = run.examples.evaluated
-    shares = [float(share) for share in domain_weights(run, weights)]
+    shares = [float(share) for share in domain_weights(run, choice.weights)]
     sample = Stratified(examples.correct, shares, examples.groups)
-    bounds = regret_of_worst_domain if worst_domain else regret
+    bounds = regret_of_worst_domain if choice.worst_domain else regret
     evaluated = max(run.evaluated, len(sample))
     found = bounds(sample, alpha=alpha, evaluated=evaluated)
     at = int(np.flatnonzero(examples.steps == run.steps[index])[0])

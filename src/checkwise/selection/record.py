@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from checkwise.errors import InputError, NoGuaranteeError
 from checkwise.metrics import METRICS, Metric
+from checkwise.selection.choice import plain
 from checkwise.selection.rules import Rule
-from checkwise.selection.set_as import plain
 from checkwise.selection.standing import decimal
 
 if TYPE_CHECKING:
     from checkwise.selection.result import Selection
 
-SCHEMA = 1
 # Parameters that a user may write as text, so that they mean the decimal that was written.
 DECIMALS = ("delta_pp", "threshold_pp", "delta")
 
@@ -22,15 +21,14 @@ DECIMALS = ("delta_pp", "threshold_pp", "delta")
 def record(s: Selection, alpha: float, paired: bool) -> dict[str, Any]:
     """Everything about a selection, with the bound at level ``alpha``."""
     return {
-        "schema": SCHEMA,
         "step": s.step,
         "rule": s.rule,
         "rule_reason": s.reason or None,
         "params": {name: _logged(name, value) for name, value in s.params.items()},
-        **s.tolerance.as_dict(),
-        "weights": s.weights if isinstance(s.weights, str) else dict(s.weights),
-        "worst_domain": s.worst_domain,
-        "score": s.score,
+        **s.choice.kind.as_dict(),
+        "weights": plain(s.choice.weights),
+        "worst_domain": s.choice.worst_domain,
+        "score": None if s.guard_acted else s.score,  # the guard takes the earliest
         "accuracy": s.accuracy,
         "gap_pp": s.gap_pp,
         **_constraint(s),

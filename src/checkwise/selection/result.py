@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -17,10 +17,11 @@ from checkwise.errors import NoGuaranteeError
 from checkwise.metrics.registry import Direction
 from checkwise.records import RunKey, Trajectory
 from checkwise.selection.calibrated import CalibratedChoice
+from checkwise.selection.choice import Choice
 from checkwise.selection.columns import Columns
 from checkwise.selection.constrained import Ranking, Ties, positions
 from checkwise.selection.constraint import ACCURACY, Tolerance, tolerance_of
-from checkwise.selection.directions import Directions, direction_of, known_direction
+from checkwise.selection.directions import direction_of, known_direction
 from checkwise.selection.explain import coarse, explain
 from checkwise.selection.guarantees import (
     Guarantee,
@@ -28,7 +29,7 @@ from checkwise.selection.guarantees import (
     worst_domain_radius,
 )
 from checkwise.selection.optimism import FOLDS, LEVEL, REPEATS, Corrected, optimism
-from checkwise.selection.paired_bound import PairedBound, paired_bound
+from checkwise.selection.paired_bound import paired_bound
 from checkwise.selection.record import record
 from checkwise.selection.rules import Rule
 from checkwise.selection.saturation import WITHIN_PP, Guard, Saturation, saturation
@@ -36,12 +37,10 @@ from checkwise.selection.stability import DRAWS, Stability, stability
 from checkwise.selection.standing import (
     BoolArray,
     IntArray,
-    Weights,
     domain_weights,
 )
 from checkwise.selection.standing import tolerance as points_of
 from checkwise.selection.sureness import Sureness, how_sure, sureness
-from checkwise.selection.tolerances import FIXED, ToleranceKind
 
 if TYPE_CHECKING:
     import pandas
@@ -54,15 +53,12 @@ class Selection:
     """The checkpoint a rule chose from a run; made by :func:`select`."""
 
     trajectory: Trajectory
+    choice: Choice  # as it was asked for
     rule_used: Rule
-    params: Mapping[str, Any]
-    weights: Weights
-    worst_domain: bool
+    params: Mapping[str, Any]  # every one of them
     index: int
     ranking: Ranking
     reason: str = ""  # why not the default rule, where no rule was named
-    directions: Directions = field(default_factory=dict)
-    tolerance: ToleranceKind = FIXED
     guard: Guard | None = None  # what it did; None where it is off
     calibration: CalibratedChoice | None = None  # where live selection was asked for one
 
@@ -85,15 +81,7 @@ class Selection:
     @property
     def settings(self) -> dict[str, Any]:
         """The rule, its parameters and the options of ``select``, side by side."""
-        return {
-            "rule": self.rule,
-            **self.params,
-            "weights": self.weights,
-            "worst_domain": self.worst_domain,
-            "directions": self.directions,
-            "guard": self.guard is not None,
-            **self.tolerance.as_dict(),
-        }
+        return {"rule": self.rule, **self.params, **self.choice.options}
 
     @property
     def run(self) -> RunKey | None:
@@ -118,13 +106,7 @@ class Selection:
     @property
     def columns(self) -> Columns:
         """What the rule saw of the run."""
-        return Columns.of(
-            self.trajectory,
-            weights=self.weights,
-            worst_domain=self.worst_domain,
-            directions=self.directions,
-            tolerance=self.tolerance,
-        )
+        return Columns.of(self.trajectory, self.choice)
 
     @property
     def accuracy(self) -> float | None:
@@ -165,11 +147,11 @@ class Selection:
         """
         names = [self.constraint, *self.looked_at]
         there = (name for name in names if name in self.columns)
-        name = next((n for n in there if known_direction(n, self.directions)), None)
+        name = next((n for n in there if known_direction(n, self.choice.directions)), None)
         if name is None:
             return None
         value, best = float(self.columns[name][self.index]), float(self.columns.best(name))
-        direction = direction_of(name, self.directions)
+        direction = direction_of(name, self.choice.directions)
         gap = best - value if direction == "higher" else value - best
         return ScoreAtChoice(name, direction, value, best, max(gap, 0.0))
 
@@ -217,7 +199,7 @@ class Selection:
     @property
     def digest(self) -> str:
         """SHA-256 of everything that could have influenced the choice."""
-        if self.tolerance.fixed or self.trajectory.examples is None:
+        if self.choice.kind.fixed or self.trajectory.examples is None:
             return self.trajectory.digest
         both = self.trajectory.digest + self.trajectory.examples.evaluated.digest
         return hashlib.sha256(both.encode()).hexdigest()
@@ -345,36 +327,22 @@ class Selection:
                 "does not carry: add a column `n`, or --n to a log."
             )
         counts = self.trajectory.counts.tolist()
-        if self.worst_domain:
+        if self.choice.worst_domain:
             radius = worst_domain_radius(self.trajectory.evaluated, counts, alpha)
             quantity = "worst-domain source accuracy"
         else:
-            shares = [float(w) for w in domain_weights(self.trajectory, self.weights)]
+            shares = [float(w) for w in domain_weights(self.trajectory, self.choice.weights)]
             radius = source_accuracy_radius(self.trajectory.evaluated, counts, alpha, shares)
             quantity = "mean source accuracy"
-        return Guarantee(
-            alpha,
-            radius,
-            self._allowed_pp + 2 * radius,
-            quantity,
-            paired=self._paired_bound(alpha) if paired else None,
-        )
+        shared = paired_bound(self.trajectory, self.index, self.choice, alpha) if paired else None
+        return Guarantee(alpha, radius, self._allowed_pp + 2 * radius, quantity, paired=shared)
 
     @property
     def _allowed_pp(self) -> float:
         """How far below the best measured accuracy the choice may be, or is."""
         delta = float(self.tolerance_pp)
-        fixed = self.tolerance.fixed or self.guard_acted
+        fixed = self.choice.kind.fixed or self.guard_acted
         return delta if fixed else max(delta, self.gap_pp or 0.0)
-
-    def _paired_bound(self, alpha: float) -> PairedBound | None:
-        return paired_bound(
-            self.trajectory,
-            self.index,
-            weights=self.weights,
-            worst_domain=self.worst_domain,
-            alpha=alpha,
-        )
 
     @property
     def tolerance_pp(self) -> Fraction:
@@ -407,7 +375,7 @@ class Selection:
         return self.columns.near_best(self.constraint, self._asked)
 
     def as_dict(self, alpha: float = 0.05, *, paired: bool = False) -> dict[str, Any]:
-        """The stable record behind ``--json``, with the bound at level ``alpha``.
+        """The choice as ``select --json`` has it, with the bound at level ``alpha``.
 
         ``paired`` adds the bound by shared examples, which may read saved predictions.
         """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -45,6 +45,7 @@ class Rule:
         needs_accuracy: it looks at accuracy, unless another constraint is set.
         optional: the constraint's parameters, which ``params`` lists only where they are set.
         fixed: parameters that make this rule of a family (its objectives, its metric).
+        check: refuses values of its parameters, before there is a run.
         origin: the installed package that offers it, if one does.
     """
 
@@ -61,6 +62,7 @@ class Rule:
     needs_accuracy: bool = True
     optional: tuple[str, ...] = ()
     fixed: Mapping[str, Any] = field(default_factory=dict)
+    check: Callable[[Mapping[str, Any]], None] | None = None
     origin: Origin | None = None
 
     @property
@@ -107,6 +109,8 @@ class Rule:
                 raise InputError(f"Rule {self.name} needs the parameter {name!r}.", code="missing")
         if "delta_pp" in complete:
             tolerance(complete["delta_pp"])  # refuses what is not a tolerance
+        if self.check is not None:
+            self.check({**self.fixed, **complete})
         return complete
 
     def accepts(self, name: str) -> bool:
@@ -181,21 +185,11 @@ def _what_exists(name: str) -> str:
     rule, _, ending = name.rpartition("-")
     if rule in _RULES and ending in TOLERANCES:
         return (
-            f": what counts as near the best is an option, --tolerance {ending} (in Python "
+            f": what counts as near the best is an option, --param tolerance={ending} (in Python "
             f"tolerance={ending!r}), beside the rule {rule}."
         )
-    return nearest(name, _RULES) or "."
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """What somebody may have meant by a misspelt name, as the end of a sentence.
-
-    Example:
-        >>> nearest("ac-ncc", ["source-acc", "ac-nc", "ac-nll"]), nearest("x", ["ac-nc"])
-        (': did you mean ac-nc?', '')
-    """
-    alike = difflib.get_close_matches(name, list(known), n=1)
-    return f": did you mean {alike[0]}?" if alike else ""
+    alike = difflib.get_close_matches(name, list(_RULES), n=1)
+    return f": did you mean {alike[0]}?" if alike else "."
 
 
 def is_rule(name: str) -> bool:

@@ -80,24 +80,37 @@ def guards(rule: Rule, params: Mapping[str, Any]) -> bool:
     return rule.constraint(params) == ACCURACY and any(name != ACCURACY for name in looked_at)
 
 
-def guarded_answer(s: Selection) -> str:
-    """The one answer where the guard acted, with the reason; else nothing."""
+def guarded_answer(s: Selection, *, offer: bool = True) -> str:
+    """The one answer where the guard acted, with the reason; else nothing.
+
+    ``offer`` names the option that switches the guard off.
+    """
+    said = _reason_and_place(s, offer=offer)
+    return f"{said[0]} Use step {s.step}, {said[1]}." if said else ""
+
+
+def guarded_because(s: Selection) -> str:
+    """Why the guard acted, after the answer was given."""
+    said = _reason_and_place(s, offer=True)
+    return f"{said[0]} This is {said[1]}." if said else ""
+
+
+def _reason_and_place(s: Selection, *, offer: bool) -> tuple[str, str] | None:
+    """Why validation cannot choose, and which checkpoint was taken instead."""
     if s.guard is None or not s.guard.acted or s.saturation is None:
-        return ""
+        return None
     rules = "an average" if s.guard.without is None else f"step {s.guard.without}"
-    other = "" if s.guard.without == s.step else f" (--no-guard: {rules})"
-    near = s.trajectory.steps[s.feasible]
+    other = f" (--no-guard: {rules})" if offer and s.guard.without != s.step else ""
+    near = int(s.feasible.sum())
     errors, examples = s.saturation.errors, s.saturation.examples
-    gaps = s.columns["gap_pp"][s.feasible]
-    if errors == 0 and not gaps.any() and len(near) > 1:
-        return (
-            f"{len(near)} checkpoints make no error on validation, so it cannot tell them apart. "
-            f"Use step {s.step}, the earliest{other}."
-        )
+    if errors == 0 and near > 1 and not s.columns["gap_pp"][s.feasible].any():
+        reason = f"{near} checkpoints make no error on validation, so it cannot tell them apart."
+        return reason, f"the earliest{other}"
     made = counted(errors, "error") if errors else "no error"
     made += "" if examples is None else f" in {examples} examples"
-    which = "the only checkpoint" if len(near) == 1 else f"the earliest of {len(near)} checkpoints"
+    which = "the only checkpoint" if near == 1 else f"the earliest of {near} checkpoints"
     return (
         f"The best checkpoint makes {made} on validation, too few to rank checkpoints by their "
-        f"probabilities. Use step {s.step}, {which} within {points(WITHIN_PP)} of the best{other}."
+        "probabilities.",
+        f"{which} within {points(WITHIN_PP)} of the best{other}",
     )

@@ -18,7 +18,6 @@ from checkwise.metrics.settings import number, whole
 from checkwise.selection.columns import Columns
 from checkwise.selection.constrained import choose
 from checkwise.selection.constraint import ACCURACY
-from checkwise.selection.directions import direction_of
 from checkwise.selection.drawn import Drawn, bootstrapped
 from checkwise.selection.drawn_columns import DrawnColumns
 from checkwise.selection.rules import Rule
@@ -71,11 +70,6 @@ class Stability:
         """Share of the draws in which the reported checkpoint was chosen."""
         return self.share[self.reported]
 
-    @property
-    def most_chosen(self) -> int:
-        """The step that is chosen most often, the earliest of equals."""
-        return max(self.share, key=lambda step: self.share[step])
-
     def smallest_set(self, level: float = 0.9) -> tuple[int, ...]:
         """The fewest steps that together are chosen in at least that share of the draws.
 
@@ -90,15 +84,17 @@ class Stability:
 
     def __str__(self) -> str:
         few = sorted(self.smallest_set())
-        steps = f"steps {listed([str(step) for step in few])}"
-        if len(few) == 1:
-            steps = f"step {few[0]}"
+        others = f"; 90% of the choices are steps {listed([str(step) for step in few])}"
+        if few == [self.reported]:
+            others = ""
+        elif len(few) == 1:
+            others = f"; step {few[0]} in {self.share[few[0]]:.0%}"
         elif len(few) > 5:
-            steps = f"{len(few)} checkpoints between steps {few[0]} and {few[-1]}"
+            between = f"between steps {few[0]} and {few[-1]}"
+            others = f"; 90% of the choices are {len(few)} checkpoints {between}"
         return (
             f"Step {self.reported} is chosen in {self.reported_share:.0%} of "
-            f"{counted(self.draws, 'resample')} of the validation examples; 90% of the choices "
-            f"are {steps}."
+            f"{counted(self.draws, 'resample')} of the validation examples{others}."
         )
 
 
@@ -119,7 +115,7 @@ def stability(
         index = choices(s.rule_used, s.params, table, guard=s.guard is not None)
         chosen.append(index)
         for name in dict.fromkeys((*by_accuracy, *s.looked_at)):
-            errors = -table[name] if direction_of(name, s.directions) == "higher" else table[name]
+            errors = table.error(name)
             here = np.take_along_axis(errors, index[:, None], axis=1)[:, 0]
             losses.setdefault(name, []).append(errors[:, s.index] - here)
     expected = {name: float(np.concatenate(parts).mean()) for name, parts in losses.items()}
@@ -130,7 +126,7 @@ def table_of(s: Selection, drawn: Drawn) -> DrawnColumns:
     """What the rule of a selection sees of samples of its run."""
     return DrawnColumns(
         drawn,
-        **s.columns.options,
+        s.choice,
         only_feasible=s.rule_used.prunable,
         always=s.index,
         together=s.rule_used.looks_at(s.params),

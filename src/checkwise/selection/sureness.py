@@ -10,6 +10,7 @@ import numpy as np
 
 from checkwise.errors import CheckwiseError
 from checkwise.selection.drawn import Drawn, examples_of
+from checkwise.selection.explain import CALLED
 from checkwise.selection.stability import Stability, choices, table_of
 from checkwise.statistics.resampled_counts import resampled_counts
 from checkwise.text import counted
@@ -79,7 +80,7 @@ class Sureness:
     @property
     def said(self) -> str:
         """How often the rule comes to the same choice, and what it costs where it does not."""
-        words = {"nll": "NLL", "ece": "ECE", "cwece": "CwECE"}
+        words = {"nll": "NLL", **CALLED}
         losses = [
             f"{100 * loss:.2f} points of accuracy"
             if name == "accuracy"
@@ -117,9 +118,9 @@ class Sureness:
         return f"Even with {total} step {step} would be chosen in {then:.0%} only."
 
 
-def sureness(s: Selection, draws: int = DRAWS, seed: int = 0) -> Sureness:
+def sureness(s: Selection, draws: int = DRAWS) -> Sureness:
     """Draw the validation examples again and again, as many as there are, and more of them."""
-    now = s.stability(draws, seed)
+    now = s.stability(draws)
     examples = sum(one.shape[1] for one in examples_of(s.trajectory).correct)
     run = s.trajectory
     kept = (len(run), run.evaluated) if run.evaluated > len(run) else None
@@ -129,8 +130,8 @@ def sureness(s: Selection, draws: int = DRAWS, seed: int = 0) -> Sureness:
     for times in TIMES:
         if max([now.reported_share, *(share for _, share in more)]) >= ENOUGH:
             break
-        more.append((times, share_with(s, times, seed)))
-    return Sureness(now, examples, tuple(more), narrows=not s.tolerance.fixed, kept=kept)
+        more.append((times, share_with(s, times)))
+    return Sureness(now, examples, tuple(more), narrows=not s.choice.kind.fixed, kept=kept)
 
 
 def _alone(s: Selection) -> str:
@@ -143,16 +144,16 @@ def _alone(s: Selection) -> str:
     return ""
 
 
-def share_with(s: Selection, times: int, seed: int = 0) -> float:
+def share_with(s: Selection, times: int) -> float:
     """How often the same checkpoint is chosen with so many times as many examples like these."""
     same = [
         choices(s.rule_used, s.params, table_of(s, d), guard=s.guard is not None) == s.index
-        for d in _drawn(s, times, seed)
+        for d in _drawn(s, times)
     ]
     return float(np.concatenate(same).mean())
 
 
-def _drawn(s: Selection, times: int, seed: int) -> Iterator[Drawn]:
+def _drawn(s: Selection, times: int) -> Iterator[Drawn]:
     """Samples that are ``times`` as large: as many resamples, put together."""
     examples = examples_of(s.trajectory)
     groups = examples.groups or (None,) * len(examples.domains)
@@ -164,7 +165,7 @@ def _drawn(s: Selection, times: int, seed: int) -> Iterator[Drawn]:
             s.trajectory,
             [
                 resampled_counts(
-                    n, size * times, seed=seed, name=f"{name} {times} {first}", groups=units
+                    n, size * times, seed=0, name=f"{name} {times} {first}", groups=units
                 )
                 .reshape(size, times, n)
                 .sum(axis=1, dtype=np.int64)

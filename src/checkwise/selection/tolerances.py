@@ -36,10 +36,6 @@ NEEDS_EXAMPLES: Final = (
     '`logits = "source"` in the study, or use tolerance "fixed"'
 )
 # For the log of a run that was selected live with such a tolerance.
-IN_JOURNAL: Final = (
-    "select from the folder of the run, where the journal of the live selection (checkwise.jsonl) "
-    'has it, or use tolerance "fixed"'
-)
 
 
 @dataclass(frozen=True)
@@ -91,16 +87,6 @@ def check_tolerance(name: object = "fixed", alpha: float | None = None) -> Toler
             code="unsupported",
         )
     return ToleranceKind(name, ALPHA if alpha is None else error_level(alpha))
-
-
-def check_kind(kind: ToleranceKind, worst_domain: bool) -> None:
-    """Refuse the worst domain where means are compared."""
-    if worst_domain and not kind.fixed:
-        raise InputError(
-            f"Expected the mean over domains with tolerance {kind.name!r}, but got worst_domain: "
-            'it compares means; leave out one of the two, or use tolerance "fixed".',
-            code="unsupported",
-        )
 
 
 _MASKS: WeakKeyDictionary[Trajectory, dict[Any, BoolArray]] = WeakKeyDictionary()
@@ -189,11 +175,9 @@ class Comparison:
 def examples_for(run: Trajectory, kind: ToleranceKind) -> Examples:
     """The examples of a run, refused where it has none."""
     if run.examples is None:
-        in_journal = run.chosen_by.get("tolerance", FIXED.name) != FIXED.name
         raise InputError(
             f"Expected what every validation example said for tolerance {kind.name!r}, but this "
-            f"{'log' if in_journal else 'run'} carries metrics alone: "
-            f"{IN_JOURNAL if in_journal else NEEDS_EXAMPLES}.",
+            f"run carries metrics alone: {NEEDS_EXAMPLES}.",
             code="missing",
         )
     return run.examples

@@ -38,7 +38,6 @@ class LossValley:
         converged_at: the endpoint from which the loss had settled; None where it never did.
         threshold: the highest loss of the valley; None where it never settled.
         dead: whether the valley ended before the run did.
-        mode: "faithful" or "as-described".
         notes: what a reader should know of this run.
     """
 
@@ -46,7 +45,6 @@ class LossValley:
     converged_at: int | None
     threshold: float | None
     dead: bool
-    mode: Mode
     notes: tuple[str, ...]
 
     @property
@@ -86,7 +84,7 @@ def loss_valley(
     if mode == "as-described" and search.converged_at is not None:
         indices = _once_each(values, search)
     return LossValley(
-        tuple(indices), search.converged_at, search.threshold, search.dead, mode, _notes(search)
+        tuple(indices), search.converged_at, search.threshold, search.dead, _notes(search)
     )
 
 

@@ -21,80 +21,52 @@ class Equivalence:
     """Two one-sided t-tests of one mean difference against ±margin.
 
     Args:
-        margin: largest difference that would not matter, on the scale of the differences.
-        n, clusters: runs and clusters; the tests have clusters − 1 degrees of freedom.
         mean, low, high: the difference and its 1 − 2α interval, which lies inside ±margin exactly
             when ``p_equivalent`` is at most α.
         p_equivalent: p-value of |difference| ≥ margin.
         p_noninferior: p-value of being worse by at least the margin.
-        alpha: level of each test.
     """
 
-    margin: float
-    n: int
-    clusters: int
     mean: float
     low: float
     high: float
     p_equivalent: float
     p_noninferior: float
-    alpha: float
-
-    @property
-    def equivalent(self) -> bool:
-        """Whether the test shows a difference smaller than the margin."""
-        return self.p_equivalent <= self.alpha
-
-    @property
-    def noninferior(self) -> bool:
-        """Whether the test shows a loss smaller than the margin, if any."""
-        return self.p_noninferior <= self.alpha
 
 
 def equivalence(
-    values: FloatArray,
-    groups: Clusters,
-    margin: float,
-    *,
-    higher_is_better: bool,
-    alpha: float = ALPHA,
+    values: FloatArray, groups: Clusters, margin: float, *, higher_is_better: bool
 ) -> Equivalence:
-    """Test the mean of ``values`` [n] against ±``margin``.
+    """Test the mean of ``values`` [n] against ±``margin``, the largest harmless difference.
 
     Example:
         >>> from checkwise.statistics.clusters import numbered
         >>> runs = numbered(range(4), "run")
         >>> test = equivalence(np.array([-0.1, 0.0, 0.1, 0.0]), runs, 0.5, higher_is_better=True)
-        >>> test.equivalent, test.noninferior
+        >>> test.p_equivalent <= ALPHA, test.p_noninferior <= ALPHA
         (True, True)
     """
     means = cluster_means(np.asarray(values, dtype=np.float64)[:, None], groups)
-    return equivalence_of(means, margin, higher_is_better=higher_is_better, alpha=alpha)
+    return equivalence_of(means, margin, higher_is_better=higher_is_better)
 
 
-def equivalence_of(
-    means: ClusterMeans, margin: float, *, higher_is_better: bool, alpha: float = ALPHA
-) -> Equivalence:
+def equivalence_of(means: ClusterMeans, margin: float, *, higher_is_better: bool) -> Equivalence:
     """Test the first of some means against ±``margin``, whatever unit its standard error is by."""
     if not margin > 0:
         raise InputError(
             f"Expected a `margin` above 0 (the largest difference that would not matter), but got "
             f"{margin}."
         )
-    low, high = means.interval(1 - 2 * alpha)
+    low, high = means.interval(1 - 2 * ALPHA)
     above, below = (_or_one(p) for p in (means.p_above(-margin), means.p_below(margin)))
     if means.error[0] == 0:  # no spread: the mean decides
         above, below = float(means.mean[0] <= -margin), float(means.mean[0] >= margin)
     return Equivalence(
-        margin=margin,
-        n=means.n,
-        clusters=means.clusters,
         mean=float(means.mean[0]),
         low=float(low[0]),
         high=float(high[0]),
         p_equivalent=max(above, below),
         p_noninferior=above if higher_is_better else below,
-        alpha=alpha,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from checkwise.statistics.bootstrap import SEED, finite_table
+from checkwise.statistics.bootstrap import finite_table
 from checkwise.statistics.clusters import Clusters
 from checkwise.statistics.wild import TIE, flips
 
@@ -27,7 +27,7 @@ def holm(p_values: FloatArray) -> FloatArray:
     return corrected
 
 
-def max_t(values: FloatArray, groups: Clusters, *, seed: int = SEED) -> FloatArray:
+def max_t(values: FloatArray, groups: Clusters) -> FloatArray:
     """p-values of mean = 0 for every column of ``values`` [n, K], corrected for the K columns.
 
     Single-step: the share of sign patterns, the same for all columns, under which the largest |t|
@@ -37,7 +37,7 @@ def max_t(values: FloatArray, groups: Clusters, *, seed: int = SEED) -> FloatArr
     table = finite_table(values)
     if groups.count < 2:
         return np.full(table.shape[1], np.nan)
-    t = np.stack([column.t(0.0) for column in flips(table, groups, seed)], axis=1)
+    t = np.stack([column.t(0.0) for column in flips(table, groups)], axis=1)
     none = np.isnan(t[0])
     largest = np.where(np.isnan(t), -np.inf, t).max(axis=1, keepdims=True)
     p = (largest >= np.where(none, np.inf, t[0]) * (1 - TIE)).mean(axis=0)

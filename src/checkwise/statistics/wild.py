@@ -56,9 +56,9 @@ class Flips:
         return float("nan") if np.isnan(t[0]) else float((t >= t[0] * (1 - TIE)).mean())
 
 
-def flips(values: FloatArray, groups: Clusters, seed: int = SEED) -> list[Flips]:
+def flips(values: FloatArray, groups: Clusters) -> list[Flips]:
     """Every column of ``values`` [n, K] under the same sign patterns."""
-    signs = sign_patterns(groups.count, seed)
+    signs = sign_patterns(groups.count)
     sums, sizes = groups.sums(values), groups.sizes.astype(np.float64)
     w_sizes = signs @ np.stack([sizes, sizes**2], axis=1)
     w_sums, w_both = signs @ sums, signs @ (sums * sizes[:, None])
@@ -73,18 +73,16 @@ def flips(values: FloatArray, groups: Clusters, seed: int = SEED) -> list[Flips]
     ]
 
 
-def wild_p_value(
-    values: FloatArray, groups: Clusters, null: float = 0.0, *, seed: int = SEED
-) -> FloatArray:
+def wild_p_value(values: FloatArray, groups: Clusters, null: float = 0.0) -> FloatArray:
     """Two-sided p-value of mean = ``null`` for every column of ``values`` [n, K]."""
     table = finite_table(values)
     if groups.count < 2:
         return np.full(table.shape[1], np.nan)
-    return np.array([column.p_value(null) for column in flips(table, groups, seed)])
+    return np.array([column.p_value(null) for column in flips(table, groups)])
 
 
 def wild_interval(
-    values: FloatArray, groups: Clusters, *, level: float = LEVEL, seed: int = SEED
+    values: FloatArray, groups: Clusters, *, level: float = LEVEL
 ) -> tuple[FloatArray, FloatArray]:
     """All means that the test does not reject at 1 − ``level``, for every column of ``values``.
 
@@ -97,7 +95,7 @@ def wild_interval(
         return low, high
     means = cluster_means(table, groups)
     # Around its mean a column keeps its digits.
-    for k, column in enumerate(flips(table - means.mean, groups, seed)):
+    for k, column in enumerate(flips(table - means.mean, groups)):
         centre, error = float(means.mean[k]), float(means.error[k])
         low[k] = centre + (_end(column, -error, 1 - level) if error else 0.0)
         high[k] = centre + (_end(column, error, 1 - level) if error else 0.0)
@@ -105,7 +103,7 @@ def wild_interval(
 
 
 @lru_cache(maxsize=8)
-def sign_patterns(G: int, seed: int = SEED) -> FloatArray:
+def sign_patterns(G: int) -> FloatArray:
     """Rows of ±1 [R, G], the first all +1; a pattern and its opposite count once.
 
     Example:
@@ -115,7 +113,7 @@ def sign_patterns(G: int, seed: int = SEED) -> FloatArray:
     if G <= ENUMERATED:
         bits = np.arange(2 ** (G - 1))[:, None] >> np.arange(G) & 1
         return np.asarray(1.0 - 2.0 * bits, dtype=np.float64)
-    random = np.random.default_rng(seed).integers(0, 2, (DRAWN, G))
+    random = np.random.default_rng(SEED).integers(0, 2, (DRAWN, G))
     return np.vstack([np.ones(G), 1.0 - 2.0 * random])
 
 

@@ -57,7 +57,7 @@ def check_planned(folder: Path, key: RunKey) -> None:
         raise InputError(
             f"Expected the run {planned} that was planned for {folder}, but its {layout.RUN} is of "
             f"{key}: restore the run's folder from a copy, or remove it and run the same "
-            "`checkwise sweep` again.",
+            "`checkwise study run` again.",
             code="differs",
         )
 

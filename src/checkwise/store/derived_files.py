@@ -12,7 +12,7 @@ from checkwise.store.done import Fingerprint, fingerprint_of, is_fingerprint
 from checkwise.store.safe_read import is_plain_path, read_file
 
 RECORD: Final = "record.json"
-AGAIN: Final = "remove the folder of this result and run the same `checkwise derive` again"
+AGAIN: Final = "remove the folder of this result and run the same `checkwise study derive` again"
 
 
 def recorded_files(folder: Path) -> Mapping[str, Fingerprint]:
@@ -42,7 +42,7 @@ def read_derived(folder: Path, name: str, recorded: Fingerprint | None) -> bytes
         ) from None
     if fingerprint_of(content) != recorded:
         raise InputError(
-            f"Expected what `checkwise derive` wrote, but {folder / name} was changed since: "
+            f"Expected what `checkwise study derive` wrote, but {folder / name} was changed since: "
             f"{AGAIN}.",
             code="damaged",
         )

@@ -16,7 +16,7 @@ from checkwise.errors import InputError
 from checkwise.store import layout, safe_read
 from checkwise.store.atomic_write import write_text
 
-RETRAIN = "remove the run's folder and run the same `checkwise sweep` again to train it anew"
+RETRAIN = "remove the run's folder and run the same `checkwise study run` again to train it anew"
 
 Fingerprint = dict[str, Any]
 
@@ -100,7 +100,7 @@ def check_recorded(folder: Path, name: str, present: Fingerprint) -> None:
     if recorded != present:
         raise InputError(
             f"Expected what the run finished with, but the checksum differs in {folder / name}, "
-            "which was changed since: `checkwise verify` says what to do.",
+            "which was changed since: `checkwise study status --verify` says what to do.",
             code="damaged",
         )
 

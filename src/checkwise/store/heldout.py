@@ -35,17 +35,12 @@ def unseal(place: Path) -> None:
     cohorts = _cohorts_around(place)
     if not cohorts:
         raise InputError(
-            f"Expected held-out results inside a cohort, but {place} is in none: name the run in "
-            "the cohort where `checkwise sweep` trained it.",
+            f"Expected held-out results inside a study, but {place} is in none: name the run in "
+            "the study where `checkwise study run` trained it.",
             code="missing",
         )
     for cohort in cohorts:
         _mark(cohort)
-
-
-def in_cohort(place: Path) -> bool:
-    """Whether a run, or a file of one, lies in a cohort, so that opening it can leave a mark."""
-    return bool(_cohorts_around(place))
 
 
 def read_heldout(folder: Path, domain: str) -> dict[str, NDArray[Any]]:

@@ -155,7 +155,7 @@ def steps_of(lines: Sequence[Mapping[str, Any]], path: Path) -> NDArray[np.int64
         if type(step) is not int or step < 0 or (steps and step <= steps[-1]):
             raise InputError(
                 f"Expected increasing steps, but got {reprlib.repr(step)} in line {number} of "
-                f"{path}: the file is damaged; `checkwise verify` says what to do.",
+                f"{path}: the file is damaged; `checkwise study status --verify` says what to do.",
                 code="damaged",
             )
         steps.append(step)
@@ -219,8 +219,8 @@ def check_possible(
         for row in np.flatnonzero(rows & ~diverged).tolist():
             raise InputError(
                 f"Expected a possible value of {name}, but got {columns[name][row]:g} at step "
-                f"{steps[row]} in {where}: the file is damaged; `checkwise verify` says "
-                "what to do.",
+                f"{steps[row]} in {where}: the file is damaged; `checkwise study status --verify` "
+                "says what to do.",
                 code="damaged",
             )
 
@@ -235,7 +235,8 @@ def _number(
     if isinstance(value, bool) or not isinstance(value, kind):
         raise InputError(
             f"Expected a {'whole ' * whole}number for {name}, but got {reprlib.repr(value)} at "
-            f"step {step} in {where}: the file is damaged; `checkwise verify` says what to do.",
+            f"step {step} in {where}: the file is damaged; `checkwise study status --verify` "
+            "says what to do.",
             code="damaged",
         )
     return value

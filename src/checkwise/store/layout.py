@@ -213,14 +213,15 @@ def read_document(path: Path) -> Document:
     try:
         return _document(path, safe_read.identity(path.parent, path.name))
     except FileNotFoundError:
+        what = "a study's folder, which has a" if path.name == COHORT else "a file"
         raise InputError(
-            f"Expected a file {path.name}, but there is none in {path.parent}: check the path.",
+            f"Expected {what} {path.name}, but there is none in {path.parent}: check the path.",
             code="missing",
         ) from None
     except NotADirectoryError:
         raise InputError(
             f"Expected a folder with {path.name} in it, but {path.parent} is a file: name the "
-            "folder (`checkwise unpack` makes one from a packed cohort).",
+            "folder (`checkwise study unpack` makes one from a packed study).",
             code="unsupported",
         ) from None
     except OSError as error:
@@ -248,8 +249,8 @@ def _document(path: Path, _: safe_read.Identity) -> Document:
 def unreadable(path: Path, reason: str) -> InputError:
     """The error about a file of a cohort that is not a JSON object."""
     return InputError(
-        f"Expected a readable JSON object, but got: {reason} in {path}: `checkwise verify` says "
-        "what to do.",
+        f"Expected a readable JSON object, but got: {reason} in {path}: "
+        "`checkwise study status --verify` says what to do.",
         code="damaged",
     )
 
@@ -260,7 +261,7 @@ def expect(content: Mapping[str, Any], name: str, kind: type[Value], path: Path)
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise InputError(
             f"Expected {_KINDS[kind]} as {name!r}, but got {reprlib.repr(value)} in {path}: "
-            "`checkwise verify` says what to do.",
+            "`checkwise study status --verify` says what to do.",
             code="damaged",
         )
     return value

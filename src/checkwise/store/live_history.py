@@ -45,11 +45,16 @@ class LiveHistory:
     _saved_to: dict[Path, int] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def replay(cls, lines: Iterable[Mapping[str, Any]], path: Path) -> LiveHistory:
-        """The state that a journal at ``path`` describes."""
+    def replay(
+        cls, lines: Iterable[Mapping[str, Any]], path: Path, held_out: Iterable[str]
+    ) -> LiveHistory:
+        """The state that a journal at ``path`` describes, which has no record of ``held_out``."""
+        aside = frozenset(held_out)
         history = cls(path.parent)
         for number, line in enumerate(lines, start=2):
             try:
+                if not aside.isdisjoint(line.get("domains", ())):
+                    raise ValueError("a set that is held out")
                 history.apply(line)
             except (KeyError, TypeError, ValueError, InputError):
                 raise damaged(path, number, line) from None

@@ -1,7 +1,7 @@
 """The journal of a live selection: what was asked, then one line per event, each synced.
 
-The first line names the rule and its settings. The others are records of checkpoints, and notes of
-files that were saved and deleted. The last line about a step counts. One process may write to a
+The first line says how to choose and what to read. The others are records of checkpoints, and notes
+of files that were saved and deleted. The last line about a step counts. One process may write to a
 journal, and a process that is killed loses at most the line that it was writing.
 """
 
@@ -24,25 +24,28 @@ from checkwise.store.journal import append_whole, encode_line
 from checkwise.store.safe_read import has_file, open_regular, read_file
 from checkwise.text import shown
 
-SCHEMA: Final = 1
+SCHEMA: Final = 2
 _START: Final = b'{"checkwise":"live selection",'
-_NOT_SETTINGS: Final = ("checkwise", "schema")
-# What the first line holds: its kinds, and whether it may be left out.
-_FORM: Final[Mapping[str, tuple[tuple[type, ...], bool]]] = {
-    "checkwise": ((str,), False),
-    "schema": ((int,), False),
-    "rule": ((str,), False),
-    "params": ((dict,), False),
-    "weights": ((str, dict), False),
-    "worst_domain": ((bool,), False),
-    "directions": ((dict,), False),
-    "guard": ((bool,), True),
-    "tolerance": ((str,), True),
-    "alpha": ((int, float), True),
-    "bins": ((int,), False),
-    "bandwidth": ((int, float), False),
-    "held_out": ((list,), False),
-    "sources": ((list,), False),
+_READING: Final = ("bins", "bandwidth", "held_out", "sources")
+# What the first line holds, with its kinds.
+_FORM: Final[Mapping[str, tuple[type, ...]]] = {
+    "checkwise": (str,),
+    "schema": (int,),
+    "choice": (dict,),
+    "bins": (int,),
+    "bandwidth": (int, float),
+    "held_out": (list,),
+    "sources": (list,),
+}
+# What the choice holds besides parameters of its rule; all but the rule may be left out.
+_CHOICE: Final[Mapping[str, tuple[type, ...]]] = {
+    "rule": (str,),
+    "weights": (str, dict),
+    "worst_domain": (bool,),
+    "directions": (dict,),
+    "guard": (bool,),
+    "tolerance": (str,),
+    "alpha": (int, float),
 }
 _USUAL_STEM: Final = "checkwise"  # of the journals that callbacks write
 _KEPT: Final = "every record before it is kept"
@@ -171,8 +174,7 @@ def settings_of(header: Mapping[str, Any], path: Path) -> dict[str, Any]:
     from checkwise.selection.live import LiveSelection  # brings rules along, and numba
     from checkwise.selection.rules import get_rule
 
-    settings = {name: value for name, value in header.items() if name not in _NOT_SETTINGS}
-    settings |= settings.pop("params")
+    settings = {**header["choice"], **{name: header[name] for name in _READING}}
     try:
         get_rule(settings["rule"])
     except InputError:
@@ -254,7 +256,7 @@ def damaged(path: Path, number: int, line: object) -> InputError:
 
 
 def _header(settings: Mapping[str, Any]) -> dict[str, Any]:
-    from checkwise.selection.set_as import plain  # brings rules along, and numba
+    from checkwise.selection.choice import plain  # brings rules along, and numba
 
     return {"checkwise": "live selection", "schema": SCHEMA, **plain(settings)}
 
@@ -263,19 +265,20 @@ def _check_form(header: Mapping[str, Any], path: Path) -> None:
     """Refuse a first line of another schema, or that lacks something, or has something else."""
     if type(header.get("schema")) is not int or header["schema"] != SCHEMA:
         raise InputError(
-            f"Expected schema {SCHEMA}, but got {shown(header.get('schema'))} in {path}: update "
-            "checkwise, or name another journal.",
+            f"Expected a journal of schema {SCHEMA}, but got {shown(header.get('schema'))} in "
+            f"{path}: another version of checkwise wrote it; read it with that one, or move it "
+            "away to begin a new one.",
             code="format",
         )
-    kinds = all(
-        type(header[name]) in kinds if name in header else optional
-        for name, (kinds, optional) in _FORM.items()
-    )
-    if not kinds or not header["rule"] or set(header) - set(_FORM):
+    choice = header.get("choice")
+    if set(header) != set(_FORM) or not isinstance(choice, dict) or not choice.get("rule"):
         raise damaged(path, 1, header)
-    if set(header) & set(header["params"]):
+    kinds = [(header[name], kinds) for name, kinds in _FORM.items()]
+    kinds += [(choice[name], kinds) for name, kinds in _CHOICE.items() if name in choice]
+    if not all(type(value) in allowed for value, allowed in kinds) or set(choice) & set(_FORM):
         raise damaged(path, 1, header)
-    names = (*header["held_out"], *header["sources"], *header["directions"].values())
+    directions = choice.get("directions", {}).values()
+    names = (*header["held_out"], *header["sources"], *directions)
     if not all(isinstance(name, str) for name in names):
         raise damaged(path, 1, header)
 
@@ -283,7 +286,7 @@ def _check_form(header: Mapping[str, Any], path: Path) -> None:
 def _check_same(there: Mapping[str, Any], here: Mapping[str, Any], path: Path) -> None:
     """Refuse a journal of another rule or of other settings."""
     differences = [
-        f"{name} was {shown(before)} and is {shown(now)}"
+        f"{name} was {_shown(before)} and is {_shown(now)}"
         for name, before, now in _pairs(there, here)
         if not _same(before, now)
     ]
@@ -293,6 +296,10 @@ def _check_same(there: Mapping[str, Any], here: Mapping[str, Any], path: Path) -
             "use those, or name another journal.",
             code="differs",
         )
+
+
+def _shown(setting: Any) -> str:
+    return "not set" if setting is None else shown(setting)
 
 
 def _pairs(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:

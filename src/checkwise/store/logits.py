@@ -18,7 +18,7 @@ from checkwise.store.validation import Validation, is_second
 
 SAVE_SOURCE = 'train with `logits = "source"` (or "all") under [records] of the study'
 SAVE_ALL = 'train with `logits = "all"` under [records] of the study'
-LEFT_BEHIND = "packing left the logits behind; name the cohort that it was packed from"
+LEFT_BEHIND = "packing left the logits behind; name the study that it was packed from"
 
 
 def source_logits(folder: Path, step: int, validation: Validation | None = None) -> Logits:
@@ -58,20 +58,23 @@ def remedy(folder: Path, *, heldout: bool = False) -> str:
     saved = read_run(folder).config.get("logits")
     if saved != "all" and (heldout or saved not in ("source", "source-half")):
         return SAVE_ALL if heldout else SAVE_SOURCE
-    unpacked = finished(folder) and not any(
-        name.startswith(layout.PREDICTIONS) for name in read_mark(folder).files
+    if left_behind(folder):
+        return LEFT_BEHIND
+    return "`checkwise study status --verify` says what happened to it"
+
+
+def left_behind(folder: Path) -> bool:
+    """Whether a finished run saved logits that did not come along when it was packed."""
+    return (
+        read_run(folder).config.get("logits") in ("source", "source-half", "all")
+        and finished(folder)
+        and not any(name.startswith(layout.PREDICTIONS) for name in read_mark(folder).files)
     )
-    return LEFT_BEHIND if unpacked else "`checkwise verify` says what happened to it"
 
 
 def saved_at(folder: Path, steps: Iterable[int]) -> bool:
     """Whether the source logits of all these checkpoints were saved."""
     return all((folder / layout.source_predictions_file(step)).is_file() for step in steps)
-
-
-def has_source_logits(folder: Path) -> bool:
-    """Whether a run saved its source logits."""
-    return (Path(folder) / layout.PREDICTIONS / "source").is_dir()
 
 
 def mean_metrics(entries: Iterable[dict[str, Any]]) -> dict[str, float]:

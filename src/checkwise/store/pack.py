@@ -80,8 +80,8 @@ def check_whole(cohort: Path) -> Mapping[RunKey, Path]:
     unfinished = [folder.name for folder in runs.values() if not finished(folder)]
     if unfinished:
         raise InputError(
-            f"Expected a finished cohort, but {len(unfinished)} of {len(runs)} runs of {cohort} "
-            f"are not finished (first {unfinished[0]}): run the same `checkwise sweep` again.",
+            f"Expected a finished study, but {len(unfinished)} of {len(runs)} runs of {cohort} "
+            f"are not finished (first {unfinished[0]}): run the same `checkwise study run` again.",
             code="missing",
         )
     read_log(cohort)
@@ -109,7 +109,7 @@ def _check_unchanged(folder: Path) -> None:
             what = "changed or removed" if name in files else "added"
             raise InputError(
                 f"Expected the records that the run finished with, but {folder / name} was {what} "
-                "since: `checkwise verify` says what to do.",
+                "since: `checkwise study status --verify` says what to do.",
                 code="damaged",
             )
     read_run(folder)

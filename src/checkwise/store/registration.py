@@ -110,7 +110,7 @@ def mark_opened(cohort: Path) -> None:
             append_line(path, _entry(OPENED, {}), unless=_has_mark)
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
-            otherwise = "make it writable, or copy the cohort to a folder that is"
+            otherwise = "make it writable, or copy the study to a folder that is"
             raise StoreError(
                 f"Expected to mark in {path} that held-out results are opened, but got: {reason}; "
                 f"{disk_remedy(error, otherwise)}, and run the same command again. Nothing is "
@@ -140,7 +140,7 @@ def _checked(path: Path) -> tuple[tuple[Line, ...], str]:
             raise broken(path, number, fault)
     torn = (
         f"line {len(lines) + 1} of {path} does not end, because a write was cut short: it does not "
-        "count, and the next `checkwise preregister` or opening repairs it"
+        "count, and the next `checkwise study register` or opening repairs it"
     )
     return lines, torn if rest else ""
 

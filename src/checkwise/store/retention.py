@@ -7,16 +7,16 @@ run; ``deleting`` deletes the others.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol, TypeAlias, get_args
 
 from checkwise.metrics.settings import whole
+from checkwise.selection.choice import Choice
 from checkwise.selection.default_rule import DEFAULT_RULE
 from checkwise.selection.live import Chosen, may_be_chosen
 from checkwise.selection.members import MEMBERS_DELTA_PP, near_best
 from checkwise.selection.result import Selection
-from checkwise.selection.rules import get_rule
 from checkwise.selection.saturation import WITHIN_PP
 from checkwise.selection.select import select
 from checkwise.selection.standing import Points, tolerance
@@ -83,12 +83,13 @@ class KeepFeasible(Policy):
     delta_pp: Points | None = None
 
     def __post_init__(self) -> None:
-        if self.rule is not None or self.delta_pp is not None:
-            get_rule(self.rule or DEFAULT_RULE).complete(self._params)
+        self._like(Choice())  # refuses what is no rule or no tolerance
 
-    @property
-    def _params(self) -> dict[str, Any]:
-        return {} if self.delta_pp is None else {"delta_pp": self.delta_pp}
+    def _like(self, choice: Choice) -> Choice:
+        """The rule of this policy, with domains and guard as in a choice."""
+        params = {} if self.delta_pp is None else {"delta_pp": self.delta_pp}
+        rule = self.rule or DEFAULT_RULE
+        return replace(choice, rule=rule, params=params, tolerance=None, alpha=None)
 
     def keep(self, steps: Iterable[int], live: RunSoFar) -> frozenset[int]:
         """Everything but the measured steps that cannot be chosen any more."""
@@ -104,16 +105,7 @@ class KeepFeasible(Policy):
         chosen = live.selection
         if chosen is None or (self.rule is None and self.delta_pp is None):
             return set(live.keep)
-        by_rule = select(
-            chosen.trajectory,
-            self.rule or DEFAULT_RULE,
-            weights=chosen.weights,
-            worst_domain=chosen.worst_domain,
-            directions=chosen.directions,
-            guard=chosen.guard is not None,
-            **self._params,
-        )
-        return set(may_be_chosen(by_rule))
+        return set(may_be_chosen(select(chosen.trajectory, self._like(chosen.choice))))
 
 
 @dataclass(frozen=True)

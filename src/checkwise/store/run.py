@@ -201,7 +201,8 @@ def trajectory_of(
         if _domains(line, path) != domains:
             raise InputError(
                 f"Expected the domains {', '.join(domains)} at every step, but step {line['step']} "
-                f"differs in {path}: the file is damaged; `checkwise verify` says what to do.",
+                f"differs in {path}: the file is damaged; `checkwise study status --verify` "
+                "says what to do.",
                 code="damaged",
             )
     columns = {
@@ -215,7 +216,8 @@ def trajectory_of(
         if columns[domain].keys() != first.keys():
             raise InputError(
                 f"Expected the same metrics of every domain, but {domains[0]!r} and {domain!r} "
-                f"differ in {path}: the file is damaged; `checkwise verify` says what to do.",
+                f"differ in {path}: the file is damaged; `checkwise study status --verify` "
+                "says what to do.",
                 code="damaged",
             )
     table = {name: np.stack([columns[d][name] for d in domains], axis=1) for name in first}
@@ -247,7 +249,7 @@ def _pooled(
     if len(means) < len(lines):
         raise InputError(
             f"Expected the pooled metrics of every step, but some have none in {where}: the file "
-            "is damaged; `checkwise verify` says what to do.",
+            "is damaged; `checkwise study status --verify` says what to do.",
             code="damaged",
         )
     counts: dict[str, Any] = {"n": None, "correct": None}
@@ -263,7 +265,8 @@ def _domains(line: Mapping[str, Any], path: Path) -> tuple[str, ...]:
     ):
         raise InputError(
             f"Expected the metrics of every domain, but got {reprlib.repr(domains)} at step "
-            f"{line['step']} of {path}: the file is damaged; `checkwise verify` says what to do.",
+            f"{line['step']} of {path}: the file is damaged; `checkwise study status --verify` "
+            "says what to do.",
             code="damaged",
         )
     return tuple(sorted(domains))

@@ -66,7 +66,7 @@ def _groups(folder: Path, name_at: Callable[[int], str], step: int) -> Groups:
 
 
 def _advice() -> str:
-    return "`checkwise verify` says what happened to it"
+    return "`checkwise study status --verify` says what happened to it"
 
 
 Row = tuple[NDArray[np.bool_], NDArray[np.float64], NDArray[np.int64]]  # correct, NLL, labels
@@ -120,7 +120,8 @@ def _stacked(
             if not np.array_equal(rows[name][0][2], rows[name][-1][2]):
                 raise InputError(
                     f"Expected the labels of {name!r} to be the same at every step, but they "
-                    f"change at step {step}: `checkwise verify` says what happened to them.",
+                    f"change at step {step}: `checkwise study status --verify` says "
+                    "what happened to them.",
                     code="damaged",
                 )
     return Outcomes(
@@ -134,7 +135,7 @@ def _of_domain(saved: Mapping[str, Any], name: str, step: int) -> Any:
     if name not in saved:
         raise InputError(
             f"Expected the examples of {name!r} at step {step}, but its file has only "
-            f"{', '.join(saved)}: `checkwise verify` says what happened to it.",
+            f"{', '.join(saved)}: `checkwise study status --verify` says what happened to it.",
             code="damaged",
         )
     return saved[name]

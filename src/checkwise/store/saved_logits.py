@@ -53,6 +53,6 @@ def read_arrays(
     except (OSError, ValueError) as error:
         raise InputError(
             f"Expected {what}, but got: {error} in {path}: the file is damaged; "
-            "`checkwise verify` says what to do.",
+            "`checkwise study status --verify` says what to do.",
             code="damaged",
         ) from None

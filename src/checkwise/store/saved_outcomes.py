@@ -26,7 +26,7 @@ def read_outcomes(folder: Path, name_at: Callable[[int], str], step: int) -> Sav
         name,
         (".correct", ".nll", ".labels"),
         what=f"outcomes of step {step}",
-        advice=lambda: "`checkwise verify` says what happened to it",
+        advice=lambda: "`checkwise study status --verify` says what happened to it",
     )
     domains = sorted(n.removesuffix(".correct") for n in arrays if n.endswith(".correct"))
     found: SavedOutcomes = {}
@@ -43,7 +43,8 @@ def read_outcomes(folder: Path, name_at: Callable[[int], str], step: int) -> Sav
         ):
             raise InputError(
                 f"Expected a bit, an NLL and a label per example of {domain!r}, but got other "
-                f"arrays in {folder / name}: `checkwise verify` says what happened to it.",
+                f"arrays in {folder / name}: `checkwise study status --verify` says what "
+                "happened to it.",
                 code="damaged",
             )
         correct = np.unpackbits(bits, count=len(labels)).astype(np.bool_)

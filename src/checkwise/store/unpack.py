@@ -35,14 +35,14 @@ def unpack(file: Path, out: Path) -> None:
     check_new(out)
     if file.is_dir():
         raise InputError(
-            f"Expected a packed cohort (made by `checkwise pack`), but {file} is a folder: name "
-            f"the {layout.PACKED} file; a cohort's folder needs no unpacking.",
+            f"Expected a packed study (of `checkwise study pack`), but {file} is a folder: name "
+            f"the {layout.PACKED} file; a study's folder needs no unpacking.",
             code="unsupported",
         )
     members = _members(file)
     if layout.COHORT not in members:
         raise InputError(
-            f"Expected a packed cohort (made by `checkwise pack`), but {file} holds no "
+            f"Expected a packed study (of `checkwise study pack`), but {file} holds no "
             f"{layout.COHORT}: it is another archive.",
             code="damaged",
         )
@@ -78,8 +78,8 @@ def _check(place: Path, file: Path) -> None:
             return
         reason = f"the run {unplanned[0]} is not in the plan"
     raise InputError(
-        f"Expected a packed cohort (made by `checkwise pack`), but {file} is not whole ({reason}): "
-        "fetch it again, or pack the cohort again.",
+        f"Expected a packed study (of `checkwise study pack`), but {file} is not whole ({reason}): "
+        "fetch it again, or pack the study again.",
         code="damaged",
     )
 
@@ -101,14 +101,14 @@ def _members(file: Path) -> dict[str, bytes]:
                 body = archive.extractfile(entry) if known else None
                 if body is None:
                     raise InputError(
-                        "Expected nothing but a cohort's records as plain files inside "
-                        f"{file}, but got {entry.name!r}: it is not a packed cohort.",
+                        "Expected nothing but a study's records as plain files inside "
+                        f"{file}, but got {entry.name!r}: it is not a packed study.",
                         code="outside",
                     )
                 if entry.name in members:
                     raise InputError(
                         f"Expected each file once inside {file}, but got {entry.name!r} twice: it "
-                        "is not a packed cohort.",
+                        "is not a packed study.",
                         code="damaged",
                     )
                 members[entry.name] = body.read()
@@ -116,13 +116,13 @@ def _members(file: Path) -> dict[str, bytes]:
         raise
     except ValueError as error:  # tarfile lets it through where a header has no number
         raise InputError(
-            f"Expected a packed cohort (made by `checkwise pack`), but the headers in {file} are "
-            f"damaged ({error}): it is not a packed cohort.",
+            f"Expected a packed study (of `checkwise study pack`), but the headers in {file} are "
+            f"damaged ({error}): it is not a packed study.",
             code="damaged",
         ) from None
     except (OSError, EOFError, lzma.LZMAError, tarfile.TarError) as error:
         raise InputError(
-            f"Expected a packed cohort (made by `checkwise pack`), but {file} cannot be read "
+            f"Expected a packed study (of `checkwise study pack`), but {file} cannot be read "
             f"({error}): fetch it again.",
             code="system",
         ) from None

@@ -62,7 +62,7 @@ def verify(path: Path, *, progress: Callable[[int, int], None] | None = None) ->
     for folder in sorted(p for p in (path / layout.RUNS).glob("*") if p.is_dir()):
         if folder not in planned:
             what = "the folder is not in the plan"
-            faults.append(Fault(folder.name, "damaged", what, "move it out of the cohort"))
+            faults.append(Fault(folder.name, "damaged", what, "move it out of the study"))
     if "imported" in cohort.study:
         return [replace(fault, do=fault.do.replace(RETRAIN, IMPORT)) for fault in faults]
     return faults
@@ -95,7 +95,7 @@ def _run_faults(folder: Path) -> Iterator[Fault]:
         yield from _finished_faults(folder) if finished(folder) else _unfinished_faults(folder)
     except (InputError, OSError) as error:
         what, _, do = str(error).rstrip(".").rpartition(": ")
-        sent_here = not what or "checkwise verify" in do
+        sent_here = not what or "--verify`" in do
         yield Fault(folder.name, "damaged", what or do, RETRAIN if sent_here else do)
 
 
@@ -116,7 +116,7 @@ def _unfinished_faults(folder: Path) -> Iterator[Fault]:
     attempt = latest(folder)
     if has_file(attempt, layout.RUN):
         read_run(attempt)
-    what, do = "the run has not started", "run the same `checkwise sweep` again"
+    what, do = "the run has not started", "run the same `checkwise study run` again"
     if has_file(attempt, layout.SOURCE):
         records = len(read_journal(attempt / layout.SOURCE))
         what = f"the run is not finished ({records} records)"

@@ -15,7 +15,7 @@ from checkwise import metrics
 from checkwise.calibrators import get_calibrator
 from checkwise.errors import InputError
 from checkwise.records import RunKey, Trajectory
-from checkwise.selection import Selection, get_rule, select, select_many
+from checkwise.selection import Choice, Selection, select, select_many
 from checkwise.store.cohort import open_cohort
 from checkwise.store.layout import inner_path
 from checkwise.store.logits import mean_metrics
@@ -33,23 +33,23 @@ def choices(
     method: Method,
     *,
     scope: Scope = "run",
-    options: Mapping[str, Any],
+    domains: Mapping[str, Any],
 ) -> tuple[Outcome, ...]:
     """Apply a method with a rule to every usable run; nothing of the target is read.
 
     In a scope other than ``run`` there is one outcome per family of runs. A method that chooses
     hyperparameters itself gives every run of a family its model.
     """
-    assert method.rule is not None
+    choice = method.choice(**domains)
     if method.calibrator is not None:
         _compile()
     began = time.perf_counter()
-    validation = validation_of(method, path, runs.validated_by(method.split), options)
+    validation = validation_of(method, path, runs.validated_by(method.split), choice)
     if scope == "run" and method.scope == "run":
-        outcomes = _by_run(method, validation, runs.usable, options)
+        outcomes = _by_run(method, validation, runs.usable, choice)
     else:
         within = method.scope if method.scope != "run" else scope
-        outcomes = _by_family(method, validation, runs.usable, within, options)
+        outcomes = _by_family(method, validation, runs.usable, within, choice)
         if scope == "run":
             outcomes = _for_members(outcomes, runs.usable, validation)
     if method.calibrator is not None and not method.oracle:
@@ -70,15 +70,11 @@ def _by_run(
     method: Method,
     validation: Mapping[RunKey, Trajectory],
     usable: Mapping[RunKey, Trajectory],
-    options: Mapping[str, Any],
+    choice: Choice,
 ) -> tuple[Outcome, ...]:
-    assert method.rule is not None
-    selections = select_many(
-        validation, method.rule, guard=method.guard, **options, **method.params
-    )
     return tuple(
-        _outcome(key, usable[key], selection, method, options)
-        for key, selection in selections.items()
+        _outcome(key, usable[key], selection, method)
+        for key, selection in select_many(validation, choice).items()
     )
 
 
@@ -87,7 +83,7 @@ def _by_family(
     validation: Mapping[RunKey, Trajectory],
     usable: Mapping[RunKey, Trajectory],
     scope: Scope,
-    options: Mapping[str, Any],
+    choice: Choice,
 ) -> tuple[Outcome, ...]:
     if method.expected and scope == "hparams-ac":
         raise InputError(
@@ -100,7 +96,7 @@ def _by_family(
     for key, members in families(usable).items():
         present = {member: validation[member] for member in members if member in validation}
         if present:
-            outcomes.append(choose(key, present, method, usable, options))
+            outcomes.append(choose(key, present, method, usable, choice))
     return tuple(outcomes)
 
 
@@ -109,15 +105,15 @@ def _best_run_first(
     family: Mapping[RunKey, Trajectory],
     method: Method,
     usable: Mapping[RunKey, Trajectory],
-    options: Mapping[str, Any],
+    choice: Choice,
 ) -> Outcome:
     """The run of highest validation accuracy, and the rule's choice in it."""
-    assert method.rule is not None
     together = pooled(family)
-    most_accurate = select(together.trajectory, get_rule("source-acc"), guard=False, **options)
-    winner = together.run_of[most_accurate.index]
-    selection = select(family[winner], method.rule, guard=method.guard, **options, **method.params)
-    return _outcome(key, usable[winner], selection, method, options)
+    by_accuracy = replace(
+        choice, rule="source-acc", params={}, guard=False, tolerance=None, alpha=None
+    )
+    winner = together.run_of[select(together.trajectory, by_accuracy).index]
+    return _outcome(key, usable[winner], select(family[winner], choice), method)
 
 
 def _best_pair(
@@ -125,16 +121,13 @@ def _best_pair(
     family: Mapping[RunKey, Trajectory],
     method: Method,
     usable: Mapping[RunKey, Trajectory],
-    options: Mapping[str, Any],
+    choice: Choice,
 ) -> Outcome:
     """The rule's choice among all (run, checkpoint) pairs."""
-    assert method.rule is not None
     together = pooled(family)
-    selection = select(
-        together.trajectory, method.rule, guard=method.guard, **options, **method.params
-    )
+    selection = select(together.trajectory, choice)
     winner, step = together.run_of[selection.index], together.step_of[selection.index]
-    outcome = outcome_at(key, usable[winner], (step,), options=options)
+    outcome = outcome_at(key, usable[winner], (step,), choice)
     return replace(
         outcome, run=winner, eligible=len(selection.eligible_steps), score=selection.score
     )
@@ -155,13 +148,11 @@ def _for_members(
     )
 
 
-def _outcome(
-    key: RunKey, run: Trajectory, selection: Selection, method: Method, options: Mapping[str, Any]
-) -> Outcome:
+def _outcome(key: RunKey, run: Trajectory, selection: Selection, method: Method) -> Outcome:
     rows = np.flatnonzero(selection.ranking.eligible) if method.expected else [selection.index]
     steps = tuple(selection.trajectory.steps[rows].tolist())
     return replace(
-        outcome_at(key, run, steps, options=options),
+        outcome_at(key, run, steps, selection.choice),
         eligible=len(selection.eligible_steps),
         score=float("nan") if method.expected else selection.score,
     )

@@ -75,8 +75,8 @@ class Cohort:
         path = Path(path)
         if importable(path):
             raise InputError(
-                f"Expected a cohort, but {path} holds logs or a table of other tools: make a "
-                f"cohort of it with `checkwise import {path}`, and open that.",
+                f"Expected a study, but {path} holds logs or a table of other tools: make a "
+                f"study of it with `checkwise study import {path}`, and open that.",
                 code="unsupported",
             )
         return cls(stored.open_cohort(path), role)
@@ -158,27 +158,27 @@ class Cohort:
             )
 
     def outcomes(
-        self, row: Method, *, held_out: bool, scope: str = "run", **options: Any
+        self, row: Method, *, held_out: bool, scope: str = "run", **domains: Any
     ) -> tuple[Outcome, ...]:
         """What a rule or method gives on every finished run, with held-out results or without.
 
         A method may have no results for some runs: those are absent.
         """
-        chosen = self._chosen(row, scope=scope, **options)
+        chosen = self._chosen(row, scope=scope, **domains)
         return self._on_targets(row, chosen) if held_out else chosen
 
-    def _chosen(self, row: Method, *, scope: str = "run", **options: Any) -> tuple[Outcome, ...]:
+    def _chosen(self, row: Method, *, scope: str = "run", **domains: Any) -> tuple[Outcome, ...]:
         within = check_scope(scope)
         if not self.usable:
             raise InputError(
                 f"Expected at least one finished run in {self.path}, but {len(self.unfinished)} "
-                f"are unfinished and {len(self.wrecked)} diverged: `checkwise sweep` with the same "
-                "study finishes runs.",
+                f"are unfinished and {len(self.wrecked)} diverged: `checkwise study run` with the "
+                "same study finishes runs.",
                 code="empty",
             )
         if row.rule is None:
             return derived_outcomes(self.path, self.usable, row.name, scope=within)
-        return choices(self.path, self.runs, row, scope=within, options=options)
+        return choices(self.path, self.runs, row, scope=within, domains=domains)
 
     def _on_targets(self, row: Method, chosen: Sequence[Outcome]) -> tuple[Outcome, ...]:
         if row.rule is None:

@@ -8,8 +8,8 @@ from typing import Any
 
 from checkwise.errors import InputError
 from checkwise.selection import Rule
-from checkwise.selection.set_as import plain
-from checkwise.selection.tolerances import TOLERANCE_OPTIONS, ToleranceKind, check_tolerance
+from checkwise.selection.choice import Choice, plain
+from checkwise.selection.tolerances import TOLERANCE_OPTIONS
 from checkwise.store.validation import Validation as Split
 from checkwise.study.protocols import Validation
 from checkwise.study.scopes import Scope
@@ -119,16 +119,9 @@ class Method:
             return self.rule.takes_tolerance and self.validation == "source"
         return self.rule is not None and self.rule.accepts(name)
 
-    @property
-    def own_params(self) -> dict[str, Any]:
-        """Those of ``params`` that the rule itself takes, without the kind of the tolerance."""
-        return {n: value for n, value in self.params.items() if n not in TOLERANCE_OPTIONS}
-
-    @property
-    def tolerance(self) -> ToleranceKind:
-        """How it decides what is near the best."""
-        set_ = {n: value for n, value in self.params.items() if n in TOLERANCE_OPTIONS}
-        return check_tolerance(set_.pop("tolerance", "fixed"), **set_)
+    def choice(self, **domains: Any) -> Choice:
+        """How it chooses, where domains count in some way: ``weights``, ``worst_domain``."""
+        return Choice.of(self.rule, guard=self.guard, **domains, **self.params)
 
     def check_is_rule(self) -> None:
         """Refuse what does not pick a step of every run from that run's source validation."""

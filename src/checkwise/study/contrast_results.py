@@ -2,7 +2,8 @@
 
 A contrast of a family is *found* if its p-value, after Holm's correction over the family, is below
 0.05 in the hoped direction and its side condition holds; *contradicted* if it is below 0.05 in the
-other direction; otherwise *not found*, with the change that this design could have detected.
+other direction; otherwise *not found*, with the change that this design could have detected. A
+packed study lacks some results: its contrasts are all there, with the reason for what is missing.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isnan
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from checkwise.statistics.clusters import numbered
 from checkwise.statistics.equivalence import ALPHA, POWER, minimum_detectable_effect
 from checkwise.statistics.multiplicity import holm
 from checkwise.statistics.places import PlaceMeans, over_places
+from checkwise.store.logits import left_behind
 from checkwise.study.cohort import Cohort
 from checkwise.study.compare import Differences, check_carried, higher_is_better, marked, scale
 from checkwise.study.contrast_set import ContrastSet, NotWorse, PlannedContrast
@@ -32,6 +34,7 @@ from checkwise.weights.derived import read_record
 
 Verdict = Literal["found", "contradicted", "not found", "estimate only"]
 FEWEST_PLACES = 3  # fewer decide nothing
+NOT_PACKED: Final = "needs logits that were not packed"
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,8 @@ class ContrastResult:
             Holm's method; nan for an estimate only.
         new_low, new_high: where one new place of the same kind is expected, with 95%.
         condition: the side condition, if there is one.
-        verdict: what it comes to.
+        verdict: what it comes to; None where that cannot be said here.
+        reason: why there are no numbers, no corrected p-value or no verdict; "" where all are.
     """
 
     planned: PlannedContrast
@@ -77,7 +81,8 @@ class ContrastResult:
     new_low: float
     new_high: float
     condition: Condition | None
-    verdict: Verdict
+    verdict: Verdict | None
+    reason: str = ""
 
     @property
     def places(self) -> int:
@@ -97,7 +102,7 @@ def check_contrasts(cohort: Cohort, fixed: ContrastSet) -> tuple[str, ...]:
     """Refuse what the finished runs cannot give; held-out results stay closed.
 
     Returns:
-        the methods that `checkwise derive` still has to make for some of these runs.
+        the methods that `checkwise study derive` still has to make for some of these runs.
     """
     if not cohort.usable:
         return tuple(row.name for row in fixed.rows if row.recipe is not None)
@@ -116,39 +121,92 @@ def _made_for_all(cohort: Cohort, name: str) -> bool:
 def contrast_results(cohort: Cohort, fixed: ContrastSet) -> tuple[ContrastResult, ...]:
     """Every contrast of a set, in order; this opens held-out results.
 
+    What needs logits that were left behind by packing comes without numbers.
+
     Raises:
         InputError: the runs cannot give one of them; then nothing is opened.
     """
     cohort.check_one_role()
-    to_make = check_contrasts(cohort, fixed)
+    gone = _not_packed(cohort, fixed)
+    there = replace(fixed, contrasts=tuple(one for one in fixed.contrasts if one not in gone))
+    to_make = check_contrasts(cohort, there)
     if to_make:
         raise InputError(
             f"Expected results of {listed(to_make)} for all {len(cohort.usable)} runs of "
-            f"{cohort.path}, but some are missing: make them with `checkwise derive {cohort.path} "
-            f"--method {','.join(to_make)}`. Nothing was opened.",
+            f"{cohort.path}, but some are missing: make them with `checkwise study derive "
+            f"{cohort.path} --method {','.join(to_make)}`. Nothing was opened.",
             code="missing",
         )
-    estimates = [_estimate(cohort, one) for one in fixed.contrasts]
-    for family in fixed.families.values():
-        places = [i for i, one in enumerate(fixed.contrasts) if one in family]
-        for i, result in zip(places, decided([estimates[i] for i in places]), strict=True):
-            estimates[i] = result
-    return tuple(estimates)
+    return judged(
+        [
+            without_results(one, len(cohort.usable)) if one in gone else _estimate(cohort, one)
+            for one in fixed.contrasts
+        ]
+    )
+
+
+def _not_packed(cohort: Cohort, fixed: ContrastSet) -> list[PlannedContrast]:
+    """The contrasts that need logits, or what is made of them, where packing left those behind."""
+    lacking = {
+        row.identity
+        for row in fixed.rows
+        if ("logits" in row.needs if row.recipe is None else not _made_for_all(cohort, row.name))
+    }
+    if not lacking or not all(left_behind(cohort.runs.folder(key)) for key in cohort.usable):
+        return []
+    return [
+        one
+        for one in fixed.contrasts
+        if lacking & {row.identity for row in replace(fixed, contrasts=(one,)).rows}
+    ]
+
+
+def judged(estimates: Sequence[ContrastResult]) -> tuple[ContrastResult, ...]:
+    """All estimates of a set in order, those of each family decided together."""
+    families: dict[str, list[ContrastResult]] = {}
+    for one in estimates:
+        families.setdefault(one.planned.family, []).append(one)
+    results = {
+        one.planned.name: one
+        for name, family in families.items()
+        for one in (decided(family) if name else family)
+    }
+    return tuple(results[one.planned.name] for one in estimates)
 
 
 def decided(family: Sequence[ContrastResult]) -> list[ContrastResult]:
-    """The contrasts of one family with corrected p-values, detectable changes and verdicts."""
-    # A contrast without a p-value still counts as one that was tested.
-    corrected = holm(np.array([1.0 if isnan(one.p) else one.p for one in family]))
+    """The contrasts of one family with corrected p-values, detectable changes and verdicts.
+
+    Where some have no results, the others have a verdict only if those could not change it.
+    """
+    lacking = [one.planned.name for one in family if one.reason]
+    # Holm's p-values grow with every p-value: these two bound what the lacking ones can do.
+    most, least = (_corrected(family, lacking=p) for p in (1.0, 0.0))
     return [
-        replace(
-            one,
-            holm=float(p),
-            detectable=_detectable(one, len(family)),
-            verdict=_verdict(one, float(p)),
-        )
-        for one, p in zip(family, corrected, strict=True)
+        one if one.reason else _judged_with(one, bounds, lacking, len(family))
+        for one, *bounds in zip(family, most, least, strict=True)
     ]
+
+
+def _judged_with(
+    one: ContrastResult, bounds: Sequence[float], lacking: Sequence[str], tested: int
+) -> ContrastResult:
+    """One result with its verdict, where Holm's p-value is between two bounds."""
+    one = replace(one, detectable=_detectable(one, tested))
+    verdict, other = (_verdict(one, p) for p in bounds)
+    if not lacking:
+        return replace(one, holm=bounds[0], verdict=verdict)
+    depends = f"Holm's p also depends on {listed(lacking)}, without results here"
+    if verdict == other:
+        return replace(one, verdict=verdict, reason=f"{depends}; the verdict does not")
+    return replace(one, verdict=None, reason=f"{depends}, and so does the verdict")
+
+
+def _corrected(family: Sequence[ContrastResult], *, lacking: float) -> list[float]:
+    """Holm's p-values, with one value for all contrasts that have no results here."""
+    # A contrast without a p-value still counts as one that was tested.
+    p = [lacking if one.reason else 1.0 if isnan(one.p) else one.p for one in family]
+    return [float(value) for value in holm(np.array(p))]
 
 
 def _verdict(one: ContrastResult, p: float) -> Verdict:
@@ -166,11 +224,22 @@ def _estimate(cohort: Cohort, one: PlannedContrast) -> ContrastResult:
         kept = _runs_where(cohort, one)
         expected &= kept
         changes = changes.among(np.array([key in kept for key in changes.keys], dtype=np.bool_))
+    return estimate(one, changes, len(expected))
+
+
+def estimate(one: PlannedContrast, changes: Differences, expected: int) -> ContrastResult:
+    """A contrast from the paired runs that it is about; :func:`judged` tests it."""
     if one.at == "worst place":
-        return _at_worst_place(one, changes, len(expected))
+        return _at_worst_place(one, changes, expected)
     by_place, runs = _by_place(changes, one.metric)
     condition = None if one.not_worse is None else _condition(changes, one.not_worse)
-    return from_places(one, by_place, runs, len(expected) - runs, condition)
+    return from_places(one, by_place, runs, expected - runs, condition)
+
+
+def without_results(one: PlannedContrast, missing: int) -> ContrastResult:
+    """A contrast whose results did not come along when the study was packed."""
+    empty = from_places(one, {}, 0, missing)
+    return replace(empty, verdict=None, reason=NOT_PACKED)
 
 
 def from_places(
@@ -294,6 +363,7 @@ def as_record(result: ContrastResult) -> dict[str, Any]:
         "family": one.family or None,
         "at": one.at,
         "verdict": result.verdict,
+        "reason": result.reason or None,
         "unit": "place",
         "places": result.places,
         "runs": result.runs,

@@ -177,7 +177,7 @@ def _check(one: PlannedContrast, table: TomlTable) -> None:
         if row.oracle:
             raise table.refuse("rule", "a method that does not look at the target", row.name)
         if row.rule is not None:
-            row.rule.complete(row.own_params)
+            row.choice()  # refuses parameters that its rule does not take
         elif row.params:
             raise table.refuse("params", f"empty for {row.name}, which takes none", row.params)
     if one.row.identity == one.against.identity:

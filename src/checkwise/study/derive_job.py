@@ -86,7 +86,7 @@ def derive_with_workers(
             derived.forget(Path(job.cohort), name, run)
     ended = run_workers(executor, job, min(workers, len(before.left)))
     if ended.interrupted:
-        raise KeyboardInterrupt
+        raise KeyboardInterrupt(ended.interrupted)
     after = _looked_at(job)
     if after.left:
         lines = ended.failures or ("Expected workers to make every result, but some are left.",)

@@ -41,7 +41,7 @@ def derived_outcomes(
     if not outcomes:
         raise InputError(
             f"Expected results of {method} beside the runs of {path}, but there are none: "
-            f"`checkwise derive {path} --method {method}` makes them.",
+            f"`checkwise study derive {path} --method {method}` makes them.",
             code="missing",
         )
     if scope == "run":
@@ -73,8 +73,8 @@ def _check_current(path: Path, record: Derived) -> None:
     if not record.files:
         raise InputError(
             f"Expected checksums of what {record.method} wrote for {record.run}, but an earlier "
-            f"version of checkwise wrote none: `checkwise derive {path} --method {record.method}` "
-            "makes it again.",
+            f"version of checkwise wrote none: `checkwise study derive {path} --method "
+            f"{record.method}` makes it again.",
             code="damaged",
         )
     digests, members = record.inputs.get(layout.SOURCE, []), record.inputs.get("members", [])
@@ -83,15 +83,16 @@ def _check_current(path: Path, record: Derived) -> None:
     if digests and not _fit(digests, members):
         raise InputError(
             f"Expected the runs that {record.method} was made from, but got {members!r:.80} for "
-            f"{record.run}: `checkwise derive {path} --method {record.method} --force` makes it "
-            "again.",
+            f"{record.run}: `checkwise study derive {path} --method {record.method} --force` makes "
+            "it again.",
             code="differs",
         )
     for member, digest in zip(members if digests else [], digests, strict=True):
         if digest != digest_of(path, f"{layout.RUNS}/{member}/{layout.SOURCE}"):
             raise InputError(
                 f"Expected {record.method} to be made from the records of {member}, but they have "
-                f"changed: `checkwise derive {path} --method {record.method}` makes it again.",
+                f"changed: `checkwise study derive {path} --method {record.method}` makes it "
+                "again.",
                 code="differs",
             )
 

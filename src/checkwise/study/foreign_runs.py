@@ -48,7 +48,7 @@ def read_runs(path: Path, request: Request) -> list[ForeignRun]:
             raise InputError(
                 f"Expected logs or a table to import, but {run.where} is a folder of predictions "
                 "or a run of checkwise: write metrics of all domains into a table with a column "
-                "`role`, or give the cohort itself.",
+                "`role`, or give the study itself.",
                 code="unsupported",
             )
         if "accuracy" not in run.trajectory.metrics:

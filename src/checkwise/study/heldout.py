@@ -2,34 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from checkwise.calibrators.calibrator import Fitted
-from checkwise.calibrators.examples import Groups, Logits
+from checkwise.calibrators.examples import Logits
 from checkwise.calibrators.ts import TS_LIMIT
 from checkwise.errors import InputError
 from checkwise.metrics import METRICS
 from checkwise.metrics.examples import PerExample, per_example
 from checkwise.metrics.probabilities import probabilities
-from checkwise.records import RunKey
-from checkwise.store import heldout, layout
-from checkwise.store.cohort import is_cohort, open_cohort
+from checkwise.store import heldout
 from checkwise.store.derived_files import recorded_files
-from checkwise.store.logits import has_source_logits, remedy, source_groups, source_logits
+from checkwise.store.logits import remedy
 from checkwise.store.run import read_run
 from checkwise.store.saved_logits import read_logits
 from checkwise.study.outcome import FloatArray, Outcome, RunColumns, entry_metrics, mean_of
 from checkwise.weights.derived import heldout_file
 
 if TYPE_CHECKING:
-    from checkwise.weights.evaluate import OpenRuns
+    pass
 
 
 class Targets:
@@ -88,8 +85,8 @@ class Targets:
         if absent:
             raise InputError(
                 f"Expected held-out results of {domain} at step {absent[0]}, but "
-                f"{self._folder / 'heldout'} has none for it: run `checkwise verify` on "
-                "the cohort.",
+                f"{self._folder / 'heldout'} has none for it: run "
+                "`checkwise study status --verify` on the study.",
                 code="damaged",
             )
         return {name: mean_of(values) for name, values in values_at(journal, steps).items()}
@@ -152,77 +149,3 @@ def read_heldout(folder: Path, domain: str, step: int) -> Predictions:
     """Held-out logits of one step."""
     logits, labels = Targets(folder, (domain,)).logits(domain, step)[domain]
     return Predictions(step, domain, logits, labels)
-
-
-NOT_SAVED: Final = 'No held-out logits were saved; train with logits = "all" to see them.'
-OUTSIDE: Final = "Held-out results are shown only for a run inside its cohort; this one is in none."
-
-
-@dataclass(frozen=True, eq=False)
-class CheckpointOutputs:
-    """Logits on the source-validation splits, and on held-out domains where there are any.
-
-    Calling ``held_out`` opens the latter, which marks the cohort. ``again`` says that both were
-    computed from the weights because none were saved. ``closed`` says why there are none on
-    held-out domains. ``groups`` are the independent units of the source examples, where known.
-    """
-
-    source: Logits
-    held_out: Callable[[], Logits]
-    groups: Groups | None = None
-    again: bool = False
-    closed: str = ""
-
-
-class OutputsOf:
-    """Finds or makes the outputs of checkpoints; a data set is opened once for all runs.
-
-    Args:
-        roots: where data sets lie, for runs without saved logits.
-    """
-
-    def __init__(self, roots: Mapping[str, str] | None = None):
-        self._roots = dict(roots or {})
-
-    def __call__(self, folder: Path, key: RunKey, step: int) -> CheckpointOutputs:
-        """The outputs of one checkpoint of a run."""
-        if has_source_logits(folder) or not (folder / layout.checkpoint_file(step)).is_file():
-            return _saved(folder, key, step)
-        return self._again(folder, key, step)
-
-    @cached_property
-    def _opening(self) -> OpenRuns:
-        from checkwise.weights.evaluate import OpenRuns
-
-        return OpenRuns(self._roots)
-
-    def _again(self, folder: Path, key: RunKey, step: int) -> CheckpointOutputs:
-        place = folder.absolute().parents[1]
-        if not is_cohort(place):
-            raise InputError(
-                f"Expected saved logits, or a run inside its cohort, but {folder} has neither: "
-                "use the run where `checkwise sweep` trained it.",
-                code="missing",
-            )
-        cohort = open_cohort(place)
-        outputs = self._opening(cohort, key).checkpoint_outputs(step)
-
-        def held_out() -> Logits:
-            heldout.unseal(folder)
-            logits: Logits = outputs.of("heldout")
-            return logits
-
-        groups = outputs.groups("source") or None
-        return CheckpointOutputs(outputs.of("source"), held_out, groups, again=True)
-
-
-def _saved(folder: Path, key: RunKey, step: int) -> CheckpointOutputs:
-    source, groups = source_logits(folder, step), source_groups(folder, step)
-    if not (folder / layout.PREDICTIONS / "heldout").is_dir():
-        return CheckpointOutputs(source, dict, groups, closed=NOT_SAVED)
-    if not heldout.in_cohort(folder):
-        return CheckpointOutputs(source, dict, groups, closed=OUTSIDE)
-    targets = Targets(folder, key.held_out)
-    return CheckpointOutputs(
-        source, lambda: {name: targets.logits(name, step)[name] for name in key.held_out}, groups
-    )

@@ -67,8 +67,8 @@ def import_cohort(
         raise InputError(f"Expected --role development or evaluation, but got {role!r}.")
     if is_cohort(out):
         raise InputError(
-            f"Expected a new folder, but {out} is a cohort already: `checkwise compare {out}` uses "
-            "what was imported before; to import again, choose another folder.",
+            f"Expected a new folder, but {out} is a study already: `checkwise study compare "
+            f"{out}` uses what was imported before; to import again, choose another folder.",
             code="exists",
         )
     check_new(out)
@@ -114,8 +114,8 @@ def check_unchanged(cohort: Path, path: Path, request: Request) -> None:
     before = origin_of(open_cohort(cohort))
     if before is None:
         raise InputError(
-            f"Expected a cohort that was imported from {path}, but {cohort} was trained: name "
-            "another folder with --cohort.",
+            f"Expected a study that was imported from {path}, but {cohort} was trained: name "
+            "another folder with --import-to.",
             code="differs",
         )
     now = _origin(path, _fingerprints(path), request)
@@ -129,8 +129,8 @@ def check_unchanged(cohort: Path, path: Path, request: Request) -> None:
         return
     what = f"{other[0]} was another then" if other else f"the files of {path} changed since"
     raise InputError(
-        f"Expected what {cohort} was imported from, but {what}: name a new folder with --cohort to "
-        f"import it again (`checkwise compare {cohort}` shows what was imported).",
+        f"Expected what {cohort} was imported from, but {what}: name a new folder with --import-to "
+        f"to import it again (`checkwise study compare {cohort}` shows what was imported).",
         code="differs",
     )
 
@@ -153,7 +153,8 @@ def _measured(path: Path, runs: Sequence[ForeignRun]) -> tuple[str, ...]:
         raise InputError(
             f"Expected results on held-out domains beside source validation, but {path} has none: "
             "give a DomainBed or SWAD log with the fields of its test_envs, or a table with rows "
-            "of the target (a column `role` or `held_out`, or `checkwise import` with --held-out).",
+            "of the target (a column `role` or `held_out`, or `checkwise study import` with "
+            "--held-out).",
             code="missing",
         )
     return tuple(name for name in METRICS if name in names)

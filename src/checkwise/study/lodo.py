@@ -77,7 +77,7 @@ def lodo_trajectories(
     if not stored.is_cohort(place):
         raise InputError(
             f"Expected the inner runs of {path} in {place}, but there are none: "
-            f"`checkwise lodo {path}` trains them.",
+            f"`checkwise study derive {path} --method lodo` trains them.",
             code="missing",
         )
     inner = stored.open_cohort(place)
@@ -89,7 +89,7 @@ def lodo_trajectories(
     if not trajectories:
         raise InputError(
             f"Expected inner runs of the runs in {path}, but {place} has none of theirs: "
-            f"`checkwise lodo {path}` trains them.",
+            f"`checkwise study derive {path} --method lodo` trains them.",
             code="missing",
         )
     return trajectories
@@ -105,8 +105,8 @@ def _trajectory(
     if pseudo.missing:
         raise InputError(
             f"Expected a finished inner run for every pair of domains of {key}, but got none for "
-            f"{', '.join(pseudo.missing)} in {place}: `checkwise lodo {folder.parents[1]}` trains "
-            "what is missing.",
+            f"{', '.join(pseudo.missing)} in {place}: `checkwise study derive "
+            f"{folder.parents[1]} --method lodo` trains what is missing.",
             code="missing",
         )
     for inner_folder in pseudo.folders.values():
@@ -164,6 +164,6 @@ def _check_same(outer: Path, inner: Path) -> None:
     if differing:
         raise InputError(
             f"Expected inner runs trained like {outer.name}, but {inner.name} differs in "
-            f"{', '.join(differing)}: train them with `checkwise lodo`.",
+            f"{', '.join(differing)}: `checkwise study derive --method lodo` trains them.",
             code="differs",
         )

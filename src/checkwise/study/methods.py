@@ -231,7 +231,7 @@ def recipe_of(name: str) -> Recipe:
         makers = [known for known, one in _METHODS.items() if one.recipe is not None]
         raise InputError(
             f"Expected one of {', '.join(makers)}, but {name!r} picks a saved step: use it in "
-            "`checkwise compare`.",
+            "`checkwise study compare`.",
             code="unsupported",
         )
     return recipe

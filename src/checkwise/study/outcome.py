@@ -15,6 +15,7 @@ from checkwise.errors import InputError, MissingMetricError
 from checkwise.metrics import METRICS
 from checkwise.records import RunKey, Trajectory
 from checkwise.records.checks import outside
+from checkwise.selection.choice import Choice
 from checkwise.selection.columns import Columns
 from checkwise.store.derived_files import AGAIN
 
@@ -112,11 +113,9 @@ def as_columns(rows: Sequence[Mapping[str, Any]]) -> RunColumns:
     )
 
 
-def outcome_at(
-    key: RunKey, run: Trajectory, steps: tuple[int, ...], *, options: Mapping[str, Any]
-) -> Outcome:
+def outcome_at(key: RunKey, run: Trajectory, steps: tuple[int, ...], choice: Choice) -> Outcome:
     """The source side of an outcome: what a run's own validation says about some of its steps."""
-    columns = Columns.of(run, **options)
+    columns = Columns.of(run, choice)
     rows = np.searchsorted(run.steps, steps)
     metrics = [name for name in run.metrics if name in columns]
     return Outcome(

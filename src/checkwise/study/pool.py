@@ -43,6 +43,7 @@ class Pool:
     Args:
         cohorts: one or several; no run may be in two of them.
         rule, reference: what tables and figures of one contrast are about.
+        others: further rules of the table for a paper.
     """
 
     def __init__(
@@ -51,22 +52,24 @@ class Pool:
         *,
         rule: Row = DEFAULT_RULE,
         reference: Row = REFERENCE,
+        others: Sequence[Row] = (),
     ):
         self.rule, self.reference = method(rule), method(reference)
+        self.others = tuple(map(method, others))
         if self.rule.label == self.reference.label:
             raise InputError(
                 f"Expected a rule and another one to compare it with, but got {self.rule.label} "
-                "as both: choose another --rule or --reference."
+                "as both: choose another one or another --reference."
             )
         if not cohorts:
-            raise InputError("Expected at least one cohort, but got none.", code="empty")
+            raise InputError("Expected at least one study, but got none.", code="empty")
         self.cohorts = tuple(cohorts)
         owner: dict[RunKey, Cohort] = {}
         for cohort in self.cohorts:
             for key in cohort.usable:
                 if key in owner:
                     raise InputError(
-                        f"Expected each run in one cohort, but {key} is in {owner[key].path} and "
+                        f"Expected each run in one study, but {key} is in {owner[key].path} and "
                         f"{cohort.path}: open only one of them.",
                         code="ambiguous",
                     )
@@ -74,7 +77,7 @@ class Pool:
         if not owner:
             raise InputError(
                 f"Expected at least one finished run in {self.cohorts[0].path}, but got none: "
-                "`checkwise sweep` with the same study finishes runs.",
+                "`checkwise study run` with the same study finishes runs.",
                 code="empty",
             )
         self._owner = owner

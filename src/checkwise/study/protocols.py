@@ -39,7 +39,7 @@ from checkwise.calibrators.ts import TS
 from checkwise.errors import InputError
 from checkwise.records import RunKey, Trajectory
 from checkwise.records.refined import with_refined
-from checkwise.selection import Columns, Rule, get_rule
+from checkwise.selection import Choice, Columns, Rule, get_rule
 from checkwise.selection.built_in_rules import wald
 from checkwise.selection.constrained import DELTA_PP, Ranking, accuracy_constrained
 from checkwise.selection.constraint import CONSTRAINT_PARAMS
@@ -145,7 +145,7 @@ WALD_ISOTONIC = replace(
 def with_recalibrated_ece(
     run: Trajectory,
     logits_at: Callable[[int], Logits],
-    options: Mapping[str, Any] | None = None,
+    choice: Choice | None = None,
     *,
     calibrator: Calibrator = TS,
     threshold_pp: Points | None = None,
@@ -153,10 +153,10 @@ def with_recalibrated_ece(
 ) -> Trajectory:
     """The run with the ECE of every candidate as it is after calibration; others keep theirs.
 
-    ``options`` says how domains count when candidates are found: ``weights``, ``worst_domain``.
+    ``choice`` says how domains count when candidates are found.
     """
     candidates = wald_recalibrated(
-        Columns.of(run, **(options or {})), threshold_pp=threshold_pp, delta_pp=delta_pp
+        Columns.of(run, choice), threshold_pp=threshold_pp, delta_pp=delta_pp
     ).eligible
     ece = run.values["ece"].copy()
     for t in candidates.nonzero()[0].tolist():
@@ -206,7 +206,7 @@ AC_LODO = Rule(
 
 
 def validation_of(
-    method: Method, path: Path, runs: Runs, options: Mapping[str, Any]
+    method: Method, path: Path, runs: Runs, choice: Choice
 ) -> Mapping[RunKey, Trajectory]:
     """The trajectories that a method's rule chooses from, for the usable runs of a cohort.
 
@@ -214,7 +214,7 @@ def validation_of(
         method: what is looked at, with the rule and its parameters.
         path: the cohort's folder; inner runs are looked for beside it.
         runs: its finished runs.
-        options: how domains count: ``weights``, ``worst_domain``.
+        choice: how it chooses.
     """
     assert method.rule is not None
     if method.validation == "source":
@@ -233,7 +233,7 @@ def validation_of(
     calibrator = get_calibrator(method.calibrator)
     return {
         key: with_recalibrated_ece(
-            run, logits_of[key], options, calibrator=calibrator, **method.params
+            run, logits_of[key], choice, calibrator=calibrator, **method.params
         )
         for key, run in runs.usable.items()
     }

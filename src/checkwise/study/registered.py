@@ -122,11 +122,11 @@ def registered_as(path: Path, digest: str) -> tuple[str, Registered]:
     if not re.fullmatch(r"[0-9a-f]{64}", wanted):
         raise InputError(
             f"Expected a digest of 64 hexadecimal digits, but got {digest!r}: use the one that "
-            "`checkwise preregister` printed."
+            "`checkwise study register` printed."
         )
     if not is_cohort(path):
         raise InputError(
-            f"Expected a cohort, which keeps a log of registrations, but got {path}.",
+            f"Expected a study, which keeps a log of registrations, but got {path}.",
             code="unsupported",
         )
     try:

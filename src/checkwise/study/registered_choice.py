@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
+from checkwise.selection.choice import Choice, plain
 from checkwise.selection.constraint import read_delta
 from checkwise.selection.default_rule import REFERENCE
-from checkwise.selection.set_as import plain
-from checkwise.selection.standing import Weights, check_weighting, decimal
+from checkwise.selection.standing import Weights, decimal
 from checkwise.study.compared_method import Method
 from checkwise.study.methods import method
 from checkwise.study.scopes import Scope, check_scope
@@ -40,7 +40,7 @@ def choice_of(
 
     Of the reference's parameters, those are kept that the rule does not have or has otherwise.
     """
-    check_weighting(weights, worst_domain)
+    Choice(weights=weights, worst_domain=worst_domain)  # refuses what goes with no choice
     chosen, against = method(row), method(reference)
     params = params_of(chosen)
     differing = {k: v for k, v in params_of(against).items() if k not in params or params[k] != v}
@@ -76,11 +76,11 @@ def params_of(row: Method) -> dict[str, Any]:
     """Every parameter of a row as the log keeps it."""
     if row.rule is None:
         return {name: _as_logged(name, value) for name, value in sorted(row.params.items())}
-    complete = row.rule.complete(row.own_params)
-    every = {**complete, **row.tolerance.as_dict()}
+    choice = row.choice()
+    every = {**choice.completed, **choice.kind.as_dict()}
     logged = {name: _as_logged(name, value) for name, value in sorted(every.items())}
-    if row.rule.optional and "delta" in complete:
-        delta = read_delta(complete["delta"])
+    if row.rule.optional and "delta" in every:
+        delta = read_delta(every["delta"])
         logged["delta"] = f"{100 * delta.amount}%" if delta.relative else str(delta.amount)
     return logged
 

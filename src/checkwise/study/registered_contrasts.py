@@ -38,7 +38,7 @@ class RegisteredSet:
         places: the held-out places that were planned, with their groups where known.
         code: the code that it was registered with.
         same_plan: whether the cohort's plan is still the one that it was registered with.
-        to_make: methods that `checkwise derive` has to make before they can be shown.
+        to_make: methods that `checkwise study derive` has to make before they can be shown.
     """
 
     fixed: ContrastSet

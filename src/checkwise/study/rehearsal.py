@@ -24,7 +24,7 @@ class Rehearsal(Pool):
     @classmethod
     def of_pool(cls, pool: Pool) -> Rehearsal:
         """The rehearsal of a pool."""
-        return cls(pool.cohorts, rule=pool.rule, reference=pool.reference)
+        return cls(pool.cohorts, rule=pool.rule, reference=pool.reference, others=pool.others)
 
     def target(self, key: RunKey) -> RunColumns:
         """Source metrics at every step of a run."""

@@ -15,7 +15,7 @@ RECENT: Final = 100  # finished runs that the rate is taken from
 
 @dataclass(frozen=True)
 class Overview:
-    """What ``checkwise status`` says of all runs together.
+    """What ``checkwise study status`` says of all runs together.
 
     Args:
         counts: runs by state.

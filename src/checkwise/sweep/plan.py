@@ -115,7 +115,7 @@ def check_place(study: Study, out: Path) -> CohortRecord | None:
         return cohort
     if out.is_dir() and any(out.iterdir()):
         raise InputError(
-            f"Expected an empty folder or a cohort, but {out} holds other files: use "
+            f"Expected an empty folder or a study's, but {out} holds other files: use "
             "another --out.",
             code="exists",
         )

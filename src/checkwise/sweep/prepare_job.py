@@ -58,7 +58,7 @@ def prepare_with(
         )
         ended = run_workers(executor, job, 1)
         if ended.interrupted:
-            raise KeyboardInterrupt
+            raise KeyboardInterrupt(ended.interrupted)
         if ended.failures:
             raise CheckwiseError(ended.failures[0])
 

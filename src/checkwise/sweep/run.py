@@ -29,10 +29,10 @@ from checkwise.train.networks.extract import freeze
 
 @dataclass(frozen=True)
 class SweepResult:
-    """How a sweep ended."""
+    """How a sweep ended, and the signal that stopped it, or 0."""
 
     runs: tuple[RunStatus, ...]
-    interrupted: bool
+    interrupted: int
 
     def count(self, *states: str) -> int:
         """How many runs are in one of the states."""
@@ -74,7 +74,7 @@ def run_sweep(
             full disk, unreadable data).
     """
     open_runs = [run for run in cohort_status(cohort) if run.state != "finished"]
-    ended = Ended((), interrupted=False)
+    ended = Ended((), interrupted=0)
     if open_runs:
         job = Job(
             cohort=str(cohort.path.absolute()),

@@ -81,7 +81,7 @@ class Watched:
         self._runs = {run.name: (key, run) for key, run in cohort.runs.items()}
         self._places = [_Listed(cohort.path / name) for name in (layout.RUNS, layout.ATTEMPTS)]
         planned = 0  # of an imported run, the steps that its log had
-        if "imported" not in cohort.study:
+        if "steps" in cohort.study:
             planned = len(planned_steps(cohort.study, cohort.path / layout.COHORT))
         self._planned = planned
         self._known = {

@@ -110,15 +110,15 @@ class Study(RunSettings):
         """
         if "data" not in values or "network" not in values:
             raise InputError(
-                "Expected a cohort with the study that it was planned from, but its plan has no "
-                "data or network: use a cohort that `checkwise sweep` made.",
+                "Expected a study that `checkwise study run` planned, but its plan has no data or "
+                "network: name the folder of such a study.",
                 code="unsupported",
             )
         try:
             return _parsed(dict(values))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InputError(
-                f"Expected the study that a cohort was planned for, but got an error at {error} in "
+                f"Expected the study as it was planned, but got an error at {error} in "
                 f"its {layout.COHORT}: restore the file from a copy, or plan the study again with "
                 "another --out.",
                 code="damaged",

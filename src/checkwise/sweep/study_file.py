@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
@@ -16,7 +17,8 @@ from checkwise.sweep.executors.table import parse_executor
 from checkwise.sweep.hparams_table import parse_hparams
 from checkwise.sweep.network_table import parse_network
 from checkwise.sweep.study import Role, Study
-from checkwise.sweep.toml_table import Key, TomlTable, ended, near, read_toml
+from checkwise.sweep.toml_table import LONGEST_NAME, Key, TomlTable, read_toml
+from checkwise.text import listed
 from checkwise.train.config import (
     AVERAGES,
     LOGITS,
@@ -48,12 +50,19 @@ def read_executor(source: Path | str) -> ExecutorSettings:
 
 def _read(source: Path | str) -> tuple[Path, dict[str, Any]]:
     path = Path(source)
-    if path.suffix != ".toml" and (path.is_dir() or not path.exists()):
+    if path.is_dir() or not path.exists():
         known = shipped()
         if str(source) not in known:
+            nearest = difflib.get_close_matches(str(source)[:LONGEST_NAME], list(known), n=1)
+            meant = f": did you mean {nearest[0]!r}?" if nearest else "."
+            what = (
+                f"{str(source)!r} is a folder"
+                if path.is_dir()
+                else f"there is no file {str(source)!r}"
+            )
             raise InputError(
-                f"Expected a study file (.toml) or one of {', '.join(known)}, but got "
-                f"{str(source)!r}: {ended(near(source, known))}",
+                "Expected a study file (.toml) or the name of a shipped study, but "
+                f"{what}{meant} Shipped are {listed(list(known))}.",
                 code="unknown",
             )
         path = known[str(source)]

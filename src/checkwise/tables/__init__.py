@@ -29,7 +29,9 @@ from checkwise.tables.table import Cell, Table
 
 __all__ = ["SLOW", "TABLES", "Cell", "Table", "build", "build_all", "check_name", "usual_names"]
 
+PAPER = "paper"
 TABLES: dict[str, Callable[[Pool], Table]] = {
+    PAPER: headline.paper,
     "main": headline.main,
     "main-changes": headline.main_changes,
     "by-algorithm": headline.by_algorithm,
@@ -74,6 +76,7 @@ TABLES: dict[str, Callable[[Pool], Table]] = {
 EQUIVALENCE = "equivalence"
 # About the rule and reference of the pool; the others are about fixed rules.
 ABOUT_THE_RULE = (
+    PAPER,
     "main",
     "main-changes",
     "by-algorithm",

@@ -102,8 +102,8 @@ def _foreign(folder: Path, run: Trajectory, t: int, what: str) -> InputError:
     step = int(run.steps[t])
     return InputError(
         f"Expected the logits that the journal of {run.key} was made of, but got at step {step} "
-        f"{what} in {folder / layout.source_predictions_file(step)}: `checkwise verify` says what "
-        "to do.",
+        f"{what} in {folder / layout.source_predictions_file(step)}: "
+        "`checkwise study status --verify` says what to do.",
         code="damaged",
     )
 

@@ -1,7 +1,7 @@
 """Methods beyond choosing a checkpoint: averaging, recalibration, other validation protocols.
 
-Each table needs results that other commands make first (`checkwise swad`, `checkwise lodo`, saved
-logits, VREx's training terms); without them it is refused with the reason.
+Each table needs results that are made first (`checkwise study derive`, saved logits, VREx's
+training terms); without them it is refused with the reason.
 """
 
 from __future__ import annotations

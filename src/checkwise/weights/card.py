@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from checkwise.metrics import METRICS
 from checkwise.records.examples import groups_of
-from checkwise.selection.explain import explain
+from checkwise.selection.explain import CALLED, explain
 from checkwise.selection.sureness import HEAD, how_sure
 from checkwise.statistics.bootstrap import LEVEL
 from checkwise.text import counted, listed, number, printable
@@ -120,17 +120,17 @@ def _metrics(calibration: Calibration) -> str:
         return "Not known: nobody has evaluated this model."
     rows = ["| metric | as trained | calibrated |", "|---|---:|---:|"]
     for name, value in calibration.plain.items():
-        title = METRICS[name].title or name
+        title = CALLED.get(name) or METRICS[name].title or name
         after = calibration.after.get(name)
         rows.append(f"| {title} | {_cell(name, value)} | {_cell(name, after) if after else '–'} |")
     return "\n".join(
         [
             *rows,
             "",
-            "Means over the source domains; accuracy and calibration errors are ×100. ECE and "
-            "CwECE are mean squared gaps between confidence and accuracy, in soft bins: 1.00 in "
-            "this table is a gap of 10 points. They are not comparable with hard-bin values. In "
-            "brackets "
+            "Means over the source domains; accuracy and calibration errors are ×100. Soft "
+            "ECE and soft CwECE are mean squared gaps between confidence and accuracy, in soft "
+            "bins: 1.00 in this table is a gap of 10 points. They are not comparable with ECE and "
+            "CwECE, which have hard bins. In brackets "
             f"{100 * LEVEL:g}% intervals over {_resampled(calibration)}, where the metric is a "
             "mean over examples and these are known. The calibrated column is on the examples "
             "that the calibrator was fitted on.",
@@ -157,15 +157,7 @@ def _calibration(calibration: Calibration) -> str:
         "has its parameters.",
         *calibration.notes,
     ]
-    change = calibration.change
-    if change is not None:
-        lines.append(
-            f"On examples that it was not fitted on the NLL changes by "
-            f"{number(change.mean, 4, signed=True)} [{number(change.low, 4, signed=True)}, "
-            f"{number(change.high, 4, signed=True)}] "
-            f"({'five folds' if change.groups is None else 'five folds of whole groups'})."
-        )
-    return " ".join(lines)
+    return " ".join([*lines, *calibration.elsewhere])
 
 
 def _load(model: DeployedModel) -> str:

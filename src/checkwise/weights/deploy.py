@@ -15,6 +15,8 @@ from checkwise.metrics.settings import whole
 from checkwise.readers import load
 from checkwise.records import Trajectory
 from checkwise.selection import Selection, members, select
+from checkwise.selection.calibrated import CalibratedChoice
+from checkwise.selection.choice import Choice
 from checkwise.selection.directions import Directions
 from checkwise.selection.members import MEMBERS_DELTA_PP
 from checkwise.selection.saturation import guarded_answer
@@ -24,7 +26,13 @@ from checkwise.store import layout
 from checkwise.text import shown
 from checkwise.weights.bundle import CALIBRATION, CARD, BundleFile, check_out, write_bundle
 from checkwise.weights.card import card_of
-from checkwise.weights.deployed_record import DeployedModel, Kind, calibrated, record_of
+from checkwise.weights.deployed_record import (
+    Calibration,
+    DeployedModel,
+    Kind,
+    calibrated,
+    record_of,
+)
 from checkwise.weights.members_mean import NEAR_BEST
 from checkwise.weights.run_models import Logits, RunModels, StoredModel, models_of
 
@@ -63,8 +71,8 @@ class Asked:
             )
         if self.average is None and self.members is not None:
             raise InputError(
-                "Expected members of an average, but there is none: add --average probabilities "
-                "or weights, or leave the members out.",
+                'Expected members of an average, but there is none: say average="probabilities" or '
+                '"weights", or leave the members out.',
                 code="missing",
             )
         if self.members not in (None, "all"):
@@ -152,12 +160,15 @@ def deploy(
     run = load(
         path, held_out=held_out, sources=sources, columns=columns, n=n, checkpoints=checkpoints
     )
-    choosing: dict[str, Any] = {"weights": weights, "worst_domain": worst_domain, **params}
-    choosing |= {"directions": directions} if directions else {}
-    choosing |= {} if guard else {"guard": False}
-    return deploy_run(
-        Path(path), run, Path(out), asked, rule=rule, choosing=choosing, roots=roots, force=force
+    choice = Choice.of(
+        rule,
+        weights=weights,
+        worst_domain=worst_domain,
+        directions=directions,
+        guard=guard,
+        **params,
     )
+    return deploy_run(Path(path), run, Path(out), asked, choice=choice, roots=roots, force=force)
 
 
 def deploy_run(
@@ -166,18 +177,17 @@ def deploy_run(
     out: Path,
     asked: Asked,
     *,
-    rule: str | None,
-    choosing: Mapping[str, Any],
+    choice: Choice,
     roots: Mapping[str, str] | None = None,
     force: bool = False,
 ) -> Deployment:
-    """The same for a run that was read from ``path``; ``choosing`` has the options of select."""
+    """The same for a run that was read from ``path``."""
     _check_weights(run, path)
     require("torch", "safetensors")
     check_out(out, replace=force)
     _check_apart(path, out)
     models = models_of(path, run, roots or {})
-    selection = _choose(run, rule, asked, choosing)
+    selection = _choose(run, asked, choice)
     model = _model(models, selection, asked)
     calibration = calibrated(model, asked.fitted_by)
     info = record_of(model, calibration, facts=models.facts, name=_name(path, run))
@@ -189,42 +199,87 @@ def deploy_run(
     ]
     written = write_bundle(out, files, info, replace=force)
     notes = (*model.notes, *calibration.notes)
-    guard = guarded_answer(selection)
+    guard = guarded_answer(selection, offer=False)
     return Deployment(out, written, card, (guard, *notes) if guard else notes)
 
 
-def _choose(
-    run: Trajectory, rule: str | None, asked: Asked, choosing: Mapping[str, Any]
-) -> Selection:
-    if asked.average is None:
-        return select(run, rule, **choosing)
-    if rule is not None:
+@dataclass(frozen=True, eq=False)
+class ChoiceCalibration:
+    """The calibrator of the chosen checkpoint by itself: how it was fitted, and its record."""
+
+    selection: Selection
+    calibration: Calibration
+    record: Mapping[str, Any]
+
+
+def calibrate_run(
+    path: Path,
+    run: Trajectory,
+    asked: Asked,
+    *,
+    choice: Choice,
+    roots: Mapping[str, str] | None = None,
+) -> ChoiceCalibration:
+    """Fit the calibrator that ``deploy_run`` would, where the weights are needed by nobody."""
+    if asked.average is not None or asked.fitted_by is None:
         raise InputError(
-            f"Expected no rule with an average, which takes every checkpoint near the best, but "
-            f"got {rule}: leave out --rule, or --average.",
+            "Expected one checkpoint and a calibrator for --calibrator-only, but got an average, "
+            "or none: leave out --average, and name a calibrator.",
             code="unsupported",
         )
-    taken = ("weights", "worst_domain", "delta_pp", "directions", "guard")
-    other = [name for name in choosing if name not in taken]
+    selection = select(run, choice)
+    models = models_of(path, run, roots or {})
+    logits = models.logits(selection.step)
+    if logits is None:
+        raise InputError(
+            f"Expected logits to fit a calibrator to, but {path} has none: {PREDICT}.",
+            code="missing",
+        )
+    model = DeployedModel(
+        "single", selection, (selection.step,), (), models.format, logits, groups=models.groups
+    )
+    calibration = calibrated(model, asked.fitted_by)
+    assert calibration.fitted is not None
+    assert calibration.change is not None
+    fitted = CalibratedChoice.of(calibration.fitted, calibration.change, dict(logits))
+    return ChoiceCalibration(selection, calibration, fitted.record(selection, _name(path, run)))
+
+
+def _choose(run: Trajectory, asked: Asked, choice: Choice) -> Selection:
+    if asked.average is None:
+        return select(run, choice)
+    if choice.rule is not None:
+        raise InputError(
+            f"Expected no rule with an average, which takes every checkpoint near the best, but "
+            f"got {choice.as_dict()['rule']}: leave out the rule, or --average.",
+            code="unsupported",
+        )
+    other = [name for name in choice.params if name != "delta_pp"]
+    other += ["tolerance"] if choice.tolerance is not None else []
     if other:
         raise InputError(
             f"Expected only delta_pp with an average, but got {other[0]}: leave it out.",
             code="unsupported",
         )
-    near = select(run, NEAR_BEST, **{"delta_pp": MEMBERS_DELTA_PP, **_weighted(run, choosing)})
+    near = select(run, _near_best(run, choice))
     return near if near.guard is None else guarded(near, averaged=True)
 
 
-def _weighted(run: Trajectory, choosing: Mapping[str, Any]) -> dict[str, Any]:
-    """How domains counted while the run trained, and the guard, which decide what is averaged.
+def _near_best(run: Trajectory, choice: Choice) -> Choice:
+    """The choice of what is averaged.
 
-    What the caller sets goes before.
+    How domains counted while the run trained, and the guard, hold where the caller sets nothing.
     """
-    usual = {"weights": "equal", "worst_domain": False}
-    told = any(choosing.get(name, default) != default for name, default in usual.items())
-    own = run.chosen_by or {}
-    weighting = {} if told else {name: own[name] for name in usual if name in own}
-    return {"guard": own.get("guard", True), **choosing, **weighting}
+    own, usual = run.chosen_by or {}, Choice()
+    told = choice.weights != usual.weights or choice.worst_domain
+    weighting = {} if told else {n: own[n] for n in ("weights", "worst_domain") if n in own}
+    return replace(
+        choice,
+        rule=NEAR_BEST,
+        params={"delta_pp": MEMBERS_DELTA_PP, **choice.params},
+        guard=choice.guard and own.get("guard", True),
+        **weighting,
+    )
 
 
 @naming_extras()
@@ -313,12 +368,25 @@ def _ensemble_logits(outputs: Sequence[Logits | None]) -> Logits | None:
 
 
 def _check_weights(run: Trajectory, path: Path) -> None:
-    if not any(run.paths or ()):
+    if any(run.paths or ()):
+        return
+    what = f"Expected a run whose checkpoints are on disk, but {path}"
+    if run.examples is not None:
         raise InputError(
-            f"Expected a run whose checkpoints are on disk, but {path} names none: keep the "
-            "checkpoint of every record (in a table, a column `path`; for a log, --checkpoints).",
+            f"{what} holds predictions and no weights: keep those of each step in its folder, or "
+            "write the calibrator alone with --calibrator-only -o calibrator.json.",
             code="missing",
         )
+    if run.columns:
+        raise InputError(
+            f"{what} is a log that names none: say which they are with `checkwise select {path} "
+            "--checkpoints '…{step}…' -o choice.json`, then `checkwise deploy choice.json -o "
+            "model`.",
+            code="missing",
+        )
+    raise InputError(
+        f"{what} names none: name that of every record in a column `path`.", code="missing"
+    )
 
 
 def _check_apart(path: Path, out: Path) -> None:

@@ -14,7 +14,7 @@ from checkwise.calibrators.examples import Groups, together, units_together
 from checkwise.calibrators.temperature import REASONS, Temperature, fit_temperature
 from checkwise.records.examples import groups_of
 from checkwise.selection import Selection
-from checkwise.text import counted, printable
+from checkwise.text import counted, number, printable
 from checkwise.weights.run_models import Format, Logits, StoredModel
 from checkwise.weights.source_metrics import Measured, measure, recorded
 
@@ -113,6 +113,20 @@ class Calibration:
         if self.fitted is None:
             return (f"no calibrator: {self.reason}",)
         return self.fitted.conditions if self._changed else ()
+
+    @property
+    def elsewhere(self) -> tuple[str, ...]:
+        """What it changes on other examples than it was fitted on, in a sentence."""
+        change = self.change
+        if change is None:
+            return ()
+        values = (change.mean, change.low, change.high)
+        mean, low, high = (number(value, 4, signed=True) for value in values)
+        folds = "five folds" if change.groups is None else "five folds of whole groups"
+        return (
+            f"On examples that it was not fitted on the NLL changes by {mean} [{low}, {high}] "
+            f"({folds}).",
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """The content of ``calibration.json``."""

@@ -79,13 +79,13 @@ CHOICE = Recipe(
     {"rule": DEFAULT_RULE, "calibrator": DEFAULT},
 )
 MEAN_PROBS = Recipe(
-    f"what `deploy --average probabilities --members {FEW}` writes, with {DEFAULT}",
+    f"what `deploy --average {FEW}` writes, with {DEFAULT}",
     members_mean.plan,
     make,
     {"delta_pp": MEMBERS_DELTA_PP, "k": FEW, "calibrator": DEFAULT},
 )
 ALL_PROBS = MEAN_PROBS.variant(
-    f"what `deploy --average probabilities` writes with all members, with {DEFAULT}", k=None
+    f"what `deploy --average all` writes with all members, with {DEFAULT}", k=None
 )
 ADVISED = Recipe(
     "the registered advice: deploy-mean-probs-5, or ac-early where validation is saturated",

@@ -75,7 +75,7 @@ def derive(
     if not usable:
         raise InputError(
             f"Expected a finished run in {path}, but {len(runs) - len(finished_runs)} are "
-            f"unfinished and {len(wrecked)} diverged: `checkwise sweep` with the same study "
+            f"unfinished and {len(wrecked)} diverged: `checkwise study run` with the same study "
             "finishes runs.",
             code="empty",
         )
@@ -161,8 +161,8 @@ def _locate(path: Path) -> tuple[CohortRecord, list[RunKey]]:
         if keys:
             return cohort, keys
     raise InputError(
-        f"Expected a cohort's folder, or a run inside one, but got {path}: use the folder that "
-        "`checkwise sweep` wrote.",
+        f"Expected a study's folder, or a run inside one, but got {path}: use the folder that "
+        "`checkwise study run` wrote.",
         code="unsupported",
     )
 

@@ -96,6 +96,8 @@ def models_of(path: Path, run: Trajectory, roots: Mapping[str, str]) -> RunModel
         if place is not None
     }
     folders = {place.parent.parent for place in places.values() if _is_own(place)}
+    if not places and has_file(path, layout.RUN):
+        folders = {path}
     if len(folders) == 1:
         return OwnModels(folders.pop(), dict(roots), int(run.steps[0]))
     saved = run.examples if run.examples is not None and run.examples.has_logits else None
@@ -129,9 +131,9 @@ class OwnModels:
         place = self.folder.absolute().parents[1]
         if not is_cohort(place) or not finished(self.folder):
             raise InputError(
-                f"Expected a finished run inside its cohort, to evaluate a model of it, but "
-                f"{self.folder} is none: use the run where `checkwise sweep` trained it, or leave "
-                "the calibrator out (--calibrator none).",
+                f"Expected a finished run inside its study, to evaluate a model of it, but "
+                f"{self.folder} is none: use the run where `checkwise study run` trained it, or "
+                "leave the calibrator out (--calibrator none).",
                 code="missing",
             )
         return OpenRuns(self.roots)(open_cohort(place), read_run(self.folder).key)
@@ -145,8 +147,8 @@ class OwnModels:
     @naming_extras()
     def logits(self, step: int) -> Logits:
         """Saved ones, or those that its weights give."""
-        if saved_at(self.folder, [step]):
-            return source_logits(self.folder, step)
+        if saved_at(self.folder, [step]) or not has_file(self.folder, layout.checkpoint_file(step)):
+            return source_logits(self.folder, step)  # which says how to keep them
         content = read_recorded(self.folder, layout.checkpoint_file(step))
         weights = decode(content, self.folder / layout.checkpoint_file(step))
         return self._open.outputs(weights).of("source")

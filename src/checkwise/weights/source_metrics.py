@@ -73,7 +73,7 @@ def recorded(selection: Selection, step: int) -> dict[str, Measured]:
     row = int(np.flatnonzero(run.steps == step)[0])
     names = [name for name in (*PER_EXAMPLE, *BINNED) if name in columns]
     values = {name: Measured(float(columns[name][row])) for name in names}
-    if run.correct is not None and run.counts is not None and not selection.worst_domain:
+    if run.correct is not None and run.counts is not None and not selection.choice.worst_domain:
         right, groups = run.correct[row], run.examples.groups if run.examples else None
         answers = [
             (np.arange(n) < c)[:, None].astype(np.float64)

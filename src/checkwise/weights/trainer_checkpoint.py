@@ -61,7 +61,7 @@ def read_state(path: Path) -> dict[str, Tensor]:
     if path.suffix not in _TORCH:
         raise InputError(
             f"Expected weights of PyTorch ({SAFETENSORS}, {', '.join(_TORCH)}), but got {path}: "
-            "`checkwise export` copies any checkpoint as it is.",
+            "`checkwise select --copy-to` copies any checkpoint as it is.",
             code="unsupported",
         )
     content = _load(path)
@@ -82,7 +82,8 @@ def _load(path: Path) -> Any:
         raise InputError(
             f"Expected tensors and plain containers, but {path} holds {shown(reason)}, which is "
             "not loaded because it could run code: save its state dict alone "
-            "(`torch.save(model.state_dict(), …)`), or copy the file with `checkwise export`.",
+            "(`torch.save(model.state_dict(), …)`), or copy the file with `checkwise select "
+            "--copy-to`.",
             code="unsupported",
         ) from None
     except Exception as error:  # what a damaged file leads to inside torch has no common kind
@@ -147,7 +148,7 @@ def model_files(folder: Path) -> list[Source]:
     if not any(fnmatch(file.name, "*.safetensors") for file in of_model):
         raise InputError(
             f"Expected a folder with the weights as safetensors, as transformers saves them, but "
-            f"{folder} has none: `checkwise export` copies any checkpoint as it is.",
+            f"{folder} has none: `checkwise select --copy-to` copies any checkpoint as it is.",
             code="missing",
         )
     return of_model

@@ -61,7 +61,6 @@ def test_transformers_folders_are_beside_or_around_the_log(tmp_path: Path, log: 
     put(tmp_path, "trainer_state.json", "model.safetensors", "training_args.bin")
     checkpoints = find(tmp_path / log, trainers.TRANSFORMERS, [4, 8, 12, 16])
     assert checkpoints.files == {step: str(tmp_path / f"checkpoint-{step}") for step in (8, 16)}
-    assert checkpoints.looked
     assert not checkpoints.notes
 
 
@@ -86,7 +85,7 @@ def test_half_written_and_empty_folders_are_no_checkpoints(tmp_path: Path) -> No
 def test_a_log_without_checkpoints_is_as_it_is(tmp_path: Path) -> None:
     put(tmp_path, "trainer_state.json", "model.safetensors", "checkpoint-2/trainer_state.json")
     checkpoints = find(tmp_path / "trainer_state.json", trainers.TRANSFORMERS, [2, 4])
-    assert checkpoints == Checkpoints({}, (), looked=False)
+    assert checkpoints == Checkpoints({}, ())
 
 
 # Written by Lightning 2.6.6: ten batches an epoch, each validated.
@@ -112,7 +111,6 @@ def test_lightning_names(
     log = tmp_path / "version_0" / "metrics.csv"
     checkpoints = find(log, trainers.LIGHTNING, steps, by_epoch(*steps))
     assert names(checkpoints) == {step: f"{files[f]}.ckpt" for step, f in expected.items()}
-    assert checkpoints.looked
 
 
 @pytest.mark.parametrize(
@@ -155,7 +153,6 @@ def test_steps_that_could_be_counted_in_two_ways_are_asked_for(tmp_path: Path, f
     log, epochs = tmp_path / "metrics.csv", by_epoch(*range(10))
     checkpoints = find(log, trainers.LIGHTNING, range(10), epochs)
     assert not checkpoints.files
-    assert checkpoints.looked
     pattern = "checkpoints/*step={step}*.ckpt"
     assert f"{pattern!r} if as the log does" in checkpoints.notes[0]
     chosen = find(log, trainers.LIGHTNING, range(10), epochs, pattern=f"{pattern}")
@@ -195,7 +192,6 @@ def test_checkpoints_above_the_log_are_taken_only_if_no_other_log_is_beside(
     checkpoints = find(log, trainers.LIGHTNING, [9], {9: 0})
     assert not checkpoints.files
     assert "other logs lie beside" in checkpoints.notes[0]
-    assert not checkpoints.looked
 
 
 LIGHTNING_LOG = "epoch,step,val_acc,val_loss\n0,9,0.5,1\n1,19,0.6,0.9\n"
@@ -276,7 +272,6 @@ def test_keras_names_that_could_be_counted_in_two_ways_are_asked_for(tmp_path: P
     put(tmp_path, "weights.02.keras", "weights.04.keras")
     checkpoints = find(tmp_path / "training.log", trainers.KERAS, range(10))
     assert not checkpoints.files
-    assert checkpoints.looked
     assert "--checkpoints 'weights.{epoch+1}.keras'" in checkpoints.notes[0]
     steps, notes = steps_to_choose_from(range(10), checkpoints, include_unsaved=False)
     assert steps == tuple(range(10))
@@ -297,7 +292,6 @@ def test_names_without_a_number(tmp_path: Path) -> None:
     put(tmp_path, "best_model.h5")
     checkpoints = find(tmp_path / "training.log", trainers.KERAS, [0, 1, 2])
     assert not checkpoints.files
-    assert checkpoints.looked
     assert "best_model.h5" in checkpoints.notes[0]
 
 
@@ -324,7 +318,6 @@ def test_the_best_and_the_last_belong_to_no_step(tmp_path: Path) -> None:
     put(tmp_path, "weights/best.pt", "weights/last.pt")
     checkpoints = find(tmp_path / "results.csv", trainers.ULTRALYTICS, range(1, 9))
     assert not checkpoints.files
-    assert checkpoints.looked
     assert "(best.pt, last.pt) say no step" in checkpoints.notes[0]
 
 
@@ -483,7 +476,7 @@ def test_folders_with_too_many_names_are_not_listed_to_the_end(
 
 
 def test_steps_without_a_checkpoint_are_left_out_unless_they_are_wanted() -> None:
-    checkpoints = Checkpoints({20: "b", 40: "d"}, looked=True)
+    checkpoints = Checkpoints({20: "b", 40: "d"})
     steps, notes = steps_to_choose_from([10, 20, 40], checkpoints, include_unsaved=False)
     assert steps == (20, 40)
     assert notes == (
@@ -492,8 +485,7 @@ def test_steps_without_a_checkpoint_are_left_out_unless_they_are_wanted() -> Non
     steps, notes = steps_to_choose_from([10, 20, 40], checkpoints, include_unsaved=True)
     assert steps == (10, 20, 40)
     assert "1 of 3" in notes[0]
-    for nothing in (Checkpoints({}, looked=True), Checkpoints({})):
-        assert steps_to_choose_from([1], nothing, include_unsaved=False) == ((1,), ())
+    assert steps_to_choose_from([1], Checkpoints({}), include_unsaved=False) == ((1,), ())
     assert steps_to_choose_from([20], checkpoints, include_unsaved=False) == ((20,), ())
 
 
@@ -575,7 +567,7 @@ def test_the_number_that_is_printed_is_that_of_the_file(
     printed = capsys.readouterr().out
     run = cw.load(tmp_path)
     if run.paths is None:
-        assert f"that of step {step} (" in printed
+        assert re.match(rf"Use step {step}\b", printed)
     else:
         chosen = cw.select(run, "source-acc")
         assert chosen.step == step

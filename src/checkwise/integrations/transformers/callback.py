@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -12,10 +12,10 @@ from weakref import WeakValueDictionary, ref
 
 from checkwise.errors import InputError
 from checkwise.extras import naming_extras
-from checkwise.integrations.arguments import check_function, check_keep, check_tracker
+from checkwise.integrations.arguments import check_function, check_keep, check_log, check_tracker
 from checkwise.integrations.average_members import keeping, say_members
 from checkwise.integrations.live import LiveSelector, keeps_logits
-from checkwise.integrations.tracker import Tracker, report_to
+from checkwise.integrations.tracker import Log, Tracker, report_to
 from checkwise.integrations.transformers import folders, refusals, saved_names
 from checkwise.integrations.transformers.metrics import (
     ComputeMetrics,
@@ -24,13 +24,12 @@ from checkwise.integrations.transformers.metrics import (
 )
 from checkwise.integrations.transformers.retention import KeepChoosable
 from checkwise.integrations.validation_sums import in_order
-from checkwise.metrics.report import NAMES
+from checkwise.metrics.report import MAIN, NAMES
 from checkwise.metrics.settings import BANDWIDTH, BINS
 from checkwise.records.held_out import as_names, looks_held_out
+from checkwise.selection.choice import Choice
 from checkwise.selection.default_rule import DEFAULT_RULE
 from checkwise.selection.result import Selection
-from checkwise.selection.rules import get_rule
-from checkwise.selection.set_as import settings_name
 from checkwise.selection.standing import Points
 from checkwise.store.retention import KeepFeasible, Policy
 
@@ -78,7 +77,7 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
     trained, recorded or saved, and the choice is the same.
 
     Args:
-        rule: a name from :func:`checkwise.rules`.
+        rule: a name from :func:`checkwise.rules`, or a whole :class:`checkwise.Choice`.
         compute_metrics: your own function, called too. A rule may use what it returns.
         outputs: ``EvalPrediction`` → (logits, labels), where the first output or the labels of
             your model are something else.
@@ -87,7 +86,7 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
             may still be chosen. One that was not evaluated can never be.
         average_within_pp: also keep every checkpoint within this many points of the best accuracy,
             as ``1``, for an average: ``members()`` has their steps, and ``checkwise deploy
-            OUTPUT_DIR --average probabilities`` makes it. A line on stderr says so at the end.
+            OUTPUT_DIR --average all`` makes it. A line on stderr says so at the end.
         predictions: keep the logits of validation, so that how sure the choice is can be said, and
             a calibrator fitted: True for a folder ``predictions`` beside the journal, or name one.
             ``checkwise select`` reads it.
@@ -96,13 +95,15 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         journal: the file with every record, from which a resumed training goes on; by default
             ``checkwise.jsonl`` in the output folder.
         tracker: where the selection is logged when training ends, as ``MlflowLog``.
+        log: what the Trainer and the tracker log: "main" is accuracy, NLL and soft CwECE of each
+            set, and what else the rule looks at; "all" is every metric. The journal has all.
         bins, bandwidth: settings of the calibration errors.
-        options: as for :class:`checkwise.LiveSelector`: ``delta_pp``, ``q``, ``held_out``, …
+        held_out, sources, settings: as for :class:`checkwise.LiveSelector`.
     """
 
     def __init__(
         self,
-        rule: str = DEFAULT_RULE,
+        rule: str | Choice = DEFAULT_RULE,
         *,
         compute_metrics: ComputeMetrics | None = None,
         outputs: Outputs | None = None,
@@ -113,17 +114,27 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         calibrator: str | None = None,
         journal: str | Path | None = None,
         tracker: Tracker | None = None,
+        log: Log = "main",
         bins: int = BINS,
         bandwidth: float = BANDWIDTH,
-        **options: Any,
+        held_out: str | Iterable[str] | None = None,
+        sources: str | Iterable[str] | None = None,
+        **settings: Any,
     ) -> None:
         if patience is not None and (type(patience) is not int or patience < 1):
             raise InputError(f"Expected patience of 1 or more evaluations, but got {patience!r}.")
         check_keep(keep)
         check_tracker(tracker)
+        check_log(log)
         check_function(outputs, "outputs", "outputs=lambda prediction: (logits, labels)")
-        self._options = {"rule": rule, "bins": bins, "bandwidth": bandwidth, **options}
-        self._live = LiveSelector(**self._options)
+        self._choice = Choice.of(rule, **settings)
+        self._measuring: dict[str, Any] = {
+            "bins": bins,
+            "bandwidth": bandwidth,
+            "held_out": held_out,
+            "sources": sources,
+        }
+        self._live = LiveSelector(self._choice, **self._measuring)
         self._saves_logits = keeps_logits(predictions, calibrator)
         self._metrics = ReliabilityMetrics(
             compute_metrics,
@@ -132,14 +143,14 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
             bandwidth=bandwidth,
             examples=self._live.needs_examples,
             logits=self._saves_logits,
-            settings=lambda: settings_name(self._live.chosen_by),
+            names=NAMES if log == "all" else tuple(dict.fromkeys((*MAIN, *self._live.looks_at))),
         )
-        self._any_model, self._tracker = outputs is not None, tracker
+        self._any_model, self._tracker, self._log = outputs is not None, tracker, log
         self._within_pp = average_within_pp
         self._keeping: dict[str, Any] = {"predictions": predictions, "calibrator": calibrator}
         self._keep = KeepChoosable(keeping(keep or KeepFeasible(), average_within_pp))
         self._patience, self._journal = patience, journal
-        self._further = _metrics_beyond_ours(rule, self._live.settings["params"])
+        self._further = tuple(m for m in self._live.looks_at if m not in NAMES)
         self._decision = Decision()
         self._training = False
         self._step = 0
@@ -312,7 +323,7 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         self._training = False
         self._live.close()
         if state.is_world_process_zero:
-            report_to(self._tracker, self.selection)
+            report_to(self._tracker, self.selection, self._log)
             folder, calibrator = Path(args.output_dir), self._keeping["calibrator"]
             say_members(self._live, self._within_pp, folder, calibrator=calibrator)
 
@@ -325,10 +336,11 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         if (before := _OPEN.get(path)) is not None:
             before.close()
         live = LiveSelector(
+            self._choice,
             journal=self._path(args),
             checkpoints=args.output_dir,
             **self._keeping,
-            **self._options,
+            **self._measuring,
         )
         _OPEN[path] = live
         return live
@@ -350,12 +362,13 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         if report is not None and not self._further:
             return report
         kept = {} if report is None or report.examples is None else {"examples": report.examples}
-        return {metric: returned[metric] for metric in (*NAMES, *self._further, "n")} | kept
+        further = {metric: returned[metric] for metric in self._further}
+        return {**self._metrics.values, **further, "n": returned["n"], **kept}
 
     def _sources(self) -> tuple[str, ...]:
         """The sets that arrived and are not held out."""
-        held_out = as_names(self._options.get("held_out"))
-        validation = as_names(self._options.get("sources"))
+        held_out = as_names(self._measuring["held_out"])
+        validation = as_names(self._measuring["sources"])
         return tuple(
             sorted(
                 name
@@ -371,7 +384,7 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         sets will come, so each replaces the record of the one before; when the checkpoint is
         saved, all of them are in it.
         """
-        named = {*as_names(self._options.get("held_out")), *as_names(self._options.get("sources"))}
+        named = {name for key in ("held_out", "sources") for name in as_names(self._measuring[key])}
         others = [step for step in self._live.steps if step != self._step]
         known = set(self._live.domains) if others else set()
         sources = self._sources()
@@ -429,10 +442,6 @@ def _differs(folder: Path, model: Any) -> bool:
     return saved_names.difference(folder, model) is not None
 
 
-def _metrics_beyond_ours(rule: str, params: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(name for name in get_rule(rule).looks_at(params) if name not in NAMES)
-
-
 def _refuse_without_metrics(metrics: Mapping[str, Any]) -> None:
     if any(key.startswith(f"{_PREFIX}_") and key.endswith("_runtime") for key in metrics):
         raise InputError(
@@ -451,7 +460,7 @@ def _set_name(metrics: Mapping[str, Any]) -> str | None:
     last = "_nll"
     prefixes = [key.removesuffix(last) for key in metrics if key.endswith(last)]
     for prefix in prefixes:
-        if all(f"{prefix}_{name}" in metrics for name in (*NAMES, "n")):
+        if all(f"{prefix}_{name}" in metrics for name in (*MAIN, "n")):
             if prefix == _PREFIX:
                 return SINGLE
             return prefix.removeprefix(f"{_PREFIX}_") if prefix.startswith(f"{_PREFIX}_") else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -53,10 +53,11 @@ class ReliabilityMetrics:
     Args:
         compute_metrics, outputs, bins, bandwidth: as for :func:`reliability_metrics`.
         examples: keep which examples were predicted correctly.
-        settings: the name under which the settings of a selection are logged.
+        names: the metrics of ours that are returned.
 
     Attributes:
         report: of the evaluation that ended last; None where its logits were not finite.
+        values: all metrics of ours.
         returned: all that was returned for it.
     """
 
@@ -69,16 +70,17 @@ class ReliabilityMetrics:
         bandwidth: float = BANDWIDTH,
         examples: bool = False,
         logits: bool = False,
-        settings: Callable[[], str] | None = None,
+        names: Sequence[str] = NAMES,
     ) -> None:
         for name, function in (("compute_metrics", compute_metrics), ("outputs", outputs)):
             if function is not None and not callable(function):
                 raise InputError(f"Expected a function for {name}, but got {function!r}.")
-        self._own, self._named_settings = compute_metrics, settings
+        self._own, self._names = compute_metrics, names
         self._outputs = outputs or first_outputs
         self._settings: dict[str, Any] = {"bins": bins, "bandwidth": bandwidth, "logits": logits}
         self._examples = examples
         self.report: Report | None = None
+        self.values: dict[str, float] = {}
         self.returned: dict[str, Any] = {}
         self.reset()
 
@@ -125,9 +127,9 @@ class ReliabilityMetrics:
                 code="empty",
             )
         self.report = self._sums.result() if self._sums and self._finite else None
-        values = self.report.values() if self.report else dict.fromkeys(NAMES, float("nan"))
-        settings = {} if self._named_settings is None else {self._named_settings(): 1.0}
-        self.returned = {**own, **values, "n": self._count, **settings}
+        self.values = self.report.values() if self.report else dict.fromkeys(NAMES, float("nan"))
+        shown = {name: value for name, value in self.values.items() if name in self._names}
+        self.returned = {**own, **shown, "n": self._count}
         self.reset()
         return self.returned
 

@@ -1,46 +1,130 @@
 // A selection in words: the same sentences as Selection.explain() in Python.
 
+const CALLED = {
+  nll: 'NLL', brier: 'Brier score', ece: 'soft ECE', cwece: 'soft CwECE', hard_ece: 'ECE',
+  hard_cwece: 'CwECE', worst_class_accuracy: 'worst-class accuracy',
+};
+
 function explain(selection) {
-  const { run, setting } = selection;
+  const { run, setting, index } = selection;
   if (setting.rule.kind === 'reported') return run.reported[setting.rule.name].words;
-  const parts = [chosenIs, feasibleAre, coarse, runnerUp, tiesAre, atTheEdge, divergedAre];
-  return parts.map((say) => say(selection)).filter(Boolean).join(' ');
+  const parts = [standingIs, because, coarse, tiesAre, atTheEdge, divergedAre];
+  const said = parts.map((say) => say(selection)).filter(Boolean);
+  return [`Use step ${run.steps[index]}.`, ...said].join(' ');
 }
 
-function chosenIs({ run, view, setting, index }) {
-  const one = run.domains.length === 1 ? 'validation' : 'mean source';
-  const kind = view.worst ? 'worst-domain source accuracy' : `${one} accuracy`;
+function called(run, name) {
+  return name === 'nll' && run.loss ? 'loss' : CALLED[name] ?? name;
+}
+
+/** What the choice costs and gains against the most accurate checkpoint. */
+function standingIs(selection) {
+  const { run, view, index } = selection;
+  const best = view.order.indexOf(0);
+  const names = rankedBy(selection).filter((name) => name !== 'accuracy');
+  const others = [...new Set(names)].map((name) => {
+    const values = column(view, name);
+    const beside = index === best ? '' : `, ${against(values[index], values[best])}`;
+    return `${called(run, name)} ${apart(values[index], values[best])}${beside}`;
+  });
+  const accuracy = `${kindOf(run, view)} ${percent(view, index)}, ${distanceOf(selection, best)}`;
+  return `${[accuracy, ...others].join('; ')}.`;
+}
+
+function kindOf(run, view) {
+  if (run.domains.length === 1) {
+    return run.domains[0] === 'validation' ? 'Validation accuracy' : `Accuracy on ${run.domains[0]}`;
+  }
+  const more = run.domains.length - 12;
+  const names = more > 0
+    ? `${run.domains.slice(0, 12).join(', ')} and ${more} more` : listed(run.domains);
+  const which = view.worst ? 'Worst' : view.weights === 'equal' ? 'Mean' : 'Weighted mean';
+  return `${which} accuracy of ${names}`;
+}
+
+function percent(view, t) {
+  return `${fixed(100 * view.accuracy[t], 2)}%`;
+}
+
+function distanceOf({ run, view, index }, best) {
+  if (view.order[index] === 0) {
+    return `the best of ${checkpoints(run)}${index === best ? '' : `, as at step ${run.steps[best]}`}`;
+  }
   const gap = fixed(view.gap_pp[index], 2);
-  const distance = gap === '0.00' ? 'the best' : `${gap} points below the best`;
-  const sets = validation(run.domains);
+  const far = gap === '0.00' ? 'less than 0.01 points' : inPoints(gap);
+  return `${far} below the best (${percent(view, best)} at step ${run.steps[best]})`;
+}
+
+function against(here, there) {
+  const share = there > 0 ? here / there - 1 : NaN;
+  const shown = apart(there, here);
+  if (here === there || !Number.isFinite(share)) return `there ${shown}`;
+  const text = fixed(100 * Math.abs(share), 0);
+  const amount = text === '0' ? 'less than 1' : text;
+  return `${amount}% ${share < 0 ? 'less' : 'more'} than there (${shown})`;
+}
+
+/** A number with as many digits as tell it from another. */
+function apart(one, other) {
+  let digits = 3;
+  while (digits < 12 && one !== other && general(one, digits) === general(other, digits)) digits += 2;
+  return general(one, digits);
+}
+
+function checkpoints(run) {
   const kept = run.evaluated > run.steps.length ? ` kept of ${run.evaluated}` : '';
-  return `${setting.rule.name} chose step ${run.steps[index]}: ${kind} ` +
-    `${fixed(100 * view.accuracy[index], 2)}%${sets && ` (${sets})`}, ` +
-    `${distance} of ${counted(run.steps.length, 'checkpoint')}${kept}.`;
+  return `${counted(run.steps.length, 'checkpoint')}${kept}`;
 }
 
-function validation(domains) {
-  if (domains.length === 1 && domains[0] === 'validation') return '';
-  const more = domains.length - 12;
-  return `validation: ${domains.slice(0, 12).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
+function rankedBy({ setting }) {
+  if (['source', 'early', 'random'].includes(setting.rule.kind)) return [];
+  return setting.rule.kind === 'wald' ? ['ece'] : objectivesOf(setting);
 }
 
-function feasibleAre({ eligible, setting }) {
+function because(selection) {
+  const { run, eligible, setting } = selection;
   const { rule } = setting;
   const size = eligible.filter(Boolean).length;
+  if (run.steps.length === 1) return 'There is no other checkpoint.';
   if (rule.takes.includes('delta_pp')) {
+    const within = `within ${inPoints(setting.delta.text)} of the best`;
     return size === 1
-      ? `It is the only one within ${inPoints(setting.delta.text)} of the best, so accuracy alone ` +
-        'decided.'
-      : `${size} are within ${inPoints(setting.delta.text)} of the best.`;
+      ? `No other checkpoint is ${within}, so this is simply the most accurate.`
+      : `${size} of ${checkpoints(run)} are ${within}; ${takenFor(selection)}.`;
   }
   if (rule.takes.includes('threshold_pp')) {
-    return `${size} ${size === 1 ? 'reaches' : 'reach'} ${inPoints(setting.threshold.text)}.`;
+    return `${size} of ${checkpoints(run)} ${size === 1 ? 'reaches' : 'reach'} ` +
+      `${inPoints(setting.threshold.text)}; ${takenFor(selection)}.`;
   }
   if (rule.name === 'source-acc') {
-    return size === 1 ? '' : `${size} share that accuracy; the earliest was taken.`;
+    return size === 1 ? '' : `${size} checkpoints share that accuracy; this is the earliest.`;
   }
-  return rule.constrained ? '' : 'Accuracy was not constrained.';
+  if (rule.name.startsWith('pure-')) {
+    return `It has the lowest ${called(run, rule.objectives[0])} of ${checkpoints(run)}, ` +
+      'whatever its accuracy.';
+  }
+  return rule.constrained ? '' : `${rule.name} does not keep accuracy near its best.`;
+}
+
+function takenFor(selection) {
+  const { run, view, eligible, setting, index } = selection;
+  const names = rankedBy(selection);
+  if (setting.rule.kind === 'early') return 'this is the earliest';
+  if (setting.rule.kind === 'random') return 'this one was drawn at random';
+  const leads = names.every((name) => {
+    const errors = errorOf(view, name);
+    return errors.every((error, t) => !eligible[t] || errors[index] <= error);
+  });
+  const own = setting.rule.kind === 'constrained';
+  if (leads || (names.length === 1 && own)) return `this one has ${extremes(run, names)}`;
+  if (own) return `this one balances ${listed(names.map((name) => called(run, name)))} best`;
+  return `${setting.rule.name} takes this one`;
+}
+
+function extremes(run, names) {
+  const which = names.map((name) => (run.higher.has(name) ? 'highest' : 'lowest'));
+  return listed(names.map((name, i) =>
+    `${which[i] === which[i - 1] ? '' : `the ${which[i]} `}${called(run, name)}`));
 }
 
 /** One validation example weighs more than the tolerance. */
@@ -57,27 +141,6 @@ function coarse({ run, view, setting }) {
     `of ${delta.text}${ties ? ', which keeps only ties with the best' : ''}.`;
 }
 
-/** Two numbers with as many digits as tell them apart. */
-function apart(one, other) {
-  let digits = 4;
-  while (digits < 12 && one !== other && general(one, digits) === general(other, digits)) digits += 2;
-  return `${general(one, digits)} against ${general(other, digits)}`;
-}
-
-function runnerUp(selection) {
-  const { run, view, setting, eligible, score, index } = selection;
-  const names = setting.rule.kind === 'wald' ? ['ece'] : objectivesOf(setting);
-  const silent = ['source', 'early', 'random'].includes(setting.rule.kind);
-  if (silent || eligible.filter(Boolean).length < 2) return '';
-  const other = ranked(selection)[1];
-  const parts = names.map((name) => {
-    const values = column(view, name);
-    return `${name} ${apart(values[other], values[index])}`;
-  });
-  return `The runner-up, step ${run.steps[other]}, has ${listed(parts)} ` +
-    `(score ${general(score[other], 4)} against ${general(score[index], 4)}).`;
-}
-
 function tiesAre(selection) {
   const { run, setting } = selection;
   if (['source', 'early', 'random'].includes(setting.rule.kind)) return '';
@@ -89,8 +152,8 @@ function tiesAre(selection) {
   const said = [];
   if (ties.length) said.push(`Exactly tied with ${steps(ties, 'step')}; broken by ${by}.`);
   if (near.length) {
-    said.push(`By score it cannot be told from ${steps(near, 'step')}: the choice among them is ` +
-      'decided by rounding and the offset eta, not by the data.');
+    said.push(`It cannot be told from ${steps(near, 'step')}: rounding decides among them, not ` +
+      'the data.');
   }
   return said.join(' ');
 }

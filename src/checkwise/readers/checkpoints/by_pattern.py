@@ -38,9 +38,7 @@ def by_pattern(pattern: Pattern, base: Path, log: LoggedSteps) -> Checkpoints:
     notes += shared_note(matches)
     counting = {number.name: number.offset for number in pattern.numbers if log.are(number.name)}
     ahead = counting.get("step", counting.get("epoch", 0))
-    return Checkpoints(
-        {s: p for s, p in chosen.items() if p}, tuple(notes), looked=True, ahead=ahead
-    )
+    return Checkpoints({s: p for s, p in chosen.items() if p}, tuple(notes), ahead=ahead)
 
 
 def _nothing_matches(

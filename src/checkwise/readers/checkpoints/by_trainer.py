@@ -62,7 +62,7 @@ def by_trainer(trainer: Trainer, log_path: Path, base: Path, log: LoggedSteps) -
             notes += checkpoints.notes
     if unmatched and not notes:
         notes.append(_unmatched_note(unmatched))
-    return Checkpoints({}, tuple(notes), looked=bool(unmatched))
+    return Checkpoints({}, tuple(notes))
 
 
 def _unmatched_note(paths: Sequence[str]) -> str:
@@ -182,7 +182,7 @@ def _with_notes(matches: Matches) -> Checkpoints:
         notes += [note] if note else []
         if path is None:
             notes.append(f"step {step} has several checkpoints: {short_name(files[step])} is taken")
-    return Checkpoints(files, (*notes, *shared_note(matches)), looked=True)
+    return Checkpoints(files, (*notes, *shared_note(matches)))
 
 
 def _by_family(place: _Place, log: LoggedSteps) -> Checkpoints:
@@ -190,7 +190,7 @@ def _by_family(place: _Place, log: LoggedSteps) -> Checkpoints:
     fitting = [fit for f in related if (fit := proven(f, str(place.folder), log)) is not None]
     if len(fitting) == 1:
         files, ahead = fitting[0]
-        return Checkpoints(files, looked=True, ahead=ahead)
+        return Checkpoints(files, ahead=ahead)
     if not related:
         return Checkpoints({})
     first = related[0]

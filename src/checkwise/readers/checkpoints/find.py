@@ -55,7 +55,7 @@ def find_checkpoints(
         by_name = by_pattern(parse(os.path.expanduser(pattern)), base, log)
         return replace(by_name, files={**by_name.files, **named})
     if named:
-        return Checkpoints(named, looked=True)
+        return Checkpoints(named)
     if told:
         note = f"none of the {len(told)} checkpoints that the log names is there "
         return Checkpoints({}, (f"{note}({some(list(told.values()))})",))

@@ -23,13 +23,11 @@ class Checkpoints:
     Args:
         files: the file or folder of each step that has one.
         notes: what to say about them.
-        looked: whether any checkpoint was there to be matched at all.
         ahead: how much more the numbers in names are than the steps of the log that they count.
     """
 
     files: Mapping[int, str]
     notes: tuple[str, ...] = ()
-    looked: bool = False
     ahead: int = 0
 
 

@@ -20,7 +20,7 @@ def steps_to_choose_from(
         include_unsaved: whether steps without a checkpoint stay as well.
 
     Example:
-        >>> steps_to_choose_from([1, 2], Checkpoints({2: "b.pt"}, looked=True),
+        >>> steps_to_choose_from([1, 2], Checkpoints({2: "b.pt"}),
         ...                      include_unsaved=False)[0]
         (2,)
     """

@@ -14,8 +14,9 @@ The rules, in order:
 7. Where every loss is of training or of test (YOLOv5 without a validation folder), what does not
    say its set is of test.
 8. Where there are columns of checkwise's own callbacks and trackers, ``checkwise/<set>/<metric>``,
-   only these are read: they are measured on whole sets, and hold the number of examples. The name
-   of ``checkwise/settings/…`` says how the callback was set.
+   only these are read: they are measured on whole sets, and hold the number of examples. So do
+   ``eval_accuracy``, ``eval_nll``, ``eval_cwece`` and ``eval_n`` together, of the callback for
+   transformers. How a callback was set is in its journal alone: without that, defaults hold.
 """
 
 from __future__ import annotations
@@ -23,10 +24,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from checkwise.errors import InputError
-from checkwise.metrics.report import NAMES
+from checkwise.metrics.report import MAIN, NAMES
 from checkwise.readers.logs.column_words import (
     ACCURACY_WORDS,
     SPELLINGS,
@@ -42,10 +42,9 @@ from checkwise.readers.request import Request
 from checkwise.records.column_names import TRAINING_WORDS, check_told, is_validation_of, says
 from checkwise.records.held_out import check_held_out, divide
 from checkwise.records.source_rows import ONLY_DOMAIN
-from checkwise.text import listed, printable, shortened
+from checkwise.text import listed, shortened
 
 AXES = ("step", "epoch")
-LONGEST_NAME = 120
 OTHER_SCORES = (
     "; to choose by other scores, name them in --constraint NAME --delta 1% --objectives NAME"
 )
@@ -57,8 +56,7 @@ SOFTMAX_TWICE = (
 _OF_SET = re.compile(r"(?P<name>.+)\[(?P<set>[^\[\]]+)\]")
 _DATALOADER = re.compile(r"(?P<name>.+)/dataloader_idx_(?P<set>\d+)")
 COUNT = "n"
-# `checkwise/checkpoint/…` are means over the sets, which MLflow keeps beside its models.
-_OWN = re.compile(rf"checkwise/(?P<set>(?!checkpoint/).+)/(?P<name>{'|'.join((*NAMES, COUNT))})")
+_OWN = re.compile(rf"checkwise/(?P<set>.+)/(?P<name>{'|'.join((*NAMES, COUNT))})")
 PREFIX = "eval_"  # of transformers, "eval/" in TensorBoard
 _RUNTIME = re.compile(r"(?P<prefix>eval[_/])(?P<set>.+)_runtime")
 # Columns about the evaluation itself; they measure no model.
@@ -80,7 +78,6 @@ class Reading:
         counts: validation set → column with the number of its examples.
         speeds: validation set → columns with the seconds of an evaluation and its examples a
             second, as transformers logs them.
-        chosen_by: the rule and settings of the callback that logged.
     """
 
     columns: Mapping[str, Mapping[str, str]]
@@ -92,7 +89,6 @@ class Reading:
     notes: tuple[str, ...]
     counts: Mapping[str, str] = field(default_factory=dict)
     speeds: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    chosen_by: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -117,15 +113,11 @@ def read_header(log: Log, request: Request) -> Reading:
     Raises:
         InputError: nothing can be read as validation, or several columns could be meant.
     """
-    from checkwise.selection.set_as import is_settings  # brings rules along, and numba
-
     where = str(log.path)
-    others = [c for c in log.header if c not in log.axes.values() and not is_settings(c)]
-    named = _named(others, log.trainer)
-    settings, said = _settings(log.header)
+    named = _named([c for c in log.header if c not in log.axes.values()], log.trainer)
     told = _told(log, request, where)
     own = [one for one in named if one.is_own and not told]
-    ours = own or (named if settings and not told else [])  # a Trainer gives its own names to them
+    ours = own or (named if _of_callback(named) and not told else [])
     wanted = dict.fromkeys(("accuracy", "nll", *told, *request.metrics, *_metrics_of(ours)))
     by_set = _sets(own or named, request)
     candidates = [one for one in own or named if (one.domain is not None) == by_set]
@@ -165,11 +157,8 @@ def read_header(log: Log, request: Request) -> Reading:
     )
     if "accuracy" not in columns:
         notes = (*notes, *_likely_accuracy(beside))
-    notes = (*notes, *said)
     speeds = _speeds(log.header, columns.get("accuracy", {}))
-    return Reading(
-        columns, domains, assumed, inverted, tuple(told), beside, notes, counts, speeds, settings
-    )
+    return Reading(columns, domains, assumed, inverted, tuple(told), beside, notes, counts, speeds)
 
 
 def _speeds(header: Sequence[str], accuracy: Mapping[str, str]) -> dict[str, tuple[str, str]]:
@@ -191,27 +180,10 @@ def _softmax_twice(log: Log) -> bool:
     return is_old and OLD_LOSS in log.header
 
 
-def _settings(header: Iterable[str]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """How the callback was set that wrote a log, or what to say where several were."""
-    from checkwise.selection.set_as import in_words, is_settings, settings_in
-
-    found: list[dict[str, Any]] = []
-    damaged: list[str] = []
-    for name in filter(is_settings, header):
-        settings = settings_in(name)
-        if not settings:
-            damaged.append(name)
-        elif settings not in found:
-            found.append(settings)
-    if damaged:
-        return {}, (
-            f"the settings in the name {printable(damaged[0])[:LONGEST_NAME]} cannot be read: none "
-            "count; name the rule with --rule",
-        )
-    if len(found) < 2:
-        return (dict(found[0]) if found else {}), ()
-    each = "; ".join(f"{one['rule']}, {in_words(one)}" for one in found)
-    return {}, (f"callbacks wrote here that were set otherwise ({printable(each)}): none counts",)
+def _of_callback(named: Iterable[_Named]) -> bool:
+    """Whether a Trainer logged for our callback, which has names of its own in no other way."""
+    names = {one.name.replace("/", "_") for one in named}
+    return names.issuperset(f"{PREFIX}{metric}" for metric in (*MAIN, COUNT))
 
 
 def _metrics_of(own: Sequence[_Named]) -> list[str]:
@@ -323,16 +295,19 @@ def _domains(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The validation sets to choose by, and notes on those that are held out by name."""
     if not by_set:
-        check_held_out(request.held_out, (ONLY_DOMAIN,), where)
-        return (ONLY_DOMAIN,), ()
-    names = {domain for per_set in told.values() for domain in per_set}
-    names |= {one.validation_set for one in candidates if one.side is Side.VALIDATION and not told}
+        names = {ONLY_DOMAIN}
+    else:
+        names = {domain for per_set in told.values() for domain in per_set}
+        validation = [one for one in candidates if one.side is Side.VALIDATION and not told]
+        names |= {one.validation_set for one in validation}
     check_held_out(request.held_out, sorted(names), where)
     left = names - set(request.held_out)
     if not left:
         raise InputError(
             f"No validation set of {where} is left after --held-out: hold out fewer.", code="empty"
         )
+    if not by_set:
+        return (ONLY_DOMAIN,), ()
     sides = divide(left, sources=request.sources, where=where)
     return sides.sources, sides.notes
 

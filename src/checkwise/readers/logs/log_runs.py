@@ -108,7 +108,6 @@ def _trajectory(
         columns=_columns(reading, values),
         logged=[step + ahead for step in run.steps],
         names_ahead=0 if checkpoints.files else _ahead(log, run),
-        chosen_by=reading.chosen_by,
         notes=(
             _mapping(log, reading, values),
             *([BREAKS_IT] if reading.assumed and "nll" in values else []),

@@ -8,19 +8,13 @@ from __future__ import annotations
 
 from checkwise.statistics.paired.betting import not_shown_worse, regret
 from checkwise.statistics.paired.conditions import conditions_of, meaning_of
-from checkwise.statistics.paired.exact import mcnemar
-from checkwise.statistics.paired.halves import learn_then_test
 from checkwise.statistics.paired.resample import Resample
 from checkwise.statistics.paired.sample import Stratified
-from checkwise.statistics.paired.simultaneous import max_t
 
 __all__ = [
     "Resample",
     "Stratified",
     "conditions_of",
-    "learn_then_test",
-    "max_t",
-    "mcnemar",
     "meaning_of",
     "not_shown_worse",
     "regret",

@@ -27,7 +27,7 @@ from checkwise.statistics.paired.sample import BoolArray, FloatArray, IntArray, 
 # The smallest stake is the best one where checkpoints disagree on everything and the wealth has to
 # reach exp(8), about T/α for T = 150 and α = 0.05; the stakes double from there.
 _EXPONENT = 8.0
-LARGEST = 0.8  # of the stake that could lose everything on one unit
+_LARGEST = 0.8  # of the stake that could lose everything on one unit
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +93,7 @@ def _largest_bounds(
         upper=upper.max(axis=0),
         against=upper.argmax(axis=0).astype(np.int64),
         alpha=alpha,
-        conditions=conditions_of("regret", groups=sample.groups is not None),
+        conditions=conditions_of(groups=sample.groups is not None),
     )
 
 
@@ -163,7 +163,7 @@ def stakes(sample: Stratified, offset: float = 0.0) -> FloatArray:
     """The stakes η that are averaged, [K]; they depend on sizes and weights alone."""
     size = [sizes.max() * (1 + offset) for sizes in sample.unit_sizes]
     per_example = sample.weights / sample.counts
-    largest = LARGEST / float((per_example * size).max())
+    largest = _LARGEST / float((per_example * size).max())
     spread = sum(
         float(share**2 * (sizes**2).sum())
         for share, sizes in zip(per_example, sample.unit_sizes, strict=True)

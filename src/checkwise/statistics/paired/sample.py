@@ -56,8 +56,7 @@ class Stratified:
 
     Args:
         values: for each domain [T, n_e], higher is better: 1 for a correct answer and 0 for a wrong
-            one, or any number from 0 to 1. Only :func:`max_t` takes any real numbers, such
-            as the negative of NLL.
+            one, or any number from 0 to 1.
         weights: one per domain, of 0 or more, adding up to 1.
         groups: for each domain the group of every example, [n_e]; examples of one group (a site, a
             patient, a burst) may depend on each other. None: every example stands for itself.
@@ -139,48 +138,9 @@ class Stratified:
         if low < 0 or high > 1:
             raise InputError(
                 f"Expected values from 0 to 1, but got {low:g} to {high:g}: this statement needs "
-                "bounded values; for a loss without a bound, such as NLL, use max_t.",
+                "bounded values; give right and wrong answers, or a score with such a range.",
                 code="unsupported",
             )
-
-    def check_spread(self) -> None:
-        """Refuse domains with one independent unit: their spread cannot be estimated."""
-        sizes = self.unit_sizes
-        few = [e for e, units in enumerate(sizes) if len(units) < 2 and self.weights[e] > 0]
-        if few:
-            raise InputError(
-                "Expected at least two independent validation examples or groups in every domain, "
-                f"but domain {few[0]} (counted from 0) has one: its spread cannot be estimated; "
-                "use regret, which needs no spread.",
-                code="unsupported",
-            )
-
-    @cached_property
-    def influence(self) -> tuple[FloatArray, ...]:
-        """How far each unit moves every mean, by domain [T, G]: w/n·(sum − mean·size)."""
-        return tuple(
-            weight / units.examples * (units.sums - units.mean[:, None] * units.sizes)
-            for weight, units in zip(self.weights, self.units, strict=True)
-        )
-
-    @cached_property
-    def covariance(self) -> FloatArray:
-        """Estimated covariance of the means of all checkpoints, [T, T]."""
-        self.check_spread()
-        total = np.zeros((len(self), len(self)))
-        for moved, weight in zip(self.influence, self.weights, strict=True):
-            G = moved.shape[1]
-            if weight > 0:
-                total += G / (G - 1) * (moved @ moved.T)
-        return total
-
-    @cached_property
-    def difference_errors(self) -> FloatArray:
-        """Standard errors of the differences of all pairs of means; 0 for rounding, [T, T]."""
-        variances = np.diag(self.covariance)
-        squares = variances[:, None] + variances[None, :] - 2 * self.covariance
-        rounding = 1e-12 * np.maximum(variances[:, None], variances[None, :])
-        return np.sqrt(np.where(squares > rounding, squares, 0.0))
 
 
 def _table(domain: ArrayLike, e: int) -> FloatArray:

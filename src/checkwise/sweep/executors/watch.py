@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from checkwise.predict.stopping import stopped_by, terminated_like_interrupted
 from checkwise.sweep.executors.base import Executor, JobLike
 from checkwise.sweep.status import pause_after
 
@@ -17,10 +15,10 @@ POLL_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class Ended:
-    """How workers ended: one line for each that failed, and whether they were interrupted."""
+    """How workers ended: one line for each that failed, and the signal that stopped them, or 0."""
 
     failures: tuple[str, ...]
-    interrupted: bool
+    interrupted: int
 
 
 def run_workers(
@@ -30,28 +28,16 @@ def run_workers(
 
     SIGINT and SIGTERM ask the workers to save their state and end.
     """
-    interrupted = False
+    interrupted = 0
     launched = executor.launch(job, workers)
     try:
-        with _terminated_like_interrupted():
+        with terminated_like_interrupted():
             while launched.alive():
                 began = time.monotonic()
                 watch()
                 time.sleep(pause_after(time.monotonic() - began, POLL_SECONDS))
-    except KeyboardInterrupt:
-        interrupted = True
+    except KeyboardInterrupt as stop:
+        interrupted = stopped_by(stop)
     finally:
         launched.stop()
     return Ended(tuple(launched.failures()), interrupted)
-
-
-@contextmanager
-def _terminated_like_interrupted() -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread may handle signals
-        return
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -58,7 +58,8 @@ def algorithm(name: str, *, hparams: Sequence[Hyperparameter] = ()) -> Callable[
     def register(kind: Kind) -> Kind:
         if not (isinstance(kind, type) and issubclass(kind, Algorithm)):
             raise InputError(
-                f"Expected a subclass of cw.train.Algorithm for {name!r}, but got {kind!r:.60}."
+                f"Expected a subclass of cw.study.train.Algorithm for {name!r}, but got "
+                f"{kind!r:.60}."
             )
         register_hparams([replace(row, algorithms=(name,)) for row in hparams])
         kind.reads = tuple(dict.fromkeys((*kind.reads, *(row.name for row in hparams))))

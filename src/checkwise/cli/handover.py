@@ -1,0 +1,320 @@
+"""``choice.json``: what ``select`` hands over to ``deploy`` and ``prune``.
+
+It holds what ``select`` was asked, its answer, and a digest of both with what was read. Whoever
+takes it reads and chooses again. A file may come from anyone: no plug-in that it names is run, and
+its only path is the one that was given to ``select``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from checkwise.cli.command import option
+from checkwise.cli.input_options import Reading
+from checkwise.cli.json_output import SCHEMA, with_schema
+from checkwise.cli.options import load_plugins
+from checkwise.cli.rule_options import Choosing
+from checkwise.errors import CheckwiseWarning, Code, InputError
+from checkwise.records import RunKey, Trajectory
+from checkwise.records.held_out import looks_held_out
+from checkwise.selection import Selection, select
+from checkwise.selection.choice import Choice
+from checkwise.store import strict_json
+from checkwise.store.atomic_write import write_text
+from checkwise.store.safe_read import open_regular
+from checkwise.text import listed, printable, shown
+
+LARGEST: Final = 1 << 26  # bytes; a run takes some two thousand
+LONGEST: Final = 4096  # characters of a path, a pattern or a name
+FIELDS: Final = ("schema", "runs", "asked", "digest")
+ASKED: Final = ("path", "reading", "choice", "plugins")
+
+again_option = option(
+    "--again",
+    is_flag=True,
+    help="Take choice.json although the log changed since, and choose anew.",
+)
+
+
+@dataclass(frozen=True)
+class Taken:
+    """One run, and how to choose in it.
+
+    Args:
+        path: what was read.
+        run: the run.
+        choice: how to choose.
+        selection: the choice.
+        reading: how it was read.
+        file: ``choice.json``; None where the run itself was named.
+    """
+
+    path: Path
+    run: Trajectory
+    choice: Choice
+    selection: Selection
+    reading: Reading
+    file: Path | None = None
+
+
+def write_choice(
+    out: Path,
+    path: Path,
+    reading: Reading,
+    choosing: Choosing,
+    runs: Sequence[Mapping[str, Any]],
+    chosen: Mapping[RunKey, Selection],
+) -> None:
+    """Write ``choice.json``.
+
+    Args:
+        out: the file.
+        path: what was read, as given.
+        reading, choosing: how, and by which rule.
+        runs: the answers, as ``select --json`` prints them.
+        chosen: the same.
+    """
+    choice = choosing.choice
+    asked = {
+        "path": str(path),
+        "reading": {
+            name: value
+            for name, one in Reading.declared.items()
+            if (value := getattr(reading, name)) != one.default
+        },
+        "choice": choice.as_dict(),
+        "plugins": list(choosing.plugin),
+    }
+    digest = _digest(runs, asked, _read(path, reading, choice, chosen))
+    content = with_schema({"runs": runs, "asked": asked, "digest": digest})
+    text = json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
+    if text != text.encode(errors="replace").decode():
+        raise InputError(
+            f"Expected names in UTF-8 to write down, but {printable(str(path))} is not: rename it.",
+            code="unsupported",
+        )
+    write_text(out, text)
+
+
+def take(
+    path: Path, plugins: Sequence[str], *, again: bool, checkpoints: str | None = None
+) -> Taken:
+    """The one run that a path or a ``choice.json`` leads to.
+
+    ``checkpoints`` is the pattern of their names, for a path; a choice has its own.
+    """
+    content = _content(path)
+    if content is not None:
+        return read_choice(path, plugins, again=again, content=content)
+    if again:
+        raise InputError(
+            f"Expected choice.json for --again, but {path} is none: leave it out.",
+            code="unsupported",
+        )
+    load_plugins(plugins)
+    given: dict[str, Any] = {"checkpoints": checkpoints}
+    reading, choice = Reading(**given), Choice()
+    runs = reading.load_runs_for(path, None, {})
+    if len(runs) > 1:
+        raise InputError(
+            f"Expected one run in {path}, but found {len(runs)}: choose one with `checkwise select "
+            f"{path} --run NAME -o choice.json`, and give that file.",
+            code="ambiguous",
+        )
+    (run,) = runs.values()
+    return Taken(path, run, choice, select(run, choice), reading)
+
+
+def read_choice(
+    file: Path,
+    plugins: Sequence[str] = (),
+    *,
+    again: bool = False,
+    content: Mapping[str, Any] | None = None,
+) -> Taken:
+    """Read and choose again, as the file says.
+
+    Args:
+        file: what ``select -o choice.json`` wrote.
+        plugins: those that the user names; the file's own are never run.
+        again: take it although something changed since.
+        content: the file's, where it was read already.
+    """
+    content = _content(file) if content is None else content
+    if content is None:
+        raise _unlike(file, "holds no choice")
+    asked, key, step = _checked(file, content)
+    _check_plugins(file, asked["plugins"], plugins)
+    load_plugins(plugins)
+    path, reading = Path(asked["path"]), _reading(file, asked["reading"])
+    choice = _choice(file, asked["choice"])
+    if not path.is_absolute() and not path.exists():
+        raise InputError(
+            f"Expected {path} below this folder, because {file} names it as seen from where "
+            "`checkwise select` ran, but it is not here: go to that folder, or choose again with "
+            "the whole path of the run.",
+            code="missing",
+        )
+    runs = reading.load_runs_for(path, _name(choice), choice.params)
+    if key not in runs:
+        raise _unlike(file, f"names a run that {path} does not have, {key.label}", code="differs")
+    selection = select(runs[key], choice)
+    if not again:
+        digests = _read(path, reading, choice, {key: selection})
+        if _digest(content["runs"], asked, digests) != content["digest"]:
+            raise _changed(file, f"{path}, or the file itself, changed since")
+        if selection.step != step:
+            raise _changed(file, f"of the checkpoints left step {selection.step} is chosen now")
+    _say_consents(file, reading, runs[key].domains)
+    return Taken(path, runs[key], choice, selection, reading, file)
+
+
+def _say_consents(file: Path, reading: Reading, domains: Sequence[str]) -> None:
+    """Say which sets were called validation although their names look held out."""
+    columns = [pair for pair in reading.column if looks_held_out(pair.partition("=")[2])]
+    given = [("--source", name) for name in reading.source]
+    given += [("--column", pair) for pair in columns]
+    if given:
+        said = " ".join(f"{option} {shlex.quote(printable(value))}" for option, value in given)
+        sets = listed([printable(name) for name in domains])
+        warnings.warn(f"validated on {sets} ({file} says {said}).", CheckwiseWarning, stacklevel=2)
+
+
+def _read(
+    path: Path, reading: Reading, choice: Choice, chosen: Mapping[RunKey, Selection]
+) -> dict[str, str]:
+    """Run → digest of what its log says, also of steps whose checkpoints are gone."""
+    found = {key: one.trajectory for key, one in chosen.items()}
+    if any(run.logged is not None for run in found.values()):
+        whole = Reading(**{**vars(reading), "include_unsaved": True})
+        found |= whole.load_runs_for(path, _name(choice), choice.params)
+    return {str(key): found[key].digest for key in chosen}
+
+
+def _digest(
+    runs: Sequence[Mapping[str, Any]], asked: Mapping[str, Any], read: Mapping[str, str]
+) -> str:
+    text = json.dumps([runs, asked, read], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _name(choice: Choice) -> str | None:
+    return choice.rule if choice.rule is None or isinstance(choice.rule, str) else choice.rule.name
+
+
+def _content(file: Path) -> Mapping[str, Any] | None:
+    """What a file of JSON holds that looks like a choice; None for anything else."""
+    if not file.is_file() or file.suffix != ".json" or file.stat().st_size > LARGEST:
+        return None
+    with open_regular(file) as opened:
+        raw = opened.read(LARGEST + 1)
+    try:
+        content = strict_json.parse(raw)
+    except ValueError:
+        return None
+    return content if isinstance(content, dict) and "asked" in content else None
+
+
+def _checked(file: Path, content: Mapping[str, Any]) -> tuple[dict[str, Any], RunKey, int]:
+    """What was asked, and the run and step that were chosen."""
+    if type(content.get("schema")) is not int or content["schema"] != SCHEMA:
+        raise _unlike(file, f"has the schema {shown(content.get('schema'))}", code="format")
+    asked, runs = content["asked"], content.get("runs")
+    if sorted(content) != sorted(FIELDS):
+        raise _unlike(file, f"has the fields {shown(sorted(content))}")
+    if not isinstance(asked, dict) or sorted(asked) != sorted(ASKED):
+        raise _unlike(file, f"has {shown(asked)} as asked")
+    if not isinstance(content["digest"], str):
+        raise _unlike(file, f"has {shown(content['digest'])} as digest")
+    if not _is_name(asked["path"]) or not _are_names(asked["plugins"]):
+        raise _unlike(file, f"has {shown(asked)} as asked")
+    if not isinstance(runs, list) or not all(_is_answer(one) for one in runs):
+        raise _unlike(file, f"has {shown(runs)} as runs")
+    if len(runs) != 1:
+        raise InputError(
+            f"Expected the choice in one run, but {file} has those in {len(runs)}: choose one with "
+            "`checkwise select … --run NAME -o choice.json`.",
+            code="ambiguous",
+        )
+    return asked, RunKey.from_dict(runs[0]["run"]), runs[0]["selection"]["step"]
+
+
+def _is_answer(one: object) -> bool:
+    return (
+        isinstance(one, dict)
+        and isinstance(one.get("run"), dict)
+        and isinstance(one.get("selection"), dict)
+        and type(one["selection"].get("step")) is int
+    )
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= LONGEST and "\0" not in value
+
+
+def _are_names(value: object) -> bool:
+    return isinstance(value, list) and all(map(_is_name, value))
+
+
+def _reading(file: Path, given: object) -> Reading:
+    """The options of ``select`` that say how to read; of each the type that it has there."""
+    if not isinstance(given, dict):
+        raise _unlike(file, f"has {shown(given)} as reading")
+    values: dict[str, Any] = {}
+    for name, value in given.items():
+        one = Reading.declared.get(name)
+        if one is None or not _fits(value, one.settings):
+            raise _unlike(file, f"has {shown(value)} as {shown(name)}")
+        values[name] = tuple(value) if isinstance(value, list) else value
+    return Reading(**values)
+
+
+def _fits(value: object, settings: Mapping[str, Any]) -> bool:
+    if settings.get("multiple"):
+        return _are_names(value)
+    if settings.get("is_flag"):
+        return value is True
+    kind = settings.get("type", str)
+    return _is_name(value) if kind is str else type(value) in (int, kind)
+
+
+def _choice(file: Path, asked: object) -> Choice:
+    try:
+        return Choice.from_dict(asked)
+    except InputError as error:
+        raise InputError(f"{error} ({file})", code=error.code) from None
+
+
+def _check_plugins(file: Path, named: Sequence[str], given: Sequence[str]) -> None:
+    """What a file names is not run: the user names it too."""
+    typed = {Path(name).name for name in given}
+    for name in named:
+        if Path(name).name not in typed:
+            raise InputError(
+                f"Expected --plugin, because {file} was made with {shown(name)}: look at what it "
+                f"is, and add --plugin {printable(name)}.",
+                code="missing",
+            )
+
+
+def _unlike(file: Path, how: str, code: Code = "damaged") -> InputError:
+    return InputError(
+        f"Expected what `checkwise select … -o choice.json` writes, but {file} {how}: choose again "
+        "with it.",
+        code=code,
+    )
+
+
+def _changed(file: Path, how: str) -> InputError:
+    return InputError(
+        f"Expected what {file} was made from, but {how}: choose again with `checkwise select`, or "
+        "add --again to choose among what is there now.",
+        code="differs",
+    )

@@ -1,0 +1,228 @@
+"""``checkwise study run``: train every run of a study, or those that options ask for."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from checkwise.cli import printing
+from checkwise.cli.command import argument, command, option, takes
+from checkwise.cli.executor_options import ExecutorOptions
+from checkwise.cli.options import (
+    RunFilters,
+    Working,
+    data_option,
+    dry_run_option,
+    load_plugins,
+    out_option,
+    plugin_option,
+)
+from checkwise.cli.progress import counting, remaining_text, watching_runs
+from checkwise.errors import InputError
+from checkwise.text import counted
+
+if TYPE_CHECKING:
+    from checkwise.plugins import Plugin
+    from checkwise.store.cohort import CohortRecord
+    from checkwise.sweep.executors import Executor, ExecutorSettings
+    from checkwise.sweep.run import SweepResult
+    from checkwise.sweep.study import Study
+
+SPLIT_WORDS = {"groups": "whole groups", "both": "examples and, beside them, by whole groups"}
+
+
+@command(
+    "run",
+    examples=[
+        "checkwise study run study.toml --dry-run",
+        "checkwise study run study.toml -o out --workers 4",
+        "checkwise study run study.toml -o one --algorithm ERM --held-out art --trial-seed 0",
+        "checkwise study run study.toml -o out --plan-only",
+    ],
+)
+@argument("study", type=str)
+@data_option
+@plugin_option
+@option(
+    "--plan-only",
+    is_flag=True,
+    help="Plan the runs and prepare the data, for `checkwise study work`; train nothing.",
+)
+@dry_run_option
+@takes(RunFilters, "only")
+@takes(ExecutorOptions, "launching")
+@takes(Working, "working")
+@out_option.but(help="The study's folder.")
+def run_command(
+    study: str,
+    data: tuple[str, ...],
+    plugin: tuple[str, ...],
+    plan_only: bool,
+    dry_run: bool,
+    only: RunFilters,
+    launching: ExecutorOptions,
+    working: Working,
+    out: Path | None,
+) -> int:
+    """Train the runs of STUDY, a file or a shipped name, that are not finished in --out.
+
+    Safe to interrupt and to repeat. `checkwise study work DIR` adds a worker from anywhere.
+    """
+    from checkwise.sweep.datasets import all_roots, read_roots
+    from checkwise.sweep.plan import begin_round
+    from checkwise.sweep.study_file import read_executor, read_study
+
+    plugins = load_plugins(plugin)
+    chosen = only.narrowed(read_study(study).with_plugins(plugins))
+    named_roots = read_roots(data)
+    settings = launching.over(read_executor(study))
+    if dry_run:
+        _show_plan(chosen, named_roots, settings, out)
+        return 0
+    if out is None:
+        raise InputError(
+            "Expected --out DIR, the folder to train in, but got none: add it.", code="missing"
+        )
+    roots = all_roots(chosen, named_roots)
+    if not plan_only:
+        done = run_study(chosen, out, roots, settings, plugins=plugins, working=working)
+        return report(done, out)
+    _, cohort = _prepare(chosen, out, roots, settings, plugins)
+    begin_round(cohort.path, roots)
+    worker = ["checkwise", "study", "work", str(out)]
+    worker += [word for name in plugin for word in ("--plugin", name)]
+    printing.console().print(
+        f"{counted(len(cohort.runs), 'run')} planned in {out}. Start workers with: "
+        f"{shlex.join(worker)}"
+    )
+    return 0
+
+
+def run_study(
+    study: Study,
+    out: Path,
+    roots: Mapping[str, str],
+    settings: ExecutorSettings,
+    *,
+    plugins: Sequence[Plugin] = (),
+    working: Working | None = None,
+) -> SweepResult:
+    """Train what is not finished in ``out``, and show how far it is.
+
+    Args:
+        study: what to train.
+        out: its folder; that of another study is refused.
+        roots: where its data are.
+        settings: where workers run.
+        plugins: what workers load first.
+        working: how workers hold on to runs.
+    """
+    from checkwise.sweep.executors import worker_count
+    from checkwise.sweep.run import run_sweep
+
+    working = working or Working()
+    launcher, cohort = _prepare(study, out, roots, settings, plugins)
+    with watching_runs() as watch:
+        return run_sweep(
+            cohort,
+            launcher,
+            workers=worker_count(settings),
+            roots=roots,
+            resume_seconds=working.resume_seconds,
+            takeover=working.takeover,
+            retries=working.retries,
+            plugins=plugins,
+            watch=watch,
+        )
+
+
+def _prepare(
+    study: Study,
+    out: Path,
+    roots: Mapping[str, str],
+    settings: ExecutorSettings,
+    plugins: Sequence[Plugin],
+) -> tuple[Executor, CohortRecord]:
+    """Write the plan, which no other study may replace, once everything was checked."""
+    from checkwise.sweep.checks import check_sweep
+    from checkwise.sweep.plan import make_cohort
+    from checkwise.sweep.prepare_job import prepare_with
+
+    launcher = check_sweep(study, roots, settings=settings, out=out)
+    cohort = make_cohort(study, out, roots)
+    with counting("preparing data") as step:
+        prepare_with(launcher, cohort, study, roots, plugins=plugins, progress=step)
+    return launcher, cohort
+
+
+def report(outcome: SweepResult, out: Path) -> int:
+    """Say how the training ended; the exit code is 0 only where every run is finished."""
+    console = printing.console()
+    done, failed = outcome.count("finished"), outcome.count("failed")
+    console.print(f"{done} of {len(outcome.runs)} runs finished in {out}.")
+    if failed:
+        first = next(run for run in outcome.runs if run.state == "failed")
+        console.print(
+            f"{failed} failed; the first, {first.key}: {first.reason} "
+            "Run the same command again to retry them."
+        )
+    left = len(outcome.runs) - done - failed
+    if left:
+        console.print(
+            f"{left} are not finished. The same command continues them where they stopped."
+        )
+    if outcome.interrupted:
+        return 128 + outcome.interrupted
+    return 0 if done == len(outcome.runs) else 1
+
+
+def _show_plan(
+    study: Study, named_roots: Mapping[str, str], settings: ExecutorSettings, out: Path | None
+) -> None:
+    """What would be trained, after the checks that training makes first."""
+    from checkwise.sweep.checks import check_sweep
+    from checkwise.sweep.datasets import check_roots, with_domains
+    from checkwise.sweep.executors import worker_count
+    from checkwise.sweep.plan import plan
+
+    check_roots(study, named_roots)
+    known, absent = with_domains(study, named_roots)
+    check_sweep(study, named_roots, settings=settings, out=out, absent=absent)
+    runs = len(plan(known, named_roots))
+    console = printing.console()
+    console.print(
+        f"{study.name}: {runs} runs of {study.steps} updates, a record every "
+        f"{study.record_every}; {study.network.kind} network, weights kept: {study.keep}"
+    )
+    for spec in study.data:
+        each = "each domain" if spec.places is None else f"each of {spec.places} places a domain"
+        held_out = ", ".join("+".join(names) for names in spec.held_out or [(each,)])
+        console.print(f"  {spec.name} ({spec.role}), held out: {held_out}")
+    console.print(f"  algorithms: {', '.join(study.algorithms)}")
+    numbers = ", ".join(map(str, study.hparams_seeds))
+    console.print(
+        f"  draws {numbers} of every algorithm and held-out set, each with its own seeds"
+        if study.draws
+        else f"  hparams seeds {numbers}; trial seeds {', '.join(map(str, study.trial_seeds))}"
+    )
+    if study.split_by != "examples":
+        console.print(f"  validation by {SPLIT_WORDS[study.split_by]}")
+    if absent:
+        console.print(f"Held-out names not checked: {', '.join(absent)} not found.")
+    console.print(_needs(study, runs, named_roots, worker_count(settings)))
+
+
+def _needs(study: Study, runs: int, named_roots: Mapping[str, str], workers: int) -> str:
+    from checkwise.sweep.estimate import estimate
+
+    try:
+        needs = estimate(study, runs, named_roots, workers=workers)
+    except InputError as error:
+        return f"No estimate of time and disk: {error}"
+    return (
+        f"About {remaining_text(needs.seconds)} with {counted(workers, 'worker')} on this machine "
+        f"({remaining_text(needs.seconds_per_run)} a run) and {needs.gigabytes:.2g} GB of disk."
+        + (f" First {remaining_text(needs.preparing)} for cached features." * (needs.preparing > 0))
+    )

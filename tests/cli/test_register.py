@@ -1,0 +1,151 @@
+"""``study register`` as a user meets it, and what ``compare`` then says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from checkwise.cli import main
+from checkwise.store.registration import LOG, read_log
+from checkwise.study import Cohort, method
+from checkwise.study.registered import registered
+from checkwise.study.registered_choice import choice_of
+from tests.refusals import names
+from tests.study.cohorts import tiny_runs, write_cohort
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_cohort(tmp_path / "tiny", tiny_runs())
+
+
+def run(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as stop:
+        main([str(argument) for argument in arguments])
+    assert isinstance(stop.value.code, int)
+    return stop.value.code
+
+
+AC_NC = choice_of(method("ac-nc"))
+
+
+def test_compare_says_before_of_the_registered_comparison_alone(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("study", "register", folder, "--metrics", "target_nll,target_accuracy") == 0
+    for words, state, unregistered in [
+        ((), "before", ["target_ece", "target_cwece"]),
+        (("--metrics", "target_nll"), "before", []),
+        (("--metrics", "target_brier"), "before", ["target_brier"]),
+        (("--reference", "pure-nll"), "none", []),
+        (("--scope", "hparams-acc"), "none", []),
+    ]:
+        capsys.readouterr()
+        assert run("study", "compare", folder, "--rules", "ac-nc", *words, "--json") == 0
+        told = json.loads(capsys.readouterr().out)["registered"]["ac-nc"]
+        assert (told["state"], told["unregistered"]) == (state, unregistered), words
+
+
+def test_a_scope_can_be_registered(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("study", "register", folder, "--scope", "hparams-acc") == 0
+    capsys.readouterr()
+    for scope, state in (("hparams-acc", "before"), ("run", "none")):
+        assert run("study", "compare", folder, "--scope", scope, "--json") == 0
+        assert json.loads(capsys.readouterr().out)["registered"]["ac-nc"]["state"] == state
+
+
+def test_registering_again_after_the_opening_is_late(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("study", "register", folder) == 0
+    first = read_log(folder)[0]["at"].replace("T", " ").replace("+00:00", " UTC")
+    Cohort.open(folder).compare()
+    capsys.readouterr()
+    assert run("study", "register", folder) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "ac-nc: registered late" in said
+    assert f"the same choice was registered before, {first}" in said
+    assert run("study", "register", folder, "--json") == 0
+    again = json.loads(capsys.readouterr().out)
+    assert (again["state"], again["earlier"]) == ("late", read_log(folder)[0]["at"])
+    assert registered(folder, AC_NC).state == "before"  # the first registration counts
+
+
+def test_the_command_records_and_compare_tells(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert (
+        run("study", "register", folder, "--delta-pp", "1.0", "--tables", "main,by-algorithm") == 0
+    )
+    assert "before held-out results were opened" in capsys.readouterr().out
+    entry = read_log(folder)[0]
+    assert entry["choice"]["params"]["delta_pp"] == "1"
+    assert entry["choice"]["tables"] == ["main", "by-algorithm"]
+    assert len(entry["journals"]) == 4
+
+    assert run("study", "compare", folder, "--delta-pp", "1", "--json") == 0
+    told = json.loads(capsys.readouterr().out)["registered"]["ac-nc"]
+    assert (told["state"], told["changed"], told["others"]) == ("before", 0, 0)
+    assert run("study", "compare", folder) == 0
+    assert "ac-nc: not registered before" in " ".join(capsys.readouterr().out.split())
+
+    assert run("study", "register", folder, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["state"] == "late"
+
+
+def test_the_command_refuses_what_the_rule_does_not_take(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("study", "register", folder, "--rule", "pure-nll", "--delta-pp", "1") == 2
+    assert "none takes 'delta_pp'" in capsys.readouterr().err
+    assert run("study", "register", folder, "--rule", "nonsense") == 2
+    assert not (folder / LOG).exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--weights", "banana"), "'banana'"),
+        (("--weights", "nowhere=1"), "weight"),
+        (("--reference", "banana"), "'banana'"),
+        (("--reference", "ac-nc"), "ac-nc"),
+        (("--rule", "source-acc"), "source-acc"),
+        (("--scope", "banana"), "scope … run"),
+        (("--metrics", "target_nll,banana"), "gap_pp, source_accuracy … 'banana'"),
+        (("--metrics", ""), "--metrics … one"),
+        (("--rule", "ac", "--param", "objectives=nll,nll"), "objective"),
+        (("--rule", "ac", "--param", "objectives=nll,banana"), "accuracy … 'banana'"),
+        (("--rule", "ac", "--param", "objectives="), "objectives"),
+        (("--tables", "banana"), "main … 'banana'"),
+        (("--rule", "wald"), "--param threshold_pp= … wald"),
+        (("--rule", "wald+ts"), "--param threshold_pp= … wald+ts"),
+    ],
+)
+def test_what_could_not_be_shown_does_not_enter_the_log(
+    folder: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], said: str
+) -> None:
+    assert run("study", "register", folder, *words) == 2
+    complaint = capsys.readouterr().err
+    assert names(said, complaint)
+    assert complaint.count("\n") == 1
+    assert not (folder / LOG).exists()
+
+
+def test_objectives_that_can_be_chosen_by_are_registered(folder: Path) -> None:
+    assert run("study", "register", folder, "--rule", "ac", "--param", "objectives=nll,ece") == 0
+    assert read_log(folder)[0]["choice"]["params"]["objectives"] == ["nll", "ece"]
+
+
+def test_a_method_with_a_tolerance_needs_no_threshold(folder: Path) -> None:
+    assert run("study", "register", folder, "--rule", "wald-recalibrated") == 0
+
+
+def test_a_parameter_that_only_the_reference_takes_is_registered_and_recognised(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ("--reference", "ac-nc", "--delta-pp", "1")
+    assert run("study", "register", folder, "--rule", "pure-nll", *options) == 0
+    assert run("study", "compare", folder, "--rules", "pure-nll", *options) == 0
+    assert "pure-nll: registered" in capsys.readouterr().out
