@@ -23,13 +23,18 @@ import time
 import tomllib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 LIST, RESULTS = ROOT / "tools" / "faults.toml", ROOT / "tools" / "faults.md"
 WHOLE = ("tests", "--ignore=tests/engines", "--ignore=tests/package")
+PYTEST = (
+    *(sys.executable, "-m", "pytest", "-x", "-q", "--tb=no"),
+    *("-p", "no:cacheprovider", "--hypothesis-seed=0"),
+)
 PATIENCE_SECONDS = 1800  # a fault may make a test wait for ever
 HEADER = ("fault", "package", "result", "test that caught it", "seconds")
 
@@ -96,8 +101,7 @@ def main() -> int:
             print("  ".join(result.row()), flush=True)
             results.append(result)
     results = _confirmed(results)
-    if not only:
-        RESULTS.write_text(_markdown(results, whole=asked.whole))
+    RESULTS.write_text(_markdown(faults, {one.fault.name: one.row() for one in results}))
     wrong = [one for one in results if one.result != "caught" and not one.fault.missed]
     print(f"{len(results)} faults, {sum(one.result == 'caught' for one in results)} caught.")
     print("\n".join(f"not listed as missed: {one.fault.name}: {one.result}" for one in wrong))
@@ -126,111 +130,78 @@ def _misplaced(faults: list[Fault]) -> list[str]:
 def tried(fault: Fault, *, whole: bool) -> Result:
     """Put a fault into a copy of the source, and run its tests on it."""
     began = time.monotonic()
+    code, said = run_tests(WHOLE if whole else fault.tests, fault)
+    failed = re.search(r"^(?:FAILED|ERROR) (\S+(?: \S+)*?)(?: - |$)", said, re.MULTILINE)
+    test = failed[1].replace("|", "") if failed else ""
+    results = {0: "missed", 1: "caught", 2: "caught" if failed else "interrupted"}
+    result = results.get(code, f"pytest exits with {code}")
+    return Result(fault, result, test, time.monotonic() - began)
+
+
+def run_tests(tests: Sequence[str], fault: Fault | None = None) -> tuple[int, str]:
+    """Run tests on a copy of the source; pytest's exit code, and what it says."""
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "src")
         shutil.copytree(ROOT / "src", source)  # with its caches, for their times are kept
-        for path in source.rglob("*.py"):
-            if fault.places(text := path.read_text()):
+        for path in source.rglob("*.py") if fault else ():
+            if fault and fault.places(text := path.read_text()):
                 path.write_text(fault.put_into(text))
                 for compiled in path.parent.glob("__pycache__/*.nb[ic]"):
                     compiled.unlink()  # by numba, from several files of a folder
-        code, said = tested(source, WHOLE if whole else fault.tests)
-    seconds = time.monotonic() - began
-    failed = re.search(r"^(?:FAILED|ERROR) (\S+(?: \S+)*?)(?: - |$)", said, re.MULTILINE)
-    if code in (1, 2) and failed:
-        return Result(fault, "caught", failed[1], seconds)
-    results = {0: "missed", -1: "caught"}
-    why = "it waits for ever" if code == -1 else ""
-    return Result(fault, results.get(code, f"pytest exits with {code}"), why, seconds)
-
-
-def tested(source: Path, tests: tuple[str, ...]) -> tuple[int, str]:
-    """Run tests on a copy of the source; pytest's exit code, -1 for none, and what it says."""
-    folder = source.parent
-    places = {"PYTHONPATH": str(source), "HYPOTHESIS_STORAGE_DIRECTORY": str(folder / "examples")}
-    environment = {**os.environ, **places}
-    where = [sys.executable, "-c", "import checkwise; print(checkwise.__file__)"]
-    imported = subprocess.check_output(where, cwd=ROOT, env=environment, text=True)
-    if not imported.startswith(str(source)):
-        raise SystemExit(f"Expected the copy to be imported, but got {imported}")
-    pytest = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--tb=no"]
-    with Path(folder, "said").open("w+") as said:
-        run = subprocess.Popen(
-            [*pytest, "--hypothesis-seed=0", f"--basetemp={folder}/tests", *tests],
-            stdout=said,
-            stderr=said,
-            start_new_session=True,
-            cwd=ROOT,
-            env=environment,
-        )
-        try:
-            code = int(run.wait(PATIENCE_SECONDS))
-        except subprocess.TimeoutExpired:
-            code = -1
-        finally:
-            _end(run)
-        said.seek(0)
-        return code, said.read()
-
-
-def _end(run: subprocess.Popen[bytes]) -> None:
-    """End what a test has started and left behind."""
-    try:
-        os.killpg(run.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return
-    run.wait()
+        own = {"PYTHONPATH": str(source), "HYPOTHESIS_STORAGE_DIRECTORY": f"{folder}/examples"}
+        environment = {**os.environ, **own}
+        where = [sys.executable, "-c", "import checkwise; print(checkwise.__file__)"]
+        imported = subprocess.check_output(where, cwd=ROOT, env=environment, text=True)
+        if not imported.startswith(str(source)):
+            raise SystemExit(f"Expected the copy to be imported, but got {imported}")
+        command = [*PYTEST, f"--basetemp={folder}/tests", *tests]
+        with Path(folder, "said").open("w+") as said:
+            run = subprocess.Popen(
+                command, cwd=ROOT, env=environment, stdout=said, stderr=said, start_new_session=True
+            )
+            try:
+                run.wait(PATIENCE_SECONDS)
+            except subprocess.TimeoutExpired:
+                said.write(f"FAILED waiting for {PATIENCE_SECONDS} seconds\n")
+            with suppress(ProcessLookupError):  # also what a test has left behind
+                os.killpg(run.pid, signal.SIGKILL)
+            code = run.wait()
+            said.seek(0)
+            return (1 if code < 0 else code), said.read()
 
 
 def _confirmed(results: list[Result]) -> list[Result]:
     """The results, where a test that also fails without the fault has caught nothing."""
-    functions = {one.test.partition("[")[0] for one in results if "::" in one.test}
-    failing: set[str] = set()
-    while functions - failing:
-        with tempfile.TemporaryDirectory() as folder:
-            source = Path(folder, "src")
-            shutil.copytree(ROOT / "src", source)
-            _, said = tested(source, tuple(sorted(functions - failing)))
-        failed = {
-            test.partition("[")[0] for test in re.findall(r"^FAILED (\S+)", said, re.MULTILINE)
-        }
-        if not failed:
-            break
-        failing |= failed
-    return [
-        Result(one.fault, "its test fails in any case", one.test, one.seconds)
-        if one.test.partition("[")[0] in failing
-        else one
-        for one in results
-    ]
+    tests = sorted({_function(one.test) for one in results if "::" in one.test})
+    said = run_tests(["--maxfail=0", *tests])[1] if tests else ""
+    failing = {_function(test) for test in re.findall(r"^FAILED (\S+)", said, re.MULTILINE)}
+    why = "its test fails in any case"
+    return [replace(r, result=why) if _function(r.test) in failing else r for r in results]
 
 
-def _markdown(results: list[Result], *, whole: bool) -> str:
-    by_package: dict[str, list[Result]] = {}
-    for one in results:
-        by_package.setdefault(one.fault.package, []).append(one)
+def _function(test: str) -> str:
+    return test.partition("[")[0]
+
+
+def _markdown(faults: list[Fault], new: dict[str, tuple[str, ...]]) -> str:
+    """The table with new rows; the others stay, as far as their faults are in the list."""
+    before = RESULTS.read_text().splitlines() if RESULTS.exists() else []
+    cells = [tuple(line.strip("| ").split(" | ")) for line in before if line.startswith("| ")]
+    rows = {row[0]: row for row in cells if len(row) == len(HEADER)} | new
+    packages = list(dict.fromkeys(fault.package for fault in faults))
+    known = [rows[fault.name] for fault in faults if fault.name in rows]
     counts = [
-        (package, str(len(some)), str(sum(one.result == "caught" for one in some)))
-        for package, some in by_package.items()
+        (package, *(str(len(some)) for some in (of_it, [r for r in of_it if r[2] == "caught"])))
+        for package in [*packages, "all"]
+        if (of_it := [row for row in known if package in (row[1], "all")])
     ]
-    caught = sum(one.result == "caught" for one in results)
-    return "\n".join(
-        [
-            "# What the tests catch",
-            "",
-            f"By `tools/faults.py{' --whole' * whole}`: {len(results)} faults, {caught} caught.",
-            "",
-            *_table(("package", "faults", "caught"), counts),
-            "",
-            *_table(HEADER, [one.row() for one in results]),
-            "",
-        ]
-    )
+    tables = [*_table(("package", "faults", "caught"), counts), "", *_table(HEADER, known)]
+    return "\n".join(["# What the tests catch", "", "By `tools/faults.py`.", "", *tables, ""])
 
 
 def _table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
-    plain = [[cell.replace("|", "\\|") for cell in row] for row in rows]
-    return [" | ".join(row).join(("| ", " |")) for row in [header, ["---"] * len(header), *plain]]
+    lines = [header, ["---"] * len(header), *rows]
+    return [f"| {' | '.join(line)} |" for line in lines]
 
 
 if __name__ == "__main__":
