@@ -88,6 +88,18 @@ def check_help(said: str, groups: Lines, width: int) -> None:
             assert [name, line] in lines
 
 
+def test_the_help_of_select_fits_one_screen(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        main(["select", "--help"])
+    said = capsys.readouterr().out.splitlines()
+    assert len(said) <= 50
+    assert {"Choose:", "Read the log:", "Find the files:", "Output:", "Examples:"} <= set(said)
+    assert said[-1].startswith("https://")
+
+
 def test_every_command_is_in_one_group() -> None:
     for groups in (COMMANDS, STUDY_COMMANDS):
         listed = [name for group in groups.values() for name, _, _ in group]

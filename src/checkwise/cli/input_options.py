@@ -39,7 +39,7 @@ class Reading(Shared):
         "--n",
         metavar="NUMBER",
         under=READ,
-        help="How many validation examples there are: 5000, or photo=400,art=300.",
+        help="Validation examples: 5000, or photo=400,art=300.",
     )
     only_run: str | None = field(
         "--run", metavar="NAME", under=READ, help="Only this run of several."
@@ -59,13 +59,13 @@ class Reading(Shared):
         "--checkpoints",
         metavar="PATTERN",
         under=FIND,
-        help="Names of the checkpoints: 'weights.{epoch+1}.keras', 'checkpoint-{step}'.",
+        help="As 'checkpoint-{step}' or 'weights.{epoch+1}.keras'.",
     )
     include_unsaved: bool = field(
         "--include-unsaved",
         is_flag=True,
         under=FIND,
-        help="Allow steps whose checkpoint was not saved or is gone.",
+        help="Allow steps whose checkpoint is not there.",
     )
 
     @property

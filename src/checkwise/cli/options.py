@@ -46,7 +46,7 @@ source_option = option(
     multiple=True,
     metavar="NAME",
     under=READ,
-    help="A set that is validation although its name looks held out; repeatable.",
+    help="Validation, although it looks held out; repeatable.",
 )
 data_option = option(
     "--data",
@@ -59,7 +59,7 @@ validation_option = option(
     "--validation",
     metavar="NAME",
     under=READ,
-    help="Of runs with both: examples or groups. [default: examples]",
+    help="Of runs with both: examples or groups. [examples]",
 )
 
 

@@ -30,26 +30,24 @@ class RuleSettings(Shared):
         "--delta-pp",
         metavar="POINTS",
         under=CHOOSE,
-        help=f"How far below the best accuracy is near the best. [default: {DELTA_PP}]",
+        help=f"How far below the best is near it. [default: {DELTA_PP}]",
     )
     param: tuple[str, ...] = field(
         "--param",
         multiple=True,
         metavar="NAME=VALUE",
         under=CHOOSE,
-        help="Another parameter, as q=1 (`checkwise rules` lists them); repeatable.",
+        help="A parameter of `checkwise rules`: q=1; repeatable.",
     )
     weights: str = field(
         "--weights",
         metavar="HOW",
         default="equal",
         under=CHOOSE,
-        help="How sets count: equal, sample, worst, or NAME=WEIGHT,…",
+        help="How sets count: equal, sample, worst, NAME=WEIGHT,…",
     )
     plugin: tuple[str, ...] = field_of(
-        plugin_option.but(
-            under=CHOOSE, help="A Python file with rules or metrics of your own; repeatable."
-        )
+        plugin_option.but(under=CHOOSE, help="Python file with rules or metrics; repeatable.")
     )
 
     def load_plugins(self) -> None:
@@ -105,38 +103,38 @@ class Choosing(RuleSettings):
         "--rule",
         metavar="NAME",
         under=CHOOSE,
-        help=f"How to choose. [default: {DEFAULT_RULE}, or the best that the data allow]",
+        help=f"The rule. [default: {DEFAULT_RULE}, or what the data allow]",
     )
     constraint: str | None = field(
         "--constraint",
         metavar="NAME",
         under=CHOOSE,
-        help="The score that has to be near its best. [default: accuracy]",
+        help="What has to be near its best. [default: accuracy]",
     )
     delta: str | None = field(
         "--delta",
         metavar="SIZE",
         under=CHOOSE,
-        help="How near, for such a score: 1% of the best, or 0.01 in its units.",
+        help="How near another score: 1%, or 0.01 in its units.",
     )
     objectives: str | None = field(
         "--objectives",
         metavar="NAMES",
         under=CHOOSE,
-        help="What chooses among the near-best: nll,cwece.",
+        help="What decides among the near-best: nll,cwece.",
     )
     direction: tuple[str, ...] = field(
         "--direction",
         multiple=True,
         metavar="NAME=lower",
         under=CHOOSE,
-        help="Which is better, lower or higher, of a score; repeatable.",
+        help="What is better, lower or higher; repeatable.",
     )
     no_guard: bool = field(
         "--no-guard",
         is_flag=True,
         under=CHOOSE,
-        help="Rank by probabilities even where validation has 5 errors or fewer.",
+        help="Rank even where validation has 5 errors or fewer.",
     )
 
     @property

@@ -69,20 +69,20 @@ class Found:
     "--verbose",
     is_flag=True,
     under=OUTPUT,
-    help="Show all notes, the runner-up, a plot and the accuracy bound.",
+    help="Also all notes, the runner-up, a plot, the accuracy bound.",
 )
 @option("--best", is_flag=True, under=OUTPUT, help="Of several runs, answer for the best one.")
 @option(
     "--sure",
     is_flag=True,
     under=OUTPUT,
-    help="How often other examples lead to the same choice; needs predictions.",
+    help="How sure the choice is; needs predictions.",
 )
 @option("--page", type=PATH, metavar="FILE", under=OUTPUT, help="Write a page about the run.")
 @open_option
 @out_option.but(
     metavar="FILE",
-    help="choice.json, for deploy and prune; .csv: checkpoints, or a row for each run.",
+    help="choice.json, for deploy and prune; or a table, .csv.",
 )
 @option("--copy-to", type=PATH, metavar="PATH", under=OUTPUT, help="Copy the chosen checkpoint.")
 @force_option.but(help="Replace a file that is there.")
@@ -102,7 +102,7 @@ def select_command(
     force: bool,
     as_json: bool,
 ) -> int:
-    """Choose a checkpoint of every run in PATHS: logs, folders, tables, predictions."""
+    """Choose a checkpoint of each run in PATHS: logs, tables, predictions."""
     for path in paths:
         printing.refuse_to_overwrite(path, out)
         printing.refuse_to_overwrite(path, page, make_folder=True)
