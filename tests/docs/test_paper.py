@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 import checkwise as cw
 from checkwise.cli import main
+from checkwise.train import networks
 from tests.docs.run_page import BLOCK
 from tests.refusals import refused
 
@@ -35,7 +36,10 @@ PAGE = ROOT / "docs" / "paper.md"
 RUN = ROOT / "examples" / "predictions"
 SECTION = re.compile(r"^## ([^\n]+): (\d+)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 ROW = re.compile(r"^\| (?!item )(.+?) \| `(.+)` \|$", re.MULTILINE)
-MADE = "swad,swad-nobn,swad-as-described,dense-swad,sma,eoa,lyu-mmd,lyu-coral,mixup-acc,mixup-loss"
+MADE = (
+    "swad,swad-nobn,swad-as-described,swad-as-described-nobn,source-acc-bn,dense-swad,"
+    "dense-swad-nobn,sma,eoa,diwa-uniform,diwa-greedy,lyu-mmd,lyu-coral,mixup-acc,mixup-loss"
+)
 SLOW = "binning,cross-fit,risk-coverage"
 METRICS = {"target_accuracy", "target_nll", "target_ece", "target_cwece"}
 STUDY = """
@@ -56,6 +60,7 @@ hparams_seeds = [0, 1, 2]
 steps = 104
 record_every = 13
 averages = ["sma", "dense-swad"]
+shared_init = true
 [records]
 keep = "all"
 logits = "all"
@@ -154,6 +159,8 @@ class Studies:
 
     def run(self, how: str) -> Any:
         """What a row of the page gives."""
+        if how.startswith("checkwise study run "):
+            return printed(how)
         if how.startswith("checkwise "):
             places = {"RUN": RUN, "STUDY": self.trained} if "STUDY" in how else {"RUN": RUN}
             if "IMAGES" in how:
@@ -186,6 +193,7 @@ def studies(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Studies]:
     folder = tmp_path_factory.mktemp("paper")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CHECKWISE_CACHE", str(folder / "cache"))
+        patch.setattr(networks, "timm_backbone", lambda name: networks.lite0())  # none is trained
         yield Studies(folder)
 
 
@@ -365,10 +373,14 @@ def _valley(indices: Any) -> None:
 
 RUNS = 18
 METHODS = (
-    *("AC-mean", "Wald et al., recalibrated before", "LODO-Acc", "AC-LODO"),
+    *("AC-mean", "Wald et al., recalibrated before", "Wald et al., by isotonic regression"),
+    *("LODO-Acc", "AC-LODO"),
     *("checkpoint-SWAD, BatchNorm re-estimated", "checkpoint-SWAD, buffers kept"),
-    *("checkpoint-SWAD as described", "dense SWAD"),
+    *("checkpoint-SWAD as described", "checkpoint-SWAD as described, buffers kept"),
+    "the control of SWAD: BatchNorm re-estimated, no average",
+    *("dense SWAD", "dense SWAD, buffers kept"),
     *("moving average of weights (SMA)", "ensemble of averages (EoA)"),
+    *("DiWA, all runs", "DiWA, runs added greedily"),
     *("temperatures of source domains, averaged", "temperatures of source domains, weighted"),
     *("Lyu et al. 2023, MMD", "Lyu et al. 2023, CORAL distance"),
     *("mixup-guided, by accuracy", "mixup-guided, by loss"),
@@ -420,6 +432,12 @@ def _radius(value: float) -> None:
     assert value == pytest.approx(100 * sqrt(log(2 * 51 / 0.05) / 2 * 3 / 9 / 400))
 
 
+@check("the radius with weights of the domains")
+def _weighted_radius(value: float) -> None:
+    spread = 0.75**2 / 400 + 0.25**2 / 300
+    assert value == pytest.approx(100 * sqrt(log(2 * 51 / 0.05) / 2 * spread))
+
+
 @check("the bound of a choice, with its conditions")
 def _bound(bound: Any) -> None:
     radius = 100 * sqrt(log(2 * 12 / 0.05) / 2 / 400)
@@ -449,6 +467,14 @@ def _learns(algorithm: Any) -> None:
     said = algorithm.update([(x, y), (2 * x, y)])
     assert torch.isfinite(said["loss"])
     assert not torch.equal(before, algorithm.predict(x))
+
+
+@check("the protocol of 540 runs")
+def _planned(said: str) -> None:
+    assert "540 runs of 5001 updates, a record every 100;" in said
+    assert "ERM, CORAL, GroupDRO, IRM, VREx" in said
+    assert "PACS (development)" in said
+    assert "OfficeHome (evaluation)" in said
 
 
 @check("identical images left out")
