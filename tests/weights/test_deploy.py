@@ -109,6 +109,14 @@ def test_a_mean_of_weights_is_the_mean_and_says_that_nobody_evaluated_it(
     assert "Nobody has evaluated" in done.card or "nobody has evaluated" in done.card
 
 
+def test_a_choice_says_all_that_its_settings_say(predictions: Path, tmp_path: Path) -> None:
+    asked: dict[str, Any] = {"delta_pp": 3, "guard": False}
+    one = cw.deploy(predictions, tmp_path / "one", rule=cw.Choice.of("ac-nll", **asked))
+    assert one.info == cw.deploy(predictions, tmp_path / "two", rule="ac-nll", **asked).info
+    with refused("ambiguous: weights"):
+        cw.deploy(predictions, tmp_path / "no", rule=cw.Choice.of("ac-nll"), weights="sample")
+
+
 def test_stale_batchnorm_statistics_are_reported(tmp_path: Path) -> None:
     folder = train(tmp_path, ".safetensors", batchnorm=True)
     done = cw.deploy(folder, tmp_path / "model", average="weights", delta_pp=5)

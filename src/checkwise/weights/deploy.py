@@ -17,11 +17,9 @@ from checkwise.records import Trajectory
 from checkwise.selection import Selection, members, select
 from checkwise.selection.calibrated import CalibratedChoice
 from checkwise.selection.choice import Choice
-from checkwise.selection.directions import Directions
 from checkwise.selection.members import MEMBERS_DELTA_PP
 from checkwise.selection.saturation import guarded_answer
 from checkwise.selection.select import guarded
-from checkwise.selection.standing import Weights
 from checkwise.store import layout
 from checkwise.text import shown
 from checkwise.weights.bundle import CALIBRATION, CARD, BundleFile, check_out, write_bundle
@@ -116,7 +114,7 @@ def deploy(
     path: str | Path,
     out: str | Path,
     *,
-    rule: str | None = None,
+    rule: str | Choice | None = None,
     average: Average | None = None,
     members: Members | None = None,
     calibrator: str | None = None,
@@ -128,11 +126,7 @@ def deploy(
     columns: Mapping[str, str] | None = None,
     n: int | Mapping[str, int] | None = None,
     checkpoints: str | None = None,
-    weights: Weights = "equal",
-    worst_domain: bool = False,
-    directions: Directions | None = None,
-    guard: bool = True,
-    **params: Any,
+    **settings: Any,
 ) -> Deployment:
     """Write a folder with the chosen or averaged model, its calibrator, and a card that says why.
 
@@ -154,20 +148,13 @@ def deploy(
         force: replace a model that was deployed there before.
         roots: data set → its folder, to evaluate runs of checkwise that saved no logits.
         held_out, sources, columns, n, checkpoints: as for :func:`load`.
-        weights, worst_domain, directions, guard, params: as for :func:`select`.
+        settings: as for :func:`select`; none beside a :class:`Choice`.
     """
     asked = Asked(average, members, calibrator, for_)
     run = load(
         path, held_out=held_out, sources=sources, columns=columns, n=n, checkpoints=checkpoints
     )
-    choice = Choice.of(
-        rule,
-        weights=weights,
-        worst_domain=worst_domain,
-        directions=directions,
-        guard=guard,
-        **params,
-    )
+    choice = Choice.of(rule, **settings)
     return deploy_run(Path(path), run, Path(out), asked, choice=choice, roots=roots, force=force)
 
 
