@@ -44,7 +44,7 @@ INTRODUCTION = """\
 Every command with its options and their defaults, as `checkwise COMMAND --help` prints them. An
 option that is *repeatable* may be given several times. A name in capitals stands for a value.
 
-Every command takes `--debug`, which shows a traceback where it would print one line. `checkwise
+Every command takes `--debug`, which shows a traceback before the line of an error. `checkwise
 --version` prints the version. `eval "$(_CHECKWISE_COMPLETE=bash_source checkwise)"` sets up
 completion in bash; `zsh_source` and `fish_source` do it in those shells.
 Results go to standard output, warnings and errors to standard error. [JSON](json.md) describes what

@@ -693,9 +693,9 @@ def test_a_warning_is_one_line_without_python(
     assert refusal.count("\n") == 1
 
 
-def test_debug_shows_the_traceback(table: Path) -> None:
-    with pytest.raises(cw.InputError):
-        main(["select", "nowhere", "--debug"])
+def test_debug_shows_the_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("select", "nowhere", "--debug") == 2
+    assert "Traceback" in capsys.readouterr().err
 
 
 def saturated_rows(seeds: int) -> str:

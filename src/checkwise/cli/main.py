@@ -6,6 +6,7 @@ import io
 import os
 import re
 import sys
+import traceback
 import warnings
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -124,7 +125,7 @@ def main(args: list[str] | None = None) -> None:
         code = 0
     except Exception as error:
         if debug:
-            raise
+            traceback.print_exc()
         code = _explain(error)
     try:
         sys.stdout.flush()
