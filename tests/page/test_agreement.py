@@ -94,7 +94,7 @@ def test_thousands_of_random_trajectories(tmp_path: Path) -> None:
 
 
 def test_the_page_and_the_figure_draw_the_same_numbers(tmp_path: Path) -> None:
-    """``checkwise figures`` draws ac-nc; the page's script has to draw the same facts of a run."""
+    """``study report --figures`` draws ac-nc; the page draws the same facts of a run."""
     drawn = [case for case in cases(400, seed=2) if {"nll", "cwece"} <= set(case.run.values)][:100]
     assert len(drawn) == 100
     body = """
