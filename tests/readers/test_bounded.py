@@ -270,3 +270,15 @@ def test_a_cell_that_names_many_targets_is_read_once() -> None:
         cw.Trajectory.from_frame({**table, "held_out": [";".join(names[1:])] * n})
         taken.append(time.process_time() - started)
     assert min(taken[2:]) < 9 * max(taken[:2])
+
+
+def test_many_targets_beside_many_sources_take_as_long_as_both() -> None:
+    taken = []
+    for n in (500, 500, 2000, 2000):
+        names = [f"d{i}" for i in range(n)]
+        table = {"step": [1] * n, "domain": names, "accuracy": [0.5] * n, "nll": [0.6] * n}
+        key = cw.RunKey("data", "ERM", tuple(f"t{i}" for i in range(n)), 0, 0)
+        started = time.process_time()
+        cw.Trajectory.from_frame(table, key=key)
+        taken.append(time.process_time() - started)
+    assert min(taken[2:]) < 9 * max(taken[:2])

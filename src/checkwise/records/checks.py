@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from checkwise.errors import InputError
 from checkwise.metrics import METRICS, to_numpy
 from checkwise.metrics.arrays import is_number, to_floats
-from checkwise.records.held_out import same_name
+from checkwise.records.held_out import folded
 from checkwise.text import is_plain, shown
 
 if TYPE_CHECKING:
@@ -112,14 +112,14 @@ def plain_name(name: Any, what: str) -> str:
 
 def key(raw: RunKey | None, domains: Sequence[str]) -> RunKey | None:
     """The run's key, whose held-out domains must not be among its sources."""
+    sources = {folded(domain): domain for domain in reversed(domains)}
     for target in raw.held_out if raw else ():
-        for domain in domains:
-            if same_name(target, domain):
-                raise InputError(
-                    f"Expected source domains only, but {domain!r} is among them and run {raw} "
-                    f"holds out {target!r}: remove its records, or correct the key.",
-                    code="held-out",
-                )
+        if (domain := sources.get(folded(target))) is not None:
+            raise InputError(
+                f"Expected source domains only, but {domain!r} is among them and run {raw} "
+                f"holds out {target!r}: remove its records, or correct the key.",
+                code="held-out",
+            )
     return raw
 
 
