@@ -504,3 +504,11 @@ def test_of_two_imports_at_once_the_later_is_told_to_try_again(sweep: Path, tmp_
     with refused("exists"):
         import_cohort(sweep, tmp_path / "cohort", Request(), progress=other)
     assert verify(tmp_path / "cohort") == []
+
+
+def test_the_journal_of_a_training_is_no_table(tmp_path: Path) -> None:
+    with cw.LiveSelector("source-acc", journal=tmp_path / "run" / "checkwise.jsonl") as live:
+        live.add(1, {"val": {"accuracy": 0.5, "n": 100}})
+    for path in (tmp_path / "run", tmp_path / "run" / "checkwise.jsonl"):
+        with refused("missing: held-out domains"):
+            import_cohort(path, tmp_path / "study", Request())

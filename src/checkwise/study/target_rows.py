@@ -32,6 +32,7 @@ from checkwise.records.checks import (
 from checkwise.records.held_out import looks_held_out
 from checkwise.records.held_out_column import targets_of
 from checkwise.records.source_rows import SOURCE
+from checkwise.store.live_journal import is_live_journal
 
 UNNAMED = "target"  # in a table without a column of domains
 
@@ -65,6 +66,8 @@ def beyond_source(file: Path, request: Request) -> dict[RunKey | None, BeyondSou
     Raises:
         InputError: a value is no number or out of range, or a checkpoint has two rows.
     """
+    if is_live_journal(file):  # of a training, which is validated on sources alone
+        return {}
     kind = file.suffix.lower()
     if kind == ".csv":
         return _of_table(table_files.open_csv(file, request), request)
