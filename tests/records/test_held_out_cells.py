@@ -29,6 +29,10 @@ ASKED: list[tuple[str, list[Any]]] = [
     ("is_test", [False, True]), ("ood", ["yes", "no"]), ("test", ["True"]),
     *((column, [0, 1]) for column in ("is_test_row", "from_test", "test_split", "is_train")),
     ("is_val", [1, 0]), ("is_validation", ["yes", "no"]), ("split", ["val", "train"]),
+    ("test_loader", [True, False]), ("on_ood_images", [None, True, False]),
+    ("test_phase", ["no", "yes"]),
+    ("evaluated_on_test", [np.bool_(True), np.bool_(False)]),
+    ("x", [{"test_run": True}, {"test_run": False}]),
 ]  # fmt: skip
 LEFT_ALONE: list[tuple[str, list[Any]]] = [
     ("host", ["test-machine"] * 2), ("run_name", ["test_run_3"] * 2),
@@ -38,6 +42,8 @@ LEFT_ALONE: list[tuple[str, list[Any]]] = [
     ("test_loss", [0.5, 1.0]), ("test_env", [1, 1]), ("is_test", [0, False]),
     ("is_val", [1, 1]), ("val_split", [0.2, 0.2]), ("is_best", [0, 1]), ("kind", ["a", "b"]),
     ("x", [object(), float("nan")]), ("metrics", [{"test": 0.5}, {"test": 0.6}]),
+    ("do_test", [True, True]), ("test_after_fit", ["true", "true"]), ("test_fold", [0, 1]),
+    ("fast", [True, False]), ("test_nll", [None, None]), ("test_accuracy", [None, True]),
 ]  # fmt: skip
 
 

@@ -6,7 +6,7 @@ The cells decide, in tables and logs alike. The caller is asked where
 - it does so among other words, and other rows do not: ``photo_val`` and ``photo_test``;
 - it does so among other words, in a column called after sets: ``split`` = ``photo_test``;
 - such a column tells training from other rows: ``train`` and ``val``;
-- a flag does so: ``is_test`` = 1, ``is_val`` = no.
+- a flag does so: ``is_test`` = 1, ``is_val`` = no; ``test_loader``, true and false.
 
 What all rows say in the same way tells none of them apart: ``/runs/test/…``, ``test-machine``.
 ``sources=`` or ``--source`` with the words of a cell says that its rows are validation.
@@ -39,6 +39,7 @@ NO = {"false", "no", "f", "n", "off", "0", "0.0"}
 LONGEST_SOURCE = 60  # characters that are worth typing after --source
 _MAY_SAY = re.compile(r"[^\W\d_eE]|[^\x00-\x7f]")  # not digits, nor the e of 1e-5
 _NUMBERS = {int, float, type(None)}
+_FLAGS = {bool, np.bool_, type(None)}
 
 
 def check_cells(
@@ -67,7 +68,7 @@ def check_cells(
     for column, texts in said.items():
         held = {text for text in texts if looks_held_out(text)}
         named = {text for text in held if is_held_out_word(text, SET_WORDS)}
-        marks = _marks(column)
+        marks = _marks(column) or (YES if _is_told_apart(column, texts) else set())
         named |= {text for text in texts if text.lower() in marks}
         of_sets = not PART_WORDS.isdisjoint(words(column)[-1:])
         if column not in labels and (of_sets or len(held) < len(texts)):
@@ -86,7 +87,8 @@ def _texts(column: str, cells: Iterable[Any]) -> Iterator[tuple[str, str]]:
     waiting: list[tuple[str, Iterable[Any]]] = [(column, cells)]
     for name, level in waiting:  # grows while it is read: a cell may nest deeper than calls may
         level = list(level)
-        kinds, is_flag = set(map(type, level)), bool(_marks(name))
+        kinds = set(map(type, level))
+        is_flag = bool(_marks(name)) or (kinds <= _FLAGS and looks_held_out(name))
         if kinds and kinds <= _NUMBERS and not is_flag:
             level = [None]
         if kinds == {str} and not is_flag:
@@ -123,6 +125,13 @@ def _marks(column: str) -> set[str]:
     if is_held_out_word(name, FLAG_WORDS) or (other < in_name and other <= set(TRAINING_WORDS)):
         return YES if other else set()
     return NO if other and other < in_name and other <= set(VALIDATION_WORDS) else set()
+
+
+def _is_told_apart(column: str, texts: Collection[str]) -> bool:
+    """Whether yes and no in a column whose name says test tell rows apart."""
+    said = {text.lower() for text in texts} - {""}
+    both = not said.isdisjoint(YES) and not said.isdisjoint(NO)
+    return both and said <= YES | NO and looks_held_out(column)
 
 
 def _what_to_do(cells: Collection[str]) -> str:
