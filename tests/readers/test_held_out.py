@@ -259,7 +259,8 @@ def test_predictions_below_a_folder_named_like_a_target_are_left_out(
     assert any(f"called '{name}'" in str(w.message) for w in said) == (name != "held-out")
 
 
-@pytest.mark.parametrize("name", ["test", "target", "heldout", "Test-Set", "t\u0435st", "ood_val"])
+@pytest.mark.parametrize("name", ["test", "target", "heldout", "Test-Set", "t\u0435st", "ood_val",
+                                  "preds_test", "test-predictions", "LogitsOnTest"])  # fmt: skip
 def test_a_folder_of_predictions_called_after_a_target_is_asked_about(
     tmp_path: Path, name: str
 ) -> None:

@@ -30,6 +30,10 @@ from checkwise.text import counted
 
 DEEPEST = 32  # levels of folders that are looked through for runs
 MOST_FOLDERS = 100_000
+# Beside `test` in the name of a folder of predictions; `test_of_lr` is a trial.
+OUTPUT_WORDS = (
+    "pred", "preds", "prediction", "predictions", "logits", "probs", "outputs", "results", "on",
+)  # fmt: skip
 
 
 class HeldOutFolderError(InputError):
@@ -175,7 +179,7 @@ def _check_place(root: Path, folder: Path, reader: Reader, request: Request) -> 
     if reader.read is not predictions_folder.read:
         return
     for name in (root.name, root.resolve().name, *folder.relative_to(root).parts):
-        if not is_held_out_word(name, SET_WORDS):
+        if not is_held_out_word(name, {*SET_WORDS, *OUTPUT_WORDS}):
             continue
         names = predictions_folder.domains(folder) - {*request.held_out, *request.sources}
         if names:
