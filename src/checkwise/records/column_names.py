@@ -40,6 +40,7 @@ OTHER_LOSSES = (
     "perceptual", "smooth", "smoothed", "l1", "l2", "regularization", "regularisation", "penalty",
 )  # fmt: skip
 LOSS_WORDS = ("nll", "ce", "xent", "entropy", "crossentropy", "likelihood", "brier")
+NO_NLL = ("brier", "perplexity", "ppl")
 ONE_MINUS = re.compile(r"(?<![a-z0-9])1\s*[-−–]\s*acc|one[ _-]?minus", re.IGNORECASE)
 # Columns that say what is held out: one that is spelt differently must not be ignored.
 SORTING = ("domain", "role", "held_out")
@@ -124,7 +125,7 @@ def says(column: str) -> Said:
         >>> [says(c) for c in ("val_focal_loss", "val/dice", "val_dice_loss", "val_r2")]
         ['other loss', '', 'other loss', 'regression']
     """
-    in_column = {*words(column), *re.findall(r"[a-z]+[0-9]*", column.lower())}
+    in_column = _words_of(column)
     if in_column & set(REGRESSION_WORDS):
         return "regression"
     if any(map(ERRORS.fullmatch, in_column)) or ONE_MINUS.search(re.sub(r"top[-_ ]?1", "", column)):
@@ -134,11 +135,17 @@ def says(column: str) -> Said:
     return "accuracy" if in_column & {"acc", "accuracy"} else ""
 
 
+def _words_of(column: str) -> set[str]:
+    return {*words(column), *re.findall(r"[a-z]+[0-9]*", column.lower())}
+
+
 def check_told(name: str, column: str, where: str) -> None:
     """Refuse a column for accuracy or NLL whose own name says that it is something else."""
     no_loss = ("regression", "error rate", "accuracy", "other loss")
     wrong = {"accuracy": ("regression", "loss", "other loss"), "nll": no_loss}
     said: str = says(column)
+    if said in ("", "loss") and name == "nll" and _words_of(column) & {*OTHER_LOSSES, *NO_NLL}:
+        said = "other loss"
     if said in wrong.get(name, ()):
         raise InputError(
             f"Expected {name} under --column {name}, but by its name {column!r} in {where} is "

@@ -312,6 +312,13 @@ def test_other_losses_are_not_offered_as_nll(tmp_path: Path) -> None:
     assert not any("nll=" in note for note in run.notes)
 
 
+@pytest.mark.parametrize("column", ["val_smooth_l1", "val_l2", "val_brier", "val_perplexity"])
+def test_scores_that_are_no_nll_are_not_taken_for_it(tmp_path: Path, column: str) -> None:
+    path = _csv(tmp_path, f"step,val_acc,{column}\n0,0.5,0.9\n1,0.4,0.8\n")
+    with refused(f"value: {column} … --objectives"):
+        cw.load(path, columns={"nll": column})
+
+
 def test_an_error_rate_is_subtracted_as_a_decimal(tmp_path: Path) -> None:
     rates = [k / 1000 for k in range(0, 200, 5)]
     rows = "".join(f"{step},{rate:g}\n" for step, rate in enumerate(rates))
