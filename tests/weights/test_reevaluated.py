@@ -42,7 +42,7 @@ def test_logits_that_were_not_saved_are_made_again_from_the_weights(
     again = answer(["deploy", str(run), *words], capsys)
     assert saved == again
     alone = shutil.copytree(run, tmp_path / "elsewhere" / "runs" / "alone")
-    assert "cohort" in complaint(["deploy", str(alone), *words], capsys)
+    assert "study" in complaint(["deploy", str(alone), *words], capsys)
     shutil.rmtree(run / "checkpoints")
     said = complaint(["deploy", str(run), *words], capsys)
     assert "`checkwise study status --verify` says what happened to it" in said
