@@ -16,8 +16,8 @@ import checkwise as cw
 from checkwise.errors import InputError
 from checkwise.store import layout
 from checkwise.store.heldout import read_heldout
-from checkwise.store.retention import kept_steps
 from checkwise.store.run import read_trajectory
+from checkwise.train.kept_weights import kept_steps
 from tests.refusals import refused
 from tests.runs import config, train
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from checkwise.errors import InputError
 from checkwise.store.done import fingerprint
-from checkwise.store.origin import ORIGIN
+from checkwise.store.layout import ORIGIN
 from checkwise.store.run import read_run
 
 

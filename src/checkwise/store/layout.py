@@ -39,6 +39,7 @@ DONE: Final = "done"
 DERIVED: Final = "derived"
 PACKED: Final = ".tar.xz"
 INNER: Final = "-lodo"  # ends the name of the folder of inner runs, beside their cohort
+ORIGIN: Final = "imported"  # in cohort.json under `study`, in run.json under `config`
 _OF_A_COHORT: Final = (COHORT, REGISTRATIONS, WORKERS, DERIVED)
 _OF_A_RUN: Final = (
     RUN,

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from checkwise.store.cohort import CohortRecord
 from checkwise.store.done import Fingerprint
-
-ORIGIN: Final = "imported"  # in cohort.json under `study`, in run.json under `config`
+from checkwise.store.layout import ORIGIN
 
 
 @dataclass(frozen=True)

@@ -6,24 +6,19 @@ run; ``deleting`` deletes the others.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, Final, Literal, Protocol, TypeAlias, get_args
+from typing import Protocol
 
 from checkwise.metrics.settings import whole
 from checkwise.selection.choice import Choice
 from checkwise.selection.default_rule import DEFAULT_RULE
-from checkwise.selection.live import Chosen, may_be_chosen
+from checkwise.selection.live import may_be_chosen
 from checkwise.selection.members import MEMBERS_DELTA_PP, near_best
 from checkwise.selection.result import Selection
 from checkwise.selection.saturation import WITHIN_PP
 from checkwise.selection.select import select
 from checkwise.selection.standing import Points, tolerance
-from checkwise.store import layout
-from checkwise.store.deleting import Home, delete_checkpoint
-from checkwise.store.run import trajectory_of
-from checkwise.store.validation import GROUPS, OWN
 
 
 class RunSoFar(Protocol):
@@ -200,39 +195,3 @@ class AnyOf(Policy):
 def parts(policy: Policy) -> tuple[Policy, ...]:
     """The policies that a policy is made of."""
     return policy.policies if isinstance(policy, AnyOf) else (policy,)
-
-
-Keep: TypeAlias = Literal["all", "feasible", "none"]
-KEEPS: Final[tuple[Keep, ...]] = get_args(Keep)
-
-
-def kept_steps(lines: Sequence[Mapping[str, Any]], keep: Keep, delta_pp: str) -> frozenset[int]:
-    """Steps of an own run whose weights stay, given every record so far.
-
-    ``feasible`` keeps what an accuracy-constrained rule with a tolerance of at most ``delta_pp``
-    points can still choose: all these rules share the feasible set of ``ac-early``. Of a run with
-    two validation sets it keeps what can be chosen by either.
-    """
-    steps = [int(line["step"]) for line in lines]
-    if keep == "all":
-        return frozenset(steps)
-    if keep == "none" or all(line["diverged"] for line in lines):
-        return frozenset()
-    kept: frozenset[int] = frozenset()
-    for own in (OWN, GROUPS) if GROUPS in lines[0] else (OWN,):
-        seen = [{**line, OWN: line[own]} for line in lines]
-        chosen = select(
-            trajectory_of(seen, path=Path(layout.SOURCE)),
-            "ac-early",
-            delta_pp=delta_pp,
-            guard=False,
-        )
-        kept |= KeepFeasible().keep(steps, Chosen.of(chosen))
-    return kept
-
-
-def drop_weights(folder: Path, keep: Collection[int]) -> None:
-    """Delete the weights of every other step; call this after the record is committed."""
-    for path in (folder / layout.CHECKPOINTS).glob("step-*.safetensors"):
-        if layout.step_of(path) not in keep:
-            delete_checkpoint(path, Home((folder,)))

@@ -20,8 +20,9 @@ from checkwise.store.atomic_write import write_bytes
 from checkwise.store.cohort import ROLES, CohortRecord, is_cohort, open_cohort, write_cohort
 from checkwise.store.done import Fingerprint, fingerprint, mark_done
 from checkwise.store.journal import encode_line
+from checkwise.store.layout import ORIGIN
 from checkwise.store.new_folder import check_new, new_folder
-from checkwise.store.origin import ORIGIN, Origin, origin_of
+from checkwise.store.origin import Origin, origin_of
 from checkwise.store.run import write_run
 from checkwise.study.foreign_runs import ForeignRun, read_runs
 from checkwise.study.target_rows import ByStep, TargetRow

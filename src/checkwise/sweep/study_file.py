@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, cast
 
 from checkwise.errors import InputError
-from checkwise.store.retention import KEEPS, Keep
 from checkwise.store.validation import SPLIT_BY, SplitBy
 from checkwise.sweep.data_table import ROLES, parse_data
 from checkwise.sweep.executors import ExecutorSettings
@@ -28,6 +27,7 @@ from checkwise.train.config import (
     NetworkConfig,
     RunSettings,
 )
+from checkwise.train.kept_weights import KEEPS, Keep
 
 
 def shipped() -> dict[str, Path]:

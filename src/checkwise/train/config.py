@@ -22,10 +22,10 @@ from typing import (
 from checkwise.errors import InputError
 from checkwise.metrics.settings import BANDWIDTH, BINS
 from checkwise.records import RunKey
-from checkwise.store.retention import Keep
 from checkwise.store.validation import SplitBy
 from checkwise.text import shown
 from checkwise.train.hparams import Value
+from checkwise.train.kept_weights import Keep
 
 NetworkKind: TypeAlias = Literal["digits", "mlp", "linear", "backbone"]
 NETWORK_KINDS: Final[tuple[NetworkKind, ...]] = get_args(NetworkKind)

@@ -31,7 +31,6 @@ from checkwise.store.done import (
 )
 from checkwise.store.journal import Journal, read_journal
 from checkwise.store.lease import Lease
-from checkwise.store.retention import drop_weights, kept_steps
 from checkwise.store.run import read_run, write_continued_run, write_run
 from checkwise.store.safe_read import has_file
 from checkwise.train import resume
@@ -47,6 +46,7 @@ from checkwise.train.checkpoint_files import predictions_files, write_prediction
 from checkwise.train.config import RunConfig, check_same
 from checkwise.train.evaluation import Evaluator, Outputs, heldout_entry, source_entry
 from checkwise.train.hooks import Hook
+from checkwise.train.kept_weights import drop_weights, kept_steps
 from checkwise.train.machine import machine
 
 Ending: TypeAlias = Literal["finished", "stopped"]
