@@ -157,6 +157,13 @@ class Rule:
 _RULES: dict[str, Rule] = {}
 
 
+def _known() -> dict[str, Rule]:
+    """Every rule so far; those that come with checkwise register themselves on import."""
+    import checkwise.selection.built_in_rules  # noqa: F401
+
+    return _RULES
+
+
 def rules() -> Mapping[str, Rule]:
     """Every registered rule by name; a rule of another package is listed once it was used.
 
@@ -164,7 +171,7 @@ def rules() -> Mapping[str, Rule]:
         >>> rules()["ac-nc"].needs
         ('nll', 'cwece')
     """
-    return MappingProxyType(_RULES)
+    return MappingProxyType(_known())
 
 
 def get_rule(name: str | Rule) -> Rule:
@@ -173,28 +180,28 @@ def get_rule(name: str | Rule) -> Rule:
         return name
     if not isinstance(name, str) or not is_rule(name):
         raise InputError(
-            f"Expected one of the rules {', '.join(_RULES)}, but got {str(name)!r}"
+            f"Expected one of the rules {', '.join(_known())}, but got {str(name)!r}"
             f"{_what_exists(str(name))}",
             code="unknown",
         )
-    return _RULES[name]
+    return _known()[name]
 
 
 def _what_exists(name: str) -> str:
     """The end of a refusal: that a tolerance is an option of its own, or the nearest name."""
     rule, _, ending = name.rpartition("-")
-    if rule in _RULES and ending in TOLERANCES:
+    if rule in _known() and ending in TOLERANCES:
         return (
             f": what counts as near the best is an option, --param tolerance={ending} (in Python "
             f"tolerance={ending!r}), beside the rule {rule}."
         )
-    alike = difflib.get_close_matches(name, list(_RULES), n=1)
+    alike = difflib.get_close_matches(name, list(_known()), n=1)
     return f": did you mean {alike[0]}?" if alike else "."
 
 
 def is_rule(name: str) -> bool:
     """Whether a rule of that name is registered, or an installed package offers it."""
-    return name in _RULES or register_offered("rules", name, _RULES)
+    return name in _known() or register_offered("rules", name, _known())
 
 
 def find_metrics(rule: Rule, params: Mapping[str, Any]) -> None:
@@ -205,17 +212,17 @@ def find_metrics(rule: Rule, params: Mapping[str, Any]) -> None:
 
 def register(rule: Rule) -> Rule:
     """Add a rule under a new name."""
-    if rule.name in _RULES:
+    if rule.name in _known():
         raise InputError(
             f"A rule named {rule.name!r} exists already: choose another name.", code="exists"
         )
-    _RULES[rule.name] = rule
+    _known()[rule.name] = rule
     return rule
 
 
 def unregister(name: str) -> None:
     """Forget a rule (for tests and notebooks that define one again)."""
-    _RULES.pop(name, None)
+    _known().pop(name, None)
 
 
 def rule(
