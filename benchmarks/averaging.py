@@ -17,9 +17,10 @@ import torch
 from torch import Tensor
 
 from benchmarks.updates import interleaved
-from checkwise.train.algorithms import Algorithm, build_algorithm
-from checkwise.train.averages import BLOCK, Averages
-from checkwise.train.networks import Network, lite0, mlp_head, trainable_part
+from checkwise.study.train import Algorithm, build_algorithm
+from checkwise.study.train.averages import BLOCK, Averages
+from checkwise.study.train.backbone import Network, mlp_head, trainable_part
+from checkwise.study.train.networks import lite0
 
 DOMAINS, ROWS = 3, 32
 LIMIT = 0.10

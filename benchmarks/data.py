@@ -15,7 +15,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from checkwise.data import MinibatchSampler, augment, open_dataset, split
+from checkwise.study.data import MinibatchSampler, augment, open_dataset, split
 
 Result = TypeVar("Result")
 

@@ -26,8 +26,8 @@ from pathlib import Path
 
 import numpy as np
 
-from checkwise.store.cohort import open_cohort
-from checkwise.store.done import finished
+from checkwise.store import finished
+from checkwise.study.folder import open_cohort
 
 MOST_OVERHEAD = 1.0  # seconds a run
 WORKERS = 8

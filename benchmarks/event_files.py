@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from checkwise.readers.logs.events.crc32c import masked, masked_rows
+from checkwise.readers.event_records import masked, masked_rows
 
 TAGS = ("train/loss", "train/grad_norm", "train/learning_rate", "eval/loss", "eval/accuracy")
 FIRST_STEP = 1 << 14  # steps of three bytes up to two million
@@ -69,7 +69,7 @@ def write_file(path: Path, size: int, *, tensors: bool = False, batch: int = 20_
 
 
 def read_by_checkwise(folder: Path) -> int:
-    from checkwise.readers.logs.tensorboard import open_logs
+    from checkwise.readers.tensorboard import open_logs
 
     (log,) = open_logs(folder)
     return len(log.points("eval/loss").cells) + len(log.points("eval/accuracy").cells)

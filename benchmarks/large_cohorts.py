@@ -20,7 +20,7 @@ from typing import Any
 
 from benchmarks.study import _entries
 from checkwise.records import RunKey
-from checkwise.store.cohort import write_cohort
+from checkwise.study.folder import write_cohort
 
 SIZES = (1_000, 10_000, 100_000)
 ALGORITHMS = ("CORAL", "ERM", "GroupDRO", "IRM", "VREx")

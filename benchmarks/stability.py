@@ -16,8 +16,8 @@ import numpy as np
 
 import checkwise as cw
 from checkwise.metrics import evaluate
-from checkwise.selection.drawn import Drawn, bootstrapped
-from checkwise.selection.stability import choices, table_of
+from checkwise.sure.draws import Drawn, bootstrapped
+from checkwise.sure.shares import choices, table_of
 
 CHECKPOINTS, DOMAINS, DRAWS = 51, 3, 10_000
 # Name -> examples per domain, classes, seconds allowed, times faster, draws of the literal version.

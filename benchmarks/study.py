@@ -17,11 +17,10 @@ import numpy as np
 
 from checkwise.records import RunKey
 from checkwise.statistics import bootstrap
-from checkwise.store.cohort import write_cohort
-from checkwise.store.done import mark_done
-from checkwise.study import Cohort
-from checkwise.study.pool import Pool
-from checkwise.tables import Table, build_all
+from checkwise.store import mark_done
+from checkwise.study import Cohort, Pool
+from checkwise.study.folder import write_cohort
+from checkwise.study.tables import Table, build_all
 
 DATASETS = {"PACS": "development", "OfficeHome": "evaluation", "TerraIncognita": "evaluation"}
 ALGORITHMS = ("CORAL", "ERM", "GroupDRO", "IRM", "VREx")

@@ -30,18 +30,25 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, RandomSampler, Subset
 
 from benchmarks.updates import interleaved, needed_products
-from checkwise.data import DomainDataset, from_arrays, open_dataset, split
 from checkwise.records import RunKey
-from checkwise.store.lease import take
-from checkwise.sweep.plan import run_config
-from checkwise.sweep.study_file import read_study
-from checkwise.train.algorithms import build_algorithm
-from checkwise.train.build import TrainingData, build_run, evaluated_parts, prepare
-from checkwise.train.config import NetworkConfig, RunConfig
-from checkwise.train.evaluation import Evaluator, measure
-from checkwise.train.loop import train_run
-from checkwise.train.networks import digits_network
-from checkwise.train.resume import generators
+from checkwise.study.data import DomainDataset, from_arrays, open_dataset, split
+from checkwise.study.folder import take
+from checkwise.study.sweep import read_study
+from checkwise.study.sweep.planning import run_config
+from checkwise.study.train import (
+    Evaluator,
+    NetworkConfig,
+    RunConfig,
+    TrainingData,
+    build_algorithm,
+    build_run,
+    evaluated_parts,
+    prepare,
+    train_run,
+)
+from checkwise.study.train.evaluation import measure
+from checkwise.study.train.networks import digits_network
+from checkwise.study.train.resume import generators
 
 RECORDS = 50
 

@@ -25,10 +25,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from checkwise.data.cache import make_folder
 from checkwise.errors import InputError
-from checkwise.store.atomic_write import write_bytes
-from checkwise.train.networks.resnet50 import BLOCKS, CONVERTED, PACKAGE, digest, place
+from checkwise.store import write_bytes
+from checkwise.study.data.caches import make_folder
+from checkwise.study.train.resnet50_network import BLOCKS, CONVERTED, PACKAGE, digest, place
 
 FOLDER = "ResNet50"
 LARGEST_MODEL = 1 << 24  # bytes of model.json

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from checkwise.cli import json_output
+from checkwise.cli import printing as json_output
 from tests.command_server import SOCKET, command_server
 from tests.json_forms import checked_line
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
-from checkwise.cli.json_output import line, schema
+from checkwise.cli.printing import line, schema
 
 
 def checked_line(command: str, content: Mapping[str, Any]) -> str:

@@ -9,14 +9,19 @@ from typing import Any
 
 import torch
 
-from checkwise.data import DomainDataset, from_arrays, open_dataset
 from checkwise.records import RunKey
-from checkwise.store.done import kept_files
-from checkwise.store.lease import take
-from checkwise.train.build import TrainingData, prepare
-from checkwise.train.config import NetworkConfig, RunConfig
-from checkwise.train.hparams import hparams_for
-from checkwise.train.loop import Ending, train_run
+from checkwise.store import kept_files
+from checkwise.study.data import DomainDataset, from_arrays, open_dataset
+from checkwise.study.folder import take
+from checkwise.study.train import (
+    NetworkConfig,
+    RunConfig,
+    TrainingData,
+    hparams_for,
+    prepare,
+    train_run,
+)
+from checkwise.study.train.loop import Ending
 
 DOMAINS = ("0", "15", "30")
 ROWS = 60

@@ -17,9 +17,9 @@ import pytest
 
 import checkwise as cw
 from checkwise.cli import main
-from checkwise.cli.main import commands
-from checkwise.extras import EXTRA_OF
-from checkwise.store.pack import pack
+from checkwise.cli.entry import commands
+from checkwise.errors import EXTRA_OF
+from checkwise.study.folder import pack
 from tests.study.cohorts import demo_like
 from tests.weights.cohorts import STUDY, train_cohort
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,47 +14,38 @@ import pytest
 import checkwise
 
 PACKAGE = Path(checkwise.__file__).parent
-LAYERS = [
-    "text",
-    "errors",
-    "extras",
-    "entry_points",
-    "plugins",
-    "threads",
-    "metrics",
-    "statistics",
-    "calibrators",
-    "records",
-    "selection",
-    "testing",
-    "store",
-    "readers",
-    "predict",
-    "data",
-    "train",
-    "sweep",
-    "weights",
-    "deployed",
-    "study",
-    "tables",
-    "figures",
-    "page",
-    "integrations",
-    "cli",
-    "__main__",
-]
+# What each package may use besides `doors`, `errors` and `words`, through the other's door alone.
+CORE = "metrics statistics calibrators records selection sure"
+CHOOSING = f"{CORE} store readers predict page deployed"
+EDGES = {
+    "doors": "",
+    "errors": "",
+    "words": "",
+    "plugins": "",
+    "metrics": "plugins",
+    "statistics": "metrics",
+    "calibrators": "metrics statistics",
+    "records": "metrics calibrators",
+    "selection": "plugins metrics statistics calibrators records sure",
+    "sure": "metrics statistics records selection",
+    "testing": "metrics records selection",
+    "store": "metrics records selection",
+    "readers": "metrics calibrators records store",
+    "predict": "metrics records store readers",
+    "page": f"{CORE} store",
+    "deployed": f"{CORE} store readers",
+    "integrations": f"{CHOOSING}",
+    "study": f"{CHOOSING} plugins",
+    "cli": f"{CHOOSING} plugins integrations study",
+    "__main__": "cli",
+}
 # What reads results on unseen domains: of our own runs, and of other people's files.
-HELD_OUT = ("checkwise.store.heldout", "checkwise.study.target_rows")
+HELD_OUT = ("checkwise.study.folder.heldout", "checkwise.study.target_rows")
 HEAVY = ("torch", "numba", "pandas", "pyarrow", "matplotlib", "ray", "scipy", "PIL", "rich")
 
 
 def modules() -> list[Path]:
     return sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
-
-
-def layer_of(dotted: str) -> str | None:
-    parts = dotted.split(".")
-    return parts[1] if parts[0] == "checkwise" and len(parts) > 1 else None
 
 
 def imported(tree: ast.AST) -> list[str]:
@@ -66,24 +59,57 @@ def imported(tree: ast.AST) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_a_module_imports_only_layers_above_its_own(path: Path) -> None:
-    here = path.relative_to(PACKAGE).with_suffix("").parts[0]
-    assert here in LAYERS, f"{here} is not a layer: add it to the list where it belongs"
-    if path == PACKAGE / "study" / "__init__.py":
-        return  # a door: it names parts of studies, and loads them when they are asked for
-    for name in imported(ast.parse(path.read_text())):
-        layer = layer_of(name)
-        if layer is not None and layer in LAYERS:
-            assert LAYERS.index(layer) <= LAYERS.index(here), f"{path.name} imports {name}"
+def unit(dotted: str) -> str:
+    """The package behind whose door a module stands; parts of studies have doors of their own."""
+    parts = dotted.split(".")[1:] or ["checkwise"]
+    inner = parts[0] == "study" and (PACKAGE / "/".join(parts[:2])).is_dir()
+    return ".".join(parts[:2]) if inner else parts[0]
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_only_the_study_reads_held_out_results(path: Path) -> None:
-    here = path.relative_to(PACKAGE).parts[0]
-    if here != "study":
-        names = imported(ast.parse(path.read_text()))
-        assert not [name for name in names if name.startswith(HELD_OUT)]
+def uses() -> Iterator[tuple[Path, str, str]]:
+    """Every import of one package by another: the file, its package, and the module named."""
+    for path in modules():
+        here = unit(".".join(("checkwise", *path.relative_to(PACKAGE).with_suffix("").parts)))
+        for node in ast.walk(ast.parse(path.read_text())):
+            module = (node.module or "") if isinstance(node, ast.ImportFrom) else ""
+            if module.startswith("checkwise.") and unit(module) != here:
+                yield path, here, module
+
+
+def test_packages_use_each_other_through_doors() -> None:
+    past = [
+        f"{path.relative_to(PACKAGE)} imports {module}"
+        for path, _, module in uses()
+        if module != f"checkwise.{unit(module)}"
+    ]
+    assert past == []
+
+
+def test_packages_use_only_what_they_may() -> None:
+    wrong = [
+        f"{path.relative_to(PACKAGE)} imports {module}"
+        for path, here, module in uses()
+        if (other := unit(module).split(".")[0]) != (own := here.split(".")[0])
+        and other not in ("doors", "errors", "words")
+        and other not in EDGES[own].split()
+    ]
+    assert wrong == []
+
+
+def test_a_door_names_no_room() -> None:
+    """A module named like a function of its package would take the function's place."""
+    for stub in PACKAGE.rglob("__init__.pyi"):
+        inner = [line for line in stub.read_text().splitlines() if line.count(".") > 1]
+        names = set(re.findall(r" as (\w+)", "\n".join(inner)))
+        rooms = {path.stem for path in stub.parent.glob("*.py")}
+        assert not names & rooms, stub
+
+
+def test_only_the_study_reads_held_out_results() -> None:
+    for path in modules():
+        if path.relative_to(PACKAGE).parts[0] != "study":
+            names = imported(ast.parse(path.read_text()))
+            assert not [name for name in names if name.startswith(HELD_OUT)], path
 
 
 @pytest.mark.parametrize("layer", ["metrics", "selection", "records"])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import checkwise as cw
-from checkwise.store.unpack import unpack
+from checkwise.study.folder import unpack
 
 ROOT = Path(__file__).parents[1]
 PACKED = sorted((ROOT / "docs" / "study" / "data").glob("*.tar.xz"))

@@ -11,9 +11,9 @@ from logit_tables import read
 from result_tables import Results
 from verdicts import ACCURACY, MARGIN, NLL
 
-from checkwise.tables.learning_rate import hparam
-from checkwise.tables.titles_and_decimals import shown
-from checkwise.text import number
+from checkwise.study.tables.training import hparam
+from checkwise.study.tables.typeset import shown
+from checkwise.words import number
 
 FAST = 1e-3  # the learning rate from which training goes far: the default, and that of the pilot
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pandas
 
-from checkwise.text import number
+from checkwise.words import number
 from page import fill, interval
 
 PAGE = Path(__file__).parents[1] / "baselines.md"

@@ -9,9 +9,9 @@ from pathlib import Path
 import pandas
 
 from checkwise.study.pool import BOTH
-from checkwise.tables import Cell, Table
-from checkwise.tables.interval_words import interval_sentences
-from checkwise.tables.titles_and_decimals import BY_DOMAIN, OVER_RUNS, shown, title
+from checkwise.study.tables import Table
+from checkwise.study.tables.table import Cell
+from checkwise.study.tables.typeset import BY_DOMAIN, OVER_RUNS, interval_sentences, shown, title
 
 PAPER = Path(__file__).parents[1] / "study" / "data" / "paper.csv"
 DATA_OF = {"development": "PACS", "evaluation": "OfficeHome", BOTH: "both"}

@@ -12,9 +12,9 @@ from logit_tables import read
 from result_tables import Results
 from verdicts import ACCURACY, NLL, SECONDARY
 
-from checkwise.statistics.multiplicity import holm
-from checkwise.tables.learning_rate import hparam
-from checkwise.text import number
+from checkwise.study.inference import holm
+from checkwise.study.tables.training import hparam
+from checkwise.words import number
 
 
 def unfavourable(results: Results) -> Iterator[Claim]:

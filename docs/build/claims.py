@@ -11,8 +11,8 @@ from contrast import DEVELOPMENT, EVALUATION, Claim, change
 from result_tables import Results
 from verdicts import ACCURACY, MARGIN, NLL
 
-from checkwise.statistics.equivalence import equivalence
-from checkwise.study.units import SEED_UNITS, clusters
+from checkwise.study import SEED_UNITS, clusters
+from checkwise.study.inference.tests import equivalence
 
 
 def claims(results: Results) -> str:

@@ -16,9 +16,9 @@ from packed import packed_cohorts
 from paper_tables import COHORTS, SEEN
 from recast import as_development
 
-from checkwise.figures import algorithms, distance, kendall
-from checkwise.figures.algorithms import Change
-from checkwise.study.pool import Pool
+from checkwise.study import Pool
+from checkwise.study.figures import algorithms, distance, kendall
+from checkwise.study.figures.algorithms import Change
 from checkwise.study.units import usual_unit
 
 DECIMALS = 5

@@ -18,12 +18,12 @@ from cohort_facts import Shown, plain, shown
 from figures_page import PAGE, parts
 from PIL import Image
 
-from checkwise.figures import style
-from checkwise.figures.algorithms import METRICS as CHANGED
-from checkwise.figures.algorithms import NAMES, panel
-from checkwise.figures.distance import near_best, scatter
-from checkwise.figures.kendall import NAMES as TAU_NAMES
-from checkwise.text import listed
+from checkwise.study.figures import style
+from checkwise.study.figures.algorithms import METRICS as CHANGED
+from checkwise.study.figures.algorithms import NAMES, panel
+from checkwise.study.figures.distance import near_best, scatter
+from checkwise.study.figures.kendall import NAMES as TAU_NAMES
+from checkwise.words import listed
 from page import fill
 
 if TYPE_CHECKING:

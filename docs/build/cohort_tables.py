@@ -18,12 +18,11 @@ from paper_tables import PAGE as INDEX_PAGE
 from paper_tables import algorithms, lacks, shares_seeds, tables
 from recast import as_whole, on_dataset
 
-from checkwise.store.pack import SUFFIX
-from checkwise.study import Cohort
-from checkwise.study.pool import Pool
-from checkwise.study.units import MANY_PLACES, clusters, usual_unit
-from checkwise.tables.worst_domain import worst_domains
-from checkwise.text import listed
+from checkwise.study import Cohort, Pool, clusters
+from checkwise.study.folder import SUFFIX
+from checkwise.study.tables.worst_domain import worst_domains
+from checkwise.study.units import MANY_PLACES, usual_unit
+from checkwise.words import listed
 from page import fill
 
 INDEX = "further"

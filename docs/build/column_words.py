@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from checkwise.readers.logs import column_words as words
+from checkwise.readers import columns as words
 from page import fill
 
 PAGE = Path(__file__).parents[1] / "logs.md"

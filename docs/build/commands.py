@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from checkwise.cli.command import OUTPUT, Option
-from checkwise.cli.main import COMMANDS, STUDY_COMMANDS, commands
+from checkwise.cli.entry import COMMANDS, STUDY_COMMANDS, commands
 from page import markdown
 
 PAGE = Path(__file__).parents[1] / "commands.md"

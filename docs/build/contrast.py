@@ -7,16 +7,13 @@ from math import nan
 
 import numpy as np
 
-from checkwise.page.sentences import group_names
-from checkwise.statistics.bootstrap import SEED
-from checkwise.study import Contrast
-from checkwise.study.compare import by_units, contrasts, scale
-from checkwise.study.pool import Pool
-from checkwise.study.units import SEED_UNITS, UnitInterval
-from checkwise.study.verdict import verdict
-from checkwise.tables import Cell
-from checkwise.tables.titles_and_decimals import shown
-from checkwise.text import listed
+from checkwise.statistics import SEED
+from checkwise.study import SEED_UNITS, Contrast, Pool, by_units, contrasts, scale, verdict
+from checkwise.study.sentences import group_names
+from checkwise.study.tables.table import Cell
+from checkwise.study.tables.typeset import shown
+from checkwise.study.units import UnitInterval
+from checkwise.words import listed
 
 TARGETS = ("target_accuracy", "target_ece", "target_cwece", "target_nll")
 RULE, REFERENCE = "ac-nc", "source-acc"

@@ -7,8 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from checkwise.records import RunKey
-from checkwise.statistics.bootstrap import bootstrap_interval
-from checkwise.study.units import SEED_UNITS, clusters, unit_means
+from checkwise.statistics import bootstrap_interval
+from checkwise.study import SEED_UNITS, clusters
+from checkwise.study.units import unit_means
 
 PART = "crossed-coverage"
 STUDIES, RESAMPLES, LEVEL, SEED = 2_000, 2_000, 0.95, 20261116

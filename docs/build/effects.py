@@ -12,23 +12,13 @@ from functools import cached_property
 import numpy as np
 from outcomes import Outcomes, read
 
-from checkwise.page.sentences import group_names
 from checkwise.records import RunKey
-from checkwise.statistics.bootstrap import percentile_interval
-from checkwise.statistics.clusters import numbered
-from checkwise.statistics.places import PlaceMeans, over_places
-from checkwise.study.compare import higher_is_better, scale
-from checkwise.study.units import (
-    SEED_UNITS,
-    LeadingMeans,
-    LeadingUnit,
-    clusters,
-    deciding,
-    is_crossed,
-    leading_means,
-    unit_intervals,
-)
-from checkwise.text import number
+from checkwise.statistics import percentile_interval
+from checkwise.study import SEED_UNITS, clusters, deciding, higher_is_better, leading_means, scale
+from checkwise.study.inference import PlaceMeans, numbered, over_places
+from checkwise.study.sentences import group_names
+from checkwise.study.units import LeadingMeans, LeadingUnit, is_crossed, unit_intervals
+from checkwise.words import number
 
 FEW = 3  # places below which no interval is printed
 DECIMALS: Mapping[str, int] = {"target_nll": 3, "target_accuracy": 2}

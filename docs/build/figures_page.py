@@ -9,12 +9,11 @@ from beside import grid
 from cohort_facts import Shown
 from cohort_tables import page_of
 
-from checkwise.figures.algorithms import Change
-from checkwise.figures.distance import Point
-from checkwise.figures.kendall import NAMES
-from checkwise.selection import DEFAULT_RULE
-from checkwise.selection.default_rule import REFERENCE
-from checkwise.text import listed, number
+from checkwise.selection import DEFAULT_RULE, REFERENCE
+from checkwise.study.figures.algorithms import Change
+from checkwise.study.figures.distance import Point
+from checkwise.study.figures.kendall import NAMES
+from checkwise.words import listed, number
 
 Pair = tuple[str, Change]  # what pages call the data, and one row of its panel
 LOWEST_NLL = "pure-nll"

@@ -14,7 +14,7 @@ from claims import claims
 from packed import packed_cohorts
 from verdicts import registered_contrast, verdict
 
-from checkwise.figures import write_figures
+from checkwise.study.figures import write_figures
 from page import fill
 
 PAGE = Path(__file__).parents[1] / "study" / "first-study.md"

@@ -11,7 +11,7 @@ from effects import Effect, effect
 from method_rows import failures
 from question_answers import ACCURACY, REGIONS, SOFT, by_cohort, on_sites
 
-from checkwise.text import number
+from checkwise.words import number
 
 SHARED = ("shared_errors_raised", "shared_errors_lowered")
 SATURATED = "OfficeHome, 5 classes"

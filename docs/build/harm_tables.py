@@ -12,7 +12,7 @@ from effects import Effect, effect
 from outcomes import read
 from question_answers import SOFT
 
-from checkwise.selection.saturation import FEW_ERRORS
+from checkwise.selection import FEW_ERRORS
 
 RAW = "source-acc"
 HARMS = {  # title → recipe, reference

@@ -16,7 +16,7 @@ from outcomes import read
 from question_answers import SITES, SOFT, left_out
 from stopping import early_stop
 
-from checkwise.text import number
+from checkwise.words import number
 
 
 def unit() -> Claim:

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import crossed
 import numpy as np
 
-from checkwise.statistics.bootstrap import bootstrap_interval
-from checkwise.statistics.clusters import Clusters, cluster_means, numbered
-from checkwise.statistics.wild import sign_patterns, wild_p_value
+from checkwise.statistics import bootstrap_interval
+from checkwise.study.inference import Clusters, cluster_means, numbered, sign_patterns
+from checkwise.study.inference.tests import wild_p_value
 from page import fill
 
 PAGE = Path(__file__).parents[1] / "statistics.md"

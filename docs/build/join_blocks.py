@@ -24,9 +24,7 @@ from outcomes import keep, record_of
 from packed import DATA
 
 from checkwise.records import RunKey
-from checkwise.store.cohort import CohortRecord, open_cohort, write_cohort
-from checkwise.store.pack import SUFFIX, pack
-from checkwise.store.unpack import unpack
+from checkwise.study.folder import SUFFIX, CohortRecord, open_cohort, pack, unpack, write_cohort
 
 PER_BLOCK = ("draws", "hparams_seeds", "algorithms")  # in which the blocks of one study differ
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from checkwise.cli.json_output import commands_with_schema, schema
-from checkwise.cli.main import STUDY_COMMANDS
+from checkwise.cli.entry import STUDY_COMMANDS
+from checkwise.cli.printing import commands_with_schema, schema
 
 PAGE = Path(__file__).parents[1] / "json.md"
 SOURCE = "../src/checkwise/cli/schemas"

@@ -12,8 +12,8 @@ from effects import FEW, Effect, of_values
 from outcomes import Outcomes, read
 from paper_says import CASES, MARGIN, PaperClaim, Side
 
-from checkwise.study.compare import scale
-from checkwise.text import listed
+from checkwise.study import scale
+from checkwise.words import listed
 
 Verdict = Literal[
     "found",

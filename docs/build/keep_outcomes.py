@@ -19,20 +19,16 @@ from logit_tables import fingerprint
 from outcomes import HARD, METRICS, file_of, keep, record_of
 from recipes import JOURNALS_ONLY, of_cohort
 
-from checkwise.calibrators.ts import TS_LIMIT
+from checkwise.calibrators import TS_LIMIT
 from checkwise.errors import MissingMetricError
-from checkwise.figures import confident_errors, shared_errors
 from checkwise.records import RunKey, Trajectory
 from checkwise.selection import select
-from checkwise.store.cohort import open_cohort
-from checkwise.study import Cohort
-from checkwise.study.compared_method import Method
-from checkwise.study.heldout import Predictions, Targets
-from checkwise.study.outcome import Outcome
-from checkwise.study.pool import Pool
-from checkwise.tables.rank_agreement import inside_feasible
-from checkwise.weights.derive import derive
-from checkwise.weights.evaluate import OpenRuns
+from checkwise.study import Cohort, Method, Outcome, Pool, Predictions
+from checkwise.study.baselines import OpenRuns, derive
+from checkwise.study.figures import confident_errors, shared_errors
+from checkwise.study.folder import open_cohort
+from checkwise.study.heldout import Targets
+from checkwise.study.tables.rank_agreement import inside_feasible
 
 BESIDE = ("source_accuracy", "source_nll", "step", "temperature")
 WITH_HARD = ("source-acc", "ac-nc", "lodo-acc", "ac-lodo")

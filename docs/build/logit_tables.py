@@ -17,10 +17,10 @@ from math import isnan
 from pathlib import Path
 from typing import Any
 
-from checkwise.store.registration import source_hashes
-from checkwise.study import Cohort
-from checkwise.study.pool import Pool
-from checkwise.tables import Cell, Table, build
+from checkwise.study import Cohort, Pool
+from checkwise.study.folder import source_hashes
+from checkwise.study.tables import Table, build
+from checkwise.study.tables.table import Cell
 
 DATA = Path(__file__).parents[1] / "study" / "data"
 FIRST_STUDY, CAMERA_TRAPS = "first-study", "camera-traps"

@@ -18,10 +18,10 @@ from logit_tables import CAMERA_TRAPS, NAMES, read
 from outcomes import Outcomes
 from question_answers import counted_on
 
-from checkwise.statistics.spread import trimmed_mean
-from checkwise.study.compare import scale
-from checkwise.tables.typeset import markdown
-from checkwise.text import listed, number
+from checkwise.study import scale
+from checkwise.study.inference import trimmed_mean
+from checkwise.study.tables import markdown
+from checkwise.words import listed, number
 from page import fill
 
 PAGE = Path(__file__).parents[1] / "study" / "tables-logits.md"

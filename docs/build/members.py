@@ -15,14 +15,12 @@ from pathlib import Path
 
 import pandas
 
-from checkwise.store.cohort import open_cohort
-from checkwise.study import Cohort
-from checkwise.study.compared_method import Method
-from checkwise.text import number
-from checkwise.weights.derive import derive
-from checkwise.weights.evaluate import OpenRuns
-from checkwise.weights.members_mean import MEAN_PROBS, MEAN_WEIGHTS
-from checkwise.weights.recipe import Recipe
+from checkwise.study import Cohort, Method
+from checkwise.study.baselines import MEMBERS_MEAN_PROBS as MEAN_PROBS
+from checkwise.study.baselines import MEMBERS_MEAN_WEIGHTS as MEAN_WEIGHTS
+from checkwise.study.baselines import OpenRuns, Recipe, derive
+from checkwise.study.folder import open_cohort
+from checkwise.words import number
 from page import fill
 
 PAGE = Path(__file__).parents[1] / "deploy.md"

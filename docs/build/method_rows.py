@@ -17,8 +17,8 @@ from interval_words import intervals
 from outcomes import METRICS, Outcomes
 from recipes import LODO, OTHER_METHODS, WHOLE_RUNS
 
-from checkwise.tables.other_methods import HUGE_NLL
-from checkwise.text import listed
+from checkwise.study.tables.other_methods import HUGE_NLL
+from checkwise.words import listed
 from page import fill
 
 PAGE = Path(__file__).parents[1] / "study" / "methods.md"

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from checkwise.records import RunKey
-from checkwise.study.compare import Differences
+from checkwise.study import Differences
 
 FOLDER = Path(__file__).parents[1] / "study" / "data" / "outcomes"
 METRICS = ("target_accuracy", "target_nll", "target_ece", "target_cwece")

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from checkwise.store.pack import SUFFIX
-from checkwise.store.unpack import unpack
 from checkwise.study import Cohort
+from checkwise.study.folder import SUFFIX, unpack
 
 DATA = Path(__file__).parents[1] / "study" / "data"
 NAMES = (

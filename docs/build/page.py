@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from checkwise.text import number
+from checkwise.words import number
 
 
 def fill(page: Path, name: str, content: str) -> None:

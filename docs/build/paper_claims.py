@@ -12,7 +12,7 @@ from cohorts import there
 from judged_claims import VERDICTS, on_cohorts, shown_as
 from paper_says import GROUPS, printed
 
-from checkwise.study.units import SEED_UNITS, clusters
+from checkwise.study import SEED_UNITS, clusters
 from page import fill
 
 PAGE = Path(__file__).parents[1] / "study" / "claims.md"

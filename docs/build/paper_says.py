@@ -8,7 +8,7 @@ from typing import Literal
 
 from beside import Paper
 
-from checkwise.text import number
+from checkwise.words import number
 
 ACCURACY, NLL = "target_accuracy", "target_nll"
 ECE, CWECE = "target_ece", "target_cwece"

@@ -17,15 +17,14 @@ from packed import DATA, packed_cohorts
 from recast import as_development
 
 from checkwise.errors import InputError
-from checkwise.store.layout import inner_path
-from checkwise.store.pack import SUFFIX
-from checkwise.study.pool import Pool
-from checkwise.study.units import clusters, usual_unit
-from checkwise.tables import Table, build
-from checkwise.tables.headline import PENALISED
-from checkwise.tables.other_methods import AVERAGED
-from checkwise.tables.typeset import markdown
-from checkwise.text import listed
+from checkwise.store import inner_path
+from checkwise.study import Pool, clusters
+from checkwise.study.folder import SUFFIX
+from checkwise.study.tables import Table, build, markdown
+from checkwise.study.tables.headline import PENALISED
+from checkwise.study.tables.other_methods import AVERAGED
+from checkwise.study.units import usual_unit
+from checkwise.words import listed
 from page import fill
 
 PAGE = Path(__file__).parents[1] / "study" / "tables.md"

@@ -14,8 +14,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from checkwise.page import write_report
 from checkwise.study import Cohort
+from checkwise.study.report import write_report
 
 DOCS = Path(__file__).parents[1]
 PAGE = DOCS / "demo-report.html"

@@ -7,7 +7,7 @@ from pathlib import Path
 from cohorts import there
 from effects import FEW, effect
 
-from checkwise.figures import style
+from checkwise.study.figures import style
 
 FILE = Path(__file__).parents[1] / "study" / "images" / "places.png"
 RECIPES = {

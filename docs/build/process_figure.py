@@ -18,11 +18,10 @@ from packed import packed_cohorts
 from paper_tables import COHORTS
 from study_figures import PAPERS_RUN
 
-from checkwise.figures import style
 from checkwise.metrics import METRICS
 from checkwise.records import Trajectory
-from checkwise.selection import DEFAULT_RULE, select
-from checkwise.selection.default_rule import REFERENCE
+from checkwise.selection import DEFAULT_RULE, REFERENCE, select
+from checkwise.study.figures import style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -20,7 +20,7 @@ from interval_words import intervals
 from outcomes import Outcomes
 from question_answers import SOFT
 
-from checkwise.text import number
+from checkwise.words import number
 from page import fill
 
 STUDY = Path(__file__).parents[1] / "study"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from checkwise.study.compared_method import Method
-from checkwise.study.methods import method
+from checkwise.study import Method, method
 
 RULES = ("last", "source-acc", "pure-nll", "ac-nc", "ac-nll", "ac-cwece", "ac-early")
 SOFTENED = ("last", "source-acc", "pure-nll", "ac-nc", "ac-early")

@@ -9,7 +9,7 @@ from beside import grid
 from effects import DECIMALS, end
 from packed import DATA
 
-from checkwise.text import number
+from checkwise.words import number
 
 WORDS = {
     "a": "averaging: accuracy",

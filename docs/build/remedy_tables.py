@@ -10,10 +10,9 @@ from contrast import TARGETS
 from logit_tables import read
 from result_tables import Results
 
-from checkwise.study.methods import method
-from checkwise.study.pool import Pool
-from checkwise.tables import build
-from checkwise.tables.titles_and_decimals import BY_BLOCK, BY_DOMAIN
+from checkwise.study import Pool, method
+from checkwise.study.tables import build
+from checkwise.study.tables.typeset import BY_BLOCK, BY_DOMAIN
 
 HARD = ("target_accuracy", "target_nll", "target_hard_ece", "target_hard_cwece")
 NEAR = ("0.1", "0.5", "1.0")

@@ -11,11 +11,10 @@ from contrast import REFERENCE, RULE, TARGETS, change
 from packed import DATA
 
 from checkwise.records import RunKey
-from checkwise.study import Cohort
-from checkwise.study.pool import Pool
-from checkwise.tables import Table, build
-from checkwise.tables.learning_rate import hparam
-from checkwise.tables.titles_and_decimals import title
+from checkwise.study import Cohort, Pool
+from checkwise.study.tables import Table, build
+from checkwise.study.tables.training import hparam
+from checkwise.study.tables.typeset import title
 
 CHANGES = runs_and_domains(TARGETS)
 SHOWN = ("target_nll", "target_accuracy")

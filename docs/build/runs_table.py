@@ -11,9 +11,8 @@ from cohorts import FINE_TUNED, Described, there
 from outcomes import record_of
 from packed import DATA
 
-from checkwise.sweep.plan import plan
-from checkwise.sweep.study_file import read_study
-from checkwise.text import counted, listed
+from checkwise.study.sweep import plan, read_study
+from checkwise.words import counted, listed
 
 TIMES = DATA / "times.json"
 HEADER = (

@@ -10,13 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
-from checkwise.store.cohort import open_cohort
-from checkwise.store.done import finished
-from checkwise.store.logits import source_logits
-from checkwise.store.run import read_trajectory
+from checkwise.store import finished, read_trajectory, source_logits
+from checkwise.study.baselines import OpenRun, OpenRuns
+from checkwise.study.baselines.evaluate import LIMIT, KeptOutputs
+from checkwise.study.folder import open_cohort
 from checkwise.study.heldout import Targets
-from checkwise.train.evaluation import Outputs
-from checkwise.weights.evaluate import LIMIT, KeptOutputs, OpenRun, OpenRuns
+from checkwise.study.train import Outputs
 
 BYTES = 4  # of a logit
 

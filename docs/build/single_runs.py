@@ -9,8 +9,8 @@ from beside import grid
 from cohorts import with_five
 from outcomes import Outcomes
 
-from checkwise.statistics.spread import trimmed_mean
-from checkwise.text import number
+from checkwise.study.inference import trimmed_mean
+from checkwise.words import number
 
 NLL, DECIMALS = "target_nll", 3
 COLUMN = "single runs"

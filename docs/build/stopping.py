@@ -12,7 +12,7 @@ from effects import Effect, of_values
 from outcomes import Outcomes, read
 from packed import packed_cohorts
 
-from checkwise.study.compare import scale
+from checkwise.study import scale
 
 COHORT = "taicam-sites"
 RULES = ("source-acc", "ac-nc", "ac-early", "pure-nll")

@@ -22,10 +22,9 @@ from packed import packed_cohorts
 from paper_tables import COHORTS
 from PIL import Image
 
-from checkwise.figures import algorithms, distance, kendall, write_figures
-from checkwise.study import Cohort
-from checkwise.study.pool import Pool
-from checkwise.sweep.datasets import read_roots
+from checkwise.study import Cohort, Pool
+from checkwise.study.figures import algorithms, distance, kendall, write_figures
+from checkwise.study.sweep import read_roots
 
 IMAGES = Path(__file__).parents[1] / "study" / "images"
 PAPERS_RUN = "OfficeHome-VREx-Art-h0-t0"  # the one that the paper shows

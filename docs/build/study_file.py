@@ -8,10 +8,10 @@ from __future__ import annotations
 from itertools import groupby
 from pathlib import Path
 
-from checkwise.sweep.study_file import parse_study, shipped
-from checkwise.sweep.toml_table import Key
-from checkwise.train.config import NETWORK_KINDS
-from checkwise.train.hparams import KINDS, MEANINGS, TABLE, known_names
+from checkwise.study.sweep.study_file import parse_study, shipped
+from checkwise.study.sweep.toml_table import Key
+from checkwise.study.train import NETWORK_KINDS, known_names
+from checkwise.study.train.hparams import KINDS, MEANINGS, TABLE
 from page import markdown
 
 PAGE = Path(__file__).parents[1] / "study-file.md"

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import checkwise as cw
-from checkwise.statistics.paired import Stratified, not_shown_worse, regret
+from checkwise.statistics import Stratified, not_shown_worse, regret
 from page import fill
 
 PAGE = Path(__file__).parents[1] / "sure.md"

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 import checkwise as cw
-from checkwise.statistics.clusters import numbered, two_way_means
-from checkwise.study.pool import Pool
+from checkwise.study import Pool
+from checkwise.study.inference import numbered, two_way_means
 from page import fill, interval
 
 PAGE = Path(__file__).parents[1] / "sure.md"

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 import checkwise as cw
-from checkwise.records.examples import Examples, Outcomes
-from checkwise.text import number
+from checkwise.records import Examples, Outcomes
+from checkwise.words import number
 from page import fill
 
 PAGE = Path(__file__).parents[1] / "sure.md"

@@ -16,9 +16,9 @@ from typing import Any, Literal
 import numpy as np
 
 import checkwise as cw
-from checkwise.store.npz import write_npz
-from checkwise.train.checkpoint_files import _arrays, _File
-from checkwise.train.evaluation import Outputs, Part
+from checkwise.store import write_npz
+from checkwise.study.train import Outputs, Part
+from checkwise.study.train.checkpoint_files import _arrays, _File
 
 DATA = Path(__file__).parents[1] / "sure-sizes.csv"
 Kind = Literal["logits", "half", "outcomes"]

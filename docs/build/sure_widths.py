@@ -15,7 +15,7 @@ import numpy as np
 import pandas
 
 import checkwise as cw
-from checkwise.statistics.paired import Stratified
+from checkwise.statistics import Stratified
 from page import fill
 
 PAGE = Path(__file__).parents[1] / "sure.md"

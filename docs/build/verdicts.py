@@ -8,11 +8,10 @@ import numpy as np
 from beside import grid
 from contrast import EVALUATION, Change, change
 
-from checkwise.statistics.multiplicity import holm
-from checkwise.study.pool import Pool
+from checkwise.study import Pool, choice_of
+from checkwise.study.inference import holm
 from checkwise.study.registered import registered
-from checkwise.study.registered_choice import choice_of
-from checkwise.tables.titles_and_decimals import title
+from checkwise.study.tables.typeset import title
 
 MARGIN = 0.5
 NLL, ACCURACY, SECONDARY = "target_nll", "target_accuracy", ("target_cwece", "target_ece")

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from checkwise.calibrators.examples import Logits
+from checkwise.metrics import Logits
 
 
 def drawn(seed: int, n: int = 400, classes: int = 4, heat: float = 1.7) -> tuple[Any, Any]:

@@ -9,10 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checkwise.calibrators import change_of, cross_fitted, fit, get_calibrator
-from checkwise.calibrators.cross_fit import folds_of
-from checkwise.calibrators.refined import SMALL, nll_after
-from checkwise.calibrators.temperature import fit_temperature
+from checkwise.calibrators import (
+    change_of,
+    cross_fitted,
+    fit,
+    fit_temperature,
+    get_calibrator,
+    nll_after,
+)
+from checkwise.calibrators.cross_fit import SMALL, folds_of
 from tests.calibrators.drawn import domains, drawn, nearly_perfect
 
 

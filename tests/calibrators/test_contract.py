@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checkwise.calibrators import calibrators, fit, from_dict, get_calibrator
-from checkwise.calibrators.calibrator import LEAST_ERRORS
-from checkwise.calibrators.examples import Logits
+from checkwise.calibrators import LEAST_ERRORS, calibrators, fit, from_dict, get_calibrator
 from checkwise.errors import InputError
+from checkwise.metrics import Logits
 from tests.calibrators.drawn import domains, drawn, nearly_perfect
 from tests.refusals import refused
 

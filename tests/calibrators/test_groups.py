@@ -7,13 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from checkwise.calibrators import change_of, cross_fitted, fit
+from checkwise.calibrators import change_of, cross_fitted, fit, get_calibrator, nll_after
 from checkwise.calibrators.cross_fit import FOLDS, RESAMPLES, folds_of, mean_change
-from checkwise.calibrators.examples import nll_of, units_together
-from checkwise.calibrators.refined import nll_after
-from checkwise.calibrators.registry import get_calibrator
-from checkwise.statistics.bootstrap import SEED
-from checkwise.statistics.grouped_means import resampled_group_means
+from checkwise.metrics import nll_of, units_together
+from checkwise.statistics import SEED, resampled_group_means
 
 
 def drawn(n: int, seed: int, classes: int = 4) -> tuple[Any, Any]:

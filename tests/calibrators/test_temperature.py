@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
-from checkwise.calibrators.temperature import fit_temperature, scaled
-from checkwise.calibrators.ts import TS, TS_LIMIT
+from checkwise.calibrators import TS, TS_LIMIT, fit_temperature
+from checkwise.calibrators.temperature import scaled
 from checkwise.metrics import evaluate
 from tests.refusals import refused
 

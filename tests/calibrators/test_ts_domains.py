@@ -12,14 +12,13 @@ import pytest
 from sklearn.isotonic import IsotonicRegression
 
 import checkwise as cw
-from checkwise.calibrators import Fitted, fit
-from checkwise.calibrators.examples import Logits, entries
+from checkwise.calibrators import Fitted, fit, fit_temperature
 from checkwise.calibrators.isotonic import ISOTONIC
-from checkwise.calibrators.temperature import fit_temperature, scaled
+from checkwise.calibrators.temperature import scaled
 from checkwise.calibrators.ts_domains import Likeness
+from checkwise.metrics import Logits, entries
 from checkwise.records import RunKey, Trajectory
-from checkwise.store.logits import source_logits
-from checkwise.store.run import write_run
+from checkwise.store import source_logits, write_run
 from checkwise.study.protocols import WALD_RECALIBRATED, with_recalibrated_ece
 from tests.refusals import refused
 from tests.requirements import package

@@ -144,7 +144,7 @@ def live_journal(folder: Path) -> Path:
     """A training that chose live and kept the members of an average."""
     import torch
 
-    from checkwise.store.retention import KeepFeasible, KeepMembers
+    from checkwise.selection import KeepFeasible, KeepMembers
 
     root = folder / "live run"
     with cw.LiveSelector(journal=root / "checkwise.jsonl") as live:

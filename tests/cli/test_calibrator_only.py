@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 
 import checkwise as cw
-from checkwise.calibrators import calibrators, change_of, fit, from_dict
-from checkwise.calibrators.temperature import fit_temperature
+from checkwise.calibrators import calibrators, change_of, fit, fit_temperature, from_dict
 from checkwise.cli import main
-from checkwise.records.examples import group_numbers
-from checkwise.store.registration import LOG
+from checkwise.records import group_numbers
+from checkwise.study.folder import LOG
 from tests.cli.choices import choose
 from tests.study.cohorts import mark_again, tiny_runs, write_cohort
 from tests.study.test_methods import pair, save_logits

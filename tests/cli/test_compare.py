@@ -16,7 +16,7 @@ import scipy.stats
 
 from checkwise.cli import compare, main, printing
 from checkwise.records import RunKey
-from checkwise.store.atomic_write import write_text
+from checkwise.store import write_text
 from checkwise.study import Cohort
 from tests.refusals import names
 from tests.study.cohorts import tiny_runs, write_cohort

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from checkwise.cli import main
-from checkwise.store import copying
+from checkwise.store import whole_folders as copying
 
 
 def run(*arguments: Any) -> int:

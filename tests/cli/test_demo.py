@@ -12,13 +12,10 @@ import pytest
 
 from checkwise.cli import demo, main
 from checkwise.deployed import load
-from checkwise.page import sentences
-from checkwise.page.stages import STAGES
 from checkwise.selection import select
-from checkwise.study import Cohort
-from checkwise.sweep.executors import ExecutorSettings
-from checkwise.sweep.run import SweepResult
-from checkwise.sweep.study import Study
+from checkwise.study import Cohort, sentences
+from checkwise.study.report import STAGES
+from checkwise.study.sweep import ExecutorSettings, Study, SweepResult
 from tests.weights.cohorts import train_cohort
 
 # The demo's own study, cut short.

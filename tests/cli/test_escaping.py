@@ -18,9 +18,10 @@ import pytest
 import checkwise as cw
 from checkwise.cli import main, printing
 from checkwise.cli.printing import csv_text
-from checkwise.metrics.arrays import is_number
-from checkwise.tables import Cell, Table, typeset
-from checkwise.text import is_plain, printable
+from checkwise.metrics import is_number
+from checkwise.study.tables import Table, typeset
+from checkwise.study.tables.table import Cell
+from checkwise.words import is_plain, printable
 from tests.command_server import checkwise
 from tests.refusals import refused
 from tests.study.cohorts import tiny_runs, write_cohort

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from checkwise.cli.main import _explain
-from checkwise.store.atomic_write import write_bytes, write_with
+from checkwise.cli.entry import _explain
+from checkwise.store import write_bytes, write_with
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from checkwise.selection.guarantees import CONDITIONS, NOT_PROMISED
+from checkwise.selection import CONDITIONS, NOT_PROMISED
 from tests.cli.test_select import TABLE, run, several
 
 RADIUS = 100 * sqrt(log(2 * 3 / 0.05) / 2 / 10_000)  # three checkpoints, 10,000 examples

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from checkwise.cli import main
-from checkwise.cli.main import COMMANDS, STUDY_COMMANDS, Lines, commands
+from checkwise.cli.entry import COMMANDS, STUDY_COMMANDS, Lines, commands
 
 ROOT = Path(__file__).parents[2]
 ALL = commands()

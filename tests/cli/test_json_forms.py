@@ -11,8 +11,8 @@ import pytest
 from jsonschema import Draft202012Validator, ValidationError
 
 from checkwise.cli import main
-from checkwise.cli.json_output import SCHEMA, commands_with_schema, print_json, schema
-from checkwise.cli.main import commands
+from checkwise.cli.entry import commands
+from checkwise.cli.printing import SCHEMA, commands_with_schema, print_json, schema
 from tests.docs.test_pages import builder
 from tests.json_forms import checked_line, validator
 

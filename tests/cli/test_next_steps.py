@@ -14,8 +14,8 @@ import pytest
 import checkwise as cw
 from checkwise.cli import main
 from checkwise.cli.input_options import Reading
-from checkwise.cli.next_steps import CHECKPOINTS, FUNCTION
 from checkwise.cli.rule_options import Choosing
+from checkwise.cli.select import CHECKPOINTS, FUNCTION
 from tests.cli.inputs import INPUTS, OUTPUTS
 from tests.weights.cohorts import run_folders, train_cohort
 

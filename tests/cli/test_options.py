@@ -8,8 +8,9 @@ from pathlib import Path
 import click
 import pytest
 
+from checkwise.cli import main
 from checkwise.cli.command import Option
-from checkwise.cli.main import commands, main
+from checkwise.cli.entry import commands
 
 COMMANDS = commands()
 # The same word about other things: a help of its own in each command.

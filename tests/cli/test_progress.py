@@ -11,7 +11,8 @@ from rich.console import Console
 
 from checkwise.cli import progress
 from checkwise.records import RunKey
-from checkwise.sweep.status import RunStatus, State
+from checkwise.study.sweep import RunStatus
+from checkwise.study.sweep.progress import State
 
 
 class Clock:

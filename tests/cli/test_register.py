@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from checkwise.cli import main
-from checkwise.store.registration import LOG, read_log
-from checkwise.study import Cohort, method
+from checkwise.study import Cohort, choice_of, method
+from checkwise.study.folder import LOG
+from checkwise.study.folder.registration import read_log
 from checkwise.study.registered import registered
-from checkwise.study.registered_choice import choice_of
 from tests.refusals import names
 from tests.study.cohorts import tiny_runs, write_cohort
 

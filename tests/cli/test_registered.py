@@ -12,19 +12,13 @@ import pytest
 
 import checkwise as cw
 from checkwise.cli import main
-from checkwise.selection import members
-from checkwise.selection.saturation import SAFER
-from checkwise.store.pack import pack
-from checkwise.store.registration import LOG, OPENED, read_log
-from checkwise.store.unpack import unpack
-from checkwise.study import Cohort
-from checkwise.study.contrast_results import NOT_PACKED
-from checkwise.study.contrast_set import read_contrasts
-from checkwise.study.registered_contrasts import registered_sets
-from checkwise.sweep.plan import make_cohort
-from checkwise.sweep.study_file import parse_study
-from checkwise.sweep.worker import Job, work
-from checkwise.weights.derived import read_record
+from checkwise.selection import SAFER, members
+from checkwise.study import NOT_PACKED, Cohort, read_contrasts, registered_sets
+from checkwise.study.baselines import read_record
+from checkwise.study.folder import LOG, OPENED, pack, unpack
+from checkwise.study.folder.registration import read_log
+from checkwise.study.sweep import Job, make_cohort, work
+from checkwise.study.sweep.study_file import parse_study
 from tests.weights.cohorts import derive
 
 DOCS = Path(__file__).parents[2] / "docs" / "study" / "registered"

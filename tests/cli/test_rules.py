@@ -11,7 +11,7 @@ import pytest
 import checkwise as cw
 from checkwise.cli import main, printing
 from checkwise.cli.deploy import _average
-from checkwise.study.methods import methods
+from checkwise.study import methods
 
 
 def listed(capsys: pytest.CaptureFixture[str], *words: str) -> str:

@@ -12,11 +12,12 @@ import pytest
 
 import checkwise
 from checkwise.cli import main
-from checkwise.store.heldout import read_heldout
-from checkwise.store.layout import inner_path
-from checkwise.store.registration import LOG, OPENED, read_log, register
+from checkwise.store import inner_path
 from checkwise.study import Cohort
-from checkwise.tables import TABLES
+from checkwise.study.folder import LOG, OPENED, register
+from checkwise.study.folder import sealed_results as read_heldout
+from checkwise.study.folder.registration import read_log
+from checkwise.study.tables import TABLES
 from tests.refusals import refused
 from tests.study.cohorts import tiny_runs, write_cohort
 from tests.study.test_methods import pair, save_logits

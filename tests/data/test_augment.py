@@ -10,8 +10,8 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from checkwise.data import augment
-from checkwise.data.augment import _crop_box, _jitter
+from checkwise.study.data import augment
+from checkwise.study.data.augmentation import _crop_box, _jitter
 from tests.refusals import refused
 
 

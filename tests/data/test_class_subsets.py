@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from checkwise.data import from_arrays, with_classes
-from checkwise.data.class_subsets import class_subset
+from checkwise.study.data import class_subset, from_arrays, with_classes
 from tests.refusals import refused
 
 LABELS = {"a": np.array([0, 1, 2, 3, 1]), "b": np.array([3, 3, 1])}

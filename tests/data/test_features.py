@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from checkwise.data import open_features
+from checkwise.study.data import open_features
 from tests.refusals import refused
 
 FEATURES = np.arange(24, dtype=np.float32).reshape(6, 4)

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkwise.data import seed_hash, split_both, split_groups
+from checkwise.study.data import seed_hash, split_both, split_groups
 from tests.refusals import refused
 
 SIZES = st.lists(st.integers(1, 40), min_size=2, max_size=30)

@@ -15,9 +15,10 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from checkwise.data import images, manifest, open_image_folder
-from checkwise.data.images import scan
 from checkwise.errors import CheckwiseWarning, InputError
+from checkwise.study.data import caches as manifest
+from checkwise.study.data import images, open_image_folder
+from checkwise.study.data.images import scan
 from tests.refusals import refused, said
 
 

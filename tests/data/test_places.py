@@ -9,10 +9,18 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkwise.data import DomainDataset, from_arrays, split, with_places
-from checkwise.data.places import deal, place_names
-from checkwise.data.run_splits import described, source_splits, target_rows
-from checkwise.store.validation import SPLIT_BY, SplitBy
+from checkwise.store import SPLIT_BY, SplitBy
+from checkwise.study.data import (
+    DomainDataset,
+    described,
+    from_arrays,
+    place_names,
+    source_splits,
+    split,
+    target_rows,
+    with_places,
+)
+from checkwise.study.data.subsets import deal
 from tests.refusals import refused
 
 SIZES = {"north": [9, 4, 7, 4, 6, 5, 8], "south": [3, 12, 5, 6, 6]}

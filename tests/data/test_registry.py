@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from checkwise.data import (
+from checkwise.errors import InputError
+from checkwise.study.data import (
     DATASETS,
     DomainDataset,
     dataset_names,
@@ -15,7 +16,6 @@ from checkwise.data import (
     open_dataset,
     split,
 )
-from checkwise.errors import InputError
 from tests.refusals import refused
 
 

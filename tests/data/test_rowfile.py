@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from checkwise.data.rowfile import RowWriter, cached_rows, open_rows
 from checkwise.errors import CheckwiseWarning
+from checkwise.study.data.caches import RowWriter, cached_rows, open_rows
 from tests.refusals import refused
 
 SHAPE = (200, 6)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkwise.data import MinibatchSampler
+from checkwise.study.data import MinibatchSampler
 from tests.refusals import refused
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from checkwise.data.seeds import seed_hash, training_seed
+from checkwise.study.data import seed_hash, training_seed
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from checkwise.data import open_dataset, open_image_folder, split
-from checkwise.data.images import decode, scan
+from checkwise.study.data import open_dataset, open_image_folder, split
+from checkwise.study.data.images import decode, scan
 from tests.requirements import SHARED, requires
 
 PACS = SHARED / "data" / "PACS"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkwise.data import seed_hash, split
+from checkwise.study.data import seed_hash, split
 from tests.refusals import refused
 
 

@@ -13,8 +13,8 @@ import pytest
 
 from checkwise.records import RunKey
 from checkwise.selection import select
-from checkwise.tables import TABLES as BUILT
-from checkwise.text import number
+from checkwise.study.tables import TABLES as BUILT
+from checkwise.words import number
 from tests.docs.test_pages import ROOT, builder
 
 TABLES = builder("cohort_tables")

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from checkwise.page import sentences
+from checkwise.study import sentences
 from checkwise.study.pool import BOTH
-from checkwise.tables import Cell, Table
+from checkwise.study.tables import Table
+from checkwise.study.tables.table import Cell
 from tests.docs.test_pages import ROOT, builder
 
 PAGE = ROOT / "docs" / "study" / "first-study.md"

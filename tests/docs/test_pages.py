@@ -14,7 +14,7 @@ from types import ModuleType
 import pandas
 import pytest
 
-from checkwise.cli.main import COMMANDS, STUDY_COMMANDS
+from checkwise.cli.entry import COMMANDS, STUDY_COMMANDS
 from checkwise.page.document import script, script_hash
 from tests.docs.run_page import BLOCK
 from tests.requirements import available

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 import checkwise as cw
 from checkwise.cli import main
-from checkwise.train import networks
+from checkwise.study.train import networks
 from tests.docs.run_page import BLOCK
 from tests.refusals import refused
 

@@ -12,12 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from checkwise.study import Cohort
-from checkwise.study.methods import method
-from checkwise.study.pool import Pool
-from checkwise.tables import TABLES, build
-from checkwise.tables.means_and_changes import MAIN
-from checkwise.tables.other_methods import HARD, WC
+from checkwise.study import Cohort, Pool, method
+from checkwise.study.tables import TABLES, build
+from checkwise.study.tables.means_and_changes import MAIN
+from checkwise.study.tables.other_methods import HARD, WC
 from tests.docs.paper_places import numbers, places, printed_rows
 from tests.docs.test_pages import ROOT
 from tests.requirements import SHARED, requires

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from checkwise.cli import main
-from checkwise.store.registration import CONTRASTS, LOG
-from checkwise.store.unpack import unpack
-from checkwise.study.contrast_results import ContrastResult, estimate, judged
+from checkwise.study import ContrastResult
 from checkwise.study.contrast_set import PlannedContrast, parse_contrasts
+from checkwise.study.contrast_verdicts import estimate, judged
+from checkwise.study.folder import CONTRASTS, LOG, unpack
 from tests.docs.test_pages import ROOT, builder
 
 DATA = ROOT / "docs" / "study" / "data"

@@ -7,9 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from checkwise.store.cohort import open_cohort
-from checkwise.weights import read_source
-from checkwise.weights.evaluate import OpenRuns
+from checkwise.study.baselines import OpenRuns, read_source
+from checkwise.study.folder import open_cohort
 from tests.docs.test_pages import builder
 from tests.weights.cohorts import STUDY, copied, derive, train_cohort
 
@@ -35,7 +34,7 @@ def test_an_average_of_saved_outputs_needs_no_evaluation(
     computed, read = copied(cohort, tmp_path / "computed"), copied(cohort, tmp_path / "read")
     derive(computed, "mean-probs", delta_pp="10")
     opening = builder("saved_outputs").opening(read, {})
-    monkeypatch.setattr("checkwise.train.evaluation.Evaluator.__call__", None)
+    monkeypatch.setattr("checkwise.study.train.evaluation.Evaluator.__call__", None)
     derive(read, "mean-probs", delta_pp="10", opening=opening)
     for key in open_cohort(cohort).runs:
         assert read_source(read, "mean-probs", key) == read_source(computed, "mean-probs", key)

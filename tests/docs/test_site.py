@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from checkwise.selection.constrained import DELTA_PP
-from checkwise.study.units import UNITS
+from checkwise.selection import DELTA_PP
+from checkwise.study import UNITS
 from tests.docs.test_pages import PAGES, ROOT, builder
 
 SITE = builder("site_pages")

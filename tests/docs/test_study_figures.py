@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from checkwise.study.pool import Pool
+from checkwise.study import Pool
 from tests.docs.test_pages import ROOT, builder
 
 PAGE = ROOT / "docs" / "study" / "figures.md"

@@ -19,13 +19,9 @@ import scipy.stats
 
 from checkwise.records import RunKey, Trajectory
 from checkwise.selection import Columns, select
-from checkwise.store.cohort import open_cohort, write_cohort
-from checkwise.store.unpack import unpack
-from checkwise.store.verify import verify
-from checkwise.study import Cohort
-from checkwise.study.methods import method
-from checkwise.study.pool import Pool
-from checkwise.tables.rank_agreement import inside_feasible
+from checkwise.study import Cohort, Pool, method
+from checkwise.study.folder import open_cohort, unpack, verify, write_cohort
+from checkwise.study.tables.rank_agreement import inside_feasible
 from tests.docs.test_pages import ROOT, builder
 
 STUDY = ROOT / "docs" / "study"

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from checkwise.selection.saturation import FEW_ERRORS
+from checkwise.selection import FEW_ERRORS
 from tests.docs.test_pages import ROOT, builder
 
 DOCS = ROOT / "docs"

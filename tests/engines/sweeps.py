@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from checkwise.store.cohort import is_cohort, open_cohort
-from checkwise.sweep.executors.shared_folder import WORKERS, Answer, read_answer
-from checkwise.sweep.status import RunStatus, cohort_status
+from checkwise.study.folder import is_cohort, open_cohort
+from checkwise.study.sweep import RunStatus
+from checkwise.study.sweep.launching import WORKERS, Answer, read_answer
+from checkwise.study.sweep.progress import cohort_status
 from tests.cli.predict_functions import checkpoints
 from tests.cli.test_predict import outputs_in
 from tests.runs import contents

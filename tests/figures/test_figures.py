@@ -7,7 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from checkwise.figures import (
+from checkwise.metrics import evaluate
+from checkwise.study import Cohort, Pool, Predictions
+from checkwise.study.figures import (
     FIGURES,
     algorithms,
     confident_errors,
@@ -22,11 +24,7 @@ from checkwise.figures import (
     trajectory,
     write_figures,
 )
-from checkwise.metrics import evaluate
-from checkwise.study import Cohort
-from checkwise.study.heldout import Predictions
-from checkwise.study.pool import Pool
-from checkwise.tables import build
+from checkwise.study.tables import build
 from tests.figures.saved_logits import made, save_logits
 from tests.figures.test_learning_rate import with_rates
 from tests.refusals import refused

@@ -8,9 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from checkwise.figures import learning_rate
-from checkwise.study import Cohort
-from checkwise.study.pool import Pool
+from checkwise.study import Cohort, Pool
+from checkwise.study.figures import learning_rate
 from tests.refusals import refused
 from tests.study.cohorts import WrittenRun, tiny_runs, write_cohort
 

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from checkwise.figures import algorithms, kendall, tolerance
-from checkwise.study import Cohort
-from checkwise.study.pool import Pool
-from checkwise.tables import build
+from checkwise.study import Cohort, Pool
+from checkwise.study.figures import algorithms, kendall, tolerance
+from checkwise.study.tables import build
 from tests.study.cohorts import tiny_runs, write_cohort
 
 

@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 import checkwise as cw
-from checkwise.cli.main import app
-from checkwise.integrations.average_members import described
+from checkwise.cli import app
+from checkwise.integrations.callback_arguments import described
 from tests.refusals import refused
 from tests.requirements import package
 
@@ -74,7 +74,7 @@ def test_transformers_keeps_the_members_and_says_which(
 ) -> None:
     package("transformers")
     package("accelerate")
-    from checkwise.integrations.transformers import ReliabilityCallback
+    from checkwise.integrations.transformers.callback import ReliabilityCallback
     from tests.integrations import transformers_runs as runs
 
     table, labels = runs.script(RISING, n=60)

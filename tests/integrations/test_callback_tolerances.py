@@ -16,7 +16,7 @@ from tests.requirements import available
 available("lightning", "transformers", "accelerate")
 
 from checkwise.integrations.lightning import ReliabilityCheckpoint
-from checkwise.integrations.transformers import ReliabilityCallback
+from checkwise.integrations.transformers.callback import ReliabilityCallback
 from tests.integrations.lightning_models import fit
 from tests.integrations.transformers_runs import arguments, outputs_of, script, scripted_trainer
 from tests.refusals import refused

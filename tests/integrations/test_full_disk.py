@@ -13,7 +13,7 @@ import pytest
 
 import checkwise as cw
 from checkwise.integrations.checkpoint_folder import CheckpointFolder
-from checkwise.selection.choice import Choice
+from checkwise.selection import Choice
 from tests.integrations.selections import predictions
 
 KEEPING: dict[str, Any] = {"predictions": True, "calibrator": "ts-soften"}

@@ -10,7 +10,7 @@ import pytest
 
 import checkwise as cw
 from checkwise.integrations.tensorboard import TensorBoardLog
-from checkwise.store.retention import KeepEvery
+from checkwise.selection import KeepEvery
 from tests.requirements import available
 
 available("keras")

@@ -10,14 +10,15 @@ import numpy as np
 import pytest
 
 import checkwise as cw
-from checkwise.cli.main import main
+from checkwise.cli import main
 from tests.requirements import available
 
 available("keras")
 
 import keras
 
-from checkwise.integrations.keras import ReliabilityCheckpoint, load_chosen
+from checkwise.integrations.keras import ReliabilityCheckpoint
+from checkwise.integrations.keras_validation import load_chosen
 from tests.integrations.keras_models import Watch, examples, fit, network, validation_sets
 from tests.refusals import refused
 
@@ -94,7 +95,7 @@ def test_deploy_says_what_to_do_instead(
         with pytest.raises(SystemExit) as end:
             main(["deploy", str(folder), "-o", str(tmp_path / "model"), *words])
         assert end.value.code == 2
-        assert "checkwise.integrations.keras.load_chosen" in capsys.readouterr().err
+        assert "checkwise.integrations.keras_validation.load_chosen" in capsys.readouterr().err
     assert not (tmp_path / "model").exists()
 
 

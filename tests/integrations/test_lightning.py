@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import checkwise as cw
-from checkwise.store.retention import KeepEvery
+from checkwise.selection import KeepEvery
 from tests.requirements import available
 
 available("lightning")

@@ -159,7 +159,7 @@ def test_lightning_cli_builds_it_from_yaml(
     from lightning.pytorch.cli import LightningCLI
 
     quiet = {"enable_progress_bar": False, "enable_model_summary": False, "logger": False}
-    keep = {"class_path": "checkwise.store.retention.KeepLast", "init_args": {"n": 2}}
+    keep = {"class_path": "checkwise.selection.retention.KeepLast", "init_args": {"n": 2}}
     chosen = {"rule": "ac-nc", "delta_pp": 2, "domains": ["a", "b"], "weights": {"a": 1, "b": 2}}
     callback = {
         "class_path": "checkwise.integrations.lightning.ReliabilityCheckpoint",

@@ -11,8 +11,8 @@ import pytest
 
 import checkwise as cw
 from checkwise.integrations.validation_sums import ValidationSums
-from checkwise.store.deleting import state_of
-from checkwise.store.retention import KeepLast
+from checkwise.selection import KeepLast
+from checkwise.store import state_of
 from tests.requirements import available
 
 available("lightning")

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 import checkwise as cw
 from checkwise.calibrators import calibrators, fit, from_dict
-from checkwise.cli.main import app
+from checkwise.cli import app
 from checkwise.errors import InputError
 from tests.cli.choices import choose
 from tests.refusals import refused

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import checkwise as cw
-from checkwise.store.retention import KeepEvery, KeepFeasible
+from checkwise.selection import KeepEvery, KeepFeasible
 from tests.refusals import refused
 
 LABELS = np.random.default_rng(0).integers(0, 4, 60)

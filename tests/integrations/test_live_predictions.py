@@ -13,7 +13,7 @@ import pytest
 
 import checkwise as cw
 from checkwise.metrics import Accumulator
-from checkwise.selection.tolerances import TOLERANCES
+from checkwise.selection import TOLERANCES
 from tests.refusals import refused
 from tests.selection.example_runs import outputs
 

@@ -12,7 +12,7 @@ import pytest
 
 import checkwise as cw
 from checkwise.errors import InputError
-from checkwise.selection.tolerances import TOLERANCES
+from checkwise.selection import TOLERANCES
 from tests.refusals import refused
 from tests.selection.example_runs import outputs
 

@@ -276,7 +276,7 @@ def test_a_tracker_that_fails_does_not_end_the_program(store: Store) -> None:
 
 def test_the_transformers_callback_logs_when_training_ends(store: Store) -> None:
     available("transformers")
-    from checkwise.integrations.transformers import ReliabilityCallback
+    from checkwise.integrations.transformers.callback import ReliabilityCallback
     from tests.integrations.transformers_runs import arguments, script, scripted_trainer
 
     r = ReliabilityCallback("ac-nc", delta_pp=5, tracker=store.log())

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 import checkwise as cw
-from checkwise.store.retention import KeepFeasible, KeepLast
+from checkwise.selection import KeepFeasible, KeepLast
 from tests.requirements import available
 
 available("transformers", "accelerate")
 
 from transformers import TrainerCallback
 
-from checkwise.integrations.transformers import ReliabilityCallback
+from checkwise.integrations.transformers.callback import ReliabilityCallback
 from tests.integrations.transformers_runs import (
     Rows,
     arguments,

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 import checkwise as cw
-from checkwise.integrations.transformers import ReliabilityCallback
+from checkwise.integrations.transformers.callback import ReliabilityCallback
 from checkwise.integrations.transformers.folders import checkpoints
 from tests.integrations.transformers_runs import (
     arguments,

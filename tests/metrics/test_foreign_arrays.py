@@ -19,8 +19,9 @@ from hypothesis.extra import numpy as hnp
 
 import checkwise as cw
 from checkwise import metrics
-from checkwise.calibrators.temperature import fit_temperature, scaled
-from checkwise.metrics.arrays import to_floats
+from checkwise.calibrators import fit_temperature
+from checkwise.calibrators.temperature import scaled
+from checkwise.metrics import to_floats
 from checkwise.selection import worst_domain_radius
 from tests.refusals import refused
 from tests.requirements import package

@@ -10,10 +10,9 @@ import pytest
 from scipy import special
 
 from checkwise.calibrators import ts_domains
-from checkwise.metrics import per_example, registry
-from checkwise.metrics.probabilities import probabilities
+from checkwise.metrics import per_example, probabilities, registry
 from checkwise.study import heldout
-from checkwise.tables import binning
+from checkwise.study.tables import diagnostics as binning
 
 
 @pytest.mark.parametrize("kind", ["float32", "float64"])

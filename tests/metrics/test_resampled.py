@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checkwise.metrics import evaluate
-from checkwise.metrics import resampled as module
-from checkwise.metrics.resampled import RESAMPLED, resampled
-from checkwise.statistics.resampled_counts import TOGETHER, resampled_counts
+from checkwise.metrics import RESAMPLED, evaluate, resampled
+from checkwise.metrics import resamples as module
+from checkwise.statistics import TOGETHER, resampled_counts
 from tests.refusals import refused
 
 

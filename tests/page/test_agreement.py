@@ -12,18 +12,16 @@ import numpy as np
 import pytest
 
 from checkwise.errors import NoGuaranteeError
-from checkwise.figures.trajectory import trajectory_facts
-from checkwise.page import sentences
-from checkwise.page.page_data import page_rules, quantiles
-from checkwise.page.payload import key_facts, metric_facts, payload
+from checkwise.page import payload
+from checkwise.page.packed_numbers import key_facts, metric_facts
 from checkwise.records import RunKey, Trajectory
 from checkwise.selection import Selection, select, select_many
-from checkwise.statistics.clusters import cluster_means
-from checkwise.study import Contrast, Differences
-from checkwise.study.compare import by_units, contrasts
-from checkwise.study.units import UnitInterval, clusters
-from checkwise.study.verdict import verdict
-from checkwise.text import number
+from checkwise.study import Contrast, Differences, by_units, clusters, contrasts, sentences, verdict
+from checkwise.study.figures.trajectory import trajectory_facts
+from checkwise.study.inference import cluster_means
+from checkwise.study.report.page_data import page_rules, quantiles
+from checkwise.study.units import UnitInterval
+from checkwise.words import number
 from tests.page.random_runs import Case, arguments, cases
 from tests.page.scripts import needs_node, run_script
 

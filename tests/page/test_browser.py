@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 import checkwise as cw
-from checkwise.page import sentences, write_report
 from checkwise.records import RunKey
-from checkwise.selection.rules import unregister
-from checkwise.study import Cohort, Contrast
+from checkwise.selection.rulebook import unregister
+from checkwise.study import Cohort, Contrast, sentences
+from checkwise.study.report import write_report
 from tests.page.chromium import Browser, browser, needs_chromium
 from tests.page.test_page import HOSTILE
 from tests.study.cohorts import demo_like, tiny_runs, write_cohort

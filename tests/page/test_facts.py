@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from checkwise.figures.trajectory import median_run
-from checkwise.page.facts import cohort_facts
 from checkwise.study import Cohort
+from checkwise.study.figures import median_run
+from checkwise.study.report.facts import cohort_facts
 from tests.refusals import refused
 from tests.study.cohorts import demo_like, tiny_runs, write_cohort
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import checkwise as cw
-from checkwise.page import write_report
-from checkwise.page.how_sure import shares_shown
+from checkwise.page.one_run import shares_shown
+from checkwise.study.report import write_report
 from tests.selection.example_runs import outputs
 
 

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from checkwise.page import sentences, write_report
-from checkwise.readers.request import Request
-from checkwise.study import Cohort
-from checkwise.study.imported import OUTSIDE_THE_SEAL, import_cohort
+from checkwise.readers import Request
+from checkwise.study import OUTSIDE_THE_SEAL, Cohort, import_cohort, sentences
+from checkwise.study.report import write_report
 from tests.page.chromium import browser, needs_chromium
 from tests.study.sweeps import domainbed_sweep
 

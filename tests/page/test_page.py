@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 import checkwise as cw
-from checkwise.page import sentences, write_report
-from checkwise.page.facts import cohort_facts
-from checkwise.page.forest_plot import ticks
-from checkwise.page.markup import Markup, el
+from checkwise.page import Markup, el
 from checkwise.records import RunKey
-from checkwise.study import Cohort
+from checkwise.study import Cohort, sentences
+from checkwise.study.report import write_report
+from checkwise.study.report.facts import cohort_facts
+from checkwise.study.report.forest_plot import ticks
 from tests.refusals import refused
 from tests.study.cohorts import demo_like, tiny_runs, write_cohort
 

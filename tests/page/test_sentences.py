@@ -6,11 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from checkwise.page import sentences
-from checkwise.page.tables import unit_table
-from checkwise.study import Contrast
+from checkwise.study import SEED_UNITS, Contrast, PlaceInterval, sentences
 from checkwise.study.compare import over_leading_unit
-from checkwise.study.units import SEED_UNITS, PlaceInterval, UnitInterval
+from checkwise.study.report.tables import unit_table
+from checkwise.study.units import UnitInterval
 
 NAN = float("nan")
 GROUPS = {"block": 9, "draw": 7, "trial": 3, "domain": 4, "block_domain": 4}

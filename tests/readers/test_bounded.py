@@ -19,9 +19,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import checkwise as cw
-from checkwise.data.features import open_features
-from checkwise.readers import folders, request, table_files
-from checkwise.store.npz import read_headers
+from checkwise.readers import folders, request
+from checkwise.readers import tables as table_files
+from checkwise.store import read_headers
+from checkwise.study.data import open_features
 from tests.refusals import refused
 
 

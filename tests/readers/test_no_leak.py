@@ -19,10 +19,8 @@ from hypothesis import strategies as st
 import checkwise as cw
 from checkwise.cli import main
 from checkwise.metrics import METRICS
-from checkwise.readers import load_runs
-from checkwise.readers.table_runs import RUN_COLUMNS
-from checkwise.records import RunKey
-from checkwise.records.from_frame import FACTS
+from checkwise.readers import RUN_COLUMNS, load_runs
+from checkwise.records import FACTS, RunKey
 from tests.readers.samples import (
     STEPS,
     TARGET,

@@ -11,7 +11,7 @@ import pytest
 
 import checkwise as cw
 from checkwise.errors import InputError
-from checkwise.records.examples import Examples, Outcomes
+from checkwise.records import Examples, Outcomes
 from tests.refusals import refused
 
 SIZES = {"art": 30, "photo": 17}

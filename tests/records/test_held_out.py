@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkwise.records import RunKey, Trajectory
-from checkwise.records.held_out import (
+from checkwise.records import (
+    RunKey,
+    Trajectory,
     check_held_out,
     divide,
     is_target_folder,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from checkwise.errors import InputError
-from checkwise.records.held_out_cells import check_cells
+from checkwise.records import check_cells
 
 # Column and cells; the caller is asked about each.
 ASKED: list[tuple[str, list[Any]]] = [

@@ -10,10 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from checkwise.selection import get_rule
-from checkwise.selection.choice import Choice
-from checkwise.selection.columns import Columns
-from checkwise.selection.constrained import Ranking, choose
+from checkwise.selection import Choice, Columns, Ranking, choose, get_rule
 from checkwise.selection.standing import Standing
 
 LENGTH = 10

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import checkwise as cw
-from checkwise.selection.set_as import not_usual
+from checkwise.selection import not_usual
 from tests.refusals import refused
 from tests.selection.example_runs import outputs
 

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 import checkwise as cw
-from checkwise.selection import Columns
-from checkwise.selection.explain import runner_up
-from checkwise.selection.rules import unregister
+from checkwise.selection import Columns, runner_up
+from checkwise.selection.rulebook import unregister
 from checkwise.testing import check_rule
 from tests.refusals import refused
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import checkwise as cw
-from checkwise.selection.default_rule import PREFERRED
+from checkwise.selection import PREFERRED
 from tests.refusals import refused
 
 

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import checkwise as cw
-from checkwise.statistics.paired import Stratified, regret
-from checkwise.statistics.paired.betting import regret_of_worst_domain
+from checkwise.statistics import Stratified, regret, regret_of_worst_domain
 from tests.refusals import refused
 
 

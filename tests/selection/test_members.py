@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import checkwise as cw
-from checkwise.selection.members import members, spread
-from checkwise.store.retention import KeepMembers
+from checkwise.selection import KeepMembers, members
+from checkwise.selection.averages import spread
 from tests.refusals import refused
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import checkwise as cw
-from checkwise.selection.drawn import folds_of
+from checkwise.sure.draws import folds_of
 from tests.docs.test_pages import builder
 from tests.refusals import refused
 from tests.selection.test_stability import resampled_runs

@@ -11,7 +11,7 @@ import pytest
 
 import checkwise as cw
 from checkwise.selection import Columns
-from checkwise.selection.built_in_rules import random as draw
+from checkwise.selection import random as draw
 from tests.refusals import refused
 
 

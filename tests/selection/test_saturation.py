@@ -14,9 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import checkwise as cw
-from checkwise.selection import members
-from checkwise.selection.saturation import FEW_ERRORS
-from checkwise.store.retention import KeepMembers
+from checkwise.selection import FEW_ERRORS, KeepMembers, members
 
 N = 258
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import checkwise as cw
-from checkwise.selection.set_as import in_words, not_usual
+from checkwise.selection import in_words, not_usual
 
 
 def test_words_say_the_tolerance_and_what_is_not_usual() -> None:

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 import checkwise as cw
-from checkwise.records.examples import Examples, Outcomes
+from checkwise.records import Examples, Outcomes
 from checkwise.selection import Columns
-from checkwise.selection.drawn import bootstrapped
-from checkwise.selection.rules import unregister
-from checkwise.selection.stability import Stability, choices, table_of
+from checkwise.selection.rulebook import unregister
+from checkwise.sure import Stability
+from checkwise.sure.draws import bootstrapped
+from checkwise.sure.shares import choices, table_of
 from tests.refusals import refused
 from tests.selection.validated import predictions, validated_run
 
@@ -148,7 +149,7 @@ def test_the_order_of_domains_and_the_size_of_parts_change_nothing(
     here = cw.select(cw.Trajectory.from_predictions(saved)).stability(1500)
     there = cw.select(cw.Trajectory.from_predictions(turned)).stability(1500)
     assert np.array_equal(here.chosen, there.chosen)
-    monkeypatch.setattr("checkwise.selection.drawn._COUNTS_AT_ONCE", 1)
+    monkeypatch.setattr("checkwise.sure.draws._COUNTS_AT_ONCE", 1)
     done: list[int] = []
     again = cw.select(cw.Trajectory.from_predictions(saved)).stability(1500, progress=done.append)
     assert np.array_equal(here.chosen, again.chosen)

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import checkwise as cw
-from checkwise.selection.sureness import ENOUGH, TIMES, share_with, sureness
+from checkwise.sure import sureness
+from checkwise.sure.words import ENOUGH, TIMES, share_with
 from tests.selection.example_runs import outputs
 
 N = 40

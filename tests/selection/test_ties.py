@@ -84,7 +84,8 @@ def test_rules_without_ties_refuse_the_option(rule: str) -> None:
 
 
 def test_a_rule_that_names_a_step_refuses_ties_unless_they_are_its_own() -> None:
-    from checkwise.selection.rules import rule, unregister
+    from checkwise.selection import rule
+    from checkwise.selection.rulebook import unregister
 
     try:
 

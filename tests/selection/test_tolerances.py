@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 import checkwise as cw
+from checkwise import statistics as paired
 from checkwise.errors import InputError
-from checkwise.selection import members
-from checkwise.selection.rules import unregister
-from checkwise.selection.tolerances import TOLERANCES
-from checkwise.statistics import paired
+from checkwise.selection import TOLERANCES, members
+from checkwise.selection.rulebook import unregister
 from tests.refusals import refused
 from tests.selection.example_runs import outputs
 
@@ -98,7 +97,7 @@ def test_paired_differs_where_examples_do() -> None:
     assert run.examples is not None
     rng = np.random.default_rng(0)
     mixed = tuple(np.stack([rng.permutation(row) for row in one]) for one in run.examples.correct)
-    from checkwise.records.examples import Examples, Outcomes
+    from checkwise.records import Examples, Outcomes
 
     other = replace(
         run,

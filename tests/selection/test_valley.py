@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import checkwise as cw
-from checkwise.selection.valley import ValleySearch
+from checkwise.selection import ValleySearch
 from tests.refusals import refused
 
 

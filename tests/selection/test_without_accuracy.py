@@ -110,7 +110,8 @@ def test_runs_with_and_without_accuracy_get_a_rule_each() -> None:
 
 
 def test_rules_of_ones_own_may_do_without() -> None:
-    from checkwise.selection.rules import rule, unregister
+    from checkwise.selection import rule
+    from checkwise.selection.rulebook import unregister
 
     try:
 
@@ -166,7 +167,7 @@ def test_a_table_needs_accuracy_unless_other_scores_are_named() -> None:
 
 
 def test_the_page_of_such_a_run_is_plain(tmp_path: Any) -> None:
-    from checkwise.page import write_report
+    from checkwise.study.report import write_report
 
     page = write_report(run_of(nll=[0.5, 0.3, 0.4]), tmp_path / "page.html").read_text()
     assert "Step 200" in page

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from checkwise.statistics.paired import Stratified
+from checkwise.statistics import Stratified
 
 
 def drawn(

@@ -8,13 +8,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from checkwise.statistics import bootstrap
-from checkwise.statistics.bootstrap import (
-    bootstrap_interval,
-    draws,
-    percentile_interval,
-    resampled_means,
-)
+from checkwise.statistics import bootstrap, bootstrap_interval, percentile_interval, resampled_means
+from checkwise.statistics.bootstrap import draws
 from tests.refusals import refused
 
 # Before scipy 1.15 it has another name.

@@ -10,11 +10,16 @@ import pytest
 import scipy.stats
 
 from checkwise.records import RunKey
-from checkwise.statistics.clusters import cluster_means, numbered
-from checkwise.statistics.equivalence import equivalence, minimum_detectable_effect
-from checkwise.statistics.multiplicity import holm, max_t
-from checkwise.statistics.wild import wild_interval, wild_p_value
-from checkwise.study.units import clusters
+from checkwise.study import clusters
+from checkwise.study.inference import (
+    cluster_means,
+    holm,
+    max_t,
+    minimum_detectable_effect,
+    numbered,
+    wild_interval,
+)
+from checkwise.study.inference.tests import equivalence, wild_p_value
 from tests.refusals import refused
 
 LABELS = "aabbbccddddeeff"  # six clusters of unlike size

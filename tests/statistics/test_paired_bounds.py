@@ -12,14 +12,15 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.stats import multinomial
 
-from checkwise.statistics.paired import (
+from checkwise.statistics import (
     Stratified,
     conditions_of,
     meaning_of,
     not_shown_worse,
     regret,
+    regret_of_worst_domain,
 )
-from checkwise.statistics.paired.betting import regret_of_worst_domain, stakes
+from checkwise.statistics.paired_bounds import stakes
 from tests.refusals import refused
 from tests.statistics.paired_samples import drawn
 
@@ -204,7 +205,7 @@ def test_what_is_left_out_stays_out_as_checkpoints_come(sample: Stratified) -> N
 
 
 def test_the_shares_of_a_growing_run_add_up_to_less_than_alpha() -> None:
-    from checkwise.statistics.paired.betting import _pair_shares
+    from checkwise.statistics.paired_bounds import _pair_shares
 
     for T in (2, 10, 400):
         assert 0.15 < _pair_shares(T, None, True).sum() < 1

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from checkwise.statistics import paired
-from checkwise.statistics.paired import Resample, Stratified
+from checkwise import statistics as paired
+from checkwise.statistics import Resample, Stratified
 
 
 def drawn(grouped: bool, *, values: str = "answers") -> tuple[Stratified, list[Any], Stratified]:

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from checkwise.statistics.clusters import cluster_means, numbered
-from checkwise.statistics.places import over_places
+from checkwise.study.inference import cluster_means, numbered, over_places
 from tests.refusals import refused
 
 

@@ -7,15 +7,8 @@ import pytest
 import scipy.stats
 from sklearn.isotonic import IsotonicRegression
 
-from checkwise.statistics.ranks import (
-    isotonic,
-    kendall,
-    partial_spearman,
-    spearman,
-    transfer,
-)
-from checkwise.statistics.risk_coverage import risk_coverage
-from checkwise.statistics.spread import spread
+from checkwise.statistics import isotonic, kendall, partial_spearman, spearman, transfer
+from checkwise.study.inference import risk_coverage, spread
 from tests.refusals import refused
 
 

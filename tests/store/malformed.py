@@ -10,12 +10,10 @@ from typing import Any
 
 import checkwise as cw
 from checkwise.store import layout
-from checkwise.store.cohort import open_cohort
-from checkwise.store.pack import pack
-from checkwise.store.verify import verify
 from checkwise.study import Cohort
-from checkwise.sweep.status import cohort_status
-from checkwise.sweep.study import Study
+from checkwise.study.folder import open_cohort, pack, verify
+from checkwise.study.sweep import Study
+from checkwise.study.sweep.progress import cohort_status
 from tests.study import cohorts
 
 VALUES = (
@@ -60,7 +58,7 @@ def unfinished_run() -> str:
 def write(path: Path) -> Path:
     """Three finished runs and one that is not, with a lease and the reason of a failure."""
     cohorts.write_cohort(path, cohorts.tiny_runs())
-    plan = json.loads((path / layout.COHORT).read_text())
+    plan = json.loads((path / layout.COHORT_FILE).read_text())
     network = {"kind": "linear", "hidden": 8, "backbone": "x", "tune": "head", "freeze_bn": False}
     data = {"dataset": "PACS", "name": "PACS", "role": "development", "held_out": [["sketch"]]}
     seeds = {"hparams_seeds": [0], "trial_seeds": [0, 1], "hparams": {"lr": 0.1}}
@@ -68,24 +66,24 @@ def write(path: Path) -> Path:
     study = {"name": "tiny", "algorithms": ["ERM", "IRM"], "network": network, "data": [data]}
     plan["study"] = {**study, **seeds, **schedule}
     plan["roles"] = {"PACS": "development"}
-    (path / layout.COHORT).write_text(json.dumps(plan))
+    (path / layout.COHORT_FILE).write_text(json.dumps(plan))
     folder = path / unfinished_run()
     lease = {"token": "t", "host": "elsewhere", "pid": 1}
-    (folder / layout.LEASE).write_text(json.dumps(lease))
-    (folder / layout.ERROR).write_text("attempt x\nValueError: it broke\n")
+    (folder / layout.LEASE_FILE).write_text(json.dumps(lease))
+    (folder / layout.ERROR_FILE).write_text("attempt x\nValueError: it broke\n")
     return path
 
 
 FILES = (
-    layout.COHORT,
-    f"{finished_run()}/{layout.RUN}",
-    f"{finished_run()}/{layout.DONE}",
-    f"{finished_run()}/{layout.SOURCE}",
+    layout.COHORT_FILE,
+    f"{finished_run()}/{layout.RUN_FILE}",
+    f"{finished_run()}/{layout.DONE_FILE}",
+    f"{finished_run()}/{layout.SOURCE_FILE}",
     f"{finished_run()}/heldout/sketch.jsonl",
-    f"{unfinished_run()}/{layout.RUN}",
-    f"{unfinished_run()}/{layout.SOURCE}",
-    f"{unfinished_run()}/{layout.LEASE}",
-    f"{unfinished_run()}/{layout.ERROR}",
+    f"{unfinished_run()}/{layout.RUN_FILE}",
+    f"{unfinished_run()}/{layout.SOURCE_FILE}",
+    f"{unfinished_run()}/{layout.LEASE_FILE}",
+    f"{unfinished_run()}/{layout.ERROR_FILE}",
 )
 
 
@@ -95,7 +93,7 @@ def mutants(cohort: Path) -> Iterator[Mutant]:
         content = (cohort / file).read_bytes()
         for other in CONTENTS:
             yield Mutant(file, "whole", other)
-        if file.endswith(layout.ERROR):
+        if file.endswith(layout.ERROR_FILE):
             continue
         first, end, rest = content.partition(b"\n") if file.endswith("l") else (content, b"", b"")
         for path in _paths(json.loads(first)):

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from checkwise.errors import InputError
-from checkwise.store.atomic_write import write_bytes, write_text
-from checkwise.store.copying import copy_checkpoint
+from checkwise.store import copy_checkpoint, write_bytes, write_text
 
 
 def test_a_link_stays_and_its_target_is_written(tmp_path: Path) -> None:

@@ -11,18 +11,13 @@ from pathlib import Path
 import pytest
 
 import checkwise as cw
-from checkwise.cli.main import main
+from checkwise.cli import main
+from checkwise.deployed import read_checkpoint
 from checkwise.errors import InputError
-from checkwise.store import layout
-from checkwise.store.cohort import open_cohort
-from checkwise.store.logits import source_logits
-from checkwise.store.pack import pack
-from checkwise.store.run import read_run
-from checkwise.store.verify import verify
-from checkwise.study import Cohort
-from checkwise.study.heldout import read_heldout
-from checkwise.sweep.status import cohort_status
-from checkwise.weights.checkpoints import read_checkpoint
+from checkwise.store import layout, read_run, source_logits
+from checkwise.study import Cohort, read_heldout
+from checkwise.study.folder import open_cohort, pack, verify
+from checkwise.study.sweep.progress import cohort_status
 from tests.figures.saved_logits import save_logits
 from tests.refusals import refused
 from tests.store.test_verify import flip
@@ -37,7 +32,7 @@ def cohort(tmp_path: Path) -> Path:
 
 
 def first_run(cohort: Path) -> Path:
-    return cohort / layout.RUNS / str(cohorts.key("ERM", 0))
+    return cohort / layout.RUNS_FOLDER / str(cohorts.key("ERM", 0))
 
 
 READERS: dict[str, Callable[[Path], object]] = {
@@ -68,14 +63,14 @@ def test_a_changed_file_of_a_finished_run_is_refused(cohort: Path, name: str) ->
 
 @pytest.mark.parametrize("place", ["in its cohort", "alone"])
 @pytest.mark.parametrize("instead", ["nothing", "a pipe", "a broken link"])
-@pytest.mark.parametrize("name", [layout.RUN, layout.SOURCE])
+@pytest.mark.parametrize("name", [layout.RUN_FILE, layout.SOURCE_FILE])
 def test_a_run_whose_file_is_gone_is_refused_and_not_passed_over(
     cohort: Path, name: str, instead: str, place: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder, root = first_run(cohort), cohort
     if place == "alone":
         root = cohort.parent / "copies"
-        shutil.copytree(cohort / layout.RUNS, root)
+        shutil.copytree(cohort / layout.RUNS_FOLDER, root)
         folder = root / folder.name
     assert len(cw.load_runs(root)) == 3
     (folder / name).unlink()
@@ -94,11 +89,11 @@ def test_a_run_whose_file_is_gone_is_refused_and_not_passed_over(
 
 def test_a_run_that_has_recorded_nothing_yet_is_passed_over(cohort: Path) -> None:
     folder = first_run(cohort)
-    (folder / layout.DONE).unlink()
+    (folder / layout.DONE_FILE).unlink()
     assert len(cw.load_runs(cohort)) == 3
-    (folder / layout.SOURCE).unlink()
+    (folder / layout.SOURCE_FILE).unlink()
     assert len(cw.load_runs(cohort)) == 2
-    (folder / layout.RUN).unlink()
+    (folder / layout.RUN_FILE).unlink()
     assert len(cw.load_runs(cohort)) == 2
 
 
@@ -106,14 +101,14 @@ def test_the_mark_of_another_trainer_makes_no_run(cohort: Path) -> None:
     other = cohort.parent / "all" / "trial"
     shutil.copytree(cohort, other.parent / "cohort")
     other.mkdir()
-    (other / layout.DONE).write_text("done")
-    (other / layout.RUN).write_text("{}")
+    (other / layout.DONE_FILE).write_text("done")
+    (other / layout.RUN_FILE).write_text("{}")
     assert len(cw.load_runs(other.parent)) == 3
 
 
 def test_files_that_were_added_are_refused(cohort: Path) -> None:
     folder = first_run(cohort)
-    (folder / layout.CHECKPOINTS).mkdir()
+    (folder / layout.CHECKPOINTS_FOLDER).mkdir()
     (folder / layout.checkpoint_file(100)).write_bytes(b"weights")
     with refused("damaged"):
         read_checkpoint(folder, 100)
@@ -136,9 +131,9 @@ def test_changed_weights_are_not_exported(
 
 
 def rewrite_plan(cohort: Path, change: Callable[[dict[str, object]], object]) -> None:
-    plan = json.loads((cohort / layout.COHORT).read_text())
+    plan = json.loads((cohort / layout.COHORT_FILE).read_text())
     change(plan)
-    (cohort / layout.COHORT).write_text(json.dumps(plan))
+    (cohort / layout.COHORT_FILE).write_text(json.dumps(plan))
 
 
 def test_a_changed_plan_is_refused_and_one_without_a_checksum_opens(cohort: Path) -> None:
@@ -159,7 +154,7 @@ def test_another_layout_of_the_same_plan_opens(cohort: Path) -> None:
 
 def test_a_run_in_the_place_of_another_is_refused_by_name(cohort: Path, tmp_path: Path) -> None:
     folder = first_run(cohort)
-    other = cohort / layout.RUNS / str(cohorts.key("IRM", 0))
+    other = cohort / layout.RUNS_FOLDER / str(cohorts.key("IRM", 0))
     shutil.rmtree(folder)
     shutil.copytree(other, folder)
     told = rf"planned for .*{folder.name}, but its run\.json is of {other.name}"

@@ -18,9 +18,8 @@ from hypothesis import strategies as st
 
 import checkwise as cw
 from checkwise.integrations.checkpoint_folder import CheckpointFolder
-from checkwise.selection.choice import Choice
-from checkwise.store.deleting import Home, delete_checkpoint, delete_others, state_of
-from checkwise.store.journal import append_whole
+from checkwise.selection import Choice
+from checkwise.store import Home, append_whole, delete_checkpoint, delete_others, state_of
 from tests.refusals import refused
 
 NAMES = ("in.pt", "../out/w.pt", "../out", "..", ".", "", "link.pt", "folder-link/w.pt",

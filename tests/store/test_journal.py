@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from checkwise.store.journal import Journal, read_journal
+from checkwise.store import Journal, read_journal
 from tests.refusals import refused
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from checkwise.store import lease as leases
-from checkwise.store.lease import holder, take
+from checkwise.study.folder import holder, take
+from checkwise.study.folder import lease as leases
 from tests.refusals import refused
 
 HOLD = "import sys, time; from pathlib import Path; from checkwise.store.lease import take; "
@@ -137,7 +137,7 @@ def test_on_a_disk_without_locks_the_process_tells(
     def no_locks(file: int, how: int) -> None:
         raise OSError(errno.ENOSYS, "Function not implemented")
 
-    monkeypatch.setattr("checkwise.store.lease.fcntl.flock", no_locks)
+    monkeypatch.setattr("checkwise.study.folder.lease.fcntl.flock", no_locks)
     first = take(tmp_path)
     assert first is not None
     with first:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from checkwise.errors import CheckwiseError
-from checkwise.store import layout, strict_json
+from checkwise.store import layout
+from checkwise.store import reading as strict_json
 from tests.store import malformed
 from tests.study.cohorts import mark_again
 
@@ -30,11 +31,11 @@ def test_a_bad_value_is_read_or_refused_in_one_line(
 ) -> None:
     mutants = list(malformed.mutants(cohort))
     mutant = mutants[number % len(mutants)]
-    path, mark = cohort / mutant.file, cohort / malformed.finished_run() / layout.DONE
+    path, mark = cohort / mutant.file, cohort / malformed.finished_run() / layout.DONE_FILE
     before = path.read_bytes(), mark.read_bytes()
     try:
         path.write_bytes(mutant.content)
-        if mutant.file != f"{malformed.finished_run()}/{layout.DONE}":
+        if mutant.file != f"{malformed.finished_run()}/{layout.DONE_FILE}":
             mark_again(mark.parent)  # so that more than the checksum is looked at
         refusals = _refusals(cohort, tmp_path)
     finally:

@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from checkwise.store import new_folder as module
-from checkwise.store.atomic_write import StoreError
-from checkwise.store.new_folder import new_folder
+from checkwise.store import StoreError, new_folder
+from checkwise.store import whole_folders as module
 from tests.killing import die_at, in_child
 from tests.refusals import refused
 

@@ -16,12 +16,18 @@ import pytest
 
 import checkwise as cw
 from checkwise.cli import main
-from checkwise.store.cohort import write_cohort
-from checkwise.store.new_folder import new_folder
-from checkwise.store.pack import pack
-from checkwise.store.registration import LOG, OPENED, REGISTRATION, read_log, register
-from checkwise.store.unpack import unpack
-from checkwise.store.verify import verify
+from checkwise.store import new_folder
+from checkwise.study.folder import (
+    LOG,
+    OPENED,
+    REGISTRATION,
+    pack,
+    register,
+    unpack,
+    verify,
+    write_cohort,
+)
+from checkwise.study.folder.registration import read_log
 from tests.refusals import refused
 from tests.runs import config, train
 

@@ -17,11 +17,10 @@ import pytest
 
 from checkwise.cli import main
 from checkwise.errors import CheckwiseWarning, InputError
-from checkwise.store.hash_chain import LARGEST
-from checkwise.store.registration import LOG, OPENED, mark_opened, read_lines, read_log, register
-from checkwise.study import Cohort, method
-from checkwise.study.registered import registered, registered_as
-from checkwise.study.registered_choice import choice_of
+from checkwise.study import Cohort, choice_of, method, registered_as
+from checkwise.study.folder import LOG, OPENED, read_lines, register
+from checkwise.study.folder.registration import LARGEST, mark_opened, read_log
+from checkwise.study.registered import registered
 from tests.study.cohorts import sign_plan, tiny_runs, write_cohort
 
 AC_NC = {**choice_of(method("ac-nc")), "metrics": ["target_nll"], "tables": ["main"]}

@@ -10,14 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import checkwise as cw
-from checkwise.store.deleting import (
-    Home,
-    delete_checkpoint,
-    delete_others,
-    remove_leftovers,
-    size_of,
-)
-from checkwise.store.retention import KeepEvery, KeepFeasible, KeepLast, KeepMembers, Policy
+from checkwise.selection import KeepEvery, KeepFeasible, KeepLast, KeepMembers, Policy
+from checkwise.store import Home, delete_checkpoint, delete_others
+from checkwise.store.deleting import remove_leftovers, size_of
 from tests.refusals import refused
 
 POLICIES = st.one_of(

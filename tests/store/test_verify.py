@@ -9,11 +9,16 @@ from pathlib import Path
 import pytest
 
 from checkwise.records import RunKey
-from checkwise.store import layout
-from checkwise.store.cohort import open_cohort, write_cohort
-from checkwise.store.done import mark_done
-from checkwise.store.registration import LOG, register
-from checkwise.store.verify import Fault, record_steps, verify
+from checkwise.store import layout, mark_done
+from checkwise.study.folder import (
+    LOG,
+    Fault,
+    open_cohort,
+    record_steps,
+    register,
+    verify,
+    write_cohort,
+)
 from tests.refusals import refused
 from tests.runs import config, train
 
@@ -31,7 +36,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
         metrics={"bins": 15, "bandwidth": 0.1},
         keys=[asked.key, other],
     )
-    train(cohort / layout.RUNS / str(asked.key), asked)
+    train(cohort / layout.RUNS_FOLDER / str(asked.key), asked)
     return cohort
 
 
@@ -45,7 +50,7 @@ def damage(cohort: Path) -> list[Fault]:
 
 
 def run_folder(cohort: Path) -> Path:
-    return cohort / layout.RUNS / str(config().key)
+    return cohort / layout.RUNS_FOLDER / str(config().key)
 
 
 def test_a_cohort_knows_its_runs(cohort: Path) -> None:
@@ -98,12 +103,12 @@ def test_a_file_that_was_added_is_named(cohort: Path) -> None:
 
 
 def test_a_damaged_mark_is_told(cohort: Path) -> None:
-    (run_folder(cohort) / layout.DONE).write_text("{")
+    (run_folder(cohort) / layout.DONE_FILE).write_text("{")
     assert len(damage(cohort)) == 1
 
 
 def test_a_folder_outside_the_plan_is_told(cohort: Path) -> None:
-    (cohort / layout.RUNS / "stray").mkdir()
+    (cohort / layout.RUNS_FOLDER / "stray").mkdir()
     assert damage(cohort)[0].do == "move it out of the study"
 
 
@@ -126,9 +131,9 @@ def test_a_log_of_registrations_that_cannot_be_read_is_told(cohort: Path) -> Non
 
 
 def test_a_failed_run_gives_its_reason(cohort: Path) -> None:
-    folder = cohort / layout.RUNS / "digits-ERM-15-h0-t0"
+    folder = cohort / layout.RUNS_FOLDER / "digits-ERM-15-h0-t0"
     folder.mkdir()
-    (folder / layout.ERROR).write_text("attempt x\nValueError: it broke\n")
+    (folder / layout.ERROR_FILE).write_text("attempt x\nValueError: it broke\n")
     assert verify(cohort)[0].what.endswith("ValueError: it broke")
 
 
@@ -150,8 +155,8 @@ def test_the_last_step_is_recorded_whatever_the_schedule() -> None:
 
 
 def test_held_out_values_that_cannot_be_are_found_although_the_mark_fits(cohort: Path) -> None:
-    (run,) = (folder for folder in (cohort / layout.RUNS).iterdir() if folder.is_dir())
-    (journal,) = (run / layout.HELDOUT).iterdir()
+    (run,) = (folder for folder in (cohort / layout.RUNS_FOLDER).iterdir() if folder.is_dir())
+    (journal,) = (run / layout.HELDOUT_FOLDER).iterdir()
     journal.write_text(journal.read_text().replace('"nll":', '"nll":-', 1))
     mark_done(run, 12)
     damaged = [fault for fault in verify(cohort) if fault.kind == "damaged"]

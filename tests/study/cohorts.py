@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from checkwise.records import RunKey
-from checkwise.store.cohort_plan import write_plan
-from checkwise.store.done import mark_done
+from checkwise.store import mark_done, write_plan
 
 VERSIONS = {"checkwise": "0.1.0", "torch": "0", "numpy": "0", "python": "3.11"}
 METRICS = (

@@ -14,18 +14,18 @@ from scipy import stats
 
 from checkwise.errors import InputError
 from checkwise.records import RunKey
-from checkwise.store.registration import LOG, OPENED, read_log
-from checkwise.study import Cohort
-from checkwise.study.contrast_results import (
-    Condition,
+from checkwise.study import (
+    Cohort,
     ContrastResult,
     contrast_results,
-    decided,
-    from_places,
-    without_results,
+    read_contrasts,
+    register_set,
+    registered_sets,
 )
-from checkwise.study.contrast_set import PlannedContrast, parse_contrasts, read_contrasts
-from checkwise.study.registered_contrasts import register_set, registered_sets
+from checkwise.study.contrast_set import PlannedContrast, parse_contrasts
+from checkwise.study.contrast_verdicts import Condition, decided, from_places, without_results
+from checkwise.study.folder import LOG, OPENED
+from checkwise.study.folder.registration import read_log
 from tests.refusals import refused
 from tests.study.cohorts import WrittenRun, write_cohort
 
@@ -259,7 +259,7 @@ def test_only_finished_runs_are_watched(tmp_path: Path) -> None:
 
 
 def test_compare_knows_contrasts_that_were_registered(cohort: Cohort) -> None:
-    from checkwise.study.registered import registrations
+    from checkwise.study import registrations
 
     register_set(cohort, fixed(NLL))
     told = registrations(cohort.path, ["ac-nc", "ac-nll"], {}, metrics=["target_nll", "target_ece"])

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from checkwise.store.lease import take
-from checkwise.study.derive_job import DeriveJob, derive_with_workers, work
-from checkwise.sweep.executors.local import LocalExecutor
-from checkwise.weights.derived import folder_of
+from checkwise.study import DeriveJob, derive_with_workers
+from checkwise.study.baselines import folder_of
+from checkwise.study.derive_job import work
+from checkwise.study.folder import take
+from checkwise.study.sweep.executors import LocalExecutor
 from tests.weights.cohorts import answer, copied, derive, train_cohort
 
 

@@ -16,14 +16,11 @@ import pytest
 
 import checkwise as cw
 from checkwise.errors import CheckwiseWarning, InputError
-from checkwise.readers.request import Request
-from checkwise.store.cohort import open_cohort
-from checkwise.store.pack import pack
-from checkwise.store.registration import read_log
-from checkwise.store.unpack import unpack
-from checkwise.store.verify import verify
-from checkwise.study.imported import check_unchanged, import_cohort
-from checkwise.sweep.status import cohort_status
+from checkwise.readers import Request
+from checkwise.study import check_unchanged, import_cohort
+from checkwise.study.folder import open_cohort, pack, unpack, verify
+from checkwise.study.folder.registration import read_log
+from checkwise.study.sweep.progress import cohort_status
 from tests.readers import samples
 from tests.refusals import refused
 from tests.study.cohorts import demo_like, tiny_runs, write_cohort

@@ -10,11 +10,9 @@ import pytest
 from checkwise.cli import main
 from checkwise.errors import InputError
 from checkwise.records import RunKey
-from checkwise.store.done import mark_done
-from checkwise.store.logits import source_logits
-from checkwise.store.pack import pack
-from checkwise.store.unpack import unpack
+from checkwise.store import mark_done, source_logits
 from checkwise.study import Cohort
+from checkwise.study.folder import pack, unpack
 from checkwise.study.heldout import Targets
 from tests.figures.saved_logits import save_logits
 from tests.refusals import refused

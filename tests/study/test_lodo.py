@@ -13,13 +13,12 @@ import pytest
 
 from checkwise.cli import main
 from checkwise.records import RunKey
-from checkwise.store.cohort import open_cohort
-from checkwise.store.layout import inner_path
+from checkwise.store import inner_path
 from checkwise.study import Cohort
+from checkwise.study.folder import open_cohort
 from checkwise.study.lodo import PseudoTargets
-from checkwise.sweep.lodo import inner_study
-from checkwise.sweep.study import DataSpec, Study
-from checkwise.sweep.study_file import read_study
+from checkwise.study.sweep import Study, inner_study, read_study
+from checkwise.study.sweep.study import DataSpec
 from tests.refusals import refused
 from tests.study.cohorts import WrittenRun, write_cohort
 

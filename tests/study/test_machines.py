@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from checkwise.page import write_report
-from checkwise.page.facts import cohort_facts
-from checkwise.study import Cohort
-from checkwise.study.runs import machines
+from checkwise.study import Cohort, machines
+from checkwise.study.report import write_report
+from checkwise.study.report.facts import cohort_facts
 from tests.study.cohorts import mark_again, tiny_runs, write_cohort
 
 EPYC = {"architecture": "x86_64", "processor": "AMD EPYC 7B13", "instructions": "AVX2"}

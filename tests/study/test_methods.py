@@ -14,12 +14,10 @@ import checkwise as cw
 from checkwise.calibrators import calibrators
 from checkwise.errors import InputError
 from checkwise.records import RunKey
-from checkwise.store.done import mark_done
-from checkwise.study import Cohort
-from checkwise.study.methods import method, methods
-from checkwise.study.scopes import families, pooled
-from checkwise.weights import Derived, write
-from checkwise.weights.derived import digest_of
+from checkwise.store import mark_done
+from checkwise.study import Cohort, method, methods
+from checkwise.study.baselines import Derived, digest_of, write
+from checkwise.study.lodo import families, pooled
 from tests.refusals import refused
 from tests.study.cohorts import WrittenRun, key, mark_again, tiny_runs, write_cohort
 

@@ -8,13 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from checkwise.page import write_report
-from checkwise.store.pack import pack
-from checkwise.store.registration import LOG, OPENED, mark_opened, read_log, register
-from checkwise.store.unpack import unpack
-from checkwise.study import Cohort, method
-from checkwise.study.registered import registered, registrations
-from checkwise.study.registered_choice import choice_of, same_choice
+from checkwise.study import Cohort, choice_of, method, registrations
+from checkwise.study.folder import LOG, OPENED, pack, register, unpack
+from checkwise.study.folder.registration import mark_opened, read_log
+from checkwise.study.registered import registered, same_choice
+from checkwise.study.report import write_report
 from tests.refusals import refused
 from tests.study.cohorts import tiny_runs, write_cohort
 

@@ -12,11 +12,18 @@ import pytest
 import scipy.stats
 
 from checkwise.records import RunKey
-from checkwise.statistics.clusters import cluster_means, numbered, two_way_means
-from checkwise.study import contrast_rows
-from checkwise.study.compare import Contrast, Differences, by_units, contrasts
-from checkwise.study.units import UnitInterval, leading_means, unit_intervals
-from checkwise.study.verdict import Verdict, verdict
+from checkwise.study import (
+    Contrast,
+    Differences,
+    by_units,
+    contrast_rows,
+    contrasts,
+    leading_means,
+    verdict,
+)
+from checkwise.study.compare import Verdict
+from checkwise.study.inference import cluster_means, numbered, two_way_means
+from checkwise.study.units import UnitInterval, unit_intervals
 
 KEYS = tuple(
     sorted(

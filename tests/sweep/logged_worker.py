@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from checkwise.sweep import one_run, worker
-from checkwise.train.loop import train_run
+from checkwise.study.sweep import worker
+from checkwise.study.sweep import worker as one_run
+from checkwise.study.train import train_run
 
 
 def main() -> None:

@@ -12,9 +12,7 @@ import pytest
 from PIL import Image
 
 from checkwise.cli import main
-from checkwise.sweep.lodo import inner_study
-from checkwise.sweep.plan import make_cohort
-from checkwise.sweep.study_file import read_study
+from checkwise.study.sweep import inner_study, make_cohort, read_study
 from tests.refusals import names
 from tests.sweep.studies import write_tiny
 

@@ -8,16 +8,22 @@ from pathlib import Path
 import pytest
 
 from checkwise.errors import InputError
-from checkwise.sweep.executors import ExecutorSettings, get_executor, worker_count
-from checkwise.sweep.executors.settings import bytes_of, minutes_of
-from checkwise.sweep.executors.shared_folder import (
+from checkwise.study.sweep import (
+    ExecutorSettings,
+    get_executor,
+    read_executor,
+    read_study,
+    worker_count,
+)
+from checkwise.study.sweep.launching import (
     answer,
+    bytes_of,
     check_shared,
     close,
     invite,
+    minutes_of,
     read_answer,
 )
-from checkwise.sweep.study_file import read_executor, read_study
 from tests.refusals import names, refused
 from tests.sweep.studies import write_tiny
 from tests.sweep.test_sweep import call
@@ -98,7 +104,7 @@ def test_another_executor_than_the_table_names_takes_nothing_from_the_table(
 
 
 def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("checkwise.extras.find_spec", lambda name: None)
+    monkeypatch.setattr("checkwise.errors.find_spec", lambda name: None)
     with refused("missing: submitit … slurm"):
         get_executor(ExecutorSettings("slurm", workers=1))
     with refused("missing: ray"):

@@ -14,24 +14,25 @@ import pytest
 from numpy.random import RandomState
 
 import checkwise as cw
-from checkwise.cli.main import main
-from checkwise.data import seed_hash
-from checkwise.data.run_splits import source_splits
-from checkwise.data.seeds import draw_seed
-from checkwise.store.lease import take
-from checkwise.store.logits import source_logits
-from checkwise.store.run import read_trajectory
+from checkwise.cli import main
+from checkwise.store import read_trajectory, source_logits
 from checkwise.store.validation import VALIDATIONS
-from checkwise.store.verify import verify
 from checkwise.study import Cohort
-from checkwise.sweep.datasets import open_spec
-from checkwise.sweep.lodo import inner_study
-from checkwise.sweep.plan import make_cohort, plan, run_config
-from checkwise.sweep.study import Study
-from checkwise.sweep.study_file import parse_study, read_study
-from checkwise.sweep.worker import Job, work
-from checkwise.train.build import prepare
-from checkwise.train.loop import train_run
+from checkwise.study.data import draw_seed, seed_hash, source_splits
+from checkwise.study.folder import take, verify
+from checkwise.study.sweep import (
+    Job,
+    Study,
+    inner_study,
+    make_cohort,
+    open_spec,
+    plan,
+    read_study,
+    work,
+)
+from checkwise.study.sweep.planning import run_config
+from checkwise.study.sweep.study_file import parse_study
+from checkwise.study.train import prepare, train_run
 from tests.refusals import refused
 from tests.runs import contents
 

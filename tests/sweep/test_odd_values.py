@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from checkwise.errors import InputError
-from checkwise.sweep.study_file import read_study
-from checkwise.text import printable
+from checkwise.study.sweep import read_study
+from checkwise.words import printable
 from tests.sweep.studies import write_tiny
 
 VALUES = (

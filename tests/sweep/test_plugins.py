@@ -248,7 +248,7 @@ def test_a_worker_refuses_a_plugin_that_changed_since_the_sweep_began(trained: P
         "plugins": {str(trained / "mine.py"): "0" * 64},
     }
     done = subprocess.run(
-        [sys.executable, "-m", "checkwise.sweep.worker", json.dumps(job)],
+        [sys.executable, "-m", "checkwise.study.sweep.worker", json.dumps(job)],
         env=ENVIRONMENT,
         stdin=subprocess.DEVNULL,
         capture_output=True,

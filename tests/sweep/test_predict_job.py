@@ -8,18 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from checkwise.predict.continuation import JOBS, remove_leftovers
-from checkwise.predict.function import FunctionName
-from checkwise.predict.outputs import is_whole
-from checkwise.predict.pool import Task
-from checkwise.predict.run import PredictResult, predict
-from checkwise.predict.worker_process import Worker
-from checkwise.store.atomic_write import StoreError
-from checkwise.store.lease import take
-from checkwise.store.predictions_record import state_of
-from checkwise.sweep import predict_job
-from checkwise.sweep.executors.local import LocalExecutor
-from checkwise.sweep.predict_job import OUTPUTS, TASKS, PredictJob, evaluate_with, work
+from checkwise.predict import JOBS, FunctionName, PredictResult, Task, Worker, is_whole, predict
+from checkwise.predict.outputs import remove_leftovers
+from checkwise.store import StoreError
+from checkwise.store import checkpoint_state as state_of
+from checkwise.study.folder import take
+from checkwise.study.sweep import evaluate_with
+from checkwise.study.sweep import predicting as predict_job
+from checkwise.study.sweep.executors import LocalExecutor
+from checkwise.study.sweep.predicting import OUTPUTS, TASKS, PredictJob, work
 from tests.cli.predict_functions import checkpoints
 from tests.cli.test_predict import outputs_in
 
@@ -92,7 +89,7 @@ def test_a_worker_that_outlives_its_command_adds_nothing(
             remove_leftovers(out)  # what another command does first
         return whole
 
-    monkeypatch.setattr("checkwise.sweep.predict_job.is_whole", removed_meanwhile)
+    monkeypatch.setattr("checkwise.predict.outputs.is_whole", removed_meanwhile)
     with pytest.raises(StoreError):
         work(job)
     assert outputs_in(out) == {}

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from checkwise.sweep.executors import JobLike, Workers
-from checkwise.sweep.executors.local import LocalExecutor
-from checkwise.sweep.plan import make_cohort
-from checkwise.sweep.prepare_job import PrepareJob, prepare_with
-from checkwise.sweep.study_file import read_study
+from checkwise.study.sweep import make_cohort, prepare_with, read_study
+from checkwise.study.sweep.executors import LocalExecutor
+from checkwise.study.sweep.jobs import PrepareJob
+from checkwise.study.sweep.launching import JobLike, Workers
 from tests.refusals import refused
 from tests.sweep.studies import write_tiny
 from tests.sweep.test_dry_run import BACKBONE, EACH, ZOO, own_cache, zoo

@@ -13,17 +13,28 @@ from pathlib import Path
 import pytest
 
 from checkwise.records import RunKey
-from checkwise.store import layout
-from checkwise.store.attempts import attempts_at, place_of
-from checkwise.store.cohort import open_cohort
-from checkwise.store.failures import Failure, write_failure
-from checkwise.store.lease import SILENT_SECONDS, STALE_SECONDS, take
-from checkwise.sweep import status
-from checkwise.sweep.overview import overview
-from checkwise.sweep.plan import make_cohort
-from checkwise.sweep.status import RunStatus, State, Watched, cohort_status, pause_after
-from checkwise.sweep.study_file import read_study
-from checkwise.sweep.worker import Job, work
+from checkwise.store import attempts_at, layout
+from checkwise.store import attempts_folder as place_of
+from checkwise.study.folder import (
+    SILENT_SECONDS,
+    STALE_SECONDS,
+    Failure,
+    open_cohort,
+    take,
+    write_failure,
+)
+from checkwise.study.sweep import (
+    Job,
+    RunStatus,
+    Watched,
+    make_cohort,
+    overview,
+    pause_after,
+    read_study,
+    work,
+)
+from checkwise.study.sweep import progress as status
+from checkwise.study.sweep.progress import State, cohort_status
 from tests.sweep.studies import write_tiny
 from tests.sweep.test_sweep import call
 
@@ -98,7 +109,7 @@ def test_a_run_that_is_held_but_silent_is_named(
 
 def test_a_worker_of_this_machine_that_was_killed_holds_nothing(cohort: Path) -> None:
     with held(places(cohort)[0], silent=1000) as _:
-        lease = place_of(places(cohort)[0]) / layout.LEASE
+        lease = place_of(places(cohort)[0]) / layout.LEASE_FILE
         content = {**json.loads(lease.read_text()), "pid": 2**22 + 1}  # above the largest number
         lease.write_text(json.dumps(content))
         found = first_of(cohort)
@@ -174,7 +185,7 @@ def test_folders_are_listed_again_only_when_they_have_changed(
     cohort: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     work(Job(str(cohort), "a"))
-    (cohort / layout.RUNS).touch()
+    (cohort / layout.RUNS_FOLDER).touch()
     listed: list[str] = []
     real = os.listdir
 
@@ -182,12 +193,12 @@ def test_folders_are_listed_again_only_when_they_have_changed(
         listed.append(Path(folder).name)
         return real(folder)
 
-    monkeypatch.setattr("checkwise.sweep.status.os.listdir", counted)
+    monkeypatch.setattr("checkwise.study.sweep.progress.os.listdir", counted)
     monkeypatch.setattr(status, "TICK_SECONDS", 0.0)
     watched = Watched(open_cohort(cohort))
     for _ in range(20):
         assert {run.state for run in watched.look()} == {"finished"}
-    assert listed.count(layout.RUNS) == 2, "when it had changed, and once that has settled"
+    assert listed.count(layout.RUNS_FOLDER) == 2, "when it had changed, and once that has settled"
     # A change within one tick of the disk's clock leaves the same time of change.
     other = status._Listed(cohort)
     other.names()

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from checkwise.sweep.plan import make_cohort, plan
-from checkwise.sweep.study import Study
-from checkwise.sweep.study_file import read_study, shipped
+from checkwise.study.sweep import Study, make_cohort, plan, read_study
+from checkwise.study.sweep.study_file import shipped
 from tests.refusals import refused
 from tests.sweep.studies import write_tiny
 

@@ -13,18 +13,13 @@ from pathlib import Path
 import pytest
 
 from checkwise.cli import main
-from checkwise.store.atomic_write import StoreError
-from checkwise.store.attempts import place_of
-from checkwise.store.cohort import open_cohort
-from checkwise.store.done import finished
-from checkwise.store.failures import read_failures
-from checkwise.store.verify import verify
-from checkwise.sweep import one_run
-from checkwise.sweep.datasets import all_roots, read_roots
-from checkwise.sweep.plan import make_cohort
-from checkwise.sweep.study_file import read_study
-from checkwise.sweep.worker import Job, Worked, work
-from checkwise.train.loop import train_run
+from checkwise.store import StoreError, finished
+from checkwise.store import attempts_folder as place_of
+from checkwise.study.folder import open_cohort, read_failures, verify
+from checkwise.study.sweep import Job, all_roots, make_cohort, read_roots, read_study, work
+from checkwise.study.sweep import worker as one_run
+from checkwise.study.sweep.worker import Worked
+from checkwise.study.train import train_run
 from tests.refusals import refused
 from tests.runs import contents
 from tests.sweep.studies import write_tiny

@@ -17,17 +17,12 @@ from pathlib import Path
 import pytest
 
 from checkwise.cli import main
-from checkwise.store import layout
-from checkwise.store.attempts import attempts_at, latest, place_of
-from checkwise.store.cohort import open_cohort
-from checkwise.store.done import finished
-from checkwise.store.failures import read_failures
-from checkwise.store.lease import take
-from checkwise.store.verify import verify
-from checkwise.sweep.plan import make_cohort, noted_round
-from checkwise.sweep.study_file import read_study
-from checkwise.sweep.worker import Job, Worked, work
-from checkwise.train.algorithms.registry import unregister
+from checkwise.store import attempts_at, finished, latest, layout
+from checkwise.store import attempts_folder as place_of
+from checkwise.study.folder import open_cohort, read_failures, take, verify
+from checkwise.study.sweep import Job, make_cohort, noted_round, read_study, work
+from checkwise.study.sweep.worker import Worked
+from checkwise.study.train.algorithms import unregister
 from tests.runs import contents
 from tests.sweep.studies import write_tiny
 
@@ -127,9 +122,9 @@ def test_planning_again_lets_failed_runs_be_tried_again(
     first = noted_round(out)[0]
     bad = next(iter(open_cohort(out).runs.values()))
     (out / "runs" / bad.name).mkdir()
-    (out / "runs" / bad.name / layout.RUN).write_text("{}")  # no run's configuration
-    (out / "runs" / bad.name / layout.RESUME).parent.mkdir()
-    (out / "runs" / bad.name / layout.RESUME).write_text("no state")
+    (out / "runs" / bad.name / layout.RUN_FILE).write_text("{}")  # no run's configuration
+    (out / "runs" / bad.name / layout.RESUME_FILE).parent.mkdir()
+    (out / "runs" / bad.name / layout.RESUME_FILE).write_text("no state")
     code, printed, _ = call(capsys, "study", "work", out, "--retries", "1")
     assert code == 1
     assert "1 run failed 2 times and will not be tried again" in printed
@@ -139,7 +134,7 @@ def test_planning_again_lets_failed_runs_be_tried_again(
     moved = attempts_at(place_of(bad))[0]
     reason = read_failures(bad)[0].reason
     assert str(moved) in reason, "the message names a folder that is not there"
-    (moved / layout.RESUME).unlink()
+    (moved / layout.RESUME_FILE).unlink()
     assert call(capsys, "study", "run", study, "--plan-only", "--out", out)[0] == 0
     assert noted_round(out)[0] != first
     assert call(capsys, "study", "work", out)[0] == 0
@@ -190,7 +185,7 @@ def test_a_worker_that_is_asked_to_stop_saves_and_gives_its_run_back(
     assert not list(cohort.glob("attempts/*/lease"))
     begun = [run for run in open_cohort(cohort).runs.values() if place_of(run).is_dir()]
     (run,) = [run for run in begun if not finished(run)]
-    assert (latest(run) / layout.RESUME).is_file()
+    assert (latest(run) / layout.RESUME_FILE).is_file()
 
 
 @pytest.fixture
@@ -234,12 +229,12 @@ def test_an_unfinished_run_of_an_older_version_is_continued(
     (attempt,) = cohort.glob("attempts/*/*/")
     run = cohort / "runs" / attempt.parent.name
     attempt.rename(run)  # where older versions trained
-    (run / layout.ERROR).write_text("attempt x\nit broke\n")
-    saved = (run / layout.SOURCE).read_bytes()
+    (run / layout.ERROR_FILE).write_text("attempt x\nit broke\n")
+    saved = (run / layout.SOURCE_FILE).read_bytes()
     assert saved
     assert work(Job(str(cohort), "b")) == Worked(trained=4, failed=0)
     assert all_contents(cohort) == unbroken
-    assert not (run / layout.ERROR).exists()
+    assert not (run / layout.ERROR_FILE).exists()
 
 
 def test_a_worker_first_continues_what_was_interrupted(study: Path, tmp_path: Path) -> None:
@@ -263,7 +258,7 @@ def test_commands_read_the_furthest_attempt_of_a_run_that_is_not_finished(
     work(Job(str(cohort), "a", wait=False), stop=lambda: next(calls) > 20)
     (attempt,) = cohort.glob("attempts/*/*/")
     run = cohort / "runs" / attempt.parent.name
-    records = (attempt / layout.SOURCE).read_bytes().count(b"\n")
+    records = (attempt / layout.SOURCE_FILE).read_bytes().count(b"\n")
     code, printed, _ = call(capsys, "select", cohort, "--json")
     assert code == 0
     assert "the run is not finished" in printed

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from checkwise.errors import InputError
-from checkwise.metrics.debiased import class_wise_gap
+from checkwise.metrics import class_wise_gap
 from checkwise.store import layout
-from checkwise.study import Cohort
-from checkwise.study.pool import Pool
-from checkwise.tables import SLOW, build
-from checkwise.tables.binning import DEBIASED, HARD, SOFT, VARIANTS
+from checkwise.study import Cohort, Pool
+from checkwise.study.tables import build
+from checkwise.study.tables.diagnostics import DEBIASED, HARD, SOFT, VARIANTS
+from checkwise.study.tables.every_table import SLOW
 from tests.figures.saved_logits import made
 from tests.metrics import reference
 from tests.refusals import refused

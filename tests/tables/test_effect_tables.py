@@ -12,10 +12,9 @@ import pytest
 
 from checkwise.records import Trajectory
 from checkwise.selection import select
-from checkwise.study import Cohort
-from checkwise.study.pool import Pool
-from checkwise.tables import build
-from checkwise.tables.training_length import PERCENTS
+from checkwise.study import Cohort, Pool
+from checkwise.study.tables import build
+from checkwise.study.tables.training import PERCENTS
 from tests.refusals import refused
 from tests.study.cohorts import WrittenRun, demo_like, key, tiny_runs, write_cohort
 

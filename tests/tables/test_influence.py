@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from checkwise.records import RunKey
-from checkwise.tables.robustness import influence
+from checkwise.study.tables.robustness import influence
 
 
 def test_one_run_that_carries_a_mean_is_named_first() -> None:

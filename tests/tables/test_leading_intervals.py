@@ -14,13 +14,11 @@ import pytest
 import scipy.stats
 
 from checkwise.records import RunKey
-from checkwise.statistics.clusters import numbered
-from checkwise.statistics.multiplicity import holm, max_t
-from checkwise.study import Cohort
-from checkwise.study.pool import Pool
-from checkwise.tables import Cell, build
-from checkwise.tables.interval_words import interval_sentences
-from checkwise.tables.typeset import caption, wide
+from checkwise.study import Cohort, Pool
+from checkwise.study.inference import holm, max_t, numbered
+from checkwise.study.tables import build
+from checkwise.study.tables.table import Cell
+from checkwise.study.tables.typeset import caption, interval_sentences, wide
 from tests.study.cohorts import WrittenRun, tiny_runs, write_cohort
 from tests.tables.two_way import two_way_error
 

@@ -7,12 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from checkwise.statistics.risk_coverage import risk_coverage
-from checkwise.study import Cohort
-from checkwise.study.heldout import read_heldout
-from checkwise.study.pool import Pool
-from checkwise.tables import build
-from checkwise.tables.cross_fit import available, crossfitted_steps
+from checkwise.study import Cohort, Pool, read_heldout
+from checkwise.study.inference import risk_coverage
+from checkwise.study.tables import build
+from checkwise.study.tables.diagnostics import available, crossfitted_steps
 from tests.figures.saved_logits import save_logits
 from tests.refusals import refused
 from tests.study.cohorts import key, tiny_runs, write_cohort

@@ -11,14 +11,12 @@ import pytest
 import scipy.stats
 
 from checkwise.records import RunKey
-from checkwise.study import Cohort
-from checkwise.study.compare import pair
-from checkwise.study.outcome import Outcome, columns_over
-from checkwise.study.pool import BOTH, Group, Pool
-from checkwise.tables import build
-from checkwise.tables.other_methods import lodo_changes, seed_blocks
-from checkwise.tables.typeset import wide
-from checkwise.weights.derived import Derived, write
+from checkwise.study import Cohort, Group, Outcome, Pool, columns_over, pair
+from checkwise.study.baselines import Derived, write
+from checkwise.study.pool import BOTH
+from checkwise.study.tables import build
+from checkwise.study.tables.other_methods import lodo_changes, seed_blocks
+from checkwise.study.tables.typeset import wide
 from tests.figures.saved_logits import save_logits
 from tests.refusals import refused
 from tests.study.cohorts import METRICS, key, tiny_runs, write_cohort

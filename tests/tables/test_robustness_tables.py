@@ -7,12 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from checkwise.statistics.clusters import cluster_means, numbered
-from checkwise.statistics.multiplicity import max_t
 from checkwise.study import Cohort
-from checkwise.tables import build
-from checkwise.tables.robustness import influence
-from checkwise.tables.typeset import markdown
+from checkwise.study.inference import cluster_means, max_t, numbered
+from checkwise.study.tables import build, markdown
+from checkwise.study.tables.robustness import influence
 from tests.study.cohorts import key, tiny_runs, write_cohort
 
 

@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from checkwise.figures import kendall
 from checkwise.records import RunKey
 from checkwise.selection import Columns, select_many
-from checkwise.study import Cohort
-from checkwise.study.cohort import MAIN_METRICS
-from checkwise.study.pool import BOTH, Pool
-from checkwise.study.units import place_interval, unit_intervals
-from checkwise.tables import SLOW, TABLES, build, build_all
-from checkwise.tables.rank_agreement import inside_feasible
-from checkwise.tables.typeset import caption
-from checkwise.tables.worst_domain import worst_domains
+from checkwise.study import MAIN_METRICS, Cohort, Pool, place_interval
+from checkwise.study.figures import kendall
+from checkwise.study.pool import BOTH
+from checkwise.study.tables import TABLES, build, build_all
+from checkwise.study.tables.every_table import SLOW
+from checkwise.study.tables.rank_agreement import inside_feasible
+from checkwise.study.tables.typeset import caption
+from checkwise.study.tables.worst_domain import worst_domains
+from checkwise.study.units import unit_intervals
 from tests.refusals import refused
 from tests.study.cohorts import WrittenRun, demo_like, tiny_runs, write_cohort
 

@@ -8,9 +8,9 @@ import pandas
 import pytest
 
 from checkwise.cli import main
-from checkwise.tables import Cell, Table
-from checkwise.tables.titles_and_decimals import shown, title
-from checkwise.tables.typeset import latex, markdown, tex, wide
+from checkwise.study.tables import Table, latex, markdown
+from checkwise.study.tables.table import Cell
+from checkwise.study.tables.typeset import shown, tex, title, wide
 from tests.study.cohorts import tiny_runs, write_cohort
 
 CELLS = (

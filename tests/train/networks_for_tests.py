@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from checkwise.train.algorithms import Algorithm, build_algorithm
+from checkwise.study.train import Algorithm, build_algorithm
 
 HPARAMS = {
     "lr": 1e-2,

@@ -14,12 +14,10 @@ from torch import Tensor
 
 import checkwise as cw
 from checkwise.errors import InputError
-from checkwise.store.run import read_trajectory
-from checkwise.sweep.study import Study
-from checkwise.sweep.study_file import read_study
-from checkwise.train import averages
-from checkwise.train.algorithms import Algorithm
-from checkwise.train.averages import Averages
+from checkwise.store import read_trajectory
+from checkwise.study.sweep import Study, read_study
+from checkwise.study.train import Algorithm, averages
+from checkwise.study.train.averages import Averages
 from tests.runs import config, contents, train
 
 BOTH = ("sma", "dense-swad")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from checkwise.errors import InputError
-from checkwise.train.config import NetworkConfig, RunConfig
+from checkwise.study.train import NetworkConfig, RunConfig
 from tests.refusals import refused
 from tests.runs import config
 

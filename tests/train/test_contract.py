@@ -10,7 +10,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from checkwise.train.algorithms import ALGORITHMS, Algorithm, algorithm_names, build_algorithm
+from checkwise.study.train import Algorithm, algorithm_names, build_algorithm
+from checkwise.study.train.algorithms import ALGORITHMS
 from tests.refusals import refused
 from tests.train.networks_for_tests import HPARAMS, minibatches, small
 

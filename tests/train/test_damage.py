@@ -11,9 +11,8 @@ import pytest
 import torch
 
 from checkwise.errors import InputError
-from checkwise.store import layout
-from checkwise.store.done import finished
-from checkwise.train.config import RunConfig
+from checkwise.store import finished, layout
+from checkwise.study.train import RunConfig
 from tests.refusals import refused
 from tests.runs import config, contents, train
 
@@ -42,7 +41,7 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def positions(folder: Path) -> list[tuple[str, int]]:
     """Places spread over every file: as many in each, and more in the state."""
-    files = sorted(p for p in folder.rglob("*") if p.is_file() and p.name != layout.LEASE)
+    files = sorted(p for p in folder.rglob("*") if p.is_file() and p.name != layout.LEASE_FILE)
     chosen = random.Random(0)
     places = []
     for file in files:
@@ -99,7 +98,7 @@ def test_weights_that_vanish_where_some_are_dropped_are_missed_at_the_end(tmp_pa
     folder = tmp_path / "run"
     assert train(folder, asked, stop=stop_after(4)) == "stopped"
     left = "step-000002.safetensors"
-    (folder / layout.CHECKPOINTS / left).unlink()
+    (folder / layout.CHECKPOINTS_FOLDER / left).unlink()
     with pytest.raises(InputError, match=f"{left} as the run wrote it, but it was removed"):
         train(folder, asked)
     assert not finished(folder)
@@ -109,17 +108,17 @@ def test_the_state_of_another_run_is_refused(stopped: Path, tmp_path: Path) -> N
     other: RunConfig = config("IRM", logits="all")
     train(tmp_path / "other", other, stop=stop_after(8))
     folder = Path(shutil.copytree(stopped, tmp_path / "run"))
-    shutil.copy(tmp_path / "other" / layout.RESUME, folder / layout.RESUME)
+    shutil.copy(tmp_path / "other" / layout.RESUME_FILE, folder / layout.RESUME_FILE)
     with refused("damaged"):
         train(folder, KEPT)
 
 
 def test_a_state_without_a_checksum_is_refused_by_its_age(stopped: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(stopped, tmp_path / "run"))
-    torch.save({"schema": 1, "digest": "", "updates": 8}, folder / layout.RESUME)
+    torch.save({"schema": 1, "digest": "", "updates": 8}, folder / layout.RESUME_FILE)
     with refused("damaged"):
         train(folder, KEPT)
-    (folder / layout.RESUME).unlink()
+    (folder / layout.RESUME_FILE).unlink()
     assert train(folder, KEPT) == "finished"
 
 
@@ -127,7 +126,7 @@ def test_a_changed_run_file_is_written_again_from_what_was_checked(
     stopped: Path, unbroken: dict[str, bytes], tmp_path: Path
 ) -> None:
     folder = Path(shutil.copytree(stopped, tmp_path / "run"))
-    path = folder / layout.RUN
+    path = folder / layout.RUN_FILE
     path.write_text(path.read_text().replace('"numpy": "', '"numpy": "9'))
     train(folder, KEPT)
     assert contents(folder) == unbroken
@@ -136,19 +135,19 @@ def test_a_changed_run_file_is_written_again_from_what_was_checked(
 def test_a_run_that_goes_on_with_another_processor_says_so(
     stopped: Path, unbroken: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from checkwise.store.run import read_run
-    from checkwise.train import loop
+    from checkwise.store import read_run
+    from checkwise.study.train import loop
 
     folder = Path(shutil.copytree(stopped, tmp_path / "run"))
-    first = layout.read_json(folder / layout.RUN)
+    first = layout.read_json(folder / layout.RUN_FILE)
     assert first["machine"]["instructions"]
     assert "continued" not in first
     elsewhere = {**first["machine"], "processor": "another"}
     monkeypatch.setattr(loop, "machine", lambda device: elsewhere)
     train(folder, KEPT)
-    (note,) = layout.read_json(folder / layout.RUN)["continued"]
+    (note,) = layout.read_json(folder / layout.RUN_FILE)["continued"]
     assert (note["updates"], note["machine"]) == (8, elsewhere)
-    assert layout.read_json(folder / layout.RUN)["machine"] == first["machine"]
+    assert layout.read_json(folder / layout.RUN_FILE)["machine"] == first["machine"]
     assert read_run(folder).key == KEPT.key
     same = {name for name, content in contents(folder).items() if unbroken[name] == content}
-    assert set(unbroken) - same == {layout.RUN, layout.DONE}
+    assert set(unbroken) - same == {layout.RUN_FILE, layout.DONE_FILE}

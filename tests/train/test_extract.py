@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from checkwise.data import from_arrays
-from checkwise.threads import ONE_THREAD
-from checkwise.train.config import NetworkConfig
-from checkwise.train.networks.extract import extractor, freeze
-from checkwise.train.networks.extract_pool import child_processes
+from checkwise.predict import ONE_THREAD
+from checkwise.study.data import from_arrays
+from checkwise.study.train import NetworkConfig, extractor, freeze
+from checkwise.study.train.extract import child_processes
 from tests.refusals import refused
 
 

@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from checkwise.train.algorithms import Algorithm, build_algorithm
-from checkwise.train.config import NetworkConfig
-from checkwise.train.networks import Backbone, frozen_part, lite0, trainable_part
+from checkwise.study.train import Algorithm, NetworkConfig, build_algorithm, frozen_part
+from checkwise.study.train.backbone import Backbone, trainable_part
+from checkwise.study.train.networks import lite0
 from tests.refusals import refused
 
 

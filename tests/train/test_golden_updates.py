@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from checkwise.train.algorithms import algorithm_names, build_algorithm
-from checkwise.train.algorithms.groupdro import GroupDRO
+from checkwise.study.train import algorithm_names, build_algorithm
+from checkwise.study.train.algorithms import GroupDRO
 
 GOLDEN = Path(__file__).parent / "data" / "updates.npz"
 LAYERS = {

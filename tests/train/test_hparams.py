@@ -9,14 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checkwise.train.hparams import (
-    KINDS,
-    TABLE,
-    Kind,
-    default_hparams,
-    draw_hparams,
-    hparams_for,
-)
+from checkwise.study.train import Kind, default_hparams, draw_hparams, hparams_for
+from checkwise.study.train.hparams import KINDS, TABLE
 from tests.refusals import refused
 
 ALGORITHMS = ("ERM", "CORAL", "GroupDRO", "IRM", "VREx")

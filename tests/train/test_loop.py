@@ -16,19 +16,15 @@ import torch
 from safetensors.torch import load_file
 
 from checkwise import metrics
-from checkwise.data import split
-from checkwise.store import layout
-from checkwise.store.lease import LeaseLostError, take
-from checkwise.store.run import read_trajectory
-from checkwise.train.algorithms import Algorithm
-from checkwise.train.build import build_run, prepare
-from checkwise.train.config import NetworkConfig
-from checkwise.train.loop import train_run
+from checkwise.store import layout, read_trajectory
+from checkwise.study.data import split
+from checkwise.study.folder import LeaseLostError, take
+from checkwise.study.train import Algorithm, NetworkConfig, build_run, prepare, train_run
 from tests.refusals import refused
 from tests.runs import config, contents, digits, ready, train
 
 
-def lines(folder: Path, name: str = layout.SOURCE) -> list[dict[str, Any]]:
+def lines(folder: Path, name: str = layout.SOURCE_FILE) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / name).read_text().splitlines()]
 
 
@@ -100,9 +96,9 @@ def test_held_out_data_change_nothing_that_selection_reads(tmp_path: Path) -> No
     with_target = config()
     train(tmp_path / "one", with_target)
     train(tmp_path / "two", config(logits="all", keep="none"))
-    one, two = (tmp_path / name / layout.SOURCE for name in ("one", "two"))
+    one, two = (tmp_path / name / layout.SOURCE_FILE for name in ("one", "two"))
     assert one.read_bytes() == two.read_bytes()
-    assert not (tmp_path / "two" / layout.CHECKPOINTS).exists()
+    assert not (tmp_path / "two" / layout.CHECKPOINTS_FOLDER).exists()
 
 
 def test_logits_are_saved_apart(tmp_path: Path) -> None:
@@ -175,11 +171,11 @@ def test_a_lost_lease_stops_every_commit(tmp_path: Path) -> None:
     folder.mkdir()
     lease = take(folder)
     assert lease is not None
-    (folder / layout.LEASE).write_text(json.dumps({"token": "other", "host": "x", "pid": 1}))
+    (folder / layout.LEASE_FILE).write_text(json.dumps({"token": "other", "host": "x", "pid": 1}))
     with lease, pytest.raises(LeaseLostError):
         train_run(folder, config(), ready(), lease)
-    assert (folder / layout.SOURCE).read_bytes() == b""
-    assert not (folder / layout.DONE).exists()
+    assert (folder / layout.SOURCE_FILE).read_bytes() == b""
+    assert not (folder / layout.DONE_FILE).exists()
 
 
 @pytest.mark.parametrize("at", [1, 4, 9, 16, 23])

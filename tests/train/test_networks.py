@@ -11,18 +11,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from checkwise.train.algorithms import build_algorithm
-from checkwise.train.networks import (
-    Backbone,
-    build_backbone,
-    digits_network,
-    frozen_part,
-    linear_head,
-    mlp_head,
-    timm_backbone,
-    trainable_part,
-)
-from checkwise.train.networks.lite0 import lite0
+from checkwise.study.train import build_algorithm, frozen_part
+from checkwise.study.train.backbone import Backbone, linear_head, mlp_head, trainable_part
+from checkwise.study.train.networks import build_backbone, digits_network, lite0, timm_backbone
 from tests.refusals import refused
 from tests.requirements import SHARED, requires
 

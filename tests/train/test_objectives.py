@@ -13,13 +13,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from checkwise.errors import InputError
-from checkwise.train.algorithms import build_algorithm
-from checkwise.train.algorithms.base import Forward
-from checkwise.train.algorithms.coral import CORAL
-from checkwise.train.algorithms.groupdro import GroupDRO
-from checkwise.train.algorithms.irm import IRM
-from checkwise.train.algorithms.moments import moment_distance
-from checkwise.train.algorithms.vrex import VREx
+from checkwise.study.train import build_algorithm
+from checkwise.study.train.algorithms import CORAL, IRM, Forward, GroupDRO, VREx, moment_distance
 from tests.refusals import refused
 from tests.train.networks_for_tests import HPARAMS, minibatches, small
 

@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 
 import checkwise as cw
-from checkwise.store import layout
-from checkwise.store.logits import source_logits
-from checkwise.store.run import read_trajectory
-from checkwise.train.checkpoint_files import write_predictions
-from checkwise.train.evaluation import Outputs, Part
+from checkwise.store import layout, read_trajectory, source_logits
+from checkwise.study.train import Outputs, Part
+from checkwise.study.train.checkpoint_files import write_predictions
 from tests.refusals import refused
 from tests.runs import config, train
 
@@ -42,7 +40,7 @@ def test_every_way_says_the_same_of_every_example(folders: dict[str, Path]) -> N
 
 
 def test_journals_do_not_depend_on_what_is_saved(folders: dict[str, Path]) -> None:
-    assert len({(f / layout.SOURCE).read_bytes() for f in folders.values()}) == 1
+    assert len({(f / layout.SOURCE_FILE).read_bytes() for f in folders.values()}) == 1
 
 
 def test_half_logits_are_the_logits_to_three_digits(folders: dict[str, Path]) -> None:

@@ -9,9 +9,9 @@ import pytest
 from torch import Tensor, nn
 
 import checkwise as cw
-from checkwise.train.algorithms.base import Forward
-from checkwise.train.algorithms.registry import unregister
-from checkwise.train.hparams import TABLE, known_names, table
+from checkwise.study.train import known_names, table
+from checkwise.study.train.algorithms import Forward, unregister
+from checkwise.study.train.hparams import TABLE
 from tests.refusals import refused
 
 ROW = cw.study.train.Hyperparameter(

@@ -16,14 +16,10 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 import resnet50_weights
-from checkwise.train.networks import build_backbone, frozen_part, trainable_part
-from checkwise.train.networks.resnet50 import (
-    BGR_MEAN,
-    BLOCKS,
-    as_backbone,
-    digest,
-    resnet,
-)
+from checkwise.study.train import frozen_part
+from checkwise.study.train.backbone import trainable_part
+from checkwise.study.train.networks import build_backbone
+from checkwise.study.train.resnet50_network import BGR_MEAN, BLOCKS, as_backbone, digest, resnet
 from resnet50_weights import FOLDER, convert, from_keras, read_tfjs
 from tests.refusals import refused
 

@@ -16,9 +16,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from checkwise.train.algorithms import build_algorithm
-from checkwise.train.config import TUNES
-from checkwise.train.networks import Backbone, build_backbone, frozen_part, trainable_part
+from checkwise.study.train import TUNES, build_algorithm, frozen_part
+from checkwise.study.train.backbone import Backbone, trainable_part
+from checkwise.study.train.networks import build_backbone
 from resnet50_weights import FOLDER, convert, from_keras, read_tfjs
 from tests.requirements import SHARED, requires
 

@@ -93,7 +93,7 @@ def test_changed_data_are_refused_by_name(tmp_path: Path) -> None:
 
 def test_a_damaged_state_says_what_to_remove(tmp_path: Path) -> None:
     folder = stopped(tmp_path / "run")
-    state = folder / layout.RESUME
+    state = folder / layout.RESUME_FILE
     state.write_bytes(state.read_bytes()[:100])
     with pytest.raises(InputError, match="remove that file"):
         train(folder)
@@ -101,15 +101,15 @@ def test_a_damaged_state_says_what_to_remove(tmp_path: Path) -> None:
 
 def test_a_state_of_another_schema_is_refused(tmp_path: Path) -> None:
     folder = stopped(tmp_path / "run")
-    state = torch.load(folder / layout.RESUME, weights_only=True)
-    torch.save({**state, "schema": 99}, folder / layout.RESUME)
+    state = torch.load(folder / layout.RESUME_FILE, weights_only=True)
+    torch.save({**state, "schema": 99}, folder / layout.RESUME_FILE)
     with pytest.raises(InputError, match=r"Expected schema 1, but got 99.*update checkwise"):
         train(folder)
 
 
 def test_a_shortened_journal_is_refused(tmp_path: Path) -> None:
     folder = stopped(tmp_path / "run")
-    (folder / layout.SOURCE).write_bytes(b"")
+    (folder / layout.SOURCE_FILE).write_bytes(b"")
     with pytest.raises(InputError, match="the journal was shortened"):
         train(folder)
 

@@ -10,13 +10,10 @@ from typing import Any
 import pytest
 
 from checkwise.cli import main
-from checkwise.store.cohort import open_cohort
-from checkwise.study.methods import recipe_of
-from checkwise.sweep.plan import make_cohort
-from checkwise.sweep.study_file import read_study
-from checkwise.sweep.worker import Job, work
-from checkwise.weights import derive as deriving
-from checkwise.weights.evaluate import OpenRuns
+from checkwise.study import recipe_of
+from checkwise.study.baselines import OpenRuns, deriving
+from checkwise.study.folder import open_cohort
+from checkwise.study.sweep import Job, make_cohort, read_study, work
 
 STUDY = """
 name = "averages"

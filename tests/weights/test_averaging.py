@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from checkwise.deployed import average
 from checkwise.errors import InputError
-from checkwise.weights.averaging import average
 
 NAMES = ("weight", "bias")
 

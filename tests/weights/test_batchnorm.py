@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from checkwise.train.networks.backbone import _FixedStatistics
-from checkwise.weights.batchnorm import live_layers, reestimate
+from checkwise.study.baselines.evaluate import live_layers, reestimate
+from checkwise.study.train.backbone import _FixedStatistics
 
 
 def batches(shape: tuple[int, ...], count: int = 7) -> list[Tensor]:

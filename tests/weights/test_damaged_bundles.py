@@ -20,10 +20,11 @@ from hypothesis import strategies as st
 
 import checkwise as cw
 from checkwise.calibrators import calibrators, fit
+from checkwise.deployed import check_out
+from checkwise.deployed.bundle import _own_digest, write_bundle
 from checkwise.deployed import load
 from checkwise.errors import InputError
-from checkwise.store.done import fingerprint_of
-from checkwise.weights.bundle import _own_digest, check_out, write_bundle
+from checkwise.store import fingerprint_of
 from tests.calibrators.drawn import domains
 from tests.weights.cohorts import complaint
 from tests.weights.deployments import contents, examples, network, train
@@ -299,7 +300,7 @@ def test_what_is_put_there_during_the_work_is_not_replaced(
         (out / "notes.md").write_text("the only copy")
         return write_bundle(out, *args, **options)
 
-    monkeypatch.setattr("checkwise.weights.deploy.write_bundle", later)
+    monkeypatch.setattr("checkwise.deployed.bundle.write_bundle", later)
     with pytest.raises(InputError) as error:
         cw.deploy(predictions, model, force=True)
     assert error.value.code == "exists"
@@ -313,7 +314,7 @@ def load_without(folder: Path, name: str) -> bool:
 
 
 def test_a_shard_outside_the_folder_is_not_read(model: Path) -> None:
-    from checkwise.weights.bundle import check_shards
+    from checkwise.deployed.bundle import check_shards
 
     index: dict[str, Any] = {"weight_map": {"a": "model-1.safetensors"}}
     for shard, code in (("../x.safetensors", "outside"), (3, "outside"), (None, "outside")):

@@ -19,8 +19,8 @@ from checkwise.calibrators import calibrators, fit
 from checkwise.cli import main
 from checkwise.deployed import Calibrated, load
 from checkwise.errors import InputError
-from checkwise.store.cohort import open_cohort
-from checkwise.weights.evaluate import open_data, open_run
+from checkwise.study.baselines.evaluate import open_data, open_run
+from checkwise.study.folder import open_cohort
 from tests.cli.choices import choose
 from tests.cli.inputs import INPUTS
 from tests.refusals import refused
@@ -360,7 +360,7 @@ def test_without_weights_torch_is_not_asked_for(
     table, log = tmp_path / "table.csv", tmp_path / "log.csv"
     table.write_text("step,accuracy,nll,n\n1,0.5,0.9,100\n2,0.6,0.8,100\n")
     log.write_text("step,val_accuracy,val_loss\n1,0.5,0.9\n2,0.6,0.8\n")
-    monkeypatch.setattr("checkwise.extras.find_spec", lambda name: None)
+    monkeypatch.setattr("checkwise.errors.find_spec", lambda name: None)
     with refused("missing: table.csv … `path`"):
         cw.deploy(table, tmp_path / "model")
     choosing = f"`checkwise select {log} --checkpoints "
@@ -474,7 +474,7 @@ def test_a_missing_file_or_a_link_is_refused_by_name(
 
 @pytest.mark.parametrize("name", ["../secret", "/etc/passwd", "a/../../b", "", "a\\b"])
 def test_no_name_in_a_file_becomes_a_path(predictions: Path, name: str, tmp_path: Path) -> None:
-    from checkwise.weights.bundle import _own_digest
+    from checkwise.deployed.bundle import _own_digest
 
     cw.deploy(predictions, tmp_path / "model")
     path = tmp_path / "model" / "deployed.json"

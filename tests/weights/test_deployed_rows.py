@@ -12,12 +12,11 @@ import torch
 import checkwise as cw
 from checkwise.deployed import load
 from checkwise.records import RunKey
-from checkwise.store.cohort import open_cohort
 from checkwise.study import Cohort
-from checkwise.weights.deployed_rows import ADVISED
-from checkwise.weights.derived import folder_of
-from checkwise.weights.evaluate import OpenRun, open_data, open_run
-from checkwise.weights.recipe import StoredRun
+from checkwise.study.baselines import ADVISED, OpenRun, folder_of
+from checkwise.study.baselines.evaluate import open_data, open_run
+from checkwise.study.baselines.recipe import StoredRun
+from checkwise.study.folder import open_cohort
 from tests.study.cohorts import WrittenRun, write_cohort
 from tests.weights.cohorts import copied, derive
 

@@ -14,22 +14,19 @@ from safetensors.torch import load_file
 
 import checkwise as cw
 from checkwise.errors import InputError
-from checkwise.store.cohort import open_cohort
-from checkwise.store.done import mark_done
-from checkwise.store.verify import verify
-from checkwise.study.methods import methods
-from checkwise.train.algorithms import Algorithm
-from checkwise.train.evaluation import Evaluator, Outputs, Part
-from checkwise.weights import read_record, read_source, swad
-from checkwise.weights.evaluate import (
+from checkwise.store import mark_done
+from checkwise.study import methods
+from checkwise.study.baselines import OpenRuns, read_record, read_source, swad
+from checkwise.study.baselines.evaluate import (
     KeptOutputs,
-    OpenRuns,
     mean_log_probabilities,
     mean_logits,
     open_data,
     open_run,
 )
-from checkwise.weights.recipe import StoredRun
+from checkwise.study.baselines.recipe import StoredRun
+from checkwise.study.folder import open_cohort, verify
+from checkwise.study.train import Algorithm, Evaluator, Outputs, Part
 from tests.refusals import refused
 from tests.study.cohorts import WrittenRun, write_cohort
 from tests.weights.cohorts import (

@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 from checkwise.errors import InputError
-from checkwise.store.done import fingerprint
-from checkwise.store.verify import verify
-from checkwise.study import Cohort
-from checkwise.study.methods import method
+from checkwise.store import fingerprint
+from checkwise.study import Cohort, method
+from checkwise.study.folder import verify
 from tests.refusals import refused
 from tests.weights.cohorts import copied, derive
 

@@ -11,10 +11,10 @@ import torch
 from safetensors.torch import load_file
 
 import checkwise as cw
-from checkwise.store.cohort import open_cohort
-from checkwise.weights import lyu, mixup, read_record, read_source
-from checkwise.weights.evaluate import OpenRun, open_data, open_run
-from checkwise.weights.lyu import coral, mmd
+from checkwise.study.baselines import OpenRun, lyu, mixup, read_record, read_source
+from checkwise.study.baselines.evaluate import open_data, open_run
+from checkwise.study.baselines.lyu import coral, mmd
+from checkwise.study.folder import open_cohort
 from tests.refusals import refused
 from tests.weights.cohorts import copied, derive, run_folders
 

@@ -10,12 +10,9 @@ from typing import Any
 import pytest
 
 from checkwise.cli import main
-from checkwise.store.cohort import open_cohort
-from checkwise.store.layout import inner_path
-from checkwise.sweep.lodo import inner_study
-from checkwise.sweep.plan import make_cohort
-from checkwise.sweep.study import Study
-from checkwise.sweep.worker import Job, work
+from checkwise.store import inner_path
+from checkwise.study.folder import open_cohort
+from checkwise.study.sweep import Job, Study, inner_study, make_cohort, work
 from tests.weights.cohorts import train_cohort
 
 STUDY = """

@@ -11,9 +11,9 @@ from safetensors.torch import load_file
 
 import checkwise as cw
 from checkwise.selection import members
-from checkwise.store.cohort import open_cohort
-from checkwise.weights import read_source
-from checkwise.weights.evaluate import OpenRun, open_data, open_run
+from checkwise.study.baselines import OpenRun, read_source
+from checkwise.study.baselines.evaluate import open_data, open_run
+from checkwise.study.folder import open_cohort
 from tests.weights.cohorts import derive
 
 FEW = 3  # minibatches, for speed

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from checkwise.cli import main
-from checkwise.figures import occlusion
-from checkwise.store.cohort import open_cohort
-from checkwise.store.registration import OPENED, read_lines
+from checkwise.study import ImageCase, image_case
+from checkwise.study.figures import occlusion
+from checkwise.study.folder import OPENED, open_cohort, read_lines
 from checkwise.study.heldout import Targets
-from checkwise.study.image_case import ImageCase, image_case
 from tests.refusals import refused
 from tests.weights.cohorts import copied
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from checkwise.train.algorithms import build_algorithm
-from checkwise.weights.evaluate import OpenRun
-from checkwise.weights.swad import with_batchnorm
+from checkwise.study.baselines import OpenRun
+from checkwise.study.baselines.swad import with_batchnorm
+from checkwise.study.train import build_algorithm
 from tests.runs import config, ready
 
 

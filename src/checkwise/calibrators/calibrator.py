@@ -16,19 +16,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from checkwise.calibrators.examples import (
+from checkwise.calibrators.temperature import check_examples
+from checkwise.errors import InputError
+from checkwise.metrics import (
     FloatArray,
     Logits,
     count_errors,
     entries,
     nll_of,
+    probabilities,
+    to_floats,
     together,
 )
-from checkwise.calibrators.temperature import check_examples
-from checkwise.errors import InputError
-from checkwise.metrics.arrays import to_floats
-from checkwise.metrics.probabilities import probabilities
-from checkwise.text import counted
+from checkwise.words import counted
 
 State: TypeAlias = Literal["fitted", "edge", "saturated", "no-optimum"]
 Params: TypeAlias = Mapping[str, Any]

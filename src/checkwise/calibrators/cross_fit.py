@@ -8,12 +8,13 @@ fit to some of them would know something of the others.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from checkwise.calibrators.calibrator import LEAST_ERRORS, Calibrator, Fitted
-from checkwise.calibrators.examples import (
+from checkwise.calibrators.ts import TS
+from checkwise.metrics import (
     FloatArray,
     Groups,
     IntArray,
@@ -23,8 +24,7 @@ from checkwise.calibrators.examples import (
     together,
     units_together,
 )
-from checkwise.statistics.bootstrap import LEVEL, SEED, bootstrap_interval
-from checkwise.statistics.grouped_means import resampled_group_means
+from checkwise.statistics import LEVEL, SEED, bootstrap_interval, resampled_group_means
 
 FOLDS = 5
 FOLD_SEED = 20261116
@@ -127,3 +127,25 @@ def mean_change(differences: FloatArray, groups: Groups | None = None) -> Change
         tail = 100 * (1 - LEVEL) / 2
         low, high = np.percentile(drawn, [tail, 100 - tail], axis=0)
     return Change(mean, float(low[0]), float(high[0]), n, groups=count)
+
+
+REFINED, CALIBRATION = "refined_nll", "calibration_nll"
+REFINED_METRICS: Final = (REFINED, CALIBRATION)
+SMALL = 1_000  # validation examples below which the temperature is cross-fitted
+
+
+def nll_after(logits: Logits, *, groups: Groups | None = None) -> dict[str, float]:
+    """Mean NLL of every domain after one temperature, which is fitted on all domains together.
+
+    Example:
+        >>> import numpy as np
+        >>> z, y = np.array([[8.0, 0.0]] * 2000), np.arange(2000) % 4 // 3
+        >>> {domain: round(nll, 6) for domain, nll in nll_after({"val": (z, y)}).items()}
+        {'val': 0.562335}
+    """
+    if sum(len(y) for _, y in logits.values()) < SMALL:
+        after: Any = cross_fitted(logits, TS, force=True, groups=groups)
+    else:
+        fitted = TS.fit(logits, force=True)
+        after = {domain: (fitted.apply(z), y) for domain, (z, y) in logits.items()}
+    return {domain: float(nll_of(z, y).mean()) for domain, (z, y) in after.items()}

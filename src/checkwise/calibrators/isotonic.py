@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from checkwise.calibrators.calibrator import FARTHEST, Calibrator, Optimum, Params, numbers
-from checkwise.calibrators.examples import FloatArray, Logits, together
-from checkwise.metrics.probabilities import probabilities
-from checkwise.statistics.ranks import isotonic
+from checkwise.metrics import FloatArray, Logits, probabilities, together
+from checkwise.statistics import isotonic
 
 _RESOLUTION = float(np.finfo(np.float64).resolution)
 

@@ -7,14 +7,14 @@ from types import MappingProxyType
 from typing import Any, Final, get_args
 
 from checkwise.calibrators.calibrator import SCHEMA, Calibrator, Fitted, State, numbers
-from checkwise.calibrators.examples import Logits
 from checkwise.calibrators.isotonic import ISOTONIC
 from checkwise.calibrators.ts import TS
 from checkwise.calibrators.ts_domains import TS_MULTI, TS_WEIGHTED
 from checkwise.calibrators.ts_max import TS_MAX
 from checkwise.calibrators.ts_soften import TS_SOFTEN
 from checkwise.errors import InputError
-from checkwise.text import shown
+from checkwise.metrics import Logits
+from checkwise.words import shown
 
 _CALIBRATORS: Final = {
     known.name: known for known in (TS_SOFTEN, TS, TS_MAX, TS_MULTI, TS_WEIGHTED, ISOTONIC)

@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checkwise.errors import InputError
-from checkwise.metrics import to_numpy
-from checkwise.metrics.arrays import to_floats
+from checkwise.metrics import to_floats, to_numpy
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

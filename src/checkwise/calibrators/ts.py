@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from checkwise.calibrators.calibrator import FARTHEST, Calibrator, Optimum, Params, numbers
-from checkwise.calibrators.examples import FloatArray, Logits, together
 from checkwise.calibrators.temperature import LARGEST, REASONS, fit_temperature, scaled
+from checkwise.metrics import FloatArray, Logits, together
 
 
 def best(logits: Logits) -> Optimum:

@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 
 from checkwise.calibrators.calibrator import Calibrator, Optimum, Params, numbers
-from checkwise.calibrators.examples import FloatArray, Logits
 from checkwise.calibrators.temperature import REASONS, Temperature, fit_temperature, scaled
 from checkwise.calibrators.ts import divide, valid
-from checkwise.metrics.probabilities import probabilities
+from checkwise.metrics import FloatArray, Logits, probabilities
 
 _SHRINK = 0.1  # of the covariance towards a multiple of the identity
 

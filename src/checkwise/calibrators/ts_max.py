@@ -6,11 +6,11 @@ Where one source domain is far more overconfident than the others, an unseen dom
 from __future__ import annotations
 
 from checkwise.calibrators.calibrator import LEAST_ERRORS, Calibrator, Optimum, Params
-from checkwise.calibrators.examples import Logits
 from checkwise.calibrators.temperature import REASONS, fit_temperature
 from checkwise.calibrators.ts import divide
 from checkwise.calibrators.ts_domains import valid_mean
-from checkwise.text import counted
+from checkwise.metrics import Logits
+from checkwise.words import counted
 
 
 def best(logits: Logits) -> Optimum:

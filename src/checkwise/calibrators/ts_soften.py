@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 
 from checkwise.calibrators.calibrator import Calibrator, Optimum
-from checkwise.calibrators.examples import Logits, nll_of, together
 from checkwise.calibrators.temperature import REASONS, fit_temperature, scaled
 from checkwise.calibrators.ts import divide, valid
+from checkwise.metrics import Logits, nll_of, together
 
 
 def best(logits: Logits) -> Optimum:

@@ -1,5 +1,5 @@
 """The command line: parse, call, print."""
 
-from checkwise.cli.main import app, main
+from checkwise.doors import door
 
-__all__ = ["app", "main"]
+__getattr__, __dir__, __all__ = door(__name__, __file__)

@@ -1,33 +1,223 @@
-"""What ``select`` prints for people: the answer, what it costs and gains, why, and the rest."""
+"""The accuracy bound on the screen: never without its conditions, and only where it says much."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console
 
-from checkwise.cli import bound, printing
-from checkwise.cli.picture import picture
-from checkwise.selection import Selection
-from checkwise.selection.constraint import ACCURACY
-from checkwise.selection.explain import (
+from checkwise.cli import printing
+from checkwise.errors import NoGuaranteeError
+from checkwise.selection import (
+    ACCURACY,
+    Guarantee,
+    Selection,
     because,
     called,
     cautions,
+    guarded_because,
     in_examples,
+    in_words,
+    near_miss,
     not_compared,
+    not_usual,
     rule_in_words,
     runner_up,
     scores,
     validated_on,
 )
-from checkwise.selection.near_miss import near_miss
-from checkwise.selection.saturation import guarded_because
-from checkwise.selection.set_as import in_words, not_usual
-from checkwise.text import counted, listed, shortened
+from checkwise.words import counted, listed, shortened
+
+USEFUL_PP: Final = 5.0
+
+
+def said(selection: Selection, alpha: float) -> str:
+    """The bound of one choice in full, or why there is none; it may read saved predictions."""
+    bound = _bound(selection, alpha, paired=True)
+    if isinstance(bound, str):
+        return f"No accuracy bound: {bound}"
+    return _useless(bound.tightest_pp) or str(bound)
+
+
+def said_of_many(selections: Iterable[Selection], alpha: float) -> str:
+    """The bounds of several choices as a range, with the conditions that all of them share."""
+    statements = [_bound(selection, alpha, paired=False) for selection in selections]
+    bounds = [bound for bound in statements if isinstance(bound, Guarantee)]
+    if not bounds:
+        return f"No accuracy bound: {statements[0]}"
+    points = sorted(bound.bound_pp for bound in bounds)
+    without = len(statements) - len(bounds)
+    if useless := _useless(points[0]):
+        return useless
+    return "\n".join(
+        [
+            f"For each run by itself, with probability at least {1 - alpha:g}, the population "
+            f"{bounds[0].quantity} of the chosen checkpoint is at most {points[0]:.2f} to "
+            f"{points[-1]:.2f} points below the best of its run (--json has every bound)."
+            + (f" {without} of {len(statements)} runs have none." if without else ""),
+            bounds[0].terms,
+        ]
+    )
+
+
+def _useless(points: float) -> str:
+    if points <= USEFUL_PP:
+        return ""
+    return (
+        f"No accuracy bound that helps: with so few validation examples it is {points:.2f} points "
+        "(docs/guarantees.md)."
+    )
+
+
+def _bound(selection: Selection, alpha: float, *, paired: bool) -> Guarantee | str:
+    """The bound, or the reason why there is none."""
+    try:
+        return selection.guarantee(alpha, paired=paired)
+    except NoGuaranteeError as error:
+        return str(error)
+
+
+ROWS: Final = 9
+WIDEST: Final = 64
+LEAST: Final = 3  # checkpoints below which a table says it all
+EDGE: Final = 1e-9  # of rounding
+DEPTH: Final = 4  # how many times the band's height is shown; what lies deeper is at the bottom
+
+
+@dataclass(frozen=True)
+class Marks:
+    """What stands for what."""
+
+    chosen: str
+    best: str
+    feasible: str
+    other: str
+    deeper: str
+    band: str
+    side: str
+    corner: str
+    floor: str
+
+
+DRAWN: Final = Marks("●", "▲", "○", "·", "↓", "┄", "┤", "└", "─")
+PLAIN: Final = Marks("X", "A", "o", ".", "v", "-", "|", "+", "-")
+
+
+def picture(selection: Selection, width: int, *, encoding: str = "utf-8") -> str:
+    """Lines of at most ``width`` characters; empty where there is too little to draw.
+
+    The highest row is the best score. The dashed row is the end of the tolerance.
+    """
+    judged = selection.judged_by
+    columns = min(width, WIDEST) - 9
+    if judged is None or len(selection.trajectory) < LEAST or columns < 20:
+        return ""
+    scores = np.asarray(selection.columns[judged.metric], dtype=float)
+    feasible = np.asarray(selection.feasible, dtype=bool)
+    rises = judged.direction == "higher"
+    below = (judged.best - scores) * (1 if rises else -1)
+    band = float(below[feasible].max(initial=0.0))
+    if judged.metric == ACCURACY and selection.choice.kind.fixed:
+        band = max(band, float(selection.tolerance_pp) / 100)
+    depth = _depth(below, band)
+    if depth <= 0:
+        return ""
+    marks = DRAWN if _can_draw(encoding) else PLAIN
+    grid = [[" "] * columns for _ in range(ROWS)]
+    line = _row(band, depth)
+    grid[line] = [marks.band] * columns
+    x = _across(selection.trajectory.steps, columns)
+    kinds = _kinds(selection, below, feasible, marks)
+    for kind in (marks.other, marks.feasible, marks.best, marks.chosen):  # the last one on top
+        for i in np.flatnonzero(kinds == kind):
+            if not np.isfinite(below[i]):
+                continue
+            deeper = below[i] > depth * (1 + EDGE) and kind == marks.other
+            row = ROWS - 1 if deeper else _row(float(below[i]), depth)
+            grid[row][x[i]] = marks.deeper if deeper else kind
+    return "\n".join(_lines(selection, grid, line, depth, band, marks, rises=rises))
+
+
+def _can_draw(encoding: str) -> bool:
+    try:
+        "".join(vars(DRAWN).values()).encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
+def _depth(below: NDArray[np.float64], band: float) -> float:
+    """How far down the plot reaches: a few times the band, or to the worst checkpoint."""
+    worst = float(below[np.isfinite(below)].max(initial=0.0))
+    return min(worst, DEPTH * band) if band > 0 else worst
+
+
+def _row(below: float, depth: float) -> int:
+    return min(ROWS - 1, round((ROWS - 1) * below / depth))
+
+
+def _across(steps: NDArray[np.int64], columns: int) -> NDArray[np.int64]:
+    first, last = int(steps[0]), int(steps[-1])
+    return np.rint((columns - 1) * (steps - first) / max(last - first, 1)).astype(np.int64)
+
+
+def _kinds(
+    selection: Selection, below: NDArray[np.float64], feasible: NDArray[np.bool_], marks: Marks
+) -> NDArray[np.str_]:
+    kinds = np.where(feasible, marks.feasible, marks.other)
+    kinds[np.flatnonzero(below == 0)[:1]] = marks.best
+    kinds[selection.index] = marks.chosen
+    return kinds
+
+
+def _lines(
+    selection: Selection,
+    grid: list[list[str]],
+    line: int,
+    depth: float,
+    band: float,
+    marks: Marks,
+    *,
+    rises: bool,
+) -> list[str]:
+    judged = selection.judged_by
+    assert judged is not None
+    labels = {0: judged.best, ROWS - 1: _at(judged.best, depth, rises=rises)}
+    labels[line] = _at(judged.best, band, rises=rises)
+    shown = [
+        f"{_label(labels[row], judged.metric) if row in labels else '':>7} {marks.side}"
+        + "".join(cells).rstrip()
+        for row, cells in enumerate(grid)
+    ]
+    steps = selection.trajectory.steps
+    floor = f"{'':>7} {marks.corner}{marks.floor * len(grid[0])}"
+    first, last = f"step {steps[0]}", str(steps[-1])
+    ends = f"{'':>9}{first}{last:>{len(grid[0]) - len(first)}}"
+    names = {
+        marks.chosen: "chosen",
+        marks.best: f"best {judged.metric}",
+        marks.band: "end of the tolerance",
+        marks.feasible: "within it",
+        marks.other: "outside",
+        marks.deeper: "far below",
+    }
+    drawn = {cell for row in grid for cell in row}
+    legend = [f"{mark} {name}" for mark, name in names.items() if mark in drawn]
+    return [judged.metric, *shown, floor, ends, f"{'':>9}{'  '.join(legend)}"]
+
+
+def _at(best: float, below: float, *, rises: bool) -> float:
+    return best - below if rises else best + below
+
+
+def _label(value: float, metric: str) -> str:
+    return f"{100 * value:.2f}" if metric == ACCURACY else f"{value:.4g}"
+
 
 SHOWN: Final = 12
 NOTES: Final = 2
@@ -150,7 +340,7 @@ def _show_more(out: Console, s: Selection, alpha: float) -> None:
         out.print(sentence)
     if lines := picture(s, out.width, encoding=out.encoding):
         out.print(f"\n{lines}\n")
-    out.print(bound.said(s, alpha))
+    out.print(said(s, alpha))
 
 
 def _read(s: Selection) -> str:
@@ -233,7 +423,7 @@ def show_many(
     for line in _shared(every, verbose=verbose):
         out.print(line)
     if verbose:
-        out.print(bound.said_of_many(every.values(), alpha))
+        out.print(said_of_many(every.values(), alpha))
     for name, s in every.items() if table else ():
         out.print(f"\n{name}", style="bold")
         show_table(out, s)

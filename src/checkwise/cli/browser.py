@@ -12,7 +12,7 @@ from checkwise.selection import Selection
 
 def write_page(selection: Selection, page: Path | None, *, opened: bool) -> list[str]:
     """Write the page of one run, to a temporary file where none is named, and show it if asked."""
-    from checkwise.page import write_report
+    from checkwise.study.report import write_report
 
     place = page or Path(tempfile.mkdtemp(prefix="checkwise-")) / "report.html"
     write_report(selection, place)

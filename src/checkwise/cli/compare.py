@@ -12,26 +12,26 @@ from typing import Any
 from checkwise.cli import printing
 from checkwise.cli.command import OUTPUT, argument, command, option, takes
 from checkwise.cli.importing import cohort_at, import_to_option
-from checkwise.cli.json_output import print_json, with_schema
 from checkwise.cli.options import json_option, out_option, validation_option
-from checkwise.cli.printing import csv_text
+from checkwise.cli.printing import csv_text, print_json, with_schema
 from checkwise.cli.rule_options import RuleSettings
-from checkwise.errors import InputError
-from checkwise.extras import require
+from checkwise.errors import InputError, require
 from checkwise.metrics import METRICS
-from checkwise.page import sentences
-from checkwise.selection import DEFAULT_RULE
-from checkwise.selection.choice import plain
-from checkwise.selection.default_rule import REFERENCE
-from checkwise.statistics.bootstrap import LEVEL, RESAMPLES, SEED
-from checkwise.store.atomic_write import write_text
-from checkwise.store.validation import check_validation
-from checkwise.study import Cohort, Contrast, contrast_rows
-from checkwise.study.cohort import MAIN_METRICS
-from checkwise.study.imported import OUTSIDE_THE_SEAL
-from checkwise.study.methods import method
-from checkwise.study.registered import Registered, registrations
-from checkwise.text import counted
+from checkwise.selection import DEFAULT_RULE, REFERENCE, plain
+from checkwise.statistics import LEVEL, RESAMPLES, SEED
+from checkwise.store import check_validation, write_text
+from checkwise.study import (
+    MAIN_METRICS,
+    OUTSIDE_THE_SEAL,
+    Cohort,
+    Contrast,
+    Registered,
+    contrast_rows,
+    method,
+    registrations,
+    sentences,
+)
+from checkwise.words import counted
 
 LINES = 15  # of the table, unless --units asks for all
 OVER_RUNS = "95% over runs"

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from checkwise.cli import browser, compare, printing
 from checkwise.cli.command import command, option
-from checkwise.cli.executor_options import AT_LEAST_ONE
-from checkwise.cli.options import open_option, out_option
+from checkwise.cli.options import AT_LEAST_ONE, open_option, out_option
 from checkwise.cli.run import report, run_study
 from checkwise.errors import InputError
 
@@ -33,11 +32,10 @@ def demo_command(quick: bool, workers: int | None, out: Path | None, show: bool)
 
     Finished runs are used again, so a second call only compares.
     """
-    from checkwise.extras import require
-    from checkwise.page import write_report
+    from checkwise.errors import require
     from checkwise.study import Cohort
-    from checkwise.sweep.executors import ExecutorSettings
-    from checkwise.sweep.study_file import read_study
+    from checkwise.study.report import write_report
+    from checkwise.study.sweep import ExecutorSettings, read_study
 
     require("torch", "scipy")
     study = QUICK if quick else STUDY
@@ -74,7 +72,7 @@ def demo_command(quick: bool, workers: int | None, out: Path | None, show: bool)
 
 def _one_run(cohort: Cohort) -> None:
     """What `checkwise select` shows of the first run, so that no result decided which."""
-    from checkwise.cli.picture import picture
+    from checkwise.cli.answer import picture
     from checkwise.selection import select
 
     first = min(cohort.usable)
@@ -102,10 +100,9 @@ def _folder(cohort: Cohort, key: RunKey) -> str:
 def _stages(cohort: Cohort) -> None:
     """Average and calibrate in every run, and show the four stages side by side."""
     from checkwise.cli.progress import counting
-    from checkwise.page.stages import MADE, METRICS, STAGES
-    from checkwise.study.methods import method, recipe_of
-    from checkwise.weights.derive import derive
-    from checkwise.weights.evaluate import OpenRuns
+    from checkwise.study import method, recipe_of
+    from checkwise.study.baselines import OpenRuns, derive
+    from checkwise.study.report import MADE, METRICS, STAGES
 
     opening = OpenRuns()
     for name in MADE:
@@ -124,7 +121,7 @@ def _stages(cohort: Cohort) -> None:
 
 def _model_place(out: Path) -> Path:
     """Where the model goes, beside the runs; refused before the training if that is taken."""
-    from checkwise.weights.bundle import check_out
+    from checkwise.deployed import check_out
 
     runs = Path(os.path.abspath(out)) if out.name in ("", "..") else out
     place = runs.with_name(f"{runs.name}-model")
@@ -141,7 +138,7 @@ def _model_place(out: Path) -> Path:
 
 def _deploy(cohort: Cohort, place: Path) -> None:
     """Deploy one run: the first, so that no result decided which."""
-    from checkwise.weights.deploy import deploy
+    from checkwise.deployed import deploy
 
     first = min(cohort.usable)
     deploy(cohort.runs.folder(first), place, average="probabilities", members=5, force=True)

@@ -11,22 +11,15 @@ from typing import TYPE_CHECKING, Any
 from checkwise.cli import printing
 from checkwise.cli.command import argument, command, option
 from checkwise.cli.handover import Taken, again_option, take
-from checkwise.cli.json_output import print_json
-from checkwise.cli.options import (
-    data_option,
-    force_option,
-    json_option,
-    out_option,
-    plugin_option,
-)
+from checkwise.cli.options import data_option, force_option, json_option, out_option, plugin_option
+from checkwise.cli.printing import print_json
 from checkwise.errors import InputError
-from checkwise.selection.members import MEMBERS_DELTA_PP
-from checkwise.store.atomic_write import write_text
-from checkwise.store.validation import GROUPS
-from checkwise.text import counted
+from checkwise.selection import MEMBERS_DELTA_PP
+from checkwise.store import GROUPS, write_text
+from checkwise.words import counted
 
 if TYPE_CHECKING:
-    from checkwise.weights.deploy import Asked, Deployment
+    from checkwise.deployed import Asked, Deployment
 
 
 @command(
@@ -86,9 +79,8 @@ def deploy_command(
     chosen as `checkwise select` does; to choose otherwise, give its choice.json.
     `checkwise.deployed.load` reads the folder. To copy a checkpoint as it is: select --copy-to.
     """
-    from checkwise.sweep.datasets import read_roots
-    from checkwise.weights.bundle import check_out
-    from checkwise.weights.deploy import Asked, deploy_run
+    from checkwise.deployed import Asked, check_out, deploy_run
+    from checkwise.study.sweep import read_roots
 
     how, members = _average(average)
     asked = Asked(how, members, calibrator, for_)  # type: ignore[arg-type]
@@ -149,7 +141,7 @@ def _check_file(path: Path, out: Path, *, force: bool) -> None:
 def _calibrator_only(
     taken: Taken, out: Path, asked: Asked, roots: Mapping[str, str], *, as_json: bool
 ) -> None:
-    from checkwise.weights.deploy import calibrate_run
+    from checkwise.deployed import calibrate_run
 
     done = calibrate_run(taken.path, taken.run, asked, choice=taken.choice, roots=roots)
     write_text(out, json.dumps(done.record, indent=2, allow_nan=False) + "\n")

@@ -1,4 +1,4 @@
-"""``checkwise study derive``: make other models from the checkpoints of a study."""
+"""The method ``lodo`` of ``study derive``: validate on domains that inner runs leave out."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from checkwise.cli import printing
 from checkwise.cli.command import argument, command, option, takes
-from checkwise.cli.executor_options import AT_LEAST_ONE, ExecutorOptions
-from checkwise.cli.json_output import print_json
-from checkwise.cli.lodo import LODO, lodo
 from checkwise.cli.options import (
+    AT_LEAST_ONE,
+    ExecutorOptions,
     SeedFilters,
     data_option,
     dry_run_option,
@@ -22,14 +21,119 @@ from checkwise.cli.options import (
     load_plugins,
     plugin_option,
 )
+from checkwise.cli.printing import print_json
 from checkwise.cli.progress import counting
 from checkwise.cli.rule_options import RuleSettings
+from checkwise.cli.run import report, run_study
 from checkwise.errors import InputError
 
 if TYPE_CHECKING:
     from checkwise.plugins import Plugin
-    from checkwise.weights.derive import DeriveResult
-    from checkwise.weights.derived import Derived
+    from checkwise.study import Cohort
+    from checkwise.study.baselines import Derived, DeriveResult
+    from checkwise.study.sweep import Study
+
+LODO = "lodo"
+RULES = ("lodo-acc", "ac-lodo")
+SCOPES = ("run", "hparams-acc")
+
+
+def lodo(
+    path: Path,
+    params: Mapping[str, Any],
+    *,
+    roots: Mapping[str, str],
+    plugins: Sequence[Plugin],
+    only: SeedFilters,
+    launching: ExecutorOptions,
+    dry_run: bool,
+    as_json: bool,
+) -> int:
+    """Train the inner runs of a study beside it, and choose steps by them; targets stay closed.
+
+    Args:
+        path: the study, whose runs are done.
+        params: of the rule ac-lodo.
+        roots: where data sets are, as options say.
+        plugins: what its runs were trained with.
+        only: which runs.
+        launching: where workers run.
+        dry_run: show what would be trained.
+        as_json: print for machines.
+    """
+    from checkwise.plugins import check_loaded
+    from checkwise.store import inner_path
+    from checkwise.study import Cohort
+    from checkwise.study.folder import open_cohort
+    from checkwise.study.sweep import Study, all_roots, check_sweep, inner_study, plan
+
+    study = only.narrowed(Study.from_dict(open_cohort(path).study))
+    check_loaded(study.plugins, path)
+    roots = all_roots(study, roots)
+    inner, place = inner_study(study, roots), inner_path(path)
+    settings = launching.over()
+    if dry_run:
+        check_sweep(inner, roots, settings=settings, out=None)  # fewer runs than are there will do
+        _show_plan(inner, len(plan(inner, roots)), place, as_json=as_json)
+        return 0
+    outcome = run_study(inner, place, roots, settings, plugins=plugins)
+    if outcome.interrupted or outcome.count("finished") < len(outcome.runs):
+        return report(outcome, place)
+    opened = Cohort.open(path)
+    if as_json:
+        _print_json(opened, params)
+    else:
+        report(outcome, place)
+        _present_inner(opened, params, path)
+    return 0
+
+
+def _show_plan(inner: Study, runs: int, place: Path, *, as_json: bool) -> None:
+    left_out = {spec.name: spec.held_out or () for spec in inner.data}
+    if as_json:
+        planned = {"study": inner.name, "folder": str(place), "runs": runs, "steps": inner.steps}
+        print_json("derive-plan", {**planned, "left_out": left_out})
+        return
+    out = printing.console()
+    out.print(f"{inner.name}: {runs} inner runs of {inner.steps} updates, to be kept in {place}")
+    for name, each in left_out.items():
+        out.print(f"  {name}, left out together: {', '.join('+'.join(names) for names in each)}")
+
+
+def _rows(cohort: Cohort, params: Mapping[str, Any]) -> list[tuple[str, str, Any]]:
+    choices = []
+    for scope in SCOPES:
+        for rule in RULES:
+            taken = params if rule == "ac-lodo" else {}
+            choices.append((scope, rule, cohort.select(rule, scope=scope, **taken)))
+    return choices
+
+
+def _present_inner(cohort: Cohort, params: Mapping[str, Any], path: Path) -> None:
+    out = printing.console()
+    header = ("scope", "rule", "models", "median step", "source accuracy", "gap")
+    lines = [
+        (
+            "every run" if scope == "run" else "best hyperparameters",
+            rule,
+            str(len(table)),
+            f"{table['step'].median():.0f}",
+            f"{100 * table['source_accuracy'].mean():.2f}",
+            f"{table['gap_pp'].mean():.2f}",
+        )
+        for scope, rule, table in _rows(cohort, params)
+    ]
+    out.print(printing.table(header, lines, left=("scope", "rule")))
+    out.print(f"On unseen domains: checkwise study compare {path} --rules {','.join(RULES)}")
+
+
+def _print_json(cohort: Cohort, params: Mapping[str, Any]) -> None:
+    rows = [
+        {"scope": scope, "rule": rule, **record}
+        for scope, rule, table in _rows(cohort, params)
+        for record in table[["deployed", "step", "source_accuracy", "gap_pp"]].to_dict("records")
+    ]
+    print_json("derive-lodo", {"choices": rows})
 
 
 @command(
@@ -80,7 +184,7 @@ def derive_command(
     leaves out a target and one further domain, and is validated on the further one. It is safe to
     interrupt and to repeat, and alone takes --dry-run and options for some runs.
     """
-    from checkwise.sweep.datasets import read_roots
+    from checkwise.study.sweep import read_roots
 
     listed = [name.strip() for names in method for name in names.split(",")]
     names = list(dict.fromkeys(filter(None, listed)))
@@ -132,7 +236,7 @@ def _refuse_idle(names: Sequence[str], given: Sequence[str]) -> None:
 
 def _taken(method: str) -> set[str]:
     """The parameters that options set; what makes a method ``-nobn`` stays."""
-    from checkwise.study.methods import recipe_of
+    from checkwise.study import recipe_of
 
     params = recipe_of(method).params
     return {name for name, value in params.items() if (name, value) != ("minibatches", 0)}
@@ -149,11 +253,9 @@ def _made(
     force: bool,
 ) -> dict[str, DeriveResult]:
     """Make the models in this process, or with workers where some were asked for."""
-    from checkwise.study.derive_job import DeriveJob, derive_with_workers
-    from checkwise.study.methods import recipe_of
-    from checkwise.sweep.executors import get_executor, worker_count
-    from checkwise.weights.derive import derive
-    from checkwise.weights.evaluate import OpenRuns
+    from checkwise.study import DeriveJob, derive_with_workers, recipe_of
+    from checkwise.study.baselines import OpenRuns, derive
+    from checkwise.study.sweep import get_executor, worker_count
 
     settings, opening = launching.over(), OpenRuns(roots)
     results = {}
@@ -203,7 +305,7 @@ def _present(path: Path, results: dict[str, DeriveResult]) -> None:
 
 
 def _as_json(path: Path, results: dict[str, DeriveResult]) -> dict[str, Any]:
-    from checkwise.weights.derived import folder_of, read_source
+    from checkwise.study.baselines import folder_of, read_source
 
     return {
         "results": [
@@ -227,7 +329,7 @@ def _as_json(path: Path, results: dict[str, DeriveResult]) -> dict[str, Any]:
 
 
 def _source(path: Path, record: Derived) -> tuple[str, str]:
-    from checkwise.weights.derived import read_source
+    from checkwise.study.baselines import read_source
 
     entry = read_source(_cohort(path), record.method, record.run)
     if entry["diverged"]:
@@ -266,6 +368,6 @@ def _notes(results: dict[str, DeriveResult]) -> Counter[tuple[str, str]]:
 
 
 def _cohort(path: Path) -> Path:
-    from checkwise.store.cohort import is_cohort
+    from checkwise.study.folder import is_cohort
 
     return path if is_cohort(path) else path.absolute().parents[1]

@@ -16,13 +16,13 @@ from typing import Any
 import checkwise
 from checkwise.cli import printing
 from checkwise.cli.command import command
-from checkwise.cli.json_output import print_json
 from checkwise.cli.options import json_option
-from checkwise.data.cache import cache_place
-from checkwise.entry_points import offered
+from checkwise.cli.printing import print_json
 from checkwise.errors import InputError
-from checkwise.sweep.executors import ExecutorSettings, worker_count
-from checkwise.text import bytes_shown
+from checkwise.plugins import offered
+from checkwise.study.data import cache_place
+from checkwise.study.sweep import ExecutorSettings, worker_count
+from checkwise.words import bytes_shown
 
 REQUIREMENT = re.compile(
     r"(?P<name>[A-Za-z0-9._-]+)(?P<bounds>[^;]*)(?:;.*extra == ['\"](?P<extra>[^'\"]+))?"

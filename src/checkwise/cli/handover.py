@@ -18,18 +18,14 @@ from typing import Any, Final
 
 from checkwise.cli.command import option
 from checkwise.cli.input_options import Reading
-from checkwise.cli.json_output import SCHEMA, with_schema
 from checkwise.cli.options import load_plugins
+from checkwise.cli.printing import SCHEMA, with_schema
 from checkwise.cli.rule_options import Choosing
 from checkwise.errors import CheckwiseWarning, Code, InputError
-from checkwise.records import RunKey, Trajectory
-from checkwise.records.held_out import looks_held_out
-from checkwise.selection import Selection, select
-from checkwise.selection.choice import Choice
-from checkwise.store import strict_json
-from checkwise.store.atomic_write import write_text
-from checkwise.store.safe_read import open_regular
-from checkwise.text import listed, printable, shown
+from checkwise.records import RunKey, Trajectory, looks_held_out
+from checkwise.selection import Choice, Selection, select
+from checkwise.store import open_regular, parse, write_text
+from checkwise.words import listed, printable, shown
 
 LARGEST: Final = 1 << 26  # bytes; a run takes some two thousand
 LONGEST: Final = 4096  # characters of a path, a pattern or a name
@@ -216,7 +212,7 @@ def _content(file: Path) -> Mapping[str, Any] | None:
     with open_regular(file) as opened:
         raw = opened.read(LARGEST + 1)
     try:
-        content = strict_json.parse(raw)
+        content = parse(raw)
     except ValueError:
         return None
     return content if isinstance(content, dict) and "asked" in content else None

@@ -6,10 +6,8 @@ import errno
 from pathlib import Path
 
 from checkwise.errors import InputError
-from checkwise.readers.request import Request
-from checkwise.store.cohort import is_cohort, open_cohort
-from checkwise.store.origin import Origin, origin_of
-from checkwise.store.registration import OPENED, read_lines
+from checkwise.readers import Request
+from checkwise.study.folder import OPENED, Origin, is_cohort, open_cohort, origin_of, read_lines
 
 SUFFIX = ".cohort"
 SORTING = ("role", "held_out", "domain")  # columns that say which rows are the target's

@@ -15,12 +15,12 @@ from checkwise.cli.input_options import columns_of
 from checkwise.cli.options import READ, column_option, out_option, source_option
 from checkwise.cli.progress import counting
 from checkwise.errors import CheckwiseWarning, InputError
-from checkwise.readers.request import Request
-from checkwise.store.cohort import is_cohort
-from checkwise.text import counted
+from checkwise.readers import Request
+from checkwise.study.folder import is_cohort
+from checkwise.words import counted
 
 if TYPE_CHECKING:
-    from checkwise.study.foreign_runs import ForeignRun
+    from checkwise.study import ForeignRun
 
 import_to_option = option(
     "--import-to",
@@ -63,7 +63,7 @@ def import_command(
 
     Source validation and held-out results go to different files. Nothing held out is shown.
     """
-    from checkwise.study.imported import import_cohort
+    from checkwise.study import import_cohort
 
     place = default_place(path) if out is None else out
     request = Request.of(held_out, (), sources=source, columns=columns_of(column))
@@ -88,7 +88,7 @@ def cohort_at(path: Path, import_to: Path | None) -> Path:
     Raises:
         InputError: the files changed since they were imported.
     """
-    from checkwise.study.imported import check_unchanged, import_cohort, importable
+    from checkwise.study import check_unchanged, import_cohort, importable
 
     if not importable(path):
         return path

@@ -12,15 +12,11 @@ from checkwise.cli.options import FIND, READ, column_option, source_option, vali
 from checkwise.cli.progress import counting
 from checkwise.cli.rule_options import Choosing
 from checkwise.errors import InputError
-from checkwise.metrics.settings import BANDWIDTH, BINS
-from checkwise.readers import load_runs
-from checkwise.readers.request import Request
-from checkwise.readers.run_keys import only
+from checkwise.metrics import BANDWIDTH, BINS
+from checkwise.readers import Request, load_runs, only
 from checkwise.records import RunKey, Trajectory
-from checkwise.selection import DEFAULT_RULE, get_rule
-from checkwise.selection.default_rule import NAMED_SCORES
-from checkwise.selection.rules import find_metrics
-from checkwise.store.validation import check_validation
+from checkwise.selection import DEFAULT_RULE, NAMED_SCORES, find_metrics, get_rule
+from checkwise.store import check_validation
 
 
 class Reading(Shared):

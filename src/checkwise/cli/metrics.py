@@ -8,11 +8,11 @@ from typing import Any
 from checkwise import metrics
 from checkwise.cli import printing
 from checkwise.cli.command import argument, command, option
-from checkwise.cli.json_output import print_json
 from checkwise.cli.options import json_option, load_plugins, plugin_option
-from checkwise.metrics.settings import BANDWIDTH, BINS
-from checkwise.readers.predictions_file import read_outputs
-from checkwise.selection.explain import CALLED
+from checkwise.cli.printing import print_json
+from checkwise.metrics import BANDWIDTH, BINS
+from checkwise.readers import read_outputs
+from checkwise.selection import CALLED
 
 
 @command("metrics", examples=["checkwise metrics step-000100/val.npz"])

@@ -8,8 +8,7 @@ from checkwise.cli import printing
 from checkwise.cli.command import argument, command
 from checkwise.cli.options import force_option, out_option
 from checkwise.errors import InputError
-from checkwise.store import pack as packing
-from checkwise.store import unpack as unpacking
+from checkwise.study.folder import SUFFIX, pack, unpack
 
 
 @command("pack")
@@ -18,14 +17,14 @@ from checkwise.store import unpack as unpacking
 @force_option
 def pack_command(cohort: Path, out: Path, force: bool) -> None:
     """Put the journals of STUDY into one file, without weights and predictions."""
-    if not out.name.endswith(packing.SUFFIX):
-        raise InputError(f"Expected -o to end in {packing.SUFFIX}, but got {str(out)!r}.")
+    if not out.name.endswith(SUFFIX):
+        raise InputError(f"Expected -o to end in {SUFFIX}, but got {str(out)!r}.")
     printing.refuse_to_overwrite(cohort, out)
     if out.exists() and not force:
         raise InputError(
             f"{out} exists already: choose another name or add --force.", code="exists"
         )
-    runs = packing.pack(cohort, out)
+    runs = pack(cohort, out)
     size = out.stat().st_size / 1e6
     printing.console().print(f"{runs} runs packed into {out} ({size:.2f} MB).")
 
@@ -35,5 +34,5 @@ def pack_command(cohort: Path, out: Path, force: bool) -> None:
 @out_option.but(required=True, help="The folder to make.")
 def unpack_command(file: Path, out: Path) -> None:
     """Make a folder of FILE, a packed study: select, compare and report work on it."""
-    unpacking.unpack(file, out)
+    unpack(file, out)
     printing.console().print(f"Unpacked into {out}.")

@@ -9,15 +9,21 @@ from typing import Any
 
 from checkwise.cli import printing
 from checkwise.cli.command import argument, command, field, option, takes
-from checkwise.cli.executor_options import AT_LEAST_ONE, WHERE, ExecutorOptions
-from checkwise.cli.json_output import print_json
-from checkwise.cli.options import force_option, json_option, out_option
+from checkwise.cli.options import (
+    AT_LEAST_ONE,
+    WHERE,
+    ExecutorOptions,
+    force_option,
+    json_option,
+    out_option,
+)
+from checkwise.cli.printing import print_json
 from checkwise.cli.progress import counting
 from checkwise.errors import CheckwiseError, CheckwiseWarning, InputError
-from checkwise.predict.run import PredictResult, predict
-from checkwise.records.held_out import looks_held_out
-from checkwise.store.layout import is_record
-from checkwise.text import counted
+from checkwise.predict import PredictResult, predict
+from checkwise.records import looks_held_out
+from checkwise.store import is_record
+from checkwise.words import counted
 
 
 class PredictOptions(ExecutorOptions):
@@ -64,8 +70,7 @@ def predict_command(
 
     FUNCTION(path, domain) returns logits and labels. `checkwise select` then reads the folder.
     """
-    from checkwise.sweep.executors import get_executor
-    from checkwise.sweep.predict_job import evaluate_with
+    from checkwise.study.sweep import evaluate_with, get_executor
 
     settings = launching.over()
     workers = settings.workers or 1

@@ -1,10 +1,16 @@
-"""Tables for people: colour and width only where there is a terminal."""
+"""What ``--json`` prints: one line of strict JSON, of the form that the command's schema states.
+
+``schemas/COMMAND.json`` beside this file are JSON Schemas (draft 2020-12). Every answer begins with
+the number of the form, ``{"schema": 2, …}``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -12,13 +18,42 @@ from rich.table import Table
 from rich.text import Text
 
 from checkwise.errors import InputError
-from checkwise.metrics.arrays import is_number
-from checkwise.store.atomic_write import check_writable, file_to_write
-from checkwise.store.layout import is_own_folder, is_record
-from checkwise.text import printable
+from checkwise.metrics import is_number
+from checkwise.store import check_writable, file_to_write, is_own_folder, is_record
+from checkwise.words import printable
 
 if TYPE_CHECKING:
     import pandas
+
+SCHEMA: Final = 2
+
+
+def print_json(command: str, content: Mapping[str, Any]) -> None:
+    """Print the answer of a command for machines."""
+    print(line(command, content), flush=True)
+
+
+def line(command: str, content: Mapping[str, Any]) -> str:
+    """The answer of a command as it is printed; tests compare it with the command's schema."""
+    return json.dumps(with_schema(content), allow_nan=False)
+
+
+def with_schema(content: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer after the number of its form."""
+    return {"schema": SCHEMA, **content}
+
+
+def schema(command: str) -> dict[str, Any]:
+    """The JSON Schema of what a command prints."""
+    text = files("checkwise.cli").joinpath("schemas", f"{command}.json").read_text("utf-8")
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def commands_with_schema() -> list[str]:
+    """The commands that print JSON."""
+    folder = files("checkwise.cli").joinpath("schemas")
+    return sorted(file.name.removesuffix(".json") for file in folder.iterdir())
 
 
 WIDE = 200

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from checkwise.cli import printing
 
 if TYPE_CHECKING:
-    from checkwise.sweep.status import RunStatus
+    from checkwise.study.sweep import RunStatus
 
 MINUTE = 60.0
 Clock = Callable[[], float]

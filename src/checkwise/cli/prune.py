@@ -11,27 +11,33 @@ from typing import Any
 from checkwise.cli import printing
 from checkwise.cli.command import argument, command, option
 from checkwise.cli.handover import Taken, again_option, take
-from checkwise.cli.json_output import print_json
 from checkwise.cli.options import json_option, plugin_option
+from checkwise.cli.printing import print_json
 from checkwise.errors import InputError
 from checkwise.integrations import LiveSelector
-from checkwise.predict.checkpoints import SUFFIXES
-from checkwise.readers.checkpoints.folders import matching
-from checkwise.readers.checkpoints.patterns import parse
-from checkwise.readers.live_journal import journal_at
-from checkwise.records import Trajectory
-from checkwise.records.held_out import words
-from checkwise.selection import Selection
-from checkwise.selection.choice import Choice
-from checkwise.selection.live import Chosen
-from checkwise.selection.saturation import guarded_answer
-from checkwise.store import layout
-from checkwise.store.deleting import Home, delete_others
-from checkwise.store.live_journal import live_journals
-from checkwise.store.pruning import Pruning, plan_pruning
-from checkwise.store.retention import KeepEvery, KeepFeasible, KeepLast, Policy
-from checkwise.store.safe_read import has_file
-from checkwise.text import bytes_shown, counted
+from checkwise.predict import SUFFIXES
+from checkwise.readers import journal_at, matching, parse
+from checkwise.records import Trajectory, words
+from checkwise.selection import (
+    Choice,
+    Chosen,
+    KeepEvery,
+    KeepFeasible,
+    KeepLast,
+    Policy,
+    Selection,
+    guarded_answer,
+)
+from checkwise.store import (
+    RUN_FILE,
+    Home,
+    Pruning,
+    delete_others,
+    has_file,
+    live_journals,
+    plan_pruning,
+)
+from checkwise.words import bytes_shown, counted
 
 # Endings that data have too, and words that tell weights from data.
 PLAIN = (".h5", ".hdf5", ".bin", ".tar", ".npz", ".pkl", ".pickle", ".joblib")
@@ -176,7 +182,7 @@ def _saved(trajectory: Trajectory, run: Path) -> dict[int, Path]:
             code="missing",
         )
     for path in saved.values():
-        if has_file(path.parent.parent, layout.RUN):
+        if has_file(path.parent.parent, RUN_FILE):
             raise InputError(
                 f"Expected a run of another trainer, but {path.parent.parent} is one of checkwise, "
                 "whose record lists every file that it keeps: to keep only these, train with "

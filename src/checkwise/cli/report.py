@@ -1,9 +1,10 @@
-"""``checkwise study report``: a page, tables and figures of studies."""
+"""The tables of ``checkwise study report``, each as Markdown, CSV and LaTeX."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 
 from checkwise.cli import browser, printing
@@ -18,24 +19,108 @@ from checkwise.cli.command import (
     option,
     takes,
 )
-from checkwise.cli.compare import check_named, names, reference_option, role_option
+from checkwise.cli.compare import check_metrics, check_named, names, reference_option, role_option
 from checkwise.cli.importing import cohorts_at, import_to_option
 from checkwise.cli.options import data_option, open_option, out_option
 from checkwise.cli.rule_options import RuleSettings
-from checkwise.cli.tables import check_places, read_margin, rehearse, write_tables
-from checkwise.errors import InputError
-from checkwise.extras import require
-from checkwise.figures import FIGURES, write_figures
-from checkwise.page import write_report
-from checkwise.page.facts import RULES
+from checkwise.errors import InputError, require
 from checkwise.records import RunKey
-from checkwise.selection import DEFAULT_RULE
-from checkwise.store.cohort import is_cohort
-from checkwise.study import Cohort
-from checkwise.study.methods import with_shared
-from checkwise.study.pool import Pool
-from checkwise.sweep.datasets import read_roots
-from checkwise.tables import EQUIVALENCE, TABLES, check_name, usual_names
+from checkwise.selection import DEFAULT_RULE, REFERENCE
+from checkwise.store import write_text
+from checkwise.study import Cohort, Pool, Rehearsal, with_shared
+from checkwise.study.figures import FIGURES, write_figures
+from checkwise.study.folder import is_cohort
+from checkwise.study.report import RULES, write_report
+from checkwise.study.sweep import read_roots
+from checkwise.study.tables import (
+    ABOUT_THE_RULE,
+    EQUIVALENCE,
+    PAPER,
+    TABLES,
+    Table,
+    build,
+    build_all,
+    check_name,
+    latex,
+    markdown,
+    usual_names,
+)
+from checkwise.words import counted
+
+KINDS = (".md", ".csv", ".tex")
+OTHERS = "all"  # the folder of what is not for a paper
+TOGETHER = "tables.md"
+
+
+def check_places(out: Path, names: Sequence[str]) -> None:
+    """Refuse a folder in which the files of these tables cannot be written."""
+    printing.refuse_folder(out)
+    files = [str(_place(name).with_suffix(kind)) for name in names for kind in KINDS]
+    printing.refuse_files(out, [*files, f"{OTHERS}/{TOGETHER}"])
+
+
+def rehearse(names: Sequence[str], pool: Pool, margins: Mapping[str, float]) -> None:
+    """Refuse what cannot be made of these runs, before held-out results are opened."""
+    rehearsal = Rehearsal.of_pool(pool)
+    for name in names:
+        build(name, rehearsal, margins=margins)
+
+
+def write_tables(
+    pool: Pool, out: Path, only: Sequence[str] | None, margins: Mapping[str, float]
+) -> None:
+    """The table for a paper in ``out``, the others in a folder there; and say what is missing."""
+    results: Sequence[Table | tuple[str, str]]
+    if only is None:
+        results = list(build_all(pool, margins=margins))
+    else:
+        results = [build(name, pool, margins=margins) for name in only]
+    tables = [result for result in results if isinstance(result, Table)]
+    (out / OTHERS).mkdir(parents=True, exist_ok=True)
+    for table in tables:
+        texts = (markdown(table), printing.csv_text(table.frame()), latex(table))
+        for kind, text in zip(KINDS, texts, strict=True):
+            write_text((out / _place(table.name)).with_suffix(kind), text)
+    together = "\n".join(markdown(table) for table in tables)
+    write_text(out / OTHERS / TOGETHER, together)
+    screen = printing.console()
+    fixed = [table.name for table in tables if table.name not in ABOUT_THE_RULE]
+    if pool.contrast != f"{DEFAULT_RULE} − {REFERENCE}" and fixed:
+        screen.print(
+            f"About {DEFAULT_RULE} and others at their defaults, whatever the options say: "
+            f"{', '.join(fixed)}."
+        )
+    are = "is" if len(tables) == 1 else "are"
+    screen.print(
+        f"{counted(len(tables), 'table')} of {counted(len(pool), 'run')} ({pool.name}) {are} in "
+        f"{out}."
+    )
+    for name, reason in (result for result in results if not isinstance(result, Table)):
+        screen.print(f"Without {name}: {reason}")
+
+
+def _place(name: str) -> Path:
+    return Path(name) if name == PAPER else Path(OTHERS) / name
+
+
+def read_margin(text: str) -> tuple[str, float]:
+    """``target_accuracy=0.5`` as a metric and a size."""
+    name, _, written = text.partition("=")
+    metric = name.strip()
+    try:
+        size = float(written)
+    except ValueError:
+        raise InputError(
+            f"Expected a margin as METRIC=SIZE, such as target_accuracy=0.5, but got {text!r}."
+        ) from None
+    check_metrics([metric])
+    if not 0 < size < inf:
+        raise InputError(
+            f"Expected a finite margin above 0 (the largest difference that would not matter), but "
+            f"got {written.strip()} for {metric}: give one."
+        )
+    return metric, size
+
 
 PARTS = "Tables and figures"
 

@@ -7,10 +7,7 @@ from typing import Any
 from checkwise.cli.command import Shared, field, field_of
 from checkwise.cli.options import CHOOSE, load_plugins, plugin_option
 from checkwise.errors import InputError
-from checkwise.selection import DEFAULT_RULE
-from checkwise.selection.choice import Choice
-from checkwise.selection.constrained import DELTA_PP
-from checkwise.selection.standing import Weights
+from checkwise.selection import DEFAULT_RULE, DELTA_PP, Choice, Weights
 
 WORST = "worst"
 OPTION_OF = {

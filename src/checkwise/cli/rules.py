@@ -9,12 +9,11 @@ from typing import Any
 
 from checkwise.cli import printing
 from checkwise.cli.command import command
-from checkwise.cli.json_output import print_json
 from checkwise.cli.options import json_option, load_plugins, plugin_option
-from checkwise.entry_points import Origin, offered
-from checkwise.selection import rules
-from checkwise.selection.choice import plain
-from checkwise.study.methods import methods
+from checkwise.cli.printing import print_json
+from checkwise.plugins import Origin, offered
+from checkwise.selection import plain, rules
+from checkwise.study import methods
 
 
 @command("rules")

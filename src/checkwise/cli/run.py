@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from checkwise.cli import printing
 from checkwise.cli.command import argument, command, option, takes
-from checkwise.cli.executor_options import ExecutorOptions
 from checkwise.cli.options import (
+    ExecutorOptions,
     RunFilters,
     Working,
     data_option,
@@ -21,14 +21,12 @@ from checkwise.cli.options import (
 )
 from checkwise.cli.progress import counting, remaining_text, watching_runs
 from checkwise.errors import InputError
-from checkwise.text import counted
+from checkwise.words import counted
 
 if TYPE_CHECKING:
     from checkwise.plugins import Plugin
-    from checkwise.store.cohort import CohortRecord
-    from checkwise.sweep.executors import Executor, ExecutorSettings
-    from checkwise.sweep.run import SweepResult
-    from checkwise.sweep.study import Study
+    from checkwise.study.folder import CohortRecord
+    from checkwise.study.sweep import Executor, ExecutorSettings, Study, SweepResult
 
 SPLIT_WORDS = {"groups": "whole groups", "both": "examples and, beside them, by whole groups"}
 
@@ -70,9 +68,7 @@ def run_command(
 
     Safe to interrupt and to repeat. `checkwise study work DIR` adds a worker from anywhere.
     """
-    from checkwise.sweep.datasets import all_roots, read_roots
-    from checkwise.sweep.plan import begin_round
-    from checkwise.sweep.study_file import read_executor, read_study
+    from checkwise.study.sweep import all_roots, begin_round, read_executor, read_roots, read_study
 
     plugins = load_plugins(plugin)
     chosen = only.narrowed(read_study(study).with_plugins(plugins))
@@ -119,8 +115,7 @@ def run_study(
         plugins: what workers load first.
         working: how workers hold on to runs.
     """
-    from checkwise.sweep.executors import worker_count
-    from checkwise.sweep.run import run_sweep
+    from checkwise.study.sweep import run_sweep, worker_count
 
     working = working or Working()
     launcher, cohort = _prepare(study, out, roots, settings, plugins)
@@ -146,9 +141,7 @@ def _prepare(
     plugins: Sequence[Plugin],
 ) -> tuple[Executor, CohortRecord]:
     """Write the plan, which no other study may replace, once everything was checked."""
-    from checkwise.sweep.checks import check_sweep
-    from checkwise.sweep.plan import make_cohort
-    from checkwise.sweep.prepare_job import prepare_with
+    from checkwise.study.sweep import check_sweep, make_cohort, prepare_with
 
     launcher = check_sweep(study, roots, settings=settings, out=out)
     cohort = make_cohort(study, out, roots)
@@ -182,10 +175,7 @@ def _show_plan(
     study: Study, named_roots: Mapping[str, str], settings: ExecutorSettings, out: Path | None
 ) -> None:
     """What would be trained, after the checks that training makes first."""
-    from checkwise.sweep.checks import check_sweep
-    from checkwise.sweep.datasets import check_roots, with_domains
-    from checkwise.sweep.executors import worker_count
-    from checkwise.sweep.plan import plan
+    from checkwise.study.sweep import check_roots, check_sweep, plan, with_domains, worker_count
 
     check_roots(study, named_roots)
     known, absent = with_domains(study, named_roots)
@@ -215,7 +205,7 @@ def _show_plan(
 
 
 def _needs(study: Study, runs: int, named_roots: Mapping[str, str], workers: int) -> str:
-    from checkwise.sweep.estimate import estimate
+    from checkwise.study.sweep import estimate
 
     try:
         needs = estimate(study, runs, named_roots, workers=workers)

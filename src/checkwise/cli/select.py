@@ -1,36 +1,294 @@
-"""``checkwise select``: one checkpoint per run, and why."""
+"""``select --copy-to``: a copy of the chosen checkpoint as the trainer saved it, and why."""
 
 from __future__ import annotations
 
+import json
+import os
 import shlex
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import count, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from checkwise.cli import answer, browser, printing
 from checkwise.cli.command import OUTPUT, PATH, argument, command, option, takes
 from checkwise.cli.input_options import Reading
-from checkwise.cli.json_output import print_json
-from checkwise.cli.next_steps import after_choice, next_steps
 from checkwise.cli.options import force_option, json_option, open_option, out_option
-from checkwise.cli.printing import csv_text
+from checkwise.cli.printing import csv_text, print_json, with_schema
 from checkwise.cli.progress import counting
 from checkwise.cli.rule_options import Choosing
+from checkwise.deployed import readable
 from checkwise.errors import CheckwiseError, CheckwiseWarning, InputError
-from checkwise.predict.checkpoints import families_near
-from checkwise.records import RunKey, Trajectory
-from checkwise.selection import Selection, select, select_many
-from checkwise.selection.best_run import best_run
-from checkwise.selection.constraint import ACCURACY
-from checkwise.selection.tolerances import ALPHA
-from checkwise.store.atomic_write import write_text
-from checkwise.text import printable
+from checkwise.predict import families_near
+from checkwise.records import RunKey, Trajectory, groups_of
+from checkwise.selection import ACCURACY, ALPHA, Selection, best_run, select, select_many
+from checkwise.store import (
+    CHECKPOINTS_FOLDER,
+    KERAS,
+    RUN_FILE,
+    copy_checkpoint,
+    has_file,
+    is_own_folder,
+    is_record,
+    read_recorded,
+    write_text,
+)
+from checkwise.words import printable
 
 if TYPE_CHECKING:
     import pandas
+
+_OF_TRAINERS: Final = ("checkpoints", "weights")  # folders that only the trainer writes to
+
+
+def copy_chosen(path: Path, selection: Selection, to: Path, *, force: bool = False) -> Path:
+    """Copy the chosen checkpoint, a file or a folder; ``TO.json`` beside it says why.
+
+    Args:
+        path: what was read; it is never written over.
+        selection: the choice.
+        to: the new file or folder. One for Keras gets its ending.
+        force: replace an earlier copy.
+
+    Returns:
+        Where the copy is.
+    """
+    if to.name in ("", ".."):
+        raise InputError(
+            f"Expected a new name, but {to} is a folder: choose another.", code="exists"
+        )
+    why = _why(to)
+    _check_place(path, to, why, force=force)
+    for place in (to, why):
+        _refuse_weights(selection.trajectory, place)
+    weights = _weights_of_choice(selection, path)
+    to = _named_for_keras(to, weights)
+    why = _why(to)
+    for place in (to, why):
+        if place.exists() and not force:
+            raise InputError(
+                f"{place} exists already: choose another name or add --force.", code="exists"
+            )
+    with counting("copying, in MB") as progress:
+        copy_checkpoint(
+            weights,
+            to,
+            replace=force,
+            ready=lambda: _retract(why),
+            progress=lambda done, total: progress(done // 10**6, total // 10**6),
+        )
+    reasons = with_schema({**selection.as_dict(), "explanation": selection.explain()})
+    write_text(why, json.dumps(reasons, indent=2, allow_nan=False) + "\n")
+    return to
+
+
+def _why(place: Path) -> Path:
+    return place.with_name(place.name + ".json")
+
+
+def _named_for_keras(place: Path, weights: Path) -> Path:
+    """The name with the ending without which Keras loads no file."""
+    ending = next((ending for ending in KERAS if weights.name.endswith(ending)), "")
+    return place if place.name.endswith(ending) else place.with_name(place.name + ending)
+
+
+def _check_place(path: Path, to: Path, why: Path, *, force: bool) -> None:
+    """Refuse a place that cannot or must not be written."""
+    if not to.is_dir():
+        for place in (to, why):
+            printing.refuse_to_overwrite(path, place)
+        return
+    if not force:
+        raise InputError(
+            f"Expected a new name, but {to} is a folder: choose another, or add --force to replace "
+            "an earlier copy.",
+            code="exists",
+        )
+    if not is_copy(to):
+        raise InputError(
+            f"Expected an earlier copy to replace, but there is no {why.name} beside the folder "
+            f"{to} that says so: choose another name, or move the folder away.",
+            code="exists",
+        )
+    if is_record(to) or path.resolve().is_relative_to(to.resolve()):
+        raise InputError(
+            f"Expected another folder to replace than {to}, which holds the run.", code="outside"
+        )
+    printing.refuse_to_overwrite(path, why)
+
+
+def is_copy(place: Path) -> bool:
+    """Whether a file beside it says that it is an earlier copy."""
+    try:
+        reasons = json.loads(_why(place).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(reasons, dict) and {"step", "rule", "explanation"} <= set(reasons)
+
+
+def _refuse_weights(trajectory: Trajectory, out: Path) -> None:
+    """A copy must not replace or change a checkpoint of the run, not even through a link."""
+    target = out.resolve()
+    if trajectory.columns and any(
+        path.parent == target.parent for path in _checkpoints(trajectory)
+    ):
+        raise InputError(
+            f"Expected another place to write than {out}, among the checkpoints of the run, where "
+            "it could be taken for one of them: choose another folder.",
+            code="outside",
+        )
+    for path in _checkpoints(trajectory):
+        if (
+            target == path
+            or path.is_relative_to(target)
+            or (path.is_dir() and path in target.parents)
+        ):
+            raise InputError(
+                f"Expected another file to write than {out}, which is a checkpoint of the run or "
+                "part of one: choose another name.",
+                code="outside",
+            )
+        if path.parent == target.parent and path.parent.name in _OF_TRAINERS:
+            raise InputError(
+                f"Expected another folder to write to than {out.absolute().parent}, where the run "
+                "keeps its checkpoints: choose another.",
+                code="outside",
+            )
+
+
+def _checkpoints(trajectory: Trajectory) -> Iterator[Path]:
+    for path in trajectory.paths or ():
+        if path is not None and Path(path).exists():
+            yield Path(path).resolve()
+
+
+def _retract(why: Path) -> None:
+    """Reasons for what is replaced must not stand beside what replaces it, not even when killed."""
+    if not why.is_symlink():
+        why.unlink(missing_ok=True)
+
+
+def _weights_of_choice(selection: Selection, run: Path) -> Path:
+    if selection.path is None:
+        raise InputError(
+            f"Expected the weights of step {selection.step}, which was chosen, but {run} names no "
+            "file for it: keep the checkpoint of every record (in a table, a column `path`; for a "
+            "log, --checkpoints).",
+            code="missing",
+        )
+    path = Path(selection.path)
+    if not path.is_file() and not path.is_dir():
+        raise InputError(
+            f"Expected the weights of step {selection.step}, which was chosen, but there is no "
+            f"file {selection.path}: keep it, and give paths that hold in the current folder.",
+            code="missing",
+        )
+    if path.is_dir() and not any(path.iterdir()):
+        raise InputError(
+            f"Expected the weights of step {selection.step}, which was chosen, but the folder "
+            f"{selection.path} is empty: keep what was in it.",
+            code="missing",
+        )
+    if path.suffix == ".index" and any(
+        place.name.startswith(f"{path.stem}.data-") for place in path.parent.iterdir()
+    ):
+        raise InputError(
+            f"Expected a checkpoint in one file or folder, but {selection.path} is one of several "
+            f"files of a TensorFlow checkpoint: copy {path.stem}.* together.",
+            code="ambiguous",
+        )
+    folder = path.parent.parent
+    if path.parent.name == CHECKPOINTS_FOLDER and has_file(folder, RUN_FILE):
+        read_recorded(folder, f"{CHECKPOINTS_FOLDER}/{path.name}")
+    return path
+
+
+FUNCTION = "FILE.py:FUNCTION"  # words in capitals are for the reader to fill in
+CHECKPOINTS = "CHECKPOINTS"
+
+
+def next_steps(selection: Selection, path: Path, given: Sequence[str]) -> list[str]:
+    """At most two lines.
+
+    Args:
+        selection: the answer.
+        path: what it was chosen from.
+        given: the options with which it was chosen, as on the command line.
+    """
+    run, lines = selection.trajectory, []
+    there = [Path(place) for place in run.paths or () if place and Path(place).exists()]
+    if run.examples is not None and run.examples.has_logits and "--validation" not in given:
+        whole = selection.path is not None and Path(selection.path) in filter(readable, there)
+        lines = [
+            f"{_deploy(path, given, whole=whole)} (calibrates: one temperature, never below 1)"
+        ]
+    elif ACCURACY in run.metrics and not selection.guard_acted and not is_own_folder(path):
+        folders = {str(one.parent) for one in there}
+        folder = folders.pop() if len(folders) == 1 else CHECKPOINTS
+        asked = ["--function", FUNCTION, "--domains", ",".join(run.domains)]
+        if "--checkpoints" in given:
+            asked += ["--checkpoints", Path(given[given.index("--checkpoints") + 1]).name]
+        line = _line(["predict", folder, *asked, "-o", _free("predictions")])
+        lines = [f"{line} (then it can be calibrated)"]
+    # Groups of other runs would have to be read from every file.
+    groups = groups_of(run) if run.key is None and not run.chosen_by else None
+    if groups or selection.guard_acted:
+        lines.append(
+            "If new sites, patients or devices are what it will meet, validate on whole ones: none "
+            "of them in training too (docs/groups.md)."
+        )
+    return lines
+
+
+def after_choice(
+    selection: Selection, file: Path, plugins: Sequence[str], validation: str | None
+) -> list[str]:
+    """The command that takes ``choice.json``, where it can work."""
+    examples = selection.trajectory.examples
+    if validation is not None:
+        return []
+    words = ["deploy", str(file), *(word for name in plugins for word in ("--plugin", name))]
+    if selection.path and Path(selection.path).exists() and readable(Path(selection.path)):
+        return [_line([*words, "-o", _free("model")])]
+    if examples is not None and examples.has_logits:
+        return [_line([*words, *_calibrator_only()])]
+    return []
+
+
+def _calibrator_only() -> list[str]:
+    return ["--calibrator-only", "-o", _free("calibrator", ".json")]
+
+
+def _deploy(path: Path, given: Sequence[str], *, whole: bool) -> str:
+    """Deploys the model, or where its weights are not there the calibrator alone.
+
+    What ``select`` was asked goes by ``choice.json``.
+    """
+    place = f"./{path}" if str(path).startswith("-") else str(path)
+    last = ["-o", _free("model")] if whole else _calibrator_only()
+    if not given:
+        return _line(["deploy", place, *last])
+    choice = _free("choice", ".json")
+    plugins = [
+        word
+        for option, value in pairwise(given)
+        if option == "--plugin"
+        for word in (option, value)
+    ]
+    return _line(["select", place, *given, "-o", choice], ["deploy", choice, *plugins, *last])
+
+
+def _line(*commands: Sequence[str]) -> str:
+    return f"Next: {' && '.join(shlex.join(('checkwise', *words)) for words in commands)}"
+
+
+def _free(name: str, suffix: str = "") -> str:
+    """A name that nothing has here."""
+    names = (f"{name}{f'-{number}' * (number > 1)}{suffix}" for number in count(1))
+    return next(free for free in names if not os.path.lexists(free))
 
 
 @dataclass(frozen=True)
@@ -255,7 +513,6 @@ def _unmatched(only: Found, choosing: Choosing, reading: Reading) -> str:
 
 
 def _copy(only: Found, to: Path, *, force: bool) -> list[str]:
-    from checkwise.cli.copying import copy_chosen
 
     return [f"Copied to {copy_chosen(only.source, only.selection, to, force=force)}."]
 
@@ -269,7 +526,6 @@ def _check_places(
     read: Sequence[Path], files: Sequence[Path | None], copy_to: Path | None, *, force: bool
 ) -> None:
     """Refuse, before anything is said, what must not be written over."""
-    from checkwise.cli.copying import is_copy
 
     written = [place for place in (*files, copy_to) if place is not None]
     if len({place.resolve() for place in written}) < len(written):

@@ -13,18 +13,16 @@ from rich.live import Live
 
 from checkwise.cli import printing
 from checkwise.cli.command import argument, command, option
-from checkwise.cli.json_output import print_json
 from checkwise.cli.options import json_option, plugin_option
+from checkwise.cli.printing import print_json
 from checkwise.cli.progress import MINUTE, counting, remaining_text
 from checkwise.errors import InputError
-from checkwise.store import layout
-from checkwise.store.safe_read import has_file
-from checkwise.text import counted, printable
+from checkwise.store import COHORT_FILE, RUN_FILE, has_file
+from checkwise.words import counted, printable
 
 if TYPE_CHECKING:
-    from checkwise.store.cohort import CohortRecord
-    from checkwise.store.verify import Fault
-    from checkwise.sweep.status import RunStatus
+    from checkwise.study.folder import CohortRecord, Fault
+    from checkwise.study.sweep import RunStatus
 
 WATCH_SECONDS = 2.0
 MOST_ROWS = 40
@@ -55,14 +53,14 @@ def status_command(
     Also where they run, how fast, how long the rest takes, and why runs failed. With --watch and
     --json every look is one line.
     """
-    from checkwise.store.cohort import open_cohort
-    from checkwise.sweep.status import Watched
+    from checkwise.study.folder import open_cohort
+    from checkwise.study.sweep import Watched
 
     _refuse_in_vain(watch=watch, check=check, plugin=plugin)
-    if has_file(path, layout.RUN):
+    if has_file(path, RUN_FILE):
         raise InputError(
             f"Expected the folder of a study, but {path} is one of its runs: name the folder with "
-            f"{layout.COHORT}.",
+            f"{COHORT_FILE}.",
             code="unsupported",
         )
     cohort = open_cohort(path)
@@ -98,7 +96,7 @@ def _refuse_in_vain(*, watch: bool, check: bool, plugin: Sequence[str]) -> None:
 
 def _verified(path: Path, plugin: Sequence[str]) -> tuple[list[Fault], list[str]]:
     """Faults of the files, and what could not be compared."""
-    from checkwise.store.verify import unsigned, verify, verify_plugins
+    from checkwise.study.folder import unsigned, verify, verify_plugins
 
     with counting("verifying") as step:
         faults = verify(path, progress=step)
@@ -116,7 +114,7 @@ def _print_faults(faults: Sequence[Fault], notes: Sequence[str]) -> None:
 
 
 def _looks(look: Callable[[], list[RunStatus]], *, watch: bool) -> Iterator[list[RunStatus]]:
-    from checkwise.sweep.status import pause_after
+    from checkwise.study.sweep import pause_after
 
     over = 0
     while over < 2:  # a run that failed may be taken again at once
@@ -147,7 +145,7 @@ def _print(cohort: CohortRecord, looks: Iterator[list[RunStatus]]) -> None:
 
 
 def _content(cohort: CohortRecord, runs: Sequence[RunStatus]) -> dict[str, Any]:
-    from checkwise.sweep.overview import overview
+    from checkwise.study.sweep import overview
 
     return {
         "name": cohort.name,
@@ -162,7 +160,7 @@ def _facts(run: RunStatus) -> dict[str, Any]:
 
 
 def _lines(cohort: CohortRecord, runs: Sequence[RunStatus]) -> list[RenderableType]:
-    from checkwise.sweep.overview import overview
+    from checkwise.study.sweep import overview
 
     facts = overview(runs)
     counts = ", ".join(f"{count} {state}" for state, count in facts.counts.items())

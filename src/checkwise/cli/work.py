@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 from checkwise.cli import printing
 from checkwise.cli.command import argument, command, option, takes
 from checkwise.cli.options import Working, data_option, load_plugins, plugin_option
-from checkwise.text import counted
-from checkwise.threads import ONE_THREAD
+from checkwise.predict import ONE_THREAD
+from checkwise.words import counted
 
 if TYPE_CHECKING:
-    from checkwise.store.cohort import CohortRecord
+    from checkwise.study.folder import CohortRecord
 
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 
@@ -42,10 +42,9 @@ def work_command(
     """
     with _asked_to_stop() as asked:
         os.environ.update({name: os.environ.get(name, one) for name, one in ONE_THREAD.items()})
-        from checkwise.store.attempts import clear_published
-        from checkwise.store.cohort import open_cohort
-        from checkwise.sweep.plan import noted_round
-        from checkwise.sweep.worker import Job, work
+        from checkwise.store import clear_published
+        from checkwise.study.folder import open_cohort
+        from checkwise.study.sweep import Job, noted_round, work
 
         plugins = load_plugins(plugin)
         cohort = open_cohort(path)
@@ -82,8 +81,7 @@ def _places(
     cohort: CohortRecord, noted: Mapping[str, str], options: tuple[str, ...]
 ) -> dict[str, str]:
     """Where the data are: as options say, as noted if that place is here, as the study says."""
-    from checkwise.sweep.datasets import all_roots, read_roots
-    from checkwise.sweep.study import Study
+    from checkwise.study.sweep import Study, all_roots, read_roots
 
     here = {name: place for name, place in noted.items() if Path(place).exists()}
     return all_roots(Study.from_dict(cohort.study), {**here, **read_roots(options)})

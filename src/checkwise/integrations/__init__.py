@@ -1,5 +1,5 @@
 """Inside trainers and trackers; each module imports its framework only when it is used."""
 
-from checkwise.integrations.live import LiveSelector
+from checkwise.doors import door
 
-__all__ = ["LiveSelector"]
+__getattr__, __dir__, __all__ = door(__name__, __file__)

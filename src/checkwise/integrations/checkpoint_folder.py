@@ -17,19 +17,23 @@ from pathlib import Path
 from typing import Any, Final
 
 from checkwise.errors import CheckwiseError, InputError
-from checkwise.integrations.arguments import check_log
-from checkwise.integrations.average_members import keeping, say_members
+from checkwise.integrations.callback_arguments import check_log, keeping, say_members
 from checkwise.integrations.live import LiveSelector, keeps_logits
 from checkwise.integrations.saving import JOURNAL, LAST, Place, clean_up, last_link, point
 from checkwise.integrations.tracker import Log, measured
-from checkwise.selection.choice import Choice
-from checkwise.selection.live import LiveSelection
-from checkwise.selection.result import Selection
-from checkwise.selection.standing import Points
-from checkwise.store.atomic_write import writing
-from checkwise.store.deleting import place_of
-from checkwise.store.retention import AnyOf, KeepFeasible, Policy, RunSoFar, parts
-from checkwise.text import counted
+from checkwise.selection import (
+    AnyOf,
+    Choice,
+    KeepFeasible,
+    LiveSelection,
+    Points,
+    Policy,
+    RunSoFar,
+    Selection,
+    parts,
+)
+from checkwise.store import real_place, writing
+from checkwise.words import counted
 
 Name = Callable[[int | None], str]
 _SAFE: Final = "the choice and the newest checkpoint before are whole"
@@ -164,17 +168,19 @@ class CheckpointFolder:
         """
         self.close()
         self._folder = folder
-        source = None if resumed is None else place_of(Path(resumed))
+        source = None if resumed is None else real_place(Path(resumed))
         live = self._selector()
         with self._writing():
-            cleaned = clean_up(folder, live.home, {place_of(last_link(folder, self._last)), source})
+            cleaned = clean_up(
+                folder, live.home, {real_place(last_link(folder, self._last)), source}
+            )
         if cleaned:
             live.close()
             live = self._selector()  # which notes what is gone
         self._live = live
-        self._continues = source is not None and source.is_relative_to(place_of(folder))
+        self._continues = source is not None and source.is_relative_to(real_place(folder))
         self._link()
-        found = [step for step, path in live.checkpoints.items() if place_of(path) == source]
+        found = [step for step, path in live.checkpoints.items() if real_place(path) == source]
         self._newest = found[0] if found else None
         self.prune(found)
         return self._planned(live, live.checkpoints, self._newest)

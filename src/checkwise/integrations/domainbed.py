@@ -16,14 +16,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-from checkwise.errors import InputError
-from checkwise.extras import naming_extras
+from checkwise.errors import InputError, naming_extras
 from checkwise.integrations.domainbed_checkpoint import Checkpoint, read_checkpoint
-from checkwise.readers.loading import load
-from checkwise.selection.choice import Choice
-from checkwise.selection.default_rule import DEFAULT_RULE
-from checkwise.selection.result import Selection
-from checkwise.selection.select import select
+from checkwise.readers import load
+from checkwise.selection import DEFAULT_RULE, Choice, Selection, select
 
 __all__ = ["Checkpoint", "outputs", "read_checkpoint", "selection_method", "source_domains"]
 

@@ -13,9 +13,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from checkwise.errors import InputError
-from checkwise.extras import naming_extras
-from checkwise.text import listed, shown
+from checkwise.errors import InputError, naming_extras
+from checkwise.words import listed, shown
 
 # The module in which NumPy keeps its scalars had another name before version 2.
 _SCALAR: Final = np.float64(0).__reduce__()[0]

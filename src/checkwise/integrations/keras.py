@@ -12,32 +12,28 @@ from typing import Any, Final
 from weakref import WeakValueDictionary, ref
 
 from checkwise.errors import CheckwiseWarning, InputError
-from checkwise.integrations.arguments import (
+from checkwise.integrations.callback_arguments import (
     check_flag,
     check_function,
     check_keep,
     check_tracker,
 )
 from checkwise.integrations.checkpoint_folder import CheckpointFolder, Plan
-from checkwise.integrations.keras_chosen import load_chosen
 from checkwise.integrations.keras_package import Callback
 from checkwise.integrations.keras_validation import (
     BATCH,
     KINDS,
     Kind,
     Measure,
+    load_chosen,
     named_sets,
     sources,
 )
 from checkwise.integrations.tracker import PREFIX, Log, Tracker, report_to
-from checkwise.metrics.settings import BANDWIDTH, BINS, whole
-from checkwise.selection.choice import Choice
-from checkwise.selection.default_rule import DEFAULT_RULE
-from checkwise.selection.result import Selection
-from checkwise.selection.standing import Points
-from checkwise.store.atomic_write import check_writable
-from checkwise.store.retention import Policy
-from checkwise.text import shown
+from checkwise.metrics import BANDWIDTH, BINS, whole
+from checkwise.selection import DEFAULT_RULE, Choice, Points, Policy, Selection
+from checkwise.store import check_writable
+from checkwise.words import shown
 
 __all__ = ["ReliabilityCheckpoint", "load_chosen"]
 

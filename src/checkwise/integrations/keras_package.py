@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from checkwise.errors import MissingExtraError
-from checkwise.extras import naming_extras
+from checkwise.errors import MissingExtraError, naming_extras
 
 try:
     with naming_extras():

@@ -12,28 +12,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import proxy
 
-from checkwise.errors import CheckwiseWarning, InputError
-from checkwise.extras import naming_extras
-from checkwise.integrations import lightning_validation as validation
-from checkwise.integrations.arguments import (
+from checkwise.errors import CheckwiseWarning, InputError, naming_extras
+from checkwise.integrations import lightning_validation
+from checkwise.integrations.callback_arguments import (
     check_function,
     check_keep,
     check_text,
     check_tracker,
 )
 from checkwise.integrations.checkpoint_folder import CheckpointFolder, Outcome, Plan
-from checkwise.integrations.processes import decided_once, gathered
+from checkwise.integrations.saving import decided_once, gathered
 from checkwise.integrations.tracker import PREFIX, Log, Tracker, report_to
 from checkwise.integrations.validation_sums import ValidationSums, in_order, merged, own_rows
-from checkwise.metrics.settings import BANDWIDTH, BINS
-from checkwise.records.held_out import as_names
-from checkwise.selection.choice import Choice
-from checkwise.selection.constrained import Ties
-from checkwise.selection.default_rule import DEFAULT_RULE
-from checkwise.selection.directions import Directions
-from checkwise.selection.result import Selection
-from checkwise.selection.standing import Points, Weights
-from checkwise.store.retention import Policy
+from checkwise.metrics import BANDWIDTH, BINS
+from checkwise.records import as_names
+from checkwise.selection import (
+    DEFAULT_RULE,
+    Choice,
+    Directions,
+    Points,
+    Policy,
+    Selection,
+    Ties,
+    Weights,
+)
 
 
 @naming_extras()
@@ -107,7 +109,7 @@ class ReliabilityCheckpoint(ModelCheckpoint):
         filename: str | None = None,
         logits: str = "logits",
         labels: str = "labels",
-        outputs: validation.Outputs | None = None,
+        outputs: lightning_validation.Outputs | None = None,
         keep: Policy | None = None,
         average_within_pp: Points | None = None,
         predictions: bool | str | os.PathLike[str] = False,
@@ -155,8 +157,8 @@ class ReliabilityCheckpoint(ModelCheckpoint):
             auto_insert_metric_name=auto_insert_metric_name,
         )
         self._domains = None if domains is None else as_names(domains)
-        validation.check_distinct(self._domains or ())
-        self._outputs = outputs or validation.ByKey(logits, labels)
+        lightning_validation.check_distinct(self._domains or ())
+        self._outputs = outputs or lightning_validation.ByKey(logits, labels)
         self._partial, self._tracker = partial, tracker
         self._bins, self._bandwidth = bins, bandwidth
         self._measuring = {
@@ -255,20 +257,20 @@ class ReliabilityCheckpoint(ModelCheckpoint):
                 "validation dataloader and the module a validation_step.",
                 code="missing",
             )
-        validation.check_not_empty(trainer, self._domains, self._measuring)
+        lightning_validation.check_not_empty(trainer, self._domains, self._measuring)
         if not trainer.fast_dev_run:
             told = self._goes_on(trainer)
             decided_once(trainer, lambda: self._checkpoints.check_continues(told=told))
-            self._newest = validation.step(trainer, pl_module) if self._resumes else None
+            self._newest = lightning_validation.step(trainer, pl_module) if self._resumes else None
             self._trained_in = self.dirpath
 
     def on_validation_epoch_start(self, trainer: Any, pl_module: Any) -> None:
         """Begin to count."""
         if trainer.state.fn != "fit":
             return
-        parts = validation.flat(trainer.val_dataloaders)
-        names = validation.names(trainer.val_dataloaders, self._domains)
-        sources = validation.sources(names, self._measuring)
+        parts = lightning_validation.flat(trainer.val_dataloaders)
+        names = lightning_validation.names(trainer.val_dataloaders, self._domains)
+        sources = lightning_validation.sources(names, self._measuring)
         self._sums = [
             ValidationSums(
                 name,
@@ -307,10 +309,10 @@ class ReliabilityCheckpoint(ModelCheckpoint):
     def on_validation_epoch_end(self, trainer: Any, pl_module: Any) -> None:
         """Measure the checkpoint, decide, and log."""
         sums, self._sums, self._outcome = self._sums, [], None
-        if not validation.counts(trainer):
+        if not lightning_validation.counts(trainer):
             return
         read = [part is not None for part in sums]
-        if not self._partial and validation.cut_short(trainer, read):
+        if not self._partial and lightning_validation.cut_short(trainer, read):
             warnings.warn(
                 f"limit_val_batches={trainer.limit_val_batches} cuts validation short: the "
                 "checkpoint is saved and not recorded, so it cannot be chosen. Pass partial=True "
@@ -319,9 +321,9 @@ class ReliabilityCheckpoint(ModelCheckpoint):
                 stacklevel=2,
             )
             return
-        names = validation.names(trainer.val_dataloaders, self._domains)
+        names = lightning_validation.names(trainer.val_dataloaders, self._domains)
         entries = dict.fromkeys(names) | _entries(trainer, [part for part in sums if part])
-        step = validation.step(trainer, pl_module)
+        step = lightning_validation.step(trainer, pl_module)
         again = step == self._newest
         outcome = decided_once(trainer, lambda: self._checkpoints.weigh(step, entries, again=again))
         # Every process has the same numbers, of which the largest is each: exact for any number.
@@ -334,9 +336,9 @@ class ReliabilityCheckpoint(ModelCheckpoint):
 
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
         """Save the checkpoint, then delete what can no longer be chosen."""
-        if not validation.counts(trainer):
+        if not lightning_validation.counts(trainer):
             return
-        step, outcome = validation.step(trainer, pl_module), self._outcome
+        step, outcome = lightning_validation.step(trainer, pl_module), self._outcome
         if step == self._newest:
             warnings.warn(
                 "No optimizer step since the last checkpoint: the weights are the same, and are "

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from checkwise.errors import InputError
-from checkwise.records.held_out import as_names, check_held_out, divide
-from checkwise.text import counted, listed
+from checkwise.records import as_names, check_held_out, divide
+from checkwise.words import counted, listed
 
 Outputs = Callable[[Any, Any], tuple[Any, Any]]
 

@@ -9,32 +9,39 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
-from checkwise.calibrators.registry import get_calibrator
+from checkwise.calibrators import get_calibrator
 from checkwise.errors import CheckwiseWarning, InputError
-from checkwise.integrations.choice_calibrator import CALIBRATOR, ChoiceCalibrator
-from checkwise.metrics.settings import BANDWIDTH, BINS
-from checkwise.readers.kept_predictions import with_kept
-from checkwise.records import Trajectory
-from checkwise.records.checkpoint_record import CheckpointRecord, packed_numbers
-from checkwise.records.from_predictions import check_step
-from checkwise.selection.choice import Choice
-from checkwise.selection.live import LiveSelection
-from checkwise.selection.result import Selection
-from checkwise.selection.rules import Rule, get_rule
-from checkwise.store.atomic_write import remove_unwritten, writing
-from checkwise.store.deleting import Home, delete_others, place_of, state_of
-from checkwise.store.kept_predictions import KeptPredictions
-from checkwise.store.layout import PREDICTIONS
-from checkwise.store.live_history import LiveHistory
-from checkwise.store.live_journal import (
-    LiveJournal,
-    beside,
-    read_live_journal,
-    settings_of,
+from checkwise.integrations.callback_arguments import CALIBRATOR, ChoiceCalibrator
+from checkwise.metrics import BANDWIDTH, BINS
+from checkwise.readers import with_kept
+from checkwise.records import CheckpointRecord, Trajectory, check_step, packed_numbers
+from checkwise.selection import (
+    Choice,
+    KeepFeasible,
+    LiveSelection,
+    Policy,
+    Rule,
+    Selection,
+    get_rule,
 )
-from checkwise.store.pruning import Pruning, plan_pruning
-from checkwise.store.retention import KeepFeasible, Policy
-from checkwise.text import shown
+from checkwise.store import (
+    PREDICTIONS_FOLDER,
+    Home,
+    KeptPredictions,
+    LiveHistory,
+    LiveJournal,
+    Pruning,
+    beside,
+    delete_others,
+    plan_pruning,
+    read_live_journal,
+    real_place,
+    remove_unwritten,
+    settings_of,
+    state_of,
+    writing,
+)
+from checkwise.words import shown
 
 
 class LiveSelector(LiveSelection):
@@ -133,7 +140,7 @@ class LiveSelector(LiveSelection):
         """Finish what a killed process left undone, or begin a folder."""
         before = self._history.predictions
         if before is not None:
-            if folder is not None and place_of(folder) != place_of(before):
+            if folder is not None and real_place(folder) != real_place(before):
                 self.close()
                 raise InputError(
                     f"Expected the folder in which predictions were begun, {before}, but got "
@@ -403,7 +410,7 @@ def predictions_folder(
         )
     if predictions is not True:
         return Path(predictions)
-    return beside(Path(journal), PREDICTIONS)
+    return beside(Path(journal), PREDICTIONS_FOLDER)
 
 
 def keeps_logits(

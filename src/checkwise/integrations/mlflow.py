@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from checkwise.errors import InputError
-from checkwise.extras import naming_extras
-from checkwise.integrations.arguments import check_flag, check_text
+from checkwise.errors import InputError, naming_extras
+from checkwise.integrations.callback_arguments import check_flag, check_text
 from checkwise.integrations.tracker import CHOSEN, PREFIX, Log, Numbers, Told
-from checkwise.selection.result import Selection
-from checkwise.text import shown
+from checkwise.selection import Selection
+from checkwise.words import shown
 
 MOST: Final = 1000  # metrics and parameters that a store takes at a time
 
@@ -90,7 +89,7 @@ class MlflowLog:
             yield step, row if again else new
 
     def _log_files(self, client: Any, selection: Selection) -> None:
-        from checkwise.page import write_report
+        from checkwise.study.report import write_report
 
         client.log_text(self.run_id, f"{selection.to_json()}\n", f"{PREFIX}/selection.json")
         ranking = selection.table.to_csv(index=False)

@@ -16,27 +16,19 @@ from typing import Any, Final
 
 import numpy as np
 
-from checkwise.calibrators.registry import get_calibrator
-from checkwise.errors import InputError
-from checkwise.extras import naming_extras
-from checkwise.integrations.choice_calibrator import CALIBRATOR, ChoiceCalibrator
+from checkwise.calibrators import get_calibrator
+from checkwise.errors import InputError, naming_extras
+from checkwise.integrations.callback_arguments import CALIBRATOR, ChoiceCalibrator
 from checkwise.integrations.live import LiveSelector
-from checkwise.integrations.processes import gathered
+from checkwise.integrations.saving import gathered
 from checkwise.integrations.tracker import PREFIX, STEP
 from checkwise.integrations.validation_sums import ValidationSums, merged, own_rows
-from checkwise.metrics.examples import CountedExamples
-from checkwise.metrics.report import NAMES, Report
-from checkwise.metrics.settings import BANDWIDTH, BINS
-from checkwise.readers.kept_predictions import with_kept
-from checkwise.readers.predictions_file import read_outcomes
-from checkwise.records.from_predictions import Recorder, check_step
-from checkwise.selection.choice import Choice
-from checkwise.selection.default_rule import DEFAULT_RULE
-from checkwise.selection.result import Selection
-from checkwise.store.deleting import Home
-from checkwise.store.kept_predictions import KeptPredictions
-from checkwise.store.layout import file_name
-from checkwise.text import shown
+from checkwise.metrics import BANDWIDTH, BINS, NAMES, CountedExamples, Report
+from checkwise.readers import read_outcomes, with_kept
+from checkwise.records import Recorder, check_step
+from checkwise.selection import DEFAULT_RULE, Choice, Selection
+from checkwise.store import Home, KeptPredictions, file_name
+from checkwise.words import shown
 
 _COUNT: Final = "n"
 _CORRECT: Final = "correct"

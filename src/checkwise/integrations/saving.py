@@ -1,29 +1,64 @@
-"""A checkpoint appears under its name when it is whole, and a save that was cut off leaves nothing.
-
-A save has a place: the name that the file will have, a hidden name under which it is written, and
-a hidden file that announces it, with the state of the checkpoint once that is whole. The
-announcement goes when the journal knows the file and ``last.ckpt`` leads to it, so what a killed
-process leaves can be told from the files of others.
-"""
+"""Several processes that decide as one: gather what each has seen, let the first one decide."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Container
+from collections.abc import Callable, Container
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar
 
-from checkwise.store.atomic_write import sync_folder
-from checkwise.store.copying import KERAS
-from checkwise.store.deleting import (
+from checkwise.errors import CheckwiseError, InputError
+from checkwise.store import (
+    KERAS,
     Home,
     delete_checkpoint,
-    place_of,
+    real_place,
     state_of,
     sync_checkpoint,
+    sync_folder,
 )
+
+Result = TypeVar("Result")
+
+
+def gathered(mine: Result) -> list[Result]:
+    """What every process has, in the order of their ranks."""
+    import torch.distributed as distributed
+
+    if not distributed.is_available() or not distributed.is_initialized():
+        raise InputError(
+            "Expected processes that torch.distributed connects, but it is not initialised: use a "
+            "strategy such as 'ddp', or one process.",
+            code="system",
+        )
+    everywhere: list[Any] = [None] * distributed.get_world_size()
+    distributed.all_gather_object(everywhere, mine)
+    return everywhere
+
+
+def decided_once(trainer: Any, decide: Callable[[], Result]) -> Result:
+    """What the first process decides, in every process; an error there is an error everywhere.
+
+    Every process waits here for the first one.
+    """
+    answer: tuple[Result | None, Exception | None] = (None, None)
+    if trainer.is_global_zero:
+        try:
+            answer = (decide(), None)
+        except Exception as error:
+            if trainer.world_size == 1:
+                raise
+            answer = (None, error)
+    failed = trainer.strategy.broadcast(None if answer[1] is None else str(answer[1]))
+    if answer[1] is not None:
+        raise answer[1]
+    if failed is not None:
+        raise CheckwiseError(failed)
+    result: Result = trainer.strategy.broadcast(answer[0])
+    return answer[0] if trainer.is_global_zero else result  # type: ignore[return-value]
+
 
 JOURNAL: Final = "checkwise.jsonl"
 _ANNOUNCED: Final = ".saving"
@@ -105,7 +140,7 @@ def clean_up(folder: Path, home: Home, goes_on_from: Container[Path | None]) -> 
         place = Place(announcement.with_name(name))
         if home.objection(place.path):  # no checkpoint is called so
             continue
-        if place_of(place.path) not in goes_on_from and place.is_as_announced:
+        if real_place(place.path) not in goes_on_from and place.is_as_announced:
             delete_checkpoint(place.path, home)
             deleted = True
         place.abandon(home)

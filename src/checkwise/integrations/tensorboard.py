@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from checkwise.errors import InputError
-from checkwise.extras import require
+from checkwise.errors import InputError, require
 from checkwise.integrations.tracker import PREFIX, Log, Told
-from checkwise.selection.result import Selection
-from checkwise.store.atomic_write import check_writable, write_bytes
-from checkwise.text import shown
+from checkwise.selection import Selection
+from checkwise.store import check_writable, write_bytes
+from checkwise.words import shown
 
 _FILES: Final = "events.out.tfevents."
 _SUFFIX: Final = ".checkwise"  # of the files that were written here

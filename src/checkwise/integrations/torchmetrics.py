@@ -8,12 +8,17 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
-from checkwise.errors import InputError
-from checkwise.extras import naming_extras
-from checkwise.metrics import Accumulator, to_numpy
-from checkwise.metrics.report import Report, summarise
-from checkwise.metrics.settings import BANDWIDTH, BINS
-from checkwise.metrics.sums import Sums, new_sums
+from checkwise.errors import InputError, naming_extras
+from checkwise.metrics import (
+    BANDWIDTH,
+    BINS,
+    Accumulator,
+    Report,
+    Sums,
+    new_sums,
+    summarise,
+    to_numpy,
+)
 
 with naming_extras():
     import torch

@@ -9,14 +9,15 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol
 
 from checkwise.errors import CheckwiseWarning, InputError
-from checkwise.metrics.report import MAIN
+from checkwise.integrations.callback_arguments import check_flag, check_text
+from checkwise.metrics import MAIN
 from checkwise.records import Trajectory
-from checkwise.selection.result import Selection
+from checkwise.selection import Selection
 
 PREFIX: Final = "checkwise"
 STEP: Final = f"{PREFIX}/step"  # where a tracker counts its own calls
@@ -132,3 +133,36 @@ def report_to(tracker: Tracker | None, selection: Selection | None, log: Log = "
 
 def _cell(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value).replace("|", "\\|")
+
+
+@dataclass(frozen=True)
+class RunLog:
+    """What both have in common.
+
+    Args:
+        run: the run, open.
+        upload: copy the weights of the choice to the tracker, as an artifact.
+        alias: the alias that moves to the version of the choice.
+        artifact: the name of that artifact; by default ``run-<id>-checkwise``.
+    """
+
+    run: Any
+    upload: bool = False
+    alias: str = "checkwise"
+    artifact: str | None = None
+    _rows: dict[int, Numbers] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        check_flag(self.upload, "upload")
+        check_text(self.alias, "alias", "checkwise")
+        check_text(self.artifact, "artifact", "digits-checkwise")
+
+    def _upload(self, told: Told) -> None:
+        """Copy the weights of the choice, where that is wanted; the alias moves to this version."""
+        if self.upload:
+            self.run.log_artifact(
+                str(told.weights),
+                name=self.artifact or f"run-{self.run.id}-checkwise",
+                type="model",
+                aliases=[self.alias, f"step-{told.selection.step}"],
+            )

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from checkwise.errors import InputError
-from checkwise.extras import naming_extras
-from checkwise.integrations.run_log import RunLog
-from checkwise.integrations.tracker import PREFIX, STEP, Log, Told
-from checkwise.selection.result import Selection
-from checkwise.text import shown
+from checkwise.errors import InputError, naming_extras
+from checkwise.integrations.tracker import PREFIX, STEP, Log, RunLog, Told
+from checkwise.selection import Selection
+from checkwise.words import shown
 
 
 class TrackioLog(RunLog):

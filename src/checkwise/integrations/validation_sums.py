@@ -13,9 +13,7 @@ from typing import Any
 import numpy as np
 
 from checkwise.errors import InputError
-from checkwise.metrics import Accumulator, Report
-from checkwise.metrics.arrays import to_numpy
-from checkwise.metrics.settings import BANDWIDTH, BINS
+from checkwise.metrics import BANDWIDTH, BINS, Accumulator, Report, to_numpy
 
 
 @dataclass

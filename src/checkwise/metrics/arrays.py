@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from checkwise.errors import InputError
-from checkwise.text import shown
+from checkwise.words import shown
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -16,7 +16,7 @@ import numpy as np
 from checkwise.errors import CheckwiseWarning, InputError
 from checkwise.metrics.arrays import Array, sliceable, to_numpy
 from checkwise.metrics.settings import number, whole
-from checkwise.text import shown
+from checkwise.words import shown
 
 MOST_BINS = 10_000  # memory grows with bins × classes
 _BLOCK = 1 << 22  # elements converted at a time

@@ -9,15 +9,15 @@ from typing import Any, Literal
 
 import numpy as np
 
-from checkwise.entry_points import Origin, register_offered
 from checkwise.errors import InputError
 from checkwise.metrics import inputs
 from checkwise.metrics.debiased import debiased_cwece, debiased_ece
 from checkwise.metrics.examples import per_example
 from checkwise.metrics.functions import evaluate
-from checkwise.metrics.probabilities import probabilities
+from checkwise.metrics.logits import probabilities
 from checkwise.metrics.smooth_ece import smece
-from checkwise.text import shown
+from checkwise.plugins import Origin, register_offered
+from checkwise.words import shown
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Function = Callable[[Array, Array], float]

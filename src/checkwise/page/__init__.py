@@ -1,5 +1,5 @@
 """One self-contained page: the answer in words, then what it rests on."""
 
-from checkwise.page.build import write_report
+from checkwise.doors import door
 
-__all__ = ["write_report"]
+__getattr__, __dir__, __all__ = door(__name__, __file__)

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from checkwise.errors import InputError
-from checkwise.readers.checkpoints.folders import matching, names_in
-from checkwise.readers.checkpoints.patterns import parse
-from checkwise.text import counted, is_plain
+from checkwise.readers import matching, names_in, parse
+from checkwise.words import counted, is_plain
 
 SUFFIXES: Final = (
     ".safetensors", ".pth.tar", ".pt", ".pth", ".ckpt", ".bin", ".weights.h5", ".keras", ".h5",

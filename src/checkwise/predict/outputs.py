@@ -1,23 +1,134 @@
-"""What the user's function returned, checked before it is written, and read back."""
+"""The user's function from checkpoint and domain to outputs, loaded because the user named it.
+
+The current folder is never added to where Python looks for modules. The folder of a named file is,
+in the worker only and after everything that is installed: a neighbour of the file can be imported,
+and cannot take the place of an installed module.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import importlib
+import importlib.util
+import secrets
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from checkwise.errors import InputError
-from checkwise.metrics.arrays import Array, to_numpy
-from checkwise.metrics.inputs import Predictions, read
-from checkwise.readers.predictions_file import OUTPUTS, read_outputs
-from checkwise.records.examples import group_numbers
-from checkwise.store.atomic_write import write_with
-from checkwise.store.npz import open_npz, write_npz
-from checkwise.text import shown
+from checkwise.metrics import Array, Predictions, read, to_numpy
+from checkwise.readers import OUTPUTS, output_files, read_outputs, step_folders
+from checkwise.records import group_numbers
+from checkwise.store import PredictionsRecord, RecordedCheckpoint, open_npz, write_npz, write_with
+from checkwise.words import shown
+
+Function = Callable[[str, str], Any]
+
+
+@dataclass(frozen=True)
+class FunctionName:
+    """Where a function is: the absolute path of a file, or a module; and what it is called there.
+
+    Example:
+        >>> FunctionName.parse("package.module:outputs").short
+        'package.module:outputs'
+        >>> FunctionName("/home/me/evaluate.py", "outputs").short
+        'evaluate.py:outputs'
+    """
+
+    source: str
+    attribute: str
+
+    @classmethod
+    def parse(cls, text: str) -> FunctionName:
+        """``file.py:function`` or ``module:function``."""
+        source, _, attribute = text.rpartition(":")
+        if not source or not attribute.isidentifier():
+            raise InputError(
+                f"Expected --function file.py:function or module:function, but got {text!r}: "
+                "write, for example, --function evaluate.py:outputs."
+            )
+        if source.endswith(".py"):
+            if not Path(source).is_file():
+                raise InputError(
+                    f"Expected a Python file for --function, but there is none at {source}: check "
+                    "the path.",
+                    code="missing",
+                )
+            source = str(Path(source).absolute())
+        return cls(source, attribute)
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is in a file of its own rather than an installed module."""
+        return self.source.endswith(".py")
+
+    @property
+    def short(self) -> str:
+        """The name without the folder of the file."""
+        return f"{Path(self.source).name if self.is_file else self.source}:{self.attribute}"
+
+
+class Loaded(NamedTuple):
+    """A function, and the SHA-256 of the file that it was loaded from."""
+
+    function: Function
+    sha256: str
+
+
+def load_function(name: FunctionName) -> Loaded:
+    """Import the file or module. Whatever it raises goes to the caller.
+
+    Raises:
+        InputError: there is no module of that name, or no such function in it.
+    """
+    path = Path(name.source) if name.is_file else _origin(name.source)
+    content = path.read_bytes()
+    module = _run_file(path, content) if name.is_file else importlib.import_module(name.source)
+    function = getattr(module, name.attribute, None)
+    if not callable(function):
+        raise InputError(
+            f"Expected a function {name.attribute} in {name.source}, but got "
+            f"{'none' if function is None else type(function).__name__}: check its name.",
+            code="unknown",
+        )
+    return Loaded(function, hashlib.sha256(content).hexdigest())
+
+
+def _origin(module: str) -> Path:
+    try:
+        spec = importlib.util.find_spec(module)
+    except (ModuleNotFoundError, ValueError):
+        spec = None
+    if spec is None or spec.origin is None or not Path(spec.origin).is_file():
+        raise InputError(
+            f"Expected an installed module for --function, but found none called {module}: the "
+            "current folder is not searched; for a file write --function file.py:function.",
+            code="missing",
+        )
+    return Path(spec.origin)
+
+
+def _run_file(path: Path, content: bytes) -> ModuleType:
+    """The module of a file: what was hashed is what runs.
+
+    Under its own name, if that is free, other processes of the function's can import it again.
+    """
+    taken = not path.stem.isidentifier() or importlib.util.find_spec(path.stem) is not None
+    module = ModuleType(f"checkwise_function_{path.stem}" if taken else path.stem)
+    module.__file__ = str(path)
+    sys.path.append(str(path.parent))
+    sys.modules[module.__name__] = module
+    exec(compile(content, str(path), "exec"), module.__dict__)
+    return module
+
 
 EXPECTED = (
     "(logits, labels), (logits, labels, groups), or a dict with `logits` (or `probs`) and `labels`"
@@ -171,3 +282,122 @@ def _refuse_unmeasurable(predictions: Predictions) -> None:
             refused = start + row, rows[row], int(labels[row])
     if refused is not None:
         predictions.refuse(*refused)
+
+
+JOBS: Final = ".jobs"  # what workers elsewhere share, in a predictions folder
+
+
+class Outdated(NamedTuple):
+    """Steps whose outputs must not stay, and why."""
+
+    steps: tuple[int, ...]
+    reason: str
+
+
+class Known(NamedTuple):
+    """The facts of a domain, and the step at which they were first seen."""
+
+    step: int
+    facts: Facts
+
+
+def outputs_file(out: Path, step: int, domain: str) -> Path:
+    """Where the outputs of a step on a domain are."""
+    return out / f"step-{step:06d}" / f"{domain}.npz"
+
+
+def outdated(out: Path, before: PredictionsRecord | None, now: PredictionsRecord) -> Outdated:
+    """Steps with outputs that another function gave, or another state of their checkpoint.
+
+    Raises:
+        InputError: the folder holds outputs without a record.
+    """
+    saved = tuple(step for step, folder in step_folders(out).items() if output_files(folder))
+    if before is None:
+        if saved:
+            raise InputError(
+                f"Expected a new folder or one that `checkwise predict` made, but {out} holds "
+                "other outputs: choose another.",
+                code="exists",
+            )
+        return Outdated((), "")
+    if (before.function, before.sha256) != (now.function, now.sha256):
+        other = f"{before.function} (SHA-256 {before.sha256:.12}…)"
+        return Outdated(
+            saved, f"its outputs are those of {other}, not {now.function} ({now.sha256:.12}…)"
+        )
+    changed = [step for step in saved if _differs(step, before.checkpoints, now.checkpoints)]
+    if not changed:
+        return Outdated((), "")
+    name = before.checkpoints[changed[0]].name
+    return Outdated(
+        tuple(changed),
+        f"{name}, evaluated as step {changed[0]}, was written again or has another step now",
+    )
+
+
+def discard(out: Path, steps: Iterable[int]) -> None:
+    """Remove the outputs of these steps."""
+    folders = step_folders(out)
+    for step in steps:
+        for file in output_files(folders[step]).values():
+            file.unlink()
+        with suppress(OSError):  # something else is in it
+            folders[step].rmdir()
+
+
+def remove_leftovers(out: Path) -> None:
+    """Remove what a killed process was writing; only the holder of the folder's lock may.
+
+    Workers elsewhere may outlive their command. They write below ``JOBS``; once that has another
+    name they find nothing there, and cannot add to the outputs.
+    """
+    if (out / JOBS).is_dir():
+        removed = out / f"{JOBS}.{secrets.token_hex(4)}.tmp"
+        (out / JOBS).rename(removed)
+        shutil.rmtree(removed, ignore_errors=True)
+    for file in (*(f for f in out.glob(".*.tmp") if f.is_file()), *out.glob("step-*/.*.npz.*.tmp")):
+        file.unlink(missing_ok=True)
+
+
+def missing_domains(
+    out: Path, steps: Iterable[int], domains: Sequence[str]
+) -> dict[int, tuple[str, ...]]:
+    """Step → domains that have no whole outputs yet; steps that are complete are left out."""
+    missing = {
+        step: tuple(name for name in domains if not is_whole(outputs_file(out, step, name)))
+        for step in steps
+    }
+    return {step: names for step, names in missing.items() if names}
+
+
+def known_facts(out: Path) -> dict[str, Known]:
+    """The facts of every domain that has outputs, from its first step."""
+    known: dict[str, Known] = {}
+    for step, folder in step_folders(out).items():
+        for domain, file in output_files(folder).items():
+            if domain not in known and is_whole(file):
+                known[domain] = Known(step, saved_facts(file))
+    return known
+
+
+def _differs(
+    step: int,
+    before: Mapping[int, RecordedCheckpoint],
+    now: Mapping[int, RecordedCheckpoint],
+) -> bool:
+    """Whether a step's checkpoint was written again, or counts as another step now.
+
+    A checkpoint that is gone does not differ: its outputs stay true.
+    """
+    if step not in before:
+        return False
+    name = _short(before[step])
+    if step not in now:
+        return any(_short(checkpoint) == name for checkpoint in now.values())
+    return name != _short(now[step]) or before[step].state != now[step].state
+
+
+def _short(checkpoint: RecordedCheckpoint) -> str:
+    """The last part of the path: a run's folder and the one of its checkpoints are both fine."""
+    return Path(checkpoint.name).name

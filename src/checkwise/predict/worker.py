@@ -19,9 +19,8 @@ from queue import SimpleQueue
 from typing import IO, Any
 
 from checkwise.errors import CheckwiseError, CheckwiseWarning
-from checkwise.predict.function import Function, FunctionName, load_function
-from checkwise.predict.outputs import Outputs, check_outputs
-from checkwise.store.atomic_write import StoreError, writing
+from checkwise.predict.outputs import Function, FunctionName, Outputs, check_outputs, load_function
+from checkwise.store import StoreError, writing
 
 LONGEST_REASON = 400  # characters; the rest is in the traceback
 Reply = dict[str, Any]

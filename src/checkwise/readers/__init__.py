@@ -1,5 +1,5 @@
-"""Readers of what people have: tables, saved predictions, DomainBed's and SWAD's logs."""
+"""What experiment trackers keep: MLflow, Trackio, W&B, Ray."""
 
-from checkwise.readers.loading import load, load_runs
+from checkwise.doors import door
 
-__all__ = ["load", "load_runs"]
+__getattr__, __dir__, __all__ = door(__name__, __file__)

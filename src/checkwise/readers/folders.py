@@ -1,32 +1,53 @@
-"""Folders of runs: which reader reads a folder, and every run in it and in the folders below."""
+"""Runs of an imported cohort whose logs lie beside it: read both, and every run counts twice."""
 
 from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from checkwise.errors import CheckwiseWarning, InputError
-from checkwise.readers import (
-    domainbed,
-    imported_copies,
-    live_journal,
-    predictions_folder,
-    run_folder,
-)
-from checkwise.readers.files import ACCEPTED, LOG_SUFFIXES, logs_in, read_file
+from checkwise.readers import domainbed, live_journal, log_runs, predictions, run_folder
 from checkwise.readers.json_lines import NoRecordsError
-from checkwise.readers.logs import log_runs
-from checkwise.readers.logs.openers import EVENTS, OPENERS, Opener
+from checkwise.readers.openers import EVENTS, OPENERS, Opener
+from checkwise.readers.registry import ACCEPTED, LOG_SUFFIXES, logs_in, read_file
 from checkwise.readers.request import LoadedRun, Request
-from checkwise.records.held_out import as_source, is_held_out_word, is_target_folder
-from checkwise.records.held_out_cells import SET_WORDS
-from checkwise.store import layout, predictions_record
-from checkwise.store.attempts import unpublished
-from checkwise.store.live_journal import live_journals
-from checkwise.text import counted
+from checkwise.records import SET_WORDS, as_source, is_held_out_word, is_target_folder
+from checkwise.store import (
+    ATTEMPTS_FOLDER,
+    COHORT_FILE,
+    ORIGIN,
+    RECORD,
+    fingerprint,
+    live_journals,
+    read_run,
+    unpublished,
+)
+from checkwise.words import counted
+
+
+def imported_copies(runs: Iterable[Path], logs: Sequence[Path]) -> list[Path]:
+    """The run folders that were imported from one of the logs, which must not have changed."""
+    if not logs:
+        return []
+    origins = {run: sha256 for run in runs if (sha256 := _origin(run)) is not None}
+    if not origins:
+        return []
+    files = [log.resolve() for log in logs]
+    present = {fingerprint(file.parent, file.name)["sha256"] for file in files}
+    return [run for run, sha256 in origins.items() if sha256 in present]
+
+
+def _origin(run: Path) -> str | None:
+    """The SHA-256 of the log that a run was imported from."""
+    try:
+        origin = read_run(run).config.get(ORIGIN)
+    except InputError:  # whoever reads the run says what is wrong with it
+        return None
+    return origin.get("sha256") if isinstance(origin, dict) else None
+
 
 DEEPEST = 32  # levels of folders that are looked through for runs
 MOST_FOLDERS = 100_000
@@ -67,7 +88,7 @@ def _has_log(path: Path) -> bool:
 
 
 def _read_folder_log(path: Path, request: Request) -> list[LoadedRun]:
-    if predictions_folder.recognises(path):
+    if predictions.recognises(path):
         raise InputError(
             f"Expected one account of a run, but {path} holds {domainbed.LOG} and step folders "
             "with predictions: move the step folders into a folder of their own.",
@@ -101,7 +122,7 @@ READERS: list[Reader] = [
     Reader(run_folder.recognises, run_folder.read),
     Reader(live_journal.recognises, _read_journal, parts=live_journals, own=live_journal.own),
     Reader(_has_log, _read_folder_log, is_log=True),
-    Reader(predictions_folder.recognises, predictions_folder.read),
+    Reader(predictions.recognises, predictions.read),
     *map(_opened, OPENERS),
     Reader(_holds_logs, read_file, is_log=True, parts=logs_in),
     _opened(EVENTS),
@@ -147,7 +168,7 @@ def read_below(root: Path, request: Request) -> list[LoadedRun]:
 
 def _refuse_only_file(root: Path, request: Request) -> None:
     """Say why the only table or text in a folder is no log that can be chosen from."""
-    if (root / predictions_record.RECORD).is_file():
+    if (root / RECORD).is_file():
         raise InputError(
             f"Expected predictions, but {root} holds none yet: run `checkwise predict` again, and "
             "look at what it says.",
@@ -163,7 +184,7 @@ def _without_copies(root: Path) -> list[tuple[Path, Reader]]:
     folders = list(_run_folders(root))
     logs = [folder / domainbed.LOG for folder, reader in folders if reader.recognise is _has_log]
     runs = [folder for folder, reader in folders if reader.read is run_folder.read]
-    copies = imported_copies.copies(runs, logs)
+    copies = imported_copies(runs, logs)
     if copies:
         warnings.warn(
             f"{counted(len(copies), 'run')} in {copies[0].parent.parent} are left out: they were "
@@ -176,12 +197,12 @@ def _without_copies(root: Path) -> list[tuple[Path, Reader]]:
 
 def _check_place(root: Path, folder: Path, reader: Reader, request: Request) -> None:
     """Refuse predictions in a folder called after a target; logs name their own targets."""
-    if reader.read is not predictions_folder.read:
+    if reader.read is not predictions.read:
         return
     for name in (root.name, root.resolve().name, *folder.relative_to(root).parts):
         if not is_held_out_word(name, {*SET_WORDS, *OUTPUT_WORDS}):
             continue
-        names = predictions_folder.domains(folder) - {*request.held_out, *request.sources}
+        names = predictions.domains(folder) - {*request.held_out, *request.sources}
         if names:
             raise HeldOutFolderError(
                 f"Expected predictions on validation sets, but those in {folder} lie in a folder "
@@ -220,8 +241,8 @@ def _run_folders(root: Path) -> Iterator[tuple[Path, Reader]]:
         if depth == DEEPEST and below:
             too_deep = folder
             continue
-        if layout.ATTEMPTS in below and (folder / layout.COHORT).is_file():
-            below.remove(layout.ATTEMPTS)
+        if ATTEMPTS_FOLDER in below and (folder / COHORT_FILE).is_file():
+            below.remove(ATTEMPTS_FOLDER)
             waiting += [(attempt, depth + 1, readers) for attempt in unpublished(folder)]
         if reader is not None:
             own = reader.own(folder)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from checkwise.errors import InputError
 from checkwise.readers.request import read_bytes
-from checkwise.text import shown
+from checkwise.words import shown
 
 
 class Line(NamedTuple):

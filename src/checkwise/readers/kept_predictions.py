@@ -13,12 +13,10 @@ from typing import Any
 import numpy as np
 
 from checkwise.errors import InputError
-from checkwise.readers.predictions_file import SavedOutputs, read_outcomes, read_outputs
-from checkwise.records import Trajectory
-from checkwise.records.checkpoint_record import CheckpointRecord, DomainRecord
-from checkwise.records.examples import Examples, Outcomes
-from checkwise.store.kept_predictions import KeptPredictions
-from checkwise.text import counted
+from checkwise.readers.predictions import SavedOutputs, read_outcomes, read_outputs
+from checkwise.records import CheckpointRecord, DomainRecord, Examples, Outcomes, Trajectory
+from checkwise.store import KeptPredictions
+from checkwise.words import counted
 
 
 def kept_examples(

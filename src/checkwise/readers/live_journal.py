@@ -8,18 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from checkwise.errors import InputError
-from checkwise.readers.checkpoints.names import Checkpoints
-from checkwise.readers.checkpoints.unsaved import steps_to_choose_from
+from checkwise.readers.checkpoint_files import steps_to_choose_from
+from checkwise.readers.checkpoint_names import Checkpoints
 from checkwise.readers.json_lines import NoRecordsError
 from checkwise.readers.kept_predictions import with_kept
 from checkwise.readers.request import LoadedRun, Request, build
-from checkwise.records import Trajectory
-from checkwise.records.checkpoint_record import CheckpointRecord, facts_of
-from checkwise.records.examples import examples_of
-from checkwise.records.held_out import check_held_out
-from checkwise.store.kept_predictions import KeptPredictions
-from checkwise.store.live_history import LiveHistory
-from checkwise.store.live_journal import (
+from checkwise.records import CheckpointRecord, Trajectory, check_held_out, examples_of, facts_of
+from checkwise.store import (
+    KeptPredictions,
+    LiveHistory,
     is_live_journal,
     live_journals,
     read_live_journal,

@@ -20,10 +20,10 @@ import numpy as np
 
 from checkwise.errors import CheckwiseError
 from checkwise.readers import live_journal
-from checkwise.readers.logs.log import FloatArray
+from checkwise.readers.log import FloatArray
 from checkwise.readers.request import LoadedRun, Request
 from checkwise.records import Trajectory
-from checkwise.store.live_journal import is_live_journal, live_journals
+from checkwise.store import is_live_journal, live_journals
 
 LEVELS_UP: Final = 3  # from the folder of a log, as in run/csv/version_0
 _OF_LOGGERS: Final = re.compile(

@@ -8,13 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from checkwise.errors import InputError
-from checkwise.metrics import is_metric
-from checkwise.metrics.inputs import check_bins
-from checkwise.metrics.settings import BANDWIDTH, BINS
-from checkwise.records import RunKey, Trajectory
-from checkwise.records.held_out import as_names, check_sources
-from checkwise.store.safe_read import open_regular
-from checkwise.store.validation import Validation, check_validation
+from checkwise.metrics import BANDWIDTH, BINS, check_bins, is_metric
+from checkwise.records import RunKey, Trajectory, as_names, check_sources
+from checkwise.store import Validation, check_validation, open_regular
 
 LARGEST_FILE = 1 << 30  # bytes of a table or log; real ones have a few million
 # Called with checkpoints done and checkpoints in all.

@@ -11,17 +11,27 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from checkwise.calibrators.refined import REFINED_METRICS
+from checkwise.calibrators import REFINED_METRICS
 from checkwise.errors import InputError
 from checkwise.readers.request import LoadedRun, Request
-from checkwise.records.refined import with_refined
-from checkwise.store import layout
-from checkwise.store.attempts import still_there
-from checkwise.store.done import read_mark
-from checkwise.store.logits import source_groups, source_logits
-from checkwise.store.run import plugin_hint, read_run, read_trajectory, unknown_metrics
+from checkwise.records import with_refined
+from checkwise.store import (
+    COHORT_FILE,
+    DONE_FILE,
+    RUN_FILE,
+    RUNS_FOLDER,
+    SOURCE_FILE,
+    plugin_hint,
+    read_mark,
+    read_run,
+    read_trajectory,
+    source_groups,
+    source_logits,
+    still_there,
+    unknown_metrics,
+)
 
-_NEEDED: Final = (layout.RUN, layout.SOURCE)
+_NEEDED: Final = (RUN_FILE, SOURCE_FILE)
 
 
 def recognises(path: Path) -> bool:
@@ -35,12 +45,12 @@ def _had_records(path: Path) -> bool:
     A trainer of another kind may mark its runs with a file of the same name. So the mark alone
     counts only in the place of a cohort's run; elsewhere it has to list the run's own files.
     """
-    if path.parent.name == layout.RUNS and (path.parent.parent / layout.COHORT).is_file():
-        return any(os.path.lexists(path / name) for name in (layout.DONE, layout.SOURCE))
-    if not (path / layout.DONE).is_file():
+    if path.parent.name == RUNS_FOLDER and (path.parent.parent / COHORT_FILE).is_file():
+        return any(os.path.lexists(path / name) for name in (DONE_FILE, SOURCE_FILE))
+    if not (path / DONE_FILE).is_file():
         return False
     try:
-        return layout.RUN in read_mark(path).files
+        return RUN_FILE in read_mark(path).files
     except (InputError, OSError):
         return False
 

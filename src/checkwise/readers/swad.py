@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from checkwise.errors import InputError
-from checkwise.readers import environments, restarts
+from checkwise.readers import domainbed
 from checkwise.readers.domainbed import assemble
 from checkwise.readers.json_lines import Line, number, whole
 from checkwise.readers.request import LoadedRun, Request
@@ -20,10 +20,10 @@ SUFFIX = "_out"
 LOSS = "tr_outloss"
 
 
-def recognises(line: Line) -> bool:
+def is_swad_log(line: Line) -> bool:
     """Whether a log's first record is one of SWAD's."""
     return LOSS in line.fields or any(
-        name.endswith(SUFFIX) and environments.ENV.fullmatch(name.removesuffix(SUFFIX))
+        name.endswith(SUFFIX) and domainbed.ENV.fullmatch(name.removesuffix(SUFFIX))
         for name in line.fields
     )
 
@@ -42,18 +42,16 @@ def read(
             f"{path} line {records[0].number}",
             path,
         )
-        for key, records in lines_by_run(lines, path, request).items()
+        for key, records in swad_lines(lines, path, request).items()
     ]
 
 
-def lines_by_run(lines: Sequence[Line], path: Path, request: Request) -> dict[RunKey, list[Line]]:
+def swad_lines(lines: Sequence[Line], path: Path, request: Request) -> dict[RunKey, list[Line]]:
     """The records of every run of a log."""
     runs: dict[RunKey, list[Line]] = {}
     for line, targets in _with_targets(lines, path, request):
         # SWAD draws no hyperparameters; its `seed` is what tells two such runs apart.
-        key = environments.run_key(
-            environments.arguments(line, path), targets, seed="seed", path=path
-        )
+        key = domainbed.run_key(domainbed.arguments(line, path), targets, seed="seed", path=path)
         runs.setdefault(key, []).append(line)
     return runs
 
@@ -63,42 +61,42 @@ def _with_targets(
 ) -> Iterator[tuple[Line, tuple[int, ...]]]:
     """Each record with its held-out domains: ``real_test_envs``, or the entry of ``test_envs``
     that the number of restarts points to."""
-    known = environments.logged(lines)
+    known = domainbed.logged(lines)
     started, before = 0, -1
     for line in lines:
         step = whole(line, "step", path)
         started += step <= before
         before = step
-        args = environments.arguments(line, path)
-        targets = environments.indices(args.get("real_test_envs"))
+        args = domainbed.arguments(line, path)
+        targets = domainbed.indices(args.get("real_test_envs"))
         if targets is None:
             targets = _planned(args.get("test_envs"), started, line, path)
         if targets is None:
-            targets = environments.targets_from(request, line, path, known)
-        environments.check_targets(targets, known, line, path)
+            targets = domainbed.targets_from(request, line, path, known)
+        domainbed.check_targets(targets, known, line, path)
         yield line, targets
 
 
 def _planned(test_envs: Any, started: int, line: Line, path: Path) -> tuple[int, ...] | None:
     if not isinstance(test_envs, list) or not any(isinstance(entry, list) for entry in test_envs):
-        return environments.indices(test_envs)
+        return domainbed.indices(test_envs)
     if started >= len(test_envs):
         raise InputError(
             f"Expected {len(test_envs)} runs as in args.test_envs, but the steps of {path} start "
             f"again in line {line.number}: remove the lines of the attempt that does not count.",
             code="ambiguous",
         )
-    return environments.indices(test_envs[started])
+    return domainbed.indices(test_envs[started])
 
 
 def _trajectory(
     key: RunKey, lines: Sequence[Line], notes: Iterable[str], path: Path, request: Request
 ) -> Trajectory:
-    lines, repeats = restarts.latest(lines, path)
+    lines, repeats = domainbed.latest(lines, path)
     targets = {int(name.removeprefix("env")) for name in key.held_out}
-    accuracy = environments.accuracies(lines, SUFFIX, targets, path)
+    accuracy = domainbed.accuracies(lines, SUFFIX, targets, path)
     names = {index: f"env{index}" for index in accuracy}
-    out = environments.left_out(request, names, targets, (), path)
+    out = domainbed.left_out(request, names, targets, (), path)
     request.expects_log(path, [name for index, name in names.items() if index not in out])
     remarks = [*notes, *repeats]
     pooled = {}

@@ -1,6 +1,5 @@
 """Facts about runs: frozen, checked once at the door, and with no place for a target."""
 
-from checkwise.records.runkey import RunKey
-from checkwise.records.trajectory import Trajectory
+from checkwise.doors import door
 
-__all__ = ["RunKey", "Trajectory"]
+__getattr__, __dir__, __all__ = door(__name__, __file__)

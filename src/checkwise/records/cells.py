@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checkwise.errors import InputError
-from checkwise.text import shown
+from checkwise.words import shown
 
 EMPTY = ("", "none", "null", "na", "n/a", "<na>")  # cells that hold nothing, in small letters
 CellColumns = Mapping[str, NDArray[Any]]

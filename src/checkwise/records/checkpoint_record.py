@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checkwise.errors import InputError
-from checkwise.metrics.examples import CountedExamples
+from checkwise.metrics import CountedExamples
 
 BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]

@@ -10,14 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checkwise.errors import InputError
-from checkwise.metrics import METRICS, to_numpy
-from checkwise.metrics.arrays import is_number, to_floats
+from checkwise.metrics import METRICS, is_number, to_floats, to_numpy
 from checkwise.records.held_out import folded
-from checkwise.text import is_plain, shown
+from checkwise.words import is_plain, shown
 
 if TYPE_CHECKING:
-    from checkwise.records.runkey import RunKey
-    from checkwise.records.trajectory import Trajectory
+    from checkwise.records.trajectory import RunKey, Trajectory
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

@@ -16,7 +16,7 @@ from typing import Literal
 from checkwise.errors import InputError
 from checkwise.metrics import METRICS
 from checkwise.records.held_out import is_held_out_word, looks_held_out, words
-from checkwise.text import shortened
+from checkwise.words import shortened
 
 VALIDATION_WORDS = ("val", "valid", "validation", "eval", "evaluation", "dev")
 TRAINING_WORDS = ("train", "training", "trn", "tr")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from checkwise.errors import InputError
 from checkwise.metrics import to_numpy
-from checkwise.text import shown
+from checkwise.words import shown
 
 if TYPE_CHECKING:
     from checkwise.records.checkpoint_record import CheckpointRecord

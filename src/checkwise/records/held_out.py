@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from checkwise.errors import InputError
-from checkwise.text import shown
+from checkwise.words import shown
 
 # Matched against the whole words of a name: `photo_test`, `TestSet`, `ood-2`, not `contest`.
 HELD_OUT_WORDS = (

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from checkwise.calibrators.examples import Groups, Logits
-from checkwise.calibrators.refined import CALIBRATION, REFINED, nll_after
+from checkwise.calibrators import CALIBRATION, REFINED, nll_after
+from checkwise.metrics import Groups, Logits
 from checkwise.records.trajectory import Trajectory
 
 

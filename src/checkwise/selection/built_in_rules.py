@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from checkwise.errors import InputError
-from checkwise.metrics.settings import whole
+from checkwise.metrics import whole
 from checkwise.selection.columns import Columns
 from checkwise.selection.constrained import (
     DELTA_PP,
@@ -24,9 +24,9 @@ from checkwise.selection.constrained import (
     check_params,
 )
 from checkwise.selection.constraint import CONSTRAINT_PARAMS
-from checkwise.selection.rules import Rule, register
+from checkwise.selection.rulebook import Rule, register
 from checkwise.selection.standing import Points, decimal
-from checkwise.text import listed
+from checkwise.words import listed
 
 LARGEST_SEED = 2**63 - 1
 RANDOM_SEED = 20260926

@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from checkwise.calibrators.calibrator import Calibrator, Fitted
-from checkwise.calibrators.cross_fit import Change, change_of
-from checkwise.calibrators.examples import Groups, Logits, count_errors
-from checkwise.calibrators.registry import get_calibrator
+from checkwise.calibrators import Calibrator, Change, Fitted, change_of, get_calibrator
+from checkwise.metrics import Groups, Logits, count_errors
 from checkwise.selection.choice import plain
-from checkwise.text import counted, number
+from checkwise.words import counted, number
 
 if TYPE_CHECKING:
     from checkwise.selection.result import Selection

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from checkwise.errors import InputError
-from checkwise.selection.constraint import ACCURACY
-from checkwise.selection.directions import Directions, check_directions
+from checkwise.selection.constraint import ACCURACY, Directions, check_directions
 from checkwise.selection.standing import Weights, check_weighting
 from checkwise.selection.tolerances import FIXED, ToleranceKind, check_tolerance
-from checkwise.text import shown
+from checkwise.words import shown
 
 if TYPE_CHECKING:
-    from checkwise.selection.rules import Rule
+    from checkwise.selection.rulebook import Rule
 
 
 @dataclass(frozen=True)
@@ -109,7 +108,9 @@ class Choice:
     @property
     def named(self) -> Rule:
         """The rule itself, where one is named."""
-        from checkwise.selection.rules import get_rule  # they look at columns, which take choices
+        from checkwise.selection.rulebook import (
+            get_rule,  # they look at columns, which take choices
+        )
 
         assert self.rule is not None
         return get_rule(self.rule)

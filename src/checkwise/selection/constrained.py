@@ -19,11 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checkwise.errors import InputError
-from checkwise.metrics.settings import number
+from checkwise.metrics import number
 from checkwise.selection.columns import Columns
 from checkwise.selection.constraint import ACCURACY, tolerance_of
 from checkwise.selection.standing import BoolArray, FloatArray, IntArray, Points
-from checkwise.text import shown
+from checkwise.words import shown
 
 Norm: TypeAlias = float | Literal["inf"]
 # Which of exactly tied checkpoints is taken; "accuracy": the one with the better constraint.

@@ -7,14 +7,17 @@ fraction, so that is half a point).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from checkwise.errors import InputError
+from checkwise.metrics import METRICS, Direction
+from checkwise.records import words
 from checkwise.selection.standing import Points, decimal, tolerance
-from checkwise.text import shown
+from checkwise.words import shown
 
 ACCURACY = "accuracy"
 # Of accuracy; more is meant in points, or in percent.
@@ -100,3 +103,121 @@ def _use_delta(constraint: str) -> str:
         f"use --delta 0.5% (of the best {constraint}) or --delta 0.005 (in its own units), in "
         'Python delta="0.5%" or delta=0.005'
     )
+
+
+Directions = Mapping[str, Direction]
+
+HIGHER = frozenset((
+    "accuracy", "acc", "precision", "prec", "recall", "sensitivity", "specificity", "tpr", "tnr",
+    "f1", "f2", "f1score", "fscore", "fbeta", "fmeasure", "auc", "auroc", "rocauc", "roc",
+    "auprc", "prauc", "ap", "map", "iou", "miou", "jaccard", "dice", "mcc", "matthews", "kappa",
+    "qwk", "r2", "rsquared", "pearson", "pearsonr", "spearman", "spearmanr", "correlation",
+    "ndcg", "mrr", "hit", "hits", "bleu", "sacrebleu", "rouge", "meteor", "chrf", "cider",
+    "bertscore", "psnr", "ssim", "likelihood", "reward", "success", "throughput", "fps",
+))  # fmt: skip
+LOWER = frozenset((
+    "loss", "nll", "ce", "xent", "crossentropy", "logloss", "error", "errors", "err",
+    "misclassification", "perplexity", "ppl", "bpb", "bpc", "wer", "cer", "ter", "mer", "mae",
+    "mse", "rmse", "mape", "smape", "ece", "cwece", "mce", "brier", "fid", "kid",
+    "lpips", "kl", "divergence", "distance", "regret", "cost", "penalty", "fpr", "fnr", "latency",
+    "time", "runtime", "seconds", "ms", "duration", "memory",
+))  # fmt: skip
+# They decide where no other word does: top5 is an accuracy, top5_error is not.
+HIGHER_ALONE = frozenset(("top", "topk"))
+# With one of these a name is no plain score: accuracy_std, loss_scale, neg_mean_squared_error.
+UNCLEAR = frozenset((
+    "drop", "gap", "decrease", "increase", "change", "delta", "diff", "difference", "degradation",
+    "std", "stdev", "stderr", "sem", "var", "variance", "ci", "scale", "weight", "coef", "count",
+    "neg", "negative", "minus", "inverse", "inv",
+))  # fmt: skip
+# Words that mean something else together than alone.
+PHRASES: Mapping[str, Direction] = {
+    "negative log likelihood": "lower",
+    "cross entropy": "lower",
+    "false positive rate": "lower",
+    "false negative rate": "lower",
+    "true positive rate": "higher",
+    "true negative rate": "higher",
+    "exact match": "higher",
+    "per second": "higher",
+    "per sec": "higher",
+}
+# As `records.held_out.words`, with the digits that belong to a word: evalF1, top5.
+_WITH_DIGITS = re.compile(r"[A-Z]+(?![a-z])\d*|[A-Z]?[a-z]+\d*")
+
+
+def known_direction(name: str, directions: Directions | None = None) -> Direction | None:
+    """The direction of a score as far as it is known.
+
+    Args:
+        name: of a metric or a column.
+        directions: what the caller says of scores that are no registered metrics.
+
+    Example:
+        >>> [known_direction(name) for name in ("val/macro_f1", "eval_loss", "top5", "my_score")]
+        ['higher', 'lower', 'higher', None]
+        >>> known_direction("accuracy_loss") is None
+        True
+    """
+    if name in METRICS:
+        return METRICS[name].direction
+    if directions and name in directions:
+        return directions[name]
+    return _by_words(name)
+
+
+def direction_of(name: str, directions: Directions | None = None) -> Direction:
+    """The direction of a score; one that is not known is asked for."""
+    direction = known_direction(name, directions)
+    if direction is None:
+        raise InputError(
+            f"Expected to know whether a higher or a lower {name} is better, but its name does not "
+            f"say: add --direction {name}=higher or {name}=lower (in Python "
+            f'directions={{"{name}": "higher"}}).',
+            code="ambiguous",
+        )
+    return direction
+
+
+def check_directions(directions: object) -> dict[str, Any]:
+    """Directions as a caller gives them, refused where they are none or contradict a metric."""
+    if directions is None:
+        return {}
+    if not isinstance(directions, Mapping):
+        raise InputError(
+            'Expected directions by the name of the score, as {"reward": "higher"}, but got '
+            f"{shown(directions)}."
+        )
+    for name, direction in directions.items():
+        if direction not in ("higher", "lower"):
+            raise InputError(
+                f"Expected the direction of {name} as higher or lower, but got {shown(direction)}."
+            )
+        if name in METRICS and METRICS[name].direction != direction:
+            raise InputError(
+                f"Expected {METRICS[name].direction} as the direction of {name}, which is a metric "
+                f"of checkwise, but got {direction}: leave it out."
+            )
+    return dict(directions)
+
+
+def _by_words(name: str) -> Direction | None:
+    in_name = words(name)
+    with_digits = {part.lower() for part in _WITH_DIGITS.findall(name)}
+    run_together = set(re.findall(r"[a-z0-9]+", name.lower()))
+    spellings = {*in_name, *with_digits, *run_together}
+    spellings |= {part.rstrip("0123456789") for part in run_together}
+    said: set[Direction] = set()
+    for phrase, direction in PHRASES.items():
+        if f" {phrase} " in f" {' '.join(in_name)} ":
+            said.add(direction)
+            spellings -= set(phrase.split())
+    if spellings & UNCLEAR:
+        return None
+    if spellings & HIGHER:
+        said.add("higher")
+    if spellings & LOWER:
+        said.add("lower")
+    if not said and spellings & HIGHER_ALONE:
+        said.add("higher")
+    return said.pop() if len(said) == 1 else None

@@ -19,10 +19,9 @@ from typing import Any
 import numpy as np
 
 from checkwise.errors import InputError
-from checkwise.metrics.arrays import to_floats
-from checkwise.metrics.settings import error_level, whole
-from checkwise.selection.paired_bound import PairedBound
-from checkwise.text import shown
+from checkwise.metrics import error_level, to_floats, whole
+from checkwise.sure import PairedBound
+from checkwise.words import shown
 
 LARGEST = 2**53
 

@@ -10,20 +10,17 @@ from typing import Any
 import numpy as np
 
 from checkwise.errors import InputError
-from checkwise.metrics.settings import BANDWIDTH, BINS
-from checkwise.records import Trajectory
-from checkwise.records.checkpoint_record import CheckpointRecord
-from checkwise.records.from_predictions import Recorder
-from checkwise.records.held_out import as_names
+from checkwise.metrics import BANDWIDTH, BINS
+from checkwise.records import CheckpointRecord, Recorder, Trajectory, as_names
+from checkwise.selection.averages import MEMBERS_DELTA_PP, members
 from checkwise.selection.choice import Choice
-from checkwise.selection.default_rule import DEFAULT_RULE
-from checkwise.selection.members import MEMBERS_DELTA_PP, members
+from checkwise.selection.choosing import select
+from checkwise.selection.defaults import DEFAULT_RULE
+from checkwise.selection.guard import WITHIN_PP, guards
 from checkwise.selection.result import Selection
-from checkwise.selection.rules import Rule, find_metrics, get_rule
-from checkwise.selection.saturation import WITHIN_PP, guards
-from checkwise.selection.select import select
+from checkwise.selection.rulebook import Rule, find_metrics, get_rule
 from checkwise.selection.standing import Points
-from checkwise.text import listed
+from checkwise.words import listed
 
 
 class LiveSelection:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from checkwise.errors import InputError
 from checkwise.records import Trajectory
-from checkwise.text import shown
+from checkwise.words import shown
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

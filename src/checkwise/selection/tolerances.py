@@ -16,12 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checkwise.errors import InputError
-from checkwise.metrics.settings import error_level
-from checkwise.records import Trajectory
-from checkwise.records.examples import Examples
+from checkwise.metrics import error_level
+from checkwise.records import Examples, Trajectory
 from checkwise.selection.standing import BoolArray, FloatArray, IntArray, domain_weights
-from checkwise.statistics import paired
-from checkwise.text import shown
+from checkwise.statistics import Resample, Stratified, not_shown_worse
+from checkwise.words import shown
 
 ALPHA: Final = 0.05
 # Name → what it keeps, as `checkwise rules` and help texts say it.
@@ -128,7 +127,7 @@ class Comparison:
     """
 
     alpha: float
-    sample: paired.Stratified
+    sample: Stratified
     there: IntArray
     chosen_from: BoolArray
     evaluated: int | None
@@ -143,7 +142,7 @@ class Comparison:
         answers = tuple(one[there].astype(np.float64) for one in examples.correct)
         return cls(
             kind.alpha,
-            paired.Stratified(answers, weights, examples.groups),
+            Stratified(answers, weights, examples.groups),
             there,
             np.isin(examples.steps, run.steps),
             run.evaluated if run.evaluated > len(examples.steps) else None,
@@ -160,9 +159,9 @@ class Comparison:
         ``times`` is for a resample: how often each example of every domain occurs in it, and
         ``weights`` how domains count there if not as in the run.
         """
-        sample = self.sample if times is None else paired.Resample(self.sample, times, weights)
+        sample = self.sample if times is None else Resample(self.sample, times, weights)
         near = np.zeros(len(self.chosen_from), dtype=bool)
-        near[self.there] = paired.not_shown_worse(
+        near[self.there] = not_shown_worse(
             sample,
             delta=delta,
             alpha=self.alpha,

@@ -17,8 +17,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 import numpy as np
 
 from checkwise.errors import InputError
-from checkwise.metrics.arrays import to_floats
-from checkwise.metrics.settings import number, whole
+from checkwise.metrics import number, to_floats, whole
 
 LONGEST = 1_000_000  # endpoints that a queue may hold
 

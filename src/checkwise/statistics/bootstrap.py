@@ -12,8 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from checkwise.errors import InputError
-from checkwise.extras import naming_extras
+from checkwise.errors import InputError, naming_extras
 
 FloatArray = NDArray[np.float64]
 Drawn = NDArray[Any]
@@ -95,7 +94,7 @@ def resampled_means(
     table: FloatArray, *, resamples: int = RESAMPLES, seed: int = SEED
 ) -> FloatArray:
     """The mean of every column in every resample, [resamples, K]."""
-    from checkwise.statistics.resampling import resampled_sums
+    from checkwise.statistics.draws import resampled_sums
 
     n = len(table)
     sums = [resampled_sums(chunk, table) for chunk in draws(n, resamples, seed)]

@@ -29,7 +29,7 @@ from checkwise.store.done import Fingerprint, check_start, damaged
 _TOKEN: Final = re.compile(r"[0-9a-f]{32}")
 _NEW: Final = ".new"
 _REMOVED: Final = ".removed"
-_STATE: Final = Path(layout.RESUME).parts[0]
+_STATE: Final = Path(layout.RESUME_FILE).parts[0]
 _TAKEN: Final = (errno.ENOTEMPTY, errno.EEXIST)
 
 
@@ -56,42 +56,45 @@ class Training(Protocol):
         """Continue from that state to the end, and write ``done``; False if asked to stop."""
 
 
-def place_of(run: Path) -> Path:
+def attempts_folder(run: Path) -> Path:
     """Where the attempts at a run are."""
-    return run.parent.parent / layout.ATTEMPTS / run.name
+    return run.parent.parent / layout.ATTEMPTS_FOLDER / run.name
 
 
 def published(run: Path) -> bool:
     """Whether a run is finished and can be read in its own folder."""
-    return disk.has_file(run, layout.DONE)
+    return disk.has_file(run, layout.DONE_FILE)
 
 
 def attempts_at(place: Path) -> list[Path]:
     """The folders of all attempts at a run, the one with the longest journal first."""
     folders = [place / name for name in disk.names(place) or () if _TOKEN.fullmatch(name)]
     # All journals of a run begin alike, so the longest has the most records.
-    return sorted(folders, key=lambda folder: -disk.size(folder, layout.SOURCE))
+    return sorted(folders, key=lambda folder: -disk.size(folder, layout.SOURCE_FILE))
 
 
 def latest(run: Path) -> Path:
     """The folder to read a run from: its own, or that of the attempt with the most records."""
-    if disk.has_file(run, layout.RUN):
+    if disk.has_file(run, layout.RUN_FILE):
         return run
-    return next(iter(attempts_at(place_of(run))), run)
+    return next(iter(attempts_at(attempts_folder(run))), run)
 
 
 def unpublished(cohort: Path) -> list[Path]:
     """The folders to read runs from that have begun and are not published."""
-    runs = [cohort / layout.RUNS / name for name in disk.names(cohort / layout.ATTEMPTS) or ()]
+    runs = [
+        cohort / layout.RUNS_FOLDER / name
+        for name in disk.names(cohort / layout.ATTEMPTS_FOLDER) or ()
+    ]
     return [folder for run in runs if (folder := latest(run)) != run]
 
 
 def still_there(folder: Path) -> Path:
     """The folder of a run, or where its run is to be read if it was published meanwhile."""
     place = folder.parent
-    if place.parent.name != layout.ATTEMPTS or disk.has_file(folder, layout.RUN):
+    if place.parent.name != layout.ATTEMPTS_FOLDER or disk.has_file(folder, layout.RUN_FILE):
         return folder
-    return latest(place.parent.parent / layout.RUNS / place.name)
+    return latest(place.parent.parent / layout.RUNS_FOLDER / place.name)
 
 
 def continue_run(run: Path, training: Training) -> bool:
@@ -105,11 +108,11 @@ def continue_run(run: Path, training: Training) -> bool:
         InputError: what the attempt would continue from is damaged.
     """
     move_unfinished(run)
-    place = place_of(run)
+    place = attempts_folder(run)
     folders = attempts_at(place)
     for folder in folders:
         # Its worker ended between the mark and the rename.
-        if disk.has_file(folder, layout.DONE) and publish(folder, run):
+        if disk.has_file(folder, layout.DONE_FILE) and publish(folder, run):
             return True
     source = furthest(folders, training)
     for folder in folders:
@@ -147,7 +150,7 @@ def _begin_from(source: Path, attempt: Path, training: Training) -> bool:
         return False
     except InputError as error:
         disk.remove_tree(new)
-        if disk.has_file(source, layout.RESUME):
+        if disk.has_file(source, layout.RESUME_FILE):
             raise _about(error, new, source) from error
         return False
     return True
@@ -164,7 +167,7 @@ def furthest(folders: Sequence[Path], training: Training) -> Path | None:
     Raises:
         InputError: no state can be read, and at least one is damaged.
     """
-    with_state = [folder for folder in folders if disk.has_file(folder, layout.RESUME)]
+    with_state = [folder for folder in folders if disk.has_file(folder, layout.RESUME_FILE)]
     if len(with_state) == 1:
         return with_state[0]
     updates: dict[Path, int] = {}
@@ -193,9 +196,9 @@ def bring_over(source: Path, attempt: Path, training: Training) -> None:
         InputError: a journal is not as the state notes it, or a file is gone.
         FileNotFoundError: another worker has taken one of the attempts away.
     """
-    disk.link(source, attempt, layout.RESUME)
-    if disk.has_file(source, layout.RUN):
-        disk.link(source, attempt, layout.RUN)
+    disk.link(source, attempt, layout.RESUME_FILE)
+    if disk.has_file(source, layout.RUN_FILE):
+        disk.link(source, attempt, layout.RUN_FILE)
     saved = training.saved(attempt)
     if saved is None:
         raise FileNotFoundError(errno.ENOENT, "taken away", str(attempt))
@@ -207,7 +210,7 @@ def bring_over(source: Path, attempt: Path, training: Training) -> None:
         except FileNotFoundError:
             if name not in saved.droppable:
                 raise damaged(source / name, "removed") from None
-    for folder in sorted({(attempt / name).parent for name in (layout.RUN, *saved.files)}):
+    for folder in sorted({(attempt / name).parent for name in (layout.RUN_FILE, *saved.files)}):
         disk.sync_folder(folder)
 
 
@@ -256,7 +259,7 @@ def discard(attempt: Path, run: Path) -> None:
     removed = attempt.with_name(f"{attempt.name}{_REMOVED}")
     with suppress(OSError):  # another worker removes it, or has published it
         disk.rename(attempt, removed)
-        if disk.has_file(removed, layout.DONE):
+        if disk.has_file(removed, layout.DONE_FILE):
             with suppress(OSError):  # published already
                 _put(removed, run)
                 return
@@ -265,21 +268,21 @@ def discard(attempt: Path, run: Path) -> None:
 
 def clear(run: Path) -> None:
     """Remove the attempts that a published run has left; logs and reasons of failures stay."""
-    place = place_of(run)
+    place = attempts_folder(run)
     for name in disk.names(place) or ():
         if _TOKEN.fullmatch(name):
             discard(place / name, run)
         elif name.endswith((_NEW, _REMOVED)):
             disk.remove_tree(place / name)
-        elif name == layout.LEASE or name.endswith(".tmp"):
+        elif name == layout.LEASE_FILE or name.endswith(".tmp"):
             disk.remove_file(place / name)
     disk.remove_folder(place)
 
 
 def clear_published(cohort: Path) -> None:
     """Remove what workers that were killed, or robbed, have left of runs that are published."""
-    for name in disk.names(cohort / layout.ATTEMPTS) or ():
-        run = cohort / layout.RUNS / name
+    for name in disk.names(cohort / layout.ATTEMPTS_FOLDER) or ():
+        run = cohort / layout.RUNS_FOLDER / name
         if published(run):
             clear(run)
 
@@ -287,15 +290,15 @@ def clear_published(cohort: Path) -> None:
 def move_unfinished(run: Path) -> None:
     """Turn what an older version of checkwise left in the place of a run into an attempt at it."""
     names = disk.names(run)
-    if not names or layout.DONE in names:
+    if not names or layout.DONE_FILE in names:
         return
-    moved = place_of(run) / secrets.token_hex(16)
+    moved = attempts_folder(run) / secrets.token_hex(16)
     disk.make_folder(moved.parent)
     try:
         disk.rename(run, moved)
     except FileNotFoundError:
         return  # another worker was faster
-    if disk.has_file(moved, layout.DONE):
+    if disk.has_file(moved, layout.DONE_FILE):
         # Since the look at its names another worker has published the run.
         publish(moved, run)
 

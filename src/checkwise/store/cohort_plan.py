@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from checkwise.errors import InputError
 from checkwise.records import RunKey
-from checkwise.store import layout, safe_read
-from checkwise.store.atomic_write import write_text
+from checkwise.store import layout, reading
+from checkwise.store.whole_files import write_text
 
 CHECKSUM: Final = "checksum"
 
@@ -29,7 +29,7 @@ class Plan:
 def write_plan(cohort: Path, content: Mapping[str, Any]) -> None:
     """Write ``cohort.json`` with the checksum of its content."""
     signed = {**content, CHECKSUM: _checksum(content)}
-    write_text(cohort / layout.COHORT, layout.encode_json(signed))
+    write_text(cohort / layout.COHORT_FILE, layout.encode_json(signed))
 
 
 def read_plan(cohort: Path) -> Plan:
@@ -38,24 +38,25 @@ def read_plan(cohort: Path) -> Plan:
     Raises:
         InputError: it was changed since it was written, or is not a plan.
     """
-    path = Path(cohort) / layout.COHORT
+    path = Path(cohort) / layout.COHORT_FILE
     return _plan(path, layout.read_document(path).sha256)
 
 
 def check_planned(folder: Path, key: RunKey) -> None:
     """Refuse a run in a folder that its cohort planned for another run."""
     place = folder.resolve()
-    if place.parent.parent.name == layout.ATTEMPTS:
+    if place.parent.parent.name == layout.ATTEMPTS_FOLDER:
         place = place.parent
     cohort = place.parent.parent
-    if place.parent.name not in (layout.RUNS, layout.ATTEMPTS):
+    if place.parent.name not in (layout.RUNS_FOLDER, layout.ATTEMPTS_FOLDER):
         return
-    if not safe_read.has_file(cohort, layout.COHORT):
+    if not reading.has_file(cohort, layout.COHORT_FILE):
         return
     planned = read_plan(cohort).runs.get(place.name, key)
     if planned != key:
         raise InputError(
-            f"Expected the run {planned} that was planned for {folder}, but its {layout.RUN} is of "
+            f"Expected the run {planned} that was planned for {folder}, but its "
+            f"{layout.RUN_FILE} is of "
             f"{key}: restore the run's folder from a copy, or remove it and run the same "
             "`checkwise study run` again.",
             code="differs",
@@ -76,9 +77,9 @@ def _plan(path: Path, _: str) -> Plan:
     runs: dict[str, RunKey] = {}
     for entry in layout.expect(content, "runs", list, path):
         slug: Any = entry.get("slug") if isinstance(entry, dict) else None
-        if not safe_read.is_plain_name(slug) or slug in runs:
+        if not reading.is_plain_name(slug) or slug in runs:
             raise InputError(
-                f"Expected a folder of its own inside {layout.RUNS}/ for every run, but got "
+                f"Expected a folder of its own inside {layout.RUNS_FOLDER}/ for every run, but got "
                 f"{slug!r:.80} in {path}: restore the file from a copy, or plan the study again "
                 "with another --out.",
                 code="outside",

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from checkwise.errors import InputError
-from checkwise.store.atomic_write import sync_folder, writing
+from checkwise.store.whole_files import sync_folder, writing
 
 _BEING_DELETED: Final = ".being-deleted"
 OUTSIDE: Final = "outside the folder; name it with --checkpoints"
@@ -41,13 +41,13 @@ class Home:
         """Why a file or folder stays, in a few words; empty where it may go."""
         if self.is_part(path):
             return "holds the run"
-        homes = [place_of(folder) for folder in self.folders]
+        homes = [real_place(folder) for folder in self.folders]
         inside = all(any(place.is_relative_to(h) for h in homes) for place in _places(path))
         return "" if inside and path.name != ".." else OUTSIDE
 
     def is_part(self, path: Path) -> bool:
         """Whether a path is a home, is spared, or is around one or in what is spared."""
-        homes, spared = ([place_of(p) for p in paths] for paths in (self.folders, self.spared))
+        homes, spared = ([real_place(p) for p in paths] for paths in (self.folders, self.spared))
         return any(
             is_shared(place, spared) or any(home.is_relative_to(place) for home in homes)
             for place in _places(path)
@@ -102,12 +102,12 @@ def delete_others(
         remove_leftovers(folder, home)
     newest = list(saved)[-1]
     stay = {*keep, newest}
-    places = [place_of(saved[step]) for step in saved if step in stay]
+    places = [real_place(saved[step]) for step in saved if step in stay]
     going = {
         step: path
         for step, path in saved.items()
         if step not in stay
-        and not is_shared(place_of(path), places)
+        and not is_shared(real_place(path), places)
         and not objection(path, home, (states or {}).get(step))
     }
     if not going:
@@ -140,7 +140,7 @@ def delete_checkpoint(path: Path, home: Home) -> None:
             "was left as it is.",
             code="outside",
         )
-    path = place_of(path.parent) / path.name
+    path = real_place(path.parent) / path.name
     with writing(path.parent, then="what is left of it is deleted with the next"):
         try:
             if not stat.S_ISDIR(path.lstat().st_mode):
@@ -224,10 +224,10 @@ def _sync_file(path: Path) -> None:
 
 def _places(path: Path) -> tuple[Path, Path]:
     """Where a path is and where it leads; these differ for a link."""
-    return place_of(path.parent) / path.name, place_of(path)
+    return real_place(path.parent) / path.name, real_place(path)
 
 
-def place_of(path: Path) -> Path:
+def real_place(path: Path) -> Path:
     """Where a path leads, behind links."""
     return Path(os.path.realpath(path))
 

@@ -13,8 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from checkwise.store.atomic_write import make_folders_in, sync_folder, write_bytes, write_with
-from checkwise.store.safe_read import has_file, open_file, read_file
+from checkwise.store.reading import has_file, open_file, read_file
+from checkwise.store.whole_files import make_folders_in, sync_folder, write_bytes, write_with
 
 __all__ = [
     "has_file",

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from checkwise.errors import InputError
-from checkwise.store import layout, safe_read
-from checkwise.store.atomic_write import write_text
+from checkwise.store import layout, reading
+from checkwise.store.whole_files import write_text
 
 RETRAIN = "remove the run's folder and run the same `checkwise study run` again to train it anew"
 
@@ -31,7 +31,7 @@ class Mark:
 
 def finished(folder: Path) -> bool:
     """Whether a run has its mark."""
-    return safe_read.has_file(Path(folder), layout.DONE)
+    return reading.has_file(Path(folder), layout.DONE_FILE)
 
 
 def mark_done(
@@ -47,8 +47,8 @@ def mark_done(
     for name, written in (known or {}).items():
         if files.get(name) != written:
             raise damaged(folder / name, "changed" if name in files else "removed")
-    content = {"schema": layout.SCHEMA, "last_step": last_step, "files": files}
-    write_text(folder / layout.DONE, layout.encode_json(content))
+    content = {"schema": layout.LAYOUT_SCHEMA, "last_step": last_step, "files": files}
+    write_text(folder / layout.DONE_FILE, layout.encode_json(content))
 
 
 def read_mark(folder: Path) -> Mark:
@@ -57,17 +57,17 @@ def read_mark(folder: Path) -> Mark:
     Raises:
         InputError: it is damaged, or names files that are not the run's own.
     """
-    return _mark(Path(folder), safe_read.identity(folder, layout.DONE))
+    return _mark(Path(folder), reading.identity(folder, layout.DONE_FILE))
 
 
 @lru_cache(maxsize=1024)
-def _mark(folder: Path, _: safe_read.Identity) -> Mark:
-    path = folder / layout.DONE
+def _mark(folder: Path, _: reading.Identity) -> Mark:
+    path = folder / layout.DONE_FILE
     content = layout.read_json(path)
     last_step = layout.expect(content, "last_step", int, path)
     files = layout.expect(content, "files", dict, path)
     for name, recorded in files.items():
-        if not safe_read.is_plain_path(name) or not is_fingerprint(recorded):
+        if not reading.is_plain_path(name) or not is_fingerprint(recorded):
             raise InputError(
                 f"Expected files of the run with their size and SHA-256, but got {name!r:.80} in "
                 f"{path}: {RETRAIN}.",
@@ -81,7 +81,7 @@ def read_recorded(folder: Path, name: str) -> bytes:
 
     Every reader of journals, predictions and weights comes through here.
     """
-    content = safe_read.read_file(folder, name)
+    content = reading.read_file(folder, name)
     check_recorded(folder, name, fingerprint_of(content))
     return content
 
@@ -128,10 +128,15 @@ def damaged(path: Path, how: str) -> InputError:
 
 def kept_files(folder: Path) -> list[str]:
     """Every file of a run that ``done`` lists, relative to its folder."""
-    single = [name for name in (layout.RUN, layout.SOURCE) if (folder / name).is_file()]
+    single = [name for name in (layout.RUN_FILE, layout.SOURCE_FILE) if (folder / name).is_file()]
     below = [
         path.relative_to(folder).as_posix()
-        for place in (layout.HELDOUT, layout.CHECKPOINTS, layout.AVERAGES, layout.PREDICTIONS)
+        for place in (
+            layout.HELDOUT_FOLDER,
+            layout.CHECKPOINTS_FOLDER,
+            layout.AVERAGES_FOLDER,
+            layout.PREDICTIONS_FOLDER,
+        )
         for path in sorted((folder / place).rglob("*"))
         if path.is_file() and not path.name.startswith(".")
     ]
@@ -140,7 +145,7 @@ def kept_files(folder: Path) -> list[str]:
 
 def fingerprint(folder: Path, name: str) -> Fingerprint:
     """Size and SHA-256 of a file."""
-    with safe_read.open_file(folder, name) as file:
+    with reading.open_file(folder, name) as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
         return {"bytes": file.tell(), "sha256": digest}
 

@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checkwise.errors import InputError
-from checkwise.records.checks import outside
-from checkwise.store import strict_json
-from checkwise.store.atomic_write import sync_folder
+from checkwise.records import outside
+from checkwise.store import reading
 from checkwise.store.done import Fingerprint
-from checkwise.store.safe_read import has_file, read_file
+from checkwise.store.reading import has_file, read_file
+from checkwise.store.whole_files import sync_folder
 
 NOT_METRICS = ("n", "correct", "split", "step", "diverged")
 
@@ -134,7 +134,7 @@ def parse_journal(content: bytes, path: Path) -> list[dict[str, Any]]:
     records = []
     for number, line in enumerate(content.split(b"\n")[:-1], start=1):
         try:
-            record = strict_json.parse(line)
+            record = reading.parse(line)
         except ValueError:
             record = None
         if not isinstance(record, dict):

@@ -14,44 +14,44 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from checkwise.errors import InputError
-from checkwise.records.checks import domains as domain_names
-from checkwise.records.held_out import same_name
-from checkwise.store import safe_read, strict_json
+from checkwise.records import domains as domain_names
+from checkwise.records import same_name
+from checkwise.store import reading
 
-SCHEMA: Final = 1
+LAYOUT_SCHEMA: Final = 1
 LARGEST_JSON: Final = 2**28  # bytes; the mark of a run with a million files is smaller
 
-COHORT: Final = "cohort.json"
-REGISTRATIONS: Final = "registrations.jsonl"
-RUNS: Final = "runs"
-ATTEMPTS: Final = "attempts"
-WORKERS: Final = "workers.json"
-RUN: Final = "run.json"
-SOURCE: Final = "source.jsonl"
-HELDOUT: Final = "heldout"
-PREDICTIONS: Final = "predictions"
-CHECKPOINTS: Final = "checkpoints"
-AVERAGES: Final = "averages"
-RESUME: Final = "resume/state.pt"
-LEASE: Final = "lease"
-ERROR: Final = "error.txt"
-DONE: Final = "done"
-DERIVED: Final = "derived"
-PACKED: Final = ".tar.xz"
+COHORT_FILE: Final = "cohort.json"
+REGISTRATIONS_FILE: Final = "registrations.jsonl"
+RUNS_FOLDER: Final = "runs"
+ATTEMPTS_FOLDER: Final = "attempts"
+WORKERS_FILE: Final = "workers.json"
+RUN_FILE: Final = "run.json"
+SOURCE_FILE: Final = "source.jsonl"
+HELDOUT_FOLDER: Final = "heldout"
+PREDICTIONS_FOLDER: Final = "predictions"
+CHECKPOINTS_FOLDER: Final = "checkpoints"
+AVERAGES_FOLDER: Final = "averages"
+RESUME_FILE: Final = "resume/state.pt"
+LEASE_FILE: Final = "lease"
+ERROR_FILE: Final = "error.txt"
+DONE_FILE: Final = "done"
+DERIVED_FOLDER: Final = "derived"
+PACKED_SUFFIX: Final = ".tar.xz"
 INNER: Final = "-lodo"  # ends the name of the folder of inner runs, beside their cohort
 ORIGIN: Final = "imported"  # in cohort.json under `study`, in run.json under `config`
-_OF_A_COHORT: Final = (COHORT, REGISTRATIONS, WORKERS, DERIVED)
+_OF_A_COHORT: Final = (COHORT_FILE, REGISTRATIONS_FILE, WORKERS_FILE, DERIVED_FOLDER)
 _OF_A_RUN: Final = (
-    RUN,
-    SOURCE,
-    HELDOUT,
-    PREDICTIONS,
-    CHECKPOINTS,
-    AVERAGES,
-    Path(RESUME).parts[0],
-    LEASE,
-    ERROR,
-    DONE,
+    RUN_FILE,
+    SOURCE_FILE,
+    HELDOUT_FOLDER,
+    PREDICTIONS_FOLDER,
+    CHECKPOINTS_FOLDER,
+    AVERAGES_FOLDER,
+    Path(RESUME_FILE).parts[0],
+    LEASE_FILE,
+    ERROR_FILE,
+    DONE_FILE,
 )
 
 Value = TypeVar("Value", str, int, dict[str, Any], list[Any])
@@ -104,38 +104,38 @@ def check_domains(domains: Sequence[str]) -> tuple[str, ...]:
 
 def heldout_file(domain: str) -> str:
     """Where the results on a held-out domain are, inside a run's folder."""
-    return f"{HELDOUT}/{file_name(domain)}.jsonl"
+    return f"{HELDOUT_FOLDER}/{file_name(domain)}.jsonl"
 
 
 def checkpoint_file(step: int) -> str:
     """Where the weights of a step are, inside a run's folder."""
-    return f"{CHECKPOINTS}/step-{step:06d}.safetensors"
+    return f"{CHECKPOINTS_FOLDER}/step-{step:06d}.safetensors"
 
 
 def average_file(name: str) -> str:
     """Where an average that was kept during training is, inside a run's folder."""
-    return f"{AVERAGES}/{name}.safetensors"
+    return f"{AVERAGES_FOLDER}/{name}.safetensors"
 
 
 def source_predictions_file(step: int) -> str:
     """Where the logits of all source domains at a step are, inside a run's folder."""
-    return f"{PREDICTIONS}/source/step-{step:06d}.npz"
+    return f"{PREDICTIONS_FOLDER}/source/step-{step:06d}.npz"
 
 
 def groups_predictions_file(step: int) -> str:
     """Where the logits of the second validation set, whole groups, at a step are."""
-    return f"{PREDICTIONS}/source-groups/step-{step:06d}.npz"
+    return f"{PREDICTIONS_FOLDER}/source-groups/step-{step:06d}.npz"
 
 
 def outcomes_file(step: int, *, second: bool = False) -> str:
     """Where it says which source examples were correct at a step, and their NLL."""
     place = "outcomes-groups" if second else "outcomes"
-    return f"{PREDICTIONS}/{place}/step-{step:06d}.npz"
+    return f"{PREDICTIONS_FOLDER}/{place}/step-{step:06d}.npz"
 
 
 def heldout_predictions_file(domain: str, step: int) -> str:
     """Where the logits of a held-out domain at a step are, inside a run's folder."""
-    return f"{PREDICTIONS}/heldout/{file_name(domain)}/step-{step:06d}.npz"
+    return f"{PREDICTIONS_FOLDER}/heldout/{file_name(domain)}/step-{step:06d}.npz"
 
 
 def step_of(path: Path) -> int | None:
@@ -156,7 +156,7 @@ def outer_cohorts(inner: Path) -> list[Path]:
     if not inner.name.endswith(INNER):
         return []
     # os.path: a neighbour that may not be looked into is no cohort, and no error.
-    cohorts = [place for place in inner.parent.iterdir() if os.path.isfile(place / COHORT)]
+    cohorts = [place for place in inner.parent.iterdir() if os.path.isfile(place / COHORT_FILE)]
     return [cohort for cohort in cohorts if inner_path(cohort) == inner]
 
 
@@ -165,9 +165,13 @@ def is_record(path: Path) -> bool:
     place = path.resolve()
     for folder in place.parents:
         first = place.relative_to(folder).parts[0]
-        if first in _OF_A_COHORT and (folder / COHORT).is_file():
+        if first in _OF_A_COHORT and (folder / COHORT_FILE).is_file():
             return True
-        if first in _OF_A_RUN and (folder / RUN).is_file() and (folder / SOURCE).is_file():
+        if (
+            first in _OF_A_RUN
+            and (folder / RUN_FILE).is_file()
+            and (folder / SOURCE_FILE).is_file()
+        ):
             return True
     return False
 
@@ -175,10 +179,13 @@ def is_record(path: Path) -> bool:
 def is_own_folder(path: Path) -> bool:
     """Whether a folder is a cohort or a run, or belongs to the runs of a cohort."""
     place = path.resolve()
-    if (place / COHORT).is_file() or all((place / own).is_file() for own in (RUN, SOURCE)):
+    if (place / COHORT_FILE).is_file() or all(
+        (place / own).is_file() for own in (RUN_FILE, SOURCE_FILE)
+    ):
         return True
     return any(
-        (folder / COHORT).is_file() and place.relative_to(folder).parts[0] in (RUNS, ATTEMPTS)
+        (folder / COHORT_FILE).is_file()
+        and place.relative_to(folder).parts[0] in (RUNS_FOLDER, ATTEMPTS_FOLDER)
         for folder in place.parents
     )
 
@@ -189,9 +196,9 @@ def is_held_out(path: Path) -> bool:
     return any(
         (above / mark).is_file()
         for folder in (place, *place.parents)
-        if folder.name == HELDOUT
+        if folder.name == HELDOUT_FOLDER
         for above in folder.parents
-        for mark in (RUN, COHORT)
+        for mark in (RUN_FILE, COHORT_FILE)
     )
 
 
@@ -212,9 +219,9 @@ def read_json(path: Path) -> dict[str, Any]:
 def read_document(path: Path) -> Document:
     """The same with the file's size and SHA-256; a file that stays the same is read once."""
     try:
-        return _document(path, safe_read.identity(path.parent, path.name))
+        return _document(path, reading.identity(path.parent, path.name))
     except FileNotFoundError:
-        what = "a study's folder, which has a" if path.name == COHORT else "a file"
+        what = "a study's folder, which has a" if path.name == COHORT_FILE else "a file"
         raise InputError(
             f"Expected {what} {path.name}, but there is none in {path.parent}: check the path.",
             code="missing",
@@ -230,13 +237,13 @@ def read_document(path: Path) -> Document:
 
 
 @lru_cache(maxsize=1024)
-def _document(path: Path, _: safe_read.Identity) -> Document:
-    with safe_read.open_file(path.parent, path.name) as file:
+def _document(path: Path, _: reading.Identity) -> Document:
+    with reading.open_file(path.parent, path.name) as file:
         raw = file.read(LARGEST_JSON + 1)
     if len(raw) > LARGEST_JSON:
         raise unreadable(path, f"more than {LARGEST_JSON / 1e6:.0f} MB")
     try:
-        content = strict_json.parse(raw)
+        content = reading.parse(raw)
     except ValueError as error:
         raise unreadable(path, str(error)) from None
     if not isinstance(content, dict):
@@ -270,12 +277,12 @@ def expect(content: Mapping[str, Any], name: str, kind: type[Value], path: Path)
 
 def check_schema(schema: object, path: Path) -> None:
     """Refuse files whose meaning this version does not know."""
-    if schema == SCHEMA and type(schema) is int:
+    if schema == LAYOUT_SCHEMA and type(schema) is int:
         return
-    newer = type(schema) is int and schema > SCHEMA
+    newer = type(schema) is int and schema > LAYOUT_SCHEMA
     advice = "update checkwise" if newer else "write it again with this version of checkwise"
     raise InputError(
-        f"Expected schema {SCHEMA}, but got {reprlib.repr(schema)} in {path}: {advice}.",
+        f"Expected schema {LAYOUT_SCHEMA}, but got {reprlib.repr(schema)} in {path}: {advice}.",
         code="damaged",
     )
 

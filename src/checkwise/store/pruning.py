@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from checkwise.store.deleting import Home, is_shared, objection, place_of, size_of
-from checkwise.store.retention import Policy, RunSoFar, parts
+from checkwise.selection import Policy, RunSoFar, parts
+from checkwise.store.deleting import Home, is_shared, objection, real_place, size_of
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def plan_pruning(
     for step, path in saved.items():
         if step not in reasons and (why := objection(path, home, (states or {}).get(step))):
             reasons[step] = why
-    stay = {step: place_of(saved[step]) for step in saved if step in reasons}
+    stay = {step: real_place(saved[step]) for step in saved if step in reasons}
     for step, path in saved.items():
         if step not in reasons and (why := _bound_to(path, stay)):
             reasons[step] = why
@@ -102,7 +102,7 @@ def _reasons(saved: Mapping[int, Path], run: RunSoFar, policy: Policy) -> dict[i
 
 def _bound_to(path: Path, stay: Mapping[int, Path]) -> str:
     """Why a checkpoint cannot go although no policy keeps it."""
-    place = place_of(path)
+    place = real_place(path)
     for step, other in stay.items():
         if is_shared(place, (other,)):
             return f"part of step {step}"
@@ -119,4 +119,4 @@ def _link_to(place: Path) -> str | None:
             links = [Path(entry.path) for entry in entries if entry.is_symlink()]
     except OSError:
         return None
-    return next((link.name for link in sorted(links) if place_of(link) == place), None)
+    return next((link.name for link in sorted(links) if real_place(link) == place), None)

@@ -17,14 +17,14 @@ import numpy as np
 from checkwise.errors import InputError
 from checkwise.metrics import METRICS
 from checkwise.records import RunKey, Trajectory
-from checkwise.store import journal, layout, strict_json
-from checkwise.store.atomic_write import write_text
+from checkwise.store import journal, layout, reading
 from checkwise.store.cohort_plan import check_planned
 from checkwise.store.done import RETRAIN, check_recorded, finished, read_recorded
 from checkwise.store.journal import parse_journal
+from checkwise.store.reading import has_file
 from checkwise.store.run_examples import saved_examples
-from checkwise.store.safe_read import has_file
 from checkwise.store.validation import GROUPS, OWN, Validation, is_second
+from checkwise.store.whole_files import write_text
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def write_run(
     which groups are held out, where that is not told by the configuration alone.
     """
     content = {
-        "schema": layout.SCHEMA,
+        "schema": layout.LAYOUT_SCHEMA,
         "key": key.as_dict(),
         "config": dict(config),
         "versions": versions(),
@@ -69,7 +69,7 @@ def write_continued_run(
         text: its text when the state was saved that the run continues from.
         updates: how many updates came before that state.
     """
-    content: dict[str, Any] = strict_json.parse(text.encode())
+    content: dict[str, Any] = reading.parse(text.encode())
     here = {"versions": versions(), "machine": dict(machine)}
     notes = content.get("continued", [])
     before = notes[-1] if notes else content
@@ -80,7 +80,7 @@ def write_continued_run(
 
 def _write(folder: Path, content: Mapping[str, Any]) -> str:
     text = layout.encode_json(content)
-    write_text(folder / layout.RUN, text)
+    write_text(folder / layout.RUN_FILE, text)
     return text
 
 
@@ -92,14 +92,14 @@ def read_run(folder: Path) -> RunRecord:
             than the one that the cohort planned for the folder.
     """
     folder = Path(folder)
-    path = folder / layout.RUN
+    path = folder / layout.RUN_FILE
     document = layout.read_document(path)
     try:
         key = RunKey.from_dict(document.content.get("key"))
     except InputError as error:
         raise InputError(f"{error} It is in {path}: {RETRAIN}.", code=error.code) from None
     parts = [layout.expect(document.content, name, dict, path) for name in ("config", "versions")]
-    check_recorded(folder, layout.RUN, {"bytes": document.bytes, "sha256": document.sha256})
+    check_recorded(folder, layout.RUN_FILE, {"bytes": document.bytes, "sha256": document.sha256})
     check_planned(folder, key)
     return RunRecord(key, *parts)
 
@@ -113,14 +113,14 @@ def read_trajectory(folder: Path, validation: Validation | None = None) -> Traje
     """
     folder = Path(folder)
     run = read_run(folder)
-    path = folder / layout.SOURCE
-    if not has_file(folder, layout.SOURCE):
+    path = folder / layout.SOURCE_FILE
+    if not has_file(folder, layout.SOURCE_FILE):
         raise InputError(
             f"Expected records in {path}, but the run has not written any yet: wait for its first "
             "checkpoint.",
             code="empty",
         )
-    lines = read_records(folder, layout.SOURCE)
+    lines = read_records(folder, layout.SOURCE_FILE)
     if not lines:
         raise InputError(
             f"Expected at least one record, but got none in {path}: wait for its first checkpoint.",
@@ -183,7 +183,7 @@ def read_records(folder: Path, name: str) -> list[dict[str, Any]]:
 
 def all_diverged(folder: Path) -> bool:
     """Whether every checkpoint of a run diverged, so that there is nothing to choose from."""
-    lines = read_records(folder, layout.SOURCE)
+    lines = read_records(folder, layout.SOURCE_FILE)
     return bool(lines) and all(line.get("diverged") for line in lines)
 
 
@@ -283,7 +283,7 @@ def versions() -> dict[str, str]:
 
 def _weights(folder: Path, steps: Sequence[Any]) -> list[str | None]:
     """Where the weights of every step are; None where they were not kept."""
-    place = folder / layout.CHECKPOINTS
+    place = folder / layout.CHECKPOINTS_FOLDER
     if not place.is_dir():
         return [None] * len(steps)
     with os.scandir(place) as entries:

@@ -1,24 +1,106 @@
-"""What every validation example said in a run that saved its source logits, or outcomes."""
+"""Reads the logits of one checkpoint from a run's folder, if they are as they were written."""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from checkwise import metrics
-from checkwise.calibrators.examples import Groups, Logits
 from checkwise.errors import InputError
-from checkwise.records import Trajectory
-from checkwise.records.examples import Examples, Outcomes
+from checkwise.metrics import Groups, Logits
+from checkwise.records import Examples, Outcomes, Trajectory
 from checkwise.store import layout
-from checkwise.store.saved_logits import read_groups, read_logits
-from checkwise.store.saved_outcomes import SavedOutcomes, read_outcomes
+from checkwise.store.done import read_recorded
+from checkwise.store.predictions_folder import open_npz
+
+
+def read_logits(folder: Path, name: str, *, what: str, advice: Callable[[], str]) -> Logits:
+    """``<domain>.logits`` and ``<domain>.labels`` of one of a run's files, by domain.
+
+    ``advice`` says what to do where there is no such file.
+    """
+    arrays = read_arrays(folder, name, (".logits", ".labels"), what=what, advice=advice)
+    domains = sorted(n.removesuffix(".logits") for n in arrays if n.endswith(".logits"))
+    return {d: (arrays[f"{d}.logits"], arrays[f"{d}.labels"]) for d in domains}
+
+
+def read_groups(folder: Path, name: str, *, what: str, advice: Callable[[], str]) -> Groups:
+    """``<domain>.groups`` of the same file: the site or patient of every example, as numbers.
+
+    Empty where the data set has no groups.
+    """
+    arrays = read_arrays(folder, name, (".groups",), what=what, advice=advice)
+    return {n.removesuffix(".groups"): codes.astype(np.int64) for n, codes in arrays.items()}
+
+
+def read_arrays(
+    folder: Path, name: str, endings: tuple[str, ...], *, what: str, advice: Callable[[], str]
+) -> dict[str, NDArray[Any]]:
+    """The arrays of one of a run's files whose names end so."""
+    path = folder / name
+    try:
+        with open_npz(io.BytesIO(read_recorded(folder, name))) as (headers, arrays):
+            return {n: arrays[n] for n in headers if n.endswith(endings)}
+    except FileNotFoundError:
+        raise InputError(
+            f"Expected {what}, but there is no {path.name} in {path.parent}: {advice()}.",
+            code="missing",
+        ) from None
+    except InputError:
+        raise
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"Expected {what}, but got: {error} in {path}: the file is damaged; "
+            "`checkwise study status --verify` says what to do.",
+            code="damaged",
+        ) from None
+
+
+# Domain → correct [n], NLL [n], labels [n].
+SavedOutcomes: TypeAlias = dict[
+    str, tuple[NDArray[np.bool_], NDArray[np.float64], NDArray[np.int64]]
+]
+
+
+def read_outcomes(folder: Path, name_at: Callable[[int], str], step: int) -> SavedOutcomes:
+    """The outcomes of one step by domain."""
+    name = name_at(step)
+    arrays = read_arrays(
+        folder,
+        name,
+        (".correct", ".nll", ".labels"),
+        what=f"outcomes of step {step}",
+        advice=lambda: "`checkwise study status --verify` says what happened to it",
+    )
+    domains = sorted(n.removesuffix(".correct") for n in arrays if n.endswith(".correct"))
+    found: SavedOutcomes = {}
+    for domain in domains:
+        labels, nll = arrays.get(f"{domain}.labels"), arrays.get(f"{domain}.nll")
+        bits = arrays[f"{domain}.correct"]
+        if (
+            labels is None
+            or nll is None
+            or labels.ndim != 1
+            or nll.shape != labels.shape
+            or bits.dtype != np.uint8
+            or bits.shape != ((len(labels) + 7) // 8,)
+        ):
+            raise InputError(
+                f"Expected a bit, an NLL and a label per example of {domain!r}, but got other "
+                f"arrays in {folder / name}: `checkwise study status --verify` says what "
+                "happened to it.",
+                code="damaged",
+            )
+        correct = np.unpackbits(bits, count=len(labels)).astype(np.bool_)
+        found[domain] = (correct, nll.astype(np.float64), labels.astype(np.int64))
+    return found
 
 
 def saved_examples(folder: Path, run: Trajectory, *, second: bool = False) -> Examples | None:

@@ -16,15 +16,13 @@ from checkwise.calibrators import get_calibrator
 from checkwise.errors import InputError
 from checkwise.records import RunKey, Trajectory
 from checkwise.selection import Choice, Selection, select, select_many
-from checkwise.store.cohort import open_cohort
-from checkwise.store.layout import inner_path
-from checkwise.store.logits import mean_metrics
+from checkwise.store import inner_path, mean_metrics
 from checkwise.study.compared_method import Method
-from checkwise.study.lodo import PseudoTargets, training_seconds
+from checkwise.study.folder import open_cohort
+from checkwise.study.lodo import PseudoTargets, Scope, families, pooled, training_seconds
 from checkwise.study.outcome import Outcome, outcome_at, timed
 from checkwise.study.protocols import validation_of
 from checkwise.study.runs import Runs
-from checkwise.study.scopes import Scope, families, pooled
 
 
 def choices(

@@ -10,25 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 from checkwise.errors import InputError
 from checkwise.records import RunKey, Trajectory
-from checkwise.selection import DEFAULT_RULE
-from checkwise.selection.default_rule import PREFERRED, REFERENCE, usable_rules
-from checkwise.statistics.bootstrap import LEVEL, RESAMPLES, SEED, check_draws
-from checkwise.store import cohort as stored
-from checkwise.store.cohort import ROLES
-from checkwise.store.done import finished
-from checkwise.store.validation import Validation, check_validation
+from checkwise.selection import DEFAULT_RULE, PREFERRED, REFERENCE, usable_rules
+from checkwise.statistics import LEVEL, RESAMPLES, SEED, check_draws
+from checkwise.store import Validation, check_validation, finished
+from checkwise.study.baselines import folder_of
 from checkwise.study.choices import choices
 from checkwise.study.compare import Contrast, Differences, check_carried, pair_outcomes
 from checkwise.study.compared_method import Method
 from checkwise.study.contrast_rows import check_columns, compared_frame, contrasts_by
 from checkwise.study.derived import derived_outcomes
+from checkwise.study.folder import ROLES, CohortRecord, open_cohort
 from checkwise.study.heldout import Targets, with_derived_targets
 from checkwise.study.imported import importable, is_imported
-from checkwise.study.methods import method, with_shared
+from checkwise.study.lodo import check_scope
+from checkwise.study.method_table import method, with_shared
 from checkwise.study.outcome import Outcome, RunColumns, choice_frame, evaluated_frame
 from checkwise.study.runs import Runs
-from checkwise.study.scopes import check_scope
-from checkwise.weights.derived import folder_of
 
 if TYPE_CHECKING:
     import pandas
@@ -45,7 +42,7 @@ class Cohort:
     validation alone; held-out results are opened by ``evaluate`` and ``compare``.
     """
 
-    def __init__(self, record: stored.CohortRecord, role: str | None = None):
+    def __init__(self, record: CohortRecord, role: str | None = None):
         self._record = record
         self.role: str = role or record.role
         planned = {
@@ -79,7 +76,7 @@ class Cohort:
                 f"study of it with `checkwise study import {path}`, and open that.",
                 code="unsupported",
             )
-        return cls(stored.open_cohort(path), role)
+        return cls(open_cohort(path), role)
 
     def __repr__(self) -> str:
         return (

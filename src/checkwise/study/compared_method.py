@@ -7,13 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from checkwise.errors import InputError
-from checkwise.selection import Rule
-from checkwise.selection.choice import Choice, plain
-from checkwise.selection.tolerances import TOLERANCE_OPTIONS
-from checkwise.store.validation import Validation as Split
+from checkwise.selection import TOLERANCE_OPTIONS, Choice, Rule, plain
+from checkwise.store import Validation as Split
+from checkwise.study.baselines import Needs, Recipe
+from checkwise.study.lodo import Scope
 from checkwise.study.protocols import Validation
-from checkwise.study.scopes import Scope
-from checkwise.weights.recipe import Needs, Recipe
 
 
 @dataclass(frozen=True)

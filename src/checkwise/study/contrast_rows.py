@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from checkwise.errors import InputError
-from checkwise.statistics.bootstrap import LEVEL, RESAMPLES, SEED
+from checkwise.statistics import LEVEL, RESAMPLES, SEED
 from checkwise.study.compare import Contrast, Differences, by_units, contrasts
 from checkwise.study.outcome import KEY_COLUMNS, key_labels
 

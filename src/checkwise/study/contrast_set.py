@@ -16,8 +16,8 @@ from checkwise.errors import InputError
 from checkwise.metrics import METRICS
 from checkwise.study.compare import higher_is_better
 from checkwise.study.compared_method import Method
-from checkwise.study.methods import method
-from checkwise.sweep.toml_table import TomlTable, read_toml
+from checkwise.study.method_table import method
+from checkwise.study.sweep import TomlTable, read_toml
 
 Hoped = Literal["higher", "lower"]
 At = Literal["mean", "worst place"]

@@ -11,15 +11,11 @@ from typing import Any
 
 from checkwise.errors import CheckwiseError
 from checkwise.plugins import load_plugin
-from checkwise.store.atomic_write import writing
-from checkwise.store.lease import take
-from checkwise.study.methods import recipe_of
-from checkwise.sweep.executors import Executor
-from checkwise.sweep.executors.watch import run_workers
-from checkwise.sweep.process import run_job
-from checkwise.weights import derived
-from checkwise.weights.derive import DeriveResult, derive
-from checkwise.weights.evaluate import OpenRuns
+from checkwise.store import writing
+from checkwise.study.baselines import DeriveResult, OpenRuns, derive, forget
+from checkwise.study.folder import take
+from checkwise.study.method_table import recipe_of
+from checkwise.study.sweep import Executor, run_job, run_workers
 
 POLL_SECONDS = 1.0
 
@@ -83,7 +79,7 @@ def derive_with_workers(
         return before
     for name in (job.method, *(recipe_of(job.method).requires if force else ())):
         for run in before.left:
-            derived.forget(Path(job.cohort), name, run)
+            forget(Path(job.cohort), name, run)
     ended = run_workers(executor, job, min(workers, len(before.left)))
     if ended.interrupted:
         raise KeyboardInterrupt(ended.interrupted)

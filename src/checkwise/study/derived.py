@@ -11,11 +11,9 @@ import numpy as np
 
 from checkwise.errors import InputError
 from checkwise.records import RunKey, Trajectory
-from checkwise.selection.columns import Columns
-from checkwise.store import layout
-from checkwise.study.outcome import Outcome, entry_metrics
-from checkwise.study.scopes import Scope, families
-from checkwise.weights.derived import (
+from checkwise.selection import Columns
+from checkwise.store import RUNS_FOLDER, SOURCE_FILE
+from checkwise.study.baselines import (
     SOURCE,
     Derived,
     digest_of,
@@ -23,6 +21,8 @@ from checkwise.weights.derived import (
     read_record,
     read_source,
 )
+from checkwise.study.lodo import Scope, families
+from checkwise.study.outcome import Outcome, entry_metrics
 
 
 def derived_outcomes(
@@ -77,7 +77,7 @@ def _check_current(path: Path, record: Derived) -> None:
             f"{record.method}` makes it again.",
             code="damaged",
         )
-    digests, members = record.inputs.get(layout.SOURCE, []), record.inputs.get("members", [])
+    digests, members = record.inputs.get(SOURCE_FILE, []), record.inputs.get("members", [])
     if isinstance(digests, str):
         digests, members = [digests], [str(record.run)]
     if digests and not _fit(digests, members):
@@ -88,7 +88,7 @@ def _check_current(path: Path, record: Derived) -> None:
             code="differs",
         )
     for member, digest in zip(members if digests else [], digests, strict=True):
-        if digest != digest_of(path, f"{layout.RUNS}/{member}/{layout.SOURCE}"):
+        if digest != digest_of(path, f"{RUNS_FOLDER}/{member}/{SOURCE_FILE}"):
             raise InputError(
                 f"Expected {record.method} to be made from the records of {member}, but they have "
                 f"changed: `checkwise study derive {path} --method {record.method}` makes it "

@@ -10,20 +10,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from checkwise.calibrators.calibrator import Fitted
-from checkwise.calibrators.examples import Logits
-from checkwise.calibrators.ts import TS_LIMIT
+from checkwise.calibrators import TS_LIMIT, Fitted
 from checkwise.errors import InputError
-from checkwise.metrics import METRICS
-from checkwise.metrics.examples import PerExample, per_example
-from checkwise.metrics.probabilities import probabilities
-from checkwise.store import heldout
-from checkwise.store.derived_files import recorded_files
-from checkwise.store.logits import remedy
-from checkwise.store.run import read_run
-from checkwise.store.saved_logits import read_logits
+from checkwise.metrics import METRICS, Logits, PerExample, per_example, probabilities
+from checkwise.store import read_logits, read_run, remedy
+from checkwise.study.baselines import heldout_file
+from checkwise.study.folder import (
+    has_sealed_logits,
+    recorded_files,
+    sealed_entry,
+    sealed_logits,
+    sealed_results,
+)
 from checkwise.study.outcome import FloatArray, Outcome, RunColumns, entry_metrics, mean_of
-from checkwise.weights.derived import heldout_file
 
 if TYPE_CHECKING:
     pass
@@ -63,7 +62,7 @@ class Targets:
     def logits(self, domain: str, step: int) -> Logits:
         """Saved logits and labels of one held-out domain, by its name."""
         what = f"logits on the held-out domain {domain!r} at step {step}"
-        return heldout.read_logits(
+        return sealed_logits(
             self._folder,
             domain,
             step,
@@ -76,7 +75,7 @@ class Targets:
         """Every record of every held-out domain."""
         for domain in self._domains:
             if domain not in self._read:
-                self._read[domain] = heldout.read_heldout(self._folder, domain)
+                self._read[domain] = sealed_results(self._folder, domain)
         return dict(self._read)
 
     def _mean_at(self, domain: str, steps: tuple[int, ...]) -> dict[str, float]:
@@ -115,7 +114,7 @@ def with_derived_targets(folder: Path, outcome: Outcome) -> Outcome:
     targets = {}
     for domain in outcome.key.held_out:
         name = heldout_file(domain)
-        entry = heldout.read_entry(folder, name, files.get(name))
+        entry = sealed_entry(folder, name, files.get(name))
         targets[domain] = entry_metrics(entry, folder / name)
     return replace(outcome, targets=targets)
 
@@ -142,7 +141,7 @@ class Predictions:
 
 def has_heldout(folder: Path, domain: str, step: int) -> bool:
     """Whether the held-out logits of a step were saved."""
-    return heldout.has_logits(folder, domain, step)
+    return has_sealed_logits(folder, domain, step)
 
 
 def read_heldout(folder: Path, domain: str, step: int) -> Predictions:

@@ -1,31 +1,144 @@
-"""A cohort from logs or tables that other tools wrote: source and held-out results kept apart.
-
-The new cohort has the layout of a trained one, so that whatever works on those works on it. Its
-held-out journals are written here and opened by nobody: the first comparison leaves the mark.
-"""
+"""Runs of other people's logs and tables, with what those say about held-out domains."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from checkwise.errors import InputError
+from checkwise.errors import CheckwiseWarning, InputError
 from checkwise.metrics import METRICS
-from checkwise.readers.loading import input_files
-from checkwise.readers.request import Request
-from checkwise.records import Trajectory
-from checkwise.store import layout
-from checkwise.store.atomic_write import write_bytes
-from checkwise.store.cohort import ROLES, CohortRecord, is_cohort, open_cohort, write_cohort
-from checkwise.store.done import Fingerprint, fingerprint, mark_done
-from checkwise.store.journal import encode_line
-from checkwise.store.layout import ORIGIN
-from checkwise.store.new_folder import check_new, new_folder
-from checkwise.store.origin import Origin, origin_of
-from checkwise.store.run import write_run
-from checkwise.study.foreign_runs import ForeignRun, read_runs
-from checkwise.study.target_rows import ByStep, TargetRow
+from checkwise.readers import LoadedRun, Request, find_runs, input_files
+from checkwise.records import RunKey, Trajectory, same_name
+from checkwise.store import (
+    HELDOUT_FOLDER,
+    ORIGIN,
+    RUNS_FOLDER,
+    SOURCE_FILE,
+    Fingerprint,
+    check_new,
+    encode_line,
+    fingerprint,
+    heldout_file,
+    mark_done,
+    new_folder,
+    write_bytes,
+    write_run,
+)
+from checkwise.study.folder import (
+    ROLES,
+    CohortRecord,
+    Origin,
+    is_cohort,
+    open_cohort,
+    origin_of,
+    write_cohort,
+)
+from checkwise.study.target_rows import BeyondSource, ByStep, TargetRow, beyond_source
+
+
+@dataclass(frozen=True)
+class ForeignRun:
+    """One run of other people's files: source validation, and held-out rows by domain and step."""
+
+    key: RunKey
+    trajectory: Trajectory
+    targets: Mapping[str, ByStep]
+    file: Path
+    hparams: Mapping[str, Any] | None
+
+    @property
+    def gaps(self) -> int:
+        """Checkpoints that lack the accuracy on a held-out domain."""
+        return sum(
+            any(_accuracy(rows.get(step)) is None for rows in self.targets.values())
+            for step in self.trajectory.steps.tolist()
+        )
+
+
+def read_runs(path: Path, request: Request) -> list[ForeignRun]:
+    """Every run of a log, a table or a folder of logs that has a held-out domain.
+
+    Raises:
+        InputError: something else lies there, a held-out domain has the name of a source, or rows
+            of a target belong to no run.
+    """
+    loaded = find_runs(path, request)
+    for run in loaded.values():
+        if run.file is None:
+            raise InputError(
+                f"Expected logs or a table to import, but {run.where} is a folder of predictions "
+                "or a run of checkwise: write metrics of all domains into a table with a column "
+                "`role`, or give the study itself.",
+                code="unsupported",
+            )
+        if "accuracy" not in run.trajectory.metrics:
+            raise InputError(
+                f"Expected runs with accuracy to import, but {run.where} carries only "
+                f"{', '.join(run.trajectory.metrics)}: comparisons are about accuracy; add it, or "
+                "choose a checkpoint with `checkwise select`.",
+                code="missing",
+            )
+    files = dict.fromkeys(run.file for run in loaded.values() if run.file is not None)
+    beyond = {file: beyond_source(file, request) for file in files}
+    runs: list[ForeignRun] = []
+    without: list[LoadedRun] = []
+    for key, run in loaded.items():
+        assert run.file is not None
+        rest = beyond[run.file].pop(run.key, BeyondSource())
+        held_out = key.held_out or tuple(sorted(rest.targets))
+        if not held_out:
+            without.append(run)
+            continue
+        _check_names(held_out, run)
+        runs.append(
+            ForeignRun(
+                key=replace(key, held_out=held_out),
+                trajectory=run.trajectory,
+                targets={domain: rest.targets.get(domain, {}) for domain in held_out},
+                file=run.file,
+                hparams=rest.hparams,
+            )
+        )
+    _check_all_taken(beyond)
+    if runs and without:
+        warnings.warn(
+            f"{len(without)} of {len(loaded)} runs in {path} are left out: they hold out no domain "
+            f"(first: {without[0].where}).",
+            CheckwiseWarning,
+            stacklevel=2,
+        )
+    return runs
+
+
+def _check_all_taken(beyond: Mapping[Path, Mapping[RunKey | None, BeyondSource]]) -> None:
+    """Refuse rows of a target that belong to no run: their run would look unmeasured."""
+    for file, rest in beyond.items():
+        for key in rest:
+            named = "rows without a run" if key is None else f"those of {key}"
+            raise InputError(
+                f"Expected rows of a target to belong to a run with source rows, but in {file} "
+                f"{named} do not: write the columns that tell runs apart, and `held_out`, in the "
+                "rows of the target as in those of the sources.",
+                code="missing",
+            )
+
+
+def _check_names(held_out: Sequence[str], run: LoadedRun) -> None:
+    for domain in held_out:
+        if any(same_name(domain, source) for source in run.trajectory.domains):
+            raise InputError(
+                f"Expected held-out domains with names of their own, but {domain!r} is also a "
+                f"source domain of {run.where}: rename it in the rows of the target.",
+                code="ambiguous",
+            )
+
+
+def _accuracy(row: TargetRow | None) -> float | None:
+    return None if row is None else row.values.get("accuracy")
+
 
 OUTSIDE_THE_SEAL: Final = (
     "The held-out values were imported from files that anyone could read before: the log of "
@@ -186,8 +299,8 @@ def _write_run(
     measured: Sequence[str],
     files: Mapping[str, Fingerprint],
 ) -> None:
-    folder = cohort / layout.RUNS / str(run.key)
-    (folder / layout.HELDOUT).mkdir(parents=True)
+    folder = cohort / RUNS_FOLDER / str(run.key)
+    (folder / HELDOUT_FOLDER).mkdir(parents=True)
     steps = run.trajectory.steps.tolist()
     file, identity = _below(path, run.file), run.trajectory.identity
     own = {name: METRICS[name].direction for name in run.trajectory.metrics if _is_own(name)}
@@ -203,10 +316,10 @@ def _write_run(
         **({"metrics": own} if own else {}),
     }
     write_run(folder, run.key, config)
-    write_bytes(folder / layout.SOURCE, b"".join(map(encode_line, _source_lines(run.trajectory))))
+    write_bytes(folder / SOURCE_FILE, b"".join(map(encode_line, _source_lines(run.trajectory))))
     for domain, rows in run.targets.items():
         lines = _target_lines(steps, rows, measured)
-        write_bytes(folder / layout.heldout_file(domain), b"".join(map(encode_line, lines)))
+        write_bytes(folder / heldout_file(domain), b"".join(map(encode_line, lines)))
     mark_done(folder, steps[-1])
 
 

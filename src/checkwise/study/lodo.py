@@ -8,10 +8,10 @@ target's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +19,8 @@ from numpy.typing import NDArray
 from checkwise.errors import InputError
 from checkwise.metrics import METRICS
 from checkwise.records import RunKey, Trajectory
-from checkwise.store import cohort as stored
-from checkwise.store import heldout, layout
-from checkwise.store.done import finished
-from checkwise.store.layout import inner_path
-from checkwise.store.run import read_run
+from checkwise.store import DONE_FILE, RUN_FILE, finished, inner_path, read_run
+from checkwise.study.folder import CohortRecord, is_cohort, open_cohort, read_pseudo_target
 
 # What has to be the same in inner and outer runs for a step to mean the same.
 _SHARED = ("hparams", "steps", "record_every", "holdout", "network", "data", "augment")
@@ -32,7 +29,7 @@ _SHARED = ("hparams", "steps", "record_every", "holdout", "network", "data", "au
 class PseudoTargets:
     """Results of one outer run's inner runs, each on its pseudo-target alone."""
 
-    def __init__(self, inner: stored.CohortRecord, outer: RunKey, domains: tuple[str, ...]):
+    def __init__(self, inner: CohortRecord, outer: RunKey, domains: tuple[str, ...]):
         self._outer = outer
         self._folders = {v: _folder(inner, outer, v) for v in domains}
 
@@ -66,7 +63,7 @@ class PseudoTargets:
             )
         folder = self._folders[domain]
         assert folder is not None
-        return heldout.read_pseudo_target(folder, domain)
+        return read_pseudo_target(folder, domain)
 
 
 def lodo_trajectories(
@@ -74,13 +71,13 @@ def lodo_trajectories(
 ) -> dict[RunKey, Trajectory]:
     """What inner runs say about every outer run that they were planned for."""
     place = inner_path(path)
-    if not stored.is_cohort(place):
+    if not is_cohort(place):
         raise InputError(
             f"Expected the inner runs of {path} in {place}, but there are none: "
             f"`checkwise study derive {path} --method lodo` trains them.",
             code="missing",
         )
-    inner = stored.open_cohort(place)
+    inner = open_cohort(place)
     trajectories = {
         key: _trajectory(pseudo, key, run, folders(key), place)
         for key, run in runs.items()
@@ -146,11 +143,11 @@ def training_seconds(folder: Path) -> float:
 
     A copy or an unpacked run has files of one time: below a second the answer is nan, unknown.
     """
-    took = (folder / layout.DONE).stat().st_mtime - (folder / layout.RUN).stat().st_mtime
+    took = (folder / DONE_FILE).stat().st_mtime - (folder / RUN_FILE).stat().st_mtime
     return float(took) if took >= 1 else float("nan")
 
 
-def _folder(inner: stored.CohortRecord, outer: RunKey, extra: str) -> Path | None:
+def _folder(inner: CohortRecord, outer: RunKey, extra: str) -> Path | None:
     held_out = {*outer.held_out, extra}
     for key, folder in inner.runs.items():
         if replace(key, held_out=outer.held_out) == outer and set(key.held_out) == held_out:
@@ -165,5 +162,83 @@ def _check_same(outer: Path, inner: Path) -> None:
         raise InputError(
             f"Expected inner runs trained like {outer.name}, but {inner.name} differs in "
             f"{', '.join(differing)}: `checkwise study derive --method lodo` trains them.",
+            code="differs",
+        )
+
+
+Scope: TypeAlias = Literal["run", "hparams-acc", "hparams-ac"]
+SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
+
+
+def check_scope(scope: str) -> Scope:
+    """Refuse any other word."""
+    for known in SCOPES:
+        if scope == known:
+            return known
+    raise InputError(
+        f"Expected a scope among {', '.join(SCOPES)}, but got {scope!r}.", code="unknown"
+    )
+
+
+def families(keys: Iterable[RunKey]) -> dict[RunKey, list[RunKey]]:
+    """Runs that differ in their hparams seed alone, under the key with the smallest seed."""
+    members: dict[RunKey, list[RunKey]] = {}
+    for key in sorted(keys):
+        members.setdefault(replace(key, hparams_seed=0), []).append(key)
+    return {runs[0]: runs for runs in members.values()}
+
+
+@dataclass(frozen=True, eq=False)
+class PooledRuns:
+    """The checkpoints of the runs of a family as one trajectory.
+
+    Its ``steps`` number the pairs by training step, then by run, so that "the earliest" keeps its
+    meaning. ``run_of`` and ``step_of`` say which pair a number stands for.
+    """
+
+    trajectory: Trajectory
+    run_of: Sequence[RunKey]
+    step_of: Sequence[int]
+
+
+def pooled(runs: Mapping[RunKey, Trajectory]) -> PooledRuns:
+    """Put the checkpoints of the runs of a family together."""
+    keys = sorted(runs)
+    first = runs[keys[0]]
+    for key in keys[1:]:
+        _check_alike(first, runs[key], key)
+    pairs = sorted((int(step), key, t) for key in keys for t, step in enumerate(runs[key].steps))
+
+    def gather(column: str) -> Any:
+        return np.stack([getattr(runs[key], column)[t] for _, key, t in pairs])
+
+    def metric(name: str) -> Any:
+        return np.stack([runs[key].values[name][t] for _, key, t in pairs])
+
+    def mean(name: str) -> Any:
+        return np.stack([runs[key].pooled[name][t] for _, key, t in pairs])
+
+    trajectory = Trajectory(
+        steps=np.arange(len(pairs)),
+        domains=first.domains,
+        values={name: metric(name) for name in first.values},
+        pooled={name: mean(name) for name in first.pooled},
+        counts=first.counts,
+        correct=None if first.correct is None else gather("correct"),
+        diverged=gather("diverged"),
+        key=keys[0],
+        bins=first.bins,
+        bandwidth=first.bandwidth,
+    )
+    return PooledRuns(trajectory, [key for _, key, _ in pairs], [step for step, _, _ in pairs])
+
+
+def _check_alike(first: Trajectory, other: Trajectory, key: RunKey) -> None:
+    counts = None if first.counts is None else first.counts.tolist()
+    others = None if other.counts is None else other.counts.tolist()
+    if first.domains != other.domains or counts != others or first.metrics != other.metrics:
+        raise InputError(
+            f"Expected runs validated on the same examples, but {key} and {first.key} differ: "
+            "hyperparameters can be chosen among runs of one study only.",
             code="differs",
         )

@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from checkwise.calibrators.calibrator import Fitted
+from checkwise.calibrators import Fitted
 from checkwise.errors import InputError, MissingMetricError
 from checkwise.metrics import METRICS
-from checkwise.records import RunKey, Trajectory
-from checkwise.records.checks import outside
-from checkwise.selection.choice import Choice
-from checkwise.selection.columns import Columns
-from checkwise.store.derived_files import AGAIN
+from checkwise.records import RunKey, Trajectory, outside
+from checkwise.selection import Choice, Columns
+from checkwise.study.folder import AGAIN
 
 if TYPE_CHECKING:
     import pandas

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -12,15 +12,14 @@ from numpy.typing import NDArray
 
 from checkwise.errors import InputError
 from checkwise.records import RunKey, Trajectory
-from checkwise.selection import DEFAULT_RULE
-from checkwise.selection.default_rule import REFERENCE
+from checkwise.selection import DEFAULT_RULE, REFERENCE, Columns
 from checkwise.study.cohort import MAIN_METRICS, Cohort
 from checkwise.study.compare import Differences, marked, pair
 from checkwise.study.compared_method import Method
 from checkwise.study.heldout import Targets
-from checkwise.study.methods import method
+from checkwise.study.method_table import method
 from checkwise.study.outcome import Outcome, RunColumns, columns_over, key_labels
-from checkwise.text import listed
+from checkwise.words import listed
 
 BoolArray = NDArray[np.bool_]
 Row = str | Method
@@ -219,3 +218,26 @@ class Pool:
 def label(row: Row) -> str:
     """What tables call a rule or method."""
     return method(row).label
+
+
+class Rehearsal(Pool):
+    """A pool that reads no target; its numbers mean nothing and must not be shown."""
+
+    @classmethod
+    def of_pool(cls, pool: Pool) -> Rehearsal:
+        """The rehearsal of a pool."""
+        return cls(pool.cohorts, rule=pool.rule, reference=pool.reference, others=pool.others)
+
+    def target(self, key: RunKey) -> RunColumns:
+        """Source metrics at every step of a run."""
+        run = self.trajectory(key)
+        columns = Columns.of(run)
+        return RunColumns({name: np.asarray(columns[name]) for name in run.metrics})
+
+    def at_steps(self, outcome: Outcome) -> Outcome:
+        """The outcome with its source values on every held-out domain."""
+        return replace(outcome, targets=dict.fromkeys(outcome.key.held_out, outcome.source))
+
+    def _of_cohort(self, cohort: Cohort, row: Method, scope: str) -> tuple[Outcome, ...]:
+        chosen = cohort.outcomes(row, held_out=False, scope=scope)
+        return tuple(self.at_steps(outcome) for outcome in chosen)

@@ -32,20 +32,23 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from checkwise.calibrators import Calibrator, get_calibrator
-from checkwise.calibrators.examples import Logits
-from checkwise.calibrators.refined import REFINED
-from checkwise.calibrators.ts import TS
+from checkwise.calibrators import REFINED, TS, Calibrator, get_calibrator
 from checkwise.errors import InputError
-from checkwise.records import RunKey, Trajectory
-from checkwise.records.refined import with_refined
-from checkwise.selection import Choice, Columns, Rule, get_rule
-from checkwise.selection.built_in_rules import wald
-from checkwise.selection.constrained import DELTA_PP, Ranking, accuracy_constrained
-from checkwise.selection.constraint import CONSTRAINT_PARAMS
-from checkwise.selection.standing import Points
-from checkwise.store import layout
-from checkwise.store.run import read_records
+from checkwise.metrics import Logits
+from checkwise.records import RunKey, Trajectory, with_refined
+from checkwise.selection import (
+    CONSTRAINT_PARAMS,
+    DELTA_PP,
+    Choice,
+    Columns,
+    Points,
+    Ranking,
+    Rule,
+    accuracy_constrained,
+    get_rule,
+    wald,
+)
+from checkwise.store import SOURCE_FILE, read_records
 from checkwise.study.lodo import lodo_trajectories
 from checkwise.study.runs import Runs
 
@@ -64,7 +67,7 @@ def with_training_terms(run: Trajectory, folder: Path) -> Trajectory:
 
     A checkpoint whose terms were not finite counts as diverged.
     """
-    records = read_records(Path(folder), layout.SOURCE)
+    records = read_records(Path(folder), SOURCE_FILE)
     terms = [record.get("train") or {} for record in records]
     if not all("penalty" in term and "nll" in term for term in terms):
         raise InputError(

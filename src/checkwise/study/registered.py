@@ -1,4 +1,4 @@
-"""Whether a choice was registered before held-out results were opened."""
+"""A choice as the log of registrations keeps it, and when two of them are the same."""
 
 from __future__ import annotations
 
@@ -6,24 +6,113 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
 
 from checkwise.errors import InputError
-from checkwise.selection.default_rule import REFERENCE
-from checkwise.store.cohort import is_cohort
-from checkwise.store.registration import (
+from checkwise.selection import REFERENCE, Choice, Weights, decimal, plain, read_delta
+from checkwise.statistics import LEVEL
+from checkwise.store import COHORT_FILE, RUN_FILE, has_file, read_document, read_json
+from checkwise.study.cohort import Cohort
+from checkwise.study.compared_method import Method
+from checkwise.study.contrast_set import ContrastSet, PlannedContrast, parse_contrasts
+from checkwise.study.contrast_verdicts import check_contrasts
+from checkwise.study.folder import (
     CONTRASTS,
+    LOG,
     OPENED,
     REGISTRATION,
+    Line,
+    is_cohort,
+    open_cohort,
     read_lines,
+    register_contrasts,
+    running_code,
     source_hashes,
 )
-from checkwise.study.compared_method import Method
-from checkwise.study.contrast_set import PlannedContrast, parse_contrasts
-from checkwise.study.methods import method
-from checkwise.study.registered_choice import choice_of, same_choice
-from checkwise.text import counted, listed
+from checkwise.study.inference import ALPHA
+from checkwise.study.lodo import Scope, check_scope
+from checkwise.study.method_table import method
+from checkwise.words import counted, listed
+
+DECIMALS = ("delta_pp", "threshold_pp")
+SCOPE: Scope = "run"
+# What makes two choices the same, with what an older log means where it has no entry.
+PARTS: Mapping[str, Any] = {
+    "rule": None,
+    "params": None,
+    "weights": "equal",
+    "worst_domain": False,
+    "reference": REFERENCE,
+    "reference_params": {},
+    "scope": SCOPE,
+}
+
+
+def choice_of(
+    row: str | Method,
+    *,
+    reference: str | Method = REFERENCE,
+    scope: str = SCOPE,
+    weights: Weights = "equal",
+    worst_domain: bool = False,
+) -> dict[str, Any]:
+    """A choice as the log keeps it: every parameter, decimals as the fractions they are.
+
+    Of the reference's parameters, those are kept that the rule does not have or has otherwise.
+    """
+    Choice(weights=weights, worst_domain=worst_domain)  # refuses what goes with no choice
+    chosen, against = method(row), method(reference)
+    params = params_of(chosen)
+    differing = {k: v for k, v in params_of(against).items() if k not in params or params[k] != v}
+    return {
+        "rule": chosen.name,
+        "params": params,
+        "weights": dict(weights) if isinstance(weights, Mapping) else str(weights),
+        "worst_domain": worst_domain,
+        "reference": against.name,
+        "reference_params": differing,
+        "scope": check_scope(scope),
+    }
+
+
+def same_choice(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two choices are one: the same rule and parameters, compared in the same way."""
+    return all(
+        _comparable(part, one.get(part, usual)) == _comparable(part, other.get(part, usual))
+        for part, usual in PARTS.items()
+    )
+
+
+def _comparable(part: str, value: Any) -> Any:
+    """The same for settings that give the same choice: 2 and 2.0, objectives in any order."""
+    if part == "weights" and isinstance(value, Mapping):
+        return {name: decimal(weight, "weights") for name, weight in value.items()}
+    if isinstance(value, Mapping) and isinstance(value.get("objectives"), list | tuple):
+        return {**value, "objectives": sorted(value["objectives"])}
+    return value
+
+
+def params_of(row: Method) -> dict[str, Any]:
+    """Every parameter of a row as the log keeps it."""
+    if row.rule is None:
+        return {name: _as_logged(name, value) for name, value in sorted(row.params.items())}
+    choice = row.choice()
+    every = {**choice.completed, **choice.kind.as_dict()}
+    logged = {name: _as_logged(name, value) for name, value in sorted(every.items())}
+    if row.rule.optional and "delta" in every:
+        delta = read_delta(every["delta"])
+        logged["delta"] = f"{100 * delta.amount}%" if delta.relative else str(delta.amount)
+    return logged
+
+
+def _as_logged(name: str, value: Any) -> Any:
+    if name in DECIMALS and value is not None:
+        exact: Fraction = decimal(value, name)
+        return str(exact)
+    return plain(value)
+
 
 State = Literal["before", "late", "none", "unknown"]
 
@@ -283,3 +372,129 @@ def _not_with_it(metrics: Sequence[str]) -> str:
 
 def _day(at: str) -> str:
     return at.replace("T", " ").replace("+00:00", " UTC")
+
+
+TEST = "means by held-out place, two-sided t over places, Holm within a family"
+
+
+@dataclass(frozen=True)
+class RegisteredSet:
+    """A set of contrasts in the log of a cohort.
+
+    Args:
+        fixed: the contrasts.
+        digest: SHA-256 of its line, which covers everything here and every earlier line.
+        standing: whether it came before the first opening, and what changed since.
+        runs, planned: runs that were finished when it was registered, and planned ones.
+        places: the held-out places that were planned, with their groups where known.
+        code: the code that it was registered with.
+        same_plan: whether the cohort's plan is still the one that it was registered with.
+        to_make: methods that `checkwise study derive` has to make before they can be shown.
+    """
+
+    fixed: ContrastSet
+    digest: str
+    standing: Registered
+    runs: int
+    planned: int
+    places: Mapping[str, Any]
+    code: Mapping[str, Any]
+    same_plan: bool
+    to_make: tuple[str, ...] = ()
+
+    @property
+    def same_code(self) -> bool:
+        """Whether the code that is running is the code it was registered with."""
+        return bool(self.code.get("sha256") == running_code()["sha256"])
+
+
+def register_set(cohort: Cohort, fixed: ContrastSet) -> RegisteredSet:
+    """Add a set to the log, after everything that the finished runs cannot give was refused."""
+    cohort.check_one_role()
+    to_make = check_contrasts(cohort, fixed)
+    record = open_cohort(cohort.path)
+    facts = {
+        "test": {"what": TEST, "alpha": ALPHA, "level": LEVEL},
+        "recipes": {row.label: _recipe(row) for row in fixed.rows},
+        "plan": _plan(cohort.path),
+        "planned": len(record.runs),
+        "places": _places(record.runs.values(), [key.held_out for key in record.runs]),
+        "code": running_code(),
+    }
+    line = register_contrasts(cohort.path, fixed.as_dict(), facts)
+    found = next(one for one in registered_sets(cohort.path) if one.digest == line.digest)
+    return replace(found, to_make=to_make)
+
+
+def registered_sets(path: Path) -> tuple[RegisteredSet, ...]:
+    """Every set in a cohort's log, in order.
+
+    Raises:
+        InputError: the log cannot be read or was changed by hand.
+    """
+    lines = read_lines(path)
+    entries = [line.content for line in lines]
+    return tuple(
+        _read(path, line, standing_at(path, entries, number))
+        for number, line in enumerate(lines)
+        if line.content["kind"] == CONTRASTS
+    )
+
+
+def _read(path: Path, line: Line, standing: Registered) -> RegisteredSet:
+    content = line.content
+    kinds = {"journals": dict, "planned": int, "places": dict, "code": dict, "plan": str}
+    for name, kind in kinds.items():
+        if not isinstance(content.get(name), kind):
+            raise InputError(
+                f"Expected {name} of a registered set, but got {content.get(name)!r:.80} in "
+                f"{path / LOG}: restore the log from a copy.",
+                code="damaged",
+            )
+    return RegisteredSet(
+        fixed=parse_contrasts(content["contrasts"], str(path / LOG)),
+        digest=line.digest,
+        standing=standing,
+        runs=len(content["journals"]),
+        planned=content["planned"],
+        places=content["places"],
+        code=content["code"],
+        same_plan=content["plan"] == _plan(path),
+    )
+
+
+def _plan(path: Path) -> str:
+    """SHA-256 of the cohort's plan, which has its runs, settings and roles."""
+    return read_document(path / COHORT_FILE).sha256
+
+
+def _recipe(row: Method) -> dict[str, Any]:
+    """All that a row is, so that its name cannot come to mean something else unnoticed."""
+    params = params_of(row) if row.recipe is None else dict(row.recipe.params)
+    return {
+        "summary": row.summary,
+        "params": params,
+        "validation": row.validation,
+        "split": row.split,
+        "calibrator": row.calibrator,
+        "guard": row.guard,
+    }
+
+
+def _places(folders: Any, held_out: list[tuple[str, ...]]) -> dict[str, Any]:
+    """Every planned place, with the groups in it where a run that has begun names them."""
+    places: dict[str, Any] = {name: None for targets in held_out for name in targets}
+    for folder in folders:
+        if not has_file(folder, RUN_FILE):
+            continue
+        split = read_json(folder / RUN_FILE).get("split")
+        found = split.get("places") if isinstance(split, Mapping) else None
+        for name, facts in found.items() if isinstance(found, Mapping) else ():
+            if places.get(name) not in (None, facts):
+                raise InputError(
+                    f"Expected every run to hold out the same groups in {name}, but the runs of "
+                    f"{folder.parent} differ: they are not of one study.",
+                    code="differs",
+                )
+            places[name] = facts
+    return places

@@ -8,13 +8,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from checkwise.calibrators.examples import Groups, Logits
 from checkwise.errors import InputError
+from checkwise.metrics import Groups, Logits
 from checkwise.records import RunKey, Trajectory
-from checkwise.store import layout
-from checkwise.store.logits import source_groups, source_logits
-from checkwise.store.run import all_diverged, read_trajectory
-from checkwise.store.validation import Validation
+from checkwise.store import (
+    RUN_FILE,
+    Validation,
+    all_diverged,
+    read_json,
+    read_trajectory,
+    source_groups,
+    source_logits,
+)
 
 
 class Runs(Mapping[RunKey, Trajectory]):
@@ -80,7 +85,7 @@ def machines(folders: Iterable[Path]) -> dict[str, int]:
     """
     runs_on: Counter[str] = Counter()
     for folder in folders:
-        runs_on.update(_machines_of(layout.read_json(folder / layout.RUN)))
+        runs_on.update(_machines_of(read_json(folder / RUN_FILE)))
     return dict(runs_on.most_common())
 
 

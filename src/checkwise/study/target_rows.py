@@ -15,24 +15,45 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from checkwise.errors import CheckwiseWarning, InputError
-from checkwise.metrics import METRICS
-from checkwise.metrics.arrays import is_number
-from checkwise.readers import domainbed, paper_log, restarts, swad, table_files, table_runs
-from checkwise.readers.json_lines import Line, read_lines
-from checkwise.readers.request import Request
-from checkwise.readers.table_runs import RUN_COLUMNS, Rows, Sheet
-from checkwise.records import RunKey
-from checkwise.records.cells import text_or_none, texts
-from checkwise.records.checks import (
+from checkwise.metrics import METRICS, is_number
+from checkwise.readers import (
+    CLASS_FIELD,
+    FIELD,
+    LOGGED_AS,
+    RUN_COLUMNS,
+    Line,
+    Request,
+    Rows,
+    Sheet,
+    check_header,
+    columns_read,
+    domainbed_lines,
+    entries,
+    is_domainbed_log,
+    is_swad_log,
+    key_of,
+    latest,
+    open_csv,
+    open_parquet,
+    read_lines,
+    sheet_of,
+    sort_rows,
+    swad_lines,
+    worst_class,
+)
+from checkwise.records import (
     LARGEST_COUNT,
     LARGEST_DIFFERENCE,
+    SOURCE,
+    RunKey,
+    looks_held_out,
     outside,
+    targets_of,
+    text_or_none,
+    texts,
     whole_numbers,
 )
-from checkwise.records.held_out import looks_held_out
-from checkwise.records.held_out_column import targets_of
-from checkwise.records.source_rows import SOURCE
-from checkwise.store.live_journal import is_live_journal
+from checkwise.store import is_live_journal
 
 UNNAMED = "target"  # in a table without a column of domains
 
@@ -70,17 +91,17 @@ def beyond_source(file: Path, request: Request) -> dict[RunKey | None, BeyondSou
         return {}
     kind = file.suffix.lower()
     if kind == ".csv":
-        return _of_table(table_files.open_csv(file, request), request)
+        return _of_table(open_csv(file, request), request)
     if kind in (".parquet", ".pq"):
-        return _of_table(table_files.open_parquet(file), request)
+        return _of_table(open_parquet(file), request)
     lines, notes = read_lines(file)
-    if domainbed.recognises(lines[0]):
-        runs = domainbed.lines_by_run(lines, file, request)
+    if is_domainbed_log(lines[0]):
+        runs = domainbed_lines(lines, file, request)
         return {key: _of_log(key, own, file, _domainbed) for key, own in runs.items()}
-    if swad.recognises(lines[0]):
-        runs = swad.lines_by_run(lines, file, request)
+    if is_swad_log(lines[0]):
+        runs = swad_lines(lines, file, request)
         return {key: _of_log(key, own, file, _swad) for key, own in runs.items()}
-    return _of_table(table_files.sheet_of(lines, notes, file), request)
+    return _of_table(sheet_of(lines, notes, file), request)
 
 
 def _of_log(
@@ -93,7 +114,7 @@ def _of_log(
 
     Of a step that was logged twice the last record counts, as it does on source validation.
     """
-    records, _ = restarts.latest(lines, file)
+    records, _ = latest(lines, file)
     targets: dict[str, ByStep] = {}
     for domain in key.held_out:
         index = int(domain.removeprefix("env"))
@@ -125,14 +146,14 @@ def _domainbed(line: Line, index: int, split: str) -> dict[str, Any]:
     cells = {"accuracy": line.fields.get(f"env{index}_{split}_acc")}
 
     def of_target(field: str) -> Iterable[dict[str, Any]]:
-        for entry in paper_log.entries(line, field):
+        for entry in entries(line, field):
             if entry.get("domain_index") == index and entry.get("split") == split:
                 yield entry
 
-    for entry in of_target(paper_log.FIELD):
-        logged = {name: entry.get(paper_log.LOGGED_AS.get(name, name)) for name in METRICS}
+    for entry in of_target(FIELD):
+        logged = {name: entry.get(LOGGED_AS.get(name, name)) for name in METRICS}
         cells |= _without_gaps(logged) | {"n": entry.get("n")}
-    worst = paper_log.worst_class(of_target(paper_log.CLASS_FIELD)).get(index)
+    worst = worst_class(of_target(CLASS_FIELD)).get(index)
     return cells if worst is None else cells | {"worst_class_accuracy": worst}
 
 
@@ -141,10 +162,10 @@ def _swad(line: Line, index: int, split: str) -> dict[str, Any]:
 
 
 def _of_table(sheet: Sheet, request: Request) -> dict[RunKey | None, BeyondSource]:
-    sources = table_runs.sort_rows(sheet, request)
+    sources = sort_rows(sheet, request)
     rows = np.flatnonzero(~sources.keep)
     header = sheet.header(np.flatnonzero(sources.keep))
-    reading = table_runs.check_header(header, request, sheet.path)
+    reading = check_header(header, request, sheet.path)
     columns = sheet.columns(reading, rows)
     labels = {n: texts(columns, n, "", len(rows)).tolist() for n in RUN_COLUMNS if n in columns}
     roles = texts(columns, "role", SOURCE, len(rows)).tolist()
@@ -162,7 +183,7 @@ def _of_table(sheet: Sheet, request: Request) -> dict[RunKey | None, BeyondSourc
         key = None
         if labels or targets:
             named = {name: column[row] for name, column in labels.items()}
-            key = table_runs.key_of(named, targets, sheet.path)
+            key = key_of(named, targets, sheet.path)
         where = f"{domain}, step {step} of {sheet.path}"
         by_step = runs.setdefault(key, BeyondSource()).targets.setdefault(domain, {})
         if step in by_step:
@@ -180,7 +201,7 @@ def _target_only(
     sheet: Sheet, rows: Rows, reading: Mapping[str, str], request: Request
 ) -> list[str]:
     """Metrics of the target's rows that no row of a source has."""
-    columns = table_runs.columns_read(sheet.header(rows), request, sheet.path)
+    columns = columns_read(sheet.header(rows), request, sheet.path)
     return [name for name in columns if name in METRICS and name not in reading]
 
 

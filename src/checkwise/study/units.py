@@ -15,17 +15,17 @@ from numpy.typing import NDArray
 
 from checkwise.errors import InputError
 from checkwise.records import RunKey
-from checkwise.statistics.bootstrap import LEVEL
-from checkwise.statistics.clusters import (
+from checkwise.statistics import LEVEL
+from checkwise.study.inference import (
     ClusterMeans,
     Clusters,
     cluster_means,
     numbered,
+    over_places,
     two_way_means,
 )
-from checkwise.statistics.places import over_places
 from checkwise.study.outcome import KEY_COLUMNS, key_columns
-from checkwise.text import counted
+from checkwise.words import counted
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

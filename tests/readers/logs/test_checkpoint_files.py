@@ -14,11 +14,11 @@ import pytest
 
 import checkwise as cw
 from checkwise.cli import main
-from checkwise.readers.checkpoints import folders as checkpoint_folders
-from checkwise.readers.checkpoints.find import Checkpoints, find_checkpoints
-from checkwise.readers.checkpoints.unsaved import steps_to_choose_from
-from checkwise.readers.logs import trainers
-from checkwise.readers.logs.trainers import Trainer
+from checkwise.readers import checkpoint_names as checkpoint_folders
+from checkwise.readers import log as trainers
+from checkwise.readers.checkpoint_files import find_checkpoints, steps_to_choose_from
+from checkwise.readers.checkpoint_names import Checkpoints
+from checkwise.readers.log import Trainer
 from tests.material.trainers.cases import Case, cases
 from tests.refusals import refused, said
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import checkwise as cw
-from checkwise.readers.checkpoints.patterns import parse
+from checkwise.readers import parse
 
 TEXT = st.text(string.ascii_letters + "=-_. +()[]^$\\|?é\n", max_size=8)
 NUMBER = st.tuples(

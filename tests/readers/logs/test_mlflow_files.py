@@ -10,7 +10,8 @@ import pytest
 
 from checkwise.errors import CheckwiseWarning, InputError
 from checkwise.readers import load_runs
-from checkwise.readers.logs.trackers import mlflow_files, mlflow_store
+from checkwise.readers import mlflow_db as mlflow_store
+from checkwise.readers import mlflow_folder as mlflow_files
 from tests.readers.logs.tracker_stores import MATERIAL, build, cells, own_reading
 from tests.refusals import refused
 from tests.requirements import SHARED, requires

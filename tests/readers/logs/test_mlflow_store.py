@@ -12,8 +12,8 @@ from sys import float_info
 import numpy as np
 import pytest
 
-from checkwise.readers.logs.trackers import mlflow_store
-from checkwise.readers.logs.trainers import MLFLOW
+from checkwise.readers import mlflow_db as mlflow_store
+from checkwise.readers.log import MLFLOW
 from tests.readers.logs.tracker_stores import build, cells, listing, own_reading
 from tests.refusals import refused
 

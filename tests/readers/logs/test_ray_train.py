@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from checkwise.readers.logs.trackers import ray_results, ray_train
-from checkwise.readers.logs.trainers import RAY
+from checkwise.readers import ray_train
+from checkwise.readers import ray_tune as ray_results
+from checkwise.readers.log import RAY
 from tests.readers.logs.tracker_stores import MATERIAL, cells, own_reading
 from tests.refusals import refused
 

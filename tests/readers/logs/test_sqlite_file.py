@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from checkwise.errors import InputError
-from checkwise.readers.logs.trackers import mlflow_store, sqlite_file, trackio_store
+from checkwise.readers import mlflow_db as mlflow_store
+from checkwise.readers import stores as sqlite_file
+from checkwise.readers import trackio as trackio_store
 from tests.readers.logs.tracker_stores import build, cells, listing
 from tests.refusals import refused
 

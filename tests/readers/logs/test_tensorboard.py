@@ -13,10 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checkwise.errors import InputError
-from checkwise.readers.logs.events import crc32c, tfrecord
-from checkwise.readers.logs.events import scalars as event_scalars
-from checkwise.readers.logs.log import Log
-from checkwise.readers.logs.tensorboard import open_logs, recognises
+from checkwise.readers import event_records as crc32c
+from checkwise.readers import event_records as tfrecord
+from checkwise.readers import event_scalars
+from checkwise.readers.log import Log
+from checkwise.readers.tensorboard import open_logs, recognises
 from tests.readers.logs import event_bytes
 from tests.readers.logs.event_bytes import event, record, scalar, simple, span, tensor, version
 from tests.refusals import refused

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checkwise.readers.logs.events.scalars import read_event_file
-from checkwise.readers.logs.tensorboard import open_logs, recognises
+from checkwise.readers.event_scalars import read_event_file
+from checkwise.readers.tensorboard import open_logs, recognises
 from tests.requirements import SHARED, package, requires
 
 loader = package("tensorboard.backend.event_processing.event_file_loader")

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from checkwise.readers.logs.trackers import mlflow_store, trackio_store
-from checkwise.readers.logs.trainers import TRACKIO
+from checkwise.readers import mlflow_db as mlflow_store
+from checkwise.readers import trackio as trackio_store
+from checkwise.readers.log import TRACKIO
 from tests.readers.logs.tracker_stores import build, cells, listing, own_reading
 from tests.refusals import refused
 

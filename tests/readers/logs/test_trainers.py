@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import checkwise as cw
 from checkwise.readers import load_runs
 from checkwise.records import Trajectory
-from checkwise.selection.saturation import Saturation
+from checkwise.selection.guard import Saturation
 from tests.material.trainers.cases import Case, cases
 from tests.refusals import refused
 

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 from checkwise.errors import InputError
-from checkwise.readers.logs import csv_log
-from checkwise.readers.logs.trackers import wandb_export, wandb_offline
-from checkwise.readers.logs.trainers import WANDB
-from checkwise.readers.request import Request
+from checkwise.readers import Request, csv_log, wandb_offline
+from checkwise.readers import wandb_csv as wandb_export
+from checkwise.readers.log import WANDB
 from tests.readers.logs.tracker_stores import MATERIAL, cells
 from tests.refusals import refused
 

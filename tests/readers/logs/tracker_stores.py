@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from checkwise.readers.logs.log import Log
+from checkwise.readers.log import Log
 
 MATERIAL = Path(__file__).parents[2] / "material" / "trackers"
 ELSEWHERE = "/home/user/project"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from checkwise.extras import naming_extras
+from checkwise.errors import naming_extras
 from checkwise.integrations.transformers.metrics import ReliabilityMetrics, reliability_metrics
 
 if TYPE_CHECKING:

@@ -10,28 +10,24 @@ from pathlib import Path
 from typing import Any, Final
 from weakref import WeakValueDictionary, ref
 
-from checkwise.errors import InputError
-from checkwise.extras import naming_extras
-from checkwise.integrations.arguments import check_function, check_keep, check_log, check_tracker
-from checkwise.integrations.average_members import keeping, say_members
+from checkwise.errors import InputError, naming_extras
+from checkwise.integrations.callback_arguments import (
+    check_function,
+    check_keep,
+    check_log,
+    check_tracker,
+    keeping,
+    say_members,
+)
 from checkwise.integrations.live import LiveSelector, keeps_logits
 from checkwise.integrations.tracker import Log, Tracker, report_to
 from checkwise.integrations.transformers import folders, refusals, saved_names
-from checkwise.integrations.transformers.metrics import (
-    ComputeMetrics,
-    Outputs,
-    ReliabilityMetrics,
-)
+from checkwise.integrations.transformers.metrics import ComputeMetrics, Outputs, ReliabilityMetrics
 from checkwise.integrations.transformers.retention import KeepChoosable
 from checkwise.integrations.validation_sums import in_order
-from checkwise.metrics.report import MAIN, NAMES
-from checkwise.metrics.settings import BANDWIDTH, BINS
-from checkwise.records.held_out import as_names, looks_held_out
-from checkwise.selection.choice import Choice
-from checkwise.selection.default_rule import DEFAULT_RULE
-from checkwise.selection.result import Selection
-from checkwise.selection.standing import Points
-from checkwise.store.retention import KeepFeasible, Policy
+from checkwise.metrics import BANDWIDTH, BINS, MAIN, NAMES
+from checkwise.records import as_names, looks_held_out
+from checkwise.selection import DEFAULT_RULE, Choice, KeepFeasible, Points, Policy, Selection
 
 with naming_extras():
     from accelerate import PartialState

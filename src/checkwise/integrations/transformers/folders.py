@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from checkwise.store.atomic_write import writing
-from checkwise.store.deleting import Home
+from checkwise.store import Home, writing
 
 CHECKPOINT: Final = re.compile(r"checkpoint-([0-9]{1,15})")
 STATE: Final = "trainer_state.json"

@@ -8,9 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from checkwise.errors import InputError
-from checkwise.metrics import Accumulator, Report, to_numpy
-from checkwise.metrics.report import NAMES
-from checkwise.metrics.settings import BANDWIDTH, BINS
+from checkwise.metrics import BANDWIDTH, BINS, NAMES, Accumulator, Report, to_numpy
 
 IGNORED: Final = -100  # the label of what the loss leaves out: padding, parts of words
 _BLOCK: Final = 1 << 20  # values of which the ignored ones are left out at a time

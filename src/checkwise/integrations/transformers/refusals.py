@@ -8,7 +8,7 @@ from typing import Any, Final
 from checkwise.errors import InputError
 from checkwise.integrations.live import LiveSelector
 from checkwise.integrations.transformers.folders import checkpoints
-from checkwise.text import counted
+from checkwise.words import counted
 
 METRIC: Final = "checkwise"
 _PLATEAU: Final = ("reduce_lr_on_plateau", "greedy")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from checkwise.store.retention import KeepFeasible, Policy, RunSoFar, parts
+from checkwise.selection import KeepFeasible, Policy, RunSoFar, parts
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,4 @@
+__all__: list[str]
+
+from checkwise.cli.entry import app as app
+from checkwise.cli.entry import main as main

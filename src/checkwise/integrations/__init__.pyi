@@ -1,0 +1,3 @@
+__all__: list[str]
+
+from checkwise.integrations.live import LiveSelector as LiveSelector

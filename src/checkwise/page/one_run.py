@@ -1,0 +1,187 @@
+"""How sure a choice is: a sentence, and how often each checkpoint would have been chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from checkwise.errors import CheckwiseError, NoGuaranteeError
+from checkwise.page import document
+from checkwise.page.document import Markup, controls, el, join, live_run
+from checkwise.selection import Selection, explain
+from checkwise.study.report import ranked_table
+from checkwise.sure import Stability
+
+MOST_BARS: Final = 12
+_WIDTH, _HEIGHT = 400, 16
+_CAPTION: Final = (
+    "How often the rule chooses each checkpoint when the validation examples are drawn again, "
+    "with replacement, within their domains. The filled bar is the reported choice."
+)
+
+
+def sure_section(selection: Selection) -> Markup | None:
+    """The part of the page; None where the run does not carry what every example said."""
+    if selection.trajectory.examples is None:
+        return None
+    try:
+        sure = selection.sureness
+    except CheckwiseError:  # single examples without logits, or a metric that needs more
+        return None
+    return document.section(
+        "source",
+        "",
+        "Would other validation examples change the choice?",
+        el("p", sure.said),
+        _bars(sure.stability),
+        el("p", sure.advice),
+        id="sure",
+    )
+
+
+def shares_shown(stability: Stability) -> dict[int, float]:
+    """The steps with a bar, in order: the reported one, and the most often chosen others."""
+    often = stability.smallest_set()[:MOST_BARS]
+    shown = sorted({stability.reported, *often})
+    return {step: stability.share[step] for step in shown}
+
+
+def _bars(stability: Stability) -> Markup:
+    shown = shares_shown(stability)
+    others = 1 - sum(shown.values())
+    rows = [
+        _row(f"step {step}", share, step == stability.reported) for step, share in shown.items()
+    ]
+    if others > 0.0005:
+        count = sum(share > 0 for share in stability.share.values()) - sum(
+            share > 0 for share in shown.values()
+        )
+        rows.append(_row(f"{count} others", others, False))
+    return el("figure", el("table", el("tbody", rows), class_="shares"), el("figcaption", _CAPTION))
+
+
+def _row(label: str, share: float, reported: bool) -> Markup:
+    bar = el(
+        "rect",
+        x=0,
+        y=0,
+        width=float(max(_WIDTH * share, 1.0)),
+        height=_HEIGHT,
+        rx=2,
+        class_="reported" if reported else "other",
+    )
+    drawn = el(
+        "svg",
+        bar,
+        viewBox=f"0 0 {_WIDTH} {_HEIGHT}",
+        preserveAspectRatio="none",
+        aria_hidden="true",
+    )
+    return el(
+        "tr",
+        el("th", label, scope="row"),
+        el("td", drawn, class_="bar"),
+        el("td", f"{share:.0%}" if share >= 0.005 else "<1%", class_="number"),
+        class_="chosen" if reported else None,
+    )
+
+
+FIRST = 10
+MAIN = ("rank", "step", "accuracy", "gap_pp", "score", "nll", "ece", "cwece")
+NO_CONTROLS = "This run has no accuracy, so the page draws nothing and has no controls."
+
+
+def run_page(selection: Selection, title: str, data: Mapping[str, Any] | None) -> str:
+    """The page as text; ``data`` is what its script computes with, None without accuracy."""
+    return document.whole_page(
+        f"checkwise: step {selection.step} of {title}",
+        document.masthead(title),
+        el(
+            "section",
+            el("p", "Which checkpoint should be used?", class_="eyebrow"),
+            el("h1", f"Step {selection.step}"),
+            el("p", explain(selection), class_="answer"),
+            el("p", "Checkpoint: ", el("code", selection.path)) if selection.path else None,
+            _tiles(selection),
+            [el("p", f"Note: {note}", class_="note") for note in selection.trajectory.notes],
+            class_="top",
+        ),
+        sure_section(selection),
+        document.section(
+            "source",
+            "Source validation · all that the rule reads",
+            "The checkpoints, best first"
+            if data is None
+            else "The run, and other ways to choose from it",
+            _explored(selection, data),
+            id="explore",
+        ),
+        _bound(selection),
+        data=data,
+    )
+
+
+def _explored(selection: Selection, data: Mapping[str, Any] | None) -> Markup:
+    if data is None:
+        return join(el("p", NO_CONTROLS, class_="note"), _ranked(selection))
+    return join(
+        controls(data),
+        live_run(ranking=_ranked(selection)),
+        el("p", "Checkpoint: ", el("code", id="weights-path"), class_="js-only"),
+    )
+
+
+def _tiles(selection: Selection) -> Markup:
+    eligible, checkpoints = len(selection.eligible_steps), len(selection.trajectory)
+    cells = []
+    judged = selection.judged_by
+    if judged is not None and judged.metric != "accuracy":
+        cells = [(f"mean source {judged.metric}", f"{judged.value:.4g}")]
+        cells += [(f"gap to the best {judged.metric}", f"{judged.gap:.4g}")]
+    if selection.accuracy is not None:
+        cells += [("mean source accuracy", f"{100 * selection.accuracy:.2f}%")]
+        cells += [("gap to the best", f"{selection.gap_pp:.2f} points")]
+    cells += [("eligible checkpoints", f"{eligible} of {checkpoints}")]
+    tiles = [
+        el("div", el("span", label), el("strong", value), class_="tile") for label, value in cells
+    ]
+    return el("div", tiles, class_="tiles")
+
+
+def _ranked(selection: Selection) -> Markup:
+    """The first checkpoints in full view, all of them with every metric on request."""
+    table = selection.table
+    every = [
+        name
+        for name in map(str, table)
+        if name not in ("feasible", "diverged") and not name.endswith("_normalised")
+    ]
+    main = [name for name in every if name in (*MAIN, selection.constraint)]
+    return el(
+        "div",
+        ranked_table(table[:FIRST], main),
+        el(
+            "details",
+            el("summary", f"All {len(table)} checkpoints and metrics"),
+            ranked_table(table, every),
+        ),
+    )
+
+
+def _bound(selection: Selection) -> Markup:
+    try:
+        bound = selection.guarantee()
+    except NoGuaranteeError as error:
+        return document.bound_section("", (), (), str(error))
+    sentence = (
+        f"With probability at least {1 - bound.alpha:g}, the population {bound.quantity} of step "
+        f"{selection.step} is at most {bound.tightest_pp:.2f} points below the best of this run."
+    )
+    conditions = bound.conditions
+    if bound.paired is not None:
+        conditions = bound.paired.conditions
+        sentence += (
+            " This compares checkpoints on the validation examples that they share; counts of "
+            f"correct answers alone give {bound.bound_pp:.2f} points."
+        )
+    return document.bound_section(sentence, conditions, bound.not_promised, "")

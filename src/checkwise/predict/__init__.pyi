@@ -1,0 +1,21 @@
+__all__: list[str]
+
+from checkwise.predict.checkpoints import SUFFIXES as SUFFIXES
+from checkwise.predict.checkpoints import families_near as families_near
+from checkwise.predict.evaluating import Elsewhere as Elsewhere
+from checkwise.predict.evaluating import Evaluated as Evaluated
+from checkwise.predict.evaluating import PredictResult as PredictResult
+from checkwise.predict.evaluating import predict as predict
+from checkwise.predict.outputs import JOBS as JOBS
+from checkwise.predict.outputs import FunctionName as FunctionName
+from checkwise.predict.outputs import is_whole as is_whole
+from checkwise.predict.outputs import known_facts as known_facts
+from checkwise.predict.outputs import outputs_file as outputs_file
+from checkwise.predict.outputs import saved_facts as saved_facts
+from checkwise.predict.workers import ONE_THREAD as ONE_THREAD
+from checkwise.predict.workers import Failure as Failure
+from checkwise.predict.workers import Pool as Pool
+from checkwise.predict.workers import Task as Task
+from checkwise.predict.workers import Worker as Worker
+from checkwise.predict.workers import stopped_by as stopped_by
+from checkwise.predict.workers import terminated_like_interrupted as terminated_like_interrupted

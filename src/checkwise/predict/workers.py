@@ -1,0 +1,344 @@
+"""SIGTERM stops a command as Ctrl-C does, and the command knows which of the two it was."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any, Final
+
+from checkwise.errors import CheckwiseError, CheckwiseWarning
+from checkwise.predict.outputs import Facts, FunctionName, Known, outputs_file
+from checkwise.store import FileState, StoreError, checkpoint_state, writing
+
+
+@contextmanager
+def terminated_like_interrupted() -> Iterator[None]:
+    """In this block SIGTERM raises KeyboardInterrupt; :func:`stopped_by` tells them apart."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may handle signals
+        return
+
+    def stop(number: int, _: object) -> None:
+        raise KeyboardInterrupt(number)
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def stopped_by(stop: KeyboardInterrupt) -> int:
+    """The number of the signal: a command ends with 128 + n."""
+    return stop.args[0] if stop.args else signal.SIGINT
+
+
+ONE_THREAD: Final = {
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    # By default malloc returns large blocks to the system and faults their pages in again.
+    "MALLOC_TRIM_THRESHOLD_": str(2**33),
+    "MALLOC_MMAP_THRESHOLD_": str(2**33),
+    "MALLOC_TOP_PAD_": str(2**26),
+}
+
+
+class FunctionError(CheckwiseError):
+    """The user's function, or what it returned, failed; ``trace`` is the worker's traceback."""
+
+    def __init__(self, reason: str, trace: str = "") -> None:
+        super().__init__(reason)
+        # Shown where Python shows how errors came about, which is under --debug only.
+        self.__cause__ = _WorkerError(trace) if trace else None
+
+
+class _WorkerError(Exception):
+    def __str__(self) -> str:
+        return f"\n{self.args[0]}"
+
+
+class Worker:
+    """One process; used by one thread at a time.
+
+    Args:
+        name: the function.
+        lock: a file descriptor that the process holds open as long as it lives.
+        sha256: what the function's file has to be; None for the first worker, which finds out.
+    """
+
+    def __init__(self, name: FunctionName, *, lock: int, sha256: str | None = None) -> None:
+        with ExitStack() as stack:  # where the process cannot start, the log is closed
+            self._log = stack.enter_context(tempfile.TemporaryFile())
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "checkwise.predict.worker"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._log,
+                # As many threads as the user says, or one: the same for any number of workers.
+                env={**ONE_THREAD, **os.environ},
+                pass_fds=[lock],
+                start_new_session=True,  # Ctrl-C reaches the parent alone
+            )
+            stack.pop_all()
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._to, self._from = self._process.stdin, self._process.stdout
+        self._name = name
+        self.sha256 = sha256
+        self._loaded = False
+
+    def load(self) -> None:
+        """Load the function, unless that was done.
+
+        Raises:
+            FunctionError: it cannot be loaded, or has changed.
+        """
+        if self._loaded:
+            return
+        sha256: str = self.ask({"load": asdict(self._name)})["sha256"]
+        if self.sha256 not in (None, sha256):
+            raise FunctionError(f"{self._name.short} was changed meanwhile: run the command again.")
+        self.sha256, self._loaded = sha256, True
+
+    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Send a request and wait for the reply.
+
+        Raises:
+            FunctionError: the function failed, or the process ended.
+            StoreError: outputs cannot be written.
+        """
+        try:
+            self._to.write(json.dumps(request).encode() + b"\n")
+            self._to.flush()
+            line = self._from.readline()
+        except OSError:
+            line = b""
+        if not line.endswith(b"\n"):
+            raise FunctionError(self._how_it_ended())
+        reply: dict[str, Any] = json.loads(line)
+        if reply.get("disk"):
+            raise StoreError(reply["failed"])
+        if "failed" in reply:
+            raise FunctionError(reply["failed"], reply["traceback"])
+        return reply
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process still runs."""
+        return self._process.poll() is None
+
+    def kill(self) -> None:
+        """End the process at once; a thread that waits for its reply goes on."""
+        self._process.kill()
+
+    def close(self) -> None:
+        """Let the process end, and wait for it."""
+        with suppress(OSError):
+            self._to.write(b'{"end": true}\n')
+            self._to.flush()
+        self._process.wait()
+        with suppress(OSError):
+            self._to.close()
+        self._from.close()
+        self._log.close()
+
+    def _how_it_ended(self) -> str:
+        code = self._process.wait()
+        self._log.seek(0)
+        lines = self._log.read().decode(errors="replace").strip().splitlines()
+        last = f", after printing: {lines[-1][:200]}" if lines else ""
+        killed = " (out of memory?)" if code == -9 else ""
+        return f"the process of the function ended with exit code {code}{killed}{last}"
+
+
+LOOK_SECONDS = 1.0  # between looks at the progress where nothing happens
+
+
+@dataclass(frozen=True)
+class Task:
+    """A checkpoint, and the domains that are missing."""
+
+    step: int
+    path: Path
+    state: FileState
+    domains: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a checkpoint has no outputs; its later domains were not tried."""
+
+    step: int
+    path: str
+    domain: str
+    error: CheckwiseError
+
+
+@dataclass(frozen=True)
+class _Written:
+    warnings: tuple[str, ...]
+
+
+_Event = _Written | Failure | BaseException | None  # None: a thread has ended
+
+
+class Pool:
+    """Threads with a worker each, which share the tasks.
+
+    Args:
+        tasks: in the order in which they are begun.
+        out: the predictions folder.
+        known: facts of domains that already have outputs.
+        start: gives a worker, which need not have loaded the function.
+        claim: gives the task while nobody else works on it, or what is left of it, or None.
+    """
+
+    def __init__(
+        self,
+        tasks: Sequence[Task],
+        out: Path,
+        known: Mapping[str, Known],
+        start: Callable[[], Worker],
+        claim: Callable[[Task], AbstractContextManager[Task | None]] = nullcontext,
+    ) -> None:
+        self._claim = claim
+        self._tasks = deque(tasks)
+        self._out = out
+        self._known = dict(known)
+        self._start = start
+        self._events: SimpleQueue[_Event] = SimpleQueue()
+        self._workers: set[Worker] = set()
+        self._guard = threading.Lock()  # of facts and workers
+        self._stopping = False
+        self.written = 0
+        self.failures: list[Failure] = []
+
+    def run(self, workers: int, progress: Callable[[int], None]) -> None:
+        """Do all tasks; ``progress`` is called with the number of outputs written, every second.
+
+        However it ends, no process is left, and ``written`` and ``failures`` say what was done.
+        """
+        threads = [threading.Thread(target=self._serve) for _ in range(workers)]
+        for thread in threads:
+            thread.start()
+        try:
+            self._watch(len(threads), progress)
+        finally:
+            with self._guard:
+                self._stopping = True
+                for worker in self._workers:
+                    worker.kill()
+            for thread in threads:
+                thread.join()
+
+    def _watch(self, threads: int, progress: Callable[[int], None]) -> None:
+        while threads:
+            try:
+                event = self._events.get(timeout=LOOK_SECONDS)
+            except Empty:
+                progress(self.written)
+                continue
+            if event is None:
+                threads -= 1
+            elif isinstance(event, Failure):
+                self.failures.append(event)
+            elif isinstance(event, BaseException):
+                raise event
+            else:
+                self.written += 1
+                for message in event.warnings:
+                    warnings.warn(message, CheckwiseWarning, stacklevel=2)
+            progress(self.written)
+
+    def _serve(self) -> None:
+        worker: Worker | None = None
+        try:
+            while not self._stopping and self._tasks:
+                try:
+                    task = self._tasks.popleft()
+                except IndexError:  # another thread was faster
+                    break
+                with self._claim(task) as mine:
+                    if mine is not None:
+                        worker = self._evaluate(mine, worker)
+        except BaseException as error:
+            self._events.put(error)
+        finally:
+            self._let_go(worker)
+            self._events.put(None)
+
+    def _evaluate(self, task: Task, worker: Worker | None) -> Worker | None:
+        """Evaluate one checkpoint on its domains; the worker to go on with."""
+        for domain in task.domains:
+            try:
+                if worker is None or not worker.alive:
+                    self._let_go(worker)
+                    worker = None
+                    worker = self._loaded_worker()
+                self._events.put(self._write(task, domain, worker))
+            except FunctionError as error:
+                self._events.put(Failure(task.step, str(task.path), domain, error))
+                break
+        return worker
+
+    def _write(self, task: Task, domain: str, worker: Worker) -> _Written:
+        reply = worker.ask({"evaluate": [str(task.path), domain]})
+        self._check_same(task.step, domain, Facts(**reply["facts"]))
+        if checkpoint_state(task.path) != task.state:
+            raise FunctionError(
+                "the checkpoint was written again while it was evaluated: run the same command "
+                "when training has ended."
+            )
+        file = outputs_file(self._out, task.step, domain)
+        with writing(self._out):
+            file.parent.mkdir(exist_ok=True)
+        worker.ask({"write": str(file)})
+        return _Written(tuple(reply["warnings"]))
+
+    def _check_same(self, step: int, domain: str, facts: Facts) -> None:
+        with self._guard:
+            kinds = {known.facts.kind for known in self._known.values()}
+            known = self._known.setdefault(domain, Known(step, facts))
+        differs = known.facts.difference(facts)
+        if kinds and facts.kind not in kinds:
+            raise FunctionError(
+                f"Expected {', '.join(kinds)} for every checkpoint and domain, but got "
+                f"{facts.kind}: return one kind."
+            )
+        if differs is not None:
+            raise FunctionError(
+                f"The {differs} of domain {domain!r} at step {step} differ from those at step "
+                f"{known.step}: evaluate every checkpoint on the same examples, in the same order."
+            )
+
+    def _loaded_worker(self) -> Worker:
+        worker = self._start()
+        with self._guard:
+            self._workers.add(worker)
+            if self._stopping:
+                worker.kill()
+        try:
+            worker.load()
+        except BaseException:
+            self._let_go(worker)
+            raise
+        return worker
+
+    def _let_go(self, worker: Worker | None) -> None:
+        if worker is not None:
+            with self._guard:
+                self._workers.discard(worker)
+            worker.close()

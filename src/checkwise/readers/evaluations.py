@@ -1,0 +1,442 @@
+"""From sparse columns to evaluations: one row per checkpoint, with every metric that is read.
+
+Columns are joined by step; by epoch where their steps never meet, as when each metric was logged by
+a call of its own. A log may have been written more than once:
+
+- It goes back to where it began, or before: a new run was appended.
+- It goes back to a later step: the run was resumed there, and what followed that step before is
+  replaced.
+- A step is logged twice in a row. If the log goes on, the run was resumed there, and the second is
+  read. If the log ends there, and no column shows that the run was resumed before, the second is an
+  evaluation after training, of whatever model was loaded then, and the first is read.
+- No step comes twice, and the steps go down, or are in the order of their digits as text: the rows
+  were sorted otherwise, and are put in order. In any other order nobody can tell: refused.
+- Most steps are logged several times in a row, with unlike values: these are of single batches, and
+  no mean of them is the value on the whole set. The log is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import groupby, pairwise
+from math import isfinite, isnan, log
+from typing import Any
+
+import numpy as np
+
+from checkwise.errors import InputError
+from checkwise.metrics import is_number
+from checkwise.readers.columns import says_percent
+from checkwise.readers.log import FloatArray, Points, Trainer
+from checkwise.words import counted, listed, shown
+
+LARGEST_STEP = 2**53
+_DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
+MOST_PLACES = 5  # that a note lists
+
+
+@dataclass(frozen=True)
+class Evaluations:
+    """The evaluations of one run in order of steps.
+
+    Args:
+        steps: whole numbers, increasing.
+        epochs: step → epoch, as far as the log says it.
+        values: column → one value per step.
+        by: what ``steps`` counts, ``step`` or ``epoch``.
+        notes: what was joined, replaced or left out.
+    """
+
+    steps: tuple[int, ...]
+    epochs: Mapping[int, int]
+    values: Mapping[str, FloatArray]
+    by: str
+    notes: tuple[str, ...]
+
+
+def evaluations(
+    columns: Mapping[str, Points], where: str, *, closing: int = 0
+) -> list[Evaluations]:
+    """The runs in a log, each with its evaluations.
+
+    Args:
+        columns: the columns that are read, most important first.
+        where: the log, for messages.
+        closing: how many steps after the last one an evaluation outside the training is logged.
+    """
+    by = _axis(columns, where)
+    keyed = {name: _in_order(points, by, name, where) for name, points in columns.items()}
+    resumed = min((key for _, keys, _ in keyed.values() for key in _goes_back(keys)), default=None)
+    parts = {
+        name: _runs(points, keys, name, where, by, resumed, notes)
+        for name, (points, keys, notes) in keyed.items()
+    }
+    counts = {name: len(runs) for name, runs in parts.items()}
+    if len(set(counts.values())) > 1:
+        shown_counts = ", ".join(f"{name} {count} times" for name, count in counts.items())
+        raise InputError(
+            f"Expected every column to begin again as often as the others, but in {where} they "
+            f"begin {shown_counts}: split the file by run.",
+            code="differs",
+        )
+    number = next(iter(counts.values()))
+    runs = [_joined({name: parts[name][k] for name in parts}, by, where) for k in range(number)]
+    return _without_single([_without_closing(run, closing) for run in runs])
+
+
+def _axis(columns: Mapping[str, Points], where: str) -> str:
+    """``step`` or ``epoch``: the first in which all columns meet."""
+    for name, points in columns.items():
+        if not len(points.cells):
+            raise InputError(
+                f"Expected validation values in the column {name!r}, but {where} has none: train "
+                "with validation data, or evaluate the checkpoints with `checkwise predict`.",
+                code="missing",
+            )
+    for by in ("step", "epoch"):
+        keys = [points.steps if by == "step" else points.epochs for points in columns.values()]
+        if any(np.isnan(column).any() for column in keys):
+            continue
+        if set.intersection(*(set(column.tolist()) for column in keys)):
+            return by
+    names = listed(list(columns))
+    for name, points in columns.items():
+        bare = int((np.isnan(points.steps) & np.isnan(points.epochs)).sum())
+        if bare:
+            raise InputError(
+                f"Expected a whole number as step or epoch beside every value, but {name!r} in "
+                f"{where} has {counted(bare, 'value')} without one: complete these rows, or name "
+                "the column of steps with --column step=COLUMN.",
+                code="missing",
+            )
+    raise InputError(
+        f"Expected {names} at the same steps or epochs, but in {where} they share none: log them "
+        "together, or name the column of steps with --column step=COLUMN.",
+        code="differs",
+    )
+
+
+def _in_order(
+    points: Points, by: str, name: str, where: str
+) -> tuple[Points, list[int], tuple[str, ...]]:
+    """The cells with their steps; those of rows that were sorted otherwise in order of steps."""
+    keys = _keys(points, by, name, where)
+    if len(set(keys)) < len(keys) or len(keys) < 3 or not _goes_back(keys[:-1]):
+        return points, keys, ()
+    by_text = sorted(keys, key=str)
+    if keys not in (sorted(keys)[::-1], by_text, by_text[::-1]):
+        place = next(k for k in range(1, len(keys)) if keys[k] < keys[k - 1])
+        raise InputError(
+            f"Expected steps in order, or logged again where a run was resumed, but in {where} "
+            f"{name!r} goes from {keys[place - 1]} back to {keys[place]} and no step comes twice: "
+            "sort the rows by step, or split the file by run.",
+            code="format",
+        )
+    order = np.argsort(keys)
+    ordered = Points(
+        points.steps[order], points.epochs[order], [points.cells[place] for place in order]
+    )
+    return ordered, [keys[place] for place in order], ("s are put in order",)
+
+
+def _goes_back(keys: Sequence[int]) -> list[int]:
+    """The steps to which a column goes back."""
+    return [key for before, key in pairwise(keys) if key < before]
+
+
+def _keys(points: Points, by: str, name: str, where: str) -> list[int]:
+    raw = points.steps if by == "step" else points.epochs
+    keys = []
+    for key in raw.tolist():
+        if not 0 <= key < LARGEST_STEP or key != int(key):
+            raise InputError(
+                f"Expected whole numbers of 0 or more as {by}, but got {key:g} beside {name!r} in "
+                f"{where}: name another column with --column step=COLUMN.",
+                code="format",
+            )
+        keys.append(int(key))
+    return keys
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One column of one run: key → value, and the epoch beside it."""
+
+    values: dict[int, float]
+    epochs: dict[int, int]
+    notes: tuple[str, ...]
+
+
+def _runs(
+    points: Points,
+    keys: Sequence[int],
+    name: str,
+    where: str,
+    by: str,
+    resumed: int | None,
+    said: tuple[str, ...],
+) -> list[_Run]:
+    """The runs of one column; ``resumed`` is the first step to which any column goes back."""
+    runs: list[_Run] = []
+    values: dict[int, float] = {}
+    epochs: dict[int, int] = {}
+    notes: list[str] = [*said]
+    back: list[int] = []
+    first, before = keys[0], -1
+    groups = _groups(points.cells, keys)
+    _check_batches(groups, points.cells, name, where, by)
+    for number, (key, places) in enumerate(groups, start=1):
+        if key < before and key <= first:
+            runs.append(_Run(values, epochs, (*_resumed(back), *notes)))
+            values, epochs, notes, back, first = {}, {}, [], [], key
+        elif key < before:
+            back.append(key)
+            while values and next(reversed(values)) >= key:
+                values.popitem()
+        logged = [_number(points.cells[place], name, key, where) for place in places]
+        at_the_end = number == len(groups) or groups[number][0] < key
+        if resumed is not None and resumed <= key:
+            at_the_end = False
+        if at_the_end and len(set(logged)) > 1:
+            notes.append(f" {key} is logged twice at the end: the first is read")
+        values[key] = logged[0] if at_the_end else logged[-1]
+        epoch = float(points.epochs[places[-1]])
+        if epoch.is_integer():
+            epochs[key] = int(epoch)
+        before = key
+    return [*runs, _Run(values, epochs, (*_resumed(back), *notes))]
+
+
+def _groups(cells: Sequence[Any], keys: Sequence[int]) -> list[tuple[int, list[int]]]:
+    """The places of the cells that a step has in a row, without the nan that fills sparse rows."""
+    groups = []
+    for key, members in groupby(range(len(keys)), key=keys.__getitem__):
+        places = list(members)
+        if len(places) > 1:
+            places = [place for place in places if not _is_nan(cells[place])] or places[:1]
+        groups.append((key, places))
+    return groups
+
+
+def _is_nan(cell: Any) -> bool:
+    return cell.lower() == "nan" if isinstance(cell, str) else cell != cell
+
+
+def _resumed(back: Sequence[int]) -> tuple[str, ...]:
+    """A note on where a run went back to."""
+    if not back:
+        return ()
+    places = ", ".join(map(str, back[:MOST_PLACES]))
+    more = f" and {len(back) - MOST_PLACES} more" if len(back) > MOST_PLACES else ""
+    return (f" resumed at {places}{more}: what came after before is replaced",)
+
+
+def _check_batches(
+    groups: Sequence[tuple[int, list[int]]], cells: Sequence[Any], name: str, where: str, by: str
+) -> None:
+    """Refuse a column in which most steps have several values."""
+    several = [
+        (key, places)
+        for key, places in groups
+        if len(places) > 1 and any(cells[place] != cells[places[0]] for place in places)
+    ]
+    # One step logged twice may be evaluated again after training; an epoch that never changes is
+    # of many trainings of one epoch, and nobody can tell which row is which checkpoint.
+    if len(groups) == 1 and several and (by == "epoch" or len(several[0][1]) > 2):
+        raise InputError(
+            f"Expected {by}s that count on, but every one of the {len(several[0][1])} values of "
+            f"{name!r} in {where} is at {by} {groups[0][0]}, as where fit(epochs=1) is called in a "
+            "loop: pass initial_epoch to fit, or number the rows in that column.",
+            code="ambiguous",
+        )
+    if len(groups) < 2 or 2 * len(several) <= len(groups):
+        return
+    key, places = max(several, key=lambda one: len(one[1]))
+    raise InputError(
+        f"Expected one value of {name!r} per evaluation, but {where} has {len(places)} at {key}, "
+        "as of single batches: log the value on the whole validation set.",
+        code="ambiguous",
+    )
+
+
+def _number(cell: Any, name: str, key: int, where: str) -> float:
+    if isinstance(cell, str) and _DECIMAL_COMMA.fullmatch(cell):
+        raise InputError(
+            f"Expected numbers with a decimal point in column {name!r}, but got {shown(cell)} at "
+            f"{key} in {where}: write the table with decimal points.",
+            code="format",
+        )
+    if isinstance(cell, bool) or not is_number(cell):
+        raise InputError(
+            f"Expected a number in column {name!r}, but got {shown(cell)} at {key} in {where}: fix "
+            "that cell.",
+            code="format",
+        )
+    return float(cell)
+
+
+def _joined(columns: Mapping[str, _Run], by: str, where: str) -> Evaluations:
+    everywhere = set.intersection(*(set(run.values) for run in columns.values()))
+    # Tables of sparse rows are sometimes filled with nan.
+    everywhere = {
+        k for k in everywhere if not all(isnan(run.values[k]) for run in columns.values())
+    }
+    steps = tuple(sorted(everywhere))
+    if not steps:
+        raise InputError(
+            f"Expected {listed(list(columns))} at the same {by}, but in a part of {where} they "
+            "share none: split the file by run.",
+            code="differs",
+        )
+    notes = [f"{by}{note}" for run in columns.values() for note in run.notes]
+    for name, run in columns.items():
+        if len(run.values) > len(steps):
+            left = len(run.values) - len(steps)
+            alone = "stands alone and is" if left == 1 else "stand alone and are"
+            notes.append(f"{counted(left, 'value')} of {name} {alone} not read")
+    epochs = {key: epoch for run in columns.values() for key, epoch in run.epochs.items()}
+    values = {name: np.array([run.values[step] for step in steps]) for name, run in columns.items()}
+    return Evaluations(steps, epochs, values, by, tuple(dict.fromkeys(notes)))
+
+
+def _without_closing(run: Evaluations, closing: int) -> Evaluations:
+    """Leave out a last evaluation that the trainer logs a few steps after the training."""
+    steps = run.steps
+    if not closing or run.by != "step" or len(steps) < 3 or steps[-1] - steps[-2] != closing:
+        return run
+    if min(np.diff(steps[:-1])) <= closing:
+        return run
+    note = f"step {steps[-1]} is an evaluation after the training, of another checkpoint: not read"
+    values = {name: column[:-1] for name, column in run.values.items()}
+    return Evaluations(steps[:-1], run.epochs, values, run.by, (*run.notes, note))
+
+
+def _without_single(runs: list[Evaluations]) -> list[Evaluations]:
+    """Leave out a single evaluation after a longer run: a check of the finished model."""
+    longer = [run for place, run in enumerate(runs) if not place or len(run.steps) > 1]
+    if len(longer) == len(runs):
+        return runs
+    left = counted(len(runs) - len(longer), "single evaluation")
+    note = f"{left} after the training, logged at an earlier {runs[0].by}, not read"
+    first = longer[0]
+    noted = Evaluations(first.steps, first.epochs, first.values, first.by, (*first.notes, note))
+    return [noted, *longer[1:]]
+
+
+# Above the first an accuracy is no fraction, whatever rounding did to it; below the second it is
+# hardly a percentage.
+LARGEST_FRACTION = 1 + 1e-6
+LEAST_PERCENTAGE = 2.0
+BATCHES = 0.9  # of a mean, what unequal batches may leave
+ROUNDING = 1e-4
+
+
+def shortest(table: FloatArray) -> FloatArray:
+    """Numbers that were kept in 32 bits as the shortest decimals that give the same 32 bits.
+
+    So 0.8999999761581421 is the 0.9 that it was, and a tolerance of 0.005 reaches from it to 0.895.
+    """
+    with np.errstate(over="ignore"):
+        single = table.astype(np.float32)
+    if not np.array_equal(single.astype(np.float64), table, equal_nan=True):
+        return table
+    return np.array([[float(str(value)) for value in row] for row in single])
+
+
+def fractions(
+    table: FloatArray, columns: Sequence[str], trainer: Trainer, where: str
+) -> tuple[FloatArray, tuple[str, ...]]:
+    """Accuracies as fractions, and why they were percentages if they were.
+
+    Args:
+        table: one column of accuracies per validation set, [T, E].
+        columns: what these are called.
+        trainer: whose log it is.
+        where: the log, for messages.
+
+    Raises:
+        InputError: the unit is not clear.
+    """
+    reasons = [
+        _percent_by(table[:, place], column, trainer, where) for place, column in enumerate(columns)
+    ]
+    if not any(reasons):
+        near_one = (table > 1) & (table <= LARGEST_FRACTION)
+        return np.where(near_one, 1.0, table), ()
+    if not all(reasons):
+        lacking = columns[reasons.index("")]
+        raise InputError(
+            f"Expected accuracies in one unit, but in {where} {columns[_first(reasons)]} is in "
+            f"percent ({reasons[_first(reasons)]}), and nothing says so of {lacking}: give columns "
+            "in one unit.",
+            code="ambiguous",
+        )
+    return _hundredths(table), (f"accuracy in percent: {listed([*dict.fromkeys(reasons)])}",)
+
+
+def _first(reasons: Sequence[str]) -> int:
+    return next(place for place, reason in enumerate(reasons) if reason)
+
+
+def _percent_by(values: FloatArray, column: str, trainer: Trainer, where: str) -> str:
+    """Why a column is in percent; "" for fractions."""
+    if column in trainer.percent:
+        return f"{trainer.name} logs it so"
+    if says_percent(column):
+        return "its name says so"
+    finite = values[np.isfinite(values)]
+    largest = float(finite.max(initial=0.0))
+    if largest <= LARGEST_FRACTION:
+        return ""
+    if largest < LEAST_PERCENTAGE:
+        raise InputError(
+            f"Expected accuracies from 0 to 1 or in percent, but {column!r} in {where} has values "
+            f"up to {largest:g}, which are neither: check that it is an accuracy.",
+            code="format",
+        )
+    return f"values up to {largest:g}"
+
+
+def _hundredths(table: FloatArray) -> FloatArray:
+    """Hundredths of the decimals as written: 58.78 becomes 0.5878, not 0.5878000000000001."""
+    return np.array(
+        [
+            [float(f"{value!r}e-2") if np.isfinite(value) else value for value in row]
+            for row in table.tolist()
+        ]
+    )
+
+
+def complements(table: FloatArray) -> FloatArray:
+    """1 minus decimals as written: 0.07 becomes 0.93, not 0.9299999999999999."""
+    return np.array(
+        [[float(1 - Decimal(repr(value))) if isfinite(value) else value for value in row]
+         for row in table.tolist()]
+    )  # fmt: skip
+
+
+def no_cross_entropy(values: Mapping[str, FloatArray]) -> str:
+    """Why a loss cannot be the mean cross-entropy; "" where it can.
+
+    A wrong prediction gives its true class at most 1/2, so the mean is at least
+    (1 − accuracy)·ln 2. Means over batches of unequal size may fall a little below.
+
+    Example:
+        >>> no_cross_entropy({"accuracy": np.array([[0.5]]), "nll": np.array([[0.1]])})
+        'is smaller than any cross-entropy at these accuracies'
+    """
+    if "nll" not in values:
+        return ""
+    loss = np.where(np.isfinite(values["nll"]), values["nll"], np.inf)
+    if (loss < 0).any():
+        return "is below 0"
+    accuracy = values.get("accuracy")
+    if accuracy is None:
+        return ""
+    with np.errstate(invalid="ignore"):
+        least = BATCHES * (1 - accuracy) * log(2) - ROUNDING
+        too_small = bool((loss < least).any())
+    return "is smaller than any cross-entropy at these accuracies" if too_small else ""

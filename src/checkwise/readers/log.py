@@ -1,0 +1,173 @@
+"""What is known of each trainer's logs beyond what their columns are called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from checkwise.records import Columns
+
+
+@dataclass(frozen=True)
+class Trainer:
+    """One kind of log.
+
+    Args:
+        name: what messages call it.
+        validation: columns that are validation although their names do not say so.
+        percent: columns that are in percent by the format.
+        folders: where checkpoints may lie, relative to the folder of the log, in the order in
+            which they are looked through.
+        checkpoints: what the trainer calls the checkpoint of a step, with ``{step}``, ``{epoch}``
+            or ``{epoch+1}`` for a number and ``*`` for any text. ``{epoch}`` is the epoch as the
+            log counts it, ``{index}`` the same counted from 0.
+        older: what older versions of the trainer called it.
+        weights: what its checkpoints are called whatever step they belong to, with ``*``.
+        named_by_user: whether users call their checkpoints what they like; then the number in a
+            name is believed where it can be counted in one way only.
+        ahead: how much more its own names of checkpoints count than its log.
+        closing: how many steps after the last one a validation outside the training is logged; it
+            measures whatever model was loaded then.
+        state: file in a checkpoint that repeats the log up to it; "" where there is none.
+    """
+
+    name: str
+    validation: tuple[str, ...] = ()
+    percent: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+    checkpoints: tuple[str, ...] = ()
+    older: tuple[str, ...] = ()
+    weights: tuple[str, ...] = ()
+    named_by_user: bool = False
+    ahead: int = 0
+    closing: int = 0
+    state: str = ""
+
+
+TRANSFORMERS = Trainer(
+    "transformers",
+    folders=(".",),
+    checkpoints=("checkpoint-{step}",),
+    weights=("checkpoint-*",),
+    state="trainer_state.json",
+)
+LIGHTNING = Trainer(
+    "Lightning",
+    closing=1,
+    ahead=1,
+    folders=("checkpoints", ".", "../checkpoints", ".."),
+    # A name counts finished steps, the log has the step before; before 1.6 names had it too.
+    checkpoints=(
+        "*epoch={epoch}*step={step+1}*.ckpt",
+        "*step={step+1}*epoch={epoch}*.ckpt",
+        "*step={step+1}*.ckpt",
+        "*epoch={epoch}*.ckpt",
+    ),
+    older=(
+        "*epoch={epoch}*step={step}*.ckpt",
+        "*step={step}*epoch={epoch}*.ckpt",
+        "*step={step}*.ckpt",
+    ),
+    weights=("*.ckpt",),
+    named_by_user=True,
+)
+KERAS = Trainer(
+    "Keras",
+    ahead=1,
+    folders=(".", "checkpoints", "weights", "models"),
+    weights=("*.keras", "*.h5", "*.hdf5", "*.ckpt", "*.ckpt.index"),
+    named_by_user=True,
+)
+TIMM = Trainer(
+    "timm",
+    percent=("eval_top1", "eval_top5"),
+    folders=(".",),
+    checkpoints=("checkpoint-{epoch}.pth.tar",),
+    weights=("*.pth.tar",),
+)
+ULTRALYTICS = Trainer(
+    "Ultralytics",
+    folders=("weights",),
+    # The log counts from 1, in older versions from 0; names always count from 0.
+    checkpoints=("epoch{index}.pt",),
+    weights=("*.pt",),
+)
+FASTAI = Trainer(
+    "fastai",
+    validation=("accuracy", "error_rate"),
+    folders=("models", "."),
+    weights=("*.pth",),
+    named_by_user=True,
+)
+TENSORBOARD = Trainer(
+    "TensorBoard",
+    # Lightning logs into the run's folder, Keras' users below it, transformers into its
+    # `runs/<date>_<host>`.
+    folders=("checkpoints", ".", "..", "../.."),
+    checkpoints=("*step={step+1}*.ckpt", "checkpoint-{step}"),
+    older=("*step={step}*.ckpt",),
+    weights=(*KERAS.weights, "checkpoint-*"),
+    named_by_user=True,
+)
+MLFLOW = Trainer("MLflow")
+TRACKIO = Trainer("Trackio")
+WANDB = Trainer("W&B")
+# The number in a name counts checkpoints, not iterations: the log itself says which is whose.
+RAY = Trainer("Ray", folders=(".",), weights=("checkpoint_*",), named_by_user=True)
+OTHER = Trainer("a table")
+
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Points:
+    """The filled cells of one column, in the order in which they were written.
+
+    Args:
+        steps: training step of each cell; nan where its row names none.
+        epochs: epoch of each cell; nan where its row names none.
+        cells: the cells as they stand in the file, text or numbers.
+    """
+
+    steps: FloatArray
+    epochs: FloatArray
+    cells: Sequence[Any]
+
+
+@dataclass(frozen=True)
+class Log:
+    """The log of one run.
+
+    A column is read only when somebody asks for its points, so what stands in a test column can
+    neither change an answer nor stop it.
+
+    Args:
+        path: the file or folder that it was read from.
+        trainer: what is known of logs of this kind.
+        header: names of the columns that could hold a metric, in the order of the file.
+        points: the filled cells of a column.
+        run: name of the run, where one file or folder holds several; "" otherwise.
+        files: checkpoint at a step, where the log itself says it (MLflow's models, Ray).
+        axes: what the columns for ``step`` and ``epoch`` are called in the file, as far as it has
+            them; a file whose records carry a step of their own (TensorBoard, MLflow) has
+            ``{"step": "step"}``.
+        said: the cells beside the metrics, by column, of the rows that have a step or epoch; they
+            may say that a row is held out.
+        notes: what to say about how the log was read.
+    """
+
+    path: Path
+    trainer: Trainer
+    header: tuple[str, ...]
+    points: Callable[[str], Points]
+    run: str = ""
+    files: Mapping[int, str] = field(default_factory=dict)
+    axes: Mapping[str, str] = field(default_factory=dict)
+    said: Callable[[], Columns] = tuple
+    notes: tuple[str, ...] = ()

@@ -1,0 +1,302 @@
+"""From a trainer's log to trajectories, with everything said that was decided on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import replace
+from math import ceil, floor
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from checkwise.errors import InputError
+from checkwise.readers import evaluations as units
+from checkwise.readers.checkpoint_files import find_checkpoints, steps_to_choose_from
+from checkwise.readers.checkpoint_names import Checkpoints
+from checkwise.readers.columns import Reading, read_header
+from checkwise.readers.evaluations import LARGEST_STEP, Evaluations, evaluations
+from checkwise.readers.log import KERAS, LIGHTNING, OTHER, FloatArray, Log, Points
+from checkwise.readers.request import LoadedRun, Request, build
+from checkwise.readers.tables import possible, rounding
+from checkwise.records import ONLY_DOMAIN, RunKey, Trajectory, check_cells
+from checkwise.words import counted, listed, shortened
+
+SETS_SHOWN = 3
+MOST_TRIED = 1000  # numbers of examples
+TITLES = {"nll": "NLL"}
+ASSUMED = "cross-entropy, assumed"
+BREAKS_IT = (
+    "label smoothing, class weights and added penalties would make the loss something else than NLL"
+)
+
+
+def read(logs: Sequence[Log], request: Request) -> list[LoadedRun]:
+    """The runs of the logs of one path; what cannot be read is added to ``request.left_out``."""
+    runs: list[LoadedRun] = []
+    for log in logs:
+        try:
+            runs += _read_log(log, request)
+        except InputError as error:
+            named = log.run and log.run not in str(error)
+            request.left_out.append(
+                InputError(f"{error} (run {log.run})", code=error.code) if named else error
+            )
+    return runs
+
+
+def _read_log(log: Log, request: Request) -> list[LoadedRun]:
+    where = f"{log.path}, run {log.run}" if log.run else str(log.path)
+    told = check_cells(log.said(), where, sources=request.sources, one_set=True)
+    request = replace(request, sources=tuple(n for n in request.sources if n not in told))
+    reading = read_header(log, request)
+    columns = [column for per_set in reading.columns.values() for column in per_set.values()]
+    columns += reading.counts.values()
+    points = {column: log.points(column) for column in columns}
+    runs = evaluations(points, where, closing=log.trainer.closing)
+    found = find_checkpoints(
+        log.path, log.trainer, runs[-1].steps, runs[-1].epochs,
+        pattern=request.checkpoints, told=log.files,
+    )  # fmt: skip
+    # A run that was appended has written over the checkpoints of the one before.
+    note = f"checkpoints are those of the last run in {log.path.name}"
+    before = Checkpoints({}, (note,), ahead=found.ahead)
+    loaded = []
+    for number, run in enumerate(runs, start=1):
+        parts = [f"{log.path.name} holds {len(runs)} runs one after the other"] * (len(runs) > 1)
+        checkpoints = found if number == len(runs) else before
+        trajectory = build(_trajectory, where, log, run, reading, request, parts, checkpoints)
+        part = f"part {number}" if len(runs) > 1 else ""
+        run_key = _key(log, part)
+        loaded.append(LoadedRun(run_key, trajectory, str(log.path), log.path, part))
+    return loaded
+
+
+def _key(log: Log, part: str) -> RunKey | None:
+    """None where the log's place is name enough."""
+    return RunKey.by_place(f"{log.run} {part}".strip()) if log.run else None
+
+
+def _trajectory(
+    log: Log,
+    run: Evaluations,
+    reading: Reading,
+    request: Request,
+    parts: Iterable[str],
+    checkpoints: Checkpoints,
+) -> Trajectory:
+    values, in_units = _values(log, run, reading)
+    steps, unsaved = steps_to_choose_from(
+        run.steps, checkpoints, include_unsaved=request.include_unsaved
+    )
+    rows = np.isin(run.steps, steps)
+    diverged = ~np.all([np.isfinite(table).all(axis=1) for table in values.values()], axis=0)
+    counts = _checked_counts(request.n, reading, values, diverged, str(log.path))
+    counts = counts or _logged_counts(run, reading) or _timed_counts(log, reading, values, diverged)
+    ahead = max(checkpoints.ahead, -min(run.steps))
+    return Trajectory(
+        steps=[step + ahead for step in steps],
+        domains=reading.domains,
+        values={metric: table[rows] for metric, table in values.items()},
+        diverged=diverged[rows],
+        counts=counts,
+        correct=_correct(values, counts, diverged[rows], rows),
+        paths=[checkpoints.files.get(step) for step in steps] if checkpoints.files else None,
+        columns=_columns(reading, values),
+        logged=[step + ahead for step in run.steps],
+        names_ahead=0 if checkpoints.files else _ahead(log, run),
+        notes=(
+            _mapping(log, reading, values),
+            *([BREAKS_IT] if reading.assumed and "nll" in values else []),
+            *parts, *log.notes, *reading.notes, *run.notes,
+            *_counted(run, ahead), *in_units,
+            *checkpoints.notes, *unsaved, *_not_read(reading),
+        ),
+    )  # fmt: skip
+
+
+def _ahead(log: Log, run: Evaluations) -> int:
+    """How much more the trainer's own names of checkpoints count than this log."""
+    if run.by == "epoch":
+        return log.trainer.ahead if log.trainer is KERAS and run.steps[0] == 0 else 0
+    return log.trainer.ahead if log.trainer is LIGHTNING and log.axes.get("step") == "step" else 0
+
+
+def _counted(run: Evaluations, ahead: int) -> list[str]:
+    """What steps count, where the log leaves it open."""
+    epochs = "steps are epochs" if run.by == "epoch" else "steps are counted"
+    if ahead:
+        more = "more" if ahead > 0 else "less"
+        return [f"{epochs} as in the names of checkpoints, {abs(ahead)} {more} than in the log"]
+    return [f"{epochs}, from {run.steps[0]} as in the log"] * (run.by == "epoch")
+
+
+def _values(
+    log: Log, run: Evaluations, reading: Reading
+) -> tuple[dict[str, FloatArray], tuple[str, ...]]:
+    """Metric → [T, E] in the units of a trajectory, and what to say about them."""
+    values: dict[str, FloatArray] = {}
+    notes: list[str] = []
+    for metric, per_set in reading.columns.items():
+        columns = [run.values[per_set[domain]] for domain in reading.domains]
+        table = units.shortest(np.column_stack(columns))
+        if metric == "accuracy":
+            names = [per_set[domain] for domain in reading.domains]
+            table, said = units.fractions(table, names, log.trainer, str(log.path))
+            inverted = [name in reading.inverted for name in names]
+            table = np.where(inverted, units.complements(table), table)
+            notes += said
+        values[metric] = table
+    reason = units.no_cross_entropy(values)
+    if reason:
+        column = _first(reading.columns["nll"])
+        notes.append(f"{column} {reason}, so it is no plain cross-entropy")
+        if reading.assumed:
+            del values["nll"]
+            notes[-1] += ": not read"
+    if not values:
+        raise InputError(
+            f"Expected a validation accuracy or loss, but {_first(reading.columns['nll'])} in "
+            f"{log.path} is no cross-entropy: name another column with --column accuracy=COLUMN.",
+            code="unsupported",
+        )
+    return values, tuple(notes)
+
+
+def _counts(n: int | Mapping[str, int] | None, domains: tuple[str, ...]) -> list[int] | None:
+    if n is None:
+        return None
+    per_set = n if isinstance(n, Mapping) else {domains[0]: n}
+    if set(per_set) != set(domains):
+        raise InputError(
+            f"Expected the number of examples of {listed(list(domains))}, but got "
+            f"{listed([str(name) for name in per_set])}: give --n NAME=NUMBER,… for every set.",
+            code="missing",
+        )
+    return [per_set[domain] for domain in domains]
+
+
+def _logged_counts(run: Evaluations, reading: Reading) -> list[int] | None:
+    """The number of examples of every set, where the log has it and it never changes."""
+    if set(reading.counts) != set(reading.domains):
+        return None
+    logged = [np.unique(run.values[reading.counts[domain]]) for domain in reading.domains]
+    if not all(len(values) == 1 and values[0] >= 1 and values[0] % 1 == 0 for values in logged):
+        return None
+    return [int(values[0]) for values in logged]
+
+
+def _checked_counts(
+    n: int | Mapping[str, int] | None,
+    reading: Reading,
+    values: Mapping[str, FloatArray],
+    diverged: NDArray[np.bool_],
+    where: str,
+) -> list[int] | None:
+    """The numbers of examples that the caller gives, if the accuracies can be of so many."""
+    counts = _counts(n, reading.domains)
+    for e, count in enumerate(counts or ()):
+        for accuracy in values["accuracy"][~diverged, e] if "accuracy" in values else ():
+            if not possible(float(accuracy), count):
+                column = reading.columns["accuracy"][reading.domains[e]]
+                raise InputError(
+                    f"Expected accuracies of {count} examples, as --n says, but {column} in "
+                    f"{where} has {accuracy:.10g}, and {count} × {accuracy:.10g} is no whole "
+                    "number: check --n.",
+                    code="differs",
+                )
+    return counts
+
+
+def _timed_counts(
+    log: Log, reading: Reading, values: Mapping[str, FloatArray], diverged: NDArray[np.bool_]
+) -> list[int] | None:
+    """Seconds × examples a second, where one whole number fits all of them and the accuracies.
+
+    transformers rounds the one to 4 decimals and the other to 3.
+    """
+    if set(reading.speeds) != set(reading.domains) or "accuracy" not in values:
+        return None
+    counts = []
+    for e, domain in enumerate(reading.domains):
+        seconds, speed = (_numbers(log.points(column)) for column in reading.speeds[domain])
+        if not len(seconds) or seconds.shape != speed.shape:
+            return None
+        off_seconds, off_speed = 5e-5 + 1e-7 * seconds, 5e-4 + 1e-7 * speed  # of 32 bits
+        low = ((seconds - off_seconds) * (speed - off_speed)).max()
+        high = ((seconds + off_seconds) * (speed + off_speed)).min()
+        if not (0 < low <= high < LARGEST_STEP) or high - low > MOST_TRIED:
+            return None
+        accuracies = values["accuracy"][~diverged, e].tolist()
+        fitting = [
+            n
+            for n in range(max(1, ceil(low)), floor(high) + 1)
+            if all(possible(accuracy, n) for accuracy in accuracies)
+        ]
+        if len(fitting) != 1:
+            return None
+        counts += fitting
+    return counts
+
+
+def _numbers(points: Points) -> FloatArray:
+    """The cells of a column; nothing where one is no number."""
+    try:
+        return np.array([float(cell) for cell in points.cells])
+    except (TypeError, ValueError):
+        return np.empty(0)
+
+
+def _correct(
+    values: Mapping[str, FloatArray],
+    counts: Sequence[int] | None,
+    diverged: NDArray[np.bool_],
+    rows: NDArray[np.bool_],
+) -> NDArray[np.int64] | None:
+    """How many predictions were right, where rounded accuracies leave no doubt about it."""
+    if counts is None or "accuracy" not in values:
+        return None
+    accuracy = np.where(diverged[:, None], 0.0, values["accuracy"][rows])
+    clear = all(
+        possible(value, n) and rounding(value) * n < 0.5
+        for row in accuracy.tolist()
+        for value, n in zip(row, counts, strict=True)
+    )
+    return np.rint(accuracy * np.array(counts)).astype(np.int64) if clear else None
+
+
+def _not_read(reading: Reading) -> tuple[str, ...]:
+    beside = shortened(reading.beside)
+    return (f"validation columns that are not read: {beside}",) if reading.beside else ()
+
+
+def _mapping(log: Log, reading: Reading, read: Container[str]) -> str:
+    """``Keras: accuracy ← val_acc, NLL ← val_loss (cross-entropy, assumed …)``."""
+    parts = []
+    for metric in (metric for metric in reading.columns if metric in read):
+        per_set = reading.columns[metric]
+        names = [f"1 − {one}" if one in reading.inverted else one for one in per_set.values()]
+        column = ", ".join(names[:SETS_SHOWN])
+        if len(names) > SETS_SHOWN:
+            column += f" and {counted(len(names) - SETS_SHOWN, 'more set')}"
+        if metric in reading.told:
+            column += " (by --column)"
+        if metric == "nll" and reading.assumed:
+            column += f" ({ASSUMED})"
+        parts.append(f"{TITLES.get(metric, metric)} ← {column}")
+    named = log.path.name if log.trainer is OTHER else log.trainer.name
+    return f"{named}: {', '.join(parts)}"
+
+
+def _columns(reading: Reading, values: Mapping[str, Any]) -> dict[str, str]:
+    if reading.domains == (ONLY_DOMAIN,):
+        return {metric: _first(reading.columns[metric]) for metric in values}
+    return {
+        f"{metric}[{domain}]": column
+        for metric in values
+        for domain, column in reading.columns[metric].items()
+    }
+
+
+def _first(per_set: Mapping[str, str]) -> str:
+    return next(iter(per_set.values()))

@@ -1,1 +1,0 @@
-"""TensorBoard's event files, read without TensorBoard: records, fields, scalars."""

@@ -1,1 +1,0 @@
-"""What experiment trackers keep: MLflow, Trackio, W&B, Ray."""

@@ -1,0 +1,289 @@
+"""Records of named fields, as Trackio and Ray write them, as columns of a log."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from math import nan
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numpy as np
+
+from checkwise.errors import InputError
+from checkwise.readers.log import Points
+from checkwise.readers.request import LARGEST_FILE
+from checkwise.records import Columns
+from checkwise.store import open_regular
+from checkwise.words import listed, printable
+
+# How JSON that knows no such numbers spells them.
+NOT_FINITE = ("NaN", "Infinity", "-Infinity")
+
+
+@dataclass(frozen=True)
+class Record:
+    """What was logged at one time; a step or epoch that is missing is nan."""
+
+    step: float
+    epoch: float
+    fields: Mapping[str, Any]
+
+
+def numeric(records: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Names that hold a number in at least one record, in the order in which they come up."""
+    names: dict[str, None] = {}
+    for record in records:
+        for name, value in record.items():
+            if name not in names and _is_number(value):
+                names[name] = None
+    return tuple(names)
+
+
+def points(records: Sequence[Record], name: str) -> Points:
+    """The filled cells of one name."""
+    filled = [record for record in records if record.fields.get(name) is not None]
+    return Points(
+        steps=np.array([record.step for record in filled], dtype=np.float64),
+        epochs=np.array([record.epoch for record in filled], dtype=np.float64),
+        cells=[record.fields[name] for record in filled],
+    )
+
+
+def said(records: Sequence[Record]) -> Columns:
+    """What was logged beside numbers."""
+    for record in records:
+        for name, value in record.fields.items():
+            if not _is_number(value):
+                yield name, (value,)
+
+
+def axis(value: object) -> float:
+    """A step or epoch; nan where the field holds no such number."""
+    if (type(value) is int or type(value) is float) and abs(value) < 2**53:
+        return float(value)
+    return nan
+
+
+def _is_number(value: object) -> bool:
+    """Whether a field holds a number, or says that it is not finite."""
+    return type(value) in (int, float) or (isinstance(value, str) and value in NOT_FINITE)
+
+
+SHORT_ID = 8  # characters; what trackers themselves show
+
+
+def unique_run_names(names: Mapping[str, str]) -> dict[str, str]:
+    """A printable name for each run, by its identifier; "" where there is only one run.
+
+    Args:
+        names: name of each run by its identifier. Names may repeat, identifiers cannot.
+
+    Example:
+        >>> unique({"3f2a9c01aa": "cnn", "77b0d4e2bb": "cnn", "90c1f3a5cc": "vit"})
+        {'3f2a9c01aa': 'cnn-3f2a9c01', '77b0d4e2bb': 'cnn-77b0d4e2', '90c1f3a5cc': 'vit'}
+    """
+    if len(names) == 1:
+        return dict.fromkeys(names, "")
+    labels = {run: printable(name) or printable(run) for run, name in names.items()}
+    for length in (SHORT_ID, None):
+        times = Counter(labels.values())
+        labels = {
+            run: label
+            if times[label] == 1
+            else f"{printable(names[run])}-{printable(run[:length])}"
+            for run, label in labels.items()
+        }
+    return labels
+
+
+MAGIC = b"SQLite format 3\x00"
+JOURNAL_MAGIC = b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"
+MOST_ROWS = 5_000_000
+LONGEST_CELL = 1 << 24  # bytes
+ATTEMPTS = 5
+PAUSE = 0.1  # seconds between attempts; a tracker's transaction takes a few milliseconds
+# A damaged tree can lead in circles; a scan of MOST_ROWS rows takes a tenth of this.
+MOST_INSTRUCTIONS = 2_000_000_000
+INSTRUCTIONS_PER_CHECK = 1_000_000
+
+Result = TypeVar("Result")
+# Size and time of change of the database and of the logs beside it; None where there is no file.
+State = tuple[tuple[int, int] | None, ...]
+
+
+def is_database(path: Path) -> bool:
+    """Whether a file begins as databases of SQLite do."""
+    with open_regular(path) as file:
+        return file.read(len(MAGIC)) == MAGIC
+
+
+def has_tables(path: Path, tables: Mapping[str, Sequence[str]]) -> bool:
+    """Whether a file is an sqlite database with tables of these columns; never raises."""
+    try:
+        with open_regular(path) as file:
+            if file.read(len(MAGIC)) != MAGIC:
+                return False
+        return not read(path, lambda connection: _lacking(connection, tables))
+    except (OSError, ValueError):  # also an InputError
+        return False
+
+
+def read(path: Path, query: Callable[[sqlite3.Connection], Result]) -> Result:
+    """What a query returns from a database that did not change while it ran.
+
+    Raises:
+        InputError: the database is damaged, or is being written all the time.
+    """
+    for _ in range(ATTEMPTS):
+        before = _state(path)
+        if not _in_transaction(path):
+            try:
+                answer, failure = _query(path, query), None
+            # Also a ValueError, where the message of sqlite's own error is not UTF-8.
+            except (sqlite3.Error, OSError, OverflowError, ValueError) as error:
+                answer, failure = None, error
+            if _state(path) == before:
+                if failure is not None:
+                    raise _unreadable(path, failure) from None
+                return cast(Result, answer)
+        time.sleep(PAUSE)
+    if _in_transaction(path):
+        raise InputError(
+            f"Expected a database at rest, but {path} has an unfinished transaction in "
+            f"{path.name}-journal: wait for the program that writes it, or open it once with that "
+            "program, which undoes what a killed process left.",
+            code="busy",
+        )
+    raise InputError(
+        f"Expected a database at rest, but {path} changed each time it was read: run the same "
+        "command again when less is written, or copy the database and name the copy.",
+        code="busy",
+    )
+
+
+def check_columns(path: Path, required: Mapping[str, Sequence[str]], advice: str) -> None:
+    """Refuse a database whose tables lack columns.
+
+    Args:
+        path: the database.
+        required: names of the columns needed in each table.
+        advice: what to do about it.
+    """
+    lacking = read(path, lambda connection: _lacking(connection, required))
+    if lacking:
+        raise InputError(
+            f"Expected the columns {listed(lacking)}, but the database {path} lacks them: "
+            f"{advice}.",
+            code="missing",
+        )
+
+
+def columns_of(connection: sqlite3.Connection, table: str) -> set[str]:
+    """Names of the columns of a table; none where there is no such table.
+
+    Views and virtual tables do not count: they run what the schema says.
+    """
+    rows = connection.execute(
+        "SELECT field.name FROM sqlite_master AS thing, pragma_table_info(thing.name) AS field "
+        "WHERE thing.name = ? AND thing.type = 'table' AND thing.sql NOT LIKE 'CREATE VIRTUAL%'",
+        (table,),
+    )
+    return {str(name) for (name,) in rows}
+
+
+def rows_of(connection: sqlite3.Connection, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+    """The rows of a query, at most :data:`MOST_ROWS`."""
+    rows = connection.execute(sql, values).fetchmany(MOST_ROWS + 1)
+    if len(rows) > MOST_ROWS:
+        raise InputError(
+            f"Expected at most {MOST_ROWS:,} values of one metric, but there are more: delete the "
+            "runs that are not needed.",
+            code="unsupported",
+        )
+    return rows
+
+
+def _query(path: Path, query: Callable[[sqlite3.Connection], Result]) -> Result:
+    log = _beside(path, "-wal")
+    if not (log.is_file() and log.stat().st_size):
+        return _on(path.resolve(), "mode=ro&immutable=1", query)
+    size = path.stat().st_size + log.stat().st_size
+    if size > LARGEST_FILE:
+        raise InputError(
+            f"Expected a database of at most {LARGEST_FILE >> 20} MiB while it is being written, "
+            f"but {path} is larger: end the program that writes it.",
+            code="busy",
+        )
+    with tempfile.TemporaryDirectory(prefix="checkwise-") as folder:
+        copy = Path(folder).resolve() / "copy.db"
+        shutil.copyfile(path, copy)
+        shutil.copyfile(log, _beside(copy, "-wal"))
+        return _on(copy, "mode=rw", query)
+
+
+def _on(path: Path, options: str, query: Callable[[sqlite3.Connection], Result]) -> Result:
+    spent = 0
+
+    def is_too_long() -> bool:
+        nonlocal spent
+        spent += INSTRUCTIONS_PER_CHECK
+        return spent > MOST_INSTRUCTIONS
+
+    with closing(sqlite3.connect(f"{path.as_uri()}?{options}", uri=True)) as connection:
+        connection.set_progress_handler(is_too_long, INSTRUCTIONS_PER_CHECK)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_CELL)
+        connection.execute("PRAGMA trusted_schema = OFF")
+        connection.execute("PRAGMA cell_size_check = ON")
+        return query(connection)
+
+
+def _lacking(connection: sqlite3.Connection, tables: Mapping[str, Sequence[str]]) -> list[str]:
+    return [
+        f"{table}.{column}"
+        for table, columns in tables.items()
+        for column in sorted(set(columns) - columns_of(connection, table))
+    ]
+
+
+def _in_transaction(path: Path) -> bool:
+    try:
+        with open_regular(_beside(path, "-journal")) as file:
+            return file.read(len(JOURNAL_MAGIC)) == JOURNAL_MAGIC
+    except OSError:
+        return False
+
+
+def _state(path: Path) -> State:
+    return tuple(_stamp(_beside(path, ending)) for ending in ("", "-wal", "-journal"))
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_size, status.st_mtime_ns
+
+
+def _beside(path: Path, ending: str) -> Path:
+    """The database or a file beside it; sqlite looks for those where a link leads."""
+    real = path.resolve()
+    return real.with_name(real.name + ending)
+
+
+def _unreadable(path: Path, error: Exception) -> InputError:
+    if isinstance(error, InputError):
+        return error
+    reason = printable(str(error).partition("\n")[0][:80])
+    return InputError(
+        f"Expected an sqlite database, but {path} cannot be read as one ({reason}): copy it again "
+        "from where it was written, or restore it from a backup.",
+        code="format",
+    )

@@ -1,0 +1,345 @@
+"""Accuracies that no number of correct predictions gives: a mistake in ``accuracy`` or ``n``."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from checkwise.errors import InputError
+from checkwise.metrics import METRICS
+from checkwise.readers.json_lines import Line
+from checkwise.readers.request import LoadedRun, Request, build, read_bytes
+from checkwise.records import (
+    FACTS,
+    SORTING,
+    CellColumns,
+    RunKey,
+    SourceRows,
+    Trajectory,
+    check_rivals,
+    check_sorting,
+    missing,
+    objects,
+    required,
+    resolve,
+    source_rows,
+    texts,
+    without_rows,
+)
+from checkwise.records import notes as column_names_notes
+
+_DIGITS = 12  # beyond these a decimal is what dividing by 100 left of a shorter one
+_MANTISSAS = (8, 11, 24, 53)  # bits of bfloat16, float16, float32 and float64
+
+
+def impossible_accuracy(runs: Sequence[LoadedRun]) -> str | None:
+    """One line about the first such accuracy and how many there are; None where there is none."""
+    doubtful = [(run, places) for run in runs if (places := impossible(run.trajectory))]
+    if not doubtful:
+        return None
+    run, places = doubtful[0]
+    t, e = places[0]
+    accuracy, n = _value(run.trajectory, t, e)
+    correct = round(accuracy * n)
+    more = sum(len(places) for _, places in doubtful) - 1
+    others = f" and {more} more" if more else ""
+    return (
+        f"Expected a whole number of correct predictions, but accuracy = {accuracy:.10g} with n = "
+        f"{n} at step {run.trajectory.steps[t]}, domain {run.trajectory.domains[e]!r} in "
+        f"{run.where} gives none (nearest: {correct} of {n} = {correct / n:.6g}){others}: check "
+        "both columns; accuracies are compared as logged, not exactly."
+    )
+
+
+def impossible(run: Trajectory) -> list[tuple[int, int]]:
+    """Where accuracy × n is not whole, even allowing for how the accuracy was rounded."""
+    if run.counts is None or run.correct is not None:
+        return []
+    return [
+        (t, e)
+        for t in np.flatnonzero(~run.diverged).tolist()
+        for e in range(len(run.domains))
+        if not possible(*_value(run, t, e))
+    ]
+
+
+def _value(run: Trajectory, t: int, e: int) -> tuple[float, int]:
+    assert run.counts is not None
+    return float(run.values["accuracy"][t, e]), int(run.counts[e])
+
+
+def possible(accuracy: float, n: int) -> bool:
+    """Whether a whole number of correct predictions gives an accuracy, as it was rounded."""
+    return abs(accuracy - round(accuracy * n) / n) <= rounding(accuracy) * (1 + 1e-9)
+
+
+def rounding(value: float) -> float:
+    """How far a logged number can be from what was measured: half its last digit or bit."""
+    exponent = Decimal(repr(round(value, _DIGITS))).as_tuple().exponent
+    digits = -exponent if isinstance(exponent, int) else 0
+    bits = value.as_integer_ratio()[0].bit_length()
+    mantissa = next(width for width in _MANTISSAS if bits <= width)
+    return max(0.5 * 10.0**-digits, value * 2.0**-mantissa)
+
+
+RUN_COLUMNS = ("run", "dataset", "algorithm", "hparams_seed", "trial_seed")
+# Columns by which a journal of checkwise on a held-out domain is known; it names no domain.
+HELD_OUT_JOURNAL = {"step", "diverged", "split", "n", "correct"}
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A table from which only the cells are read that somebody asks for.
+
+    ``header`` returns the columns that some rows have, ``cells`` one column of these rows.
+    """
+
+    path: Path
+    rows: int
+    header: Callable[[Rows], Sequence[str]]
+    cells: Callable[[str, Rows], Sequence[Any]]
+    notes: tuple[str, ...] = ()
+
+    def columns(self, reading: Mapping[str, str], rows: Rows) -> CellColumns:
+        """Name → cells, for names that stand for columns of the table."""
+        return {name: objects(self.cells(column, rows)) for name, column in reading.items()}
+
+
+def read(sheet: Sheet, request: Request) -> list[LoadedRun]:
+    """The runs of a table."""
+    sources = sort_rows(sheet, request)
+    rows = np.flatnonzero(sources.keep)
+    header = sheet.header(rows)
+    reading = check_header(header, request, sheet.path)
+    check_rivals(header, reading, request.columns, str(sheet.path))
+    notes = (*sheet.notes, *sources.notes, *column_names_notes(header, reading))
+    skipped = ("role", "held_out")  # both have done their work
+    columns = sheet.columns({n: c for n, c in reading.items() if n not in skipped}, rows)
+    return _runs(columns, sources, request, sheet.path, notes)
+
+
+def sort_rows(sheet: Sheet, request: Request) -> SourceRows:
+    """Which rows are source validation; of the others only domain and role are looked at."""
+    if not sheet.rows:
+        raise InputError(
+            f"Expected at least one row, but {sheet.path} holds only column names.", code="empty"
+        )
+    everything = np.arange(sheet.rows)
+    header, where = sheet.header(everything), str(sheet.path)
+    reading = columns_read(header, request, sheet.path)
+    check_sorting(header, reading, where, told=bool(request.held_out))
+    labels = {reading[name] for name in ("run", "algorithm") if name in reading}
+    read = set(reading.values()) - labels - {reading.get("dataset")}
+    unread = [column for column in header if column not in read]
+    sorting = {name: reading[name] for name in SORTING if name in reading}
+    return source_rows(
+        sheet.columns(sorting, everything),
+        sheet.rows,
+        where,
+        held_out=request.held_out,
+        sources=request.sources,
+        beside=lambda rows: ((c, sheet.cells(c, rows)) for c in unread),
+        labels=labels,
+    )
+
+
+def columns_read(header: Sequence[str], request: Request, path: Path) -> dict[str, str]:
+    """Name → column for what is read of a table, as far as the table has it."""
+    for name in request.metrics:
+        # A registered metric may be missing: the rule that wants it says what to do.
+        if name not in header and name not in METRICS and name not in request.columns:
+            raise InputError(
+                f"Expected a column {name!r}, but {path} has none: check the name.", code="missing"
+            )
+    known = [*FACTS, *RUN_COLUMNS, *METRICS, *request.metrics]
+    return resolve(header, known, request.columns, str(path))
+
+
+def check_header(header: Sequence[str], request: Request, path: Path) -> dict[str, str]:
+    """Name → column for what is read of a table, which has to be one of validation metrics."""
+    reading = columns_read(header, request, path)
+    absent = [name for name in required(request.metrics) if name not in reading]
+    if absent:
+        shown = ", ".join(header[:12])[:200] or "nothing"
+        raise InputError(
+            f"Expected columns step and accuracy (and domain, nll, ece, cwece, n where you have "
+            f"them), but {path} has {shown}: {missing(absent, header)}.",
+            code="missing",
+        )
+    if set(header) >= HELD_OUT_JOURNAL and "domain" not in reading:
+        raise InputError(
+            f"Expected source validation, but {path} has the columns of checkwise's results on a "
+            "held-out domain (diverged, split): name the folder of the run; in a table of your own "
+            "rename `split`.",
+            code="held-out",
+        )
+    return reading
+
+
+def _runs(
+    columns: CellColumns,
+    sources: SourceRows,
+    request: Request,
+    path: Path,
+    notes: tuple[str, ...],
+) -> list[LoadedRun]:
+    """Rows of source domains, split by the columns that tell runs apart."""
+    labels = [name for name in RUN_COLUMNS if name in columns]
+    parts = [texts(columns, name, "", len(sources.targets)).tolist() for name in labels]
+    groups: dict[tuple[tuple[str, ...], ...], list[int]] = {}
+    for row, targets in enumerate(sources.targets):
+        groups.setdefault((targets, tuple(part[row] for part in parts)), []).append(row)
+    keyed = bool(labels) or any(sources.targets)
+    loaded = []
+    for (targets, label), members in groups.items():
+        key = key_of(dict(zip(labels, label, strict=True)), targets, path) if keyed else None
+        named = "/".join(part for part in (*label, "+".join(targets)) if part)
+        where = f"{path}, run {named}" if keyed else str(path)
+        taken = {n: column[members] for n, column in columns.items() if n not in labels}
+        absent = without_rows(targets, sources.domains) if "domain" in columns else ()
+        trajectory = build(
+            Trajectory.from_frame, where, taken,
+            sources=set(texts(taken, "domain", "", 0).tolist()),  # sorted out already
+            metrics=request.metrics, key=key, notes=(*notes, *absent),
+        )  # fmt: skip
+        loaded.append(LoadedRun(key, trajectory, where, path))
+    return loaded
+
+
+def key_of(named: Mapping[str, str], targets: tuple[str, ...], path: Path) -> RunKey:
+    """The key of a run from its cells in ``RUN_COLUMNS`` and its held-out domains."""
+    if set(named) == {"run"} and not targets:
+        return RunKey.by_place(named["run"])
+    seeds = {}
+    for name in ("hparams_seed", "trial_seed"):
+        text = named.get(name) or "0"
+        try:
+            seeds[name] = int(text.removesuffix(".0"))  # pandas writes 0.0 beside a gap
+        except ValueError:
+            raise InputError(
+                f"Expected a whole number as {name}, but got {text!r:.40} in {path}: fix "
+                "that cell.",
+                code="format",
+            ) from None
+    return RunKey(
+        dataset=named.get("dataset") or named.get("run") or path.stem,
+        algorithm=named.get("algorithm") or "unknown",
+        held_out=targets,
+        **seeds,
+    )
+
+
+MOST_ROWS = 5_000_000
+
+
+def read_csv(path: Path, request: Request) -> list[LoadedRun]:
+    """The runs of a comma-separated file whose first line names the columns."""
+    return read(open_csv(path, request), request)
+
+
+def open_csv(path: Path, request: Request) -> Sheet:
+    """A comma-separated file as a table."""
+    try:
+        text = read_bytes(path).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"Expected UTF-8 text, but {path} is not (byte {error.start}): save it as UTF-8 CSV.",
+            code="format",
+        ) from None
+    lines = csv.reader(io.StringIO(text, newline=""), strict=True)
+    table: list[list[str]] = []
+    try:
+        header = [name.strip() for name in next(lines, [])]
+        check_header(header, request, path)
+        for row in lines:
+            if len(row) == len(header):
+                table.append(row)
+            elif row:
+                raise InputError(
+                    f"Expected {len(header)} cells as in the first line, but {path} line "
+                    f"{lines.line_num} has {len(row)}: complete that line or remove it.",
+                    code="format",
+                )
+    except csv.Error as error:
+        raise InputError(
+            f"Expected comma-separated values, but {path} line {lines.line_num} is not ({error}): "
+            "check its quotes.",
+            code="format",
+        ) from None
+
+    places: dict[str, list[int]] = {}
+    for place, name in enumerate(header):
+        places.setdefault(name, []).append(place)
+
+    def cells(column: str, rows: Rows) -> list[Any]:
+        place, *others = places[column]
+        if others:  # which nobody reads, but each may say what is held out
+            return [[table[row][p].strip() for p in places[column]] for row in rows.tolist()]
+        return [table[row][place].strip() for row in rows.tolist()]
+
+    return Sheet(path, len(table), lambda rows: list(places), cells)
+
+
+def open_parquet(path: Path) -> Sheet:
+    """A Parquet file as a table; columns nobody asks for stay on disk."""
+    import pyarrow.parquet as pq
+
+    data = io.BytesIO(read_bytes(path))
+    try:
+        schema = pq.ParquetFile(data)
+        header, length = list(schema.schema_arrow.names), schema.metadata.num_rows
+    except Exception as error:
+        raise _not_parquet(path, error) from None
+    if length > MOST_ROWS:  # equal rows take no room in the file
+        raise InputError(
+            f"Expected at most {MOST_ROWS:,} rows, but {path} has {length:,}: leave out what is "
+            "not source validation, or split it by run.",
+            code="unsupported",
+        )
+
+    def cells(column: str, rows: Rows) -> list[Any]:
+        try:
+            taken = pq.read_table(data, columns=[column]).column(column).take(rows)
+            return list(taken.to_pylist())
+        except Exception as error:
+            raise _not_parquet(path, error) from None
+
+    return Sheet(path, length, lambda rows: header, cells)
+
+
+def _not_parquet(path: Path, error: Exception) -> InputError:
+    """Damage surfaces as a dozen kinds of error; all mean the same to the caller."""
+    reason = str(error).partition("\n")[0][:80]
+    return InputError(
+        f"Expected a Parquet file, but {path} cannot be read as one ({reason}): write it again.",
+        code="format",
+    )
+
+
+def read_records(
+    lines: Sequence[Line], notes: Iterable[str], path: Path, request: Request
+) -> list[LoadedRun]:
+    """The runs of a file of JSON lines, each one row."""
+    return read(sheet_of(lines, notes, path), request)
+
+
+def sheet_of(lines: Sequence[Line], notes: Iterable[str], path: Path) -> Sheet:
+    """Lines of JSON as a table, each one row."""
+
+    def header(rows: Rows) -> list[str]:
+        return list(dict.fromkeys(name for row in rows.tolist() for name in lines[row].fields))
+
+    def cells(column: str, rows: Rows) -> list[Any]:
+        return [lines[row].fields.get(column) for row in rows.tolist()]
+
+    return Sheet(path, len(lines), header, cells, tuple(notes))

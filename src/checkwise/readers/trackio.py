@@ -1,0 +1,109 @@
+"""Trackio's ``<project>.db``: an sqlite table of JSON records, one for each ``trackio.log``.
+
+The package ``trackio`` is not needed: the table is documented, and reading through the package
+changes the file.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from checkwise.errors import InputError
+from checkwise.readers import stores
+from checkwise.readers.json_lines import NoRecordsError, flattened, parsed
+from checkwise.readers.log import TRACKIO, Log
+from checkwise.readers.request import LARGEST_FILE
+from checkwise.readers.stores import Record
+from checkwise.words import shown
+
+OF_TRACKIO = {"metrics": ("run_name", "metrics"), "configs": ("run_name", "config")}
+REQUIRED = {"metrics": ("id", "run_name", "step", "metrics")}
+# The column `step` counts calls of `trackio.log`. Callbacks of trainers log the step of the
+# training beside the metrics: checkwise, transformers, Lightning.
+STEPS_OF_TRAINERS = ("checkwise/step", "train/global_step", "trainer/global_step")
+EPOCHS = ("epoch", "train/epoch")
+
+
+def recognises(path: Path) -> bool:
+    """Whether a file is an sqlite database with Trackio's tables."""
+    return path.is_file() and stores.has_tables(path, OF_TRACKIO)
+
+
+def open_logs(path: Path) -> list[Log]:
+    """A log for every run of the project."""
+    stores.check_columns(
+        path, REQUIRED, "open the project once with a newer Trackio, which brings it up to date"
+    )
+    if path.stat().st_size > LARGEST_FILE:
+        raise InputError(
+            f"Expected a database of at most {LARGEST_FILE >> 20} MiB, but {path} is larger: "
+            "delete the runs that are not needed.",
+            code="unsupported",
+        )
+    rows = stores.read(path, _rows)
+    by_run: dict[str, list[tuple[Any, ...]]] = {}
+    for row in rows:
+        by_run.setdefault(str(row[0]), []).append(row)
+    if not by_run:
+        raise NoRecordsError(
+            f"Expected a run with metrics, but the Trackio project {path} has none: log metrics "
+            "with trackio.log({name: value}).",
+            code="empty",
+        )
+    names = stores.unique_run_names({run: str(rows[-1][1]) for run, rows in by_run.items()})
+    return [_log(path, names[run], rows) for run, rows in by_run.items()]
+
+
+def _rows(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
+    """Run, its name, step, record and its number, in the order in which they were logged."""
+    has_ids = "run_id" in stores.columns_of(connection, "metrics")
+    run = "COALESCE(run_id, run_name)" if has_ids else "run_name"
+    return stores.rows_of(
+        connection, f"SELECT {run}, run_name, step, metrics, id FROM metrics ORDER BY id"
+    )
+
+
+def _log(path: Path, name: str, rows: Sequence[tuple[Any, ...]]) -> Log:
+    fields = [_fields(cell, number, path) for _, _, _, cell, number in rows]
+    columns = stores.numeric(fields)
+    step_name = next((name for name in STEPS_OF_TRAINERS if name in columns), None)
+    epoch_name = next((name for name in EPOCHS if name in columns), None)
+    log = [
+        Record(
+            step=stores.axis(record.get(step_name) if step_name else step),
+            epoch=stores.axis(record.get(epoch_name) if epoch_name else None),
+            fields=record,
+        )
+        for record, (_, _, step, _, _) in zip(fields, rows, strict=True)
+    ]
+    axes = {"step": step_name or "step"} | ({"epoch": epoch_name} if epoch_name else {})
+    return Log(
+        path=path,
+        trainer=TRACKIO,
+        header=tuple(name for name in columns if name not in (*STEPS_OF_TRAINERS, *EPOCHS)),
+        points=partial(stores.points, log),
+        said=partial(stores.said, log),
+        run=name,
+        axes=axes,
+    )
+
+
+def _fields(cell: object, number: object, path: Path) -> dict[str, Any]:
+    try:
+        # Trackio writes UTF-8 bytes into a column of text.
+        fields = parsed(cell, f"{path} row {number}") if isinstance(cell, str | bytes) else None
+    except InputError:
+        raise
+    except (ValueError, RecursionError):
+        fields = None
+    if not isinstance(fields, dict):
+        raise InputError(
+            f"Expected a JSON object in metrics.metrics, but got {shown(cell)} in {path} row "
+            f"{shown(number)}: delete that row.",
+            code="format",
+        )
+    return flattened(fields)

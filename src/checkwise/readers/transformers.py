@@ -1,0 +1,130 @@
+"""Which transformers states are of one training: each repeats the records of those before it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from checkwise.errors import InputError
+from checkwise.metrics import is_number
+from checkwise.readers.json_log import HISTORY, is_state, open_document, whole_document
+from checkwise.readers.log import Log
+from checkwise.readers.request import Request
+
+
+def history(state: Any) -> frozenset[str]:
+    """The records of a state's log; none where it is no state."""
+    return frozenset(map(json.dumps, state[HISTORY])) if is_state(state) else frozenset()
+
+
+def history_in(path: Path) -> frozenset[str]:
+    """The records of the state in a file; none where it holds no state."""
+    return history(whole_document(path)) if path.is_file() else frozenset()
+
+
+def of_one_training(first: frozenset[str], second: frozenset[str]) -> bool:
+    """Whether one log goes on where the other ends; so it is where one has no records."""
+    return first <= second or second <= first
+
+
+def of_another_training(checkpoints: Sequence[Path], name: str, log_path: Path) -> list[Path]:
+    """The checkpoints whose own state, in a file of this name, contradicts the log."""
+    logged = history_in(log_path)
+    return [
+        folder for folder in checkpoints if not of_one_training(history_in(folder / name), logged)
+    ]
+
+
+EVENTS = "runs"  # where transformers logs to TensorBoard
+STATE = "trainer_state.json"
+CHECKPOINT = re.compile(r"checkpoint-([0-9]{1,15})")
+
+
+def recognises(folder: Path) -> bool:
+    """Whether a folder holds the state of a run, or checkpoints that do."""
+    return folder.is_dir() and bool(_states(folder))
+
+
+def open_logs(folder: Path) -> list[Log]:
+    """The log of the newest state that is whole: every checkpoint repeats the log so far.
+
+    Raises:
+        InputError: no state is whole, or checkpoints are of two trainings and nothing says which
+            one is meant.
+    """
+    documents: list[tuple[Path, Mapping[str, Any]]] = []
+    damaged: list[Path] = []
+    for path in _states(folder):
+        document = whole_document(path)
+        if not is_state(document):
+            damaged.append(path)
+            continue
+        documents.append((path, document))
+        if path.parent != folder:
+            break
+    if not documents:
+        raise InputError(
+            f"Expected the state of a transformers run, but {damaged[0]} is no JSON with a list "
+            f"{HISTORY!r}: name the folder of another run.",
+            code="format",
+        )
+    path, document, notes = _to_read(folder, documents)
+    log = open_document(document, path, Request())
+    notes += [f"{path.relative_to(folder)} is damaged and not read" for path in damaged]
+    if (folder / EVENTS).is_dir():
+        notes.append(f"event files in {EVENTS}/ are not read; to choose by them, name that folder")
+    return [replace(log, notes=(*log.notes, *notes))]
+
+
+def checkpoints(folder: Path) -> set[str]:
+    """The names of the checkpoints in a run's folder, whose states are older than the run's."""
+    return {name for name in os.listdir(folder) if CHECKPOINT.fullmatch(name)}
+
+
+def _to_read(
+    folder: Path, documents: Sequence[tuple[Path, Mapping[str, Any]]]
+) -> tuple[Path, Mapping[str, Any], list[str]]:
+    """The state to read of the run's own and its newest checkpoint's, and what to say of it."""
+    if len(documents) == 1:
+        path, document = documents[0]
+        if path.parent != folder:
+            _check_one_training(folder, path, document)
+        return path, document, []
+    (own, state), (newest, reached) = documents
+    if of_one_training(history(state), history(reached)):
+        return (*max(documents, key=lambda one: _progress(one[1])), [])
+    return own, state, [f"{newest.parent.name} is of another training than {own.name}, not read"]
+
+
+def _check_one_training(folder: Path, newest: Path, state: Mapping[str, Any]) -> None:
+    """Refuse checkpoints of several trainings where no state of the run says which one counts."""
+    records = history(state)
+    for path in _states(folder):
+        if not of_one_training(history_in(path), records):
+            raise InputError(
+                f"Expected checkpoints of one training in {folder}, but by their {STATE} those in "
+                f"{path.parent.name} and {newest.parent.name} are of two: move the checkpoints of "
+                f"one training away, or name the state to read, such as {path}.",
+                code="ambiguous",
+            )
+
+
+def _progress(state: Mapping[str, Any]) -> tuple[float, int]:
+    step: Any = state.get("global_step")
+    return (float(step) if is_number(step) else -1.0, len(state[HISTORY]))
+
+
+def _states(folder: Path) -> list[Path]:
+    """The run's own state, then those of its checkpoints, the newest first."""
+    steps = {
+        int(match[1]): folder / name / STATE
+        for name in os.listdir(folder)
+        if (match := CHECKPOINT.fullmatch(name)) and (folder / name / STATE).is_file()
+    }
+    own = folder / STATE
+    return [*([own] if own.is_file() else []), *(steps[step] for step in sorted(steps)[::-1])]

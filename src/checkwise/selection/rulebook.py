@@ -1,0 +1,318 @@
+"""The rules by name: what each needs, promises and takes, and how to add your own."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from checkwise.errors import CheckwiseError, InputError
+from checkwise.metrics import is_metric
+from checkwise.plugins import Origin, register_offered
+from checkwise.selection.columns import Columns
+from checkwise.selection.constrained import Ranking, Ties, check_ties
+from checkwise.selection.constraint import ACCURACY, check_constraint
+from checkwise.selection.standing import tolerance
+from checkwise.selection.tolerances import TOLERANCES
+from checkwise.words import points
+
+Rank = Callable[..., Ranking]
+TIES = "ties"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A way to choose one checkpoint from source-validation columns.
+
+    Args:
+        name: what users type.
+        summary: one line for ``checkwise rules``.
+        rank: ``rank(table, **params)`` scores every checkpoint of one run, or of a stack of runs.
+        needs: metrics the run has to carry besides accuracy.
+        constrained: the choice is always within ``delta_pp`` of the best accuracy, so the
+            source-accuracy bound applies.
+        prunable: checkpoints that fall below the tolerance can be deleted for good, because no
+            later record can make them eligible or change the choice among the rest.
+        ties_by_accuracy: equal scores go to the higher accuracy before the earlier step.
+        stackable: ``rank`` accepts a stack of runs.
+        names_one: it names one checkpoint and says nothing of the order of the others.
+        leaves_ties: several checkpoints may have the best score, so ``ties`` can be set.
+        needs_accuracy: it looks at accuracy, unless another constraint is set.
+        optional: the constraint's parameters, which ``params`` lists only where they are set.
+        fixed: parameters that make this rule of a family (its objectives, its metric).
+        check: refuses values of its parameters, before there is a run.
+        origin: the installed package that offers it, if one does.
+    """
+
+    name: str
+    summary: str
+    rank: Rank
+    needs: tuple[str, ...] = ()
+    constrained: bool = False
+    prunable: bool = False
+    ties_by_accuracy: bool = True
+    stackable: bool = True
+    names_one: bool = False
+    leaves_ties: bool = True
+    needs_accuracy: bool = True
+    optional: tuple[str, ...] = ()
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    check: Callable[[Mapping[str, Any]], None] | None = None
+    origin: Origin | None = None
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """Parameters a caller may set, with their defaults."""
+        parameters = inspect.signature(self.rank).parameters.values()
+        return {
+            p.name: p.default
+            for p in parameters
+            if p.kind is p.KEYWORD_ONLY and p.name not in self.fixed
+        }
+
+    @property
+    def takes_tolerance(self) -> bool:
+        """Whether a tolerance decides what it may choose."""
+        return "delta_pp" in self.defaults or self.takes_any
+
+    @property
+    def takes_any(self) -> bool:
+        """Whether the rule accepts parameters it does not name (``**params``)."""
+        parameters = inspect.signature(self.rank).parameters.values()
+        return any(p.kind is p.VAR_KEYWORD for p in parameters)
+
+    def complete(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """All parameters with defaults filled in; refuses ones the rule does not take."""
+        given = {
+            name: value
+            for name, value in params.items()
+            if value is not None or name not in (*self.optional, TIES)
+        }
+        unknown = [name for name in given if not self.accepts(name)]
+        if unknown:
+            raise InputError(self._refusal(unknown[0]), code="unknown")
+        defaults = {n: value for n, value in self.defaults.items() if n not in self.optional}
+        if self.optional:
+            check_constraint(given)
+            if "delta" in given:
+                defaults.pop("delta_pp", None)
+        if self.breaks_ties and TIES in given:
+            check_ties(given[TIES])
+        complete = {**defaults, **given}
+        for name, value in complete.items():
+            if value is inspect.Parameter.empty:
+                raise InputError(f"Rule {self.name} needs the parameter {name!r}.", code="missing")
+        if "delta_pp" in complete:
+            tolerance(complete["delta_pp"])  # refuses what is not a tolerance
+        if self.check is not None:
+            self.check({**self.fixed, **complete})
+        return complete
+
+    def accepts(self, name: str) -> bool:
+        """Whether a parameter of that name can be set."""
+        return name in self.defaults or self.takes_any or (name == TIES and self.breaks_ties)
+
+    @property
+    def breaks_ties(self) -> bool:
+        """Whether ``ties`` says which of several best checkpoints it takes."""
+        return self.leaves_ties and not self.names_one and TIES not in self.defaults
+
+    def ties(self, params: Mapping[str, Any]) -> Ties:
+        """How the best of equal scores is found, under complete parameters."""
+        if self.breaks_ties and TIES in params:
+            return check_ties(params[TIES])
+        return "accuracy" if self.ties_by_accuracy else "earliest"
+
+    def constraint(self, params: Mapping[str, Any]) -> str:
+        """The score by which a checkpoint is near-best or not, under complete parameters."""
+        return str(params["constraint"]) if self.optional and "constraint" in params else ACCURACY
+
+    def looks_at(self, params: Mapping[str, Any]) -> tuple[str, ...]:
+        """The scores that it reads of a run, accuracy among them where it needs that."""
+        objectives = params.get("objectives", ())
+        constraint = self.constraint(params)
+        by_accuracy = self.needs_accuracy or params.get(TIES) == ACCURACY
+        constrained = (constraint,) if by_accuracy or constraint != ACCURACY else ()
+        named = () if isinstance(objectives, str) else tuple(objectives)
+        return tuple(dict.fromkeys((*constrained, *self.needs, *named)))
+
+    def ranking(self, table: Columns, params: Mapping[str, Any]) -> Ranking:
+        """``rank`` under complete parameters; ties are broken afterwards."""
+        own = {n: value for n, value in params.items() if n != TIES or not self.breaks_ties}
+        return self.rank(table, **own)
+
+    def _refusal(self, name: str) -> str:
+        if name == TIES:
+            reason = "names one checkpoint" if self.names_one else "leaves no ties"
+            return f"Rule {self.name} takes no `ties`, because it {reason}: leave it out."
+        takes = ", ".join(self.defaults) or "none"
+        return f"Rule {self.name} has no parameter {name!r}; it takes: {takes}."
+
+
+_RULES: dict[str, Rule] = {}
+
+
+def _known() -> dict[str, Rule]:
+    """Every rule so far; those that come with checkwise register themselves on import."""
+    import checkwise.selection.built_in_rules  # noqa: F401
+
+    return _RULES
+
+
+def rules() -> Mapping[str, Rule]:
+    """Every registered rule by name; a rule of another package is listed once it was used.
+
+    Example:
+        >>> rules()["ac-nc"].needs
+        ('nll', 'cwece')
+    """
+    return MappingProxyType(_known())
+
+
+def get_rule(name: str | Rule) -> Rule:
+    """A rule by name, from an installed package if checkwise has none of that name."""
+    if isinstance(name, Rule):
+        return name
+    if not isinstance(name, str) or not is_rule(name):
+        raise InputError(
+            f"Expected one of the rules {', '.join(_known())}, but got {str(name)!r}"
+            f"{_what_exists(str(name))}",
+            code="unknown",
+        )
+    return _known()[name]
+
+
+def _what_exists(name: str) -> str:
+    """The end of a refusal: that a tolerance is an option of its own, or the nearest name."""
+    rule, _, ending = name.rpartition("-")
+    if rule in _known() and ending in TOLERANCES:
+        return (
+            f": what counts as near the best is an option, --param tolerance={ending} (in Python "
+            f"tolerance={ending!r}), beside the rule {rule}."
+        )
+    alike = difflib.get_close_matches(name, list(_known()), n=1)
+    return f": did you mean {alike[0]}?" if alike else "."
+
+
+def is_rule(name: str) -> bool:
+    """Whether a rule of that name is registered, or an installed package offers it."""
+    return name in _known() or register_offered("rules", name, _known())
+
+
+def find_metrics(rule: Rule, params: Mapping[str, Any]) -> None:
+    """Load the metrics that a rule looks at, which an installed package may offer."""
+    for name in rule.looks_at(params):
+        is_metric(name)
+
+
+def register(rule: Rule) -> Rule:
+    """Add a rule under a new name."""
+    if rule.name in _known():
+        raise InputError(
+            f"A rule named {rule.name!r} exists already: choose another name.", code="exists"
+        )
+    _known()[rule.name] = rule
+    return rule
+
+
+def unregister(name: str) -> None:
+    """Forget a rule (for tests and notebooks that define one again)."""
+    _known().pop(name, None)
+
+
+def rule(
+    name: str,
+    *,
+    needs: tuple[str, ...] = (),
+    constrained: bool = False,
+    prunable: bool = False,
+) -> Callable[[Callable[..., int]], Rule]:
+    """Register a function ``choose(table, **params) -> step`` as a rule.
+
+    ``table`` maps documented column names to arrays over the checkpoints of one run (see
+    :class:`Columns`); the function returns one of ``table["step"]``.
+
+    Example:
+        >>> @rule("latest", constrained=True)
+        ... def latest(table, *, delta_pp=0.5):
+        ...     "The latest feasible checkpoint."
+        ...     return table["step"][table.within(delta_pp)][-1]
+        >>> latest.defaults
+        {'delta_pp': 0.5}
+        >>> unregister("latest")
+    """
+
+    def add(choose: Callable[..., int]) -> Rule:
+        if constrained and "delta_pp" not in inspect.signature(choose).parameters:
+            raise InputError(
+                f"Rule {name!r} says it is constrained, so it needs a parameter `delta_pp`."
+            )
+        summary = (inspect.getdoc(choose) or "A user's rule.").splitlines()[0]
+        return register(
+            Rule(
+                name,
+                summary,
+                rank=_ranks(choose, name, constrained=constrained),
+                needs=needs,
+                constrained=constrained,
+                prunable=prunable,
+                stackable=False,
+                names_one=True,
+                needs_accuracy=constrained,
+            )
+        )
+
+    return add
+
+
+def _call(choose: Callable[..., int], name: str, table: Columns, params: Mapping[str, Any]) -> int:
+    """The step that a user's rule returns; whatever it raises is said to be its own."""
+    try:
+        return choose(table, **params)
+    except CheckwiseError:
+        raise
+    except Exception as error:
+        settings = ", ".join(f"{key} = {value!r}" for key, value in params.items())
+        raise InputError(
+            f"Expected a step from rule {name!r}, but it failed with {type(error).__name__}: "
+            f"{error} ({settings or 'no parameters'}): mend the rule, or change its parameters."
+        ) from error
+
+
+def _ranks(choose: Callable[..., int], name: str, *, constrained: bool) -> Rank:
+    """A ranking that puts the chosen step first."""
+
+    def rank(table: Columns, **params: Any) -> Ranking:
+        step = _call(choose, name, table, params)
+        at = table["step"] == step
+        if not np.any(at):
+            raise InputError(
+                f"Rule {name!r} has to return a step of the run, but returned {step!r}; "
+                f"the steps are {table['step'].tolist()}."
+            )
+        if table["diverged"][at].any():
+            raise InputError(
+                f"Rule {name!r} chose step {step}, which diverged: leave out the steps where "
+                "table['diverged'] is true."
+            )
+        eligible = table.within(params["delta_pp"]) if constrained else ~table["diverged"]
+        if not eligible[at].all():
+            raise InputError(
+                f"Rule {name!r} says it is constrained, but chose step {step}, which is not "
+                f"within {points(params['delta_pp'])} of the best accuracy: choose among "
+                "`table.within(delta_pp)`."
+            )
+        return Ranking(np.where(at, 0.0, 1.0), eligible)
+
+    # The signature tells which parameters exist; the leading table is not one of them.
+    parameters = [
+        p.replace(kind=p.KEYWORD_ONLY) if p.kind is p.POSITIONAL_OR_KEYWORD and i else p
+        for i, p in enumerate(inspect.signature(choose).parameters.values())
+    ]
+    rank.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return rank

@@ -1,0 +1,96 @@
+"""What ``deploy`` writes, evaluated like the runs' own checkpoints, as rows of a comparison.
+
+One checkpoint or a mean of probabilities, then a calibrator that is fitted to the source
+validation of that very model. With too few errors a calibrator refuses, as it does in ``deploy``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from checkwise.calibrators import DEFAULT, fit
+from checkwise.selection import DEFAULT_RULE, FEW_ERRORS, MEMBERS_DELTA_PP, SAFER, select
+from checkwise.study.baselines import members_mean
+from checkwise.study.baselines.feasible_mean import make_probabilities
+from checkwise.study.baselines.recipe import Model, Plan, Recipe, StoredRun
+
+if TYPE_CHECKING:
+    from checkwise.study.baselines.evaluate import OpenRun
+
+FEW = 5  # members of an average that somebody has to run
+
+
+def plan_choice(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
+    """The step that a rule chooses."""
+    (run,) = runs
+    step = select(run.trajectory, params["rule"], guard=False).step
+    return Plan({"steps": [step], "source.jsonl": run.source_digest})
+
+
+def plan_advised(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
+    """What checkwise recommended when the study was registered: frozen, as it was tested.
+
+    The average; the choice of a rule where no other checkpoint is near the best; and the earliest
+    one near the best where validation is saturated.
+    """
+    (run,) = runs
+    chosen = select(run.trajectory, params["rule"], guard=False)
+    validation = chosen.saturation
+    if validation is not None and validation.errors <= params["few_errors"]:
+        step = select(run.trajectory, params["safer"], guard=False).step
+        notes = ("validation is saturated: the earliest near the best",)
+        return Plan({"steps": [step], "source.jsonl": run.source_digest}, notes)
+    average = members_mean.plan(runs, params)
+    if len(average.inputs["steps"]) > 1:
+        return average
+    return plan_choice(runs, params)
+
+
+def make(
+    runs: Sequence[OpenRun], inputs: Mapping[str, Any], params: Mapping[str, Any]
+) -> dict[Any, Model]:
+    """The mean of the members' probabilities, calibrated."""
+    models = make_probabilities(runs, inputs, params)
+    return {key: _calibrated(model, params["calibrator"]) for key, model in models.items()}
+
+
+def _calibrated(model: Model, calibrator: str) -> Model:
+    outputs = model.outputs
+    if outputs.diverged("source"):
+        return model
+    fitted = fit(outputs.of("source"), calibrator)
+    logits = tuple(fitted.apply(z).astype(np.float32) for z in outputs.logits)
+    notes = (*model.notes, f"{fitted.name}: {fitted.state}")
+    return Model(replace(outputs, logits=logits), model.weights, notes)
+
+
+CHOICE = Recipe(
+    f"what `deploy` writes: the choice of {DEFAULT_RULE}, then {DEFAULT}",
+    plan_choice,
+    make,
+    {"rule": DEFAULT_RULE, "calibrator": DEFAULT},
+)
+DEPLOY_MEAN_PROBS = Recipe(
+    f"what `deploy --average {FEW}` writes, with {DEFAULT}",
+    members_mean.plan,
+    make,
+    {"delta_pp": MEMBERS_DELTA_PP, "k": FEW, "calibrator": DEFAULT},
+)
+ALL_PROBS = DEPLOY_MEAN_PROBS.variant(
+    f"what `deploy --average all` writes with all members, with {DEFAULT}", k=None
+)
+ADVISED = Recipe(
+    "the registered advice: deploy-mean-probs-5, or ac-early where validation is saturated",
+    plan_advised,
+    make,
+    {
+        **DEPLOY_MEAN_PROBS.params,
+        "rule": DEFAULT_RULE,
+        "few_errors": FEW_ERRORS,
+        "safer": SAFER,
+    },
+)

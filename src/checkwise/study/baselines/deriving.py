@@ -1,0 +1,193 @@
+"""Making the models of a method for the runs of a cohort, and keeping them beside it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from checkwise.deployed import encode
+from checkwise.errors import InputError
+from checkwise.records import RunKey
+from checkwise.store import RUN_FILE, all_diverged, finished, has_file, latest
+from checkwise.study.baselines import derived
+from checkwise.study.baselines.evaluate import OpenRun, OpenRuns
+from checkwise.study.baselines.recipe import Plan, Recipe, StoredRun
+from checkwise.study.folder import CohortRecord, is_cohort, open_cohort
+
+Watch = Callable[[int, int], None]
+# Whether the results in a folder may be made by this process, for as long as it makes them.
+Claim = Callable[[Path], AbstractContextManager[bool]]
+
+
+@dataclass(frozen=True)
+class DeriveResult:
+    """What ``derive`` did: results made now, results that were current, runs that have nothing.
+
+    ``left`` are runs whose results could not be claimed: another worker makes them.
+    """
+
+    made: tuple[derived.Derived, ...]
+    current: tuple[derived.Derived, ...]
+    unfinished: tuple[RunKey, ...]
+    wrecked: tuple[RunKey, ...]
+    left: tuple[RunKey, ...] = ()
+
+    @property
+    def records(self) -> tuple[derived.Derived, ...]:
+        """All results, in the order of their runs."""
+        return tuple(sorted((*self.made, *self.current), key=lambda record: record.run))
+
+
+def derive(
+    path: Path | str,
+    method: str,
+    recipe: Recipe,
+    *,
+    opening: OpenRuns | None = None,
+    force: bool = False,
+    watch: Watch = lambda done, total: None,
+    claim: Claim = lambda folder: nullcontext(True),
+    **params: Any,
+) -> DeriveResult:
+    """Make a method's model for every finished run of a cohort, or for one run of it.
+
+    Results are kept under the method's name. Those whose inputs have not changed are left alone
+    unless ``force``. ``params`` replace the recipe's defaults. Held-out results are written, never
+    read. Only results that ``claim`` grants are made. Calls for several methods share ``opening``,
+    so that a checkpoint is evaluated once for all of them.
+    """
+    opening = opening or OpenRuns()
+    complete = recipe.complete(method, params)
+    cohort, asked = _locate(Path(path))
+    whole = len(asked) > 1
+    runs = [StoredRun(cohort.path, key, cohort.runs[key]) for key in asked]
+    finished_runs = [run for run in runs if finished(run.folder)]
+    wrecked = [run for run in finished_runs if all_diverged(run.folder)]
+    usable = [run for run in finished_runs if run not in wrecked]
+    if not usable:
+        raise InputError(
+            f"Expected a finished run in {path}, but {len(runs) - len(finished_runs)} are "
+            f"unfinished and {len(wrecked)} diverged: `checkwise study run` with the same study "
+            "finishes runs.",
+            code="empty",
+        )
+    groups = _groups(usable if whole else _with_mates(cohort, usable, recipe), recipe)
+    _check_several(method, recipe, groups)
+    unfinished = tuple(run.key for run in runs if run not in finished_runs)
+    nothing = unfinished, tuple(run.key for run in wrecked)
+    missing: list[RunKey] = []
+    for required, its_recipe in recipe.requires.items():
+        members = [run.folder for group in groups for run in group]
+        for place in [cohort.path] if whole else members:
+            step = derive(place, required, its_recipe, opening=opening, force=force, claim=claim)
+            missing += step.left
+    if missing:
+        return DeriveResult((), (), *nothing, tuple(run.key for group in groups for run in group))
+    made: list[derived.Derived] = []
+    current: list[derived.Derived] = []
+    left: list[RunKey] = []
+    for number, group in enumerate(groups):
+        watch(number, len(groups))
+        plan = recipe.plan(group, complete)
+        known = [] if force else _current(cohort.path, method, group, plan, complete)
+        if known:
+            current += known
+            continue
+        with claim(derived.folder_of(cohort.path, method, group[0].key)) as granted:
+            if not granted:
+                left += [run.key for run in group]
+                continue
+            known = [] if force else _current(cohort.path, method, group, plan, complete)
+            if known:  # made by another worker while this one waited for the claim
+                current += known
+                continue
+            opened = [opening(cohort, run.key) for run in group]
+            made += _make(cohort.path, method, opened, recipe, plan, complete)
+    watch(len(groups), len(groups))
+    return DeriveResult(tuple(made), tuple(current), *nothing, tuple(left))
+
+
+def _current(
+    cohort: Path, method: str, group: Sequence[StoredRun], plan: Plan, params: Mapping[str, Any]
+) -> list[derived.Derived]:
+    """The results of a group, if all of them are there and nothing changed; else none."""
+    records = [derived.read_record(cohort, method, run.key) for run in group]
+    same = [r for r in records if r is not None and r.same_inputs(params, plan.inputs)]
+    return same if len(same) == len(group) else []
+
+
+def _make(
+    cohort: Path,
+    method: str,
+    runs: Sequence[OpenRun],
+    recipe: Recipe,
+    plan: Plan,
+    params: Mapping[str, Any],
+) -> list[derived.Derived]:
+    """Make, evaluate and write the models of one group."""
+    kept = runs[0].kept  # shared by all of them
+    began, spared = time.perf_counter(), kept.spared
+    models = recipe.make(runs, plan.inputs, params)
+    entries = {run.key: run.entries(models[run.key].outputs) for run in runs}
+    seconds = (time.perf_counter() - began + kept.spared - spared) / len(runs)
+    records = []
+    for run in runs:
+        model, (source, heldout) = models[run.key], entries[run.key]
+        notes = (*plan.notes, *model.notes)
+        record = derived.Derived(method, run.key, params, plan.inputs, seconds, notes)
+        weights = None if model.weights is None else encode(model.weights)
+        derived.write(cohort, record, source=source, heldout=heldout, weights=weights)
+        records.append(record)
+    return records
+
+
+def _locate(path: Path) -> tuple[CohortRecord, list[RunKey]]:
+    """The cohort, and the runs that were asked for."""
+    if is_cohort(path):
+        cohort = open_cohort(path)
+        return cohort, list(cohort.runs)
+    folder = path.absolute()
+    if has_file(latest(folder), RUN_FILE) and is_cohort(folder.parents[1]):
+        cohort = open_cohort(folder.parents[1])
+        keys = [key for key, place in cohort.runs.items() if place.name == folder.name]
+        if keys:
+            return cohort, keys
+    raise InputError(
+        f"Expected a study's folder, or a run inside one, but got {path}: use the folder that "
+        "`checkwise study run` wrote.",
+        code="unsupported",
+    )
+
+
+def _with_mates(
+    cohort: CohortRecord, runs: Sequence[StoredRun], recipe: Recipe
+) -> Sequence[StoredRun]:
+    """A single run together with those it is combined with."""
+    groups = {recipe.group_of(run.key) for run in runs}
+    mates = [
+        StoredRun(cohort.path, key, folder)
+        for key, folder in cohort.runs.items()
+        if finished(folder) and recipe.group_of(key) in groups
+    ]
+    return [run for run in mates if not all_diverged(run.folder)]
+
+
+def _groups(runs: Sequence[StoredRun], recipe: Recipe) -> list[list[StoredRun]]:
+    groups: dict[tuple[Any, ...], list[StoredRun]] = {}
+    for run in runs:
+        groups.setdefault(recipe.group_of(run.key), []).append(run)
+    return list(groups.values())
+
+
+def _check_several(method: str, recipe: Recipe, groups: Sequence[Sequence[StoredRun]]) -> None:
+    lone = [group[0].key for group in groups if recipe.varied and len(group) < 2]
+    if lone:
+        raise InputError(
+            f"Expected several runs to combine for {method}, but {lone[0]} stands alone: train "
+            f"the study with more {recipe.varied}.",
+            code="unsupported",
+        )

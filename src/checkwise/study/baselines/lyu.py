@@ -1,0 +1,146 @@
+"""After Lyu et al.: low validation loss, then risk plus the discrepancy between source domains.
+
+The discrepancy is the MMD or CORAL distance in feature space, a mean over pairs of domains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations, pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from checkwise.deployed import read_checkpoint
+from checkwise.errors import InputError
+from checkwise.selection import Columns, distance, normalise
+from checkwise.study.baselines.recipe import Model, Plan, Recipe, StoredRun
+
+if TYPE_CHECKING:
+    from checkwise.study.baselines.evaluate import OpenRun
+
+FloatArray = NDArray[np.float64]
+
+
+def mmd(domains: Sequence[FloatArray]) -> float:
+    """The mean over pairs of domains of MMD² with a Gaussian kernel.
+
+    k(x, y) = exp(−|x − y|² / (2·s²)) with s² half the median squared distance between two different
+    rows of any domain, so that rescaling all features changes nothing. MMD² is the biased estimate
+    mean k(X, X) + mean k(Y, Y) − 2·mean k(X, Y), which is never negative.
+
+    Example:
+        >>> near = np.array([[0.0], [1.0]])
+        >>> mmd([near, near]), mmd([near, near + 5]) > mmd([near, near + 1])
+        (0.0, True)
+    """
+    rows = np.concatenate(domains)
+    squares = (rows**2).sum(axis=1)
+    distances = np.maximum(squares[:, None] + squares[None, :] - 2 * rows @ rows.T, 0.0)
+    apart = distances[np.triu_indices(len(rows), k=1)]
+    middle = float(np.median(apart)) or 1.0
+    kernel = np.exp(-distances / middle)
+    edges = np.cumsum([0, *(len(part) for part in domains)])
+    means = np.array(
+        [
+            [kernel[a:b, c:d].mean() for c, d in pairwise(edges.tolist())]
+            for a, b in pairwise(edges.tolist())
+        ]
+    )
+    pairs = combinations(range(len(domains)), 2)
+    return float(np.mean([means[i, i] + means[j, j] - 2 * means[i, j] for i, j in pairs]))
+
+
+def coral(domains: Sequence[FloatArray]) -> float:
+    """The mean over pairs of domains of |C_i − C_j|² / (4·d²).
+
+    C is the covariance (divided by n − 1) of the d features, each first divided by its standard
+    deviation over all domains, so that the size of the features does not decide.
+
+    Example:
+        >>> wide = np.array([[0.0], [2.0]])
+        >>> coral([wide, wide]), coral([wide, 2 * wide]) > 0
+        (0.0, True)
+    """
+    rows = np.concatenate(domains)
+    spread = rows.std(axis=0)
+    spread[spread == 0] = 1.0
+    covariances = [np.atleast_2d(np.cov((part / spread).T)) for part in domains]
+    width = rows.shape[1]
+    pairs = combinations(covariances, 2)
+    return float(np.mean([((a - b) ** 2).sum() / (4 * width**2) for a, b in pairs]))
+
+
+DISCREPANCIES: Final = {"mmd": mmd, "coral": coral}
+RATIO: Final = 0.1  # how far above the lowest loss a candidate may lie
+
+
+def plan(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
+    """The checkpoints of low validation loss, with their losses."""
+    (run,) = runs
+    if len(run.trajectory.domains) < 2:
+        raise InputError(
+            f"Expected at least 2 source domains to compare, but {run.key} has one: use a rule "
+            "that needs only one.",
+            code="unsupported",
+        )
+    table = Columns.of(run.trajectory)
+    usable = ~table["diverged"]
+    loss = np.where(usable, table["nll"], np.inf)
+    low = loss <= (1 + float(params["ratio"])) * loss.min()
+    return Plan(
+        {
+            "candidates": run.trajectory.steps[low].tolist(),
+            "risk": loss[low].tolist(),
+            "source.jsonl": run.source_digest,
+        }
+    )
+
+
+def make(
+    runs: Sequence[OpenRun], inputs: Mapping[str, Any], params: Mapping[str, Any]
+) -> dict[Any, Model]:
+    """The candidate of smallest rescaled risk plus discrepancy, as it was saved."""
+    (run,) = runs
+    measure = DISCREPANCIES[str(params["discrepancy"])]
+    apart = []
+    for step in inputs["candidates"]:
+        run.load(read_checkpoint(run.folder, step))
+        apart.append(measure(list(source_features(run).values())))
+    errors = np.array([inputs["risk"], apart])
+    score = distance(normalise(errors, np.ones(len(apart), dtype=bool)), 1)
+    return {run.key: chosen(run, inputs["candidates"], score)}
+
+
+def chosen(run: OpenRun, steps: Sequence[int], score: FloatArray) -> Model:
+    """The saved checkpoint of smallest score, the earliest on ties."""
+    step = steps[int(np.argmin(score))]
+    return Model(run.checkpoint_outputs(step), None, (f"step {step} of {len(steps)} candidates",))
+
+
+def source_features(run: OpenRun) -> dict[str, FloatArray]:
+    """What the featurizer makes of every source domain's validation split."""
+    import torch
+
+    algorithm = run.algorithm.eval()
+    features = {}
+    with torch.inference_mode():
+        for part in run.source_parts:
+            size = run.data.inputs.rows_at_once
+            rows = [part.rows[at : at + size] for at in range(0, len(part.rows), size)]
+            batches = (run.data.inputs.rows(part.index, some) for some in rows)
+            outputs = torch.cat([algorithm.featurizer(batch) for batch in batches])
+            features[part.domain] = outputs.double().cpu().numpy()
+    return features
+
+
+LYU_MMD = Recipe(
+    "low validation loss, then risk plus MMD between domains",
+    plan,
+    make,
+    {"discrepancy": "mmd", "ratio": RATIO},
+)
+LYU_CORAL = LYU_MMD.variant(
+    "low validation loss, then risk plus CORAL distance", discrepancy="coral"
+)

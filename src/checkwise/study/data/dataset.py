@@ -1,0 +1,351 @@
+"""Identical examples: which there are, and which of them a de-duplicated data set keeps.
+
+Examples are identical when their arrays are, byte for byte. The rule, for each group of them:
+
+- one domain, one label: the first stays, the others go (``"repeat"``);
+- more than one label: all go, since nobody knows which is right (``"conflicting labels"``);
+- one label, more than one domain: all go, since otherwise a held-out domain would share an example
+  with a source (``"several domains"``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from checkwise.errors import InputError
+from checkwise.records import same_name
+
+Reason = Literal["repeat", "conflicting labels", "several domains"]
+
+
+@dataclass(frozen=True)
+class RemovedRow:
+    """One example that a de-duplicated data set leaves out."""
+
+    domain: int
+    row: int
+    reason: Reason
+
+
+@dataclass(frozen=True)
+class Duplicates:
+    """The groups of identical examples of a data set, and what the rule removes.
+
+    Groups with conflicting labels and groups across domains may overlap.
+    """
+
+    sizes: tuple[int, ...]
+    groups: int
+    conflicting_groups: int
+    groups_across_domains: int
+    removed: tuple[RemovedRow, ...]
+
+    def kept(self, domain: int) -> NDArray[np.int64]:
+        """Return the rows of ``domain`` that stay, ascending."""
+        keep = np.ones(self.sizes[domain], dtype=bool)
+        keep[[gone.row for gone in self.removed if gone.domain == domain]] = False
+        return np.flatnonzero(keep)
+
+
+def find_duplicates(x: Sequence[NDArray[Any]], y: Sequence[NDArray[np.int64]]) -> Duplicates:
+    """Find the identical examples among the rows ``x[domain]`` with labels ``y[domain]``."""
+    members: defaultdict[bytes, list[tuple[int, int]]] = defaultdict(list)
+    for domain, rows in enumerate(x):
+        for row, example in enumerate(rows):
+            content = np.ascontiguousarray(example).tobytes()
+            members[hashlib.blake2b(content, digest_size=16).digest()].append((domain, row))
+    groups = [group for group in members.values() if len(group) > 1]
+    conflicting = [len({int(y[domain][row]) for domain, row in group}) > 1 for group in groups]
+    across = [len({domain for domain, _ in group}) > 1 for group in groups]
+    removed: list[RemovedRow] = []
+    for group, conflicts, spans in zip(groups, conflicting, across, strict=True):
+        reason: Reason = (
+            "conflicting labels" if conflicts else "several domains" if spans else "repeat"
+        )
+        gone = group[1:] if reason == "repeat" else group
+        removed.extend(RemovedRow(domain, row, reason) for domain, row in gone)
+    return Duplicates(
+        sizes=tuple(len(rows) for rows in x),
+        groups=len(groups),
+        conflicting_groups=sum(conflicting),
+        groups_across_domains=sum(across),
+        removed=tuple(sorted(removed, key=lambda gone: (gone.domain, gone.row))),
+    )
+
+
+Kind = Literal["images", "digits", "features"]
+Labels = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """Whole groups of one domain that are held out together: the rows of that domain."""
+
+    name: str
+    domain: int
+    rows: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class DomainDataset:
+    """Examples of several domains that share their classes.
+
+    ``x[d]`` holds the examples of domain ``d``, perhaps memory-mapped and always read-only:
+    uint8 [n, height, width, channels] for images and digits, floating [n, …] for features.
+    ``y[d]`` holds their labels, indices into ``classes``; ``ids[d]`` says where each came from.
+    ``groups[d]`` says to which of ``group_names`` each example belongs (its site, its patient);
+    empty where nobody said. ``places`` are what runs hold out instead of a domain, if any.
+    ``fingerprint`` changes whenever domains, classes, labels, examples, groups or places do.
+    Another process should open the data set itself, which is quick and shares memory; sending it
+    there would copy every example.
+    """
+
+    name: str
+    kind: Kind
+    domains: tuple[str, ...]
+    classes: tuple[str, ...]
+    x: tuple[NDArray[Any], ...]
+    y: tuple[Labels, ...]
+    ids: tuple[tuple[str, ...], ...]
+    fingerprint: str
+    groups: tuple[Labels, ...] = ()
+    group_names: tuple[str, ...] = ()
+    places: tuple[Place, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_names(self.name, "domain", self.domains)
+        check_unlike(self.name, self.domains)
+        _check_names(self.name, "class", self.classes)
+        if not len(self.domains) == len(self.x) == len(self.y) == len(self.ids):
+            raise InputError(
+                f"Expected examples, labels and ids for {len(self.domains)} domains, but got "
+                f"{len(self.x)}, {len(self.y)} and {len(self.ids)} in {self.name}: pass one of "
+                "each per domain.",
+                code="differs",
+            )
+        for domain, x, y, ids in zip(self.domains, self.x, self.y, self.ids, strict=True):
+            _check_domain(f"domain {domain!r} of {self.name}", self, x, y, ids)
+        if self.groups and tuple(map(len, self.groups)) != self.sizes:
+            raise InputError(
+                f"Expected a group for each of {self.sizes} examples, but got "
+                f"{tuple(map(len, self.groups))} in {self.name}: pass one per example.",
+                code="differs",
+            )
+
+    @property
+    def num_classes(self) -> int:
+        """The number of classes."""
+        return len(self.classes)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The number of examples in each domain."""
+        return tuple(len(y) for y in self.y)
+
+    def domain_index(self, domain: str) -> int:
+        """Return the position of ``domain``; an unknown name lists the known ones."""
+        check_domain_name(self.name, domain, self.domains)
+        return self.domains.index(domain)
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """What a run may hold out: the places where there are any, else the domains."""
+        return tuple(place.name for place in self.places) or self.domains
+
+    def target_index(self, name: str) -> int:
+        """Return the position of a place or domain that is held out."""
+        check_domain_name(self.name, name, self.targets)
+        return self.targets.index(name)
+
+    def rows(self, domain: int, indices: NDArray[np.int64] | slice) -> NDArray[Any]:
+        """Return a writable in-memory copy of some examples, as torch.from_numpy needs."""
+        return np.array(self.x[domain][indices])
+
+    def duplicates(self) -> Duplicates:
+        """Find identical examples; reads every example once."""
+        return find_duplicates(self.x, self.y)
+
+    def without_duplicates(self, duplicates: Duplicates | None = None) -> DomainDataset:
+        """Return the data set without identical examples, by the rule stated in ``duplicates``.
+
+        ``duplicates`` may come from another view of the same examples: to drop the features of
+        identical images, pass ``images.duplicates()``. Rows of memory-mapped arrays are copied into
+        memory where something is removed.
+        """
+        duplicates = self.duplicates() if duplicates is None else duplicates
+        if duplicates.sizes != self.sizes:
+            raise InputError(
+                f"Expected duplicates among {self.sizes} examples, but got duplicates among "
+                f"{duplicates.sizes} in {self.name}: pass the duplicates of the same examples.",
+                code="differs",
+            )
+        if not duplicates.removed:
+            return self
+        staying = [duplicates.kept(domain) for domain in range(len(self.domains))]
+        removed = [(gone.domain, gone.row) for gone in duplicates.removed]
+        return self.rows_only(
+            staying, fingerprint("without duplicates", self.fingerprint, repr(removed))
+        )
+
+    def rows_only(self, staying: Sequence[NDArray[np.int64]], identity: str) -> DomainDataset:
+        """Return the data set with some rows of every domain, under another fingerprint.
+
+        Places are made of all rows of a domain, so they have to be made again.
+        """
+        whole = [len(rows) == size for rows, size in zip(staying, self.sizes, strict=True)]
+        return replace(
+            self,
+            x=tuple(
+                x if all_ else x[rows] for x, rows, all_ in zip(self.x, staying, whole, strict=True)
+            ),
+            y=tuple(y[rows] for y, rows in zip(self.y, staying, strict=True)),
+            ids=tuple(
+                tuple(ids[row] for row in rows) for ids, rows in zip(self.ids, staying, strict=True)
+            ),
+            groups=tuple(groups[rows] for groups, rows in zip(self.groups, staying, strict=False)),
+            places=(),
+            fingerprint=identity,
+        )
+
+
+def from_arrays(
+    name: str,
+    arrays: Mapping[str, tuple[NDArray[Any], NDArray[Any]]],
+    *,
+    kind: Kind,
+    classes: Sequence[str],
+    ids: Sequence[Sequence[str]] | None = None,
+) -> DomainDataset:
+    """Make a data set from ``{domain: (examples, labels)}``, fingerprinting every byte.
+
+    The arrays are not copied; they must not be changed afterwards.
+
+    Example:
+        >>> data = from_arrays("toy", {"a": (np.zeros((2, 3), np.float32), np.array([0, 1]))},
+        ...                    kind="features", classes=["cat", "dog"])
+        >>> data.num_classes, data.sizes
+        (2, (2,))
+    """
+    x = tuple(_read_only(examples) for examples, _ in arrays.values())
+    y = tuple(_read_only(np.asarray(labels).astype(np.int64)) for _, labels in arrays.values())
+    numbered = [[f"row {row}" for row in range(len(labels))] for labels in y]
+    return DomainDataset(
+        name=name,
+        kind=kind,
+        domains=tuple(arrays),
+        classes=tuple(classes),
+        x=x,
+        y=y,
+        ids=tuple(tuple(names) for names in (numbered if ids is None else ids)),
+        fingerprint=fingerprint(repr(tuple(arrays)), repr(tuple(classes)), *x, *y),
+    )
+
+
+def fingerprint(*parts: str | NDArray[Any]) -> str:
+    """Return a SHA-256 over strings and arrays (their types and shapes too), in order."""
+    digest = hashlib.sha256()
+    for part in parts:
+        for piece in _pieces(part):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def _pieces(part: str | NDArray[Any]) -> Iterable[bytes]:
+    # The leading length keeps ("ab", "c") apart from ("a", "bc").
+    if isinstance(part, str):
+        text = part.encode(errors="surrogateescape")
+        yield f"text {len(text)}:".encode()
+        yield text
+        return
+    yield f"array {part.dtype.str} {part.shape}:".encode()
+    for start in range(0, len(part), 1024):
+        yield np.ascontiguousarray(part[start : start + 1024]).tobytes()
+
+
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def check_domain_name(name: str, domain: str, domains: Sequence[str]) -> None:
+    """Refuse a domain that the data set ``name`` does not have."""
+    if domain not in domains:
+        raise InputError(
+            f"Expected a domain of {name}, but got {domain!r}: choose from {', '.join(domains)}.",
+            code="unknown",
+        )
+
+
+def _check_names(name: str, what: str, names: tuple[str, ...]) -> None:
+    repeated = sorted({entry for entry in names if names.count(entry) > 1})
+    if not names or repeated or not all(names):
+        raise InputError(
+            f"Expected distinct, non-empty {what} names, but got {list(names)} in {name}: "
+            + (f"rename {', '.join(repeated)}." if repeated else f"name every {what}."),
+            code="ambiguous",
+        )
+
+
+def check_unlike(name: str, domains: Sequence[str]) -> None:
+    """Refuse domains whose names selection would take for one another.
+
+    A run that holds one of them out could not be read: the other would count as its target.
+    """
+    for one, other in combinations(domains, 2):
+        if same_name(one, other):
+            raise InputError(
+                f"Expected domains whose names differ in more than case or space, but got {one!r} "
+                f"and {other!r} in {name}: rename one.",
+                code="ambiguous",
+            )
+
+
+def _check_domain(
+    where: str, dataset: DomainDataset, x: NDArray[Any], y: Labels, ids: tuple[str, ...]
+) -> None:
+    if not 0 < len(x) == len(y) == len(ids):
+        raise InputError(
+            f"Expected as many labels and ids as examples, and at least one, but got {len(x)} "
+            f"examples, {len(y)} labels and {len(ids)} ids in {where}: align them.",
+            code="differs",
+        )
+    if dataset.kind == "features":
+        fits = x.ndim >= 2 and x.dtype.kind == "f"
+    else:
+        fits = x.ndim == 4 and x.dtype == np.uint8
+    if not fits:
+        wanted = (
+            "floating [n, …]"
+            if dataset.kind == "features"
+            else "uint8 [n, height, width, channels]"
+        )
+        raise InputError(
+            f"Expected {dataset.kind} as {wanted}, but got {x.dtype} {list(x.shape)} in {where}: "
+            "convert the array, or choose another kind."
+        )
+    if x.shape[1:] != dataset.x[0].shape[1:]:
+        raise InputError(
+            f"Expected examples of one shape, but got {list(x.shape[1:])} beside "
+            f"{list(dataset.x[0].shape[1:])} in {where}: bring all domains to one shape.",
+            code="differs",
+        )
+    if y.dtype != np.int64 or y.ndim != 1:
+        raise InputError(
+            f"Expected int64 labels [n], but got {y.dtype} {list(y.shape)} in {where}: "
+            "convert them."
+        )
+    outside = np.flatnonzero((y < 0) | (y >= dataset.num_classes))
+    if len(outside):
+        raise InputError(
+            f"Expected labels in 0..{dataset.num_classes - 1}, but got {y[outside[0]]} at row "
+            f"{outside[0]} in {where}: fix the label or name all classes."
+        )

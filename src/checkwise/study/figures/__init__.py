@@ -1,0 +1,5 @@
+"""Figures for papers: facts first, drawing second."""
+
+from checkwise.doors import door
+
+__getattr__, __dir__, __all__ = door(__name__, __file__)

@@ -1,0 +1,189 @@
+"""Every figure of a study as PDF and PNG."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from checkwise.errors import InputError, MissingMetricError
+from checkwise.records import RunKey
+from checkwise.selection import select_many
+from checkwise.store import remedy
+from checkwise.study import (
+    Cohort,
+    Method,
+    Pool,
+    Predictions,
+    Rehearsal,
+    has_heldout,
+    image_case,
+    read_heldout,
+)
+from checkwise.study.figures import (
+    algorithms,
+    confident_errors,
+    distance,
+    kendall,
+    learning_rate,
+    occlusion,
+    reliability,
+    risk_coverage,
+    shared_errors,
+    style,
+    tolerance,
+    trajectory,
+)
+from checkwise.study.folder import open_cohort
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What is drawn: runs with the rule and reference they are about, and one run and example.
+
+    Args:
+        pool: the runs.
+        run: the run that figures of a single run show; a typical one by default.
+        example: the image of its held-out domain that occlusion covers, by number.
+        roots: where data sets lie, for figures that compute from weights.
+    """
+
+    pool: Pool
+    run: RunKey | None = None
+    example: int | None = None
+    roots: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> tuple[Method, Method]:
+        """The reference and the rule."""
+        return self.pool.reference, self.pool.rule
+
+
+Draw = Callable[[Shown], "Figure"]
+
+
+def chosen_steps(shown: Shown) -> dict[RunKey, dict[str, int]]:
+    """The steps that reference and rule choose in every run that may be shown.
+
+    Runs in which they choose different checkpoints come first; targets are not looked at.
+    """
+    pool = shown.pool
+    for row in shown.rows:
+        row.check_is_rule()
+    runs = {key: pool.trajectory(key) for key in pool.keys}
+    chosen = {
+        row.label: select_many(runs, row.rule, guard=False, **row.params) for row in shown.rows
+    }
+    keys = [shown.run] if shown.run is not None else list(pool.keys)
+    steps = {key: {name: by_run[key].step for name, by_run in chosen.items()} for key in keys}
+    return dict(sorted(steps.items(), key=lambda item: len(set(item[1].values())) == 1))
+
+
+def example_predictions(shown: Shown) -> tuple[RunKey, dict[str, Predictions]]:
+    """A run and the held-out logits of both choices: the run that was named, or the first."""
+    for key, steps in chosen_steps(shown).items():
+        folder, domain = shown.pool.folder(key), key.held_out[0]
+        if all(has_heldout(folder, domain, step) for step in steps.values()):
+            return key, {name: read_heldout(folder, domain, step) for name, step in steps.items()}
+    raise InputError(
+        "Expected saved held-out logits at both choices of a run, but there are none: "
+        f"{remedy(shown.pool.folder(shown.pool.keys[0]), heldout=True)}.",
+        code="missing",
+    )
+
+
+def _of_one_run(draw: Callable[[dict[str, Predictions]], Figure]) -> Draw:
+    """A figure of both choices in one run, which its title names."""
+
+    def drawn(shown: Shown) -> Figure:
+        run, predictions = example_predictions(shown)
+        figure = draw(predictions)
+        n = len(next(iter(predictions.values())).labels)
+        figure.suptitle(f"{run}\none run, {n} examples of {run.held_out[0]}", fontsize=8)
+        return figure
+
+    return drawn
+
+
+def _occlusion(shown: Shown) -> Figure:
+    run, steps = next(iter(chosen_steps(shown).items()))
+    cohort = open_cohort(shown.pool.folder(run).absolute().parents[1])
+    case = image_case(cohort, run, steps, shown.roots, row=shown.example)
+    figure = occlusion.draw_case(case, occlusion.case_facts(case))
+    how = "the example that they differ most about" if shown.example is None else "one example"
+    figure.suptitle(f"{run}\n{how}: image {case.row} of {case.domain}", fontsize=8)
+    return figure
+
+
+FIGURES: dict[str, Draw] = {
+    "trajectory": lambda shown: trajectory.draw(trajectory.facts(shown.pool, shown.run)),
+    "distance": lambda shown: distance.draw(distance.facts(shown.pool)),
+    "algorithms": lambda shown: algorithms.draw(algorithms.facts(shown.pool)),
+    "kendall": lambda shown: kendall.draw(kendall.facts(shown.pool)),
+    "tolerance": lambda shown: tolerance.draw(tolerance.facts(shown.pool)),
+    "learning-rate": lambda shown: learning_rate.draw(learning_rate.facts(shown.pool)),
+    "confident-errors": _of_one_run(
+        lambda predictions: confident_errors.draw(confident_errors.facts(predictions))
+    ),
+    "shared-errors": _of_one_run(
+        lambda predictions: shared_errors.draw(
+            shared_errors.facts(*predictions.values()), list(predictions)
+        )
+    ),
+    "reliability": _of_one_run(
+        lambda predictions: reliability.draw(reliability.facts(predictions))
+    ),
+    "risk-coverage": _of_one_run(
+        lambda predictions: risk_coverage.draw(risk_coverage.facts(predictions))
+    ),
+    "occlusion": _occlusion,
+}
+"""What draws each figure, by its name."""
+
+
+# They look for what they need before they open it.
+OF_ONE_RUN = ("confident-errors", "shared-errors", "reliability", "risk-coverage", "occlusion")
+
+
+def write_figures(
+    cohorts: Cohort | Sequence[Cohort] | Pool,
+    folder: Path,
+    *,
+    only: Sequence[str] = (),
+    run: RunKey | None = None,
+    example: int | None = None,
+    roots: Mapping[str, str] | None = None,
+) -> Iterator[tuple[str, str | None]]:
+    """Write figures one by one: each name, and why it could not be drawn if it could not.
+
+    Args:
+        cohorts: what to draw; a :class:`Pool` also says which rule and reference.
+        folder: where PDF and PNG go.
+        only: names from ``FIGURES``; all by default.
+        run, example, roots: see :class:`Shown`.
+    """
+    shown = Shown(Pool.of(cohorts), run, example, dict(roots or {}))
+    unknown = [name for name in only if name not in FIGURES]
+    if unknown:
+        raise InputError(
+            f"Expected figures among {', '.join(FIGURES)}, but got {unknown[0]!r}.", code="unknown"
+        )
+    if only:
+        rehearsal = replace(shown, pool=Rehearsal.of_pool(shown.pool))
+        for name in only:
+            if name not in OF_ONE_RUN:
+                FIGURES[name](rehearsal)  # refuses before held-out results are opened
+    for name in only or FIGURES:
+        try:
+            figure = FIGURES[name](shown)
+        except (InputError, MissingMetricError) as error:
+            if only:
+                raise
+            yield name, str(error)
+            continue
+        style.save(figure, folder, name)
+        yield name, None

@@ -1,0 +1,97 @@
+"""``write_report``: one self-contained file for a cohort or for a single run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from checkwise.errors import InputError
+from checkwise.page import BUDGET, run_page
+from checkwise.records import Trajectory
+from checkwise.selection import REFERENCE, Selection, select
+from checkwise.store import RUN_FILE, latest, read_trajectory, write_text, writing
+from checkwise.study import Cohort
+from checkwise.study.folder import is_cohort
+from checkwise.study.report.cohort_page import cohort_page
+from checkwise.study.report.facts import RULES, cohort_facts
+from checkwise.study.report.page_data import cohort_data, run_data
+from checkwise.study.report.stages import stage_facts
+
+
+def write_report(
+    source: Cohort | Trajectory | Selection | str | Path,
+    out: str | Path,
+    *,
+    budget: int = BUDGET,
+    **asked: Any,
+) -> Path:
+    """Write the page and return where it is.
+
+    Args:
+        source: a cohort, a run, the folder of either, or a selection from a run.
+        out: the file to write; it appears whole or not at all.
+        budget: bytes of numbers in the page; where metrics of every domain do not fit, the less
+            used ones are kept as means over domains.
+        asked: for a cohort ``rules`` (the first leads), ``reference`` and ``stages`` (True shows
+            choosing, averaging, calibrating and deploying side by side, if they were made with
+            ``checkwise study derive``), for a run ``rule``; and parameters such as ``delta_pp``.
+    """
+    if isinstance(source, Selection) and asked:
+        raise InputError(
+            f"Expected nothing beside a selection, but got {', '.join(asked)}: pass the "
+            "run instead.",
+            code="unsupported",
+        )
+    if isinstance(source, str | Path):
+        source = _open(Path(source))
+    if isinstance(source, Selection):
+        page = _selection(source)
+    elif isinstance(source, Trajectory):
+        page = _selection(select(source, **asked))
+    else:
+        page = _cohort(source, budget=budget, **asked)
+    out = Path(out)
+    with writing(out.parent):
+        out.parent.mkdir(parents=True, exist_ok=True)
+        write_text(out, page)
+    return out
+
+
+def _cohort(
+    cohort: Cohort,
+    rules: Sequence[str] = RULES,
+    reference: str = REFERENCE,
+    *,
+    stages: bool = False,
+    budget: int,
+    **params: Any,
+) -> str:
+    facts = cohort_facts(cohort, rules, reference, **params)
+    data = cohort_data(
+        cohort,
+        facts.chosen,
+        rule=facts.rules[0],
+        reference=reference,
+        first=facts.example_key,
+        budget=budget,
+    )
+    return cohort_page(facts, data, stage_facts(cohort, reference=reference) if stages else ())
+
+
+def _selection(selection: Selection) -> str:
+    title = str(selection.run) if selection.run else "This run"
+    data = None if selection.accuracy is None else run_data(selection, title)
+    return run_page(selection, title, data)
+
+
+def _open(path: Path) -> Cohort | Trajectory:
+    if is_cohort(path):
+        return Cohort.open(path)
+    if (latest(path) / RUN_FILE).is_file():
+        return read_trajectory(latest(path))
+    raise InputError(
+        f"Expected the folder of a study or of one of its runs, but {path} is neither: read logs "
+        "and tables with checkwise.load and pass the trajectory.",
+        code="unsupported",
+    )

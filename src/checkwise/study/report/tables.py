@@ -1,0 +1,217 @@
+"""The tables of the page: numbers aligned, every cell with its uncertainty."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import isnan
+from typing import TYPE_CHECKING
+
+from checkwise.metrics import METRICS
+from checkwise.page import Child, Markup, el, join
+from checkwise.study import (
+    POINTS,
+    Contrast,
+    deciding,
+    ends,
+    higher_is_better,
+    interval,
+    intervals_over,
+    metric_title,
+    named_groups,
+    shown,
+    title,
+    told,
+    unit,
+    verdict,
+)
+from checkwise.study.report.facts import CohortFacts, SourceFacts
+from checkwise.words import number
+
+if TYPE_CHECKING:
+    import pandas
+
+FEW = 10
+SCORE = 4  # decimals of what a rule minimised
+COUNTS = "small figures: runs better / equal / worse"
+
+
+def paired_table(facts: CohortFacts) -> Markup:
+    """Rules × metrics: the reference's level, then every rule's paired difference."""
+    first = facts.contrasts(facts.rules[0])
+    head = [
+        "rule",
+        *(_head(contrast) for contrast in first),
+        "runs that lose ≥ 1 point",
+    ]
+    level = [
+        el("td", shown(facts.levels[facts.reference][c.metric], c.metric), class_="num")
+        for c in first
+    ]
+    rows = [
+        el(
+            "tr",
+            el("th", facts.reference, el("small", "mean level"), scope="row"),
+            level,
+            el("td", "–", class_="num"),
+            class_="reference",
+        )
+    ]
+    rows += [_paired_row(rule, facts.contrasts(rule)) for rule in facts.rules]
+    caption = (
+        f"Differences to {facts.reference}, paired by run, with "
+        f"{intervals_over(facts.contrasts(facts.rules[0]))}; {COUNTS}"
+    )
+    return _table(head, rows, caption)
+
+
+def split_table(rule: str, by: str, groups: Mapping[str, Sequence[Contrast]]) -> Markup:
+    """The leading rule, one row per ``by`` (algorithm, dataset)."""
+    first = next(iter(groups.values()))
+    head = [by, *(_head(c) for c in first), "runs that lose ≥ 1 point"]
+    rows = [_paired_row(name, contrasts) for name, contrasts in groups.items()]
+    few = any(row[0].n < FEW and row[0].over == "runs" for row in groups.values())
+    caution = f". Intervals from fewer than {FEW} runs are too narrow: hints, not results" * few
+    over = intervals_over([row for contrasts in groups.values() for row in contrasts])
+    return _table(head, rows, f"{rule} by {by}, with {over}; {COUNTS}{caution}")
+
+
+def unit_table(contrasts: Sequence[Contrast]) -> Markup:
+    """One rule's differences with groups of runs as the unit: one row per unit."""
+    head = ["counted by", *(_head(contrast) for contrast in contrasts)]
+    first = contrasts[0]
+    decisive = deciding(first.units, crossed=first.crossed)
+    counted = {
+        name: found for name, found in first.units.items() if name in decisive or not found.decides
+    }
+    rows = [
+        el(
+            "tr",
+            el("th", named_groups(name, found.groups), scope="row"),
+            # A single run is a block of one.
+            [_unit_cell(one, "block" if name == "single_run" else name) for one in contrasts],
+        )
+        for name, found in told(counted, first.n).items()
+    ]
+    return _table(head, rows, "95% intervals with groups of runs as the unit")
+
+
+def _unit_cell(contrast: Contrast, name: str) -> Markup:
+    interval = contrast.units[name]
+    if not interval.decides:
+        return el("td", "too few", class_="num")
+    both_ends = ends(interval.low, interval.high, contrast.metric)
+    zero = el("small", "includes zero" if interval.includes_zero else "excludes zero")
+    return el("td", el("span", both_ends, class_="ci"), zero, class_="num")
+
+
+def source_table(rows: Sequence[SourceFacts], reference: str) -> Markup:
+    """What each rule did where it looks."""
+    head = [
+        "rule",
+        "mean gap (points)",
+        "median eligible",
+        f"differs from {reference}",
+        "only one eligible",
+    ]
+    body = [
+        el(
+            "tr",
+            el("th", row.rule, scope="row"),
+            el("td", number(row.mean_gap_pp, POINTS), class_="num"),
+            el("td", f"{row.median_eligible:g}", class_="num"),
+            el("td", "–" if row.rule == reference else f"{row.differ} of {row.runs}", class_="num"),
+            el("td", f"{row.alone} of {row.runs}", class_="num"),
+        )
+        for row in rows
+    ]
+    return _table(head, body, "Choices on source validation")
+
+
+def ranked_table(table: pandas.DataFrame, columns: Sequence[str]) -> Markup:
+    """Checkpoints of one run, best first, with these columns of the table."""
+    body = [
+        el(
+            "tr",
+            (el("td", _cell(name, row[name], row["feasible"]), class_="num") for name in columns),
+            class_="chosen" if i == 0 else None if row["feasible"] else "dim",
+        )
+        for i, row in enumerate(table.to_dict("records"))
+    ]
+    return _table(
+        [_column(name) for name in columns],
+        body,
+        "Best first; only eligible checkpoints are ranked by score",
+    )
+
+
+def _column(name: str) -> str:
+    if name in METRICS:
+        times = " (%)" if METRICS[name].in_percent else " ×100"
+        return metric_title(name) + (times if METRICS[name].scale == 100 else "")
+    return {"gap_pp": "gap (points)"}.get(name, name)
+
+
+def _cell(name: str, value: object, eligible: bool) -> str:
+    if not isinstance(value, float):
+        return str(value)
+    if name == "score" and not eligible:
+        return "–"
+    if name in METRICS:
+        return number(METRICS[name].scale * value, METRICS[name].decimals)
+    return number(value, POINTS if name == "gap_pp" else SCORE)
+
+
+def _head(contrast: Contrast) -> Markup:
+    words = unit(contrast.metric, contrast.scale)
+    arrow = "higher is better" if higher_is_better(contrast.metric) else "lower is better"
+    return el(
+        "span",
+        title(contrast.metric) + (f" ({words})" if words else ""),
+        el("small", arrow),
+    )
+
+
+def _paired_row(label: str, contrasts: Sequence[Contrast]) -> Markup:
+    lost = next((c.lose_1pp for c in contrasts if not isnan(c.lose_1pp)), float("nan"))
+    n = contrasts[0].n
+    return el(
+        "tr",
+        el("th", label, el("small", f"n = {n}"), scope="row"),
+        [_paired_cell(contrast) for contrast in contrasts],
+        el("td", "–" if isnan(lost) else f"{100 * lost:.0f}%", class_="num"),
+    )
+
+
+def _paired_cell(contrast: Contrast) -> Markup:
+    direction = verdict(contrast).direction
+    median, trimmed = (
+        shown(value, contrast.metric, signed=True) for value in (contrast.median, contrast.trimmed)
+    )
+    return el(
+        "td",
+        None if direction == "unclear" else join(el("em", direction, class_=direction), " "),
+        el(
+            "b",
+            shown(contrast.mean, contrast.metric, signed=True),
+            title=f"median {median}, 5%-trimmed mean {trimmed}",
+        ),
+        el("span", interval(contrast), class_="ci"),
+        el(
+            "small",
+            f"{contrast.wins} / {contrast.ties} / {contrast.losses}",
+            f" · {contrast.missing} missing" if contrast.missing else None,
+        ),
+        class_="num",
+    )
+
+
+def _table(head: Sequence[str | Markup], rows: Sequence[Child], caption: str) -> Markup:
+    cells = [
+        el("th", name, scope="col", class_="num" if i else None) for i, name in enumerate(head)
+    ]
+    table = el("table", el("thead", el("tr", cells)), el("tbody", *rows))
+    # The caption stays in view where a narrow screen scrolls the table.
+    return join(
+        el("p", caption, class_="caption"),
+        el("div", table, class_="scroll", tabindex="0", role="region", aria_label=caption),
+    )

@@ -1,0 +1,35 @@
+__all__: list[str]
+
+from checkwise.study.sweep.datasets import all_roots as all_roots
+from checkwise.study.sweep.datasets import check_roots as check_roots
+from checkwise.study.sweep.datasets import open_spec as open_spec
+from checkwise.study.sweep.datasets import read_roots as read_roots
+from checkwise.study.sweep.datasets import with_domains as with_domains
+from checkwise.study.sweep.estimating import estimate as estimate
+from checkwise.study.sweep.executors import get_executor as get_executor
+from checkwise.study.sweep.executors import worker_count as worker_count
+from checkwise.study.sweep.jobs import prepare_with as prepare_with
+from checkwise.study.sweep.launching import Executor as Executor
+from checkwise.study.sweep.launching import ExecutorSettings as ExecutorSettings
+from checkwise.study.sweep.launching import run_workers as run_workers
+from checkwise.study.sweep.planning import begin_round as begin_round
+from checkwise.study.sweep.planning import inner_study as inner_study
+from checkwise.study.sweep.planning import make_cohort as make_cohort
+from checkwise.study.sweep.planning import noted_round as noted_round
+from checkwise.study.sweep.planning import plan as plan
+from checkwise.study.sweep.predicting import evaluate_with as evaluate_with
+from checkwise.study.sweep.progress import RunStatus as RunStatus
+from checkwise.study.sweep.progress import Watched as Watched
+from checkwise.study.sweep.progress import overview as overview
+from checkwise.study.sweep.progress import pause_after as pause_after
+from checkwise.study.sweep.run import SweepResult as SweepResult
+from checkwise.study.sweep.run import check_sweep as check_sweep
+from checkwise.study.sweep.run import run_sweep as run_sweep
+from checkwise.study.sweep.study import Study as Study
+from checkwise.study.sweep.study_file import read_executor as read_executor
+from checkwise.study.sweep.study_file import read_study as read_study
+from checkwise.study.sweep.toml_table import TomlTable as TomlTable
+from checkwise.study.sweep.toml_table import read_toml as read_toml
+from checkwise.study.sweep.worker import Job as Job
+from checkwise.study.sweep.worker import run_job as run_job
+from checkwise.study.sweep.worker import work as work

@@ -1,0 +1,282 @@
+"""The progress of a cohort's runs, read from its folder while workers may be training."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from statistics import median
+from typing import Any, Final, Literal, TypeAlias
+
+from checkwise.errors import InputError
+from checkwise.records import RunKey
+from checkwise.store import (
+    ATTEMPTS_FOLDER,
+    COHORT_FILE,
+    DONE_FILE,
+    RUN_FILE,
+    RUNS_FOLDER,
+    SOURCE_FILE,
+    attempts_folder,
+    finished,
+    has_file,
+    latest,
+    read_file,
+    read_run,
+)
+from checkwise.study.folder import (
+    SILENT_SECONDS,
+    CohortRecord,
+    clock_of,
+    is_here,
+    last_failure,
+    last_line,
+    last_sign,
+    planned_steps,
+    seems_alive,
+)
+
+State: TypeAlias = Literal["finished", "running", "interrupted", "failed", "waiting"]
+Clock: TypeAlias = Callable[[], float]
+
+# Of the time between two looks, this many times as long as a look takes is left to others.
+PATIENCE: Final = 19
+# A change within the tick of a disk's clock in which a folder was listed does not show.
+TICK_SECONDS: Final = 2.0
+
+
+@dataclass(frozen=True)
+class RunStatus:
+    """One run.
+
+    Args:
+        key: which run.
+        state: how it stands.
+        records: checkpoints that it has recorded.
+        planned: checkpoints that it will have.
+        reason: why its last try failed.
+        host: where the worker is, or was, that holds it; where its last try failed.
+        process: the number of that worker's process, if it holds the run.
+        silent: seconds without a sign of life from that worker, if it should have given one.
+        log: the file with what the failed try printed, relative to the cohort.
+        last_line: the last line of that file.
+        seconds: from the beginning of the last attempt until it was finished, or until now.
+        ended: when it was finished, by the clock of the disk.
+    """
+
+    key: RunKey
+    state: State
+    records: int
+    planned: int
+    reason: str | None = None
+    host: str | None = None
+    process: int | None = None
+    silent: float | None = None
+    log: str | None = None
+    last_line: str | None = None
+    seconds: float | None = None
+    ended: float | None = None
+
+
+def cohort_status(cohort: CohortRecord) -> list[RunStatus]:
+    """The state of every planned run."""
+    return Watched(cohort).look()
+
+
+class Watched:
+    """A cohort that is looked at again and again.
+
+    A run that was finished once is not read again. A run that has nothing in ``runs/`` or
+    ``attempts/`` has not begun, and is not looked for; the two are listed when they have changed.
+    """
+
+    def __init__(self, cohort: CohortRecord) -> None:
+        self._path = cohort.path
+        self._runs = {run.name: (key, run) for key, run in cohort.runs.items()}
+        self._places = [_Listed(cohort.path / name) for name in (RUNS_FOLDER, ATTEMPTS_FOLDER)]
+        planned = 0  # of an imported run, the steps that its log had
+        if "steps" in cohort.study:
+            planned = len(planned_steps(cohort.study, cohort.path / COHORT_FILE))
+        self._planned = planned
+        self._known = {
+            name: RunStatus(key, "waiting", 0, planned or count_records(run))
+            for name, (key, run) in self._runs.items()
+        }
+        self._waiting = dict(self._known)
+        self._finished: set[str] = set()
+        self._begun: set[str] = set()
+
+    def look(self) -> list[RunStatus]:
+        """The state of every planned run."""
+        begun = set().union(*(place.names() - self._finished for place in self._places))
+        begun &= self._runs.keys()
+        clock = cache(lambda: clock_of(self._path))  # of the disk, read once a look
+        for name in self._begun - begun - self._finished:
+            self._known[name] = self._waiting[name]
+        for name in begun:
+            status = _status(*self._runs[name], self._waiting[name].planned, clock)
+            self._known[name] = status
+            if status.state == "finished":
+                self._finished.add(name)
+        self._begun = begun
+        return list(self._known.values())
+
+
+def pause_after(look_seconds: float, least: float) -> float:
+    """How long to wait until the next look, so that looking takes a twentieth of the time."""
+    return max(least, PATIENCE * look_seconds)
+
+
+class _Listed:
+    """The names in a folder, listed again only when it has changed."""
+
+    def __init__(self, folder: Path, clock: Clock = time.monotonic) -> None:
+        self._folder = folder
+        self._clock = clock
+        self._changed = -1
+        self._noticed = 0.0
+        self._settled = True
+        self._names: frozenset[str] = frozenset()
+
+    def names(self) -> frozenset[str]:
+        try:
+            changed = self._folder.stat().st_mtime_ns
+            if changed != self._changed:
+                self._changed, self._noticed, self._settled = changed, self._clock(), False
+                self._names = frozenset(os.listdir(self._folder))
+            elif not self._settled and self._clock() - self._noticed > TICK_SECONDS:
+                self._names = frozenset(os.listdir(self._folder))
+                self._settled = True
+        except FileNotFoundError:
+            self._names = frozenset()
+        return self._names
+
+
+def _status(key: RunKey, run: Path, planned: int, clock: Clock) -> RunStatus:
+    """The progress of one run; a run whose files do not fit the plan has failed, with a reason."""
+    try:
+        done = finished(run)
+        folder = run if done else latest(run)
+        if has_file(folder, RUN_FILE):
+            read_run(folder)
+        if done:
+            ended = _changed(run, DONE_FILE)
+            seconds = _seconds(run, lambda: ended)
+            return RunStatus(key, "finished", planned, planned, seconds=seconds, ended=ended)
+        records = count_records(folder)
+        failure = last_failure(run)
+    except (InputError, OSError) as error:
+        return RunStatus(key, "failed", 0, planned, str(error))
+    held = _held(run, clock)
+    if held.pop("alive", False):
+        seconds = _seconds(folder, clock)
+        return RunStatus(key, "running", records, planned, seconds=seconds, **held)
+    if failure is not None:
+        log = f"{ATTEMPTS_FOLDER}/{run.name}/{failure.log}" if failure.log else None
+        return RunStatus(
+            key,
+            "failed",
+            records,
+            planned,
+            failure.reason,
+            failure.host or None,
+            log=log,
+            last_line=last_line(run, failure),
+        )
+    return RunStatus(key, "interrupted" if records else "waiting", records, planned, **held)
+
+
+def _held(run: Path, clock: Clock) -> dict[str, Any]:
+    """Who holds a run, and for how long nothing was heard of that worker."""
+    for place in (attempts_folder(run), run):
+        sign = last_sign(place)
+        if sign is None:
+            continue
+        named, beaten = sign
+        silent = max(0.0, clock() - beaten)
+        alive = seems_alive(named, silent)
+        if alive or (silent >= SILENT_SECONDS and not is_here(named)):
+            return {
+                "alive": alive,
+                "host": named.host,
+                "process": named.pid,
+                "silent": silent if silent >= SILENT_SECONDS else None,
+            }
+    return {}
+
+
+def _seconds(folder: Path, end: Clock) -> float | None:
+    """From the beginning of an attempt until its end."""
+    try:
+        return max(0.0, end() - _changed(folder, RUN_FILE))
+    except OSError:
+        return None
+
+
+def _changed(folder: Path, name: str) -> float:
+    return (folder / name).stat().st_mtime
+
+
+def count_records(folder: Path) -> int:
+    """Checkpoints that a run has recorded so far."""
+    if not has_file(folder, SOURCE_FILE):
+        return 0
+    return read_file(folder, SOURCE_FILE).count(b"\n")
+
+
+RECENT: Final = 100  # finished runs that the rate is taken from
+
+
+@dataclass(frozen=True)
+class Overview:
+    """What ``checkwise study status`` says of all runs together.
+
+    Args:
+        counts: runs by state.
+        hosts: running runs by host.
+        runs_per_hour: what the workers that give signs of life do; None while nothing tells.
+        remaining_seconds: until every run that has not failed is finished, at that rate.
+    """
+
+    counts: Mapping[str, int]
+    hosts: Mapping[str, int]
+    runs_per_hour: float | None
+    remaining_seconds: float | None
+
+
+def overview(runs: Sequence[RunStatus]) -> Overview:
+    """The facts about all runs.
+
+    The rate is that of the runs finished last, times the number of workers now: a pause of all
+    workers does not count.
+    """
+    running = [run for run in runs if run.state == "running"]
+    alive = [run for run in running if run.silent is None]
+    each = _seconds_per_record(runs, alive)
+    rate = remaining = None
+    if each and alive:
+        left = sum(run.planned - run.records for run in runs if run.state != "failed")
+        rate = 3600 * len(alive) / (each * median(run.planned for run in alive))
+        remaining = left * each / len(alive)
+    return Overview(
+        counts=dict(sorted(Counter(run.state for run in runs).items())),
+        hosts=dict(sorted(Counter(run.host or "" for run in running).items())),
+        runs_per_hour=rate,
+        remaining_seconds=remaining,
+    )
+
+
+def _seconds_per_record(runs: Sequence[RunStatus], alive: Sequence[RunStatus]) -> float | None:
+    """Of the runs that were finished last; before any is, of those that are being trained."""
+    done = [run for run in runs if run.state == "finished" and run.ended is not None]
+    recent = sorted(done, key=lambda run: run.ended or 0.0)[-RECENT:]
+    return _median(recent) or _median(run for run in alive if run.records > 1)
+
+
+def _median(runs: Iterable[RunStatus]) -> float | None:
+    each = [run.seconds / run.records for run in runs if run.seconds and run.records]
+    return median(each) if each else None

@@ -1,0 +1,198 @@
+"""Workers as tasks of a Ray cluster: a running one by its address, or one on this machine."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import socket
+import threading
+import time
+from pathlib import Path
+from typing import Any, Final
+
+from checkwise.errors import InputError, require
+from checkwise.predict import ONE_THREAD
+from checkwise.study.sweep import launching
+from checkwise.study.sweep.launching import (
+    ExecutorSettings,
+    JobLike,
+    RemoteWorker,
+    Workers,
+    bytes_of,
+)
+
+RETRIES: Final = 20  # starts of one worker after the first, for instance on another node
+PATIENCE_SECONDS = 180.0
+ANSWER_SECONDS = 60.0
+
+
+class RayExecutor:
+    """Starts one task for each worker; Ray starts it again where its node is lost."""
+
+    def __init__(self, settings: ExecutorSettings) -> None:
+        require("ray")
+        self._address = settings.address
+        self._options: dict[str, Any] = {
+            "num_cpus": settings.cpus or 1,
+            "num_gpus": settings.gpus or 0,
+            "max_retries": RETRIES,
+            "runtime_env": {"env_vars": dict(ONE_THREAD)},
+        }
+        if settings.memory is not None:
+            self._options["memory"] = bytes_of(settings.memory)
+
+    def launch(self, job: JobLike, workers: int) -> Workers:
+        """Connect to the cluster, check its nodes and start the tasks."""
+        import ray
+
+        began = self._connect()
+        folder = launching.invite(job.cohort)
+        try:
+            self._check_resources()
+            _check_nodes(folder)
+        except BaseException:
+            launching.close(folder)
+            if began:
+                ray.shutdown()
+            raise
+        task = ray.remote(**self._options)(_work)
+        names = [f"worker-{number}" for number in range(workers)]
+        tasks = {name: task.remote(RemoteWorker(job, folder, name)) for name in names}
+        return _Tasks(tasks, folder, began)
+
+    def _connect(self) -> bool:
+        """Whether this process connected; it may be connected already."""
+        import ray
+
+        if ray.is_initialized():
+            return False
+        try:
+            _knock(self._address)
+            ray.init(
+                address=self._address or "local",
+                include_dashboard=None if self._address else False,
+                logging_level=logging.ERROR,
+                log_to_driver=False,
+            )
+        except (OSError, RuntimeError, ValueError) as error:
+            raise InputError(
+                f"Expected a Ray cluster at {self._address or 'this machine'}, but got: "
+                f"{' '.join(str(error).split())[:200]}: start one with `ray start --head`, or "
+                "correct --address.",
+                code="system",
+            ) from None
+        return True
+
+    def _check_resources(self) -> None:
+        """Refuse workers that no node of the cluster could ever take."""
+        import ray
+
+        wanted = {
+            "CPU": self._options["num_cpus"],
+            "GPU": self._options["num_gpus"],
+            "memory": self._options.get("memory", 0),
+        }
+        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        if not any(all(node.get(k, 0) >= v for k, v in wanted.items()) for node in nodes):
+            asked = ", ".join(f"{value} {name}" for name, value in wanted.items() if value)
+            raise InputError(
+                f"Expected a node of the Ray cluster with {asked} for a worker, but none has that: "
+                "lower --cpus, --gpus or --memory.",
+                code="system",
+            )
+
+
+def _knock(address: str | None) -> None:
+    """Refuse an address at which nothing listens; Ray would try it again for minutes."""
+    host, colon, port = (address or "").rpartition("://")[2].rpartition(":")
+    if colon and port.isdecimal():
+        socket.create_connection((host, int(port)), timeout=10).close()
+
+
+class _Tasks:
+    def __init__(self, tasks: dict[str, Any], folder: Path, began: bool) -> None:
+        self._tasks = tasks
+        self._folder = folder
+        self._began = began
+        self._failures: list[str] = []
+
+    def alive(self) -> int:
+        return len(self._pending())
+
+    def stop(self) -> None:
+        import ray
+
+        for task in self._pending():
+            ray.cancel(task, recursive=False)
+        end = time.monotonic() + PATIENCE_SECONDS
+        while self._pending() and time.monotonic() < end:
+            time.sleep(0.2)
+        for task in self._pending():
+            ray.cancel(task, force=True)
+        for worker, task in self._tasks.items():
+            failure = self._failure(worker, task)
+            if failure is not None:
+                self._failures.append(failure)
+        if not self._failures:
+            launching.close(self._folder)
+        if self._began:
+            ray.shutdown()
+
+    def failures(self) -> list[str]:
+        return self._failures
+
+    def _pending(self) -> list[Any]:
+        import ray
+
+        tasks = list(self._tasks.values())
+        return list(ray.wait(tasks, num_returns=len(tasks), timeout=0)[1])
+
+    def _failure(self, worker: str, task: Any) -> str | None:
+        import ray
+        from ray.exceptions import RayError, TaskCancelledError
+
+        try:
+            ray.get(task, timeout=1.0)
+        except TaskCancelledError:
+            return None
+        except RayError as error:
+            cause = getattr(error, "cause", None) or error
+            return " ".join(str(cause).split())
+        told = launching.read_answer(self._folder, worker)
+        return None if told is None else told.failure
+
+
+def _work(worker: RemoteWorker) -> None:
+    # Ray cancels a task as Ctrl-C would. A cluster that was started in the background of a shell
+    # ignores that, and so would its tasks.
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    worker()
+
+
+def _check_nodes(folder: Path) -> None:
+    """A short task on every node reads the launcher's token and answers."""
+    import ray
+    from ray.exceptions import RayError
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    nodes = {node["NodeID"]: node["NodeManagerHostname"] for node in ray.nodes() if node["Alive"]}
+    check = ray.remote(num_cpus=0, max_retries=0)(_answer)
+    tasks = {
+        node: check.options(
+            scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)
+        ).remote(folder, f"node-{node}")
+        for node in nodes
+    }
+    for node, task in tasks.items():
+        try:
+            ray.get(task, timeout=ANSWER_SECONDS)
+        except RayError:
+            raise launching.not_shared(folder, nodes[node]) from None
+        if launching.read_answer(folder, f"node-{node}") is None:
+            raise launching.not_shared(folder, nodes[node])
+
+
+def _answer(folder: Path, name: str) -> None:
+    launching.check_shared(folder, patience=10.0)
+    launching.answer(folder, name)

@@ -1,0 +1,203 @@
+"""Workers as an array of Slurm jobs, submitted with submitit.
+
+A worker that comes near its time limit saves its state, and Slurm queues it again; a job that is
+requeued or preempted starts again; a cancelled one saves its state and ends.
+"""
+
+from __future__ import annotations
+
+import io
+import shutil
+import signal
+import subprocess
+import time
+from contextlib import redirect_stderr
+from pathlib import Path
+from typing import Any, Final
+
+from checkwise.errors import InputError, require
+from checkwise.predict import ONE_THREAD
+from checkwise.study.sweep import launching
+from checkwise.study.sweep.launching import (
+    ExecutorSettings,
+    JobLike,
+    RemoteWorker,
+    Workers,
+    bytes_of,
+    minutes_of,
+)
+
+# Short jobs start sooner, and a worker whose time is over goes on in its next job.
+TIME: Final = "1:00:00"
+PATIENCE_SECONDS = 180.0
+POLL_SECONDS = 5.0
+ANSWER_SECONDS = 2 * launching.VISIBLE_SECONDS
+_UNLIMITED: Final = 1_000_000  # time limits that a job may reach
+
+
+class SlurmWorker(RemoteWorker):
+    """The callable that submitit runs in a job. submitit handles SIGUSR2 and calls ``checkpoint``;
+    SIGTERM, from ``scancel`` and from preemption, comes here."""
+
+    def __call__(self) -> None:
+        signal.signal(signal.SIGTERM, self.ask_to_stop)
+        super().__call__()
+
+    def checkpoint(self) -> Any:
+        """Save the state; what submitit shall run when the job starts again."""
+        from submitit.helpers import DelayedSubmission
+
+        self.ask_to_stop()
+        self.wait()
+        return DelayedSubmission(self)
+
+
+class SlurmExecutor:
+    """Submits one array of workers."""
+
+    def __init__(self, settings: ExecutorSettings) -> None:
+        require("submitit")
+        for program in ("sbatch", "squeue", "scancel", "scontrol"):
+            if shutil.which(program) is None:
+                raise InputError(
+                    f"Expected Slurm on this machine, but the command {program} is not here: run "
+                    "this where jobs are submitted, or use --executor local.",
+                    code="system",
+                )
+        self._parameters: dict[str, Any] = {
+            "job_name": "checkwise",
+            "time": minutes_of(settings.time or TIME),
+            "cpus_per_task": settings.cpus or 1,
+            "setup": [f"export {name}={value}" for name, value in ONE_THREAD.items()],
+        }
+        if settings.partition is not None:
+            self._parameters["partition"] = settings.partition
+        if settings.memory is not None:
+            self._parameters["mem"] = f"{-(-bytes_of(settings.memory) // 2**20)}M"
+        if settings.gpus is not None:
+            self._parameters["gpus_per_node"] = settings.gpus
+
+    def launch(self, job: JobLike, workers: int) -> Workers:
+        """Submit the jobs."""
+        folder = launching.invite(job.cohort)
+        names = [f"worker-{number}" for number in range(workers)]
+        try:
+            ids = self._submit([SlurmWorker(job, folder, name) for name in names], folder)
+        except BaseException:
+            launching.close(folder)
+            raise
+        return _Array(dict(zip(names, ids, strict=True)), folder)
+
+    def _submit(self, workers: list[SlurmWorker], folder: Path) -> list[str]:
+        import submitit
+        from submitit.core.utils import FailedJobError
+
+        executor = submitit.SlurmExecutor(folder / "slurm", max_num_timeout=_UNLIMITED)
+        executor.update_parameters(**self._parameters)
+        try:
+            # submitit repeats there what sbatch says, which the message below has.
+            with redirect_stderr(io.StringIO()), executor.batch():
+                jobs = [executor.submit(worker) for worker in workers]
+        except (FailedJobError, subprocess.CalledProcessError) as error:
+            raise InputError(
+                f"Expected Slurm to accept the jobs, but it said: {_reason(str(error))}: correct "
+                "the options, or [executor] of the study file.",
+                code="system",
+            ) from None
+        return [job.job_id for job in jobs]
+
+
+class _Array:
+    def __init__(self, ids: dict[str, str], folder: Path) -> None:
+        self._ids = ids
+        self._folder = folder
+        self._asked = -POLL_SECONDS
+        self._states: dict[str, tuple[str, str]] = dict.fromkeys(ids.values(), ("PENDING", ""))
+        self._hosts: dict[str, str] = {}
+        self._running_since: dict[str, float] = {}
+        self._failures: list[str] = []
+
+    def alive(self) -> int:
+        if time.monotonic() - self._asked >= POLL_SECONDS:
+            self._look()
+        return len(self._states)
+
+    def stop(self) -> None:
+        self._look()
+        cancelled = frozenset(self._states)
+        if cancelled:
+            _run("scancel", *sorted(cancelled))
+        end = time.monotonic() + PATIENCE_SECONDS
+        while self._states and time.monotonic() < end:
+            time.sleep(1.0)
+            self._look()
+        for worker, number in self._ids.items():
+            failure = self._failure(worker, number, cancelled=number in cancelled)
+            if failure is not None:
+                self._failures.append(failure)
+        if not self._failures:
+            launching.close(self._folder)
+
+    def failures(self) -> list[str]:
+        return self._failures
+
+    def _look(self) -> None:
+        """Ask Slurm which jobs it still has, and where they run."""
+        self._asked = time.monotonic()
+        states = _states(self._ids.values())
+        if states is None:
+            return  # the controller does not answer: nothing is known to have changed
+        self._states = states
+        for worker, number in self._ids.items():
+            state, host = states.get(number, ("", ""))
+            if host:
+                self._hosts[number] = host
+            if state != "RUNNING" or launching.read_answer(self._folder, worker) is not None:
+                self._running_since.pop(number, None)
+                continue
+            since = self._running_since.setdefault(number, self._asked)
+            if self._asked - since > ANSWER_SECONDS:
+                raise launching.not_shared(self._folder, host)
+
+    def _failure(self, worker: str, number: str, *, cancelled: bool) -> str | None:
+        told = launching.read_answer(self._folder, worker)
+        if told is None and not cancelled:
+            # A job that cannot open its log, which is in the folder too, fails without a word.
+            host = self._hosts.get(number) or _host_of(number)
+            return str(launching.not_shared(self._folder, host))
+        if told is None or told.ended or cancelled:
+            return None if told is None else told.failure
+        return (
+            f"The Slurm job {number} on {told.host} ended before its work was done; its log is in "
+            f"{self._folder / 'slurm'}."
+        )
+
+
+def _states(numbers: Any) -> dict[str, tuple[str, str]] | None:
+    """State and host of the jobs that have not ended; None if Slurm does not answer."""
+    done = _run("squeue", "--noheader", "--array", "--jobs", ",".join(numbers), "-o", "%i|%T|%N")
+    if done.returncode:
+        # Once all of them are forgotten, Slurm no longer knows the numbers.
+        return {} if "Invalid job id" in done.stderr else None
+    lines = [line.split("|") for line in done.stdout.splitlines()]
+    return {number: (state, host) for number, state, host in lines}
+
+
+def _host_of(number: str) -> str:
+    """Where a job ran that has ended; Slurm knows it for some minutes."""
+    shown = _run("scontrol", "show", "job", number).stdout.split()
+    fields = dict(field.partition("=")[::2] for field in shown)
+    return fields.get("BatchHost", "its node")
+
+
+def _run(*command: str) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=60)
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(command, 1, "", "")
+
+
+def _reason(message: str) -> str:
+    """What sbatch printed, without its name."""
+    lines = [line.partition("error: ")[2] for line in message.splitlines() if "error: " in line]
+    return "; ".join(lines) or " ".join(message.split())

@@ -1,0 +1,223 @@
+"""Convolutions with the channels last in memory, which CPUs compute 1.5 to 2 times as fast."""
+
+from __future__ import annotations
+
+import copy
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from checkwise.errors import InputError
+from checkwise.study.train.config import TUNES, Tune
+
+
+def with_channels_last(featurizer: nn.Sequential) -> nn.Sequential:
+    """Rearrange a featurizer in place, inputs included; names of its parameters stay the same.
+
+    Zero padding before a convolution moves into the convolution where it is the same on all
+    sides: this spares two copies, forward and backward.
+    """
+    for module in featurizer.modules():
+        if isinstance(module, nn.Conv2d):
+            _pad_inside(module)
+    featurizer.register_forward_pre_hook(_arranged)
+    return featurizer.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
+
+
+def _arranged(_: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    return tuple(x.contiguous(memory_format=torch.channels_last) for x in inputs)
+
+
+def _pad_inside(convolution: Any) -> None:
+    """For convolutions that pad by a module of their own, as those of EfficientNet-Lite do."""
+    padding = getattr(convolution, "static_padding", None)
+    if isinstance(padding, nn.ZeroPad2d) and convolution.padding in ((0, 0), [0, 0]):
+        left, right, top, bottom = padding.padding
+        if left == right and top == bottom:
+            convolution.padding = (top, left)
+            convolution.static_padding = nn.Identity()
+
+
+@dataclass(frozen=True)
+class Network:
+    """What an algorithm trains: the featurizer gives [n, `width`], the classifier [n, C].
+
+    Weights are drawn from torch's global generator when the network is built.
+    """
+
+    featurizer: nn.Module
+    classifier: nn.Module
+    width: int
+
+
+def mlp_head(features: int, classes: int, *, hidden: int = 256, dropout: float = 0.0) -> Network:
+    """Linear → ReLU → dropout, then a linear classifier; the hidden layer is the featurizer.
+
+    Example:
+        >>> head = mlp_head(1280, 7)
+        >>> head.width, head.classifier.out_features
+        (256, 7)
+    """
+    featurizer = nn.Sequential(
+        OrderedDict(
+            hidden=nn.Linear(features, hidden), relu=nn.ReLU(), dropout=dropout_layer(dropout)
+        )
+    )
+    return Network(featurizer, nn.Linear(hidden, classes), hidden)
+
+
+def linear_head(features: int, classes: int, *, dropout: float = 0.0) -> Network:
+    """A linear classifier on the features as they are; CORAL has nothing to train here."""
+    return Network(dropout_layer(dropout), nn.Linear(features, classes), features)
+
+
+def dropout_layer(rate: float) -> nn.Module:
+    """Dropout that, at rate 0, neither copies its input nor advances the generator."""
+    return nn.Dropout(rate) if rate else nn.Identity()
+
+
+@dataclass(frozen=True)
+class Backbone:
+    """A pretrained network as two modules in sequence, and the pixels they expect.
+
+    `stem` maps [n, 3, `size`, `size`] to [n, *`cut`]; `last_stage` maps that to [n, `width`].
+    `cut` is None where the network could not be cut: then `stem` is all of it. `halves` is the
+    stem again, as what comes before the second-to-last stage and that stage; None where it is not
+    known. `mean` and `std` are per channel, on the 0–1 scale.
+    """
+
+    stem: nn.Module
+    last_stage: nn.Module
+    cut: tuple[int, ...] | None
+    width: int
+    size: int
+    mean: tuple[float, float, float]
+    std: tuple[float, float, float]
+    halves: tuple[nn.Module, nn.Module] | None = None
+
+    def normalise(self, pixels: Tensor) -> Tensor:
+        """Pixels 0–255 [n, 3, h, w], of any type, as the float32 input the network was trained on.
+
+        For mean = std = 0.5 this is x/127.5 − 1.
+        """
+        shape = (1, 3, 1, 1)
+        x = pixels.float()
+        scale = x.new_tensor([255 * s for s in self.std]).view(shape)
+        shift = x.new_tensor([m / s for m, s in zip(self.mean, self.std, strict=True)]).view(shape)
+        return x / scale - shift
+
+
+@dataclass(frozen=True)
+class FrozenPart:
+    """The part whose outputs never change in a run: compute them once per image and cache them.
+
+    `module` is None when nothing is frozen; then `shape` is that of the images themselves.
+    """
+
+    module: nn.Module | None
+    shape: tuple[int, ...]
+
+
+def frozen_part(backbone: Backbone, tune: Tune, *, size: int | None = None) -> FrozenPart:
+    """What to run once, and the shape of one example after it, for images of `size` pixels.
+
+    `head` freezes everything and gives feature vectors, `last-stage` and `last-two-stages` give
+    the activations these stages start from, `all` freezes nothing. The module is in evaluation
+    mode and without gradients; run it under `torch.inference_mode()`.
+    """
+    _check_tune(backbone, tune)
+    side = size or backbone.size
+    if tune == "all":
+        return FrozenPart(None, (3, side, side))
+    if tune == "head":
+        return FrozenPart(_frozen([backbone.stem, backbone.last_stage]), (backbone.width,))
+    early = backbone.halves[0] if tune == "last-two-stages" and backbone.halves else backbone.stem
+    module = _frozen([early])
+    if tune == "last-stage" and backbone.cut is not None and side == backbone.size:
+        return FrozenPart(module, backbone.cut)
+    with torch.inference_mode():
+        return FrozenPart(module, tuple(module(torch.zeros(1, 3, side, side)).shape[1:]))
+
+
+def trainable_part(
+    backbone: Backbone,
+    tune: Tune,
+    classes: int,
+    *,
+    hidden: int | None = 256,
+    dropout: float = 0.0,
+    freeze_bn: bool = False,
+    bn_momentum: float | None = None,
+    channels_last: bool = False,
+) -> Network:
+    """The network that takes the frozen part's outputs, ready for `build_algorithm`.
+
+    For `head` it is an MLP with `hidden` units (None: a linear head). Otherwise the featurizer is
+    the live part of the backbone followed by dropout, and the classifier is linear. `dropout` is
+    the hyperparameter `resnet_dropout`. With `freeze_bn`, BatchNorm keeps its pretrained
+    statistics while its scale and shift still learn, as in DomainBed; without, it is live, and
+    `bn_momentum` replaces the momentum of its statistics. `channels_last` makes convolutions
+    faster; the last bits of what they compute differ.
+    """
+    _check_tune(backbone, tune)
+    if tune == "head":
+        if hidden is None:
+            return linear_head(backbone.width, classes, dropout=dropout)
+        return mlp_head(backbone.width, classes, hidden=hidden, dropout=dropout)
+    live = {"last_stage": backbone.last_stage, "dropout": dropout_layer(dropout)}
+    if tune == "all":
+        live = {"stem": backbone.stem, **live}
+    elif tune == "last-two-stages" and backbone.halves is not None:
+        live = {"second_last_stage": backbone.halves[1], **live}
+    # A copy, so that the backbone stays pretrained for the next run.
+    parts = copy.deepcopy(OrderedDict(live))
+    featurizer = _FixedStatistics(parts) if freeze_bn else nn.Sequential(parts)
+    featurizer.requires_grad_(True).train()
+    if bn_momentum is not None:
+        for module in featurizer.modules():
+            if isinstance(module, nn.modules.batchnorm._BatchNorm):
+                module.momentum = bn_momentum
+    if channels_last:
+        featurizer = with_channels_last(featurizer)
+    return Network(featurizer, nn.Linear(backbone.width, classes), backbone.width)
+
+
+class _FixedStatistics(nn.Sequential):
+    """A sequence whose BatchNorm layers stay in evaluation mode whatever mode it is put in."""
+
+    def train(self, mode: bool = True) -> _FixedStatistics:
+        super().train(mode)
+        for module in self.modules():
+            if isinstance(module, nn.modules.batchnorm._BatchNorm):
+                module.eval()
+        return self
+
+
+def _frozen(parts: Iterable[nn.Module]) -> nn.Module:
+    return nn.Sequential(*parts).requires_grad_(False).eval()
+
+
+def _check_tune(backbone: Backbone, tune: Tune) -> None:
+    if tune not in TUNES:
+        raise InputError(
+            f"Expected `tune` to be one of {', '.join(TUNES)}, but got {tune!r}: name the "
+            "part of the backbone that learns.",
+            code="unknown",
+        )
+    if tune == "last-two-stages" and backbone.halves is None:
+        raise InputError(
+            'Expected a backbone with two known last stages for `tune = "last-two-stages"`, but '
+            'got one that could not be cut there: use `tune = "head"` or "all", or a ResNet or '
+            "EfficientNet.",
+            code="unsupported",
+        )
+    if tune == "last-stage" and backbone.cut is None:
+        raise InputError(
+            'Expected a backbone with a known last stage for `tune = "last-stage"`, but got one '
+            'that could not be cut: use `tune = "head"` or "all", or a ResNet or EfficientNet.',
+            code="unsupported",
+        )

@@ -1,0 +1,104 @@
+"""Writes the weights and logits of one checkpoint; a file appears whole or not at all."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from checkwise.errors import naming_extras
+from checkwise.metrics import halved, per_example
+from checkwise.store import (
+    checkpoint_file,
+    groups_predictions_file,
+    heldout_predictions_file,
+    make_folders_in,
+    outcomes_file,
+    source_predictions_file,
+    write_bytes,
+    write_npz,
+)
+from checkwise.study.train.config import RunConfig
+from checkwise.study.train.evaluation import Outputs, Role, validation_roles
+
+
+@naming_extras()
+def write_weights(folder: Path, step: int, state: Mapping[str, Tensor]) -> None:
+    """The deployable weights of a step as safetensors."""
+    from safetensors.torch import save
+
+    path = make_folders_in(folder, checkpoint_file(step))
+    tensors = {name: tensor.cpu().contiguous() for name, tensor in state.items()}
+    write_bytes(path, save(tensors, metadata={"step": str(step)}))
+
+
+def write_predictions(folder: Path, step: int, outputs: Outputs, config: RunConfig) -> None:
+    """What the study asks to save of a step's outputs.
+
+    Logits, labels and groups are ``<domain>.logits`` and so on in an npz. Outcomes are
+    ``<domain>.correct``, a bit per example, and ``<domain>.nll``, both from full precision.
+    Validation sets and held-out domains go to separate files.
+    """
+    for file in _files(step, config, tuple(outputs.of("heldout"))):
+        arrays: dict[str, NDArray[np.generic]] = {}
+        for domain in file.domains or tuple(outputs.of(file.role)):
+            arrays |= _arrays(outputs, file, domain)
+        content = io.BytesIO()
+        write_npz(content, arrays)
+        write_bytes(make_folders_in(folder, file.name), content.getvalue())
+
+
+def predictions_files(step: int, config: RunConfig, held_out: Sequence[str]) -> list[str]:
+    """The files of a step's predictions."""
+    return [file.name for file in _files(step, config, held_out)]
+
+
+class _File(NamedTuple):
+    """A file of a step: whose outputs are in it (of all domains, if none is named), and how."""
+
+    name: str
+    role: Role
+    kind: Literal["logits", "half", "outcomes"]
+    domains: tuple[str, ...] = ()
+
+
+def _files(step: int, config: RunConfig, held_out: Sequence[str]) -> list[_File]:
+    roles = validation_roles(config)
+    logits = [source_predictions_file(step), groups_predictions_file(step)]
+    outcomes = [outcomes_file(step, second=second) for second in (False, True)]
+    files: list[_File] = []
+    if config.logits in ("source-half", "source", "all"):
+        kind: Literal["logits", "half"] = "half" if config.logits == "source-half" else "logits"
+        files += [_File(name, role, kind) for name, role in zip(logits, roles, strict=False)]
+    if config.logits in ("source-half", "outcomes"):
+        files += [_File(n, role, "outcomes") for n, role in zip(outcomes, roles, strict=False)]
+    if config.logits == "all":
+        places = ((heldout_predictions_file(domain, step), domain) for domain in held_out)
+        files += [_File(name, "heldout", "logits", (domain,)) for name, domain in places]
+    return files
+
+
+def _arrays(outputs: Outputs, file: _File, domain: str) -> dict[str, NDArray[np.generic]]:
+    """What a file holds of one domain."""
+    logits, labels = outputs.of(file.role)[domain]
+    groups = outputs.groups(file.role)
+    arrays: dict[str, NDArray[np.generic]] = {}
+    if file.kind == "outcomes":
+        lost = outputs.diverged(file.role)
+        rows = None if lost else per_example(logits=logits, labels=labels)
+        correct = np.zeros(len(labels), bool) if rows is None else rows.correct
+        arrays[f"{domain}.correct"] = np.packbits(correct)
+        arrays[f"{domain}.nll"] = np.full(len(labels), np.nan) if rows is None else rows.nll
+    elif file.kind == "half":
+        arrays[f"{domain}.logits"] = halved(logits)
+    else:
+        arrays[f"{domain}.logits"] = logits
+    arrays[f"{domain}.labels"] = labels
+    if domain in groups:
+        arrays[f"{domain}.groups"] = groups[domain].astype(np.int32)
+    return arrays

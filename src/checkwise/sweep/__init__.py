@@ -1,1 +1,0 @@
-"""Study files, the runs they plan, and the processes that train them."""
