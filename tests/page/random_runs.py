@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from checkwise.page.starting_data import page_rules
 from checkwise.records import RunKey, Trajectory
 from checkwise.selection import Selection, get_rule, select
-from checkwise.study.report.page_data import page_rules
 
 METRICS = ("nll", "ece", "cwece", "brier", "worst_class_accuracy")
 DELTAS = ("0", "0.1", "0.25", "0.5", "1", "1.0", "2.5", "5", "0.30", "7e-1", "100")

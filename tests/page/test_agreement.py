@@ -14,12 +14,13 @@ import pytest
 from checkwise.errors import NoGuaranteeError
 from checkwise.page import payload
 from checkwise.page.packed_numbers import key_facts, metric_facts
+from checkwise.page.starting_data import page_rules
 from checkwise.records import RunKey, Trajectory
 from checkwise.selection import Selection, select, select_many
 from checkwise.study import Contrast, Differences, by_units, clusters, contrasts, sentences, verdict
 from checkwise.study.figures.trajectory import trajectory_facts
 from checkwise.study.inference import cluster_means
-from checkwise.study.report.page_data import page_rules, quantiles
+from checkwise.study.report.page_data import quantiles
 from checkwise.study.units import UnitInterval
 from checkwise.words import number
 from tests.page.random_runs import Case, arguments, cases

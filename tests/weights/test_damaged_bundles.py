@@ -20,9 +20,8 @@ from hypothesis import strategies as st
 
 import checkwise as cw
 from checkwise.calibrators import calibrators, fit
-from checkwise.deployed import check_out
+from checkwise.deployed import check_out, load
 from checkwise.deployed.bundle import _own_digest, write_bundle
-from checkwise.deployed import load
 from checkwise.errors import InputError
 from checkwise.store import fingerprint_of
 from tests.calibrators.drawn import domains

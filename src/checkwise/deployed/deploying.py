@@ -18,6 +18,7 @@ from checkwise.readers import load
 from checkwise.records import Trajectory
 from checkwise.selection import (
     MEMBERS_DELTA_PP,
+    NEAR_BEST,
     CalibratedChoice,
     Choice,
     Selection,
@@ -27,7 +28,6 @@ from checkwise.selection import (
     select,
 )
 from checkwise.store import encode_json, is_own_folder, is_record
-from checkwise.study.baselines import NEAR_BEST
 from checkwise.words import shown
 
 Average: TypeAlias = Literal["probabilities", "weights"]
@@ -337,7 +337,7 @@ def _unmeasured(kind: Kind) -> str:
 
 def _ensemble_logits(outputs: Sequence[Logits | None]) -> Logits | None:
     """Logits whose softmax is the mean of the members' probabilities."""
-    from checkwise.study.baselines import log_mean_probabilities
+    from checkwise.deployed.torch_calibrators import log_mean_probabilities
 
     known = [logits for logits in outputs if logits is not None]
     if len(known) < len(outputs):

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
+from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
@@ -18,7 +19,6 @@ from checkwise.deployed.bundle import MEMBERS, MODEL, WEIGHTS, BundleFile
 from checkwise.deployed.weights_files import (
     SAFETENSORS,
     average,
-    decode,
     encode,
     model_files,
     read_state,
@@ -26,28 +26,15 @@ from checkwise.deployed.weights_files import (
 from checkwise.errors import InputError, naming_extras
 from checkwise.metrics import Groups
 from checkwise.records import Examples, Trajectory, groups_of
-from checkwise.store import (
-    CHECKPOINTS_FOLDER,
-    RUN_FILE,
-    checkpoint_file,
-    finished,
-    has_file,
-    read_recorded,
-    read_run,
-    saved_at,
-    source_groups,
-    source_logits,
-)
-from checkwise.study.baselines import BATCHNORM, averaged
-from checkwise.study.folder import is_cohort, open_cohort
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from checkwise.study.baselines import OpenRun
 
 Logits: TypeAlias = Mapping[str, tuple[Any, Any]]  # source domain → logits [n, C] and labels [n]
 Format: TypeAlias = Literal["safetensors", "transformers"]
+# Packages that open models of runs of their own: `models_of(path, run, places, roots)`, or None.
+OPENERS = ["checkwise.study.baselines"]
 _STATISTICS = ("running_mean", "running_var")  # of BatchNorm: no parameters, though they are floats
 STALE = (
     "BatchNorm statistics are those of the first member: re-estimate them on training data before "
@@ -104,82 +91,12 @@ def models_of(path: Path, run: Trajectory, roots: Mapping[str, str]) -> RunModel
         for step, place in zip(run.steps, run.paths or (), strict=False)
         if place is not None
     }
-    folders = {place.parent.parent for place in places.values() if _is_own(place)}
-    if not places and has_file(path, RUN_FILE):
-        folders = {path}
-    if len(folders) == 1:
-        return OwnModels(folders.pop(), dict(roots), int(run.steps[0]))
+    for opener in OPENERS:
+        opened: RunModels | None = import_module(opener).models_of(path, run, places, roots)
+        if opened is not None:
+            return opened
     saved = run.examples if run.examples is not None and run.examples.has_logits else None
     return TrainerModels(places, saved, groups_of(run))
-
-
-def _is_own(place: Path) -> bool:
-    return place.parent.name == CHECKPOINTS_FOLDER and has_file(place.parent.parent, RUN_FILE)
-
-
-@dataclass(frozen=True)
-class OwnModels:
-    """A run that checkwise trained; ``first`` is its first step."""
-
-    folder: Path
-    roots: Mapping[str, str]
-    first: int
-    format: Format = "safetensors"
-
-    @property
-    def facts(self) -> Mapping[str, Any]:
-        """The run's key, network and algorithm."""
-        run = read_run(self.folder)
-        return {"run": run.key.as_dict(), "network": run.config.get("network")}
-
-    @cached_property
-    def _open(self) -> OpenRun:
-        """The run with its data, to evaluate models that have no saved logits."""
-        from checkwise.study.baselines import OpenRuns
-
-        place = self.folder.absolute().parents[1]
-        if not is_cohort(place) or not finished(self.folder):
-            raise InputError(
-                f"Expected a finished run inside its study, to evaluate a model of it, but "
-                f"{self.folder} is none: use the run where `checkwise study run` trained it, or "
-                "leave the calibrator out (--calibrator none).",
-                code="missing",
-            )
-        return OpenRuns(self.roots)(open_cohort(place), read_run(self.folder).key)
-
-    def checkpoint(self, step: int, *, alone: bool) -> StoredModel:
-        """The file itself, compared with its checksum."""
-        content = partial(read_recorded, self.folder, checkpoint_file(step))
-        place = _file_place(step, alone=alone)
-        return StoredModel(place, [BundleFile(place, content)])
-
-    @naming_extras()
-    def logits(self, step: int) -> Logits:
-        """Saved ones, or those that its weights give."""
-        if saved_at(self.folder, [step]) or not has_file(self.folder, checkpoint_file(step)):
-            return source_logits(self.folder, step)  # which says how to keep them
-        content = read_recorded(self.folder, checkpoint_file(step))
-        weights = decode(content, self.folder / checkpoint_file(step))
-        return self._open.outputs(weights).of("source")
-
-    @property
-    @naming_extras()
-    def groups(self) -> Groups | None:
-        """As saved with the logits, or those of the data."""
-        if saved_at(self.folder, [self.first]):
-            return source_groups(self.folder, self.first)
-        parts = self._open.source_parts
-        known = {part.domain: part.groups for part in parts if part.groups is not None}
-        return known or None
-
-    @naming_extras()
-    def mean(self, steps: Sequence[int]) -> StoredModel:
-        """With BatchNorm statistics re-estimated on source training data."""
-        counted = {"steps": list(steps), "multiplicities": [1] * len(steps)}
-        model = averaged(self._open, counted, minibatches=BATCHNORM["minibatches"])
-        content = encode(dict(model.weights or {}))
-        files = [BundleFile(WEIGHTS, content)]
-        return StoredModel(WEIGHTS, files, model.outputs.of("source"), model.notes)
 
 
 @dataclass(frozen=True)
@@ -214,7 +131,7 @@ class TrainerModels:
             name = MODEL if alone else f"{MEMBERS}/checkpoint-{step}"
             files = [BundleFile(f"{name}/{file.name}", file.path) for file in model_files(place)]
             return StoredModel(name, files)
-        name = _file_place(step, alone=alone)
+        name = file_place(step, alone=alone)
         return StoredModel(name, [BundleFile(name, partial(_encoded, place))])
 
     def logits(self, step: int) -> Logits | None:
@@ -257,7 +174,7 @@ class TrainerModels:
         return place
 
 
-def _file_place(step: int, *, alone: bool) -> str:
+def file_place(step: int, *, alone: bool) -> str:
     return WEIGHTS if alone else f"{MEMBERS}/{step:06d}{SAFETENSORS}"
 
 

@@ -6,11 +6,13 @@ when the module around them is cast to half precision.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from math import log, log1p
 from typing import Any, Final
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from checkwise.calibrators import Fitted
@@ -120,3 +122,10 @@ _MODULES: Final[Mapping[str, Callable[[Mapping[str, Any]], nn.Module]]] = {
     "ts-weighted": DivideByLikeness,
     "isotonic": LookUp,
 }
+
+
+def log_mean_probabilities(parts: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
+    """The logarithm of the mean of the softmax of several logits [n, C]."""
+    stacked = torch.stack([torch.as_tensor(z).double().log_softmax(1) for z in parts])
+    log_means: NDArray[np.float32] = (stacked.logsumexp(0) - np.log(len(parts))).float().numpy()
+    return log_means

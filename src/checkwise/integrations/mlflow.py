@@ -89,13 +89,13 @@ class MlflowLog:
             yield step, row if again else new
 
     def _log_files(self, client: Any, selection: Selection) -> None:
-        from checkwise.study.report import write_report
+        from checkwise.page import write_page
 
         client.log_text(self.run_id, f"{selection.to_json()}\n", f"{PREFIX}/selection.json")
         ranking = selection.table.to_csv(index=False)
         client.log_text(self.run_id, ranking, f"{PREFIX}/ranking.csv")
         with tempfile.TemporaryDirectory() as folder:
-            page = write_report(selection, Path(folder, "report.html"))
+            page = write_page(selection, Path(folder, "report.html"))
             client.log_artifact(self.run_id, str(page), PREFIX)
 
     def _upload(self, client: Any, told: Told) -> None:

@@ -44,6 +44,7 @@ from checkwise.metrics.registry import evaluate_registered as evaluate_registere
 from checkwise.metrics.registry import get_metric as get_metric
 from checkwise.metrics.registry import is_metric as is_metric
 from checkwise.metrics.registry import metric as metric
+from checkwise.metrics.registry import metric_title as metric_title
 from checkwise.metrics.report import MAIN as MAIN
 from checkwise.metrics.report import NAMES as NAMES
 from checkwise.metrics.report import Report as Report

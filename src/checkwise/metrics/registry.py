@@ -228,3 +228,9 @@ def evaluate_registered(
             )
         values[known.name] = float(value)
     return values
+
+
+def metric_title(name: str) -> str:
+    """What a metric is called: ``nll`` → ``NLL``."""
+    known = METRICS.get(name)
+    return known.title if known and known.title else name

@@ -318,3 +318,15 @@ def live_details(place: str, label: str, *, label_id: str | None = None) -> Mark
         class_="js-only",
         data_live="yes",
     )
+
+
+def framed_table(head: Sequence[str | Markup], rows: Sequence[Child], caption: str) -> Markup:
+    cells = [
+        el("th", name, scope="col", class_="num" if i else None) for i, name in enumerate(head)
+    ]
+    table = el("table", el("thead", el("tr", cells)), el("tbody", *rows))
+    # The caption stays in view where a narrow screen scrolls the table.
+    return join(
+        el("p", caption, class_="caption"),
+        el("div", table, class_="scroll", tabindex="0", role="region", aria_label=caption),
+    )

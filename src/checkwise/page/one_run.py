@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
+import pandas
+
 from checkwise.errors import CheckwiseError, NoGuaranteeError
+from checkwise.metrics import METRICS, metric_title, number
 from checkwise.page import document
-from checkwise.page.document import Markup, controls, el, join, live_run
+from checkwise.page.document import Markup, controls, el, framed_table, join, live_run
+from checkwise.page.starting_data import run_data
 from checkwise.selection import Selection, explain
-from checkwise.study.report import ranked_table
+from checkwise.store import write_text, writing
 from checkwise.sure import Stability
 
 MOST_BARS: Final = 12
@@ -185,3 +190,52 @@ def _bound(selection: Selection) -> Markup:
             f"correct answers alone give {bound.bound_pp:.2f} points."
         )
     return document.bound_section(sentence, conditions, bound.not_promised, "")
+
+
+def ranked_table(table: pandas.DataFrame, columns: Sequence[str]) -> Markup:
+    """Checkpoints of one run, best first, with these columns of the table."""
+    body = [
+        el(
+            "tr",
+            (el("td", _ranked_cell(name, row[name], row["feasible"]), class_="num") for name in columns),
+            class_="chosen" if i == 0 else None if row["feasible"] else "dim",
+        )
+        for i, row in enumerate(table.to_dict("records"))
+    ]
+    return framed_table(
+        [_column(name) for name in columns],
+        body,
+        "Best first; only eligible checkpoints are ranked by score",
+    )
+
+
+def _column(name: str) -> str:
+    if name in METRICS:
+        times = " (%)" if METRICS[name].in_percent else " ×100"
+        return metric_title(name) + (times if METRICS[name].scale == 100 else "")
+    return {"gap_pp": "gap (points)"}.get(name, name)
+
+
+def _ranked_cell(name: str, value: object, eligible: bool) -> str:
+    if not isinstance(value, float):
+        return str(value)
+    if name == "score" and not eligible:
+        return "–"
+    if name in METRICS:
+        return number(METRICS[name].scale * value, METRICS[name].decimals)
+    return number(value, 2 if name == "gap_pp" else 4)  # points, or what a rule minimised
+
+
+def selection_page(selection: Selection) -> str:
+    """The page of one run and its choice, in one file."""
+    title = str(selection.run) if selection.run else "This run"
+    data = None if selection.accuracy is None else run_data(selection, title)
+    return run_page(selection, title, data)
+
+
+def write_page(selection: Selection, out: Path) -> Path:
+    """Write the page of a choice and return where it is; it appears whole or not at all."""
+    with writing(out.parent):
+        out.parent.mkdir(parents=True, exist_ok=True)
+        write_text(out, selection_page(selection))
+    return out

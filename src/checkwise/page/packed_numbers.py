@@ -16,15 +16,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from checkwise.metrics import METRICS
+from checkwise.metrics import METRICS, metric_title
 from checkwise.records import RunKey, Trajectory
 from checkwise.selection import RANDOM_SEED, Columns, Directions, draw, is_loss, known_direction
-from checkwise.study import MAIN_METRICS, metric_title
 
 FloatArray = NDArray[np.float64]
 
 BUDGET = 4_200_000  # bytes before packing; a page of 540 runs stays below 6 MB
-MAIN = tuple(name.partition("_")[2] for name in MAIN_METRICS)
+MAIN = ("accuracy", "nll", "ece", "cwece")
 
 
 @dataclass(frozen=True)

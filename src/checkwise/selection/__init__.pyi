@@ -1,6 +1,7 @@
 __all__: list[str]
 
 from checkwise.selection.averages import MEMBERS_DELTA_PP as MEMBERS_DELTA_PP
+from checkwise.selection.averages import NEAR_BEST as NEAR_BEST
 from checkwise.selection.averages import members as members
 from checkwise.selection.built_in_rules import RANDOM_SEED as RANDOM_SEED
 from checkwise.selection.built_in_rules import draw as draw

@@ -14,6 +14,7 @@ from checkwise.selection.result import Selection
 from checkwise.selection.standing import Points
 
 # An average gains from more members than a choice has candidates.
+NEAR_BEST = "ac-early"  # the rule whose feasible set depends on accuracy alone
 MEMBERS_DELTA_PP: Final = "1"
 
 Item = TypeVar("Item")

@@ -67,7 +67,6 @@ from checkwise.study.sentences import POINTS as POINTS
 from checkwise.study.sentences import ends as ends
 from checkwise.study.sentences import interval as interval
 from checkwise.study.sentences import intervals_over as intervals_over
-from checkwise.study.sentences import metric_title as metric_title
 from checkwise.study.sentences import named_groups as named_groups
 from checkwise.study.sentences import shown as shown
 from checkwise.study.sentences import title as title

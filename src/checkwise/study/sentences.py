@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import isnan
 from typing import Final
 
-from checkwise.metrics import METRICS
+from checkwise.metrics import METRICS, metric_title
 from checkwise.study.compare import Contrast, Reach, Verdict, counted_by, verdict
 from checkwise.study.units import deciding, told
 from checkwise.words import counted, listed, number
@@ -32,12 +32,6 @@ WHY_GROUPS = (
 )
 # With fewer pairs not even a difference of one sign in all of them is significant at 5%.
 FEW_RUNS: Final = 6
-
-
-def metric_title(name: str) -> str:
-    """What a metric is called: ``nll`` → ``NLL``."""
-    known = METRICS.get(name)
-    return known.title if known and known.title else name
 
 
 def title(metric: str) -> str:

@@ -20,7 +20,6 @@ from checkwise.study.baselines.ensemble import DIWA_UNIFORM as DIWA_UNIFORM
 from checkwise.study.baselines.ensemble import EOA as EOA
 from checkwise.study.baselines.evaluate import OpenRun as OpenRun
 from checkwise.study.baselines.evaluate import OpenRuns as OpenRuns
-from checkwise.study.baselines.evaluate import log_mean_probabilities as log_mean_probabilities
 from checkwise.study.baselines.feasible_mean import MEAN_PROBS as MEAN_PROBS
 from checkwise.study.baselines.feasible_mean import MEAN_WEIGHTS as MEAN_WEIGHTS
 from checkwise.study.baselines.lawa import LAWA_5 as LAWA_5
@@ -30,9 +29,9 @@ from checkwise.study.baselines.members_mean import MEAN_PROBS_3 as MEAN_PROBS_3
 from checkwise.study.baselines.members_mean import MEAN_PROBS_5 as MEAN_PROBS_5
 from checkwise.study.baselines.members_mean import MEMBERS_MEAN_PROBS as MEMBERS_MEAN_PROBS
 from checkwise.study.baselines.members_mean import MEMBERS_MEAN_WEIGHTS as MEMBERS_MEAN_WEIGHTS
-from checkwise.study.baselines.members_mean import NEAR_BEST as NEAR_BEST
 from checkwise.study.baselines.mixup import MIXUP_ACC as MIXUP_ACC
 from checkwise.study.baselines.mixup import MIXUP_LOSS as MIXUP_LOSS
+from checkwise.study.baselines.own_models import models_of as models_of
 from checkwise.study.baselines.recipe import BATCHNORM as BATCHNORM
 from checkwise.study.baselines.recipe import Needs as Needs
 from checkwise.study.baselines.recipe import Recipe as Recipe

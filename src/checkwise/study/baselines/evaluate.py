@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from checkwise.deployed import read_checkpoint
+from checkwise.deployed import log_mean_probabilities, read_checkpoint
 from checkwise.errors import InputError
 from checkwise.plugins import check_loaded
 from checkwise.records import RunKey
@@ -226,13 +225,6 @@ def mean_logits(outputs: list[Outputs]) -> Outputs:
         for parts in zip(*(o.logits for o in outputs), strict=True)
     )
     return Outputs(outputs[0].parts, logits)
-
-
-def log_mean_probabilities(parts: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
-    """The logarithm of the mean of the softmax of several logits [n, C]."""
-    stacked = torch.stack([torch.as_tensor(z).double().log_softmax(1) for z in parts])
-    log_means: NDArray[np.float32] = (stacked.logsumexp(0) - np.log(len(parts))).float().numpy()
-    return log_means
 
 
 def open_data(

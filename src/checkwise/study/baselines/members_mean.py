@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from checkwise.selection import MEMBERS_DELTA_PP, members, select
+from checkwise.selection import MEMBERS_DELTA_PP, NEAR_BEST, members, select
 from checkwise.study.baselines.feasible_mean import make_probabilities, make_weights
 from checkwise.study.baselines.recipe import BATCHNORM, Plan, Recipe, StoredRun
-
-NEAR_BEST = "ac-early"  # the rule whose feasible set depends on accuracy alone
 
 
 def plan(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:

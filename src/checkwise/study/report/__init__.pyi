@@ -5,4 +5,3 @@ from checkwise.study.report.facts import RULES as RULES
 from checkwise.study.report.stages import MADE as MADE
 from checkwise.study.report.stages import METRICS as METRICS
 from checkwise.study.report.stages import STAGES as STAGES
-from checkwise.study.report.tables import ranked_table as ranked_table

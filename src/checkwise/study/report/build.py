@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from checkwise.errors import InputError
-from checkwise.page import BUDGET, run_page
+from checkwise.page import BUDGET, selection_page
 from checkwise.records import Trajectory
 from checkwise.selection import REFERENCE, Selection, select
 from checkwise.store import RUN_FILE, latest, read_trajectory, write_text, writing
@@ -15,7 +15,7 @@ from checkwise.study import Cohort
 from checkwise.study.folder import is_cohort
 from checkwise.study.report.cohort_page import cohort_page
 from checkwise.study.report.facts import RULES, cohort_facts
-from checkwise.study.report.page_data import cohort_data, run_data
+from checkwise.study.report.page_data import cohort_data
 from checkwise.study.report.stages import stage_facts
 
 
@@ -46,9 +46,9 @@ def write_report(
     if isinstance(source, str | Path):
         source = _open(Path(source))
     if isinstance(source, Selection):
-        page = _selection(source)
+        page = selection_page(source)
     elif isinstance(source, Trajectory):
-        page = _selection(select(source, **asked))
+        page = selection_page(select(source, **asked))
     else:
         page = _cohort(source, budget=budget, **asked)
     out = Path(out)
@@ -77,12 +77,6 @@ def _cohort(
         budget=budget,
     )
     return cohort_page(facts, data, stage_facts(cohort, reference=reference) if stages else ())
-
-
-def _selection(selection: Selection) -> str:
-    title = str(selection.run) if selection.run else "This run"
-    data = None if selection.accuracy is None else run_data(selection, title)
-    return run_page(selection, title, data)
 
 
 def _open(path: Path) -> Cohort | Trajectory:

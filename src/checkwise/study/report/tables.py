@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import isnan
 from typing import TYPE_CHECKING
 
-from checkwise.metrics import METRICS
-from checkwise.page import Child, Markup, el, join
+from checkwise.page import Markup, el, framed_table, join
 from checkwise.study import (
     POINTS,
     Contrast,
@@ -16,7 +15,6 @@ from checkwise.study import (
     higher_is_better,
     interval,
     intervals_over,
-    metric_title,
     named_groups,
     shown,
     title,
@@ -28,10 +26,9 @@ from checkwise.study.report.facts import CohortFacts, SourceFacts
 from checkwise.words import number
 
 if TYPE_CHECKING:
-    import pandas
+    pass
 
 FEW = 10
-SCORE = 4  # decimals of what a rule minimised
 COUNTS = "small figures: runs better / equal / worse"
 
 
@@ -61,7 +58,7 @@ def paired_table(facts: CohortFacts) -> Markup:
         f"Differences to {facts.reference}, paired by run, with "
         f"{intervals_over(facts.contrasts(facts.rules[0]))}; {COUNTS}"
     )
-    return _table(head, rows, caption)
+    return framed_table(head, rows, caption)
 
 
 def split_table(rule: str, by: str, groups: Mapping[str, Sequence[Contrast]]) -> Markup:
@@ -72,7 +69,7 @@ def split_table(rule: str, by: str, groups: Mapping[str, Sequence[Contrast]]) ->
     few = any(row[0].n < FEW and row[0].over == "runs" for row in groups.values())
     caution = f". Intervals from fewer than {FEW} runs are too narrow: hints, not results" * few
     over = intervals_over([row for contrasts in groups.values() for row in contrasts])
-    return _table(head, rows, f"{rule} by {by}, with {over}; {COUNTS}{caution}")
+    return framed_table(head, rows, f"{rule} by {by}, with {over}; {COUNTS}{caution}")
 
 
 def unit_table(contrasts: Sequence[Contrast]) -> Markup:
@@ -92,7 +89,7 @@ def unit_table(contrasts: Sequence[Contrast]) -> Markup:
         )
         for name, found in told(counted, first.n).items()
     ]
-    return _table(head, rows, "95% intervals with groups of runs as the unit")
+    return framed_table(head, rows, "95% intervals with groups of runs as the unit")
 
 
 def _unit_cell(contrast: Contrast, name: str) -> Markup:
@@ -124,41 +121,7 @@ def source_table(rows: Sequence[SourceFacts], reference: str) -> Markup:
         )
         for row in rows
     ]
-    return _table(head, body, "Choices on source validation")
-
-
-def ranked_table(table: pandas.DataFrame, columns: Sequence[str]) -> Markup:
-    """Checkpoints of one run, best first, with these columns of the table."""
-    body = [
-        el(
-            "tr",
-            (el("td", _cell(name, row[name], row["feasible"]), class_="num") for name in columns),
-            class_="chosen" if i == 0 else None if row["feasible"] else "dim",
-        )
-        for i, row in enumerate(table.to_dict("records"))
-    ]
-    return _table(
-        [_column(name) for name in columns],
-        body,
-        "Best first; only eligible checkpoints are ranked by score",
-    )
-
-
-def _column(name: str) -> str:
-    if name in METRICS:
-        times = " (%)" if METRICS[name].in_percent else " ×100"
-        return metric_title(name) + (times if METRICS[name].scale == 100 else "")
-    return {"gap_pp": "gap (points)"}.get(name, name)
-
-
-def _cell(name: str, value: object, eligible: bool) -> str:
-    if not isinstance(value, float):
-        return str(value)
-    if name == "score" and not eligible:
-        return "–"
-    if name in METRICS:
-        return number(METRICS[name].scale * value, METRICS[name].decimals)
-    return number(value, POINTS if name == "gap_pp" else SCORE)
+    return framed_table(head, body, "Choices on source validation")
 
 
 def _head(contrast: Contrast) -> Markup:
@@ -202,16 +165,4 @@ def _paired_cell(contrast: Contrast) -> Markup:
             f" · {contrast.missing} missing" if contrast.missing else None,
         ),
         class_="num",
-    )
-
-
-def _table(head: Sequence[str | Markup], rows: Sequence[Child], caption: str) -> Markup:
-    cells = [
-        el("th", name, scope="col", class_="num" if i else None) for i, name in enumerate(head)
-    ]
-    table = el("table", el("thead", el("tr", cells)), el("tbody", *rows))
-    # The caption stays in view where a narrow screen scrolls the table.
-    return join(
-        el("p", caption, class_="caption"),
-        el("div", table, class_="scroll", tabindex="0", role="region", aria_label=caption),
     )

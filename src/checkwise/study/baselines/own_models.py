@@ -1,0 +1,110 @@
+"""The models of a run that checkwise trained, for ``deploy``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+from checkwise.deployed import BundleFile, Format, StoredModel, decode, encode, file_place
+from checkwise.errors import InputError, naming_extras
+from checkwise.metrics import Groups, Logits
+from checkwise.records import Trajectory
+from checkwise.store import (
+    CHECKPOINTS_FOLDER,
+    RUN_FILE,
+    checkpoint_file,
+    finished,
+    has_file,
+    read_recorded,
+    read_run,
+    saved_at,
+    source_groups,
+    source_logits,
+)
+from checkwise.study.baselines.derived import WEIGHTS
+from checkwise.study.baselines.evaluate import OpenRun
+from checkwise.study.baselines.recipe import BATCHNORM
+from checkwise.study.baselines.swad import averaged
+from checkwise.study.folder import is_cohort, open_cohort
+
+
+def _is_own(place: Path) -> bool:
+    return place.parent.name == CHECKPOINTS_FOLDER and has_file(place.parent.parent, RUN_FILE)
+
+
+@dataclass(frozen=True)
+class OwnModels:
+    """A run that checkwise trained; ``first`` is its first step."""
+
+    folder: Path
+    roots: Mapping[str, str]
+    first: int
+    format: Format = "safetensors"
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """The run's key, network and algorithm."""
+        run = read_run(self.folder)
+        return {"run": run.key.as_dict(), "network": run.config.get("network")}
+
+    @cached_property
+    def _open(self) -> OpenRun:
+        """The run with its data, to evaluate models that have no saved logits."""
+        from checkwise.study.baselines import OpenRuns
+
+        place = self.folder.absolute().parents[1]
+        if not is_cohort(place) or not finished(self.folder):
+            raise InputError(
+                f"Expected a finished run inside its study, to evaluate a model of it, but "
+                f"{self.folder} is none: use the run where `checkwise study run` trained it, or "
+                "leave the calibrator out (--calibrator none).",
+                code="missing",
+            )
+        return OpenRuns(self.roots)(open_cohort(place), read_run(self.folder).key)
+
+    def checkpoint(self, step: int, *, alone: bool) -> StoredModel:
+        """The file itself, compared with its checksum."""
+        content = partial(read_recorded, self.folder, checkpoint_file(step))
+        place = file_place(step, alone=alone)
+        return StoredModel(place, [BundleFile(place, content)])
+
+    @naming_extras()
+    def logits(self, step: int) -> Logits:
+        """Saved ones, or those that its weights give."""
+        if saved_at(self.folder, [step]) or not has_file(self.folder, checkpoint_file(step)):
+            return source_logits(self.folder, step)  # which says how to keep them
+        content = read_recorded(self.folder, checkpoint_file(step))
+        weights = decode(content, self.folder / checkpoint_file(step))
+        return self._open.outputs(weights).of("source")
+
+    @property
+    @naming_extras()
+    def groups(self) -> Groups | None:
+        """As saved with the logits, or those of the data."""
+        if saved_at(self.folder, [self.first]):
+            return source_groups(self.folder, self.first)
+        parts = self._open.source_parts
+        known = {part.domain: part.groups for part in parts if part.groups is not None}
+        return known or None
+
+    @naming_extras()
+    def mean(self, steps: Sequence[int]) -> StoredModel:
+        """With BatchNorm statistics re-estimated on source training data."""
+        counted = {"steps": list(steps), "multiplicities": [1] * len(steps)}
+        model = averaged(self._open, counted, minibatches=BATCHNORM["minibatches"])
+        content = encode(dict(model.weights or {}))
+        files = [BundleFile(WEIGHTS, content)]
+        return StoredModel(WEIGHTS, files, model.outputs.of("source"), model.notes)
+
+
+def models_of(
+    path: Path, run: Trajectory, places: Mapping[int, Path], roots: Mapping[str, str]
+) -> OwnModels | None:
+    """The models of a run in a study's folder; None for any other."""
+    folders = {place.parent.parent for place in places.values() if _is_own(place)}
+    if not places and has_file(path, RUN_FILE):
+        folders = {path}
+    return OwnModels(folders.pop(), dict(roots), int(run.steps[0])) if len(folders) == 1 else None
