@@ -1,5 +1,6 @@
 __all__: list[str]
 
+from checkwise.deployed.bundle import WEIGHTS as WEIGHTS
 from checkwise.deployed.bundle import BundleFile as BundleFile
 from checkwise.deployed.bundle import check_out as check_out
 from checkwise.deployed.deploying import Asked as Asked
@@ -11,6 +12,7 @@ from checkwise.deployed.loading import Calibrated as Calibrated
 from checkwise.deployed.loading import Deployed as Deployed
 from checkwise.deployed.loading import load as load
 from checkwise.deployed.run_models import Format as Format
+from checkwise.deployed.run_models import Logits as Logits
 from checkwise.deployed.run_models import StoredModel as StoredModel
 from checkwise.deployed.run_models import file_place as file_place
 from checkwise.deployed.torch_calibrators import log_mean_probabilities as log_mean_probabilities

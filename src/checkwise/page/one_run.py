@@ -9,13 +9,14 @@ from typing import Any, Final
 import pandas
 
 from checkwise.errors import CheckwiseError, NoGuaranteeError
-from checkwise.metrics import METRICS, metric_title, number
+from checkwise.metrics import METRICS, metric_title
 from checkwise.page import document
 from checkwise.page.document import Markup, controls, el, framed_table, join, live_run
 from checkwise.page.starting_data import run_data
 from checkwise.selection import Selection, explain
 from checkwise.store import write_text, writing
 from checkwise.sure import Stability
+from checkwise.words import number
 
 MOST_BARS: Final = 12
 _WIDTH, _HEIGHT = 400, 16
@@ -197,7 +198,10 @@ def ranked_table(table: pandas.DataFrame, columns: Sequence[str]) -> Markup:
     body = [
         el(
             "tr",
-            (el("td", _ranked_cell(name, row[name], row["feasible"]), class_="num") for name in columns),
+            (
+                el("td", _ranked_cell(name, row[name], row["feasible"]), class_="num")
+                for name in columns
+            ),
             class_="chosen" if i == 0 else None if row["feasible"] else "dim",
         )
         for i, row in enumerate(table.to_dict("records"))
@@ -216,7 +220,7 @@ def _column(name: str) -> str:
     return {"gap_pp": "gap (points)"}.get(name, name)
 
 
-def _ranked_cell(name: str, value: object, eligible: bool) -> str:
+def _shown(name: str, value: object, eligible: bool) -> str:
     if not isinstance(value, float):
         return str(value)
     if name == "score" and not eligible:

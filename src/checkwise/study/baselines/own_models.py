@@ -8,9 +8,18 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from checkwise.deployed import BundleFile, Format, StoredModel, decode, encode, file_place
+from checkwise.deployed import (
+    WEIGHTS,
+    BundleFile,
+    Format,
+    Logits,
+    StoredModel,
+    decode,
+    encode,
+    file_place,
+)
 from checkwise.errors import InputError, naming_extras
-from checkwise.metrics import Groups, Logits
+from checkwise.metrics import Groups
 from checkwise.records import Trajectory
 from checkwise.store import (
     CHECKPOINTS_FOLDER,
@@ -24,7 +33,6 @@ from checkwise.store import (
     source_groups,
     source_logits,
 )
-from checkwise.study.baselines.derived import WEIGHTS
 from checkwise.study.baselines.evaluate import OpenRun
 from checkwise.study.baselines.recipe import BATCHNORM
 from checkwise.study.baselines.swad import averaged
