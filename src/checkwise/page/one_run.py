@@ -198,10 +198,7 @@ def ranked_table(table: pandas.DataFrame, columns: Sequence[str]) -> Markup:
     body = [
         el(
             "tr",
-            (
-                el("td", _ranked_cell(name, row[name], row["feasible"]), class_="num")
-                for name in columns
-            ),
+            (el("td", _shown(name, row[name], row["feasible"]), class_="num") for name in columns),
             class_="chosen" if i == 0 else None if row["feasible"] else "dim",
         )
         for i, row in enumerate(table.to_dict("records"))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from checkwise.deployed import (
     WEIGHTS,
@@ -33,10 +33,12 @@ from checkwise.store import (
     source_groups,
     source_logits,
 )
-from checkwise.study.baselines.evaluate import OpenRun
 from checkwise.study.baselines.recipe import BATCHNORM
 from checkwise.study.baselines.swad import averaged
 from checkwise.study.folder import is_cohort, open_cohort
+
+if TYPE_CHECKING:
+    from checkwise.study.baselines.evaluate import OpenRun
 
 
 def _is_own(place: Path) -> bool:
@@ -61,7 +63,7 @@ class OwnModels:
     @cached_property
     def _open(self) -> OpenRun:
         """The run with its data, to evaluate models that have no saved logits."""
-        from checkwise.study.baselines import OpenRuns
+        from checkwise.study.baselines.evaluate import OpenRuns
 
         place = self.folder.absolute().parents[1]
         if not is_cohort(place) or not finished(self.folder):
