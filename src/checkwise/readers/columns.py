@@ -26,6 +26,7 @@ from checkwise.records import (
     divide,
     is_validation_of,
     looks_held_out,
+    may_be,
     says,
 )
 from checkwise.words import listed, shortened
@@ -48,8 +49,14 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
     ),
     # Cross-entropy in most classifiers, but a log does not say so.
     "loss": ("loss",),
-    "error_rate": ("error rate",),
+    "error_rate": (
+        "error rate", "multi error", "merror", "binary error", "top 1 err", "top 1 error",
+        "top 1 error rate", "err top 1", "error top 1", "err 1", "error 1", "classification error",
+        "classification error rate", "misclassification rate",
+    ),
 }  # fmt: skip
+# A regression may have these as well: they are asked about.
+UNCLEAR_ERRORS = ("error", "errors", "err", "1 acc", "1 accuracy")
 ACCURACY_WORDS = ("acc", "accuracy")
 # Names of the columns that say where in the training a row belongs; the first that is there.
 STEP_COLUMNS = (
@@ -143,6 +150,7 @@ AXES = ("step", "epoch")
 OTHER_SCORES = (
     "; to choose by other scores, name them in --constraint NAME --delta 1% --objectives NAME"
 )
+LOG_THEM = "log validation metrics, or evaluate the checkpoints with `checkwise predict`"
 OLD_LOSS = "val/loss"
 SOFTMAX_TWICE = (
     "before 8.3.39, which logs `time` as well, Ultralytics took the softmax twice, and such a loss "
@@ -228,7 +236,7 @@ def read_header(log: Log, request: Request) -> Reading:
         candidates = [one for one in candidates if one.column != OLD_LOSS]
         notes = (*notes, f"{OLD_LOSS} is {'' if is_told else 'not '}read: {SOFTMAX_TWICE}")
     if "accuracy" not in columns:
-        rates = _of_metric("error_rate", candidates, domains, where)
+        rates = columns.get("error_rate") or _of_metric("error_rate", candidates, domains, where)
         columns = {"accuracy": rates, **columns} if rates else columns
     regression = [one for one in named if says(one.column) == "regression"]
     if "accuracy" not in columns and regression:
@@ -238,13 +246,14 @@ def read_header(log: Log, request: Request) -> Reading:
     if "nll" not in columns and (losses := _of_metric("loss", candidates, domains, where)):
         columns["nll"], assumed = losses, True
     accuracies = columns.get("accuracy", {}).values()
-    inverted = tuple(column for column in accuracies if says(column) == "error rate")
+    told_errors = () if "accuracy" in told else told.get("error_rate", {}).values()
+    inverted = tuple(c for c in accuracies if says(c) == "error rate" or c in told_errors)
     if "nll" not in told:
         _check_outputs(candidates, columns.get("accuracy", {}), where)
     absent = [name for name in request.metrics if name not in columns]
     if absent or not columns:
         raise _nothing(absent, log, named, where)
-    _check_sets(columns, domains, where)
+    _check_sets(columns, domains, inverted, where)
     counts = _of_metric(COUNT, own or (candidates if ours else ()), domains, where)
     read = {column for per_set in (*columns.values(), counts) for column in per_set.values()}
     beside = tuple(
@@ -421,10 +430,10 @@ def _of_metric(
         if one.validation_set in found:
             shown = {"loss": "nll", "error_rate": "accuracy"}.get(metric, metric)
             rivals = [found[one.validation_set], one.column]
-            which = "COLUMN" if metric == "error_rate" else rivals[0]
+            option = metric if metric == "error_rate" else shown
             raise InputError(
                 f"Expected one column for {shown}, but {where} has {listed(rivals)}: say which one "
-                f"with --column {shown}={which}.",
+                f"with --column {option}={rivals[0]}.",
                 code="ambiguous",
             )
         found[one.validation_set] = one.column
@@ -464,14 +473,18 @@ def _check_outputs(candidates: Sequence[_Named], accuracy: Mapping[str, str], wh
 
 
 def _check_sets(
-    columns: Mapping[str, Mapping[str, str]], domains: Sequence[str], where: str
+    columns: Mapping[str, Mapping[str, str]],
+    domains: Sequence[str],
+    inverted: Sequence[str],
+    where: str,
 ) -> None:
     for metric, per_set in columns.items():
         lacking = [domain for domain in domains if domain not in per_set]
         if lacking:
+            option = "error_rate" if set(per_set.values()) <= set(inverted) else metric
             raise InputError(
                 f"Expected {metric} on every validation set, but {where} has no column for "
-                f"{listed(lacking)}: add --column '{metric}[{lacking[0]}]=COLUMN', or leave the "
+                f"{listed(lacking)}: add --column '{option}[{lacking[0]}]=COLUMN', or leave the "
                 f"set out with --held-out {lacking[0]}.",
                 code="missing",
             )
@@ -506,31 +519,44 @@ def _nothing(absent: Sequence[str], log: Log, named: Sequence[_Named], where: st
         if columns:
             # A plain `loss` is of training in most logs, whatever its name leaves open.
             likely = [c for c in columns if kind is not Side.UNKNOWN or measure(c) != "loss"]
-            option = _map(metrics, likely)
-            is_other = not absent and kind is Side.VALIDATION and "COLUMN" in option
-            others = OTHER_SCORES if is_other else ""
+            option = how_to_map(metrics, likely) if likely else ""
+            is_other = not absent and kind is Side.VALIDATION and "COLUMN" in (option or "COLUMN")
+            others = OTHER_SCORES if is_other and len(columns) > 1 else ""
+            add = f", {reason}, add {option}" if option else ""
+            do = others or ("" if option else f": {LOG_THEM}")
             return InputError(
-                f"Expected {wanted}, but {has}, {reason}, add {option}{others}.",
+                f"Expected {wanted}, but {has}{add}{do}.",
                 code="held-out" if kind is Side.HELD_OUT else "missing",
             )
-    return InputError(
-        f"Expected {wanted}, but {has}: log validation metrics, or evaluate the checkpoints with "
-        "`checkwise predict`.",
-        code="missing",
-    )
+    return InputError(f"Expected {wanted}, but {has}: {LOG_THEM}.", code="missing")
 
 
-def _map(metrics: Sequence[str], columns: Sequence[str]) -> str:
-    """The options that map the likeliest columns, ``--column accuracy=test_acc``."""
-    options = []
-    for metric in metrics:
-        words = (metric, "loss") if metric == "nll" else (metric,)
-        for column in columns:
-            spelt = any(spells(_on_validation(column), word) for word in words)
-            if spelt or (metric != "nll" and is_validation_of(column, metric)):
-                options.append(f"--column {metric}={column}")
-                break
-    return " ".join(options) or f"--column {metrics[0]}=COLUMN"
+def how_to_map(metrics: Sequence[str], columns: Sequence[str]) -> str:
+    """The options that map the likeliest columns; "" where none of them can be any of the metrics.
+
+    Example:
+        >>> how_to_map(["accuracy", "nll"], ["test_acc"]), how_to_map(["accuracy"], ["multi_error"])
+        ('--column accuracy=test_acc', '--column error_rate=multi_error')
+    """
+    options = [option for metric in metrics if (option := _option(metric, columns))]
+    if options:
+        return " ".join(options)
+    possible = (metric for metric in metrics if any(may_be(c, metric) for c in columns))
+    metric = next(possible, None) if columns else metrics[0]
+    return "" if metric is None else f"--column {metric}=COLUMN"
+
+
+def _option(metric: str, columns: Sequence[str]) -> str:
+    words = (metric, "loss") if metric == "nll" else (metric,)
+    for column in columns:
+        spelt = any(spells(_on_validation(column), word) for word in words)
+        if spelt or (metric != "nll" and is_validation_of(column, metric)):
+            return f"--column {metric}={column}"
+    errors = (*SPELLINGS["error_rate"], *UNCLEAR_ERRORS) if metric == "accuracy" else ()
+    for column in columns:
+        if says(column) == "error rate" and measure(_on_validation(column)) in errors:
+            return f"--column error_rate={column}"
+    return ""
 
 
 def _on_validation(column: str) -> str:

@@ -14,7 +14,7 @@ from checkwise.errors import InputError
 from checkwise.readers import evaluations as units
 from checkwise.readers.checkpoint_files import find_checkpoints, steps_to_choose_from
 from checkwise.readers.checkpoint_names import Checkpoints
-from checkwise.readers.columns import Reading, read_header
+from checkwise.readers.columns import LOG_THEM, Reading, how_to_map, read_header
 from checkwise.readers.evaluations import LARGEST_STEP, Evaluations, evaluations
 from checkwise.readers.log import KERAS, LIGHTNING, OTHER, FloatArray, Log, Points
 from checkwise.readers.request import LoadedRun, Request, build
@@ -155,9 +155,11 @@ def _values(
             del values["nll"]
             notes[-1] += ": not read"
     if not values:
+        option = how_to_map(["accuracy"], reading.beside)
         raise InputError(
             f"Expected a validation accuracy or loss, but {_first(reading.columns['nll'])} in "
-            f"{log.path} is no cross-entropy: name another column with --column accuracy=COLUMN.",
+            f"{log.path} is no cross-entropy: "
+            f"{f'name another column with {option}' if option else LOG_THEM}.",
             code="unsupported",
         )
     return values, tuple(notes)
@@ -275,7 +277,8 @@ def _mapping(log: Log, reading: Reading, read: Container[str]) -> str:
     parts = []
     for metric in (metric for metric in reading.columns if metric in read):
         per_set = reading.columns[metric]
-        names = [f"1 − {one}" if one in reading.inverted else one for one in per_set.values()]
+        inverted = reading.inverted if metric == "accuracy" else ()
+        names = [f"1 − {one}" if one in inverted else one for one in per_set.values()]
         column = ", ".join(names[:SETS_SHOWN])
         if len(names) > SETS_SHOWN:
             column += f" and {counted(len(names) - SETS_SHOWN, 'more set')}"

@@ -23,6 +23,7 @@ from checkwise.records.column_names import check_rivals as check_rivals
 from checkwise.records.column_names import check_sorting as check_sorting
 from checkwise.records.column_names import check_told as check_told
 from checkwise.records.column_names import is_validation_of as is_validation_of
+from checkwise.records.column_names import may_be as may_be
 from checkwise.records.column_names import missing as missing
 from checkwise.records.column_names import notes as notes
 from checkwise.records.column_names import resolve as resolve

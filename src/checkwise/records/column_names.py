@@ -27,7 +27,7 @@ ALSO_CALLED = {
 }
 # Words of scores of which less is better: 1 minus an accuracy, a regression's, a loss.
 ERRORS = re.compile(
-    r"(?:m|val|valid|eval|dev|test|top|multi|binary)?err(?:or)?s?|misclassifi(?:cations?|ed)"
+    r"(?:m|val|valid|eval|dev|test|top|multi|binary)?err(?:or)?s?|misclassifi(?:cations?|ed)|[wce]er"
 )
 REGRESSION_WORDS = (
     "mse", "rmse", "mae", "mape", "smape", "msle", "rmsle", "huber", "squared", "absolute",
@@ -139,14 +139,34 @@ def _words_of(column: str) -> set[str]:
     return {*words(column), *re.findall(r"[a-z]+[0-9]*", column.lower())}
 
 
+_RULED_OUT: dict[str, tuple[Said, ...]] = {
+    "accuracy": ("regression", "loss", "other loss"),
+    "error_rate": ("accuracy", "regression", "loss", "other loss"),
+    "nll": ("regression", "error rate", "accuracy", "other loss"),
+}
+
+
+def may_be(column: str, metric: str) -> bool:
+    """Whether the name of a column leaves open that it is a metric; an error rate is no accuracy.
+
+    Example:
+        >>> may_be("top5_error", "accuracy"), may_be("score", "accuracy"), may_be("val_mse", "nll")
+        (False, True, False)
+    """
+    ruled_out = _RULED_OUT.get(metric, ())
+    return _says_for(column, metric) not in (*ruled_out, *["error rate"] * (metric == "accuracy"))
+
+
+def _says_for(column: str, metric: str) -> Said:
+    said = says(column)
+    no_nll = metric == "nll" and _words_of(column) & {*OTHER_LOSSES, *NO_NLL}
+    return "other loss" if said in ("", "loss") and no_nll else said
+
+
 def check_told(name: str, column: str, where: str) -> None:
     """Refuse a column for accuracy or NLL whose own name says that it is something else."""
-    no_loss = ("regression", "error rate", "accuracy", "other loss")
-    wrong = {"accuracy": ("regression", "loss", "other loss"), "nll": no_loss}
-    said: str = says(column)
-    if said in ("", "loss") and name == "nll" and _words_of(column) & {*OTHER_LOSSES, *NO_NLL}:
-        said = "other loss"
-    if said in wrong.get(name, ()):
+    said = _says_for(column, name)
+    if said in _RULED_OUT.get(name, ()):
         raise InputError(
             f"Expected {name} under --column {name}, but by its name {column!r} in {where} is "
             f"{_ARTICLES.get(said, 'a')} {said}: name the column of the {name}, or choose "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import checkwise as cw
+from tests.cli.test_select import run as checkwise
 from tests.refusals import refused
 
 
@@ -206,13 +208,66 @@ def test_the_lowest_error_rate_is_the_highest_accuracy(
         run = cw.load(path, columns={"accuracy": column})
         assert cw.select(run).step == errors.index(20)
         assert cw.select(run).accuracy == pytest.approx(0.8)
-        said = ""
+        told = {}
         try:
-            assert cw.select(cw.load(path)).step == errors.index(20)
+            run = cw.load(path)
         except cw.InputError as error:
-            said = str(error)
-    assert f"={column}" not in said
-    assert "=train_loss" not in said
+            told = dict([re.findall(r"--column (\S+)=(\S+)\.", str(error))[0]])
+            assert told == {"error_rate": column}
+            run = cw.load(path, columns=told)
+        assert cw.select(run).step == errors.index(20)
+        assert cw.select(run).accuracy == pytest.approx(0.8)
+    assert bool(told) == (not prefix or name in ("error", "err", "1-acc"))
+
+
+@pytest.mark.parametrize(
+    ("header", "hint"),
+    [
+        ("multi_error", "error_rate=multi_error"),  # LightGBM, which does not say its set
+        ("multi_error,multi_logloss", "error_rate=multi_error"),
+        ("val_error,val_loss", "error_rate=val_error"),  # the loss is below 0
+        ("val_err,val_wer", "error_rate=val_err"),
+        ("test_error,train_error", "error_rate=test_error"),
+        ("val_error_rate,eval_error_rate", "error_rate=val_error_rate"),
+        ("eval_1-acc", "error_rate=eval_1-acc"),
+        *((header, "") for header in ("val_wer", "word_error_rate", "val_top5_error", "ood_error")),
+        *((header, "") for header in ("train_error", "val_cer,val_loss", "val_top5_error,val_wer")),
+        *((header, "") for header in ("focal_loss", "loss")),
+    ],
+)
+def test_a_hint_about_an_error_rate_works_and_never_says_accuracy(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], header: str, hint: str
+) -> None:
+    values = [("0.4", "-0.5"), ("0.2", "-0.6"), ("0.3", "-0.7")]
+    if "loss" not in header:
+        values = [(one, one) for one, _ in values]
+    width = header.count(",") + 1
+    rows = "".join(f"{step},{','.join(cells[:width])}\n" for step, cells in enumerate(values))
+    path = _csv(tmp_path, f"step,{header}\n{rows}")
+    assert checkwise("select", str(path)) == 2
+    said = capsys.readouterr().err
+    assert re.findall(r"--column (\S+?)\.?\s", said) == [hint] * bool(hint)
+    if hint:
+        assert checkwise("select", str(path), "--column", hint) == 0
+        assert capsys.readouterr().out.startswith("Use step 1.\n  accuracy  80.00%")
+
+
+def test_an_accuracy_is_not_taken_as_an_error_rate(tmp_path: Path) -> None:
+    for column in ("val_acc", "val_loss", "val_mse"):
+        path = _csv(tmp_path, f"step,{column}\n0,0.5\n1,0.4\n")
+        with refused(f"value: error_rate … {column}"):
+            cw.load(path, columns={"error_rate": column})
+
+
+def test_a_column_of_any_name_is_an_error_rate_if_it_is_told(tmp_path: Path) -> None:
+    run = cw.load(_csv(tmp_path, "step,er\n0,50\n1,40\n"), columns={"error_rate": "er"})
+    assert run.values["accuracy"][:, 0].tolist() == [0.5, 0.6]
+
+
+def test_a_set_without_an_error_rate_is_asked_for_one(tmp_path: Path) -> None:
+    path = _csv(tmp_path, "step,er_a,er_b,val_loss/dataloader_idx_1\n0,0.5,0.5,1\n1,0.4,0.4,1\n")
+    with refused("missing: error_rate[1]=COLUMN"):
+        cw.load(path, columns={"error_rate[0]": "er_a", "nll[1]": "val_loss/dataloader_idx_1"})
 
 
 @pytest.mark.parametrize(
