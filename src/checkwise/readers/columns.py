@@ -103,7 +103,7 @@ def side(column: str, trainer: Trainer) -> Side:
     """Which set a column was measured on.
 
     Example:
-        >>> from checkwise.readers.logs.trainers import FASTAI, KERAS
+        >>> from checkwise.readers.log import FASTAI, KERAS
         >>> side("val_acc", KERAS).name, side("accuracy", KERAS).name, side("accuracy", FASTAI).name
         ('VALIDATION', 'UNKNOWN', 'VALIDATION')
     """

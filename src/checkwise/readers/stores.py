@@ -86,7 +86,7 @@ def unique_run_names(names: Mapping[str, str]) -> dict[str, str]:
         names: name of each run by its identifier. Names may repeat, identifiers cannot.
 
     Example:
-        >>> unique({"3f2a9c01aa": "cnn", "77b0d4e2bb": "cnn", "90c1f3a5cc": "vit"})
+        >>> unique_run_names({"3f2a9c01aa": "cnn", "77b0d4e2bb": "cnn", "90c1f3a5cc": "vit"})
         {'3f2a9c01aa': 'cnn-3f2a9c01', '77b0d4e2bb': 'cnn-77b0d4e2', '90c1f3a5cc': 'vit'}
     """
     if len(names) == 1:
