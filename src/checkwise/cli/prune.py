@@ -64,7 +64,7 @@ MOST_FILES = 1000
 @option(
     "--checkpoints",
     metavar="PATTERN",
-    help="Names of the checkpoints, as 'weights.{epoch}.keras': needed where they are in another "
+    help="Names of the checkpoints, as 'weights.{epoch+1}.keras': needed where they are in another "
     "folder, or their names could be those of data. Beside a journal, their folder.",
 )
 @option("--apply", is_flag=True, help="Delete; without it nothing is deleted.")
@@ -175,7 +175,7 @@ def _saved(trajectory: Trajectory, run: Path) -> dict[int, Path]:
     saved = {step: Path(path) for step, path in steps if path and os.path.lexists(path)}
     if not saved:
         by_column = "a table names them in a column `path`"
-        by_pattern = "name them with --checkpoints, as in 'weights.{epoch}.keras'"
+        by_pattern = "name them with --checkpoints, as in 'weights.{epoch+1}.keras'"
         raise InputError(
             f"Expected checkpoints of the logged steps of {run}, but found none: "
             f"{by_pattern if trajectory.columns else by_column}.",
@@ -202,7 +202,7 @@ def _check_weights(found: Iterable[Path]) -> None:
             raise InputError(
                 f"Expected checkpoints, but {path} may be something else, by its name: nothing is "
                 "deleted. If these are checkpoints, name them, as in --checkpoints "
-                "'weights.{epoch}.keras'; in a table, give them names such as model_1.pt.",
+                "'weights.{epoch+1}.keras'; in a table, give them names such as model_1.pt.",
                 code="outside",
             )
 

@@ -499,17 +499,62 @@ def _unmatched(only: Found, choosing: Choosing, reading: Reading) -> str:
     run, source = only.selection.trajectory, only.source
     if not run.columns or any(run.paths or ()) or reading.checkpoints or not only.alone:
         return ""
-    fitting = {}
+    first = run.logged[0] if run.logged else int(run.steps[0])
+    fitting = []
     for family in families_near(source if source.is_dir() else source.parent):
-        typed = Reading(**{**vars(reading), "checkpoints": family.pattern})
-        with suppress(CheckwiseError), warnings.catch_warnings(action="ignore"):
-            typed.load_runs(source, choosing)
-            fitting[family.pattern] = len(family.names)
+        ways: dict[str, Selection] = {}
+        for pattern in _ways_to_count(family.pattern, first):
+            if chosen := _chosen_by(pattern, source, choosing, reading):
+                ways[pattern] = chosen
+        whole = {
+            pattern: chosen
+            for pattern, chosen in ways.items()
+            if len({*(chosen.trajectory.paths or ())} - {None}) == len(family.names)
+        }
+        if whole or family.pattern in ways:
+            fitting.append((len(family.names), whole or ways))
     if len(fitting) != 1:
         return ""
-    ((pattern, count),) = fitting.items()
-    look = "file looks like a checkpoint" if count == 1 else "files look like checkpoints"
-    return f"{count} {look}: add --checkpoints {shlex.quote(pattern)}"
+    ((found, ways),) = fitting
+    look = "file looks like a checkpoint" if found == 1 else "files look like checkpoints"
+    each = [
+        shlex.quote(pattern) + f" if names count {_counted(pattern)} the log (step {chosen.step})"
+        for pattern, chosen in ways.items()
+    ]
+    return f"{found} {look}: add --checkpoints " + (
+        shlex.quote(*ways) if len(ways) == 1 else ", ".join(each)
+    )
+
+
+def _ways_to_count(pattern: str, first: int) -> list[str]:
+    """A pattern for names that count one more than a log, as it does, and one less.
+
+    Names count from 0 or from 1, as Keras' do beside a log from 0; a log that begins later may be
+    of a resumed training.
+    """
+    offsets = {0: ("+1", ""), 1: ("", "-1")}.get(first, ("+1", "", "-1"))
+    ways = [pattern]
+    for name in ("step", "epoch"):
+        numbers = [f"{{{name}{offset}}}" for offset in offsets]
+        ways = [way.replace(f"{{{name}}}", number) for number in numbers for way in ways]
+    return list(dict.fromkeys(ways))
+
+
+def _counted(pattern: str) -> str:
+    if "+1}" in pattern:
+        return "one more than"
+    return "one less than" if "-1}" in pattern else "as"
+
+
+def _chosen_by(
+    pattern: str, source: Path, choosing: Choosing, reading: Reading
+) -> Selection | None:
+    """What is chosen with a pattern, if it can be used."""
+    typed = Reading(**{**vars(reading), "checkpoints": pattern})
+    with suppress(CheckwiseError), warnings.catch_warnings(action="ignore"):
+        runs = [*typed.load_runs(source, choosing).values()]
+        return select(runs[0], choosing.choice) if len(runs) == 1 else None
+    return None
 
 
 def _copy(only: Found, to: Path, *, force: bool) -> list[str]:

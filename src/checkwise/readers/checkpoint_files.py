@@ -225,8 +225,9 @@ def _unmatched_note(paths: Sequence[str]) -> str:
             f"the names of checkpoints beside the log ({some(paths)}) say no step: none has a path"
         )
     return (
-        f"no name of a checkpoint fits a step of the log ({some(paths)}): if they are of its "
-        "steps, say which number they carry, as in --checkpoints 'model-{epoch}.pt'"
+        f"no name of a checkpoint fits a step of the log for sure ({some(paths)}): if they are of "
+        "its steps, say which number they carry, as in --checkpoints 'model-{epoch+1}.pt' if it is "
+        "one more than in the log, 'model-{epoch}.pt' if it is the same"
     )
 
 

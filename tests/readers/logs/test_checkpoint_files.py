@@ -572,3 +572,64 @@ def test_the_number_that_is_printed_is_that_of_the_file(
         chosen = cw.select(run, "source-acc")
         assert chosen.step == step
         assert re.search(rf"(?<![0-9])0*{step}\.[a-z]+$", printed, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("first", "numbers", "ways"),
+    [
+        (0, [11, 12, 13], [1, 0]),
+        (0, [12], [1, 0]),
+        (0, [5, 12, 20], [1]),
+        (0, [0, 11], [0]),
+        (0, [11, 12, 25], [1, 0]),  # one is of no row
+        (1, [11, 12, 13], [0, -1]),
+        (1, [0, 12], [-1]),
+        (5, [11, 12, 13], [1, 0, -1]),
+        (5, [4, 12], [-1]),
+    ],
+)
+@pytest.mark.parametrize("header", ["epoch,accuracy,loss,val_accuracy,val_loss", "step,val_acc"])
+def test_the_line_on_unmatched_files_has_every_way_to_count(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    header: str,
+    first: int,
+    numbers: list[int],
+    ways: list[int],
+) -> None:
+    put(tmp_path, *(f"epoch-{number:04d}.keras" for number in numbers))
+    rows = range(first, first + 20)
+    cells = {
+        row: [0.5, 0.5, 0.9 - abs(row - 11) / 50, 0.5] if "loss" in header else [0.9 - row / 50]
+        for row in rows
+    }
+    text = "".join(f"{row},{','.join(f'{c:.2f}' for c in cells[row])}\n" for row in rows)
+    (tmp_path / "training.log").write_text(f"{header}\n{text}")
+
+    def answer(*more: str) -> str:
+        with pytest.raises(SystemExit):
+            main(["select", str(tmp_path / "training.log"), "--rule", "source-acc", *more])
+        return capsys.readouterr().out
+
+    given = answer()
+    files = {}
+    for way in ways:
+        saved = [n for n in numbers if n - way in rows]
+        files[way] = max(saved, key=lambda n: (cells[n - way][len(cells[first]) // 2], -n))
+    if re.match(r"Use step .*\.keras$", given.splitlines()[0]):
+        assert len(ways) == 1
+        assert given.splitlines()[0].endswith(f"epoch-{files[ways[0]]:04d}.keras")
+        return
+    line = next(line for line in given.splitlines() if "--checkpoints '" in line[:60])
+    patterns = {way: f"epoch-{{epoch{f'{way:+d}' * bool(way)}}}.keras" for way in ways}
+    assert re.findall(r"'(\S+)'", line) == list(patterns.values())
+    for way, pattern in patterns.items():
+        assert f"(step {files[way]})" in line or len(ways) == 1
+        chosen = answer("--checkpoints", pattern).splitlines()[0]
+        assert chosen.endswith(f"epoch-{files[way]:04d}.keras")
+
+
+def test_the_note_on_one_file_has_both_ways_to_count(tmp_path: Path) -> None:
+    put(tmp_path, "best-12.keras")
+    checkpoints = find(tmp_path / "training.log", trainers.KERAS, range(20))
+    assert all(f"{{epoch{more}}}" in checkpoints.notes[0] for more in ("", "+1"))
