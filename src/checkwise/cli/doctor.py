@@ -5,12 +5,17 @@ from __future__ import annotations
 import os
 import platform
 import re
+import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from importlib.metadata import PackageNotFoundError, requires, version
 from importlib.util import find_spec
 from pathlib import Path
+from site import getuserbase
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import checkwise
@@ -22,13 +27,14 @@ from checkwise.errors import InputError
 from checkwise.plugins import offered
 from checkwise.study.data import cache_place
 from checkwise.study.sweep import ExecutorSettings, worker_count
-from checkwise.words import bytes_shown
+from checkwise.words import bytes_shown, printable
 
 REQUIREMENT = re.compile(
     r"(?P<name>[A-Za-z0-9._-]+)(?P<bounds>[^;]*)(?:;.*extra == ['\"](?P<extra>[^'\"]+))?"
 )
 AT_LEAST = re.compile(r">=\s*([0-9.]+)")
 KERAS_BACKENDS = ("torch", "tensorflow", "jax")  # those that train
+LONGEST_IMPORT = 60  # seconds, of Keras and its backend
 
 
 @dataclass(frozen=True)
@@ -45,16 +51,21 @@ class Package:
         """Whether it is there, but older than what is asked for."""
         return self.installed is not None and _numbers(self.installed) < _numbers(self.least)
 
-    @property
+    @cached_property
     def lacks(self) -> str:
-        """What it cannot do without and pip does not bring: the backend of Keras."""
+        """What it cannot do without and pip does not bring: a backend that Keras can import."""
         if self.name != "keras" or self.installed is None:
             return ""
         named = os.environ.get("KERAS_BACKEND")
         there = [name for name in KERAS_BACKENDS if _is_there(name)]
         if named and named not in there:
             return f"KERAS_BACKEND is {named}, which is not installed"
-        return "" if there else f"no backend: install one of {', '.join(KERAS_BACKENDS)}"
+        if not there:
+            return f"no backend: install one of {', '.join(KERAS_BACKENDS)}"
+        fault = _fault_of_keras(named)
+        others = there if fault and not named else ()
+        works = next((name for name in others if not _fault_of_keras(name)), None)
+        return f"set KERAS_BACKEND={works} before it is imported" if works else fault
 
     @property
     def fine(self) -> bool:
@@ -127,6 +138,36 @@ def _is_there(package: str) -> bool:
         return find_spec(package) is not None
     except (ImportError, ValueError):  # half installed, or hidden
         return False
+
+
+def _fault_of_keras(backend: str | None) -> str:
+    """Why Keras cannot be imported in a process of its own; "" where it can.
+
+    Keras and what it imports write settings to the home folder: it gets a copy of its own, in a
+    home of its own.
+    """
+    own = Path(os.environ.get("KERAS_HOME") or "~/.keras").expanduser() / "keras.json"
+    with TemporaryDirectory() as folder:
+        if own.is_file():
+            shutil.copyfile(own, Path(folder, own.name))
+        homes = ("HOME", "KERAS_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "MPLCONFIGDIR")
+        chosen = {"PYTHONUSERBASE": getuserbase(), **dict.fromkeys(homes, folder)}
+        if backend:
+            chosen["KERAS_BACKEND"] = backend
+        try:
+            ended = subprocess.run(
+                [sys.executable, "-P", "-c", "import keras"],
+                env={**os.environ, **chosen},
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=LONGEST_IMPORT,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return f"its import takes more than {LONGEST_IMPORT} seconds"
+    last = (ended.stderr.strip().splitlines() or [f"it ended with {ended.returncode}"])[-1]
+    return f"its import fails: {printable(last)[:200]}" if ended.returncode else ""
 
 
 def _numbers(text: str) -> tuple[int, ...]:
