@@ -19,7 +19,7 @@ from checkwise.study.inference import (
     numbered,
     wild_interval,
 )
-from checkwise.study.inference.tests import equivalence, wild_p_value
+from checkwise.study.inference.hypotheses import equivalence, wild_p_value
 from tests.refusals import refused
 
 LABELS = "aabbbccddddeeff"  # six clusters of unlike size
