@@ -52,7 +52,7 @@ def deployed(side: Side, run: Path, out: Path, options: list[str]) -> dict[str, 
         "calibration": side.read(out / "calibration.json"),
     }
     try:
-        return {**answer, **loaded(side.public("checkwise.deployed.loading:load")(out), run)}
+        return {**answer, **loaded(side.public("checkwise.deployed:load")(out), run)}
     except Exception as error:  # the other models are asked for all the same
         return {**answer, "loaded": type(error).__name__}
 
