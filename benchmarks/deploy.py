@@ -20,7 +20,7 @@ from torch import nn
 
 from benchmarks.updates import interleaved
 from checkwise.calibrators import Fitted, calibrators, fit
-from checkwise.deployed.loading import Calibrated
+from checkwise.deployed import Calibrated
 
 MEMBERS = (1, 3, 5, 10)
 FEATURES, HIDDEN, CLASSES, ROWS = 1024, 2048, 1000, 64

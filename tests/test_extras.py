@@ -170,13 +170,13 @@ def test_a_command_works_or_names_the_extra(said: tuple[str, dict[str, Any]]) ->
         ("scipy", "cw.study.Cohort.open('written').compare(['source-acc', 'ac-nc'])"),
         (
             "timm",
-            "from checkwise.train.networks.extract import backbone_named as b; b('timm:resnet18')",
+            "from checkwise.study.train.extract import backbone_named as b; b('timm:resnet18')",
         ),
         (
             "efficientnet_lite_pytorch",
-            "from checkwise.train.networks.extract import backbone_named as b; b('lite0')",
+            "from checkwise.study.train.extract import backbone_named as b; b('lite0')",
         ),
-        ("matplotlib", "from checkwise.figures import style; style.new()"),
+        ("matplotlib", "from checkwise.study.figures import style; style.new()"),
         (
             "transformers",
             "from checkwise.integrations.transformers import ReliabilityCallback",

@@ -28,7 +28,7 @@ def _dataset(**domains: tuple[NDArray[Any], NDArray[Any]]) -> DomainDataset:
 
 def test_importing_the_package_loads_neither_torch_nor_pandas_nor_pillow() -> None:
     code = (
-        "import sys; before = set(sys.modules); import checkwise.data;"
+        "import sys; before = set(sys.modules); import checkwise.study.data;"
         "print([m for m in ('torch', 'pandas', 'PIL', 'mlxtend') if m in sys.modules])"
     )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)

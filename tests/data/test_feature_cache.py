@@ -120,7 +120,7 @@ def test_a_killed_extraction_is_continued(tmp_path: Path) -> None:
     np.save(tmp_path / "rows.npy", rows)
     code = f"""
 import time, numpy as np
-from checkwise.data import from_arrays, frozen_features
+from checkwise.study.data import from_arrays, frozen_features
 rows = np.load({str(tmp_path / "rows.npy")!r})
 data = from_arrays("x", {{"a": (rows, np.zeros(40, int))}}, kind="images", classes=["c"])
 def slow(batch):

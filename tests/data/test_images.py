@@ -171,7 +171,7 @@ def test_a_damaged_list_of_hashes_is_made_again(
 
 def test_processes_at_once_agree(folder: Path, own_cache: Path) -> None:
     code = (
-        "import sys, hashlib; from checkwise.data import open_image_folder as o;"
+        "import sys, hashlib; from checkwise.study.data import open_image_folder as o;"
         f"d = o({str(folder)!r}, size=64);"
         "print(d.fingerprint, hashlib.sha256(d.x[1].tobytes()).hexdigest())"
     )

@@ -126,7 +126,7 @@ def test_unknown_kind_is_refused() -> None:
 
 def test_reading_hyperparameters_does_not_import_torch() -> None:
     code = (
-        "import sys, checkwise.train as t; t.draw_hparams('images', 'ERM', hparams_seed=1, "
+        "import sys, checkwise.study.train as t; t.draw_hparams('images', 'ERM', hparams_seed=1, "
         "trial_seed=0); sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -12,10 +12,10 @@ from checkwise.predict.outputs import is_whole as is_whole
 from checkwise.predict.outputs import known_facts as known_facts
 from checkwise.predict.outputs import outputs_file as outputs_file
 from checkwise.predict.outputs import saved_facts as saved_facts
-from checkwise.predict.workers import ONE_THREAD as ONE_THREAD
+from checkwise.predict.stopping import ONE_THREAD as ONE_THREAD
+from checkwise.predict.stopping import stopped_by as stopped_by
+from checkwise.predict.stopping import terminated_like_interrupted as terminated_like_interrupted
 from checkwise.predict.workers import Failure as Failure
 from checkwise.predict.workers import Pool as Pool
 from checkwise.predict.workers import Task as Task
 from checkwise.predict.workers import Worker as Worker
-from checkwise.predict.workers import stopped_by as stopped_by
-from checkwise.predict.workers import terminated_like_interrupted as terminated_like_interrupted

@@ -23,14 +23,8 @@ from checkwise.predict.outputs import (
     outdated,
     remove_leftovers,
 )
-from checkwise.predict.workers import (
-    Failure,
-    Pool,
-    Task,
-    Worker,
-    stopped_by,
-    terminated_like_interrupted,
-)
+from checkwise.predict.stopping import stopped_by, terminated_like_interrupted
+from checkwise.predict.workers import Failure, Pool, Task, Worker
 from checkwise.store import (
     PredictionsRecord,
     RecordedCheckpoint,

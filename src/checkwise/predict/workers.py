@@ -4,56 +4,23 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any, Final
+from typing import Any
 
 from checkwise.errors import CheckwiseError, CheckwiseWarning
 from checkwise.predict.outputs import Facts, FunctionName, Known, outputs_file
+from checkwise.predict.stopping import ONE_THREAD
 from checkwise.store import FileState, StoreError, checkpoint_state, writing
-
-
-@contextmanager
-def terminated_like_interrupted() -> Iterator[None]:
-    """In this block SIGTERM raises KeyboardInterrupt; :func:`stopped_by` tells them apart."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread may handle signals
-        return
-
-    def stop(number: int, _: object) -> None:
-        raise KeyboardInterrupt(number)
-
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def stopped_by(stop: KeyboardInterrupt) -> int:
-    """The number of the signal: a command ends with 128 + n."""
-    return stop.args[0] if stop.args else signal.SIGINT
-
-
-ONE_THREAD: Final = {
-    "OMP_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    # By default malloc returns large blocks to the system and faults their pages in again.
-    "MALLOC_TRIM_THRESHOLD_": str(2**33),
-    "MALLOC_MMAP_THRESHOLD_": str(2**33),
-    "MALLOC_TOP_PAD_": str(2**26),
-}
 
 
 class FunctionError(CheckwiseError):

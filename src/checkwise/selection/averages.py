@@ -36,7 +36,7 @@ def members(
 
     Example:
         >>> from checkwise.records import Trajectory
-        >>> from checkwise.selection.select import select
+        >>> from checkwise.selection import select
         >>> run = Trajectory(steps=[10, 20, 30, 40, 50], domains=["val"],
         ...                  values={"accuracy": [[0.70], [0.895], [0.90], [0.899], [0.891]]})
         >>> chosen = select(run, "source-acc")

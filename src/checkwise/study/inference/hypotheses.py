@@ -42,7 +42,7 @@ def equivalence(
     """Test the mean of ``values`` [n] against ±``margin``, the largest harmless difference.
 
     Example:
-        >>> from checkwise.statistics.clusters import numbered
+        >>> from checkwise.study.inference.clusters import numbered
         >>> runs = numbered(range(4), "run")
         >>> test = equivalence(np.array([-0.1, 0.0, 0.1, 0.0]), runs, 0.5, higher_is_better=True)
         >>> test.p_equivalent <= ALPHA, test.p_noninferior <= ALPHA
@@ -81,7 +81,7 @@ def minimum_detectable_effect(
     if clusters differ as much as they do here. nan with fewer than two clusters.
 
     Example:
-        >>> from checkwise.statistics.clusters import cluster_means, numbered
+        >>> from checkwise.study.inference.clusters import cluster_means, numbered
         >>> runs = np.random.default_rng(0).normal(size=(400, 1))
         >>> means = cluster_means(runs, numbered(range(400), "run"))
         >>> minimum_detectable_effect(means).round(2)  # about 2.8 standard errors

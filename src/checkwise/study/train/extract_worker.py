@@ -1,6 +1,6 @@
 """A child process of ``extract_pool``: batches on standard input, features on standard output.
 
-Started as ``python -m checkwise.train.networks.extract_worker``. The first message names the
+Started as ``python -m checkwise.study.train.extract_worker``. The first message names the
 backbone and the part of it that learns.
 """
 
