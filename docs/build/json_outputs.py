@@ -27,7 +27,7 @@ The [schemas]({SOURCE}) are JSON Schema, draft 2020-12, and come with the packag
 prints JSON compares it with them. In Python:
 
 ```python
-from checkwise.cli.json_output import commands_with_schema, schema
+from checkwise.cli.printing import commands_with_schema; from checkwise.cli.printing import schema
 
 print(commands_with_schema())
 print(schema("select")["title"])

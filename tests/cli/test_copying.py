@@ -219,7 +219,7 @@ def test_kinds_of_checkpoints_that_cannot_be_copied(
 KILLING = """
 import json, os, random, signal, sys, time
 from pathlib import Path
-from checkwise.store.copying import copy_checkpoint
+from checkwise.store.whole_folders import copy_checkpoint
 from tests.killing import in_child, was_killed
 
 def state(out):

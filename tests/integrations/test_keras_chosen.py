@@ -95,7 +95,7 @@ def test_deploy_says_what_to_do_instead(
         with pytest.raises(SystemExit) as end:
             main(["deploy", str(folder), "-o", str(tmp_path / "model"), *words])
         assert end.value.code == 2
-        assert "checkwise.integrations.keras_validation.load_chosen" in capsys.readouterr().err
+        assert "checkwise.integrations.keras.load_chosen" in capsys.readouterr().err
     assert not (tmp_path / "model").exists()
 
 

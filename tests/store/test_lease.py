@@ -17,7 +17,7 @@ from checkwise.study.folder import holder, take
 from checkwise.study.folder import lease as leases
 from tests.refusals import refused
 
-HOLD = "import sys, time; from pathlib import Path; from checkwise.store.lease import take; "
+HOLD = "import sys, time; from pathlib import Path; from checkwise.study.folder import take; "
 HOLD += "lease = take(Path(sys.argv[1])); print('held', flush=True); time.sleep(600)"
 
 

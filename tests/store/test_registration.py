@@ -287,7 +287,7 @@ def test_any_damage_is_refused_or_leaves_a_log(folder: Path) -> None:
 LIMITED = """
 import resource, sys
 from checkwise.cli import main
-from checkwise.store import registration
+from checkwise.study.folder import registration
 main_arguments = sys.argv[2:]
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]),) * 2)
 main(main_arguments)
