@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -104,6 +106,13 @@ def test_whole_domains_are_split_as_they_always_were() -> None:
     assert only.validation["examples"].tolist() == out.tolist()
     target = split(data.sizes[1], domain_index=1, **settings)[0].tolist()
     assert target_rows(data, "south", **settings)[1].tolist() == target
+
+
+@pytest.mark.parametrize("held_out", [*itertools.permutations(("north", "south", "west"), 2)])
+def test_every_domain_that_is_held_out_is_no_source(held_out: tuple[str, str]) -> None:
+    data = replace(_traps({**SIZES, "west": [8, 8]}), groups=())
+    (only,) = source_splits(data, held_out, split_by="examples", trial_seed=0, holdout=0.2)
+    assert data.domains[only.domain] not in held_out
 
 
 def test_a_domain_without_places_left_is_no_source() -> None:

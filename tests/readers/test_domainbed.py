@@ -155,6 +155,16 @@ def test_the_caller_can_name_the_target_of_a_log_without_arguments(tmp_path: Pat
     assert load(log, held_out="env2").domains == ("env0", "env1", "env3")
 
 
+def test_a_target_may_have_no_fields_but_no_number_beyond_the_domains(tmp_path: Path) -> None:
+    def domains(target: int) -> tuple[str, ...]:
+        records = [domainbed(s, args=domainbed(s)["args"] | {"test_envs": [target]}) for s in STEPS]
+        return load(write_lines(tmp_path / "results.jsonl", records)).domains
+
+    assert domains(4) == ("env0", "env1", "env2", "env3")  # the fields of env4 were removed
+    with refused("format: args.test_envs … env0, env1, env2, env3 … 5"):
+        domains(5)
+
+
 def test_held_out_leaves_out_a_further_domain_and_knows_the_target(tmp_path: Path) -> None:
     run_folder(tmp_path)
     assert load(tmp_path, held_out="env0").domains == ("env1", "env3")

@@ -171,6 +171,26 @@ def test_what_cannot_be_compared_is_refused_with_a_way_out(tiny: Cohort) -> None
         tiny.compare("ac-nc")
 
 
+@pytest.mark.parametrize("by", [[], ["algorithm"], ["dataset"], ["algorithm", "dataset"]])
+def test_development_and_evaluation_data_are_only_compared_apart(
+    by: list[str], tmp_path: Path
+) -> None:
+    pacs = tiny_runs()[:2]
+    runs = [*pacs, *(replace(run, key=replace(run.key, dataset="VLCS")) for run in pacs)]
+    folder = write_cohort(tmp_path / "mixed", runs, role="mixed")
+    plan = json.loads((folder / "cohort.json").read_text())
+    plan["roles"] = {"PACS": "development", "VLCS": "evaluation"}
+    (folder / "cohort.json").write_text(json.dumps(plan))
+    cohort = Cohort.open(folder)
+    if "dataset" in by:
+        table = cohort.compare(["ac-nc"], by=by, metrics=["target_nll"])
+        assert dict(zip(table["dataset"], table["role"], strict=True)) == plan["roles"]
+    else:
+        with refused("ambiguous: role … dataset"):
+            cohort.compare(["ac-nc"], by=by)
+    assert Cohort.open(folder, role="evaluation").compare(["ac-nc"], by=by)["n"].max() == 2
+
+
 def test_a_run_that_diverged_throughout_is_left_out_and_counted(tmp_path: Path) -> None:
     runs = tiny_runs()
     runs[1] = replace(runs[1], diverged=(100, 200, 300))

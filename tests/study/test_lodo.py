@@ -169,6 +169,19 @@ def test_missing_pairs_are_named(tmp_path: Path) -> None:
         step(path, "lodo-acc")
 
 
+def test_inner_runs_that_trained_on_the_target_are_of_no_use(tmp_path: Path) -> None:
+    # They belong to the target "art", hold out the same pseudo-targets and stand first in the plan.
+    strangers = [
+        replace(inner(pseudo, (99, 0, 0), (0.1, 5.0, 5.0)), key=key(("art", pseudo)))
+        for pseudo in ("cartoon", "photo")
+    ]
+    path = cohort(tmp_path / "a", [outer()], [*strangers, *folds()])
+    assert (step(path, "lodo-acc"), step(path, "ac-lodo")) == ([200], [300])
+    path = cohort(tmp_path / "b", [outer()], [*strangers, *folds()[:2]])
+    with refused("missing: photo+sketch"):
+        step(path, "lodo-acc")
+
+
 def test_runs_without_planned_inner_runs_are_left_out(tmp_path: Path) -> None:
     path = cohort(tmp_path, [outer(), outer(1)], folds())
     assert len(Cohort.open(path).select("lodo-acc")) == 1
