@@ -162,6 +162,16 @@ def test_other_logits_and_damaged_records_are_refused(name: str) -> None:
             from_dict(broken)
 
 
+@pytest.mark.parametrize("name", ["ts-soften", "ts-max"])
+def test_a_record_never_sharpens_where_a_fit_never_does(name: str) -> None:
+    record = fit(domains(), name).to_dict()
+    record["params"]["temperature"] = 1.0
+    assert from_dict(record).temperature == 1
+    record["params"]["temperature"] = 0.999
+    with refused("damaged"):
+        from_dict(record)
+
+
 def test_an_unknown_name_lists_the_known() -> None:
     with refused("unknown: ts-soften … ts-max"):
         fit(domains(), "platt")

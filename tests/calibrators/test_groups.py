@@ -27,6 +27,9 @@ def test_a_group_is_in_one_fold_and_folds_are_about_as_large() -> None:
     sizes = np.bincount(fold, minlength=FOLDS)
     assert np.ptp(sizes) <= np.bincount(groups).max()
     assert np.ptp(np.bincount(folds_of(503, np.arange(503)))) == 1
+    # A group of 20 is a fold by itself; 16 groups of one are the others.
+    unequal = folds_of(36, np.minimum(np.arange(36), 16))
+    assert np.bincount(unequal, minlength=FOLDS).tolist() == [20, 4, 4, 4, 4]
 
 
 def test_every_group_is_calibrated_by_a_fit_without_it() -> None:

@@ -160,7 +160,18 @@ def test_another_archive_leaves_nothing_behind(tmp_path: Path) -> None:
         assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("name", ["../outside", "/absolute", "runs/../../x"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../outside",
+        "/absolute",
+        "runs/../../x",
+        "cohort.json/../../outside",
+        "runs/x/done/../../../../outside",
+        "runs/x/heldout/y.jsonl/../../../../../outside",
+        "cohort.json\n",
+    ],
+)
 def test_an_archive_cannot_write_elsewhere(name: str, tmp_path: Path) -> None:
     file = archive_of(tmp_path / "evil.tar.xz", name)
     with refused("outside"):
@@ -276,9 +287,8 @@ def test_the_message_names_no_temporary_folder(cohort: Path, tmp_path: Path) -> 
 KILLING = """
 import json, sys
 from pathlib import Path
-from checkwise.store import cohort as stored, registration
-from checkwise.store.done import finished
-from checkwise.store.unpack import unpack
+from checkwise.store import finished
+from checkwise.study.folder import LOG, open_cohort, registration, unpack
 from tests.killing import die_at, in_child, was_killed
 
 file, place = Path(sys.argv[1]), Path(sys.argv[2])
@@ -295,12 +305,12 @@ while killed:
     seen["killed"] += killed
     if out.exists():
         assert [e["kind"] for e in registration.read_log(out)] == ["opened"]
-        assert all(finished(f) for f in stored.open_cohort(out).runs.values())
+        assert all(finished(f) for f in open_cohort(out).runs.values())
         seen["whole"] += 1
     else:
         for left in place.glob(f".{number}.*/*"):
             journals = list(left.rglob("*.jsonl"))
-            assert not journals or b'"kind":"opened"' in (left / registration.LOG).read_bytes()
+            assert not journals or b'"kind":"opened"' in (left / LOG).read_bytes()
         unpack(file, out)
         assert not list(place.glob(f".{number}.*"))
 print(json.dumps(seen))
