@@ -125,6 +125,13 @@ def slow(path, domain):
     return outputs(path, domain)
 
 
+def overwritten(path, domain):
+    found = outputs(path, domain)
+    if float(Path(path).read_text()) == 2:  # by a training that goes on
+        Path(path).write_text("2.5000")
+    return found
+
+
 def dies(path, domain):
     if float(Path(path).read_text()) == 2:
         os.kill(os.getpid(), 9)

@@ -199,6 +199,15 @@ def test_one_failing_checkpoint_does_not_stop_the_others(
     assert len(outputs_in(out)) == 6
 
 
+def test_outputs_of_a_checkpoint_that_is_saved_again_meanwhile_are_not_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, out = checkpoints(tmp_path / "run"), tmp_path / "out"
+    assert predict(folder, tmp_path / "plain.py:overwritten", out) == 2
+    assert names("1 … 4 … 'a'", said(capsys))
+    assert [*outputs_in(out)] == [f"step-{step:06d}/a.npz" for step in (1, 3, 4)]
+
+
 def test_debug_shows_the_traceback_of_the_function(tmp_path: Path) -> None:
     folder = checkpoints(tmp_path / "run", {1: -1.0})
     words = ["predict", folder, "--function", tmp_path / "plain.py:outputs", "--domains", "a"]

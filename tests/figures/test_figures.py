@@ -96,11 +96,15 @@ def test_confident_errors_carry_their_counts_and_coverage() -> None:
     assert (found.errors, found.count, found.n) == (1, 3, 4)
     assert found.rate == pytest.approx(1 / 3)
     assert found.coverage == 0.75
+    (edge,) = confident_errors.facts({"ac-nc": two([[0.5, 0.5], [0.5, 0.5]], [0, 1])}, 0.5)
+    assert (edge.errors, edge.count) == (1, 2)  # at least the threshold's confidence
 
 
 def test_shared_errors_keep_each_ones_own_wrong_confidence() -> None:
-    first = two([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1]], [1, 2, 1])
-    second = two([[0.5, 0.3, 0.2], [0.2, 0.7, 0.1], [0.1, 0.8, 0.1]], [1, 2, 1])
+    right, wrong = [0.1, 0.8, 0.1], [0.8, 0.1, 0.1]
+    labels = [1, 2, 1, 1, 1]  # of the last three, one is right in both and two in one of them
+    first = two([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], right, right, wrong], labels)
+    second = two([[0.5, 0.3, 0.2], [0.2, 0.7, 0.1], right, wrong, right], labels)
     found = shared_errors.facts(first, second)
     assert found.shared == 2
     assert found.same.tolist() == [True, False]

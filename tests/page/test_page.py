@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -213,6 +214,17 @@ def test_markup_escapes_what_is_not_markup() -> None:
     assert el("p", "<b>", Markup("<i></i>"), title='"') == (
         '<p title="&quot;">&lt;b&gt;<i></i></p>'
     )
+
+
+def test_every_plot_says_which_way_is_better(page: str) -> None:
+    plots = re.findall(r'<svg[^>]*aria-label="Paired differences in ([^:]+):.*?</svg>', page, re.S)
+    ways = re.findall(r">(better →|← better)<", page)
+    assert dict(zip(plots, ways, strict=True)) == {
+        "target accuracy": "better →",
+        "target NLL": "← better",
+        "target ECE": "← better",
+        "target CwECE": "← better",
+    }
 
 
 def test_ticks_are_round_and_inside() -> None:

@@ -125,6 +125,13 @@ def test_a_diverged_checkpoint_may_hold_anything() -> None:
     assert run.n_diverged == 1
 
 
+@pytest.mark.parametrize("where", [[True, False], [False, True]])
+def test_a_checkpoint_that_diverged_on_one_domain_is_not_chosen(where: list[bool]) -> None:
+    run = cw.Trajectory.from_frame(rows(diverged=[False, False, *where]))
+    assert run.diverged.tolist() == [False, True]
+    assert cw.select(run, "source-acc").step == 0  # step 100 has the higher accuracy
+
+
 def test_arrays_cannot_be_written_to() -> None:
     run = cw.Trajectory.from_frame(rows())
     with pytest.raises(ValueError, match="read-only"):

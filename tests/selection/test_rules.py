@@ -46,6 +46,16 @@ def test_a_checkpoint_on_the_edge_of_the_tolerance_is_feasible() -> None:
     assert cw.select(PLAIN, delta_pp=0.49).feasible_steps == (300, 400, 500)
 
 
+@pytest.mark.parametrize("best", [0.9, 0.903, 0.937])
+def test_rounding_never_decides_at_the_edge_of_logged_accuracies(best: float) -> None:
+    # In floats 0.903 - 0.0025 is 0.9005000000000001, more than the 0.9005 that was logged.
+    edge, below = round(best - 0.0025, 4), round(best - 0.0026, 4)
+    assert edge < best - 0.0025
+    values = {"accuracy": [[best], [edge], [below]]}
+    run = cw.Trajectory(steps=[1, 2, 3], domains=["a"], values=values)
+    assert cw.select(run, "ac-early", delta_pp=0.25).feasible_steps == (1, 2)
+
+
 @pytest.mark.parametrize("scale", [1, 7, 1000])
 def test_the_edge_is_exact_with_counts(scale: int) -> None:
     edge = cw.Trajectory(

@@ -11,6 +11,7 @@ import pytest
 
 from checkwise.errors import CheckwiseError
 from checkwise.study import Cohort, method
+from checkwise.study.heldout import values_at
 from tests.refusals import refused
 from tests.study.cohorts import key, tiny_runs, write_cohort
 
@@ -58,6 +59,12 @@ def test_evaluating_adds_the_targets_of_the_chosen_step(tiny: Cohort) -> None:
     assert table["target_nll"].tolist() == [1.2, 1.9, 3.0]
     assert table["target_hard_ece"].tolist() == [0.25] * 3
     assert table["source_nll"].tolist() == pytest.approx([0.4, 0.4, 0.7])
+
+
+def test_a_step_without_a_target_record_has_no_target_results() -> None:
+    journal = {"step": np.array([100, 300]), "nll": np.array([1.0, 3.0])}
+    found = values_at(journal, [50, 100, 200, 300, 400])["nll"]
+    np.testing.assert_array_equal(found, [np.nan, 1.0, np.nan, 3.0, np.nan])
 
 
 def test_comparing_on_paper(tiny: Cohort) -> None:

@@ -56,6 +56,13 @@ def test_the_debiased_error_is_its_definition(n: int, classes: int, bins: int) -
     assert class_wise_gap(reference.softmax(z), y, bins) == pytest.approx(expected, abs=1e-12)
 
 
+def test_debiased_bins_are_closed_above() -> None:
+    random = np.random.default_rng(3)
+    p = random.multinomial(4, [0.5, 0.3, 0.2], 200) / 4  # exactly on the edges of four bins
+    y = random.integers(0, 3, 200)
+    assert class_wise_gap(p, y, 4) == pytest.approx(slow_debiased(p, y, 4), abs=1e-12)
+
+
 def test_the_debiased_error_is_right_on_average() -> None:
     """Two kinds of predictions, one perfectly calibrated, the other off by 0.2."""
     random = np.random.default_rng(0)

@@ -117,6 +117,10 @@ def test_an_incomplete_block_has_no_worst_domain(tmp_path: Path) -> None:
     lone = replace(runs[0], key=RunKey("Tiny", "ERM", ("art",), 0, 1))
     pool = Pool([Cohort.open(write_cohort(tmp_path / "c", [*runs, lone]))])
     assert worst_domains(pool.outcomes("ac-nc")).blocks == (("Tiny", "ERM", 0, 0),)
+    three = [*runs, replace(runs[0], key=RunKey("Tiny", "ERM", ("clipart",), 0, 0))]
+    lacks = [replace(run, key=replace(run.key, trial_seed=1)) for run in runs]
+    pool = Pool([Cohort.open(write_cohort(tmp_path / "d", [*three, *lacks]))])
+    assert worst_domains(pool.outcomes("ac-nc")).blocks == (("Tiny", "ERM", 0, 0),)
 
 
 def own_seeds() -> list[WrittenRun]:

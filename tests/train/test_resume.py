@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import Tensor
 
+import checkwise as cw
 from checkwise.errors import InputError
 from checkwise.store import layout
+from checkwise.study.train.algorithms import Forward, unregister
 from tests.runs import config, contents, train
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -60,6 +63,31 @@ def test_a_run_asked_to_stop_continues_in_the_middle_of_a_record(
     outcome = train(tmp_path / "run", config(algorithm), stop=lambda: next(asked) == stop_after)
     assert outcome == "stopped"
     assert train(tmp_path / "run", config(algorithm)) == "finished"
+    assert contents(tmp_path / "run") == contents(tmp_path / "unbroken")
+
+
+class Noisy(cw.study.train.Algorithm):
+    """Draws in every update, as dropout does."""
+
+    def objective(self, forward: Forward) -> tuple[Tensor, dict[str, Tensor]]:
+        logits = forward.logits + torch.randn(forward.logits.shape)
+        loss = torch.nn.functional.cross_entropy(logits, forward.labels)
+        return loss, {"loss": loss}
+
+
+@pytest.mark.parametrize("stop_after", [2, 4])
+def test_an_algorithm_that_draws_continues_with_its_own_draws(
+    tmp_path: Path, stop_after: int
+) -> None:
+    cw.study.train.algorithm("Noisy")(Noisy)
+    try:
+        train(tmp_path / "unbroken", config("Noisy"))
+        asked = iter(range(1, 100))
+        train(tmp_path / "run", config("Noisy"), stop=lambda: next(asked) == stop_after)
+        torch.manual_seed(99)  # another process
+        assert train(tmp_path / "run", config("Noisy")) == "finished"
+    finally:
+        unregister("Noisy")
     assert contents(tmp_path / "run") == contents(tmp_path / "unbroken")
 
 
