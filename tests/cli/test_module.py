@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 
@@ -31,3 +32,16 @@ def test_bad_input_ends_with_code_2_and_one_line() -> None:
     assert done.returncode == 2
     assert done.stderr.startswith("checkwise: Expected ")
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(("signals", "code"), [((), 130), ((signal.SIGTERM,), 143)])
+def test_a_signal_inside_a_command_is_its_exit_code(
+    signals: tuple[int, ...], code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt(*signals)
+
+    monkeypatch.setattr("checkwise.cli.rules.rules", stopped)
+    with pytest.raises(SystemExit) as ended:
+        main(["rules"])
+    assert ended.value.code == code

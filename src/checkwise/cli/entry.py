@@ -170,9 +170,12 @@ def _explain(error: Exception) -> int:
     if isinstance(error, click.ClickException):
         _complain(_usage(error))
         return 2
-    if isinstance(error, click.Abort):
-        _complain("aborted")
-        return 130
+    if isinstance(error, click.Abort):  # click's word for an interrupt inside a command
+        _complain("interrupted")
+        stop = error.__cause__
+        return 128 + stopped_by(
+            stop if isinstance(stop, KeyboardInterrupt) else KeyboardInterrupt()
+        )
     if isinstance(error, CheckwiseError):
         _complain(str(error))
         return 2
