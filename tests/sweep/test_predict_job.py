@@ -89,7 +89,7 @@ def test_a_worker_that_outlives_its_command_adds_nothing(
             remove_leftovers(out)  # what another command does first
         return whole
 
-    monkeypatch.setattr("checkwise.predict.outputs.is_whole", removed_meanwhile)
+    monkeypatch.setattr("checkwise.study.sweep.predicting.is_whole", removed_meanwhile)
     with pytest.raises(StoreError):
         work(job)
     assert outputs_in(out) == {}

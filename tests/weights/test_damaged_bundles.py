@@ -299,7 +299,7 @@ def test_what_is_put_there_during_the_work_is_not_replaced(
         (out / "notes.md").write_text("the only copy")
         return write_bundle(out, *args, **options)
 
-    monkeypatch.setattr("checkwise.deployed.bundle.write_bundle", later)
+    monkeypatch.setattr("checkwise.deployed.deploying.write_bundle", later)
     with pytest.raises(InputError) as error:
         cw.deploy(predictions, model, force=True)
     assert error.value.code == "exists"

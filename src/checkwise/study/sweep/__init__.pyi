@@ -18,6 +18,7 @@ from checkwise.study.sweep.planning import make_cohort as make_cohort
 from checkwise.study.sweep.planning import noted_round as noted_round
 from checkwise.study.sweep.planning import plan as plan
 from checkwise.study.sweep.predicting import evaluate_with as evaluate_with
+from checkwise.study.sweep.process import run_job as run_job
 from checkwise.study.sweep.progress import RunStatus as RunStatus
 from checkwise.study.sweep.progress import Watched as Watched
 from checkwise.study.sweep.progress import overview as overview
@@ -31,5 +32,4 @@ from checkwise.study.sweep.study_file import read_study as read_study
 from checkwise.study.sweep.toml_table import TomlTable as TomlTable
 from checkwise.study.sweep.toml_table import read_toml as read_toml
 from checkwise.study.sweep.worker import Job as Job
-from checkwise.study.sweep.worker import run_job as run_job
 from checkwise.study.sweep.worker import work as work

@@ -12,9 +12,9 @@ from checkwise.study.folder import CohortRecord, open_cohort
 from checkwise.study.sweep.datasets import kind_of
 from checkwise.study.sweep.executors import LocalExecutor
 from checkwise.study.sweep.launching import Executor, run_workers
+from checkwise.study.sweep.process import run_job
 from checkwise.study.sweep.run import prepare_caches
 from checkwise.study.sweep.study import Study
-from checkwise.study.sweep.worker import run_job
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import io
-import json
-import os
 import random
-import signal
 import socket
-import sys
-import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -17,7 +12,7 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, Literal, TypeAlias
+from typing import IO, Literal, TypeAlias
 
 from checkwise.errors import CheckwiseError, InputError
 from checkwise.plugins import check_loaded, load_plugin
@@ -52,6 +47,7 @@ from checkwise.study.folder import (
 )
 from checkwise.study.sweep.datasets import open_spec
 from checkwise.study.sweep.planning import run_config
+from checkwise.study.sweep.process import run_job
 from checkwise.study.sweep.study import Study
 from checkwise.study.train import (
     RESUME_SECONDS,
@@ -92,28 +88,6 @@ class _Log(io.TextIOBase):
             self._file.close()
             self._file = None
         super().close()
-
-
-def run_job(job: Callable[..., Any], work: Callable[..., object]) -> None:
-    """Work on the job in the first argument until it is done, or until asked to stop."""
-    stopping = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
-        signal.signal(number, lambda *_: stopping.set())
-    threading.Thread(target=_await_end_of_input, args=(stopping,), daemon=True).start()
-    try:
-        work(job(**json.loads(sys.argv[1])), stop=stopping.is_set)
-    except CheckwiseError as error:
-        print(" ".join(str(error).split()), file=sys.stderr, flush=True)
-        os._exit(2)
-    # The thread above still reads standard input; an ordinary exit would wait for its lock.
-    sys.stderr.flush()
-    os._exit(0)
-
-
-def _await_end_of_input(stopping: threading.Event) -> None:
-    while os.read(0, 4096):
-        pass
-    stopping.set()
 
 
 # "open": not finished, and free to be taken again.
